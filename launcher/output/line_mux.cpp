@@ -4,10 +4,12 @@
 namespace cpprun {
 
 void LineMux::add(int speaker, std::string_view prefix, const Piece& piece, std::string& console) {
+  const auto text = piece.text.substr(piece.shown);
+  if (text.empty()) return;
   const bool goes_on = inside_ == speaker;
   if (inside_ && !goes_on) console += '\n';
-  if (piece.begins_line || !goes_on) console += prefix;
-  console += piece.text;
+  if ((piece.begins_line && piece.shown == 0) || !goes_on) console += prefix;
+  console += text;
   inside_ = piece.ends_line ? std::nullopt : std::optional(speaker);
 }
 

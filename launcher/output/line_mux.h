@@ -14,7 +14,8 @@ namespace cpprun {
 
 class LineMux {
  public:
-  // Appends to `console` what has to be written for this piece. Speakers are told apart by number.
+  // Appends to `console` what has to be written for this piece, without what was shown of it
+  // before. Each speaker has a number.
   void add(int speaker, std::string_view prefix, const Piece& piece, std::string& console);
 
  private:

@@ -22,6 +22,18 @@ std::size_t segment_length(std::string_view bytes) {
   return newline + 1;
 }
 
+// The bytes at the end of `text` that begin a UTF-8 character and do not complete it.
+std::size_t unfinished_character(std::string_view text) {
+  constexpr std::size_t character_bytes_max = 4;
+  for (std::size_t back = 1; back < character_bytes_max && back <= text.size(); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if ((byte & 0xC0U) == 0x80U) continue;  // not the first of its character
+    const std::size_t bytes = byte >= 0xF0U ? 4 : byte >= 0xE0U ? 3 : byte >= 0xC0U ? 2 : 1;
+    return bytes > back ? back : 0;
+  }
+  return 0;
+}
+
 }  // namespace
 
 void LineSplitter::take(std::string_view bytes, const Sink& sink) {
@@ -53,9 +65,30 @@ void LineSplitter::finish(const Sink& sink) {
   inside_line_ = false;
 }
 
+// A return at the end may be the first half of a line's end; half a character is not shown.
+std::size_t LineSplitter::showable() const {
+  std::string_view text = kept_;
+  if (text.ends_with('\r')) text.remove_suffix(1);
+  return text.size() - unfinished_character(text);
+}
+
+std::optional<Piece> LineSplitter::show_unfinished() {
+  const auto length = showable();
+  if (length <= shown_) return std::nullopt;
+  const Piece piece{.text = std::string_view(kept_).substr(0, length),
+                    .begins_line = !inside_line_,
+                    .ends_line = false,
+                    .shown = shown_};
+  shown_ = length;
+  return piece;
+}
+
 void LineSplitter::pass(std::string_view text, const Sink& sink) {
   const bool ends = text.back() == '\n';
-  sink(Piece{.text = text, .begins_line = !inside_line_, .ends_line = ends});
+  sink(Piece{.text = text,
+             .begins_line = !inside_line_,
+             .ends_line = ends,
+             .shown = std::exchange(shown_, 0)});
   // After a redraw the next segment begins at the left margin again and needs its prefix.
   inside_line_ = !ends && text.back() != '\r';
 }

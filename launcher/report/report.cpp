@@ -246,9 +246,8 @@ std::string closing_lines(const ReportFacts& facts) {
 std::string box(const ReportFacts& facts, const DiagnosedEnd* own) {
   const auto title = fmt::format("{} FAILED", facts.entrypoint);
   const auto others = others_text(facts, own);
-  const auto root = own != nullptr
-                        ? block_text(block_of(*own, facts, story(*own)), 0)
-                    : facts.root ? block_text(block_of(*facts.root, facts), 0)
+  const auto root = own != nullptr ? block_text(block_of(*own, facts, story(*own)), 0)
+                    : facts.root   ? block_text(block_of(*facts.root, facts), 0)
                                  : fmt::format("  none of this job's workers: {}\n", facts.reason);
   const auto width =
       std::min(width_max, std::max({title.size(), longest_line(others), longest_line(root)}));

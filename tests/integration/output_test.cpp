@@ -3,6 +3,7 @@
 // lost.
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -132,6 +133,21 @@ TEST_CASE("a tee'd line is heard at once, also through a pipe") {
   job.expect_out("[default1]:early\n");
 }
 
+TEST_CASE("a prompt without a newline is shown with its prefix, and continued on its line") {
+  const Folder folder;
+  const auto answer = folder.path() + "/answer";
+  REQUIRE(::mkfifo(answer.c_str(), 0600) == 0);
+  Command job(with_cpprun({"--standalone", "--tee=3", "--no-python", "sh", "-c",
+                           "printf '(Pdb) '; read line <" + answer +
+                               "; echo continue; printf 'sure? ' >&2; exec sleep 1000"}));
+  job.expect_out("[default0]:(Pdb) ");
+  std::ofstream(answer) << "c\n";
+  job.expect_out("[default0]:(Pdb) continue\n");
+  job.expect_err("[default0]:sure? ");
+  job.signal(15);
+  CHECK(job.wait().code == 143);
+}
+
 TEST_CASE("the prefix follows the template, and the filter lets only its ranks speak") {
   const Options options{
       .variables = {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "[rank${rank}]: "}}};
@@ -144,10 +160,9 @@ TEST_CASE("the last lines of a filtered rank that fails are in the report, and n
   for (const Words& options :
        {Words{"--local-ranks-filter=0"}, Words{"--local-ranks-filter=0", "--tee=3"},
         Words{"--local-ranks-filter=0", "--stderr=inherit"}}) {
-    const auto ended = run(
-        two_workers(options, {"only", "1", "say", "hidden", "say_err", "no such shard: 17", "exit",
-                              "3"}),
-        quiet);
+    const auto ended = run(two_workers(options, {"only", "1", "say", "hidden", "say_err",
+                                                 "no such shard: 17", "exit", "3"}),
+                           quiet);
     CHECK(ended.code == 3);
     CHECK(ended.out == "");
     CHECK_MESSAGE(contains(ended.err, "last lines of its stderr:\n    no such shard: 17\n"),
@@ -157,9 +172,9 @@ TEST_CASE("the last lines of a filtered rank that fails are in the report, and n
 }
 
 TEST_CASE("a filtered rank that said nothing is not said to have left words on the console") {
-  const auto ended = run(
-      two_workers({"--local-ranks-filter=0", "--stderr=inherit"}, {"only", "1", "exit", "3"}),
-      quiet);
+  const auto ended =
+      run(two_workers({"--local-ranks-filter=0", "--stderr=inherit"}, {"only", "1", "exit", "3"}),
+          quiet);
   CHECK(ended.code == 3);
   CHECK_FALSE(contains(ended.err, "on the console above"));
 }

@@ -32,6 +32,9 @@ constexpr int our_own_voice = -1;   // cpprun among the speakers of a console
 constexpr int workers_as_one = -2;  // those whose words pass as they are: nothing is set between
 constexpr std::size_t console_out = 0;
 constexpr std::size_t console_err = 1;
+// How long a line without its newline waits for more before it is shown as it is: a prompt. Longer
+// than a worker takes between two writes of one line, shorter than a person waits.
+constexpr Duration unfinished_line_delay = std::chrono::milliseconds(200);
 
 std::string cannot_write(const char* name, int error_number) {
   return std::string("cpprun: cannot write to ") + name + ": " + errno_text(error_number) + "; ";
@@ -170,7 +173,7 @@ class OutputPump::Impl {
     auto stream = std::make_shared<Stream>(context_, ends[0]);
     stream->as_it_is = as_it_is;
     stream->heard = heard;
-    stream->speaker = as_it_is ? workers_as_one : spec.local_rank.value;
+    stream->speaker = as_it_is ? workers_as_one : 2 * spec.local_rank.value + (err ? 1 : 0);
     stream->console = err ? console_err : console_out;
     stream->prefix = spec.prefix;
     stream->duplicate_words = plan.duplicate_words;
@@ -230,7 +233,33 @@ class OutputPump::Impl {
     if (stream.files.file) stream.files.writer->write(*stream.files.file, bytes);
     if (stream.as_it_is) pass_as_it_is(stream, bytes);
     stream.splitter.take(bytes, [&](const Piece& piece) { pass(stream, piece); });
+    if (stream.splitter.has_unfinished()) show_later(stream);
     return got;
+  }
+
+  // A prompt has no newline: what stands unfinished for a moment is shown. The timer is not set
+  // again by each write; it looks at when the last one came.
+  void show_later(Stream& stream) {
+    if (stream.as_it_is || !stream.heard || stream.is_showing) return;
+    stream.is_showing = true;
+    show_after(stream, unfinished_line_delay);
+  }
+
+  void show_after(Stream& stream, Duration delay) {
+    stream.show_timer.expires_after(delay);
+    stream.show_timer.async_wait(
+        [this, weak = stream.weak_from_this()](const asio::error_code& error) {
+          const auto shown = weak.lock();
+          if (error || !shown || !shown->pipe.is_open()) return;
+          const Duration silence = boot_now() - shown->spoke_at.value_or(TimePoint{});
+          if (silence < unfinished_line_delay) {
+            return show_after(*shown, unfinished_line_delay - silence);
+          }
+          shown->is_showing = false;
+          const auto& console = consoles_[shown->console];
+          const auto piece = shown->splitter.show_unfinished();
+          if (console && piece) console->write(shown->speaker, shown->prefix, *piece);
+        });
   }
 
   // What lies in the pipe; not more than a pipe holds, in case somebody goes on writing.

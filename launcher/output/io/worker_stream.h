@@ -3,7 +3,9 @@
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,8 +18,9 @@
 namespace cpprun::io {
 
 // One stream of one worker that passes here.
-struct WorkerStream {
-  WorkerStream(asio::io_context& context, int read_end) : pipe(context, read_end) {}
+struct WorkerStream : std::enable_shared_from_this<WorkerStream> {
+  WorkerStream(asio::io_context& context, int read_end)
+      : pipe(context, read_end), show_timer(context) {}
 
   asio::posix::stream_descriptor pipe;
   int speaker = 0;
@@ -28,6 +31,8 @@ struct WorkerStream {
   bool as_it_is = false;  // every byte at once, without a prefix
   bool heard = true;      // on the console
   bool paused = false;    // until the console, or the files, have room
+  asio::steady_timer show_timer;  // for a line that stays unfinished
+  bool is_showing = false;        // it is set
   LineSplitter splitter;
   LastLines last;
   std::optional<TimePoint> spoke_at = {};  // when words of it came last

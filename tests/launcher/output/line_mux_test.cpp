@@ -30,3 +30,18 @@ TEST_CASE("an over-long line that is interrupted gets its prefix again") {
   screen.take("y\n");
   CHECK(screen.text == "A:" + std::string(bounds::line_bytes_max, 'x') + "\nB:b\nA:xy\n");
 }
+
+TEST_CASE("another worker's output ends a line that was shown unfinished") {
+  Screen screen;
+  screen.take("(Pdb) ");
+  screen.wait();
+  screen.take("from b\n", 1);
+  screen.take("continue\n");
+  CHECK(screen.text == "A:(Pdb) \nB:from b\nA:continue\n");
+  screen.take("? ");
+  screen.wait();
+  screen.take("from b\n", 1);
+  screen.finish();
+  screen.take("b\n", 1);
+  CHECK(screen.text == "A:(Pdb) \nB:from b\nA:continue\nA:? \nB:from b\nB:b\n");
+}

@@ -21,6 +21,10 @@ struct Screen {
   void finish(int speaker = 0) {
     cutters[speaker].finish([&](const Piece& piece) { show(speaker, piece); });
   }
+  // Nothing more has come for a moment.
+  void wait(int speaker = 0) {
+    if (const auto piece = cutters[speaker].show_unfinished()) show(speaker, *piece);
+  }
   void show(int speaker, const Piece& piece) {
     mux.add(speaker, speaker == 0 ? "A:" : "B:", piece, text);
   }

@@ -76,3 +76,57 @@ TEST_CASE("a line that ends with return and newline is one line, however it arri
   screen.take("\nnext\r\n");
   CHECK(screen.text == "A:dos\r\nA:next\r\n");
 }
+
+TEST_CASE("an unfinished line is shown after a moment, and goes on without another prefix") {
+  Screen screen;
+  screen.take("(Pdb) ");
+  CHECK(screen.text.empty());
+  screen.wait();
+  CHECK(screen.text == "A:(Pdb) ");
+  screen.wait();
+  screen.take("conti");
+  screen.wait();
+  screen.take("nue\nnext\n");
+  CHECK(screen.text == "A:(Pdb) continue\nA:next\n");
+  screen.take("(Pdb) ");
+  screen.wait();
+  screen.finish();
+  CHECK(screen.text == "A:(Pdb) continue\nA:next\nA:(Pdb) ");
+}
+
+TEST_CASE("what was shown early is in its piece all the same, for files and filters") {
+  std::vector<std::string> pieces;
+  LineSplitter splitter;
+  const auto keep = [&](const Piece& piece) {
+    pieces.push_back(std::string(piece.text) + "|" + std::to_string(piece.shown));
+  };
+  splitter.take("lo", keep);
+  CHECK(splitter.has_unfinished());
+  CHECK(splitter.show_unfinished()->text == "lo");
+  CHECK_FALSE(splitter.has_unfinished());
+  CHECK_FALSE(splitter.show_unfinished().has_value());
+  splitter.take("ss=3\nnext\n", keep);
+  CHECK(pieces == std::vector<std::string>{"loss=3\n|2", "next\n|0"});
+}
+
+TEST_CASE("half a character and a return that may end the line are not shown early") {
+  Screen screen;
+  screen.take("10\xE2\x82");
+  screen.wait();
+  CHECK(screen.text == "A:10");
+  screen.take("\xAC\r");
+  screen.wait();
+  CHECK(screen.text == "A:10\xE2\x82\xAC");
+  screen.take("\nnext\r");
+  screen.wait();
+  screen.take("again\n");
+  CHECK(screen.text == "A:10\xE2\x82\xAC\r\nA:next\rA:again\n");
+}
+
+TEST_CASE("an over-long line that was shown early is neither cut short nor shown twice") {
+  Screen screen;
+  screen.take(std::string(bounds::line_bytes_max, 'x'));
+  screen.wait();
+  screen.take("yz\n");
+  CHECK(screen.text == "A:" + std::string(bounds::line_bytes_max, 'x') + "yz\n");
+}
