@@ -62,8 +62,8 @@ bool wants_stderr_inherited(SettingReader& reader) {
   if (*kind.value != "inherit") {
     reader.complain(
         kind,
-        "={} is neither pass (the workers' stderr goes through cpprun where it is no terminal, "
-        "so that the report knows their last words) nor inherit (they write to it themselves)",
+        "={} is neither pass (the workers' output passes through cpprun, so that the report has "
+        "its last lines) nor inherit (they write to cpprun's own stderr)",
         *kind.value);
   }
   return true;

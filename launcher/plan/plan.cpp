@@ -157,13 +157,12 @@ StreamPlan stream_plan(const Config& config, int local_rank, const StreamWish& w
   return {wish.silent, ""};
 }
 
-// An inherited stderr is read by nobody here, and which of two failures came first is judged by
-// words. A terminal stays the worker's own, for its colours and its progress bars. Where stdout
+// Which of two failures came first is judged by what the workers wrote last, so their stderr passes
+// through cpprun; at a terminal through one, for its colours and its progress bars. Where stdout
 // goes to the same place it takes the same way, or lines of the two would change their order.
-void let_words_pass(const Config& config, const ConsoleFacts& console, WorkerSpec& spec) {
-  if (config.logs.stderr_inherited || console.terminal) return;
-  if (spec.err.target != StreamTarget::console) return;
-  spec.err.target = StreamTarget::passed;
+void pass_stderr_through(const Config& config, const ConsoleFacts& console, WorkerSpec& spec) {
+  if (config.logs.stderr_inherited || spec.err.target != StreamTarget::console) return;
+  spec.err.target = console.terminal ? StreamTarget::terminal : StreamTarget::passed;
   if (console.one && spec.out.target == StreamTarget::console) {
     spec.out.target = StreamTarget::with_err;
   }
@@ -232,13 +231,15 @@ std::vector<WorkerSpec> make_plan(const Config& config, const link::Sealed& seal
     const auto& logs = config.logs;
     const auto redirect = logs.redirects.of(local);
     const auto tee = logs.tee.of(local);
-    spec.out = stream_plan(config, local,
-                           {redirect.out, tee.out, StreamTarget::nowhere, file(spec.log_folder, "stdout.log"),
-                            logs.duplicate_out, file(attempt_folder, "filtered_stdout.log")});
-    spec.err = stream_plan(config, local,
-                           {redirect.err, tee.err, StreamTarget::kept, file(spec.log_folder, "stderr.log"),
-                            logs.duplicate_err, file(attempt_folder, "filtered_stderr.log")});
-    let_words_pass(config, facts.console, spec);
+    spec.out = stream_plan(
+        config, local,
+        {redirect.out, tee.out, StreamTarget::nowhere, file(spec.log_folder, "stdout.log"),
+         logs.duplicate_out, file(attempt_folder, "filtered_stdout.log")});
+    spec.err =
+        stream_plan(config, local,
+                    {redirect.err, tee.err, StreamTarget::kept, file(spec.log_folder, "stderr.log"),
+                     logs.duplicate_err, file(attempt_folder, "filtered_stderr.log")});
+    pass_stderr_through(config, facts.console, spec);
     spec.prefix = line_prefix(config.logs, config.role, facts.host, spec.local_rank, spec.rank);
     spec.variables = variables_of(config, sealed, facts, local);
     set(spec.variables, contract::error_file, spec.error_file);

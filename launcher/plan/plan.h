@@ -20,13 +20,14 @@
 namespace cpprun {
 
 enum class StreamTarget {
-  console,  // inherited, as torchrun does
-  nowhere,  // /dev/null
-  file,     // the descriptor itself is the file
-  tee,      // through the pump: console with prefix, and the file where one is named
-  kept,     // through the pump into its limited file, or to no file; last lines to the report
-  passed,   // through the pump: every byte to the console as it is, its last lines to the report
-  with_err  // for stdout alone: the same pipe as stderr's, which keeps the order among the two
+  console,   // inherited, as torchrun does
+  nowhere,   // /dev/null
+  file,      // the descriptor itself is the file
+  tee,       // through the pump: console with prefix, and the file where one is named
+  kept,      // through the pump into its limited file, or to no file; last lines to the report
+  passed,    // through the pump: every byte to the console as it is, its last lines to the report
+  terminal,  // the same through a pseudo-terminal; the console where none can be had
+  with_err   // for stdout alone: the same pipe as stderr's, which keeps the order among the two
 };
 
 struct StreamPlan {

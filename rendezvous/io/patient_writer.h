@@ -40,6 +40,8 @@ class PatientWriter {
   void write(std::string_view bytes);
 
   bool full() const;
+  // False for what can only be asked first and then written to, and for a terminal may block.
+  bool never_blocks() const { return way_ != Way::cautiously; }
   bool empty() const { return waiting() == 0; }
   std::size_t waiting() const { return queue_.size() - written_; }
 

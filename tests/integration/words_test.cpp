@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The workers' words where stderr is no terminal: they pass through cpprun, byte by byte, so that
-// the report knows them; and where it is one, they do not.
+// What workers write passes through cpprun, byte by byte, so that the report knows their last
+// lines; where stderr is a terminal, through a pseudo-terminal.
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -38,6 +38,8 @@ std::string as_written(int lines) {
   }
   return text + "no end";
 }
+
+const Options at_terminal{.variables = {{"OMP_NUM_THREADS", "1"}}, .on_terminal = true};
 
 // A rank that only noticed ends first, once the one to blame is ready for it; that one, told to
 // end, says what it had found. `ready` is a pipe with a name.
@@ -155,14 +157,59 @@ TEST_CASE("who wants its stderr as it was inherits it, and the report says where
   CHECK(contains(told.err, "its last words, if it had any, are on the console above"));
 }
 
-TEST_CASE("a terminal stays the worker's own") {
+TEST_CASE("on a terminal a worker has one, without a prefix and without waiting for a line's end") {
   if (const auto reason = no_terminal(); !reason.empty()) return skip(reason);
   Command job(with_cpprun({"--standalone", "--no-python", "sh", "-c",
-                           "test -t 2 && echo it is a terminal; exec sleep 1000"}),
-              {.variables = {}, .on_terminal = true});
-  job.expect_out("it is a terminal");
+                           "test -t 0 && test -t 1 && test -t 2 && printf 'terminal? ';"
+                           "exec sleep 1000"}),
+              at_terminal);
+  job.expect_out("terminal? ");
   job.signal(15);
   CHECK(job.wait().code == 143);
+  CHECK(job.out().starts_with("terminal? "));
+}
+
+TEST_CASE("a Python failure at a terminal is known, and its traceback is shown as it was") {
+  if (const auto reason = no_terminal(); !reason.empty()) return skip(reason);
+  const Folder folder;
+  const auto script = folder.write("train.py", "raise ValueError('bad label 17')\n");
+  const auto python = from_build("CPPRUN_PYTHON");
+  auto options = at_terminal;
+  options.variables["PYTHON_EXEC"] = python.empty() ? "python3" : python;
+  Command job(with_cpprun({"--standalone", script}), options);
+  const auto ended = job.wait();
+  if (ended.code == 2) return skip("no Python");
+  CHECK(ended.code == 1);
+  CHECK_MESSAGE(contains(ended.out, "[python_exception]"), ended.out);
+  CHECK(contains(ended.out, "last lines of its output:"));
+  CHECK(contains(ended.out, "Traceback (most recent call last):\r\n  File"));
+}
+
+TEST_CASE("at a terminal stdout and stderr keep the order of their lines and every byte") {
+  if (const auto reason = no_terminal(); !reason.empty()) return skip(reason);
+  const Folder folder;
+  const auto script = folder.write("worker.sh", both_streams(500));
+  const auto ended = run(with_cpprun({"--standalone", "--no-python", "sh", script}), at_terminal);
+  CHECK(ended.code == 0);
+  std::string expected;
+  for (const char each : as_written(500)) expected += each == '\n' ? "\r\n" : std::string(1, each);
+  CHECK(ended.out == expected);
+}
+
+TEST_CASE(
+    "where no pseudo-terminal can be had workers inherit the terminal, and the report says so") {
+  if (const auto reason = no_terminal(); !reason.empty()) return skip(reason);
+  const Folder folder;
+  const auto script = folder.write(
+      "scene.sh", "mount --bind /dev/null /dev/ptmx || exit 77\nexec " + from_build("CPPRUN") +
+                      " --standalone --no-python sh -c 'test -t 2 && echo bad >&2; exit 3'\n");
+  const auto ended = run({"unshare", "-m", "sh", script}, at_terminal);
+  if (contains(ended.out, "unshare failed") || ended.code == 77) {
+    return skip("no permission to hide /dev/ptmx");
+  }
+  CHECK(ended.code == 3);
+  CHECK(ended.out.starts_with("bad\r\n"));
+  CHECK(contains(ended.out, "its last words, if it had any, are on the console above"));
 }
 
 TEST_CASE("a disk that is full for a while loses what did not fit, and says how much and where") {

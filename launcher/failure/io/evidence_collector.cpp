@@ -211,8 +211,10 @@ void EvidenceCollector::examine(const Outcome& outcome, const WorkerSpec& spec, 
     case StreamTarget::tee:
     case StreamTarget::kept:
     case StreamTarget::passed:
+    case StreamTarget::terminal:
       pump_.drain(spec.local_rank);
       evidence.last_lines = pump_.last_lines(spec.local_rank);
+      evidence.on_console = !pump_.hears(spec.local_rank);
       evidence.with_stdout = spec.out.target == StreamTarget::with_err;
       break;
     case StreamTarget::console:

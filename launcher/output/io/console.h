@@ -28,6 +28,7 @@ class Console {
   void write(int speaker, std::string_view prefix, const Piece& piece);
 
   bool full() const { return writer_.full(); }
+  bool never_blocks() const { return writer_.never_blocks(); }
   bool empty() const { return writer_.empty(); }
 
  private:

@@ -10,6 +10,7 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 #include <cerrno>
+#include <csignal>
 #include <map>
 #include <optional>
 #include <utility>
@@ -17,8 +18,10 @@
 #include "launcher/io/wall_clock.h"
 #include "launcher/output/io/console.h"
 #include "launcher/output/io/worker_stream.h"
+#include "launcher/output/io/worker_terminal.h"
 #include "launcher/output/line_filter.h"
 #include "launcher/output/timed_lines.h"
+#include "launcher/workers/io/signals.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
 #include "rendezvous/io/boot_clock.h"
@@ -71,7 +74,7 @@ class OutputPump::Impl {
     forget(spec.local_rank);
     auto opened = open(spec, spec.out, false, streams.out);
     if (opened) opened = open(spec, spec.err, true, streams.err);
-    if (opened && spec.out.target == StreamTarget::with_err) {
+    if (opened && spec.out.target == StreamTarget::with_err && streams.err >= 0) {
       streams.out = ::fcntl(streams.err, F_DUPFD_CLOEXEC, 3);
       if (streams.out < 0) opened = tl::unexpected(SpawnError{SpawnStage::pipes, errno});
     }
@@ -98,6 +101,8 @@ class OutputPump::Impl {
       if (const auto stream = find(local_rank, err)) take_all(*stream);
     }
   }
+
+  bool hears(LocalRank local_rank) const { return find(local_rank, true) != nullptr; }
 
   std::vector<std::string> last_lines(LocalRank local_rank) const {
     const auto stream = find(local_rank, true);
@@ -157,7 +162,8 @@ class OutputPump::Impl {
 
   tl::expected<void, SpawnError> open(const WorkerSpec& spec, const StreamPlan& plan, bool err,
                                       int& write_end) {
-    const bool as_it_is = plan.target == StreamTarget::passed;
+    const bool on_terminal = plan.target == StreamTarget::terminal;
+    const bool as_it_is = plan.target == StreamTarget::passed || on_terminal;
     const bool heard = plan.target != StreamTarget::kept;
     auto files = files_.find(plan);
     if (files.error_number != 0) {
@@ -166,11 +172,23 @@ class OutputPump::Impl {
     }
     write_end = files.own.release();
     if (plan.target != StreamTarget::tee && !as_it_is && heard) return {};
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) {
-      return tl::unexpected(SpawnError{SpawnStage::pipes, errno});
+    FileDescriptor ours;
+    FileDescriptor workers;
+    if (on_terminal) {
+      auto made = make_terminal(err ? console_err : console_out);
+      if (!made) return {};  // it inherits ours, as under torchrun
+      ours = std::move(made->ours);
+      workers = std::move(made->worker);
+    } else {
+      int ends[2];
+      if (::pipe2(ends, O_CLOEXEC) != 0) {
+        return tl::unexpected(SpawnError{SpawnStage::pipes, errno});
+      }
+      ours.reset(ends[0]);
+      workers.reset(ends[1]);
     }
-    auto stream = std::make_shared<Stream>(context_, ends[0]);
+    auto stream = std::make_shared<Stream>(context_, ours.release());
+    stream->is_terminal = on_terminal;
     stream->as_it_is = as_it_is;
     stream->heard = heard;
     stream->speaker = as_it_is ? workers_as_one : 2 * spec.local_rank.value + (err ? 1 : 0);
@@ -179,10 +197,26 @@ class OutputPump::Impl {
     stream->duplicate_words = plan.duplicate_words;
     stream->files = std::move(files);
     streams_[{spec.local_rank, err}] = stream;
-    write_end = ends[1];
+    write_end = workers.release();
     stream->pipe.non_blocking(true);
     listen(stream);
     return {};
+  }
+
+  // Nothing where what workers write could block us: a console that has stopped (Ctrl-S) stops only
+  // those that write to it.
+  std::optional<WorkerTerminal> make_terminal(std::size_t which) {
+    if (!consoles_[which] || !consoles_[which]->never_blocks()) return std::nullopt;
+    auto made = open_worker_terminal(descriptors_[which]);
+    if (made && !resized_) {
+      resized_.emplace(context_, std::vector<int>{SIGWINCH}, [this](int, const std::string&) {
+        for (const auto& [key, stream] : streams_) {
+          if (!stream->is_terminal || !stream->pipe.is_open()) continue;
+          copy_terminal_size(descriptors_[stream->console], stream->pipe.native_handle());
+        }
+      });
+    }
+    return made;
   }
 
   std::shared_ptr<Stream> find(LocalRank local_rank, bool err) const {
@@ -378,6 +412,7 @@ class OutputPump::Impl {
   asio::steady_timer flush_timer_;
   asio::steady_timer disk_timer_;
   AttemptFiles files_;
+  std::optional<Signals> resized_;  // where workers have terminals
 };
 
 OutputPump::OutputPump(asio::io_context& context, SideProcesses& side, int out, int err, bool timed)
@@ -408,6 +443,10 @@ bool OutputPump::is_behind() const {
 
 void OutputPump::drain(LocalRank local_rank) {
   impl_->drain(local_rank);
+}
+
+bool OutputPump::hears(LocalRank local_rank) const {
+  return impl_->hears(local_rank);
 }
 
 std::vector<std::string> OutputPump::last_lines(LocalRank local_rank) const {

@@ -2,9 +2,9 @@
 #pragma once
 // Carries the workers' output to the console and into the log files. Two kinds of streams pass
 // here: those that are tee'd, line by line with a prefix, and those that only pass through, byte by
-// byte, so that their last lines are known. An inherited terminal and a redirected file are the
-// worker's own descriptors. cpprun's own messages go through here too, so that no sentence lands
-// inside a worker's line.
+// byte, so that their last lines are known; at a terminal through a pseudo-terminal for each
+// worker, so that it has one as well. A redirected file is the worker's own descriptor. cpprun's
+// own messages go through here too, so that no sentence lands inside a worker's line.
 //
 // A console that nobody reads slows down the workers that write to it, through their pipes, and
 // nobody else: nothing here ever blocks.
@@ -50,6 +50,8 @@ class OutputPump {
 
   // Takes what lies in that worker's pipes right now, so that its last lines are known.
   void drain(LocalRank local_rank);
+  // Whether its stderr passes here.
+  bool hears(LocalRank local_rank) const;
   // The last lines of its stderr, where that passes here; empty otherwise.
   std::vector<std::string> last_lines(LocalRank local_rank) const;
 

@@ -17,7 +17,7 @@
 
 namespace cpprun::io {
 
-// One stream of one worker that passes here.
+// One stream of one worker that passes here, through a pipe or a pseudo-terminal.
 struct WorkerStream : std::enable_shared_from_this<WorkerStream> {
   WorkerStream(asio::io_context& context, int read_end)
       : pipe(context, read_end), show_timer(context) {}
@@ -28,9 +28,10 @@ struct WorkerStream : std::enable_shared_from_this<WorkerStream> {
   std::string prefix;
   StreamFiles files;
   std::vector<std::string> duplicate_words;
-  bool as_it_is = false;  // every byte at once, without a prefix
-  bool heard = true;      // on the console
-  bool paused = false;    // until the console, or the files, have room
+  bool is_terminal = false;       // the pipe is our end of a pseudo-terminal
+  bool as_it_is = false;          // every byte at once, without a prefix
+  bool heard = true;              // on the console
+  bool paused = false;            // until the console, or the files, have room
   asio::steady_timer show_timer;  // for a line that stays unfinished
   bool is_showing = false;        // it is set
   LineSplitter splitter;

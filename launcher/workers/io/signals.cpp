@@ -48,7 +48,14 @@ Signals::Signals(asio::io_context& context, const std::vector<int>& signals,
         signal == SIGKILL || signal == SIGSTOP || ::sigaddset(&handled_, signal) != 0;
     if (refused) not_handled_.push_back(signal_name(signal));
   }
-  ::sigprocmask(SIG_BLOCK, &handled_, &before_);
+  sigset_t before;
+  ::sigprocmask(SIG_BLOCK, &handled_, &before);
+  ::sigemptyset(&blocked_);
+  for (const int signal : signals) {
+    const bool is_new =
+        ::sigismember(&handled_, signal) == 1 && ::sigismember(&before, signal) == 0;
+    if (is_new) ::sigaddset(&blocked_, signal);
+  }
   const int descriptor = ::signalfd(-1, &handled_, SFD_NONBLOCK | SFD_CLOEXEC);
   if (descriptor < 0) throw std::system_error(errno, std::generic_category(), "signalfd");
   arrivals_.assign(descriptor);
@@ -56,7 +63,7 @@ Signals::Signals(asio::io_context& context, const std::vector<int>& signals,
 }
 
 Signals::~Signals() {
-  ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+  ::sigprocmask(SIG_UNBLOCK, &blocked_, nullptr);
 }
 
 void Signals::wait() {

@@ -30,7 +30,7 @@ class Signals {
   void take();
 
   sigset_t handled_{};
-  sigset_t before_{};  // what was blocked before our time
+  sigset_t blocked_{};  // those that were not before our time; others may be handled elsewhere
   asio::posix::stream_descriptor arrivals_;
   std::function<void(int, const std::string&)> on_signal_;
   std::vector<std::string> not_handled_;

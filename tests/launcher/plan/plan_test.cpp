@@ -135,7 +135,7 @@ TEST_CASE("streams go where flags and filter say") {
   CHECK(specs[1].variables.at("TORCHELASTIC_ERROR_FILE") == specs[1].error_file);
 }
 
-TEST_CASE("a stderr that is no terminal passes through us, and stdout with it where both are one") {
+TEST_CASE("stderr passes through cpprun, and stdout with it where both are one") {
   const auto targets = [](Config config, ConsoleFacts console) {
     auto where = facts();
     where.console = console;
@@ -145,7 +145,10 @@ TEST_CASE("a stderr that is no terminal passes through us, and stdout with it wh
   using Pair = std::pair<StreamTarget, StreamTarget>;
   constexpr Pair inherited{StreamTarget::console, StreamTarget::console};
   Config config = two_workers();
-  CHECK(targets(config, {.terminal = true, .one = true}) == inherited);
+  CHECK(targets(config, {.terminal = true, .one = false}) ==
+        Pair{StreamTarget::console, StreamTarget::terminal});
+  CHECK(targets(config, {.terminal = true, .one = true}) ==
+        Pair{StreamTarget::with_err, StreamTarget::terminal});
   CHECK(targets(config, {.terminal = false, .one = false}) ==
         Pair{StreamTarget::console, StreamTarget::passed});
   CHECK(targets(config, {.terminal = false, .one = true}) ==
@@ -162,6 +165,7 @@ TEST_CASE("a stderr that is no terminal passes through us, and stdout with it wh
   config = two_workers();
   config.logs.stderr_inherited = true;
   CHECK(targets(config, {.terminal = false, .one = true}) == inherited);
+  CHECK(targets(config, {.terminal = true, .one = true}) == inherited);
 }
 
 TEST_CASE("files with a limit are written by us, whether they are heard or not") {
@@ -198,7 +202,7 @@ TEST_CASE("without a log folder a tee goes to the console alone, and the filter 
   config.logs.console_ranks = std::vector<int>{1};
   const auto specs = plan_for(config, node);
   CHECK(specs[1].out == StreamPlan{StreamTarget::tee, ""});
-  CHECK(specs[1].err == StreamPlan{StreamTarget::console, ""});
+  CHECK(specs[1].err == StreamPlan{StreamTarget::terminal, ""});
   CHECK(specs[0].out == StreamPlan{StreamTarget::nowhere, ""});
   CHECK(specs[0].err == StreamPlan{StreamTarget::kept, ""});  // its last lines, for the report
   CHECK(specs[0].error_file == "/tmp/cpprun_x/attempt_1_0_error.json");

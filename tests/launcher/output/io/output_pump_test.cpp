@@ -3,9 +3,12 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <pty.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -16,6 +19,7 @@
 #include <sstream>
 
 #include "proto/bounds.h"
+#include "rendezvous/io/file_descriptor.h"
 #include "tests/launcher/io_probe.h"
 
 using namespace cpprun;
@@ -216,6 +220,34 @@ TEST_CASE("stdout that goes where stderr goes keeps its order among its lines") 
   err.close_in();
   CHECK(out.read_all() == "");
   CHECK(err.read_all() == "1\n2\n3\n4\n");
+}
+
+TEST_CASE("a worker's terminal has the size of ours, also after that has changed") {
+  int mine = -1;
+  int console = -1;
+  winsize size{.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
+  if (::openpty(&mine, &console, nullptr, nullptr, &size) != 0) return;
+  const FileDescriptor closing_mine(mine);
+  const FileDescriptor closing_console(console);
+  Node node(console, console);
+  auto spec = spec_for({"/bin/sh", "-c",
+                        "stty size <&2; while [ \"$(stty size <&2)\" = '24 80' ]; do sleep 0.01; "
+                        "done; stty size <&2; printf 'a\\nb' >&2"});
+  spec.out.target = StreamTarget::with_err;
+  spec.err.target = StreamTarget::terminal;
+  node.start(spec);
+  const auto said = [&] { return node.pump.hears(LocalRank{0}) && node.pump.spoke_at({}); };
+  CHECK(run_until(node.context, said));
+  size.ws_col = 132;
+  REQUIRE(::ioctl(console, TIOCSWINSZ, &size) == 0);
+  ::kill(::getpid(), SIGWINCH);  // as the kernel tells the foreground of a terminal
+  node.end(0);
+  CHECK(node.flush());
+  CHECK(node.pump.last_lines(LocalRank{0}) ==
+        std::vector<std::string>{"24 80", "24 132", "a", "b"});
+  std::string text(4096, '\0');
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(::read(mine, text.data(), 4096), 0)));
+  CHECK(text == "24 80\r\n24 132\r\na\r\nb");  // line ends are translated once
 }
 
 TEST_CASE("a closed console is said once and the file still gets everything") {
