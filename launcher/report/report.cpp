@@ -158,18 +158,23 @@ std::size_t longest_line(std::string_view text) {
   return longest;
 }
 
+// Without the id where it is torchrun's default, "none".
+std::string job_text(const std::string& id) {
+  return id.empty() || id == "none" ? "job" : "job " + id;
+}
+
 // "rank 1 (local rank 1, pid 5, on node0) exited with code 3 at …", the sentence to read first.
 std::string headline(const ReportFacts& facts, const DiagnosedEnd* own) {
-  if (!facts.root) return fmt::format("job {} did not end well: {}", facts.job, facts.reason);
+  if (!facts.root) return fmt::format("{} did not end well: {}", job_text(facts.job), facts.reason);
   const auto& root = *facts.root;
   if (root.cause == link::node_lost) {
-    return fmt::format("job {} failed: {}", facts.job, root.message);
+    return fmt::format("{} failed: {}", job_text(facts.job), root.message);
   }
   const auto ending = own != nullptr                           ? own->diagnosis().ending
                       : root.pid == 0 && !root.message.empty() ? root.message
                                                                : to_text(root.status);
   const auto pid = root.pid == 0 ? std::string() : fmt::format("pid {}, ", root.pid);
-  return fmt::format("job {} failed: rank {} (local rank {}, {}on {}) {} at {}", facts.job,
+  return fmt::format("{} failed: rank {} (local rank {}, {}on {}) {} at {}", job_text(facts.job),
                      root.rank.value, root.local_rank.value, pid, root.host, ending,
                      local_time_text(root.time, facts.utc_offset_seconds));
 }

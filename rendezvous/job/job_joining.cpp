@@ -28,7 +28,7 @@ void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
     // workers of it, which have to end first.
     reason = disagreement(terms_, join);
     if (!reason && join.after != RoundNumber{} && !join.idle) {
-      reason = fmt::format("job \"{}\" is over: {}", terms_.id, finish_->reason);
+      reason = fmt::format("{} is over: {}", quoted_job(terms_.id), finish_->reason);
     }
     if (!reason) {
       actions.emplace_back(coordinator::Say{caller.link, link::brief(*finish_)});

@@ -35,7 +35,9 @@ void Job::close(TimePoint now, const Closing& closing, coordinator::Actions& act
   }
   if (over() || !has_workers) {
     // Nothing of it is alive: its seat is free at once.
-    if (!over()) {
+    // A node that was asked to stop has sent `leave`, and closes its link when it has drained.
+    const bool has_said_so = !broken && (member->leaving || round_end_.stop);
+    if (!over() && !has_said_so) {
       actions.emplace_back(
           coordinator::Note{fmt::format("{} left while waiting: {}", name_of(*member), reason)});
       actions.emplace_back(change_of(*member, NodeChange::Kind::lost, reason));

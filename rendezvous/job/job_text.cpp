@@ -29,10 +29,15 @@ coordinator::NodeChange change_of(const Member& member, coordinator::NodeChange:
 
 std::string second_master_text(const link::WhoHosts& other, const std::string& peer) {
   return fmt::format(
-      "there are two masters of job \"{}\": {} (pid {}, {}) hosts it as well as this machine; "
+      "there are two masters of {}: {} (pid {}, {}) hosts it as well as this machine; "
       "start "
       "one of them, and no other, with --node-rank=0 (or is_host=true)",
-      other.job, other.host, other.pid, peer);
+      quoted_job(other.job), other.host, other.pid, peer);
+}
+
+std::string quoted_job(const std::string& id) {
+  if (id.empty() || id == "none") return "the job";
+  return fmt::format("job \"{}\"", id);
 }
 
 std::string status_of(const Round& round, const JobTerms& terms, const Waits& waits) {

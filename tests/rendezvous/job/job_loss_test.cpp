@@ -304,3 +304,14 @@ TEST_CASE("nodes that fall silent in one moment are lost together, and no round 
   CHECK(table.job.round().size() == 1);
   CHECK(said<link::Sealed>(table.join(t0 + 4s, LinkId{9}, anybody("delta")), a).size() == 1);
 }
+
+TEST_CASE("a node that was asked to stop and goes is not reported as one that left while waiting") {
+  Table table;
+  table.seal();
+  table.hear(t0 + 1s, b, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
+  table.drained(t0 + 2s, 1, {b});
+  for (const auto& action : table.close(t0 + 2s, b)) {
+    CHECK_FALSE(std::holds_alternative<coordinator::Note>(action));
+    CHECK_FALSE(std::holds_alternative<coordinator::NodeChange>(action));
+  }
+}

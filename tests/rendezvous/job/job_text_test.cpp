@@ -63,3 +63,8 @@ TEST_CASE("a change of a node names its host, and its rank once it had a seat") 
         coordinator::NodeChange{
             .kind = Kind::lost, .host = "h0", .rank = GroupRank{0}, .reason = "silent for 3 s"});
 }
+
+TEST_CASE("a job without an id of its own is not called none") {
+  CHECK(quoted_job("train") == "job \"train\"");
+  CHECK(quoted_job("none") == "the job");
+}
