@@ -57,6 +57,19 @@ struct BeatTimeout {
   friend bool operator==(const BeatTimeout&, const BeatTimeout&) = default;
 };
 
+// --signal-scope: which processes of a worker get the signal that asks it to end.
+enum class SignalScope {
+  process,  // the worker's main process; each of the others when its parent has exited
+  group,    // its whole process group at once, as under torchrun
+};
+
+// --stragglers: what happens to processes that workers started and that outlive a good end.
+enum class Stragglers {
+  wait,   // they have the grace period
+  kill,   // they are killed at once
+  leave,  // they keep running, as under torchrun
+};
+
 struct Program {
   ProgramKind kind = ProgramKind::automatic;
   std::string script;
@@ -125,6 +138,8 @@ struct Config {
   RestartRules restarts;
   std::string restart_state_file = {};        // --restart-state; empty: none is kept
   Duration grace = std::chrono::seconds(30);  // between TERM and KILL
+  SignalScope signal_scope = SignalScope::process;
+  Stragglers stragglers = Stragglers::wait;
   std::optional<BeatTimeout> beat_timeout;    // nothing: nobody is watched
   std::vector<int> signals;                   // handled ones, by number, each once
   std::string signals_text;                   // the same as exported to the workers

@@ -128,7 +128,10 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   std::vector<WorkerSpec> specs = make_plan(config_, sealed, facts_.program, facts_.node);
   actions.emplace_back(agent::Prepare{specs});
   actions.emplace_back(agent::TellStarted{sealed, facts_.node.sockets});
-  supervisor_.emplace(std::move(specs), config_.grace, config_.beat_timeout);
+  const EndPolicy policy{.grace = config_.grace,
+                         .scope = config_.signal_scope,
+                         .stragglers = config_.stragglers};
+  supervisor_.emplace(std::move(specs), policy, config_.beat_timeout);
   pass_on(now, supervisor_->start(now), actions);
 }
 
@@ -156,6 +159,8 @@ void Agent::finish(TimePoint now, const link::Finish& finish, Actions& actions) 
   if (config_.restarts.may_restart() && finish.root) {
     actions.emplace_back(agent::TellNote{finish.reason});
   }
+  const bool was_interrupted = stopped_by_ && !has_had_seat_;
+  if (was_interrupted) return exit_by_signal(actions);
   if (!sealed_) actions.emplace_back(agent::TellNote{not_needed_text(finish.reason)});
   const auto time = time_note(finish);
   if (time && sealed_ && sealed_->group_rank == GroupRank{})
@@ -213,6 +218,12 @@ void Agent::pass_on(TimePoint now, const Supervisor::Actions& from, Actions& act
               is_ending = true;
             },
             [&](const supervisor::Killing& m) { actions.emplace_back(agent::TellKilling{m}); },
+            [&](const supervisor::StillEnding& m) {
+              actions.emplace_back(agent::TellNote{still_ending_text(m, stopped_by_)});
+            },
+            [&](const supervisor::Leftover& m) {
+              actions.emplace_back(agent::TellNote{leftover_text(m, config_.grace)});
+            },
             [&](const supervisor::Settled& m) { settled(now, m, actions); },
             [&](const auto& m) { actions.emplace_back(agent::Work{m}); },
         },

@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "launcher/agent/agent.h"
+#include "launcher/agent/agent_text.h"
 #include "proto/signal_names.h"
 
 namespace cpprun {
@@ -65,7 +66,9 @@ void Agent::on(TimePoint now, const agent::Signalled& event, Actions& actions) {
 
 void Agent::exit_by_signal(Actions& actions) {
   const int signal = stopped_by_.value_or(SIGTERM);
-  exit({.code = 128 + signal, .reason = fmt::format("asked to stop by {}", signal_name(signal))},
+  exit({.code = 128 + signal,
+        .reason = has_had_seat_ ? fmt::format("asked to stop by {}", signal_name(signal))
+                                : interrupted_text(signal, phase_ == Phase::dialing)},
        actions);
 }
 

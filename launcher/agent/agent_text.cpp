@@ -5,10 +5,28 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 
+#include "proto/signal_names.h"
 #include "proto/text.h"
 
 namespace cpprun {
+
+namespace {
+
+// "1, 3, 5", and how many more there are.
+template <class T, class Text>
+std::string listed(const std::vector<T>& all, Text text) {
+  constexpr std::size_t shown_max = 8;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(all.size(), shown_max); ++i) {
+    list += (i == 0 ? "" : ", ") + text(all[i]);
+  }
+  if (all.size() > shown_max) list += fmt::format(" and {} more", all.size() - shown_max);
+  return list;
+}
+
+}  // namespace
 
 std::string seconds_left(TimePoint now, TimePoint deadline) {
   return fmt::format("{:.0f} s left", std::max(0.0, in_seconds(deadline - now)));
@@ -102,6 +120,57 @@ std::string unkillable_text(const Outcome& outcome) {
       "rank {} (pid {}) survives even SIGKILL: it is stuck in the kernel, in a driver or a file "
       "system that hangs; this node is out",
       outcome.rank.value, outcome.pid);
+}
+
+std::string interrupted_text(int signal, bool no_master) {
+  return fmt::format("interrupted while waiting for {} ({})", no_master ? "the master" : "nodes",
+                     signal_name(signal));
+}
+
+std::string still_ending_text(const supervisor::StillEnding& still, std::optional<int> signal) {
+  std::string what;
+  if (still.ranks.empty()) {
+    what = fmt::format("{} process{} that workers started", still.others,
+                       still.others == 1 ? "" : "es");
+  } else {
+    what = fmt::format("{} worker{} (rank {})", still.ranks.size(),
+                       still.ranks.size() == 1 ? "" : "s", listed(still.ranks, [](Rank rank) {
+                         return fmt::format("{}", rank.value);
+                       }));
+  }
+  auto text = fmt::format("waiting up to {:.1f} s for {}", in_seconds(still.left), what);
+  if (!signal) return text;
+  const auto* const it = still.ranks.size() + static_cast<std::size_t>(still.others) == 1 ? "it" : "them";
+  if (*signal == SIGINT) return text + fmt::format("; Ctrl-C again kills {}", it);
+  return text + fmt::format("; a second {} kills {}", signal_name(*signal), it);
+}
+
+std::string leftover_text(const supervisor::Leftover& left, Duration grace) {
+  using Fate = supervisor::Leftover::Fate;
+  const auto processes = listed(left.processes, [](const TreeProcess& each) {
+    return fmt::format("pid {} ({})", each.pid, each.command);
+  });
+  const bool is_one = left.processes.size() == 1;
+  switch (left.fate) {
+    case Fate::awaited:
+      return fmt::format(
+          "note: the workers exited, but {} that they started still run{}: {}; waiting up to {:.1f} "
+          "s\n  hint: --stragglers=leave lets such processes run on, --stragglers=kill ends them "
+          "at once",
+          is_one ? "a process" : fmt::format("{} processes", left.processes.size()),
+          is_one ? "s" : "", processes, in_seconds(grace));
+    case Fate::released:
+      return fmt::format("note: left running (--stragglers=leave): {}", processes);
+    case Fate::ended:
+      return fmt::format("warning: still running {:.1f} s after the workers: {}; ending {}",
+                         in_seconds(grace), processes, is_one ? "it" : "them");
+    case Fate::killed:
+      return fmt::format(
+          "warning: not exited within {:.1f} s (--shutdown-timeout): {}, started by workers; "
+          "killing {}",
+          in_seconds(grace), processes, is_one ? "it" : "them");
+  }
+  return "";
 }
 
 std::string unswept_text() {

@@ -53,6 +53,14 @@ std::string not_needed_text(const std::string& reason);
 // that did not, its report says so.
 std::optional<std::string> time_note(const link::Finish& finish);
 
+// By a signal, before this node ever had a seat.
+std::string interrupted_text(int signal, bool no_master);
+
+// A second after the signal that ends workers; `signal`: the user's, where a signal began it.
+std::string still_ending_text(const supervisor::StillEnding& still, std::optional<int> signal);
+// What workers started has outlived them.
+std::string leftover_text(const supervisor::Leftover& left, Duration grace);
+
 // Not even KILL ended that worker.
 std::string unkillable_text(const Outcome& outcome);
 

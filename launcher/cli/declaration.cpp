@@ -189,6 +189,12 @@ void Declaration::declare_endings(Flags& flags) {
       whole_number_within(0, any_count_max),
       "Grace between TERM and KILL (30; under Slurm, Kubernetes 25)")
       .variables.emplace_back("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
+  add<std::string>(flags.signal_scope, "--signal-scope", "WHAT", any_text,
+                   "Signal each worker's main process first (process) or its group (group)")
+      .choices = {"process", "group"};
+  add<std::string>(flags.stragglers, "--stragglers", "WHAT", any_text,
+                   "Processes that outlive a good end: wait (default), kill, leave")
+      .choices = {"wait", "kill", "leave"};
   add<BeatTimeout>(flags.beat_timeout, "--beat-timeout", "SECONDS|auto", beat_timeout,
                    "Silence after which a worker that has beaten is hung")
       .choices = {"auto"};

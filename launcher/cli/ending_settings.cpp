@@ -112,6 +112,24 @@ void read_signals(SettingReader& reader, Config& config) {
   }
 }
 
+void read_scopes(SettingReader& reader, Config& config) {
+  const auto& scope = reader.flags().signal_scope;
+  if (scope.value == "group") {
+    config.signal_scope = SignalScope::group;
+  } else if (scope.value && scope.value != "process") {
+    reader.complain(scope, "=\"{}\" is invalid; expected process or group", *scope.value);
+  }
+  const auto& stragglers = reader.flags().stragglers;
+  if (stragglers.value == "kill") {
+    config.stragglers = Stragglers::kill;
+  } else if (stragglers.value == "leave") {
+    config.stragglers = Stragglers::leave;
+  } else if (stragglers.value && stragglers.value != "wait") {
+    reader.complain(stragglers, "=\"{}\" is invalid; expected wait, kill or leave",
+                    *stragglers.value);
+  }
+}
+
 void read_status_access(SettingReader& reader, Config& config) {
   const auto& flag = reader.flags().status_access;
   if (!flag.value) return;
@@ -126,6 +144,7 @@ void read_ending_settings(SettingReader& reader, const TextFile& read_file, Conf
   config.beat_timeout = reader.flags().beat_timeout.value;
   read_restarts(reader, config);
   read_grace(reader, read_file, config);
+  read_scopes(reader, config);
   read_signals(reader, config);
   read_status_access(reader, config);
 }

@@ -83,6 +83,8 @@ struct Flags {
   Flag<HostLimit> max_host_failures;
   Flag<std::string> restart_state;
   Flag<int> shutdown_timeout;
+  Flag<std::string> signal_scope;
+  Flag<std::string> stragglers;
   Flag<BeatTimeout> beat_timeout;
   Flag<std::string> signals_to_handle;
   Flag<std::string> report;

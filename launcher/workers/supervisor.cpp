@@ -4,17 +4,19 @@
 #include <algorithm>
 #include <cassert>
 #include <csignal>
+#include <set>
 #include <utility>
 
 #include "proto/bounds.h"
+#include "proto/signal_names.h"
 
 namespace cpprun {
 
 using namespace supervisor;
 
-Supervisor::Supervisor(std::vector<WorkerSpec> specs, Duration grace,
+Supervisor::Supervisor(std::vector<WorkerSpec> specs, EndPolicy policy,
                        std::optional<BeatTimeout> beat_timeout)
-    : grace_(grace), beats_(beat_timeout) {
+    : policy_(policy), beats_(beat_timeout) {
   for (auto& spec : specs) {
     Outcome outcome;
     outcome.local_rank = spec.local_rank;
@@ -45,11 +47,15 @@ Supervisor::Actions Supervisor::handle(TimePoint now, const Event& event) {
 Supervisor::Actions Supervisor::advance(TimePoint now) {
   Actions actions;
   if (phase_ == Phase::running && beats_.take_due(now)) actions.emplace_back(LookAtBeats{});
+  if (still_ending_due_ && *still_ending_due_ <= now) tell_still_ending(now, actions);
   if (!deadline_ || now < *deadline_) return actions;
   deadline_.reset();
   switch (phase_) {
     case Phase::draining:
       begin_killing(now, false, actions);
+      break;
+    case Phase::lingering:
+      end_lingering(now, actions);
       break;
     case Phase::sweeping:
       settle(actions, /*unswept=*/true);
@@ -68,8 +74,11 @@ Supervisor::Actions Supervisor::advance(TimePoint now) {
 
 std::optional<TimePoint> Supervisor::next_deadline() const {
   const auto beat = phase_ == Phase::running ? beats_.next_deadline() : std::nullopt;
-  if (!beat || !deadline_) return beat ? beat : deadline_;
-  return std::min(*beat, *deadline_);
+  auto soonest = deadline_;
+  for (const auto& each : {beat, still_ending_due_}) {
+    if (each && (!soonest || *each < *soonest)) soonest = each;
+  }
+  return soonest;
 }
 
 void Supervisor::on(TimePoint now, const Started& event, Actions& actions) {
@@ -104,9 +113,16 @@ void Supervisor::on(TimePoint now, const Exited& event, Actions& actions) {
   beats_.ended(event.local_rank);
   ended.outcome.status = event.status;
   ended.outcome.time = event.time;
+  const bool was_running = phase_ == Phase::running;
+  const bool is_good = ended.outcome.good();
+  // A signal from outside that asks for an end reached the worker before it reached us.
+  const bool is_asked = event.status.signalled && asks_to_end(event.status.value);
   // The others learn of the failure before this one's remains are looked after: they compute on.
   judge_end(now, ended, actions);
-  actions.emplace_back(Sweep{event.local_rank});
+  const bool failed_by_itself = was_running && !is_good && !is_asked;
+  const bool kills_stragglers = was_running && is_good && policy_.stragglers == Stragglers::kill;
+  if (phase_ == Phase::killing || failed_by_itself || kills_stragglers) sweep(ended, actions);
+  signal_down(actions);
   go_on_if_gone(now, actions);
 }
 
@@ -119,6 +135,25 @@ void Supervisor::on(TimePoint now, const GroupGone& event, Actions& actions) {
 
 void Supervisor::on(TimePoint, const NodeSwept&, Actions& actions) {
   if (phase_ == Phase::sweeping) settle(actions);
+}
+
+void Supervisor::on(TimePoint now, const TreeSeen& event, Actions& actions) {
+  if (phase_ != Phase::draining && phase_ != Phase::lingering) return;
+  seen_ = event.processes;
+  if (std::exchange(awaits_record_, false)) record_tree();
+  signal_down(actions);
+  if (!awaits_rest_ || releases_) return;
+  rest_is_seen_ = true;
+  if (rest().empty()) {
+    for (Worker& each : workers_) {
+      if (each.life == Life::ended) sweep(each, actions);
+    }
+    if (all(Life::gone)) sweep_node(now, actions);
+  } else if (phase_ == Phase::lingering && !std::exchange(rest_is_told_, true)) {
+    if (policy_.stragglers == Stragglers::leave) return release(actions);
+    const auto fate = rest_is_ending_ ? Leftover::Fate::ended : Leftover::Fate::awaited;
+    actions.emplace_back(Leftover{fate, rest()});
+  }
 }
 
 // What it was sent to end it with is its end as far as the others are told: it may take a while.
@@ -135,7 +170,7 @@ void Supervisor::on(TimePoint now, const BeatsSeen& event, Actions& actions) {
 }
 
 void Supervisor::on(TimePoint now, const Stop& event, Actions& actions) {
-  if (phase_ != Phase::running) return;
+  if ((phase_ != Phase::running && phase_ != Phase::lingering) || releases_) return;
   begin_drain(now, event.reason, event.signal, actions);
 }
 
@@ -156,7 +191,8 @@ void Supervisor::on(TimePoint, const Deliver& event, Actions& actions) {
 }
 
 void Supervisor::on(TimePoint now, const Insist& event, Actions& actions) {
-  if (phase_ == Phase::running) {
+  if (releases_) return;
+  if (phase_ == Phase::running || phase_ == Phase::lingering) {
     phase_.become(Phase::draining);
     ending_since_ = now;
     beats_.stop();
@@ -182,26 +218,137 @@ void Supervisor::fail(TimePoint now, const Outcome& outcome, const std::string& 
 
 void Supervisor::begin_drain(TimePoint now, const std::string& reason, int signal,
                              Actions& actions) {
+  const bool lingered = phase_ == Phase::lingering;
   phase_.become(Phase::draining);
   ending_since_ = now;
   beats_.stop();
   drain_signal_ = signal;
   drain_reason_ = reason;
-  deadline_ = now + grace_;
+  deadline_ = now + policy_.grace;
+  still_ending_due_ = now + still_ending_after;
+  awaits_record_ = lingered || policy_.scope == SignalScope::process;
   actions.emplace_back(Draining{reason, signal});
+  // Before the signal: a process that dies of it no longer says what it has started.
+  actions.emplace_back(WatchTree{});
   for (auto& each : workers_) {
     if (each.life == Life::alive) send(each, signal, actions);
   }
 }
 
 void Supervisor::begin_killing(TimePoint now, bool at_once, Actions& actions) {
+  const bool is_told = at_once || phase_ == Phase::lingering;
+  const auto left = all(Life::ended) ? rest() : std::vector<TreeProcess>{};
+  if (!is_told && !left.empty()) actions.emplace_back(Leftover{Leftover::Fate::killed, left});
   phase_.become(Phase::killing);
   deadline_ = now + bounds::kill_patience;
+  still_ending_due_.reset();
   for (auto& each : workers_) {
+    if (each.life == Life::ended) sweep(each, actions);
     if (each.life != Life::alive) continue;
     actions.emplace_back(Killing{each.spec.local_rank, at_once});
     send(each, SIGKILL, actions);
   }
+  go_on_if_gone(now, actions);
+}
+
+// --- the process trees ---------------------------------------------------------------------------
+
+// A process whose parent had exited before this was taken belongs to the worker of its session; one
+// that has a session of its own, too, is no single worker's.
+void Supervisor::record_tree() {
+  std::set<int> known;
+  for (const TreeProcess& each : seen_) known.insert(each.pid);
+  for (const Worker& each : workers_) known.insert(each.outcome.pid);
+  const auto is_worker = [this](int pid) {
+    return std::ranges::any_of(workers_,
+                               [pid](const Worker& each) { return each.outcome.pid == pid; });
+  };
+  record_.emplace();
+  for (const TreeProcess& each : seen_) {
+    const int leader = is_worker(each.session) ? each.session : 0;
+    record_->push_back(
+        {.process = each, .parent = known.contains(each.parent) ? each.parent : leader});
+  }
+}
+
+// The signal, to every recorded process whose parent has exited. A `tee` of such a process waits for
+// it: without a reader what it says while it saves would end it.
+void Supervisor::signal_down(Actions& actions) {
+  if (!record_ || (phase_ != Phase::draining && phase_ != Phase::lingering)) return;
+  std::set<std::pair<int, std::uint64_t>> running;
+  std::set<int> parents;
+  for (const TreeProcess& each : seen_) running.emplace(each.pid, each.started);
+  for (const TreeProcess& each : seen_) parents.insert(each.pid);
+  const auto is_written_to = [this](const TreeProcess& reader) {
+    return reader.in_pipe != 0 && std::ranges::any_of(seen_, [&](const TreeProcess& each) {
+             const bool writes = each.out_pipe == reader.in_pipe || each.err_pipe == reader.in_pipe;
+             const bool reads_too = each.in_pipe != 0 && each.in_pipe == reader.out_pipe;
+             return writes && !reads_too && each.pid != reader.pid;
+           });
+  };
+  for (const Worker& each : workers_) {
+    if (each.life < Life::ended) parents.insert({0, each.outcome.pid});
+  }
+  for (Recorded& each : *record_) {
+    const TreeProcess& process = each.process;
+    const bool runs = running.contains({process.pid, process.started});
+    if (each.signalled || !runs || parents.contains(each.parent)) continue;
+    if (is_written_to(process)) continue;
+    each.signalled = true;
+    actions.emplace_back(SignalProcess{process.pid, process.started, drain_signal_});
+  }
+}
+
+// What is waited for when every worker has ended. A process outside of the group was sent nothing
+// where the signal goes to groups alone.
+std::vector<TreeProcess> Supervisor::rest() const {
+  if (record_ || phase_ == Phase::lingering || policy_.scope == SignalScope::process) return seen_;
+  std::vector<TreeProcess> rest;
+  for (const TreeProcess& each : seen_) {
+    const bool is_in_group = std::ranges::any_of(
+        workers_, [&](const Worker& one) { return one.outcome.pid == each.group; });
+    if (is_in_group) rest.push_back(each);
+  }
+  return rest;
+}
+
+void Supervisor::linger(TimePoint now, Actions& actions) {
+  phase_.become(Phase::lingering);
+  beats_.stop();
+  const bool leaves = policy_.stragglers == Stragglers::leave;
+  deadline_ = now + (leaves ? Duration{bounds::kill_patience} : policy_.grace);
+  awaits_rest_ = true;
+  actions.emplace_back(WatchTree{});
+}
+
+// The grace is over, and then what they were given after TERM.
+void Supervisor::end_lingering(TimePoint now, Actions& actions) {
+  if (rest_is_ending_ || releases_) return begin_killing(now, /*at_once=*/false, actions);
+  rest_is_ending_ = true;
+  drain_signal_ = SIGTERM;
+  deadline_ = now + stragglers_end_within;
+  if (rest_is_told_) actions.emplace_back(Leftover{Leftover::Fate::ended, rest()});
+  awaits_record_ = true;
+  actions.emplace_back(WatchTree{});
+}
+
+void Supervisor::release(Actions& actions) {
+  releases_ = true;
+  actions.emplace_back(Leftover{Leftover::Fate::released, rest()});
+  for (const Worker& each : workers_) {
+    if (each.life == Life::ended) actions.emplace_back(Release{each.spec.local_rank});
+  }
+}
+
+void Supervisor::tell_still_ending(TimePoint now, Actions& actions) {
+  still_ending_due_.reset();
+  if (phase_ != Phase::draining || *deadline_ - now < still_ending_after) return;
+  StillEnding told{.ranks = {}, .others = 0, .left = *deadline_ - now};
+  for (const Worker& each : workers_) {
+    if (each.life == Life::alive) told.ranks.push_back(each.spec.rank);
+  }
+  if (told.ranks.empty()) told.others = static_cast<int>(rest().size());
+  if (!told.ranks.empty() || told.others > 0) actions.emplace_back(std::move(told));
 }
 
 void Supervisor::give_up_the_rest() {
@@ -213,15 +360,31 @@ void Supervisor::give_up_the_rest() {
 }
 
 void Supervisor::go_on_if_gone(TimePoint now, Actions& actions) {
-  if (phase_ == Phase::sweeping || phase_ == Phase::settled) return;
-  if (all(Life::gone)) {
-    phase_.become(Phase::sweeping);
-    deadline_ = now + bounds::kill_patience;
-    actions.emplace_back(SweepNode{});
-  } else if (phase_ == Phase::running && all(Life::ended)) {
-    // Only remains are left, and they were sent KILL: they have no claim to unbounded patience.
-    deadline_ = now + bounds::kill_patience;
+  if (phase_ >= Phase::sweeping || !all(Life::ended)) return;
+  const bool is_known = phase_ == Phase::running && policy_.stragglers != Stragglers::kill;
+  if (is_known) return linger(now, actions);
+  if (phase_ == Phase::draining && !std::exchange(awaits_rest_, true)) {
+    // What they have started may have become more since it was looked at last.
+    actions.emplace_back(WatchTree{});
+    return;
   }
+  if (all(Life::gone) && releases_) return settle(actions);
+  const bool is_draining = phase_ == Phase::draining || phase_ == Phase::lingering;
+  const bool waits = is_draining && (!rest_is_seen_ || !rest().empty());
+  if (all(Life::gone) && !waits) return sweep_node(now, actions);
+  // Only remains are left, and they were sent KILL: they have no claim to unbounded patience.
+  if (phase_ == Phase::running) deadline_ = now + bounds::kill_patience;
+}
+
+void Supervisor::sweep(Worker& worker, Actions& actions) {
+  if (!std::exchange(worker.is_swept, true)) actions.emplace_back(Sweep{worker.spec.local_rank});
+}
+
+void Supervisor::sweep_node(TimePoint now, Actions& actions) {
+  phase_.become(Phase::sweeping);
+  deadline_ = now + bounds::kill_patience;
+  still_ending_due_.reset();
+  actions.emplace_back(SweepNode{});
 }
 
 void Supervisor::settle(Actions& actions, bool unswept) {
@@ -235,9 +398,13 @@ void Supervisor::settle(Actions& actions, bool unswept) {
   actions.emplace_back(std::move(settled));
 }
 
-void Supervisor::send(Worker& worker, int signal, Actions& actions) {
+void Supervisor::send(Worker& worker, int signal, Actions& actions) const {
   worker.outcome.our_signal = signal;
-  actions.emplace_back(SignalGroup{worker.spec.local_rank, signal});
+  if (signal == SIGKILL || policy_.scope == SignalScope::group) {
+    actions.emplace_back(SignalGroup{worker.spec.local_rank, signal});
+  } else {
+    actions.emplace_back(SignalMain{worker.spec.local_rank, signal});
+  }
 }
 
 bool Supervisor::all(Life at_least) const {
@@ -262,12 +429,12 @@ std::vector<WorkerView> Supervisor::workers() const {
 }
 
 std::optional<std::string> Supervisor::check() const {
-  const bool is_ending = phase_ == Phase::draining || phase_ == Phase::killing;
-  if ((is_ending || phase_ == Phase::sweeping) && !deadline_) return "its end has no bound";
-  if (phase_ == Phase::settled && deadline_) return "it has settled and still waits";
-  if ((is_ending || phase_ == Phase::running) && all(Life::gone)) {
-    return "everybody is gone and nothing is swept";
-  }
+  const bool is_ending = phase_ >= Phase::draining && phase_ <= Phase::sweeping;
+  if (is_ending && !deadline_) return "its end has no bound";
+  if (phase_ == Phase::settled && next_deadline()) return "it has settled and still waits";
+  const bool awaits_rest = phase_ == Phase::draining && awaits_rest_;
+  const bool is_unswept = phase_ >= Phase::running && phase_ < Phase::sweeping && !awaits_rest;
+  if (is_unswept && all(Life::gone)) return "every worker is gone and nothing is swept";
   if (phase_ >= Phase::sweeping && !all(Life::gone)) return "it sweeps while a worker is there";
   if (phase_ == Phase::running && first_failure_) return "a worker has failed and the others go on";
   return std::nullopt;

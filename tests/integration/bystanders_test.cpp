@@ -26,8 +26,8 @@ const char* const fails_once = "test $TORCHELASTIC_RESTART_COUNT = 1 || exit 5";
 const char* const hides = "env -i setsid sh -c 'echo hidden $$$$; exec sleep 1000' & sleep 1000";
 
 Words cpprun_of(const std::string& script, int restarts = 0) {
-  return with_cpprun({"--standalone", "--max-restarts=" + std::to_string(restarts), "--no-python",
-                      "sh", "-c", script});
+  return with_cpprun({"--standalone", "--max-restarts=" + std::to_string(restarts),
+                      "--stragglers=kill", "--no-python", "sh", "-c", script});
 }
 
 // The shell's script, in which "$@" is cpprun.

@@ -9,6 +9,7 @@
 //   arguments …     the words that follow, one a line, and no more
 //   exit CODE       ends                       crash          segmentation fault
 //   ignore_term     TERM no longer ends it     hang           waits for a signal, for ever
+//   ignore_int      nor does INT
 //   hang_if_not R   hangs unless RANK is R     only R         the rest is for rank R alone
 //   children        leaves a child, a grandchild and one in a session of its own, all hanging
 //   flood BYTES     that many bytes on stdout without a line's end
@@ -163,6 +164,8 @@ class Script {
       ::raise(SIGSEGV);
     } else if (action == "ignore_term") {
       ::signal(SIGTERM, SIG_IGN);
+    } else if (action == "ignore_int") {
+      ::signal(SIGINT, SIG_IGN);
     } else if (action == "hang_if_not") {
       if (variable("RANK") != next()) hang();
     } else if (action == "say_on_usr1") {

@@ -2,6 +2,11 @@
 // Unmodified PyTorch scripts, torch 2.13 or newer, under cpprun: nothing in them knows of it.
 
 #include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "tests/integration/command.h"
 #include "tests/integration/folder.h"
@@ -24,6 +29,38 @@ dist.all_reduce(total)
 print(f"rank {dist.get_rank()} of {dist.get_world_size()}: {int(total)} in attempt {attempt}",
       flush=True)
 dist.destroy_process_group()
+)";
+
+// Saves when it is asked to end, a few batches later: the processes of its DataLoader have to live.
+// The rank that is named fails when the fifo is opened.
+constexpr const char* saves_at_the_end = R"(
+import os, signal, sys, torch
+from torch.utils.data import DataLoader, Dataset
+
+class Numbers(Dataset):
+    def __len__(self): return 1 << 24
+    def __getitem__(self, index): return torch.tensor(float(index))
+
+left = None
+def ask(number, frame):
+    global left
+    left = left or 50
+signal.signal(signal.SIGTERM, ask)
+signal.signal(signal.SIGINT, ask)
+folder, failing, bell = sys.argv[1:4]
+rank = os.environ["RANK"]
+for step, batch in enumerate(DataLoader(Numbers(), batch_size=4, num_workers=2)):
+    if step == 3:
+        print("ready", flush=True)
+        if rank == failing:
+            open(bell).read()
+            os._exit(7)
+    if left is not None:
+        left -= 1
+        if left == 0:
+            torch.save({"step": step}, f"{folder}/{rank}.pt")
+            print("saved", rank, flush=True)
+            sys.exit(0)
 )";
 
 const std::string no_python = "no Python with torch was found when this was configured";
@@ -148,4 +185,77 @@ TEST_CASE("a Python exception is in the report with its text") {
   const auto ended = run(with_cpprun({"--standalone", script}), with_torch());
   CHECK(ended.code == 1);
   CHECK(contains(ended.err, "ValueError: seven"));
+}
+
+// --- the end of a training whose DataLoader has processes of its own -------------------------------
+
+namespace {
+
+struct Saving {
+  Folder folder;
+  std::string script = folder.write("saves.py", saves_at_the_end);
+  std::string bell = folder.path() + "/bell";
+  std::string checkpoints = folder.path() + "/checkpoints";
+
+  Saving() {
+    REQUIRE(::mkfifo(bell.c_str(), 0600) == 0);
+    std::filesystem::create_directory(checkpoints);
+  }
+  Words job(const Words& options, const std::string& failing = "none") const {
+    Words words = {"--nproc-per-node=2"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {script, checkpoints, failing, bell});
+    return with_cpprun(words);
+  }
+  // The ranks that have saved, in order.
+  std::string saved() const {
+    std::string ranks;
+    for (const std::string rank : {"0", "1"}) {
+      if (std::filesystem::exists(checkpoints + "/" + rank + ".pt")) ranks += rank;
+    }
+    return ranks;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("every rank saves on SIGTERM and on Ctrl-C, though its DataLoader has processes") {
+  if (!has_torch()) return skip(no_python);
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const Saving saving;
+    Command job(saving.job({"--standalone"}), with_torch());
+    job.expect_out("ready\n", 2);
+    job.signal(signal);
+    const auto ended = job.wait();
+    CHECK(ended.code == 128 + signal);
+    CHECK_MESSAGE(saving.saved() == "01", ended.err);
+    job.expect_no_worker_left();
+  }
+}
+
+TEST_CASE("the ranks that are left save when another one fails") {
+  if (!has_torch()) return skip(no_python);
+  const Saving saving;
+  Command job(saving.job({"--standalone"}, "1"), with_torch());
+  job.expect_out("ready\n", 2);
+  std::ofstream(saving.bell) << "\n";
+  const auto ended = job.wait();
+  CHECK(ended.code == 7);
+  CHECK_MESSAGE(saving.saved() == "0", ended.err);
+  job.expect_no_worker_left();
+}
+
+TEST_CASE("every rank saves on cpprunctl stop") {
+  if (!has_torch()) return skip(no_python);
+  const Saving saving;
+  const auto place = "localhost:" + std::to_string(free_port());
+  Command job(saving.job({"--nnodes=1", "--rdzv-backend=c10d", "--rdzv-endpoint=" + place,
+                          "--rdzv-id=saves"}),
+              with_torch());
+  job.expect_out("ready\n", 2);
+  CHECK(run({from_build("CPPRUNCTL"), "--address=" + place, "stop", "saves"}).code == 0);
+  const auto ended = job.wait();
+  CHECK(ended.code == 143);
+  CHECK_MESSAGE(saving.saved() == "01", ended.err);
+  job.expect_no_worker_left();
 }

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <fstream>
+#include <string_view>
 
 #include "tests/integration/command.h"
 #include "tests/integration/folder.h"
@@ -27,6 +29,44 @@ Words two_workers(const Words& options, const Words& actions) {
 
 // Otherwise a line says that it was chosen for them.
 const Options quiet{.variables = {{"OMP_NUM_THREADS", "1"}}};
+
+std::string fifo(const Folder& folder, const std::string& name) {
+  const auto path = folder.path() + "/" + name;
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  return path;
+}
+
+// Opening it waits for whoever waits behind it.
+void ring(const std::string& bell) {
+  std::ofstream(bell) << "\n";
+}
+
+// Reads batches from a child of its own. To save it needs more of them than the pipe holds.
+const std::string with_loader = R"(
+exec 3< <(while :; do printf '%01000d\n' 0; done)
+save() {
+  i=0
+  while [ $i -lt 200 ] && read -r batch <&3; do i=$((i + 1)); done
+  [ $i = 200 ] && echo saved $RANK
+  exit 0
+}
+trap save TERM INT
+echo ready
+while :; do read -r batch <&3; done
+)";
+
+// Takes longer to save than a sweep takes.
+const std::string saves_slowly = R"(
+save() {
+  i=0
+  while [ $i -lt 100000 ]; do i=$((i + 1)); done
+  echo saved
+  exit 0
+}
+trap save TERM
+echo ready
+while :; do :; done
+)";
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -117,9 +157,113 @@ TEST_CASE("the workers that are left are ended when one fails, and none stays") 
   job.expect_no_worker_left();
 }
 
-TEST_CASE("what a worker left behind is gone when the job ends well") {
-  Command job(two_workers({}, {"children", "exit", "0"}));
+TEST_CASE("with --stragglers=kill what a worker left behind is gone when the job ends well") {
+  Command job(two_workers({"--stragglers=kill"}, {"children", "exit", "0"}));
   CHECK(job.wait_for_exit() == 0);
+  job.expect_no_worker_left();
+}
+
+TEST_CASE("a copy that outlives a good end is named and waited for") {
+  const Folder folder;
+  const auto bell = fifo(folder, "bell");
+  const auto script = folder.write(
+      "train", "setsid sh -c 'read x < " + bell + "; echo > " + folder.path() + "/copied' & exit 0");
+  Command job(with_cpprun({"--standalone", "--no-python", "sh", script}));
+  job.expect_err("still runs: pid");
+  ring(bell);
+  CHECK(job.wait_for_exit() == 0);
+  CHECK(folder.entries() == Words{"bell", "copied", "train"});
+  job.expect_no_worker_left();
+}
+
+TEST_CASE("a copy that outlives a good end by more than the grace is ended, and the job ended well") {
+  Command job(two_workers({"--shutdown-timeout=1"}, {"ignore_term", "children", "exit", "0"}));
+  const auto ended = job.wait();
+  CHECK(ended.code == 0);
+  CHECK(contains(ended.err, "still running 1.0 s after the workers"));
+  job.expect_no_worker_left();
+}
+
+TEST_CASE("with --stragglers=leave a copy outlives the job") {
+  const Folder folder;
+  const auto script = folder.write("train", "setsid sleep 1000 & echo copy $!; exit 0");
+  Command job(
+      with_cpprun({"--standalone", "--stragglers=leave", "--no-python", "sh", script}));
+  job.expect_out("copy ");
+  CHECK(job.wait_for_exit() == 0);
+  const pid_t copy = std::stoi(job.out().substr(job.out().find("copy ") + 5));
+  CHECK(::kill(copy, 0) == 0);
+  ::kill(copy, SIGKILL);
+  job.expect_nobody_left();
+}
+
+TEST_CASE("a loader lives until the worker that reads from it has saved, whoever ends them") {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const Folder folder;
+    Command job(with_cpprun({"--standalone", "--nproc-per-node=2", "--shutdown-timeout=20",
+                             "--no-python", "bash", folder.write("train", with_loader)}));
+    job.expect_out("ready\n", 2);
+    job.signal(signal);
+    CHECK(job.wait_for_exit() == 128 + signal);
+    job.expect_out("saved 0\n");
+    job.expect_out("saved 1\n");
+    job.expect_no_worker_left();
+  }
+}
+
+TEST_CASE("a loader lives until its worker has saved when another worker fails") {
+  const Folder folder;
+  const auto bell = fifo(folder, "bell");
+  const auto script = folder.write(
+      "train", "if [ $RANK = 1 ]; then read x < " + bell + "; exit 7; fi\n" + with_loader);
+  Command job(with_cpprun({"--standalone", "--nproc-per-node=2", "--shutdown-timeout=20",
+                           "--no-python", "bash", script}));
+  job.expect_out("ready\n");
+  ring(bell);
+  CHECK(job.wait_for_exit() == 7);
+  job.expect_out("saved 0\n");
+  job.expect_no_worker_left();
+}
+
+TEST_CASE("a shell that ends of the signal passes it on to the trainer, which has the grace") {
+  for (const std::string_view shell : {"cd /; bash \"$0\"; true", "bash \"$0\" | tee \"$0.log\""}) {
+    const Folder folder;
+    const auto trainer = folder.write("trainer", saves_slowly);
+    Command job(with_cpprun(
+        {"--standalone", "--no-python", "bash", "-c", std::string(shell), trainer}));
+    job.expect_out("ready\n");
+    job.signal(SIGTERM);
+    CHECK(job.wait_for_exit() == 143);
+    job.expect_out("saved\n");
+    job.expect_no_worker_left();
+  }
+}
+
+TEST_CASE("with --signal-scope=group all processes of a worker get the signal at once") {
+  const Folder folder;
+  const auto script = folder.write(
+      "train",
+      "trap 'wait; echo worker ends; exit 0' TERM; bash -c 'trap \"echo child ends; exit 0\" TERM; "
+      "echo ready; while :; do sleep 1000 & wait; done' & wait");
+  Command job(
+      with_cpprun({"--standalone", "--signal-scope=group", "--no-python", "bash", script}));
+  job.expect_out("ready\n");
+  job.signal(SIGTERM);
+  CHECK(job.wait_for_exit() == 143);
+  job.expect_out("child ends\nworker ends\n");
+  job.expect_no_worker_left();
+}
+
+TEST_CASE("a worker that takes its time to end is told of once, and a second Ctrl-C kills it") {
+  Command job(two_workers({"--shutdown-timeout=3600"},
+                          {"only", "1", "ignore_int", "say", "here", "hang"}));
+  job.expect_out("here\n");
+  job.signal(SIGINT);
+  job.expect_err(" s for 1 worker (rank 1); Ctrl-C again kills it\n");
+  job.signal(SIGINT);
+  const auto ended = job.wait();
+  CHECK(ended.code == 130);
+  CHECK(count(ended.err, "waiting up to") == 1);
   job.expect_no_worker_left();
 }
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <csignal>
 
+#include "launcher/workers/supervisor.h"
 #include "proto/bounds.h"
 #include "tests/sim/random.h"
 
@@ -241,8 +242,9 @@ int Scenario::workers_of(int node) const {
 Duration Scenario::time_max() const {
   Duration longest{};
   for (const JobShape& job : jobs) {
-    const Duration round = job.work_max * 2 + grace + 2 * bounds::kill_patience + 2 * lease() +
-                           last_call + join_timeout;
+    const Duration stragglers = grace + stragglers_end_within;
+    const Duration round = job.work_max * 2 + grace + stragglers + 2 * bounds::kill_patience +
+                           2 * lease() + last_call + join_timeout;
     const auto rounds = static_cast<int>(faults.size()) * 2 + job.restarts.max + 2;
     longest = std::max(longest, round * rounds);
   }

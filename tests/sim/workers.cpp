@@ -12,6 +12,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr int workers_max = 8;
+constexpr int started_pids_from = 500'000;
 constexpr Duration reset_takes = 300ms;  // until a worker notices that its neighbour is gone
 
 }  // namespace
@@ -24,6 +25,36 @@ Workers::Workers(Universe& universe, const MachineClock& clock, int node, Hooks 
 void Workers::begin_round(RoundId round) {
   round_ = round;
   ++attempts_;
+  watches_ = false;
+}
+
+// What they have started: one process for the group and one for a session of its own. TERM does not
+// end them.
+void Workers::see_tree() {
+  if (!watches_) return;
+  supervisor::TreeSeen seen;
+  for (int local_rank = 0; local_rank < workers_max; ++local_rank) {
+    const Process& process = at(local_rank);
+    const int leader = pid_of(local_rank);
+    const int parent = process.alive ? leader : 1;
+    const int first = started_pids_from + 2 * local_rank;
+    if (process.members) {
+      seen.processes.push_back(
+          {.pid = first, .started = process.life, .parent = parent, .group = leader, .session = leader});
+    }
+    if (process.runaway) {
+      seen.processes.push_back({.pid = first + 1, .started = process.life, .parent = parent});
+    }
+  }
+  hooks_.tell(std::move(seen));
+}
+
+int Workers::pid_of(int local_rank) const {
+  return worker_pids_from + 16 * node_ + local_rank;
+}
+
+int Workers::rank_of_started(int pid) {
+  return (pid - started_pids_from) / 2;
 }
 
 bool Workers::has(int local_rank) const {
@@ -60,6 +91,14 @@ void Workers::perform(const supervisor::ProcessAction& action) {
     spawn(start->spec);
   } else if (const auto* sent = std::get_if<supervisor::SignalGroup>(&action)) {
     signal(sent->local_rank.value, sent->signal);
+  } else if (const auto* main = std::get_if<supervisor::SignalMain>(&action)) {
+    signal(main->local_rank.value, main->signal);
+  } else if (const auto* other = std::get_if<supervisor::SignalProcess>(&action)) {
+    universe_.judge.must(!at(rank_of_started(other->pid)).alive,
+                         "what a worker has started was sent a signal before the worker exited");
+  } else if (std::holds_alternative<supervisor::WatchTree>(action)) {
+    watches_ = true;
+    see_tree();
   } else if (const auto* told = std::get_if<supervisor::SignalWorker>(&action)) {
     const Process& process = at(told->local_rank.value);
     if (process.alive) universe_.judge.worker_saves(node_, process.round, process.rank);
@@ -91,7 +130,7 @@ void Workers::spawn(const WorkerSpec& spec) {
   universe_.trace.line(universe_.time.now(), "node {} starts rank {} of round {}", node_,
                        spec.rank.value, round_.number.value);
   universe_.judge.worker_started(node_, round_, spec.rank);
-  hooks_.tell(supervisor::Started{spec.local_rank, worker_pids_from + 16 * node_ + local_rank});
+  hooks_.tell(supervisor::Started{spec.local_rank, pid_of(local_rank)});
   plan_life(local_rank);
   if (universe_.scenario.stores) use_store(local_rank);
 }
@@ -162,7 +201,7 @@ void Workers::end(int local_rank, link::ExitStatus status, CauseOfDeath cause) {
 void Workers::signal(int local_rank, int number) {
   Process& process = at(local_rank);
   if (number == SIGUSR1 || number == SIGUSR2 || number == 0) return;
-  if (number == SIGKILL) process.members = false;
+  if (number == SIGKILL) kill_members(local_rank);
   if (!process.alive || (number != SIGKILL && process.ignores_term)) return;
   process.asked_to_end = true;
   Random random = random_for(local_rank, 2 + number);
@@ -181,12 +220,17 @@ void Workers::sweep(int local_rank) {
   universe_.time.later(random.up_to(5ms), [this, local_rank, life = at(local_rank).life] {
     Process& process = at(local_rank);
     if (process.life != life) return;
-    process.members = false;
+    kill_members(local_rank);
     hooks_.tell(supervisor::GroupGone{LocalRank{local_rank}});
   });
 }
 
+void Workers::kill_members(int local_rank) {
+  if (std::exchange(at(local_rank).members, false)) see_tree();
+}
+
 void Workers::sweep_node() {
+  watches_ = false;
   universe_.time.later(random_for(0, 91).up_to(5ms), [this] {
     for (Process& process : processes_) process.runaway = false;
     hooks_.tell(supervisor::NodeSwept{});

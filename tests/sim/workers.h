@@ -78,6 +78,10 @@ class Workers {
   void end_later(int local_rank, Duration delay, link::ExitStatus status, CauseOfDeath cause);
   void end(int local_rank, link::ExitStatus status, CauseOfDeath cause);
   void sweep(int local_rank);
+  void kill_members(int local_rank);
+  void see_tree();
+  int pid_of(int local_rank) const;
+  static int rank_of_started(int pid);
   void sweep_node();
   Random random_for(int local_rank, int purpose) const;
 
@@ -87,6 +91,7 @@ class Workers {
   Hooks hooks_;
   RoundId round_{};
   int attempts_ = 0;
+  bool watches_ = false;
   std::vector<Process> processes_;
 };
 

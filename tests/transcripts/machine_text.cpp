@@ -7,6 +7,7 @@
 
 #include "proto/link/codec.h"
 #include "proto/signal_names.h"
+#include "proto/text.h"
 
 namespace cpprun::transcripts {
 
@@ -35,8 +36,22 @@ int signal_of(const std::string& name) {
   return *number;
 }
 
+// "tree 300:100 301:300": those processes, each with its parent.
+static supervisor::TreeSeen tree_of(const Words& said) {
+  supervisor::TreeSeen seen;
+  for (const std::string_view word : split(said.rest(1), ' ')) {
+    const auto colon = word.find(':');
+    if (colon == std::string_view::npos) continue;
+    seen.processes.push_back({.pid = std::stoi(std::string(word)),
+                              .started = 1,
+                              .parent = std::stoi(std::string(word.substr(colon + 1)))});
+  }
+  return seen;
+}
+
 std::optional<supervisor::ProcessEvent> process_event_of(const Words& said) {
   if (said.at(0) == "node" && said.at(1) == "swept") return supervisor::NodeSwept{};
+  if (said.at(0) == "tree") return tree_of(said);
   if (said.at(0).find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
   const LocalRank rank{std::stoi(said.at(0))};
   const std::string what = said.at(1);
@@ -65,6 +80,17 @@ std::string to_text(const supervisor::ProcessAction& action) {
           [](const supervisor::SignalWorker& m) {
             return fmt::format("signal the worker {} alone {}", m.local_rank.value,
                                signal_text(m.signal));
+          },
+          [](const supervisor::SignalMain& m) {
+            return fmt::format("signal the main process of {} {}", m.local_rank.value,
+                               signal_text(m.signal));
+          },
+          [](const supervisor::SignalProcess& m) {
+            return fmt::format("signal process {} {}", m.pid, signal_text(m.signal));
+          },
+          [](const supervisor::WatchTree&) { return std::string{"watch the tree"}; },
+          [](const supervisor::Release& m) {
+            return fmt::format("release {}", m.local_rank.value);
           },
           [](const supervisor::Sweep& m) { return fmt::format("sweep {}", m.local_rank.value); },
           [](const supervisor::SweepNode&) { return std::string{"sweep the node"}; },

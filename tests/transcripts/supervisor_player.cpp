@@ -28,6 +28,13 @@ std::string to_text(const supervisor::Action& action) {
           [](const supervisor::Draining& m) {
             return fmt::format("draining by {}: {}", signal_text(m.signal), m.reason);
           },
+          [](const supervisor::StillEnding& m) {
+            return fmt::format("still ending: {} workers, {} other processes", m.ranks.size(),
+                               m.others);
+          },
+          [](const supervisor::Leftover& m) {
+            return fmt::format("left over: {} processes", m.processes.size());
+          },
           [](const supervisor::Killing& m) {
             return fmt::format("killing {}{}", m.local_rank.value, m.at_once ? " at once" : "");
           },
@@ -46,7 +53,8 @@ std::string to_text(const supervisor::Action& action) {
 class SupervisorPlayer : public Player {
  public:
   explicit SupervisorPlayer(const Words& first)
-      : machine_(workers(first.number("workers", 1)), first.duration("grace", 30s)) {}
+      : machine_(workers(first.number("workers", 1)),
+                 EndPolicy{.grace = first.duration("grace", 30s)}) {}
 
   std::vector<std::string> answer(const Words& said) override {
     std::vector<std::string> lines;

@@ -161,6 +161,10 @@ Result<void> Runtime::open() {
                 pump_.close(rank);
                 post(agent::FromWorker{supervisor::GroupGone{rank}});
               },
+          .tree_seen =
+              [this](std::vector<TreeProcess> seen) {
+                post(agent::FromWorker{supervisor::TreeSeen{std::move(seen)}});
+              },
           .spared_ended =
               [this](int pid) {
                 if (pid == watchdog_.pid()) replace_watchdog();

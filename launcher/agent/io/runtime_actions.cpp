@@ -60,6 +60,14 @@ void Runtime::on(const agent::Work& action) {
             processes_->signal_group(m.local_rank, m.signal);
           },
           [this](const supervisor::SignalWorker& m) { deliver(m); },
+          [this](const supervisor::SignalMain& m) {
+            processes_->signal_main(m.local_rank, m.signal);
+          },
+          [this](const supervisor::SignalProcess& m) {
+            processes_->signal_process(m.pid, m.started, m.signal);
+          },
+          [this](const supervisor::WatchTree&) { processes_->watch_tree(); },
+          [this](const supervisor::Release& m) { processes_->release(m.local_rank); },
           [this](const supervisor::Sweep& m) { processes_->sweep(m.local_rank); },
           [this](const supervisor::SweepNode&) {
             processes_->sweep_node([this] { post(agent::FromWorker{supervisor::NodeSwept{}}); });

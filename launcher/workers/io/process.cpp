@@ -20,6 +20,7 @@
 #include <set>
 #include <utility>
 
+#include "launcher/workers/io/ending_tree.h"
 #include "launcher/workers/io/process_tree.h"
 #include "launcher/workers/io/signal_taker.h"
 #include "launcher/workers/io/spawn.h"
@@ -69,7 +70,9 @@ class WorkerProcesses::Impl {
         kin_(std::move(terms.kin)),
         side_(terms.side),
         child_signal_(context, SIGCHLD),
-        node_timer_(context) {
+        node_timer_(context),
+        tree_(context, [this] { return look_below(/*may_wait=*/false); },
+              [this](std::vector<TreeProcess> seen) { callbacks_.tree_seen(std::move(seen)); }) {
     strangers_below_ = ::getpid() == 1 || somebody_is_below();
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     await_children();
@@ -95,6 +98,7 @@ class WorkerProcesses::Impl {
     // What descends from us from now on is this attempt's: an earlier one's sweep may not touch it.
     sweeping_ = false;
     is_deserted_ = false;
+    tree_.forget();
     // By now ours are among them.
     if (limits_.signals.empty()) limits_.signals = changed_signals();
     auto child = spawn_process(spec, streams.out, streams.err, limits_);
@@ -127,6 +131,40 @@ class WorkerProcesses::Impl {
     return true;
   }
 
+  void signal_main(LocalRank local_rank, int signal) {
+    const auto found = workers_.find(local_rank);
+    if (found == workers_.end() || found->second->ended) return;
+    // Not reaped, so the number is still its own.
+    ::kill(found->second->pid, signal);
+    if (signal != SIGKILL && asks_to_end(signal)) ::kill(found->second->pid, SIGCONT);
+  }
+
+  void signal_process(int pid, std::uint64_t started, int signal) {
+    const auto is_meant = [this, started](int held) {
+      const auto stat = read_stat(held);
+      return stat && stat->started == started && is_ours(held);
+    };
+    if (kill_checked(pid, signal, is_meant) && asks_to_end(signal)) {
+      kill_checked(pid, SIGCONT, is_meant);
+    }
+  }
+
+  void watch_tree() { tree_.watch(); }
+
+  void release(LocalRank local_rank) {
+    const auto found = workers_.find(local_rank);
+    if (found == workers_.end() || !found->second->ended) return;
+    // They came to us when it ended; what is below them is spared with them.
+    for (const int pid : children_of(::getpid())) {
+      const bool is_spared = std::ranges::find(spared_, pid) != spared_.end();
+      if (!leader(pid) && !is_spared && is_ours(pid)) spared_.push_back(pid);
+    }
+    reap(found->second->pid);
+    workers_.erase(found);
+    asio::post(context_, [this, local_rank] { callbacks_.group_gone(local_rank); });
+    reap_orphans();
+  }
+
   void sweep(LocalRank local_rank) {
     const auto found = workers_.find(local_rank);
     if (found == workers_.end() || !found->second->ended) return;
@@ -142,6 +180,7 @@ class WorkerProcesses::Impl {
 
   void sweep_node(std::function<void()> done) {
     sweeping_ = true;
+    tree_.forget();
     look_at_node(std::move(done), Duration{});
   }
 
@@ -253,8 +292,10 @@ class WorkerProcesses::Impl {
     return left.empty() ? look_below() : left;
   }
 
-  // Whoever is below kin is kin.
-  std::vector<int> look_below() const {
+  // Whoever is below kin is kin. Without a mark the kernel may have to wait on a process that hangs;
+  // where nothing may wait, only what is below a worker is listed then.
+  std::vector<int> look_below(bool may_wait = true) const {
+    const bool asks = may_wait || kin_.mark;
     std::set<int> kin;
     std::vector<int> left;
     auto spared = spared_;
@@ -262,7 +303,7 @@ class WorkerProcesses::Impl {
     for (const auto& [pid, parent] : family_of(::getpid(), spared)) {
       if (leader(pid)) {
         kin.insert(pid);
-      } else if (!strangers_below_ || kin.contains(parent) || is_kin(kin_, pid)) {
+      } else if (!strangers_below_ || kin.contains(parent) || (asks && is_kin(kin_, pid))) {
         kin.insert(pid);
         left.push_back(pid);
       }
@@ -286,19 +327,28 @@ class WorkerProcesses::Impl {
                        [pid](const auto& entry) { return entry.second->pid == pid; });
   }
 
+  // Between the listing and the holding the number may have gone to a stranger.
   void kill_descendant(int pid) const {
-    kill_checked(pid, SIGKILL, [this](int held) {
-      // Between the listing and the holding the number may have gone to a stranger.
-      bool kin = !strangers_below_;
-      int ancestor = held;
-      while (ancestor > 1 && ancestor != ::getpid()) {
-        kin = kin || leader(ancestor) || is_kin(kin_, ancestor);
-        const auto stat = read_stat(ancestor);
-        if (!stat) return false;
-        ancestor = stat->parent;
-      }
-      return kin && ancestor == ::getpid();
-    });
+    kill_checked(pid, SIGKILL, [this](int held) { return is_ours(held); });
+  }
+
+  // Whether a worker has started it.
+  bool is_ours(int pid) const {
+    bool kin = !strangers_below_;
+    int ancestor = pid;
+    while (ancestor > 1 && ancestor != ::getpid()) {
+      if (is_side_or_spared(ancestor)) return false;
+      kin = kin || leader(ancestor) || is_kin(kin_, ancestor);
+      const auto stat = read_stat(ancestor);
+      if (!stat) return false;
+      ancestor = stat->parent;
+    }
+    return kin && ancestor == ::getpid();
+  }
+
+  bool is_side_or_spared(int pid) const {
+    const auto has = [pid](const auto& pids) { return std::ranges::find(pids, pid) != pids.end(); };
+    return has(spared_) || (side_ != nullptr && has(side_->pids()));
   }
 
   void await_children() {
@@ -307,22 +357,33 @@ class WorkerProcesses::Impl {
       await_children();
       look_at_ends();
       reap_orphans();
+      tree_.look_soon();
     });
   }
 
-  // Reaps whatever died of those we adopted. Stops at a worker's end: that one is reaped by its
-  // sweep, which calls here again.
+  // Reaps whatever died of those we adopted. A worker that has ended is reaped by its sweep; until
+  // then the kernel names it first, and the others are looked for one by one.
   void reap_orphans() {
     while (true) {
       siginfo_t info{};
       if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
-      if (leader(info.si_pid)) return;
-      reap(info.si_pid);
-      if (side_ != nullptr) side_->reaped(info.si_pid);
-      // Its number may be given to somebody else now, who is not to be spared.
-      if (std::erase(spared_, info.si_pid) > 0 && callbacks_.spared_ended) {
-        asio::post(context_, [this, pid = info.si_pid] { callbacks_.spared_ended(pid); });
-      }
+      if (leader(info.si_pid)) return reap_orphans_one_by_one();
+      reap_orphan(info.si_pid);
+    }
+  }
+
+  void reap_orphans_one_by_one() {
+    for (const int pid : children_of(::getpid())) {
+      if (!leader(pid) && look_at_end(pid)) reap_orphan(pid);
+    }
+  }
+
+  void reap_orphan(int pid) {
+    reap(pid);
+    if (side_ != nullptr) side_->reaped(pid);
+    // Its number may be another's now, which is not to be spared.
+    if (std::erase(spared_, pid) > 0 && callbacks_.spared_ended) {
+      asio::post(context_, [this, pid] { callbacks_.spared_ended(pid); });
     }
   }
 
@@ -336,6 +397,7 @@ class WorkerProcesses::Impl {
   std::map<LocalRank, std::shared_ptr<Worker>> workers_;  // until their sweep has begun
   asio::signal_set child_signal_;
   asio::steady_timer node_timer_;
+  EndingTree tree_;
   bool sweeping_ = false;  // until a worker is started, even where somebody could not be killed
   // Nobody was found, and only what a worker has started starts more of them: until one is started
   // nobody has to be looked for again.
@@ -360,6 +422,22 @@ void WorkerProcesses::signal_group(LocalRank local_rank, int signal) {
 
 bool WorkerProcesses::signal_worker(LocalRank local_rank, int signal) {
   return impl_->signal_worker(local_rank, signal);
+}
+
+void WorkerProcesses::signal_main(LocalRank local_rank, int signal) {
+  impl_->signal_main(local_rank, signal);
+}
+
+void WorkerProcesses::signal_process(int pid, std::uint64_t started, int signal) {
+  impl_->signal_process(pid, started, signal);
+}
+
+void WorkerProcesses::watch_tree() {
+  impl_->watch_tree();
+}
+
+void WorkerProcesses::release(LocalRank local_rank) {
+  impl_->release(local_rank);
 }
 
 void WorkerProcesses::sweep(LocalRank local_rank) {

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include <asio/io_context.hpp>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "launcher/plan/plan.h"
 #include "launcher/workers/io/kin.h"
 #include "launcher/workers/spawn_error.h"
+#include "launcher/workers/supervisor.h"
 #include "proto/ids.h"
 #include "proto/link/message.h"
 #include "rendezvous/io/side_processes.h"
@@ -35,6 +37,7 @@ class WorkerProcesses {
   struct Callbacks {
     std::function<void(LocalRank, link::ExitStatus)> exited;
     std::function<void(LocalRank)> group_gone;
+    std::function<void(std::vector<TreeProcess>)> tree_seen = {};  // see watch_tree
     std::function<void(int pid)> spared_ended = {};  // one of those that no sweep may end
   };
 
@@ -68,6 +71,20 @@ class WorkerProcesses {
   // To its own process, and not to what it has started. False: it has no handler for that signal
   // and would end of it, so it was not sent.
   bool signal_worker(LocalRank local_rank, int signal);
+
+  // To its own process alone, which is continued if it is stopped.
+  void signal_main(LocalRank local_rank, int signal);
+
+  // To a process that a worker has started, if it is still that one and still kin; it is continued
+  // as well.
+  void signal_process(int pid, std::uint64_t started, int signal);
+
+  // Calls `tree_seen` with all that the workers have started and that still runs: soon, and again
+  // whenever one of them has exited, until the node is swept or a worker is started.
+  void watch_tree();
+
+  // After `exited`: reaps it and calls `group_gone`. What it has started is swept no more.
+  void release(LocalRank local_rank);
 
   // After `exited`: KILL to what is left of its group, reap it, then call `group_gone`.
   void sweep(LocalRank local_rank);

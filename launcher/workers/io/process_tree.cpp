@@ -104,12 +104,15 @@ std::optional<ProcessStat> read_stat(int pid) {
   const auto name_end = text->rfind(')');
   ProcessStat stat{.pid = pid};
   if (name_end == std::string::npos) return std::nullopt;
+  const auto name_begin = text->find('(');
+  if (name_begin < name_end) stat.name = text->substr(name_begin + 1, name_end - name_begin - 1);
   // Its start is the 22nd field; the bracket closes the second.
   const int fields = std::sscanf(text->c_str() + name_end + 1,
-                                 " %c %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                                 " %c %d %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
                                  "%*s %*s %*s %llu",
-                                 &stat.state, &stat.parent, &stat.group, &stat.started);
-  if (fields != 4) return std::nullopt;
+                                 &stat.state, &stat.parent, &stat.group, &stat.session,
+                                 &stat.started);
+  if (fields != 5) return std::nullopt;
   return stat;
 }
 
@@ -133,6 +136,17 @@ std::vector<Descendant> family_of(int root, const std::vector<int>& left_out) {
     found.insert(found.end(), children.begin(), children.end());
   }
   return found;
+}
+
+std::vector<int> children_of(int pid) {
+  std::vector<Descendant> children;
+  if (!append_listed_children(pid, children)) {
+    children = family_by_parents(pid, {});
+    std::erase_if(children, [pid](const Descendant& each) { return each.parent != pid; });
+  }
+  std::vector<int> pids;
+  for (const auto& each : children) pids.push_back(each.pid);
+  return pids;
 }
 
 std::vector<int> descendants_of(int root) {

@@ -17,7 +17,9 @@ struct ProcessStat {
   char state = '?';  // as in ps: R S D T Z X
   int parent = 0;
   int group = 0;
+  int session = 0;
   unsigned long long started = 0;  // in ticks since the machine's start: with the pid, who it is
+  std::string name = {};           // of its program, up to 15 characters
   bool alive() const { return state != 'Z' && state != 'X'; }
 };
 
@@ -36,6 +38,9 @@ struct Descendant {
 // below them. Cheap where few are there.
 std::vector<Descendant> family_of(int root, const std::vector<int>& left_out = {});
 std::vector<int> descendants_of(int root);
+
+// Direct children, zombies too.
+std::vector<int> children_of(int pid);
 
 // True when CPPRUN_NODE_TOKEN in that process' environment holds `token`.
 bool carries_token(int pid, const std::string& token);

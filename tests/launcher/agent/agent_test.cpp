@@ -151,8 +151,8 @@ TEST_CASE("a failure elsewhere ends this node's workers") {
   Stage stage;
   stage.run();
   const auto drain = stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
-  REQUIRE(work<supervisor::SignalGroup>(drain).size() == 1);
-  CHECK(work<supervisor::SignalGroup>(drain)[0].signal == SIGTERM);
+  REQUIRE(work<supervisor::SignalMain>(drain).size() == 1);
+  CHECK(work<supervisor::SignalMain>(drain)[0].signal == SIGTERM);
   CHECK(stage.agent.next_deadline() == t0 + 1s);  // the heartbeat; the grace is later
   const auto ended = stage.end_worker(t0 + 1s, {.signalled = true, .value = SIGTERM});
   CHECK(said<link::Failed>(ended).empty());
@@ -222,8 +222,8 @@ TEST_CASE("a signal ends the workers with itself and the agent with 128 plus its
   stage.run();
   const auto stopping = stage.agent.handle(t0, agent::Signalled{SIGINT});
   CHECK(said<link::Leave>(stopping).size() == 1);
-  REQUIRE(work<supervisor::SignalGroup>(stopping).size() == 1);
-  CHECK(work<supervisor::SignalGroup>(stopping)[0].signal == SIGINT);
+  REQUIRE(work<supervisor::SignalMain>(stopping).size() == 1);
+  CHECK(work<supervisor::SignalMain>(stopping)[0].signal == SIGINT);
   const auto last =
       all<agent::Exit>(stage.end_worker(t0 + 1s, {.signalled = true, .value = SIGINT}));
   REQUIRE(last.size() == 1);
@@ -263,6 +263,20 @@ TEST_CASE("a signal before there is a seat ends the agent at once") {
   const auto last = all<agent::Exit>(stage.agent.handle(t0, agent::Signalled{SIGTERM}));
   REQUIRE(last.size() == 1);
   CHECK(last[0].code == 143);
+  CHECK(last[0].reason == "interrupted while waiting for the master (SIGTERM)");
+}
+
+TEST_CASE("a master that is interrupted while it waits for nodes says so, and nothing else") {
+  Stage stage{true};
+  stage.join();
+  const auto interrupted = stage.agent.handle(t0, agent::Signalled{SIGINT});
+  CHECK(said<link::Leave>(interrupted).size() == 1);
+  const auto last = stage.heard(
+      t0, link::Finish{.exit_code = 130, .reason = "the master on beta left: asked to stop"});
+  CHECK(all<agent::TellNote>(last).empty());
+  REQUIRE(all<agent::Exit>(last).size() == 1);
+  CHECK(all<agent::Exit>(last)[0].code == 130);
+  CHECK(all<agent::Exit>(last)[0].reason == "interrupted while waiting for nodes (SIGINT)");
 }
 
 TEST_CASE("the host of the coordinator stays until the coordinator says that the job is over") {
@@ -316,7 +330,7 @@ TEST_CASE("the others are sent their signal before evidence of the first failure
   stage.worker(t0, supervisor::Started{LocalRank{1}, 101});
   const auto failed =
       stage.worker(t0 + 1s, supervisor::Exited{LocalRank{0}, {.value = 3}, WallTime{}});
-  REQUIRE(work<supervisor::SignalGroup>(failed).size() == 1);
+  REQUIRE(work<supervisor::SignalMain>(failed).size() == 1);
   REQUIRE(all<agent::Examine>(failed).size() == 1);
   CHECK(std::holds_alternative<agent::Examine>(failed.back()));
 }

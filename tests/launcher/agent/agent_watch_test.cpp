@@ -102,8 +102,8 @@ TEST_CASE("a worker that stops beating breaks the round as hung, and is then end
   stage.answered(t0 + 3s);
   REQUIRE(work<supervisor::LookAtBeats>(stage.agent.advance(t0 + 3200ms)).size() == 1);
   auto hung = stage.worker(t0 + 3200ms, one_beat_at(t0 + 1s));
-  CHECK(work<supervisor::SignalGroup>(hung) ==
-        std::vector{supervisor::SignalGroup{LocalRank{0}, SIGTERM}});
+  CHECK(work<supervisor::SignalMain>(hung) ==
+        std::vector{supervisor::SignalMain{LocalRank{0}, SIGTERM}});
   stage.examine_all(t0 + 3200ms, hung);
   REQUIRE(said<link::Failed>(hung).size() == 1);
   const auto failed = said<link::Failed>(hung)[0];

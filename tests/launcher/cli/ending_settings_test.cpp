@@ -167,3 +167,15 @@ TEST_CASE("what costs nothing, comes no further, and leaves a host out") {
   CHECK(good({"--restart-state=f", "x"}).notes ==
         Words{"--restart-state has no effect without --max-restarts"});
 }
+
+TEST_CASE("the scope of the signal and the fate of stragglers are names, and nothing else") {
+  CHECK(good({"x"}).signal_scope == SignalScope::process);
+  CHECK(good({"x"}).stragglers == Stragglers::wait);
+  CHECK(good({"--signal-scope=group", "x"}).signal_scope == SignalScope::group);
+  CHECK(good({"--stragglers=leave", "x"}).stragglers == Stragglers::leave);
+  CHECK(good({"x"}, {{"PET_STRAGGLERS", "kill"}}).stragglers == Stragglers::kill);
+  CHECK(mistakes({"--signal-scope=session", "x"}) ==
+        Words{"--signal-scope=\"session\" is invalid; expected process or group"});
+  CHECK(mistakes({"--stragglers=stay", "x"}) ==
+        Words{"--stragglers=\"stay\" is invalid; expected wait, kill or leave"});
+}

@@ -5,11 +5,13 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <csignal>
 #include <map>
 #include <optional>
 #include <queue>
 #include <random>
+#include <utility>
 
 #include "launcher/workers/supervisor.h"
 #include "proto/bounds.h"
@@ -33,6 +35,9 @@ struct Happening {
 struct Body {
   bool alive = false;
   bool group_alive = false;
+  // A process that it has started, in its group: until TERM, KILL, or for ever.
+  bool has_child = false;
+  bool child_minds_term = true;
   bool minds_term = true;
   bool minds_kill = true;
   TimePoint alive_since_drain{};
@@ -48,8 +53,12 @@ class Life {
       specs[static_cast<std::size_t>(i)].rank = Rank{i};
       bodies_[i].minds_term = roll(0, 2) != 0;
       bodies_[i].minds_kill = roll(0, 19) != 0;
+      bodies_[i].child_minds_term = roll(0, 2) != 0;
     }
-    driver_.begin(Supervisor(specs, grace_));
+    const auto scope = roll(0, 1) == 0 ? SignalScope::process : SignalScope::group;
+    const std::array all = {Stragglers::wait, Stragglers::kill, Stragglers::leave};
+    policy_ = {.grace = grace_, .scope = scope, .stragglers = all[static_cast<std::size_t>(roll(0, 2))]};
+    driver_.begin(Supervisor(specs, policy_));
     if (roll(0, 2) == 0) later(roll(0, 9000), Stop{"asked", SIGTERM});
     if (roll(0, 4) == 0) later(roll(0, 12000), Insist{"asked again"});
   }
@@ -92,6 +101,64 @@ class Life {
     return true;
   }
 
+  static int child_of(int rank) { return 1000 + rank; }
+
+  std::vector<TreeProcess> tree() const {
+    std::vector<TreeProcess> tree;
+    for (const auto& [rank, body] : bodies_) {
+      if (!body.has_child) continue;
+      const int leader = 100 + rank;
+      tree.push_back({.pid = child_of(rank),
+                      .started = 1,
+                      .parent = body.alive ? leader : 1,
+                      .group = leader,
+                      .session = leader});
+    }
+    return tree;
+  }
+
+  void child_ends(int rank) {
+    if (!std::exchange(bodies_[rank].has_child, false) || !watched_) return;
+    later(roll(0, 20), TreeSeen{tree()});
+  }
+
+  void act(const WatchTree&) {
+    watched_ = true;
+    later(0, TreeSeen{tree()});
+  }
+
+  void act(const SignalMain& signal) {
+    CHECK(policy_.scope == SignalScope::process);
+    CHECK(bodies_[signal.local_rank.value].alive);
+    end_by(signal.local_rank, signal.signal);
+  }
+
+  // Not before the process that started it has exited.
+  void act(const SignalProcess& signal) {
+    const int rank = signal.pid - 1000;
+    CHECK_FALSE(bodies_[rank].alive);
+    if (bodies_[rank].child_minds_term) child_ends(rank);
+  }
+
+  void act(const Release& release) {
+    CHECK(policy_.stragglers == Stragglers::leave);
+    CHECK_FALSE(bodies_[release.local_rank.value].alive);
+    later(0, GroupGone{release.local_rank});
+  }
+
+  void act(const StillEnding& still) {
+    CHECK(drained_at_ != TimePoint::min());
+    CHECK((still.ranks.empty() != (still.others == 0)));
+  }
+
+  void act(const Leftover& left) { CHECK_FALSE(left.processes.empty()); }
+
+  void end_by(LocalRank rank, int signal) {
+    const auto& body = bodies_[rank.value];
+    const bool dies = signal == SIGKILL ? body.minds_kill : body.minds_term;
+    if (dies) later(roll(0, 300), Exited{rank, {true, signal}, {}});
+  }
+
   void act(const Spawn& spawn) {
     const int rank = spawn.spec.local_rank.value;
     if (roll(0, 14) == 0) {
@@ -99,6 +166,7 @@ class Life {
       return;
     }
     bodies_[rank].alive = bodies_[rank].group_alive = true;
+    bodies_[rank].has_child = roll(0, 1) == 0;
     later(0, Started{LocalRank{rank}, 100 + rank});
     const int fate = roll(0, 3);
     if (fate == 0) later(roll(1, 10000), Exited{LocalRank{rank}, {false, roll(1, 255)}, {}});
@@ -107,18 +175,21 @@ class Life {
   }
 
   void act(const SignalGroup& signal) {
-    const auto& body = bodies_[signal.local_rank.value];
-    const bool dies = signal.signal == SIGKILL ? body.minds_kill : body.minds_term;
-    if (dies) later(roll(0, 300), Exited{signal.local_rank, {true, signal.signal}, {}});
-    if (signal.signal == SIGKILL) killed_at_ = now_;
+    const bool kills = signal.signal == SIGKILL;
+    CHECK((kills || policy_.scope == SignalScope::group));
+    end_by(signal.local_rank, signal.signal);
+    const int rank = signal.local_rank.value;
+    if (kills || bodies_[rank].child_minds_term) child_ends(rank);
   }
 
   void act(const Sweep& sweep) {
     CHECK_FALSE(bodies_[sweep.local_rank.value].alive);
+    child_ends(sweep.local_rank.value);
     if (bodies_[sweep.local_rank.value].minds_kill) later(roll(0, 20), GroupGone{sweep.local_rank});
   }
 
   void act(const SweepNode&) {
+    watched_ = false;
     if (roll(0, 9) != 0) later(roll(0, 20), NodeSwept{});
   }
 
@@ -149,6 +220,8 @@ class Life {
       const auto& body = bodies_[outcome.local_rank.value];
       const bool nobody_left = !body.alive && !body.group_alive;
       CHECK((nobody_left || outcome.given_up));
+      const bool may_be_left = policy_.stragglers == Stragglers::leave && failures_ == 0;
+      CHECK((!body.has_child || may_be_left || outcome.given_up));
     }
     // Grace, then KILL's patience, then the patience for what descends: never longer.
     if (drained_at_ != TimePoint::min()) {
@@ -170,7 +243,8 @@ class Life {
        .arm = [this](std::optional<TimePoint> deadline) { deadline_ = deadline; },
        .performed = [this] { CHECK_FALSE(driver_.machine().check()); }}};
   TimePoint drained_at_ = TimePoint::min();
-  TimePoint killed_at_{};
+  EndPolicy policy_;
+  bool watched_ = false;
   std::map<int, Body> bodies_;
   std::priority_queue<Happening> queue_;
   std::uint64_t order_ = 0;

@@ -36,8 +36,8 @@ constexpr link::ExitStatus by_term{.signalled = true, .value = SIGTERM};
 constexpr link::ExitStatus by_kill{.signalled = true, .value = SIGKILL};
 
 // A supervisor whose two workers run, as pids 100 and 101.
-Supervisor running(Duration grace = 30s) {
-  Supervisor supervisor(two_workers(), grace);
+Supervisor running(EndPolicy policy = {.grace = 30s}) {
+  Supervisor supervisor(two_workers(), policy);
   static_cast<void>(supervisor.start(t0));
   static_cast<void>(supervisor.handle(t0, Started{first, 100}));
   static_cast<void>(supervisor.handle(t0, Started{second, 101}));
@@ -54,19 +54,49 @@ Outcome outcome(LocalRank local_rank, link::ExitStatus status, int our_signal) {
   return result;
 }
 
+// A process that a worker has started.
+TreeProcess started_by(int parent, int pid, int session = 0) {
+  return {.pid = pid,
+          .started = 7,
+          .parent = parent,
+          .group = session,
+          .session = session,
+          .command = "loader"};
+}
+
+template <class A>
+std::vector<A> only(const Actions& actions) {
+  std::vector<A> found;
+  for (const auto& action : actions) {
+    if (const auto* one = std::get_if<A>(&action)) found.push_back(*one);
+  }
+  return found;
+}
+
+using Signals = std::vector<SignalProcess>;
+
+// Both workers have ended with 0.
+Supervisor lingering(Stragglers stragglers) {
+  auto supervisor = running({.grace = 30s, .stragglers = stragglers});
+  static_cast<void>(supervisor.handle(t0, Exited{first, ended_well}));
+  CHECK(supervisor.handle(t0, Exited{second, ended_well}) == Actions{WatchTree{}});
+  return supervisor;
+}
+
 }  // namespace
 
 TEST_CASE("every worker is asked for at the start, in order of local rank") {
-  Supervisor supervisor(two_workers(), 30s);
+  Supervisor supervisor(two_workers(), {.grace = 30s});
   CHECK(supervisor.start(t0) == Actions{Spawn{two_workers()[0]}, Spawn{two_workers()[1]}});
   CHECK_FALSE(supervisor.next_deadline());
 }
 
 TEST_CASE("workers that all end with 0 settle without a failure") {
   auto supervisor = running();
-  CHECK(supervisor.handle(t0, Exited{first, ended_well}) == Actions{Sweep{first}});
-  CHECK(supervisor.handle(t0, GroupGone{first}).empty());
-  CHECK(supervisor.handle(t0 + 1s, Exited{second, ended_well}) == Actions{Sweep{second}});
+  CHECK(supervisor.handle(t0, Exited{first, ended_well}).empty());
+  CHECK(supervisor.handle(t0 + 1s, Exited{second, ended_well}) == Actions{WatchTree{}});
+  CHECK(supervisor.handle(t0 + 1s, TreeSeen{}) == Actions{Sweep{first}, Sweep{second}});
+  CHECK(supervisor.handle(t0 + 1s, GroupGone{first}).empty());
   CHECK(supervisor.handle(t0 + 1s, GroupGone{second}) == Actions{SweepNode{}});
   CHECK(supervisor.handle(t0 + 1s, NodeSwept{}) ==
         Actions{Settled{{outcome(first, ended_well, 0), outcome(second, ended_well, 0)}, {}, ""}});
@@ -77,7 +107,8 @@ TEST_CASE("the first failure is told at once and the others are asked to end") {
   auto supervisor = running();
   CHECK(supervisor.handle(t0, Exited{second, code_3}) ==
         Actions{Failed{outcome(second, code_3, 0)}, Draining{"rank 5 failed", SIGTERM},
-                SignalGroup{first, SIGTERM}, Sweep{second}});
+                WatchTree{}, SignalMain{first, SIGTERM}, Sweep{second}});
+  static_cast<void>(supervisor.advance(t0 + 1s));
   CHECK(supervisor.next_deadline() == t0 + 30s);
 }
 
@@ -85,8 +116,9 @@ TEST_CASE("a worker that ends because we asked is a consequence, not a second fa
   auto supervisor = running();
   static_cast<void>(supervisor.handle(t0, Exited{second, code_3}));
   static_cast<void>(supervisor.handle(t0, GroupGone{second}));
-  CHECK(supervisor.handle(t0 + 1s, Exited{first, by_term}) == Actions{Sweep{first}});
-  static_cast<void>(supervisor.handle(t0 + 1s, GroupGone{first}));
+  CHECK(supervisor.handle(t0 + 1s, Exited{first, by_term}) == Actions{WatchTree{}});
+  CHECK(supervisor.handle(t0 + 1s, TreeSeen{}) == Actions{Sweep{first}});
+  CHECK(supervisor.handle(t0 + 1s, GroupGone{first}) == Actions{SweepNode{}});
   CHECK(supervisor.handle(t0 + 1s, NodeSwept{}) ==
         Actions{Settled{{outcome(first, by_term, SIGTERM), outcome(second, code_3, 0)},
                         outcome(second, code_3, 0),
@@ -96,13 +128,13 @@ TEST_CASE("a worker that ends because we asked is a consequence, not a second fa
 TEST_CASE("whoever outlives the grace is killed") {
   auto supervisor = running();
   static_cast<void>(supervisor.handle(t0, Exited{second, code_3}));
-  CHECK(supervisor.advance(t0 + 29s).empty());
+  static_cast<void>(supervisor.advance(t0 + 29s));
   CHECK(supervisor.advance(t0 + 30s) == Actions{Killing{first}, SignalGroup{first, SIGKILL}});
   CHECK(supervisor.handle(t0 + 30s, Exited{first, by_kill}) == Actions{Sweep{first}});
 }
 
 TEST_CASE("a grace of nothing kills at the next deadline, which is now") {
-  auto supervisor = running(0s);
+  auto supervisor = running({.grace = 0s});
   static_cast<void>(supervisor.handle(t0, Stop{"asked to", SIGINT}));
   CHECK(supervisor.next_deadline() == t0);
   CHECK(supervisor.advance(t0) == Actions{Killing{first}, SignalGroup{first, SIGKILL},
@@ -112,9 +144,9 @@ TEST_CASE("a grace of nothing kills at the next deadline, which is now") {
 TEST_CASE("Stop passes its own signal on, and a worker ended by it has not failed") {
   auto supervisor = running();
   CHECK(supervisor.handle(t0, Stop{"SIGINT was received", SIGINT}) ==
-        Actions{Draining{"SIGINT was received", SIGINT}, SignalGroup{first, SIGINT},
-                SignalGroup{second, SIGINT}});
-  CHECK(supervisor.handle(t0, Exited{first, code_3}) == Actions{Sweep{first}});
+        Actions{Draining{"SIGINT was received", SIGINT}, WatchTree{}, SignalMain{first, SIGINT},
+                SignalMain{second, SIGINT}});
+  CHECK(supervisor.handle(t0, Exited{first, code_3}).empty());
   CHECK(supervisor.handle(t0, Stop{"again", SIGTERM}).empty());
 }
 
@@ -130,36 +162,36 @@ TEST_CASE("Insist kills at once, whether or not a drain had begun") {
 }
 
 TEST_CASE("a worker that cannot be started is the first failure and the others are ended") {
-  Supervisor supervisor(two_workers(), 30s);
+  Supervisor supervisor(two_workers(), {.grace = 30s});
   static_cast<void>(supervisor.start(t0));
   static_cast<void>(supervisor.handle(t0, Started{first, 100}));
   const auto actions =
       supervisor.handle(t0, SpawnFailed{second, {SpawnStage::exec, ENOENT}, WallTime{}});
-  REQUIRE(actions.size() == 3);
+  REQUIRE(actions.size() == 4);
   const auto& failed = std::get<Failed>(actions[0]).outcome;
   CHECK(failed.status == link::ExitStatus{false, 127});
   CHECK(failed.pid == 0);
-  CHECK(actions[2] == Supervisor::Action{SignalGroup{first, SIGTERM}});
+  CHECK(actions[3] == Supervisor::Action{SignalMain{first, SIGTERM}});
 }
 
 TEST_CASE("a worker that starts while the end has begun is told so at once") {
-  Supervisor supervisor(two_workers(), 30s);
+  Supervisor supervisor(two_workers(), {.grace = 30s});
   static_cast<void>(supervisor.start(t0));
   static_cast<void>(supervisor.handle(t0, Stop{"asked", SIGHUP}));
-  CHECK(supervisor.handle(t0, Started{first, 100}) == Actions{SignalGroup{first, SIGHUP}});
+  CHECK(supervisor.handle(t0, Started{first, 100}) == Actions{SignalMain{first, SIGHUP}});
 }
 
 TEST_CASE("nothing settles while a group is still there") {
-  auto supervisor = running();
-  static_cast<void>(supervisor.handle(t0, Exited{first, ended_well}));
-  static_cast<void>(supervisor.handle(t0, Exited{second, ended_well}));
+  auto supervisor = running({.grace = 30s, .stragglers = Stragglers::kill});
+  CHECK(supervisor.handle(t0, Exited{first, ended_well}) == Actions{Sweep{first}});
+  CHECK(supervisor.handle(t0, Exited{second, ended_well}) == Actions{Sweep{second}});
   CHECK(supervisor.handle(t0, GroupGone{first}).empty());
   CHECK_FALSE(supervisor.settled());
   CHECK(supervisor.next_deadline() == t0 + bounds::kill_patience);
 }
 
 TEST_CASE("what does not die of KILL is given up, and said so") {
-  auto supervisor = running(1s);
+  auto supervisor = running({.grace = 1s});
   static_cast<void>(supervisor.handle(t0, Stop{"asked", SIGTERM}));
   static_cast<void>(supervisor.advance(t0 + 1s));
   static_cast<void>(supervisor.handle(t0 + 1s, Exited{first, by_kill}));
@@ -176,6 +208,9 @@ TEST_CASE("what the workers have started and nobody can kill is waited for no lo
   auto supervisor = running();
   for (const LocalRank rank : {first, second}) {
     static_cast<void>(supervisor.handle(t0, Exited{rank, ended_well}));
+  }
+  static_cast<void>(supervisor.handle(t0, TreeSeen{}));
+  for (const LocalRank rank : {first, second}) {
     static_cast<void>(supervisor.handle(t0, GroupGone{rank}));
   }
   CHECK(supervisor.advance(t0 + bounds::kill_patience - 1ns).empty());
@@ -188,8 +223,9 @@ TEST_CASE("what the workers have started and nobody can kill is waited for no lo
 TEST_CASE("what arrives after the end is ignored") {
   auto supervisor = running();
   static_cast<void>(supervisor.handle(t0, Exited{first, ended_well}));
-  static_cast<void>(supervisor.handle(t0, GroupGone{first}));
   static_cast<void>(supervisor.handle(t0, Exited{second, ended_well}));
+  static_cast<void>(supervisor.handle(t0, TreeSeen{}));
+  static_cast<void>(supervisor.handle(t0, GroupGone{first}));
   static_cast<void>(supervisor.handle(t0, GroupGone{second}));
   static_cast<void>(supervisor.handle(t0, NodeSwept{}));
   CHECK(supervisor.handle(t0, Stop{"late", SIGTERM}).empty());
@@ -213,4 +249,171 @@ TEST_CASE("a signal for the workers alone reaches those that run, and nobody who
         Actions{SignalWorker{first, 10}, SignalWorker{second, 10}});
   supervisor.handle(t0, Stop{"enough", SIGTERM});
   CHECK(supervisor.handle(t0, Deliver{10}).empty());
+}
+
+// --- the process trees ---------------------------------------------------------------------------
+
+TEST_CASE("the signal goes down a tree one generation after the other") {
+  auto supervisor = running();
+  static_cast<void>(supervisor.handle(t0, Stop{"asked", SIGINT}));
+  // The worker with pid 100 is a shell, 300 its trainer, 301 and 302 the trainer's loaders.
+  const auto trainer = started_by(100, 300);
+  const auto loader = started_by(300, 301);
+  const auto other = started_by(300, 302);
+  CHECK(supervisor.handle(t0, TreeSeen{{trainer, loader, other}}).empty());
+  CHECK(only<SignalProcess>(supervisor.handle(t0 + 1s, Exited{first, {true, SIGINT}})) ==
+        Signals{{300, 7, SIGINT}});
+  // One loader exits first: the other one still has a parent.
+  CHECK(supervisor.handle(t0 + 2s, TreeSeen{{trainer, other}}).empty());
+  CHECK(supervisor.handle(t0 + 3s, TreeSeen{{other}}) == Actions{SignalProcess{302, 7, SIGINT}});
+  CHECK(supervisor.handle(t0 + 4s, TreeSeen{}).empty());
+  CHECK(supervisor.handle(t0 + 4s, Exited{second, {true, SIGINT}}) == Actions{WatchTree{}});
+  CHECK(supervisor.handle(t0 + 4s, TreeSeen{}) == Actions{Sweep{first}, Sweep{second}});
+}
+
+TEST_CASE("what a worker started keeps the whole grace after the worker has exited") {
+  for (const auto scope : {SignalScope::process, SignalScope::group}) {
+    auto supervisor = running({.grace = 30s, .scope = scope});
+    const auto trainer = started_by(100, 300, 100);
+    static_cast<void>(supervisor.handle(t0, Stop{"asked", SIGTERM}));
+    static_cast<void>(supervisor.handle(t0, TreeSeen{{trainer}}));
+    CHECK(only<Sweep>(supervisor.handle(t0, Exited{first, by_term})).empty());
+    CHECK(only<Sweep>(supervisor.handle(t0, Exited{second, by_term})).empty());
+    CHECK(supervisor.handle(t0, TreeSeen{{trainer}}).empty());
+    CHECK(only<StillEnding>(supervisor.advance(t0 + 1s)) ==
+          std::vector{StillEnding{.ranks = {}, .others = 1, .left = 29s}});
+    CHECK(supervisor.next_deadline() == t0 + 30s);
+    CHECK(supervisor.advance(t0 + 30s) ==
+          Actions{Leftover{Leftover::Fate::killed, {trainer}}, Sweep{first}, Sweep{second}});
+  }
+}
+
+TEST_CASE("a process that reads what another one writes is sent the signal after that one exited") {
+  auto supervisor = running();
+  static_cast<void>(supervisor.handle(t0, Stop{"asked", SIGTERM}));
+  // bash -c 'python train.py | tee log'
+  auto trainer = started_by(100, 300);
+  auto tee = started_by(100, 301);
+  trainer.out_pipe = tee.in_pipe = 4711;
+  static_cast<void>(supervisor.handle(t0, TreeSeen{{trainer, tee}}));
+  CHECK(supervisor.handle(t0, Exited{first, by_term}) == Actions{SignalProcess{300, 7, SIGTERM}});
+  CHECK(supervisor.handle(t0, TreeSeen{{tee}}) == Actions{SignalProcess{301, 7, SIGTERM}});
+}
+
+TEST_CASE("a process that began after the end had begun is sent nothing before KILL") {
+  auto supervisor = running();
+  static_cast<void>(supervisor.handle(t0, Stop{"asked", SIGTERM}));
+  static_cast<void>(supervisor.handle(t0, TreeSeen{}));
+  static_cast<void>(supervisor.handle(t0, Exited{second, by_term}));
+  static_cast<void>(supervisor.handle(t0 + 1s, Exited{first, by_term}));
+  CHECK(supervisor.handle(t0 + 1s, TreeSeen{{started_by(1, 300, 100)}}).empty());
+  CHECK_FALSE(supervisor.settled());
+}
+
+TEST_CASE("a pid that belongs to another process by now is sent nothing") {
+  auto supervisor = running();
+  static_cast<void>(supervisor.handle(t0, Stop{"asked", SIGTERM}));
+  static_cast<void>(supervisor.handle(t0, TreeSeen{{started_by(100, 300)}}));
+  auto reused = started_by(1, 300);
+  reused.started = 8;
+  static_cast<void>(supervisor.handle(t0, TreeSeen{{reused}}));
+  CHECK(only<SignalProcess>(supervisor.handle(t0, Exited{first, by_term})).empty());
+}
+
+TEST_CASE("a process without a parent belongs to the worker of its session, else to all of them") {
+  auto supervisor = running();
+  static_cast<void>(supervisor.handle(t0, Stop{"asked", SIGTERM}));
+  static_cast<void>(
+      supervisor.handle(t0, TreeSeen{{started_by(1, 300, 100), started_by(1, 301, 301)}}));
+  CHECK(only<SignalProcess>(supervisor.handle(t0, Exited{first, by_term})) ==
+        Signals{{300, 7, SIGTERM}});
+  CHECK(only<SignalProcess>(supervisor.handle(t0, Exited{second, by_term})) ==
+        Signals{{301, 7, SIGTERM}});
+}
+
+TEST_CASE("with --signal-scope=group the whole group gets the signal at once, and nothing later") {
+  auto supervisor = running({.grace = 30s, .scope = SignalScope::group});
+  CHECK(supervisor.handle(t0, Stop{"asked", SIGTERM}) ==
+        Actions{Draining{"asked", SIGTERM}, WatchTree{}, SignalGroup{first, SIGTERM},
+                SignalGroup{second, SIGTERM}});
+  // A session of its own is out of the group, and is not waited for.
+  const auto daemon = started_by(100, 300, 300);
+  static_cast<void>(supervisor.handle(t0, TreeSeen{{daemon}}));
+  CHECK(supervisor.handle(t0, Exited{first, by_term}).empty());
+  CHECK(supervisor.handle(t0, Exited{second, by_term}) == Actions{WatchTree{}});
+  CHECK(supervisor.handle(t0, TreeSeen{{daemon}}) == Actions{Sweep{first}, Sweep{second}});
+}
+
+TEST_CASE("of a worker that failed by itself what it left is killed at once, of one ended from "
+          "outside it is not") {
+  auto failed = running();
+  CHECK(only<Sweep>(failed.handle(t0, Exited{first, code_3})) == std::vector{Sweep{first}});
+  auto ended = running();
+  CHECK(only<Sweep>(ended.handle(t0, Exited{first, by_term})).empty());
+  CHECK(ended.handle(t0, TreeSeen{{started_by(1, 300, 100)}}) ==
+        Actions{SignalProcess{300, 7, SIGTERM}});
+}
+
+TEST_CASE("who is still waited for is told once, a second after the signal") {
+  auto supervisor = running();
+  static_cast<void>(supervisor.handle(t0, Stop{"asked", SIGINT}));
+  static_cast<void>(supervisor.handle(t0, Exited{first, by_term}));
+  CHECK(supervisor.next_deadline() == t0 + 1s);
+  CHECK(supervisor.advance(t0 + 1s) == Actions{StillEnding{.ranks = {Rank{5}}, .left = 29s}});
+  CHECK(supervisor.advance(t0 + 2s).empty());
+  auto short_grace = running({.grace = 1s});
+  static_cast<void>(short_grace.handle(t0, Stop{"asked", SIGINT}));
+  CHECK(only<StillEnding>(short_grace.advance(t0 + 1s)).empty());
+}
+
+// --- what outlives a good end --------------------------------------------------------------------
+
+TEST_CASE("what outlives a good end is named and has the grace, then TERM, then KILL") {
+  auto supervisor = lingering(Stragglers::wait);
+  const auto copy = started_by(1, 300, 300);
+  CHECK(supervisor.handle(t0, TreeSeen{{copy}}) ==
+        Actions{Leftover{Leftover::Fate::awaited, {copy}}});
+  CHECK(supervisor.handle(t0, TreeSeen{{copy}}).empty());
+  CHECK(supervisor.advance(t0 + 30s) ==
+        Actions{Leftover{Leftover::Fate::ended, {copy}}, WatchTree{}});
+  CHECK(supervisor.handle(t0 + 30s, TreeSeen{{copy}}) == Actions{SignalProcess{300, 7, SIGTERM}});
+  const auto last = t0 + 30s + stragglers_end_within;
+  CHECK(supervisor.advance(last) == Actions{Sweep{first}, Sweep{second}});
+  static_cast<void>(supervisor.handle(last, GroupGone{first}));
+  CHECK(supervisor.handle(last, GroupGone{second}) == Actions{SweepNode{}});
+  const auto settled = only<Settled>(supervisor.handle(last, NodeSwept{}));
+  REQUIRE(settled.size() == 1);
+  CHECK(settled[0].drain_reason.empty());
+  CHECK_FALSE(settled[0].first_failure);
+}
+
+TEST_CASE("the end goes on as soon as what outlived it has exited") {
+  auto supervisor = lingering(Stragglers::wait);
+  static_cast<void>(supervisor.handle(t0, TreeSeen{{started_by(1, 300, 300)}}));
+  CHECK(supervisor.handle(t0 + 2s, TreeSeen{}) == Actions{Sweep{first}, Sweep{second}});
+}
+
+TEST_CASE("with --stragglers=leave what outlives a good end is left alone") {
+  auto supervisor = lingering(Stragglers::leave);
+  const auto copy = started_by(1, 300, 300);
+  CHECK(supervisor.handle(t0, TreeSeen{{copy}}) ==
+        Actions{Leftover{Leftover::Fate::released, {copy}}, Release{first}, Release{second}});
+  static_cast<void>(supervisor.handle(t0, GroupGone{first}));
+  CHECK(only<Settled>(supervisor.handle(t0, GroupGone{second})).size() == 1);
+}
+
+TEST_CASE("a stop while a copy is waited for sends it the signal") {
+  auto supervisor = lingering(Stragglers::wait);
+  const auto copy = started_by(1, 300, 300);
+  static_cast<void>(supervisor.handle(t0, TreeSeen{{copy}}));
+  CHECK(supervisor.handle(t0 + 1s, Stop{"asked", SIGINT}) ==
+        Actions{Draining{"asked", SIGINT}, WatchTree{}});
+  CHECK(supervisor.handle(t0 + 1s, TreeSeen{{copy}}) == Actions{SignalProcess{300, 7, SIGINT}});
+  CHECK(supervisor.handle(t0 + 2s, TreeSeen{}) == Actions{Sweep{first}, Sweep{second}});
+}
+
+TEST_CASE("while some workers run, what others left after a good end is not touched") {
+  auto supervisor = running();
+  CHECK(supervisor.handle(t0, Exited{first, ended_well}).empty());
+  CHECK_FALSE(supervisor.next_deadline());
 }

@@ -12,7 +12,10 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "launcher/workers/io/process_tree.h"
 #include "tests/launcher/io_probe.h"
@@ -30,10 +33,12 @@ struct Node {
   asio::io_context context;
   std::map<int, link::ExitStatus> ended;
   std::set<int> gone;
+  std::optional<std::vector<TreeProcess>> tree;
   io::WorkerProcesses processes{
       context,
       {[this](LocalRank rank, link::ExitStatus status) { ended[rank.value] = status; },
-       [this](LocalRank rank) { gone.insert(rank.value); }},
+       [this](LocalRank rank) { gone.insert(rank.value); },
+       [this](std::vector<TreeProcess> seen) { tree = std::move(seen); }},
       {}};
 
   int start(const WorkerSpec& spec, int out = -1) {
@@ -223,7 +228,8 @@ TEST_CASE("the end of a watchdog does not go unnoticed") {
   }
   bool ended = false;
   io::WorkerProcesses processes(
-      context, {[](auto, auto) {}, [](auto) {}, [&](int pid) { ended = pid == spared; }}, {spared});
+      context, {[](auto, auto) {}, [](auto) {}, {}, [&](int pid) { ended = pid == spared; }},
+      {spared});
   ::kill(spared, SIGKILL);
   REQUIRE(run_until(context, [&] { return ended; }));
 }
@@ -285,4 +291,70 @@ TEST_CASE("hundreds of workers start and are all accounted for") {
   REQUIRE(run_until(node.context, [&] { return node.ended.size() == 300; }));
   for (int i = 0; i < 300; ++i) node.sweep(i);
   CHECK(io::descendants_of(::getpid()).empty());
+}
+
+TEST_CASE("what a worker has started is seen, signalled by its identity, and seen again at its exit") {
+  Node node;
+  Pipe said;
+  // No parent waits for that child, so the exit is no SIGCHLD of ours.
+  const int leader = node.start(
+      spec_for({"/bin/sh", "-c", "sleep 1000 & echo $!; exec sleep 1000"}), said.in());
+  const int child = std::stoi(said.read_line());
+  node.processes.watch_tree();
+  REQUIRE(run_until(node.context, [&] { return node.tree.has_value(); }));
+  REQUIRE(node.tree->size() == 1);
+  const TreeProcess seen = node.tree->front();
+  CHECK(seen.pid == child);
+  CHECK(seen.parent == leader);
+  CHECK(seen.session == leader);
+  // Another process that has this number by now.
+  node.processes.signal_process(child, seen.started + 1, SIGKILL);
+  node.processes.signal_process(child, seen.started, SIGTERM);
+  REQUIRE(run_until(node.context, [&] { return node.tree->empty(); }));
+  node.processes.signal_main(LocalRank{0}, SIGTERM);
+  CHECK(node.end_of(0) == link::ExitStatus{true, SIGTERM});
+  node.sweep(0);
+}
+
+TEST_CASE("a signal for the main process reaches nothing that it has started, and a stopped one too") {
+  Node node;
+  Pipe said;
+  const int leader = node.start(
+      spec_for({"/bin/sh", "-c", "sleep 1000 & echo $!; exec sleep 1000"}), said.in());
+  const int child = std::stoi(said.read_line());
+  ::kill(leader, SIGSTOP);
+  node.processes.signal_main(LocalRank{0}, SIGTERM);
+  CHECK(node.end_of(0) == link::ExitStatus{true, SIGTERM});
+  CHECK(io::read_stat(child)->alive());
+  node.sweep(0);
+  CHECK_FALSE(io::read_stat(child).has_value());
+}
+
+TEST_CASE("what a released worker has started is left alone by sweeps and by the owner's end") {
+  Pipe said;
+  int child = 0;
+  {
+    Node node;
+    node.start(spec_for({"/bin/sh", "-c", "setsid sleep 1000 & echo $!"}), said.in());
+    child = std::stoi(said.read_line());
+    CHECK(node.end_of(0) == link::ExitStatus{});
+    node.processes.release(LocalRank{0});
+    REQUIRE(run_until(node.context, [&] { return node.gone.contains(0); }));
+    CHECK(node.processes.nobody_is_left());
+  }
+  REQUIRE(io::read_stat(child).has_value());
+  CHECK(io::read_stat(child)->alive());
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST_CASE("orphans are reaped although a worker that has ended is still to be swept") {
+  Node node;
+  Pipe said;
+  node.start(spec_for({"/bin/sh", "-c", "setsid sleep 1000 & echo $!"}), said.in());
+  const int child = std::stoi(said.read_line());
+  CHECK(node.end_of(0) == link::ExitStatus{});
+  ::kill(child, SIGKILL);
+  CHECK(run_until(node.context, [&] { return !io::read_stat(child).has_value(); }));
+  node.sweep(0);
 }
