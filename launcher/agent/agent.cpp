@@ -37,7 +37,8 @@ Agent::Actions Agent::handle(TimePoint now, const Event& event) {
   Actions actions;
   if (phase_ == Phase::over) return actions;
   // Before anything is heard: after a sleep, what waits in the socket is older than our lease.
-  const bool fenced = fence_if_late(now, actions);
+  const bool is_fence = std::holds_alternative<agent::Fenced>(event);
+  const bool fenced = !is_fence && fence_if_late(now, actions);
   if (phase_ == Phase::over || (fenced && std::holds_alternative<agent::Heard>(event))) {
     return actions;
   }
@@ -85,6 +86,7 @@ void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
              },
              event.message);
   speak_for_workers(event.message, actions);
+  trust_seat_if_answered(now, actions);
 }
 
 // In a round it is our seat there that is refused: it is somebody else's, or this is another
@@ -128,6 +130,9 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   std::vector<WorkerSpec> specs = make_plan(config_, sealed, facts_.program, facts_.node);
   actions.emplace_back(agent::Prepare{specs});
   actions.emplace_back(agent::TellStarted{sealed, facts_.node.sockets});
+  doubt_until_.reset();
+  are_paused_ = false;
+  asleep_ = {};
   const EndPolicy policy{.grace = config_.grace,
                          .scope = config_.signal_scope,
                          .stragglers = config_.stragglers};
@@ -190,14 +195,15 @@ void Agent::on(TimePoint now, const agent::FromWorker& event, Actions& actions) 
   }
   const auto told =
       std::visit([](const auto& each) { return supervisor::Event{each}; }, event.event);
-  pass_on(now, supervisor_->handle(now, told), actions);
+  pass_on(now, supervisor_->handle(worker_time(now), told), actions);
   const bool is_known = std::holds_alternative<supervisor::BeatsSeen>(told);
   look_at_workers(!is_known && told_figures_.changed(now), actions);
 }
 
 void Agent::stop_workers(TimePoint now, const std::string& reason, int signal, Actions& actions) {
   if (!supervisor_) return;
-  pass_on(now, supervisor_->handle(now, supervisor::Stop{reason, signal}), actions);
+  unpause_workers(now, actions);
+  pass_on(now, supervisor_->handle(worker_time(now), supervisor::Stop{reason, signal}), actions);
 }
 
 // Signals go out before evidence is asked for: nobody computes on because a disk is slow.
@@ -327,7 +333,7 @@ Agent::Actions Agent::advance(TimePoint now) {
   stand_if_due(now, actions);
   ask_how_it_ended(now, actions);
   if (supervisor_ && phase_ == Phase::running) {
-    pass_on(now, supervisor_->advance(now), actions);
+    pass_on(now, supervisor_->advance(worker_time(now)), actions);
   }
   save_if_due(now, actions);
   ask_for_rivals(now, actions);
@@ -367,13 +373,18 @@ std::optional<TimePoint> Agent::next_deadline() const {
   consider(own_world_.next_deadline());
   consider(status_due_);
   consider(seat_deadline_);
-  if (supervisor_ && phase_ == Phase::running) consider(supervisor_->next_deadline());
+  if (supervisor_ && phase_ == Phase::running) {
+    const auto due = supervisor_->next_deadline();
+    if (due) consider(*due + asleep_);
+  }
   if (saving_) consider(saving_->at);
   if (const auto at = stands_at()) consider(*at);
   if (looks_for_masters()) consider(master_look_due_);
   if (const auto until = own_lead_ends_at()) consider(*until);
   if (link_.up() && !link_.local()) consider(link_.silent_at());
-  if (has_a_seat_to_lose() || asks_how_it_ended()) consider(link_.lease_over_at());
+  if (has_a_seat_to_lose() || asks_how_it_ended()) {
+    consider(doubt_until_.value_or(link_.lease_over_at()));
+  }
   return soonest;
 }
 

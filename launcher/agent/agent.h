@@ -18,6 +18,11 @@
 // corrupt the job. It then dials again as a newcomer if the job is elastic or has restarts left,
 // and is over otherwise.
 //
+// Where the lease ends while no process of this node runs, as on a machine that is suspended, not
+// even the watchdog notices. Then nothing was computed meanwhile, and silence proves nothing: the
+// workers are paused, and the coordinator is asked. Either the seat is this node's still, and they
+// go on, or they are ended, after another lease at the latest.
+//
 // The coordinator decides; the only decision an agent takes alone is to give up.
 
 #include <optional>
@@ -94,6 +99,7 @@ class Agent {
   void on(TimePoint now, const agent::StandsBy& event, Actions& actions);
   void on(TimePoint now, const agent::Leads& event, Actions& actions);
   void on(TimePoint now, const agent::LeadsUntil& event, Actions& actions);
+  void on(TimePoint now, const agent::Fenced& event, Actions& actions);
 
   void record(const link::Record& record, Actions& actions);
   void standby(const link::Standby& standby, Actions& actions);
@@ -126,6 +132,12 @@ class Agent {
   void answered(TimePoint now, const link::Heartbeat& heartbeat, Actions& actions);
   bool has_a_seat_to_lose() const;
   bool fence_if_late(TimePoint now, Actions& actions);
+  bool may_doubt_seat(TimePoint now) const;
+  void doubt_seat(TimePoint now, Duration asleep, Actions& actions);
+  void trust_seat_if_answered(TimePoint now, Actions& actions);
+  void unpause_workers(TimePoint now, Actions& actions);
+  // The supervisor's clock: it stands still while this node sleeps.
+  TimePoint worker_time(TimePoint now) const { return now - asleep_; }
   bool asks_how_it_ended() const;
   void ask_how_it_ended(TimePoint now, Actions& actions);
   void lease_expired(TimePoint now, const std::string& why, Actions& actions);
@@ -138,6 +150,7 @@ class Agent {
   std::optional<TimePoint> stands_at() const;
   void stand_if_due(TimePoint now, Actions& actions);
   void follow_standby();
+  void lead_again(TimePoint now, Actions& actions);
   void step_down(TimePoint now, Actions& actions);
   void rejoin(TimePoint now, Actions& actions);
   void hang_up(TimePoint now, const std::string& reason, Actions& actions);
@@ -188,6 +201,10 @@ class Agent {
   // What the coordinator was told of the current round; told again when a link resumes.
   std::vector<link::Message> said_in_round_;
   std::optional<Saving> saving_;   // in the current round
+  // The lease has ended in sleep, and the coordinator is asked until then whether it has.
+  std::optional<TimePoint> doubt_until_;
+  bool are_paused_ = false;  // the workers, meanwhile
+  Duration asleep_{};        // for so long this node slept since its workers were started
   bool drain_asked_ = false;       // the coordinator has asked for it in the current round
   std::optional<int> stopped_by_;  // the first signal that arrived
   std::optional<agent::Exit> exit_when_settled_;

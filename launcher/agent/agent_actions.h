@@ -90,9 +90,17 @@ struct StandsBy {
   friend bool operator==(const StandsBy&, const StandsBy&) = default;
 };
 
-// The coordinator in this process had enough votes: it leads the job from now on.
+// The coordinator in this process had enough votes: it leads the job from now on. Again: it had
+// lost that, and resumes where it was.
 struct Leads {
+  bool again = false;
   friend bool operator==(const Leads&, const Leads&) = default;
+};
+
+// The watchdog has ended this node's workers: this process did not do it in time. Told before their
+// ends are.
+struct Fenced {
+  friend bool operator==(const Fenced&, const Fenced&) = default;
 };
 
 // Until when the coordinator in this process may decide; nothing: without an end.
@@ -262,7 +270,7 @@ struct Exit {
 };
 
 using Event = std::variant<LinkUp, LinkDown, Heard, Answered, FromWorker, Examined, WorldSeen,
-                           WorkersSeen, Signalled, StandsBy, Leads, LeadsUntil>;
+                           WorkersSeen, Signalled, StandsBy, Leads, LeadsUntil, Fenced>;
 using Action =
     std::variant<Dial, SpeakForWorkers, Say, HangUp, AskWhoHosts, StandBy, Stand, StepDown, Prepare,
                  Work, Examine, LookAtWorld, LookAtWorkers, TellStarted, TellWaiting, TellDraining,

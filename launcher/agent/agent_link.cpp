@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "launcher/agent/agent.h"
@@ -170,6 +172,7 @@ std::optional<TimePoint> Agent::overdue_at() const {
     return *until + std::min(Duration{bounds::fence_margin}, config_.lease() / 10) / 2;
   }
   if (!has_a_seat_to_lose()) return std::nullopt;
+  if (doubt_until_) return *doubt_until_ + (link_.overdue_at() - link_.lease_over_at());
   return link_.overdue_at();
 }
 
@@ -180,6 +183,11 @@ bool Agent::fence_if_late(TimePoint now, Actions& actions) {
     return true;
   }
   if (!has_a_seat_to_lose() || !link_.lease_is_over(now)) return false;
+  if (doubt_until_ && now < *doubt_until_) return false;
+  if (!doubt_until_ && may_doubt_seat(now)) {
+    doubt_seat(now, now - *link_.next_deadline(), actions);
+    return false;
+  }
   const Duration silence = link_.since_last_ack(now);
   const bool slept = now - link_.lease_over_at() > bounds::fence_margin;
   consider_voting();
@@ -187,6 +195,45 @@ bool Agent::fence_if_late(TimePoint now, Actions& actions) {
                 slept ? slept_text(config_.lease() + link_.patience(), silence) : gone_text(now),
                 actions);
   return true;
+}
+
+// This process has slept, and the watchdog would have said so, had it run when it was to act.
+bool Agent::may_doubt_seat(TimePoint now) const {
+  const auto due = link_.next_deadline();
+  const bool has_slept = due && now - *due > bounds::fence_margin && now > link_.overdue_at();
+  const bool runs = phase_ == Phase::running && supervisor_ && !drain_asked_;
+  return has_slept && (runs || phase_ == Phase::drained) && !stopped_by_;
+}
+
+void Agent::doubt_seat(TimePoint now, Duration asleep, Actions& actions) {
+  doubt_until_ = now + config_.lease();
+  if (seat_deadline_) *seat_deadline_ += asleep;
+  link_.overslept(now);
+  actions.emplace_back(agent::TellWarning{doubt_text(link_.since_last_ack(now), config_.lease())});
+  if (phase_ != Phase::running) return;
+  asleep_ += asleep;
+  are_paused_ = true;
+  pass_on(now, supervisor_->handle(worker_time(now), supervisor::Forward{SIGSTOP}), actions);
+}
+
+void Agent::trust_seat_if_answered(TimePoint now, Actions& actions) {
+  if (!doubt_until_ || !has_a_seat_to_lose() || link_.lease_is_over(now)) return;
+  doubt_until_.reset();
+  unpause_workers(now, actions);
+  actions.emplace_back(agent::TellNote{"the master confirmed the seat of this node"});
+}
+
+void Agent::unpause_workers(TimePoint now, Actions& actions) {
+  if (!std::exchange(are_paused_, false) || !supervisor_) return;
+  pass_on(now, supervisor_->handle(worker_time(now), supervisor::Forward{SIGCONT}), actions);
+}
+
+// Other nodes may have the ranks of this one since.
+void Agent::on(TimePoint now, const agent::Fenced&, Actions& actions) {
+  if (!has_a_seat_to_lose()) return;
+  const Duration silence = link_.since_last_ack(now);
+  consider_voting();
+  lease_expired(now, slept_text(config_.lease() + link_.patience(), silence), actions);
 }
 
 bool Agent::asks_how_it_ended() const {
@@ -208,8 +255,10 @@ void Agent::ask_how_it_ended(TimePoint now, Actions& actions) {
 // arrive among those that compute, and take a worker that we could not kill for a failure.
 void Agent::lease_expired(TimePoint now, const std::string& why, Actions& actions) {
   seat_lost_ = why;
+  doubt_until_.reset();
+  are_paused_ = false;  // KILL ends them all the same
   if (phase_ != Phase::running || !supervisor_) return rejoin(now, actions);
-  pass_on(now, supervisor_->handle(now, supervisor::Insist{why}), actions);
+  pass_on(now, supervisor_->handle(worker_time(now), supervisor::Insist{why}), actions);
   hang_up(now, why, actions);
 }
 

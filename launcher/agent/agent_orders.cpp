@@ -34,7 +34,7 @@ void Agent::save_if_due(TimePoint now, Actions& actions) {
   saving_.reset();
   // Workers that are being ended have been told something else.
   if (phase_ != Phase::running || !supervisor_) return;
-  pass_on(now, supervisor_->handle(now, supervisor::Deliver{signal}), actions);
+  pass_on(now, supervisor_->handle(worker_time(now), supervisor::Deliver{signal}), actions);
 }
 
 void Agent::on(TimePoint now, const agent::Signalled& event, Actions& actions) {
@@ -46,7 +46,7 @@ void Agent::on(TimePoint now, const agent::Signalled& event, Actions& actions) {
       return;
     }
     const std::string reason = fmt::format("{} arrived again", signal_name(event.signal));
-    pass_on(now, supervisor_->handle(now, supervisor::Insist{reason}), actions);
+    pass_on(now, supervisor_->handle(worker_time(now), supervisor::Insist{reason}), actions);
     return;
   }
   stopped_by_ = event.signal;
@@ -77,8 +77,9 @@ void Agent::exit_by_signal(Actions& actions) {
 void Agent::forward(TimePoint now, int signal, Actions& actions) {
   if (phase_ != Phase::running || !supervisor_) return;
   const bool is_notice = std::ranges::find(config_.notices, signal) != config_.notices.end();
-  const auto from = is_notice ? supervisor_->handle(now, supervisor::Deliver{signal})
-                              : supervisor_->handle(now, supervisor::Forward{signal});
+  const TimePoint at = worker_time(now);
+  const auto from = is_notice ? supervisor_->handle(at, supervisor::Deliver{signal})
+                              : supervisor_->handle(at, supervisor::Forward{signal});
   pass_on(now, from, actions);
 }
 

@@ -152,7 +152,8 @@ void Agent::stand_if_due(TimePoint now, Actions& actions) {
 }
 
 // Enough have voted. Whatever link there is leads to a coordinator that decides nothing any more.
-void Agent::on(TimePoint now, const agent::Leads&, Actions& actions) {
+void Agent::on(TimePoint now, const agent::Leads& event, Actions& actions) {
+  if (event.again) return lead_again(now, actions);
   if (!standby_) return;
   hang_up(now, "this node leads the job now", actions);
   if (phase_ == Phase::joining) phase_.become(Phase::dialing);
@@ -166,6 +167,24 @@ void Agent::on(TimePoint now, const agent::Leads&, Actions& actions) {
   if (phase_ != Phase::succeeded) wait_for_a_seat(now, Phase::dialing);
   actions.emplace_back(
       agent::TellNote{"the master is lost, and this node leads the job from now on"});
+  actions.emplace_back(agent::Dial{config_.endpoint});
+}
+
+// In the round in which leadership was lost no standby can have a majority now.
+void Agent::lead_again(TimePoint now, Actions& actions) {
+  is_deposed_ = false;
+  // Its workers are still being ended; then it asks here for a seat.
+  if (facts_.hosts_coordinator) return;
+  hang_up(now, "this node leads the job again", actions);
+  if (phase_ == Phase::joining) phase_.become(Phase::dialing);
+  facts_.hosts_coordinator = true;
+  link_.become_local(true);
+  turned_away_ = false;
+  is_at_standby_ = false;
+  vote_.reset();
+  standby_.reset();
+  if (phase_ != Phase::succeeded) wait_for_a_seat(now, Phase::dialing);
+  actions.emplace_back(agent::TellNote{"leadership resumed: this node leads the job again"});
   actions.emplace_back(agent::Dial{config_.endpoint});
 }
 

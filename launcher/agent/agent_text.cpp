@@ -68,6 +68,13 @@ std::string slept_text(Duration lease, Duration silence) {
       in_seconds(silence), in_seconds(lease));
 }
 
+std::string doubt_text(Duration silence, Duration lease) {
+  return fmt::format(
+      "this node was suspended for about {:.0f} s, longer than its lease of {} s; its workers are "
+      "paused until the master confirms their seat",
+      in_seconds(silence), in_seconds(lease));
+}
+
 std::string lead_over_text() {
   return "too few nodes have answered this master for so long that its standby may lead them";
 }

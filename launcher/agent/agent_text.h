@@ -24,6 +24,7 @@ std::string nobody_leads_text(const std::string& places, const std::string& why,
 std::string slept_text(Duration lease, Duration silence);
 
 // The same of the node that hosts the coordinator.
+std::string doubt_text(Duration silence, Duration lease);
 std::string lead_over_text();
 
 // An answer came when that much of the lease was over, after which there is that patience.

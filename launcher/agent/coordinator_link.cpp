@@ -49,6 +49,12 @@ void CoordinatorLink::heard(TimePoint now) {
   dial_pause_ = {};
 }
 
+void CoordinatorLink::overslept(TimePoint now) {
+  heard_ = now;
+  if (up_ && !local()) heartbeat_due_ = now;
+  if (!up_) dial_by(now);
+}
+
 void CoordinatorLink::prove(TimePoint sent) {
   TimePoint& place = in_doubt_ ? doubted_ : proof_;
   place = std::max(place, sent);

@@ -57,6 +57,9 @@ class CoordinatorLink {
     if (!up_) dial_due_ = when;
   }
 
+  // This process did not run until now: nothing could be heard meanwhile.
+  void overslept(TimePoint now);
+
   // What has come due, each of it told once.
   struct Due {
     bool heartbeat = false;

@@ -112,8 +112,13 @@ void Coordinator::join(TimePoint now, const Caller& caller, const link::Join& jo
     return ask_standby(now, caller, join, actions);
   }
   if (const auto found = jobs_.find(join.job); found != jobs_.end()) {
-    if (found->second->job.is_deposed()) return turn_away(caller, join, actions);
     const std::size_t said_before = actions.size();
+    Job& job = found->second->job;
+    if (job.is_deposed()) {
+      const bool resumes = !led_ && job.takes_back_vote(caller, join);
+      if (!resumes) return turn_away(caller, join, actions);
+      job.lead_again(now, actions);
+    }
     enter(now, *found->second, {caller, join}, actions);
     look_after(join.job, said_before, actions);
     return;

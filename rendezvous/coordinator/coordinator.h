@@ -16,9 +16,11 @@
 // asked once, when it connects (`admit`).
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -248,6 +250,8 @@ class Coordinator {
     LinkId first_link{};
     link::Join own = {};
     std::vector<Newcomer> asked = {};  // who came, and waits for an answer
+    // By host, pid and number of an agent of the round: when it sent the latest join heard here.
+    std::map<std::tuple<std::string, int, std::uint32_t>, link::AgentTime> asked_at = {};
     bool stands() const { return own.vote != RoundNumber{}; }
   };
 
@@ -266,6 +270,7 @@ class Coordinator {
   void ask_standby(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
   std::size_t votes() const;
   bool is_vote(const link::Join& join) const;
+  bool is_outdated(const link::Join& join);
   void consider_leading(TimePoint now, Actions& actions);
   void lead(TimePoint now, Candidacy candidacy, Actions& actions);
   void on(TimePoint now, const Leads& event, Actions& actions);

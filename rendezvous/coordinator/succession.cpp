@@ -40,6 +40,7 @@ void Coordinator::on(TimePoint, const Succession& event, Actions&) {
   if (candidacy_->record && event.record.round < candidacy_->record->round) return;
   candidacy_->record = event.record;
   candidacy_->first_link = event.first_link;
+  candidacy_->asked_at.clear();
 }
 
 void Coordinator::on(TimePoint now, const Standing& event, Actions& actions) {
@@ -72,10 +73,25 @@ std::size_t Coordinator::votes() const {
   return static_cast<std::size_t>(std::ranges::count_if(candidacy_->record->nodes, votes_for_us));
 }
 
+// A node whose vote was declined may have taken it back to the other coordinator: a vote that it
+// sent before that, through an older link, does not count.
+bool Coordinator::is_outdated(const link::Join& join) {
+  if (!is_vote(join)) return false;
+  const auto node = std::ranges::find_if(candidacy_->record->nodes,
+                                         [&](const auto& each) { return is_of(each, join); });
+  if (node == candidacy_->record->nodes.end()) return false;
+  link::AgentTime& latest = candidacy_->asked_at[{join.host, join.pid, join.agent}];
+  if (join.sent < latest) return true;
+  latest = join.sent;
+  return false;
+}
+
 void Coordinator::ask_standby(TimePoint now, const Caller& caller, const link::Join& join,
                               Actions& actions) {
   std::string reason;
-  if (!candidacy_->stands() || !is_vote(candidacy_->own)) {
+  if (is_outdated(join)) {
+    reason = "its agent speaks through a newer link";
+  } else if (!candidacy_->stands() || !is_vote(candidacy_->own)) {
     reason = "this standby still hears the coordinator, or has never heard of this round";
   } else if (join.vote != RoundNumber{} && !is_vote(join)) {
     reason = fmt::format("this standby could go on with round {}, and not with round {}",
@@ -128,7 +144,7 @@ void Coordinator::hear_leader(TimePoint now, const Caller& caller, const link::W
 }
 
 void Coordinator::turn_away(const Caller& caller, const link::Join& join, Actions& actions) const {
-  const std::string reason = "this coordinator has lost its nodes, and leads no more";
+  const std::string reason = "this coordinator lost leadership: a standby may lead the job";
   if (led_ && join.can_lead) {
     actions.emplace_back(coordinator::Say{caller.link, *led_});
   } else if (caller.local) {

@@ -117,9 +117,11 @@ struct ShowRecord {
   friend bool operator==(const ShowRecord&, const ShowRecord&) = default;
 };
 
-// This coordinator was the standby of that job, and leads it from now on.
+// This coordinator was the standby of that job, and leads it from now on; again: it was its leader,
+// had lost that, and resumes.
 struct Lead {
   std::string job;
+  bool again = false;
   friend bool operator==(const Lead&, const Lead&) = default;
 };
 

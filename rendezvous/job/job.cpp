@@ -243,6 +243,15 @@ void Job::say_seat(LinkId link, link::Sealed sealed, coordinator::Actions& actio
 }
 
 void Job::break_round(TimePoint now, const std::string& reason, coordinator::Actions& actions) {
+  begin_draining(now, reason);
+  for (const auto& [link, member] : round_.members()) {
+    if (member->connected && member->state != Member::State::waiting) {
+      actions.emplace_back(coordinator::Say{link, link::Drain{round_.number(), reason}});
+    }
+  }
+}
+
+void Job::begin_draining(TimePoint now, const std::string& reason) {
   assert(!over());
   ++steps_;
   round_end_.reason = reason;
@@ -258,11 +267,6 @@ void Job::break_round(TimePoint now, const std::string& reason, coordinator::Act
     if (!leases_.watches(link)) absent.push_back(link);
   }
   for (const LinkId link : absent) round_.leave(link);
-  for (const auto& [link, member] : round_.members()) {
-    if (member->connected && member->state != Member::State::waiting) {
-      actions.emplace_back(coordinator::Say{link, link::Drain{round_.number(), reason}});
-    }
-  }
 }
 
 // Something changed: is the round at its end, and what follows?

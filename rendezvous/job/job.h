@@ -97,8 +97,13 @@ class Job {
   void lose_host(TimePoint now, LinkId link, coordinator::Actions& actions);
   // Somebody else leads it, as its nodes are told; false: it runs here, or is over.
   bool step_aside(TimePoint now, const link::Led& led, coordinator::Actions& actions);
-  // It may not any more: somebody else leads, or nobody.
+  // This coordinator may not decide: another one leads, or may.
   bool is_deposed() const { return is_deposed_; }
+  // After it was deposed, a node of its round asks it for a seat: that node has no vote in the
+  // round from now on. True: no standby can have a majority, so this coordinator may lead_again().
+  bool takes_back_vote(const Caller& caller, const link::Join& join);
+  // It leads again, and its round drains: those who may have workers have a lease to come back.
+  void lead_again(TimePoint now, coordinator::Actions& actions);
 
   // Its round runs, but the store it began with went with another coordinator.
   bool has_lost_its_store() const { return has_lost_its_store_; }
@@ -198,6 +203,7 @@ class Job {
            round_.staying() > static_cast<std::size_t>(terms_.nodes_min);
   }
   void break_round(TimePoint now, const std::string& reason, coordinator::Actions& actions);
+  void begin_draining(TimePoint now, const std::string& reason);
   OrderOutcome stop(TimePoint now, const Order& order, coordinator::Actions& actions);
   OrderOutcome restart(TimePoint now, const Order& order, coordinator::Actions& actions);
   OrderOutcome save(TimePoint now, const Order& order, coordinator::Actions& actions);

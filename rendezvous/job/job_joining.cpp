@@ -133,7 +133,8 @@ void Job::rejoin_without_seat(TimePoint now, LinkId old_link, const Caller& call
                               const link::Join& join, coordinator::Actions& actions) {
   give_up_seat(now, old_link, actions);
   resume(now, old_link, caller, join, actions);
-  leadership_.released(caller.link);  // It has come here, and to nobody else.
+  // It has come here, and to no standby.
+  if (join.vote == RoundNumber{}) leadership_.released(caller.link);
   round_.set_state(caller.link, Member::State::drained, now);
   let_go(caller.link, actions);
   settle(now, actions);

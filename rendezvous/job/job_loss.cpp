@@ -18,7 +18,12 @@ void Job::close(TimePoint now, const Closing& closing, coordinator::Actions& act
   const auto& [link, reason, broken] = closing;
   const Member* member = round_.find(link);
   if (member == nullptr || !member->connected) return;
-  if (is_deposed_) return round_.leave(link);
+  if (is_deposed_) {
+    // Where this coordinator resumes, a node with a seat may have workers still.
+    return member->group_rank && member->state != Member::State::waiting
+               ? round_.set_broken(link, now)
+               : round_.leave(link);
+  }
   const bool has_workers =
       member->state == Member::State::running || member->state == Member::State::succeeded;
   if (over() && broken && member->group_rank && !member->local) {

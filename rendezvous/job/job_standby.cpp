@@ -108,7 +108,11 @@ void Job::tell_standby(TimePoint now, LinkId link, coordinator::Actions& actions
   if (!place || member == nullptr || round_.phase() != Round::Phase::sealed) return;
   if (!member->connected || !member->join.can_lead) return;
   const bool is_voter = !member->local && member->state == Member::State::running;
-  if (is_voter && leadership_.may_vote(link, now)) see_lead(now);
+  if (is_voter && leadership_.may_vote(link, now)) {
+    const link::Join& join = member->join;
+    leadership_.identify(link, {.host = join.host, .pid = join.pid, .number = join.agent});
+    see_lead(now);
+  }
   actions.emplace_back(coordinator::Say{link, *place});
 }
 
@@ -129,6 +133,8 @@ bool Job::step_aside(TimePoint now, const link::Led& led, coordinator::Actions& 
   if (is_deposed_) return true;
   if (steps_ > 0 || over()) return false;
   const TimeKept kept{*this, now};
+  close_time(now);
+  forget_standby();
   stop_deciding(now);
   for (const auto& [link, member] : round_.members()) {
     if (member->connected && member->join.can_lead)
@@ -141,10 +147,10 @@ bool Job::step_aside(TimePoint now, const link::Led& led, coordinator::Actions& 
 }
 
 void Job::stop_deciding(TimePoint now) {
-  close_time(now);
   since_ = now;
   is_deposed_ = true;
-  forget_standby();
+  leads_until_.reset();
+  lead_look_due_.reset();
   status_due_.reset();
   pause_until_.reset();
   record_due_.reset();
@@ -152,18 +158,51 @@ void Job::stop_deciding(TimePoint now) {
   for (const auto& [link, member] : round_.members()) leases_.forget(link);
 }
 
-// Whoever has heard nothing of us for so long may follow somebody else by now. Our own workers are
-// killed at once, as everywhere where a seat is lost; nobody is told anything that may not be true.
+// Nodes that have heard nothing for so long may follow the standby by now. The workers of this node
+// are killed at once, as everywhere where a seat is lost; nothing is said that may not be true. The
+// round is over in either case: it drains, and what is known of votes in it is kept (lead_again()).
 void Job::depose(TimePoint now, coordinator::Actions& actions) {
   const std::string why = fmt::format(
       "too few of the {} nodes of round {} answer: the standby at {} may lead them by now",
       round_.seated(), round_.number().value, standby_ ? standby_->address : "?");
   actions.emplace_back(coordinator::Note{.line = why, .level = LogLevel::warning});
-  stop_deciding(now);
   for (const auto& [link, member] : round_.members()) {
     if (member->local) actions.emplace_back(coordinator::Say{link, link::Refused{why}});
     if (!member->local && member->connected) actions.emplace_back(coordinator::HangUp{link, why});
   }
+  if (round_.phase() == Round::Phase::sealed) {
+    round_end_.change = true;
+    begin_draining(now, why);
+  }
+  has_lost_its_store_ = true;
+  stop_deciding(now);
+}
+
+// On a link that is newer than the one on which it had the seat: an agent speaks through one link
+// at a time, so it has given the seat up since, and with it the vote.
+bool Job::takes_back_vote(const Caller& caller, const link::Join& join) {
+  if (!is_deposed_ || over() || join.vote != RoundNumber{}) return false;
+  const bool has_done_its_part = join.done && join.after == round_.number();
+  if (join.after != RoundNumber{} && !has_done_its_part) return false;
+  const auto voter = leadership_.voter({.host = join.host, .pid = join.pid, .number = join.agent});
+  if (!voter || !(*voter < caller.link)) return false;
+  leadership_.released(*voter);
+  return leadership_.may_be_lost() && leadership_.is_settled();
+}
+
+void Job::lead_again(TimePoint now, coordinator::Actions& actions) {
+  is_deposed_ = false;
+  const TimeKept kept{*this, now};
+  since_ = now;
+  ++steps_;
+  status_due_ = now + options_.status_interval;
+  for (const auto& [link, member] : round_.members()) {
+    if (!member->local) leases_.renew(link, now);
+  }
+  actions.emplace_back(coordinator::Note{
+      fmt::format("leadership resumed: no standby can take over round {}; the next round follows",
+                  round_.number().value)});
+  actions.emplace_back(coordinator::Lead{.job = terms_.id, .again = true});
 }
 
 }  // namespace cpprun

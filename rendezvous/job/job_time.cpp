@@ -20,7 +20,7 @@ void Job::place_time(TimePoint now) {
   const auto put = [&nodes](Account account, std::size_t count) {
     nodes[static_cast<std::size_t>(account)] += count;
   };
-  if (over()) return time_.place(now, nodes);
+  if (over() || is_deposed_) return time_.place(now, nodes);
   switch (round_.phase()) {
     case Round::Phase::gathering: {
       const bool has_enough = round_.size() >= static_cast<std::size_t>(terms_.nodes_min);

@@ -26,6 +26,13 @@ bool Leadership::may_vote(LinkId node, TimePoint now) {
   return is_new;
 }
 
+std::optional<LinkId> Leadership::voter(const Agent& agent) const {
+  for (const auto& [link, node] : nodes_) {
+    if (node.agent == agent) return link;
+  }
+  return std::nullopt;
+}
+
 void Leadership::end() {
   standby_.reset();
   nodes_.clear();

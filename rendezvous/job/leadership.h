@@ -13,7 +13,9 @@
 // answer of that moment has arrived.
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <unordered_map>
 
 #include "proto/clock.h"
@@ -35,6 +37,16 @@ class Leadership {
   // From now on that one may stand, and the node behind `node` may vote. True: it could not before.
   void appoint(LinkId standby) { standby_ = standby; }
   bool may_vote(LinkId node, TimePoint now);
+  // Which agent that is, so that it is recognized on another link when the round has lost it.
+  struct Agent {
+    std::string host;
+    int pid = 0;
+    std::uint32_t number = 0;
+    friend bool operator==(const Agent&, const Agent&) = default;
+  };
+  void identify(LinkId node, Agent agent) { nodes_.at(node).agent = std::move(agent); }
+  // Under which link that agent may vote; nothing: it may not.
+  std::optional<LinkId> voter(const Agent& agent) const;
   // Nobody may vote in this round, or any more.
   void end();
 
@@ -56,6 +68,7 @@ class Leadership {
   struct Node {
     TimePoint heard{};
     bool is_released = false;
+    Agent agent = {};
   };
   TimePoint until_of(const Node& node) const;
   // How many of the others have to follow.

@@ -65,8 +65,11 @@ std::vector<Leases::Expired> Leases::expire(TimePoint now) {
   const bool slept = late || was_awake < *end - 2 * look_ahead();
   // Not for ever: a machine that is always late must still give up the dead.
   if (slept && holds_ < bounds::coordinator_naps_max) {
+    // Others may have slept as well, and wake later: they have as long as this sleep has taken, and
+    // no longer than a lease.
+    const Duration nap = bounds::coordinator_nap;
+    held_until_ = now + (holds_ == 0 ? std::clamp(now - *end, nap, std::max(nap, length_)) : nap);
     ++holds_;
-    held_until_ = now + bounds::coordinator_nap;
     return {};
   }
   held_until_.reset();

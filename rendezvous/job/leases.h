@@ -49,8 +49,8 @@ class Leases {
   std::optional<TimePoint> next_expiry() const;
   // Ends every lease that has run out by `now` and returns the holders, longest silent first. An
   // owner that slept (a stopped process, a starved machine) has not read what they said meanwhile.
-  // Then nobody's lease ends for another bounds::coordinator_nap, however long the sleep was, if a
-  // lease ran out in it.
+  // Then no lease ends for as long as the sleep was longer than the first of them, at least for
+  // bounds::coordinator_nap and at most for another lease: nodes may have slept as well.
   std::vector<Expired> expire(TimePoint now);
 
   Duration length() const { return length_; }

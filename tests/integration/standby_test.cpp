@@ -39,13 +39,13 @@ bool is_killed(const std::string& status) {
 
 // Three nodes at work, all of whom know who stands by.
 struct Covered {
-  explicit Covered(const Words& flags = {}) {
+  explicit Covered(const Words& flags = {}, const Words& program = {"pid", "seat", "hang"}) {
     if (!cluster.hosts.why_not().empty()) {
       skip(cluster.hosts.why_not());
       return;
     }
     for (int host = 0; host < 3; ++host) {
-      nodes.push_back(std::make_unique<Command>(node(host, flags), cluster.options()));
+      nodes.push_back(std::make_unique<Command>(node(host, flags, program), cluster.options()));
     }
     expect_each({&first(), &second(), &third()}, " of 3, restart 0\n");
     expect_cover();
@@ -53,9 +53,10 @@ struct Covered {
   void expect_cover(std::size_t rounds = 1) const {
     for (const auto& each : nodes) each->expect_err("stands by for the master", rounds);
   }
-  Words node(int host, Words flags = {}) const {
+  Words node(int host, Words flags = {}, Words program = {"pid", "seat", "hang"}) const {
     flags.push_back("--log-level=debug");
-    return cluster.node(host, flags);
+    program.insert(program.begin(), worker());
+    return cluster.node(host, flags, program);
   }
   bool is_there() const { return nodes.size() == 3; }
   Command& first() const { return *nodes[0]; }
@@ -150,6 +151,45 @@ TEST_CASE("a master that is started anew is found by whoever leads, and is a nod
   look_at_events(cluster, 0);
   end_all(second, {&anew, &third});
   cluster.expect_nothing_left();
+}
+
+TEST_CASE("a master that is cut off while its round drains leads again when it is back") {
+  // The drain takes as long as the grace, and the others know of it.
+  const Covered job({"--max-restarts=1", "--shutdown-timeout=5"},
+                    {"ignore_term", "pid", "seat", "hang"});
+  if (!job.is_there()) return;
+  const Cluster& cluster = job.cluster;
+  ::kill(pid_of(job.third(), "2"), SIGKILL);
+  for (Command* const each : {&job.first(), &job.second(), &job.third()}) {
+    each->expect_err("ending the workers");
+  }
+  cluster.hosts.pull_cable(0);
+  job.first().expect_err("too few of the 3 nodes");
+  cluster.hosts.plug_in(0);
+  job.first().expect_err("leadership resumed");
+  expect_each({&job.first(), &job.second(), &job.third()}, " of 3, restart 1\n");
+  for (Command* const each : {&job.first(), &job.second(), &job.third()}) each->signal(SIGKILL);
+  for (Command* const each : {&job.first(), &job.second(), &job.third()}) each->wait_for_exit();
+  cluster.expect_nothing_left();
+}
+
+TEST_CASE("a master that is stopped while its round drains leads again when it wakes") {
+  const Covered job({"--max-restarts=1", "--shutdown-timeout=5"},
+                    {"ignore_term", "pid", "seat", "hang"});
+  if (!job.is_there()) return;
+  ::kill(pid_of(job.third(), "2"), SIGKILL);
+  for (Command* const each : {&job.first(), &job.second(), &job.third()}) {
+    each->expect_err("ending the workers");
+  }
+  job.first().signal(SIGSTOP);
+  for (Command* const each : {&job.second(), &job.third()}) {
+    each->expect_err("this node asks for a seat again");
+  }
+  job.first().signal(SIGCONT);
+  expect_each({&job.first(), &job.second(), &job.third()}, " of 3, restart 1\n");
+  for (Command* const each : {&job.first(), &job.second(), &job.third()}) each->signal(SIGKILL);
+  for (Command* const each : {&job.first(), &job.second(), &job.third()}) each->wait_for_exit();
+  job.cluster.expect_nothing_left();
 }
 
 TEST_CASE("what was used of the restarts is used, whoever counts") {

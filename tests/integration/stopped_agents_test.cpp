@@ -5,9 +5,36 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
 #include "tests/integration/cluster.h"
 
 using namespace cpprun::integration;
+
+namespace {
+
+// That process and all below it: the watchdog and the workers, too.
+std::vector<pid_t> family_of(pid_t root) {
+  std::vector<pid_t> family = {root};
+  for (std::size_t at = 0; at < family.size(); ++at) {
+    for (const auto& each : std::filesystem::directory_iterator("/proc")) {
+      std::ifstream file(each.path() / "stat");
+      std::string stat;
+      std::getline(file, stat);
+      const auto end = stat.rfind(')');
+      if (end == std::string::npos) continue;
+      if (std::atoi(stat.c_str() + end + 4) == family[at]) {
+        family.push_back(std::atoi(stat.c_str()));
+      }
+    }
+  }
+  return family;
+}
+
+}  // namespace
 
 TEST_CASE("kill -9 of a worker on node 1 of two by two: four new workers, count 1 everywhere") {
   Cluster cluster(2, "2");
@@ -57,6 +84,26 @@ TEST_CASE("an agent that is stopped for longer than the lease is lost; continued
   second.expect_err("this node asks for a seat again");
   end_all(first, {&second, &third});
   cluster->expect_nothing_left();
+}
+
+TEST_CASE("a job that is suspended as a whole, for longer than the lease, keeps its workers") {
+  const Cluster cluster(2, "2");
+  if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
+  Command first(cluster.node(0), cluster.options());
+  Command second(cluster.node(1), cluster.options());
+  expect_each({&first, &second}, " of 2, restart 0\n");
+  std::vector<pid_t> all = family_of(first.pid());
+  for (const pid_t each : family_of(second.pid())) all.push_back(each);
+  for (const pid_t each : all) ::kill(each, SIGSTOP);
+  run({"sleep", "5"});
+  for (const pid_t each : all) ::kill(each, SIGCONT);
+  second.expect_err("the master confirmed the seat of this node");
+  CHECK(count(first.out(), "pid of rank") == 1);
+  CHECK(count(second.out(), "pid of rank") == 1);
+  end_all(first, {&second});
+  CHECK_FALSE(contains(first.err(), "is lost"));
+  CHECK_FALSE(contains(second.err(), "is gone"));
+  cluster.expect_nothing_left();
 }
 
 TEST_CASE("while the master is stopped for longer than the lease, the others end their workers") {

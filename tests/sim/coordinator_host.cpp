@@ -264,7 +264,10 @@ void CoordinatorHost::perform(const coordinator::Action& action) {
     restore_store(restore->job);
   } else if (const auto* show = std::get_if<coordinator::ShowRecord>(&action)) {
     show_record(*show);
-  } else if (std::holds_alternative<coordinator::Lead>(action)) {
+  } else if (const auto* lead = std::get_if<coordinator::Lead>(&action); lead && lead->again) {
+    universe_.trace.line(universe_.time.now(), "node {} leads again", host_node());
+    hooks_.leads_again();
+  } else if (lead != nullptr) {
     universe_.trace.line(universe_.time.now(), "node {} leads", host_node());
     universe_.judge.another_leads(0, false);
     hooks_.leads();

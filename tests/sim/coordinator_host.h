@@ -34,6 +34,7 @@ class CoordinatorHost : public LedCoordinator {
     std::function<void()> done;  // the hosted job is over and nobody is left to be told
     std::function<void(std::optional<TimePoint>)> leads_until = {};
     std::function<void()> leads = {};   // it stood by, and leads from now on
+    std::function<void()> leads_again = {};  // it led, had lost that, and resumes
     std::function<bool()> is_led = {};  // by another, as somebody who sees all knows
     // --- of one of several cpprunds ---
     std::function<std::uint64_t(const std::string& job, const std::string& record)> keep_record =
@@ -143,6 +144,7 @@ class CoordinatorHost : public LedCoordinator {
   bool is_heard() const { return !speaks_until_ || now() < *speaks_until_; }
   // Nobody leads in a later epoch.
   bool is_in_force() const;
+  bool is_of_another_job();
   void judge_word(const link::Message& message);
   void judge_seal(int job, const link::Sealed& sealed);
   RoundId own_round(int number, const std::string& job);

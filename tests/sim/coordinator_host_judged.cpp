@@ -22,7 +22,8 @@ void CoordinatorHost::judge_say(int node, const coordinator::Say& say) {
     judge_seal(job, *sealed);
     universe_.judge.seat_is_told(node, *sealed);
   }
-  if (const auto* finish = std::get_if<link::Finish>(&say.message)) {
+  const auto* finish = std::get_if<link::Finish>(&say.message);
+  if (finish != nullptr && !is_of_another_job()) {
     universe_.judge.coordinator_finishes(job, *finish);
   }
   if (const auto* drain = std::get_if<link::Drain>(&say.message)) {
@@ -44,6 +45,13 @@ void CoordinatorHost::judge_say(int node, const coordinator::Say& say) {
       universe_.judge.coordinator_refuses(node, refused->reason, has_another);
     }
   }
+}
+
+// A master that is started again while another one leads, and has not been found by it yet, has
+// begun nothing: its end is not that of the job.
+bool CoordinatorHost::is_of_another_job() {
+  const Job* const job = coordinator_.machine().find(job_id(0));
+  return hooks_.is_led && hooks_.is_led() && job != nullptr && job->steps() == 0;
 }
 
 // Nobody speaks after another one of a later epoch has.

@@ -228,6 +228,7 @@ void Judge::agent_begins(int node) {
   NodeRecord& record = nodes_[index(node)];
   record.exit.reset();
   record.gone = false;
+  record.began = time_.now();
   record.has_joined = record.must_leave = record.was_dismissed = false;
   record.drained_in = {};
   record.drains_since.reset();

@@ -57,6 +57,7 @@ class Judge {
     std::function<bool(int node)> anybody_but_stuck;  // without those that sit in the kernel
     std::function<bool(int node)> computing;          // a leader that could do harm
     std::function<bool(int node)> stopped;            // the agent, by SIGSTOP
+    std::function<bool()> hosted = [] { return false; };  // a coordinator is there, and runs
   };
 
   Judge(const Scenario& scenario, Timeline& time);
@@ -184,6 +185,7 @@ class Judge {
     int links = 0;                      // opened in this round
     std::size_t bytes[2] = {0, 0};
     int fence = 0;  // number of the last fence
+    std::optional<TimePoint> began;  // this cpprun of the node has
     TimePoint went_on{};
     std::optional<TimePoint> drains_since;
     std::optional<agent::Exit> exit;
@@ -205,6 +207,8 @@ class Judge {
   JobRecord& job_of(int node) { return jobs_[index(scenario_.job_of(node))]; }
   bool is_a_lease(Duration silence) const;
   bool met_nobody(int node);
+  bool may_wait_in_vain() const;
+  void check_patience(int node);
   void begin_anew(JobRecord& job);
   void check_ranks(const Seats& seats);
   void check_the_old_round(int job, const Seats& seats);

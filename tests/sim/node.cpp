@@ -106,6 +106,7 @@ void Node::begin() {
   ++life_;
   armed_.reset();
   fence_.reset();
+  watchdog_fired_ = false;
   standby_ = nullptr;
   if (coordinator_ == nullptr) port_.begin();
   universe_.judge.agent_begins(number_);
@@ -126,7 +127,13 @@ void Node::begin() {
 // --- the loop ------------------------------------------------------------------------------------
 
 void Node::post(Agent::Event event) {
-  if (program_.alive() && !exit_) agent_.post(std::move(event));
+  if (!program_.alive() || exit_) return;
+  notice_watchdog();
+  agent_.post(std::move(event));
+}
+
+void Node::notice_watchdog() {
+  if (std::exchange(watchdog_fired_, false)) agent_.post(agent::Fenced{});
 }
 
 void Node::rest(std::optional<TimePoint> deadline) {
@@ -150,7 +157,9 @@ void Node::arm(std::optional<TimePoint> deadline) {
     program_.receive(
         [this] {
           armed_.reset();
-          if (!exit_) agent_.advance();
+          if (exit_) return;
+          notice_watchdog();
+          agent_.advance();
         },
         true);
   });
@@ -166,6 +175,7 @@ void Node::tell_watchdog() {
                     [this, fence, life = life_] {
                       if (life != life_ || fence != fence_ || !program_.stopped()) return;
                       universe_.trace.line(universe_.time.now(), "node {} is overdue", number_);
+                      watchdog_fired_ = true;
                       workers_.orphaned();
                     });
 }
@@ -229,6 +239,15 @@ void Node::lead() {
   port_.end();
   coordinator_ = std::exchange(standby_, nullptr);
   post(agent::Leads{});
+}
+
+void Node::lead_again(CoordinatorHost& coordinator) {
+  if (coordinator_ == nullptr) {
+    hang_up();
+    port_.end();
+    coordinator_ = &coordinator;
+  }
+  post(agent::Leads{.again = true});
 }
 
 void Node::examine(const Outcome& outcome) {

@@ -43,6 +43,8 @@ class Node {
   void use(Network& network) { network_ = &network; }
   // The one that stood by in this process leads.
   void lead();
+  // That one had led in this process, had lost that, and resumes.
+  void lead_again(CoordinatorHost& coordinator);
   // A new cpprun begins.
   void begin();
   void signalled(int signal);
@@ -71,6 +73,7 @@ class Node {
   void rest(std::optional<TimePoint> deadline);
   void arm(std::optional<TimePoint> deadline);
   void tell_watchdog();
+  void notice_watchdog();
   void end_process();
   TimePoint now() const { return clock_.local(universe_.time.now()); }
 
@@ -92,6 +95,7 @@ class Node {
   std::optional<TimePoint> armed_;
   std::uint64_t timer_ = 0;
   std::optional<TimePoint> fence_;  // what the watchdog was told last, by the machine's clock
+  bool watchdog_fired_ = false;     // and the agent does not know it yet
   std::optional<agent::Exit> exit_;
 };
 

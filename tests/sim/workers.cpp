@@ -199,6 +199,7 @@ void Workers::end(int local_rank, link::ExitStatus status, CauseOfDeath cause) {
 // --- its end -------------------------------------------------------------------------------------
 
 void Workers::signal(int local_rank, int number) {
+  if (number == SIGSTOP || number == SIGCONT) return;  // it is paused for no time
   Process& process = at(local_rank);
   if (number == SIGUSR1 || number == SIGUSR2 || number == 0) return;
   if (number == SIGKILL) kill_members(local_rank);

@@ -33,7 +33,8 @@ World::World(Scenario scenario, bool traced) : universe_(std::move(scenario), tr
       {.anybody = [this](int n) { return node(n).workers().anybody(); },
        .anybody_but_stuck = [this](int n) { return node(n).workers().anybody_but_stuck(); },
        .computing = [this](int n) { return node(n).workers().computing(); },
-       .stopped = [this](int n) { return node(n).program().stopped(); }});
+       .stopped = [this](int n) { return node(n).program().stopped(); },
+       .hosted = [this] { return is_hosted(); }});
   build_nodes();
   const bool daemon = universe_.scenario.daemon;
   Program& program = daemon ? daemon_ : node(0).program();
@@ -44,6 +45,7 @@ World::World(Scenario scenario, bool traced) : universe_(std::move(scenario), tr
               [this](link::Message message) { node(0).post(agent::Heard{std::move(message)}); },
           .done = [this] { host_is_done(master_place); },
           .leads_until = [this](auto until) { node(0).post(agent::LeadsUntil{until}); },
+          .leads_again = [this] { node(0).lead_again(*coordinator_); },
           .is_led = [this] { return is_led(); }});
   network_.emplace(universe_.time, universe_.scenario, ends());
   coordinator_->serve(*network_);

@@ -63,6 +63,7 @@ class World {
   CoordinatorHost& stand_by(int node);
   void ask(int node, int place, const link::WhoHosts& question);
   bool is_led() const;
+  bool is_hosted();
   bool may_miss_its_leader() const;
   bool will_go_on();
   void end_standby(int node);

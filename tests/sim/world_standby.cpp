@@ -61,7 +61,8 @@ CoordinatorHost& World::stand_by(int number) {
           .done = [this, number] { host_is_done(number); },
           .leads_until = [this,
                           number](auto until) { node(number).post(agent::LeadsUntil{until}); },
-          .leads = [this, number] { node(number).lead(); }});
+          .leads = [this, number] { node(number).lead(); },
+          .leads_again = [this, number] { node(number).lead_again(*standbys_.at(number)); }});
   standby->serve(*network_);
   return *standby;
 }
@@ -72,6 +73,13 @@ bool World::is_led() const {
     const Job* const job = coordinator == nullptr ? nullptr : coordinator->find(job_id(0));
     return job != nullptr && !job->is_deposed() && !job->over();
   });
+}
+
+bool World::is_hosted() {
+  const auto runs = [](const Program& program) { return program.alive() && !program.stopped(); };
+  if (members_) return members_->is_led();
+  if (universe_.scenario.daemon) return runs(daemon_);
+  return is_led() || runs(node(0).program());
 }
 
 // A master that comes anew, and that whoever leads cannot reach, goes on by itself.

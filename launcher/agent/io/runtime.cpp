@@ -32,7 +32,11 @@ TimePoint now() {
 Runtime::Runtime(RunInputs inputs, Watchdog watchdog)
     : inputs_(std::move(inputs)),
       watchdog_(std::move(watchdog)),
-      timer_(context_, [this] { agent_.advance(); }),
+      timer_(context_,
+             [this] {
+               notice_watchdog();
+               agent_.advance();
+             }),
       farewell_(context_),
       agent_number_(std::max(1U, static_cast<std::uint32_t>(random_word()))),
       messages_(inputs_.style),

@@ -59,10 +59,14 @@ class Runtime {
   CoordinatorOptions coordinator_options() const;
   void open_door();
   void lead();
+  void lead_again();
+  void serve_workers_here();
   std::unique_ptr<LinkClient> make_client(const Endpoint& at,
                                           std::shared_ptr<SecureContext> secure);
   Result<void> open_forwarder();
   Result<RestartState> take_restart_state();
+  std::string job_of_restart_state() const;
+  void keep_restart_state();
   Result<void> look_for_coordinator();
   Result<void> open_local_store();
   void find_own_place();
@@ -71,7 +75,13 @@ class Runtime {
   link::WhoHosts who_asks() const;
   void hear_coordinator(const Note& said);
   void tell_held_back(TimePoint until);
-  void post(Agent::Event event) { agent_.post(std::move(event)); }
+  void post(Agent::Event event) {
+    notice_watchdog();
+    agent_.post(std::move(event));
+  }
+  void notice_watchdog() {
+    if (watchdog_.has_fired()) agent_.post(agent::Fenced{});
+  }
   Driver<Agent>::Effects effects();
   void tell_fence(std::optional<TimePoint> fence);
   void on(const agent::Dial& action);

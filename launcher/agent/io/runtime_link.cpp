@@ -54,6 +54,7 @@ std::unique_ptr<CoordinatorServer> Runtime::make_coordinator() {
           .events_wanted = [this] { tell_kept(); },
           .leads_until = [this](auto until) { post(agent::LeadsUntil{until}); },
           .leads = [this] { lead(); },
+          .leads_again = [this] { lead_again(); },
           .door_opened = [this](const std::string& path) { watchdog_.set_door(path); }});
 }
 
@@ -98,18 +99,27 @@ Result<void> Runtime::host_coordinator() {
   return {};
 }
 
+// The id of a standalone job is another one each time.
+std::string Runtime::job_of_restart_state() const {
+  const bool is_standalone = inputs_.config.rendezvous == RendezvousMode::standalone;
+  return is_standalone ? "standalone" : inputs_.config.job;
+}
+
+void Runtime::keep_restart_state() {
+  const auto& path = inputs_.config.restart_state_file;
+  if (path.empty()) return;
+  restart_state_.emplace(
+      context_, *inputs_.side, path, job_of_restart_state(),
+      [this](const std::string& sentence) { pump_.say(messages_.warning(sentence)); });
+}
+
 // What the job has used before this run, where that is kept.
 Result<RestartState> Runtime::take_restart_state() {
   const auto& path = inputs_.config.restart_state_file;
   if (path.empty()) return RestartState{};
-  // The id of a standalone job is another one each time.
-  const bool is_standalone = inputs_.config.rendezvous == RendezvousMode::standalone;
-  const std::string job = is_standalone ? "standalone" : inputs_.config.job;
-  auto before = RestartStateFile::read(path, job, *inputs_.side);
+  auto before = RestartStateFile::read(path, job_of_restart_state(), *inputs_.side);
   if (!before) return before;
-  restart_state_.emplace(context_, *inputs_.side, path, job, [this](const std::string& sentence) {
-    pump_.say(messages_.warning(sentence));
-  });
+  keep_restart_state();
   if (before->restarts_used > 0) {
     pump_.say(messages_.note(goes_on_text(before->restarts_used, path)));
   }

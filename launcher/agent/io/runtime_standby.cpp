@@ -58,14 +58,29 @@ void Runtime::on(const agent::Stand& action) {
 // It is in the middle of saying so, and goes on in its new place.
 void Runtime::lead() {
   coordinator_ = std::move(standby_);
-  client_->hang_up();
+  serve_workers_here();
+  post(agent::Leads{});
+}
+
+// Before this node has stepped down, everything is still as it was.
+void Runtime::lead_again() {
+  if (!coordinator_) {
+    coordinator_ = std::move(retired_);
+    serve_workers_here();
+    keep_restart_state();
+  }
+  post(agent::Leads{.again = true});
+}
+
+// The coordinator is in this process, and with it the store.
+void Runtime::serve_workers_here() {
+  if (client_) client_->hang_up();
   introduction_.end();
   forwarder_.reset();
   if (const auto opened = open_local_store(); !opened) {
     pump_.say(messages_.error("its workers will find no store: " + opened.error().reason));
   }
   open_door();
-  post(agent::Leads{});
 }
 
 // What it has kept for a requeue stays as it is: whoever leads now knows more.

@@ -3,12 +3,14 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -19,6 +21,8 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <memory>
+#include <new>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -49,6 +53,10 @@ struct Word {
 
 constexpr std::size_t door_bytes_max = 4096 - sizeof(Word);  // PIPE_BUF: never torn
 constexpr std::int64_t poll_max = std::numeric_limits<int>::max();
+// Later than this it wakes only where it did not run either, as on a machine that was suspended.
+// Then cpprun, which did not run, has this long to say what becomes of its workers.
+constexpr Duration late_after = std::chrono::milliseconds(500);
+constexpr Duration once_more = std::chrono::milliseconds(500);
 
 // Whoever ends cpprun by its name must not end the watchdog with it, so ps shows another one.
 void take_name() {
@@ -74,8 +82,9 @@ void take_name() {
 // The child's life. It shares nothing with cpprun but the pipe.
 class Watch {
  public:
-  Watch(const Kin& kin, int owner, int pipe, std::string folder)
+  Watch(const Kin& kin, int owner, int pipe, std::string folder, std::atomic<bool>* fired)
       : pipe_(pipe),
+        fired_(fired),
         search_(kin, owner, kin.mark ? std::vector<int>{} : line_of(owner)),
         folder_(std::move(folder)) {}
 
@@ -95,6 +104,7 @@ class Watch {
         if (!std::exchange(steady_, true)) hold_steady();
         fence_.reset();
         if (fence > boot_now()) fence_ = fence;
+        has_waited_ = false;
       } else if (word.kind == Kind::door && number <= door_bytes_max) {
         if (!hear_path(door_, number)) break;
       } else if (word.kind == Kind::folder_is_given_up) {
@@ -135,8 +145,14 @@ class Watch {
   void keep_fence() {
     while (fence_) {
       if (somebody_speaks_before(*fence_)) return;
-      if (boot_now() < *fence_) continue;
+      const TimePoint now = boot_now();
+      if (now < *fence_) continue;
+      if (now - *fence_ > late_after && !std::exchange(has_waited_, true)) {
+        fence_ = now + once_more;
+        continue;
+      }
       fence_.reset();
+      if (fired_ != nullptr) fired_->store(true);
       // As soon as it speaks again it may start others, that are kin too.
       kill_everybody(pipe_);
     }
@@ -200,6 +216,8 @@ class Watch {
   }
 
   int pipe_;
+  std::atomic<bool>* fired_;
+  bool has_waited_ = false;  // once more, for this fence
   int timer_ = -1;  // made when there is a fence
   bool steady_ = false;
   Search search_;
@@ -217,6 +235,7 @@ struct Birth {
   int answer = -1;  // -1: nobody waits for the folder
   const std::vector<std::string>&
       folders;  // in the order of trying; with `answer` < 0 the first is there
+  std::atomic<bool>* fired = nullptr;
 };
 
 // What became of them.
@@ -257,7 +276,7 @@ Made make_one_of(const std::vector<std::string>& folders) {
   }
   static_cast<void>(::chdir("/"));
   take_name();
-  Watch(birth.kin, birth.owner, STDIN_FILENO, std::move(folder)).stand();
+  Watch(birth.kin, birth.owner, STDIN_FILENO, std::move(folder), birth.fired).stand();
   // Whoever waits for us waits for this; what the kernel still does after us may take its time.
   ::close(STDIN_FILENO);
   ::_exit(0);
@@ -283,11 +302,21 @@ bool await(const FileDescriptor& pipe, short events, Duration patience) {
   return true;
 }
 
+// Null where there is no memory for it.
+std::shared_ptr<std::atomic<bool>> make_shared_flag() {
+  void* const page = ::mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return nullptr;
+  return {new (page) std::atomic<bool>(false),
+          [](std::atomic<bool>* flag) { ::munmap(flag, sizeof *flag); }};
+}
+
 }  // namespace
 
 Result<Watchdog> Watchdog::start(const Kin& kin, std::vector<std::string> folders) {
   const auto what = folders.empty() ? Folder::known : Folder::to_be_made;
   Watchdog watchdog(kin, std::move(folders));
+  watchdog.fired_ = make_shared_flag();
   const auto begun = watchdog.begin(what);
   if (!begun) return tl::unexpected<Error>(begun.error());
   return watchdog;
@@ -313,7 +342,9 @@ Result<void> Watchdog::begin(Folder what) {
         std::string("cannot fork the watchdog: ") + errno_text(errno) +
         "; raise the limit of processes (ulimit -u, or the container's), or end some of them");
   }
-  if (pid == 0) live_as_watchdog({kin_, owner, theirs.get(), answering.get(), folders_});
+  if (pid == 0) {
+    live_as_watchdog({kin_, owner, theirs.get(), answering.get(), folders_, fired_.get()});
+  }
   pid_ = pid;
   pipe_ = std::move(ours);
   answer_ = std::move(answer);

@@ -5,6 +5,8 @@
 // it was told of and by being kin (launcher/workers/io/kin.h); it never kills by a bare pid, which
 // may have been reused. At an ordinary end it is told that nobody is left, and does not search.
 
+#include <atomic>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -51,6 +53,8 @@ class Watchdog {
   // neither it is stopped or hangs in the kernel, others are about to get its workers' ranks, and
   // the watchdog kills them.
   void set_deadline(std::optional<TimePoint> fence);
+  // It has killed the workers since this was asked last, because that fence was passed.
+  bool has_fired() { return fired_ && fired_->exchange(false); }
   // The socket for tools, to be removed when this is the end, however that comes.
   void set_door(const std::string& door);
   // Nobody will look into the folder any more, so the watchdog removes it already now. To be called
@@ -79,6 +83,7 @@ class Watchdog {
   std::set<int> groups_;
   std::optional<TimePoint> fence_;
   std::string door_;
+  std::shared_ptr<std::atomic<bool>> fired_;  // in memory that both share; null: there is none
 };
 
 }  // namespace cpprun::io

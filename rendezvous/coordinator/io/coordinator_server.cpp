@@ -357,7 +357,9 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
           },
           [this](const coordinator::RestoreStore& restore) { restore_store(restore.job); },
           [this](const coordinator::ShowRecord& show) { show_record(show); },
-          [this](const coordinator::Lead&) { callbacks_.leads(); },
+          [this](const coordinator::Lead& lead) {
+            lead.again ? callbacks_.leads_again() : callbacks_.leads();
+          },
           [this](const coordinator::Note& said) {
             callbacks_.note(note_of(said));
             if (said.root && callbacks_.round_over) callbacks_.round_over(*said.root);

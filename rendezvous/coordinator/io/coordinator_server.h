@@ -87,6 +87,8 @@ class CoordinatorServer : public LedCoordinator {
     std::function<void(std::optional<TimePoint> until)> leads_until = {};
     // It stood by for another, and leads the job from now on.
     std::function<void()> leads = {};
+    // It led, had lost that, and resumes.
+    std::function<void()> leads_again = {};
     // Another cpprund wants to stand by for this one, and has proven to hold a secret of `owner`:
     // its link is for whoever this tells (LinkChannel::listen()).
     std::function<void(std::shared_ptr<LinkChannel>, const link::Follow&, const PeerAddress&,

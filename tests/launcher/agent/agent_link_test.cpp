@@ -83,14 +83,51 @@ TEST_CASE("an agent that was stopped for longer than the lease kills its workers
   Stage stage;
   stage.run();
   stage.answered(t0 + 1s);
-  // What waits in the socket is read first, and is older than our lease.
-  const auto awake = stage.heard(t0 + 60s, link::Heartbeat{.sent = 2s});
+  // Its watchdog was awake, and says so first.
+  const auto awake = stage.agent.handle(t0 + 60s, agent::Fenced{});
   REQUIRE(work<supervisor::SignalGroup>(awake).size() == 1);
   CHECK(work<supervisor::SignalGroup>(awake)[0].signal == SIGKILL);
   const auto last = stage.end_worker(t0 + 60s, {.signalled = true, .value = SIGKILL});
   CHECK(reason_of(last) ==
         "this cpprun was stopped, or starved, for about 59 s, longer than its lease of 3 s: its "
         "seat is given away");
+}
+
+TEST_CASE("a node that slept with its watchdog pauses its workers and asks for its seat") {
+  Stage stage;
+  stage.run();
+  stage.answered(t0 + 1s);
+  // What waits in the socket is older than our lease.
+  const auto awake = stage.heard(t0 + 60s, link::Heartbeat{.sent = 2s});
+  REQUIRE(work<supervisor::SignalGroup>(awake).size() == 1);
+  CHECK(work<supervisor::SignalGroup>(awake)[0].signal == SIGSTOP);
+  CHECK(stage.agent.next_deadline() == t0 + 60s);
+  CHECK(said<link::Heartbeat>(stage.agent.advance(t0 + 60s)).size() == 1);
+  CHECK(stage.agent.overdue_at() > t0 + 63s);
+  SUBCASE("answered") {
+    const auto answered = stage.heard(t0 + 61s, link::Heartbeat{.sent = 60s});
+    REQUIRE(work<supervisor::SignalGroup>(answered).size() == 1);
+    CHECK(work<supervisor::SignalGroup>(answered)[0].signal == SIGCONT);
+    CHECK(work<supervisor::SignalGroup>(stage.agent.advance(t0 + 62s)).empty());
+    CHECK(stage.agent.overdue_at() < t0 + 63s);
+  }
+  SUBCASE("not answered within another lease") {
+    const auto late = stage.agent.advance(t0 + 63s);
+    REQUIRE(work<supervisor::SignalGroup>(late).size() == 1);
+    CHECK(work<supervisor::SignalGroup>(late)[0].signal == SIGKILL);
+  }
+  SUBCASE("refused: another node has it") {
+    const auto refused = stage.heard(t0 + 61s, link::Refused{"it is lost"});
+    REQUIRE(work<supervisor::SignalGroup>(refused).size() == 1);
+    CHECK(work<supervisor::SignalGroup>(refused)[0].signal == SIGKILL);
+  }
+  SUBCASE("asked to drain: workers have to run to end in order") {
+    const auto drains = stage.heard(t0 + 61s, link::Drain{first, "rank 0 on alpha failed"});
+    const auto signals = work<supervisor::SignalGroup>(drains);
+    REQUIRE(signals.size() == 2);
+    CHECK(signals[0].signal == SIGCONT);
+    CHECK(signals[1].signal == SIGTERM);
+  }
 }
 
 TEST_CASE("a worker that is being ended politely is killed all the same when the lease is over") {

@@ -104,7 +104,7 @@ TEST_CASE("a node that has succeeded asks how it ended when the patience is over
 TEST_CASE("who slept through lease and patience kills its workers when it wakes") {
   Set stage;
   stage.run_at_first();
-  const auto awake = stage.heard(t0 + 60s, link::Heartbeat{.sent = 2s});
+  const auto awake = stage.agent.handle(t0 + 60s, agent::Fenced{});
   CHECK(kills(awake));
   const auto out = stage.end_worker(t0 + 60s, killed);
   REQUIRE(all<agent::TellNote>(out).size() == 1);

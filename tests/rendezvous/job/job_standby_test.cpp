@@ -208,6 +208,43 @@ TEST_CASE("a coordinator that nobody follows gives up before its standby may lea
   CHECK_FALSE(table.order(t0 + 5s, {.kind = Order::Kind::stop}).outcome.is_done());
 }
 
+TEST_CASE("a coordinator that gave up leads again when no standby can have a majority any more") {
+  Three table;
+  table.stands(t0);
+  table.awake(t0 + patience);
+  REQUIRE(table.job.is_deposed());
+  table.close(t0 + 4s, b);
+  table.close(t0 + 4s, c);
+  table.close(t0 + 4s, a);
+  const Caller again{LinkId{9}, "10.0.0.3"};
+  // On the link that it had it says nothing new; with a vote, or with its seat, it may still vote.
+  auto join = elastic(2);
+  CHECK_FALSE(table.job.takes_back_vote({c, "10.0.0.3"}, join));
+  join.vote = RoundNumber{1};
+  CHECK_FALSE(table.job.takes_back_vote(again, join));
+  join.vote = {};
+  join.after = RoundNumber{1};
+  CHECK_FALSE(table.job.takes_back_vote(again, join));
+  // One of whom the round knows nothing has no vote to take back.
+  CHECK_FALSE(table.job.takes_back_vote(again, elastic(7)));
+  join.after = {};
+  REQUIRE(table.job.takes_back_vote(again, join));
+  coordinator::Actions actions;
+  table.job.lead_again(t0 + 5s, actions);
+  table.job.join(t0 + 5s, again, join, actions);
+  CHECK_FALSE(table.job.is_deposed());
+  CHECK_FALSE(table.job.check());
+  CHECK(table.job.round().phase() == Round::Phase::draining);
+  // Its own node comes back, and the lease of the other ends.
+  table.job.join(t0 + 5s, {LinkId{10}, "10.0.0.1", /*local=*/true}, elastic(0), actions);
+  CHECK(table.job.round().phase() == Round::Phase::draining);
+  table.hear(t0 + 7s, LinkId{9}, link::Heartbeat{});
+  table.awake(t0 + 8s);
+  CHECK(table.job.round().phase() == Round::Phase::sealed);
+  CHECK(table.job.round().number() == RoundNumber{2});
+  CHECK(table.job.policy().restarts_used() == 0);
+}
+
 TEST_CASE("a round that has broken is followed by another when its standby can lead it no more") {
   Three table;
   table.stands(t0);
