@@ -117,6 +117,7 @@ class Agent {
   void link_lost(TimePoint now, bool fell_silent = false);
   void link_down(TimePoint now, const agent::LinkDown& event, bool fell_silent);
   void led(TimePoint now, const link::Led& led, Actions& actions);
+  void give_up_drained_seat();
   void turn_to(const Endpoint& master);
   bool looks_for_masters() const;
   void look_for_old_masters(TimePoint now, Actions& actions);
@@ -200,11 +201,11 @@ class Agent {
   ToldFigures told_figures_;
   // What the coordinator was told of the current round; told again when a link resumes.
   std::vector<link::Message> said_in_round_;
-  std::optional<Saving> saving_;   // in the current round
+  std::optional<Saving> saving_;  // in the current round
   // The lease has ended in sleep, and the coordinator is asked until then whether it has.
   std::optional<TimePoint> doubt_until_;
-  bool are_paused_ = false;  // the workers, meanwhile
-  Duration asleep_{};        // for so long this node slept since its workers were started
+  bool are_paused_ = false;        // the workers, meanwhile
+  Duration asleep_{};              // for so long this node slept since its workers were started
   bool drain_asked_ = false;       // the coordinator has asked for it in the current round
   std::optional<int> stopped_by_;  // the first signal that arrived
   std::optional<agent::Exit> exit_when_settled_;

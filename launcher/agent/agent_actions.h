@@ -160,6 +160,13 @@ struct Stand {
   friend bool operator==(const Stand&, const Stand&) = default;
 };
 
+// The coordinator leaves, and has transferred leadership to the standby in this process.
+// Answer with Leads.
+struct TakeOver {
+  link::Join own;
+  friend bool operator==(const TakeOver&, const TakeOver&) = default;
+};
+
 // The coordinator in this process leads no more: from now on, links lead elsewhere.
 struct StepDown {
   friend bool operator==(const StepDown&, const StepDown&) = default;
@@ -272,10 +279,10 @@ struct Exit {
 using Event = std::variant<LinkUp, LinkDown, Heard, Answered, FromWorker, Examined, WorldSeen,
                            WorkersSeen, Signalled, StandsBy, Leads, LeadsUntil, Fenced>;
 using Action =
-    std::variant<Dial, SpeakForWorkers, Say, HangUp, AskWhoHosts, StandBy, Stand, StepDown, Prepare,
-                 Work, Examine, LookAtWorld, LookAtWorkers, TellStarted, TellWaiting, TellDraining,
-                 TellKilling, TellFailed, TellDiagnosed, TellNote, TellDetail, TellWarning,
-                 TellNearMiss, TellTurned, Exit>;
+    std::variant<Dial, SpeakForWorkers, Say, HangUp, AskWhoHosts, StandBy, Stand, TakeOver,
+                 StepDown, Prepare, Work, Examine, LookAtWorld, LookAtWorkers, TellStarted,
+                 TellWaiting, TellDraining, TellKilling, TellFailed, TellDiagnosed, TellNote,
+                 TellDetail, TellWarning, TellNearMiss, TellTurned, Exit>;
 
 }  // namespace agent
 

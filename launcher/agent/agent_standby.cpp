@@ -155,6 +155,7 @@ void Agent::stand_if_due(TimePoint now, Actions& actions) {
 void Agent::on(TimePoint now, const agent::Leads& event, Actions& actions) {
   if (event.again) return lead_again(now, actions);
   if (!standby_) return;
+  const bool was_transferred = phase_ == Phase::drained;
   hang_up(now, "this node leads the job now", actions);
   if (phase_ == Phase::joining) phase_.become(Phase::dialing);
   facts_.hosts_coordinator = true;
@@ -165,8 +166,9 @@ void Agent::on(TimePoint now, const agent::Leads& event, Actions& actions) {
   stands_ = false;
   is_at_standby_ = false;
   if (phase_ != Phase::succeeded) wait_for_a_seat(now, Phase::dialing);
-  actions.emplace_back(
-      agent::TellNote{"the master is lost, and this node leads the job from now on"});
+  actions.emplace_back(agent::TellNote{
+      was_transferred ? "the master leaves and transferred leadership: this node leads the job"
+                      : "the master is lost, and this node leads the job from now on"});
   actions.emplace_back(agent::Dial{config_.endpoint});
 }
 
@@ -223,11 +225,32 @@ void Agent::look_for_old_masters(TimePoint now, Actions& actions) {
 }
 
 // The one that was asked for a seat, or is in this process, leads no more.
+// Where the round has drained, leadership was transferred: to this node, if that is its own place.
 void Agent::led(TimePoint now, const link::Led& led, Actions& actions) {
-  if (in_round()) return;
+  if (in_round() && phase_ != Phase::drained) return;
+  if (phase_ == Phase::drained) {
+    if (stopped_by_) return exit_by_signal(actions);
+    const bool is_here = is_the_standby() && led.address == standby_->address &&
+                         led.port == standby_->port && !facts_.hosts_coordinator;
+    give_up_drained_seat();
+    if (is_here) {
+      actions.emplace_back(agent::TakeOver{own_join(now, {})});
+      return;
+    }
+    standby_.reset();
+    wait_for_a_seat(now, Phase::dialing);
+  }
   turn_to({led.address, led.port});
   waiting_for_ = "this job is led at " + to_string(config_.endpoint);
   if (facts_.hosts_coordinator) step_down(now, actions);
+}
+
+void Agent::give_up_drained_seat() {
+  vote_.reset();
+  sealed_.reset();
+  link_.lose_seat();
+  said_in_round_.clear();
+  pending_failures_ = {};
 }
 
 void Agent::on(TimePoint, const agent::LeadsUntil& event, Actions&) {

@@ -272,6 +272,7 @@ void Coordinator::look_after(const std::string& job, std::size_t said_before, Ac
   for (std::size_t i = said_before; i < actions.size(); ++i) {
     if (std::holds_alternative<coordinator::ResetStore>(actions[i])) entry->second->store.clear();
   }
+  if (const auto led = entry->second->job.transferred_to()) led_ = led;
   if (options_.only || entry->second->job.round().size() > 0) {
     agenda_.plan(job, entry->second->job.next_deadline());
     if (options_.keeps_records) keep(job, *entry->second, said_before, actions);
@@ -342,7 +343,7 @@ Result<void> Coordinator::admit(const std::string& job, const std::string& peer)
 }
 
 bool Coordinator::is_over() const {
-  return hosted() != nullptr && hosted()->job.over();
+  return hosted() != nullptr && (hosted()->job.over() || hosted()->job.transferred_to());
 }
 
 bool Coordinator::done() const {

@@ -125,6 +125,11 @@ class Coordinator {
     link::Join own;
   };
 
+  // The other coordinator leaves, and has transferred leadership of its round to this one.
+  struct TakesOver {
+    link::Join own;
+  };
+
   // --- of one of several daemons ---
   // It leads from now on, in that epoch, and has no jobs but those that are recovered next. Agents
   // are told of those places, its own first; for so long their workers live on where it is lost.
@@ -167,8 +172,8 @@ class Coordinator {
   };
 
   using Event = std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits, StoreAsked,
-                             Recovered, StoreLost, HostsExcluded, Succession, Standing, Leads,
-                             Follows, LetsIn, MembersChanged, Ordered, HandedOver, LookedAt>;
+                             Recovered, StoreLost, HostsExcluded, Succession, Standing, TakesOver,
+                             Leads, Follows, LetsIn, MembersChanged, Ordered, HandedOver, LookedAt>;
   using Action = coordinator::Action;
   using Actions = coordinator::Actions;
 
@@ -267,12 +272,13 @@ class Coordinator {
   void on(TimePoint now, const HostsExcluded& event, Actions& actions);
   void on(TimePoint now, const Succession& event, Actions& actions);
   void on(TimePoint now, const Standing& event, Actions& actions);
+  void on(TimePoint now, const TakesOver& event, Actions& actions);
   void ask_standby(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
   std::size_t votes() const;
   bool is_vote(const link::Join& join) const;
   bool is_outdated(const link::Join& join);
   void consider_leading(TimePoint now, Actions& actions);
-  void lead(TimePoint now, Candidacy candidacy, Actions& actions);
+  void lead(TimePoint now, Candidacy candidacy, bool is_transfer, Actions& actions);
   void on(TimePoint now, const Leads& event, Actions& actions);
   void on(TimePoint now, const Follows& event, Actions& actions);
   void on(TimePoint now, const LetsIn& event, Actions& actions);
@@ -312,7 +318,7 @@ class Coordinator {
   void sign_notes(const std::string& job, std::size_t said_before, Actions& actions) const;
   void look_after(const std::string& job, std::size_t said_before, Actions& actions);
   void release(LinkId link);
-  // The one hosted job is.
+  // The one hosted job is, or goes on elsewhere because this coordinator leaves.
   bool is_over() const;
   // Null where this one stands by.
   const Entry* hosted() const;

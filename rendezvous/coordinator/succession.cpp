@@ -127,10 +127,14 @@ void Coordinator::hear_leader(TimePoint now, const Caller& caller, const link::W
   const auto found = jobs_.find(options_.only->id);
   const std::size_t said_before = actions.size();
   if (found != jobs_.end() && found->second->job.step_aside(now, led, actions)) {
+    const bool is_transferred = found->second->job.transfers_leadership();
     if (!led_) {
       actions.emplace_back(coordinator::Note{
-          fmt::format("job \"{}\" is led by {} since its master was lost; this node asks there",
-                      options_.only->id, leader.host)});
+          is_transferred
+              ? fmt::format("leadership moved to {}", leader.host)
+              : fmt::format(
+                    "job \"{}\" is led by {} since its master was lost; this node asks there",
+                    options_.only->id, leader.host)});
     }
     led_ = led;
     look_after(options_.only->id, said_before, actions);
@@ -156,11 +160,17 @@ void Coordinator::turn_away(const Caller& caller, const link::Join& join, Action
 void Coordinator::consider_leading(TimePoint now, Actions& actions) {
   if (!candidacy_->record || !is_vote(candidacy_->own)) return;
   if (votes() < votes_to_lead(seats_of(*candidacy_->record))) return;
-  lead(now, *std::exchange(candidacy_, std::nullopt), actions);
+  lead(now, *std::exchange(candidacy_, std::nullopt), /*is_transfer=*/false, actions);
+}
+
+void Coordinator::on(TimePoint now, const TakesOver& event, Actions& actions) {
+  if (!candidacy_ || !candidacy_->record) return;
+  candidacy_->own = event.own;
+  lead(now, *std::exchange(candidacy_, std::nullopt), /*is_transfer=*/true, actions);
 }
 
 // As after any other end of a coordinator, but that its own node is known to be gone.
-void Coordinator::lead(TimePoint now, Candidacy candidacy, Actions& actions) {
+void Coordinator::lead(TimePoint now, Candidacy candidacy, bool is_transfer, Actions& actions) {
   JobRecord record = *std::move(candidacy.record);
   const std::string id = record.job();
   std::optional<LinkId> host;
@@ -180,7 +190,9 @@ void Coordinator::lead(TimePoint now, Candidacy candidacy, Actions& actions) {
   Job& job = entry.first->second->job;
   actions.emplace_back(coordinator::Lead{id});
   const std::size_t said_before = actions.size();
-  if (host) job.lose_host(now, *host, actions);
+  if (host) {
+    is_transfer ? job.succeed_host(now, *host, actions) : job.lose_host(now, *host, actions);
+  }
   for (const Newcomer& each : candidacy.asked) enter(now, *entry.first->second, each, actions);
   look_after(id, said_before, actions);
 }

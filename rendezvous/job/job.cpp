@@ -88,6 +88,7 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                  },
                  [&](const link::Heartbeat& m) {
                    round_.clock_of(link).heard(now, m.sent, m.round_trip);
+                   decline_transfer(now, link, m, actions);
                    answer(now, link, m, actions);
                  },
                  [&](const link::Stands& m) {
@@ -175,6 +176,10 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave,
     round_end_.change = true;
     round_.mark_leaving(link);
     let_go(link, actions);  // It may have drained already, and will not say so again.
+  } else if (may_transfer_leadership(member, leave)) {
+    own_leave_ = leave;
+    round_end_.change = true;
+    round_.mark_leaving(link);
   } else if (!round_end_.stop) {
     round_end_.stop = leave;
     round_end_.why_no_other = says;
@@ -285,6 +290,7 @@ void Job::settle(TimePoint now, coordinator::Actions& actions) {
     if (!status_due_) status_due_ = now + options_.status_interval;
     return;
   }
+  if (own_leave_ && transfer_leadership(now, actions)) return;
   const auto verdict = judge(now);
   if (verdict.restart) {
     begin_again(now, verdict, actions);
@@ -376,6 +382,11 @@ void Job::advance(TimePoint now, coordinator::Actions& actions) {
   const TimeKept kept{*this, now};
   look_at_lead(now, actions);
   if (is_deposed_) return;
+  if (transfer_until_ && *transfer_until_ <= now) {
+    // Whether the standby leads is not known, so this coordinator may decide nothing.
+    step_aside(now, {standby_->address, standby_->port}, actions);
+    return;
+  }
   give_up_silent(now, actions);
   if (pause_until_ && *pause_until_ <= now) meet_again(now, actions);
   if (last_call_.over_at() && *last_call_.over_at() <= now) {
@@ -391,7 +402,8 @@ std::optional<TimePoint> Job::next_deadline() const {
   // No round is sealed while a link is broken: its return or the end of its lease is waited for.
   const bool may_seal = round_.phase() != Round::Phase::gathering || !waits_for_links();
   const auto last_call = may_seal ? last_call_.over_at() : std::nullopt;
-  for (const auto& deadline : {status_due_, pause_until_, last_call, lead_look_due_, record_due_}) {
+  for (const auto& deadline :
+       {status_due_, pause_until_, last_call, lead_look_due_, record_due_, transfer_until_}) {
     if (deadline && (!soonest || *deadline < *soonest)) soonest = deadline;
   }
   return soonest;

@@ -95,6 +95,12 @@ class Job {
   std::string exposure_text() const;
   // After it was recovered: that node had the coordinator that is lost.
   void lose_host(TimePoint now, LinkId link, coordinator::Actions& actions);
+  // The same, and it has transferred leadership to this one.
+  void succeed_host(TimePoint now, LinkId link, coordinator::Actions& actions);
+  // This coordinator has transferred leadership to its standby, or tries to.
+  bool transfers_leadership() const { return own_leave_.has_value(); }
+  // Where nodes are sent that come here after that; nothing: it leads.
+  const std::optional<link::Led>& transferred_to() const { return transferred_to_; }
   // Somebody else leads it, as its nodes are told; false: it runs here, or is over.
   bool step_aside(TimePoint now, const link::Led& led, coordinator::Actions& actions);
   // This coordinator may not decide: another one leads, or may.
@@ -242,6 +248,11 @@ class Job {
   void look_at_record(TimePoint now);
   void see_lead(TimePoint now);
   void depose(TimePoint now, coordinator::Actions& actions);
+  bool may_transfer_leadership(const Member& member, const link::Leave& leave) const;
+  bool transfer_leadership(TimePoint now, coordinator::Actions& actions);
+  void abort_transfer();
+  void decline_transfer(TimePoint now, LinkId link, const link::Heartbeat& beat,
+                        coordinator::Actions& actions);
   void stop_deciding(TimePoint now);
   void tell_spares(std::optional<LinkId> only, coordinator::Actions& actions);
   void tell_status(TimePoint now, coordinator::Actions& actions);
@@ -286,6 +297,12 @@ class Job {
   std::optional<TimePoint> leads_until_;
   std::optional<TimePoint> lead_look_due_;  // when that is found out again
   bool is_deposed_ = false;
+  // The node of this coordinator is asked to end, and the standby is to lead: why, and until when
+  // it has time to.
+  std::optional<link::Leave> own_leave_;
+  std::optional<TimePoint> transfer_until_;
+  LinkId transfer_link_{};  // on which it was offered to the standby
+  std::optional<link::Led> transferred_to_;
   // Somebody has looked; until then nodes are asked for figures.
   std::optional<TimePoint> watched_until_;
 };

@@ -55,7 +55,7 @@ std::optional<std::string> Job::check() const {
     return "nobody runs, and it is not over";
   }
   if (phase == Round::Phase::draining && drained == round_.seated() && round_.away() == 0 &&
-      leadership_.is_settled()) {
+      leadership_.is_settled() && !transfer_until_) {
     return "everybody has drained, and nothing follows";
   }
   const bool somebody_is_done = round_.count(Member::State::succeeded) > 0;

@@ -20,7 +20,7 @@ void Job::close(TimePoint now, const Closing& closing, coordinator::Actions& act
   if (member == nullptr || !member->connected) return;
   if (is_deposed_) {
     // Where this coordinator resumes, a node with a seat may have workers still.
-    return member->group_rank && member->state != Member::State::waiting
+    return leadership_.may_be_lost() && member->state != Member::State::waiting
                ? round_.set_broken(link, now)
                : round_.leave(link);
   }

@@ -42,6 +42,9 @@ OrderOutcome Job::order(TimePoint now, const Order& order, coordinator::Actions&
   if (is_deposed_) {
     return {Kind::not_now, "this coordinator is cut off from its job, which may be led elsewhere"};
   }
+  if (transfer_until_) {
+    return {Kind::not_now, "leadership of this job is being transferred: ask again in a moment"};
+  }
   if (over()) {
     return {Kind::not_now, fmt::format("job \"{}\" is over: {}", terms_.id, finish_->reason)};
   }

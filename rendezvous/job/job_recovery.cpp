@@ -112,6 +112,20 @@ void Job::lose_host(TimePoint now, LinkId link, coordinator::Actions& actions) {
   settle(now, actions);
 }
 
+void Job::succeed_host(TimePoint now, LinkId link, coordinator::Actions& actions) {
+  const TimeKept kept{*this, now};
+  const Member host = *round_.find(link);
+  leases_.forget(link);
+  round_.leave(link);
+  actions.emplace_back(
+      change_of(host, coordinator::NodeChange::Kind::left, "it transferred leadership"));
+  if (round_.phase() == Round::Phase::sealed) {
+    round_end_.change = true;
+    break_round(now, fmt::format("{} left and transferred leadership", name_of(host)), actions);
+  }
+  settle(now, actions);
+}
+
 void Job::lose_store(TimePoint now, coordinator::Actions& actions) {
   const TimeKept kept{*this, now};
   has_lost_its_store_ = true;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <string_view>
 
 #include "proto/standby_bounds.h"
@@ -131,7 +132,8 @@ void Job::see_lead(TimePoint now) {
 
 bool Job::step_aside(TimePoint now, const link::Led& led, coordinator::Actions& actions) {
   if (is_deposed_) return true;
-  if (steps_ > 0 || over()) return false;
+  if ((steps_ > 0 && !transfer_until_) || over()) return false;
+  if (std::exchange(transfer_until_, std::nullopt)) transferred_to_ = led;
   const TimeKept kept{*this, now};
   close_time(now);
   forget_standby();
@@ -146,8 +148,56 @@ bool Job::step_aside(TimePoint now, const link::Led& led, coordinator::Actions& 
   return true;
 }
 
+// Of a job that goes on without this node. Ctrl-C is typed by who wants the job to end.
+bool Job::may_transfer_leadership(const Member& member, const link::Leave& leave) const {
+  const Member* const heir = standby_place() ? round_.find(standby_->link) : nullptr;
+  return member.local && leave.signal == SIGTERM && round_.phase() == Round::Phase::sealed &&
+         heir != nullptr && heir->connected && !heir->leaving && !round_end_.stop &&
+         round_.staying() > static_cast<std::size_t>(terms_.nodes_min);
+}
+
+// The round has drained, so no vote counts in it. The standby leads with the record of its
+// beginning, and says so (step_aside()): before that no other node is sent there. What has failed
+// since would be forgotten. False: the job ends, as where there is no standby.
+bool Job::transfer_leadership(TimePoint now, coordinator::Actions& actions) {
+  if (transfer_until_) return true;
+  const Member* const heir = standby_ ? round_.find(standby_->link) : nullptr;
+  const bool can = heir != nullptr && heir->connected && round_end_.failures.root() == nullptr &&
+                   round_end_.stop == std::nullopt;
+  if (!can) {
+    abort_transfer();
+    return false;
+  }
+  transfer_until_ = now + bounds::hand_over_patience;
+  transfer_link_ = standby_->link;
+  actions.emplace_back(
+      coordinator::Say{standby_->link, link::Led{standby_->address, standby_->port}});
+  return true;
+}
+
+void Job::abort_transfer() {
+  if (!round_end_.stop) {
+    round_end_.stop = own_leave_;
+    round_end_.why_no_other = "the master leaves: " + own_leave_->reason;
+  }
+  own_leave_.reset();
+  transfer_until_.reset();
+}
+
+// It has heard an answer of later than the offer, on the link on which that was made, and is here
+// still: it does not know what a transfer is.
+void Job::decline_transfer(TimePoint now, LinkId link, const link::Heartbeat& beat,
+                           coordinator::Actions& actions) {
+  if (!transfer_until_ || !standby_ || standby_->link != link) return;
+  const TimePoint offered = *transfer_until_ - bounds::hand_over_patience;
+  if (transfer_link_ != link || TimePoint{beat.moment} <= offered) return;
+  abort_transfer();
+  settle(now, actions);
+}
+
 void Job::stop_deciding(TimePoint now) {
   since_ = now;
+  transfer_until_.reset();
   is_deposed_ = true;
   leads_until_.reset();
   lead_look_due_.reset();

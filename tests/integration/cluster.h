@@ -71,9 +71,10 @@ inline pid_t pid_of(const Command& command, const std::string& rank) {
   return std::atoi(said.c_str() + at + before.size());
 }
 
-// Asks the first to end, which ends the job everywhere.
+// Asks all of them to end: of an elastic job the first alone may leave.
 inline void end_all(Command& first, std::initializer_list<Command*> others) {
   first.signal(SIGTERM);
+  for (Command* const other : others) other->signal(SIGTERM);
   CHECK(first.wait().code == 143);
   for (Command* const other : others) {
     const auto ended = other->wait();

@@ -192,6 +192,19 @@ TEST_CASE("a master that is stopped while its round drains leads again when it w
   job.cluster.expect_nothing_left();
 }
 
+TEST_CASE("a master that is preempted transfers leadership, and the job goes on without it") {
+  const Covered job;
+  if (!job.is_there()) return;
+  job.first().signal(SIGTERM);
+  const auto left = job.first().wait();
+  CHECK_MESSAGE(left.code == 143, left.err);
+  job.second().expect_err("transferred leadership: this node leads the job");
+  expect_each({&job.second(), &job.third()}, " of 2, restart 0\n");
+  CHECK_FALSE(contains(job.second().err(), "is lost"));
+  end_all(job.second(), {&job.third()});
+  job.cluster.expect_nothing_left();
+}
+
 TEST_CASE("what was used of the restarts is used, whoever counts") {
   const Covered job({"--max-restarts=1"});
   if (!job.is_there()) return;

@@ -33,9 +33,9 @@ class CoordinatorHost : public LedCoordinator {
     std::function<void(link::Message)> to_local_agent;
     std::function<void()> done;  // the hosted job is over and nobody is left to be told
     std::function<void(std::optional<TimePoint>)> leads_until = {};
-    std::function<void()> leads = {};   // it stood by, and leads from now on
+    std::function<void()> leads = {};        // it stood by, and leads from now on
     std::function<void()> leads_again = {};  // it led, had lost that, and resumes
-    std::function<bool()> is_led = {};  // by another, as somebody who sees all knows
+    std::function<bool()> is_led = {};       // by another, as somebody who sees all knows
     // --- of one of several cpprunds ---
     std::function<std::uint64_t(const std::string& job, const std::string& record)> keep_record =
         {};
@@ -53,6 +53,7 @@ class CoordinatorHost : public LedCoordinator {
   // On a link of its own.
   void asked(const link::WhoHosts& question, const std::string& address);
   void stand(const link::Join& own) { tell(Coordinator::Standing{own}); }
+  void take_over(const link::Join& own) { tell(Coordinator::TakesOver{own}); }
   void end();
   void serve(Network& network) { network_ = &network; }
   // One of several: it follows, until it is told otherwise. What the one before has left in its

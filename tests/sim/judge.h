@@ -53,10 +53,10 @@ class Judge {
  public:
   // What it may ask the world.
   struct Witness {
-    std::function<bool(int node)> anybody;            // of the workers, leader or not
-    std::function<bool(int node)> anybody_but_stuck;  // without those that sit in the kernel
-    std::function<bool(int node)> computing;          // a leader that could do harm
-    std::function<bool(int node)> stopped;            // the agent, by SIGSTOP
+    std::function<bool(int node)> anybody;                // of the workers, leader or not
+    std::function<bool(int node)> anybody_but_stuck;      // without those that sit in the kernel
+    std::function<bool(int node)> computing;              // a leader that could do harm
+    std::function<bool(int node)> stopped;                // the agent, by SIGSTOP
     std::function<bool()> hosted = [] { return false; };  // a coordinator is there, and runs
   };
 
@@ -184,7 +184,7 @@ class Judge {
     std::optional<TimePoint> asked_at;  // for a seat, for the first time that was heard
     int links = 0;                      // opened in this round
     std::size_t bytes[2] = {0, 0};
-    int fence = 0;  // number of the last fence
+    int fence = 0;                   // number of the last fence
     std::optional<TimePoint> began;  // this cpprun of the node has
     TimePoint went_on{};
     std::optional<TimePoint> drains_since;
@@ -199,7 +199,7 @@ class Judge {
     bool was_dismissed = false;     // it was told so
     TimePoint excluded_until{};
     bool exclusion_is_kept = false;  // whoever leads next knows it
-    bool was_fenced = false;  // it ended its workers, and nobody had broken their round
+    bool was_fenced = false;         // it ended its workers, and nobody had broken their round
   };
 
   static std::optional<int> restarts_max(const RestartRules& rules);

@@ -90,6 +90,7 @@ class Runtime {
   void on(const agent::AskWhoHosts& action);
   void on(const agent::StandBy& action);
   void on(const agent::Stand& action);
+  void on(const agent::TakeOver& action);
   void on(const agent::StepDown& action);
   void on(const agent::HangUp& hang_up);
   void on(const agent::Prepare& action);

@@ -55,6 +55,10 @@ void Runtime::on(const agent::Stand& action) {
   if (standby_) standby_->stand(action.own);
 }
 
+void Runtime::on(const agent::TakeOver& action) {
+  if (standby_) standby_->take_over(action.own);
+}
+
 // It is in the middle of saying so, and goes on in its new place.
 void Runtime::lead() {
   coordinator_ = std::move(standby_);

@@ -218,7 +218,7 @@ class Watch {
   int pipe_;
   std::atomic<bool>* fired_;
   bool has_waited_ = false;  // once more, for this fence
-  int timer_ = -1;  // made when there is a fence
+  int timer_ = -1;           // made when there is a fence
   bool steady_ = false;
   Search search_;
   std::map<int, Leader> leaders_;  // by their group

@@ -122,6 +122,8 @@ class CoordinatorServer : public LedCoordinator {
   // process votes for this one (Coordinator::Standing).
   void succeed(JobRecord record);
   void stand(const link::Join& own) { tell(Coordinator::Standing{own}); }
+  // It leads, because the other coordinator leaves.
+  void take_over(const link::Join& own) { tell(Coordinator::TakesOver{own}); }
 
   // --- one of several daemons (coordinator_leading.cpp) ---
   void lead(link::Members members) override { tell(Coordinator::Leads{std::move(members)}); }

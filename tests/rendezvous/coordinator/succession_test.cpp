@@ -183,3 +183,31 @@ TEST_CASE("a master that came anew sends everybody to whoever leads") {
   REQUIRE(said<link::Led>(late, LinkId{203}) != nullptr);
   CHECK_FALSE(anew.check());
 }
+
+TEST_CASE(
+    "a standby to which leadership is transferred leads without a vote, and nothing is lost") {
+  Standby standby;
+  const auto actions = standby.coordinator.handle(t0, Coordinator::TakesOver{join_of(1)});
+  CHECK(leads(actions));
+  const Job* const job = standby.coordinator.find("j");
+  REQUIRE(job != nullptr);
+  CHECK(job->round().phase() == Round::Phase::draining);
+  CHECK(job->round().size() == 4);
+  CHECK(job->round_end().failures.root() == nullptr);
+  CHECK_FALSE(standby.coordinator.check());
+}
+
+TEST_CASE("a vote that was declined does not count when it arrives again by an older link") {
+  Standby standby;
+  auto late = join_of(2, 4);
+  late.sent = link::AgentTime{1000};
+  auto declined = join_of(2, 4);
+  declined.sent = link::AgentTime{2000};
+  // It does not stand yet.
+  REQUIRE(said<link::NotLeading>(standby.come(LinkId{2}, declined), LinkId{2}) != nullptr);
+  standby.stand();
+  CHECK_FALSE(leads(standby.come(LinkId{3}, join_of(3, 4))));
+  CHECK_FALSE(leads(standby.come(LinkId{1}, late)));
+  declined.sent = link::AgentTime{3000};
+  CHECK(leads(standby.come(LinkId{4}, declined)));
+}

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <csignal>
+
 #include "proto/standby_bounds.h"
 #include "tests/rendezvous/job/job_table.h"
 
@@ -243,6 +245,52 @@ TEST_CASE("a coordinator that gave up leads again when no standby can have a maj
   CHECK(table.job.round().phase() == Round::Phase::sealed);
   CHECK(table.job.round().number() == RoundNumber{2});
   CHECK(table.job.policy().restarts_used() == 0);
+}
+
+TEST_CASE("a master that is asked to end transfers leadership when its round has drained") {
+  Three table;
+  table.stands(t0);
+  const auto breaks =
+      table.hear(t0 + 1s, a, link::Leave{.signal = SIGTERM, .reason = "asked to stop by SIGTERM"});
+  CHECK(said<link::Drain>(breaks, c).size() == 1);
+  table.hear(t0 + 1s, a, link::Drained{RoundNumber{1}});
+  table.hear(t0 + 1s, b, link::Drained{.round = RoundNumber{1}, .asked = true});
+  const auto offers = table.hear(t0 + 1s, c, link::Drained{.round = RoundNumber{1}, .asked = true});
+  const link::Led led{"10.0.0.2", 4711};
+  CHECK(said<link::Led>(offers, b) == std::vector{led});
+  CHECK(said<link::Led>(offers, c).empty());
+  CHECK_FALSE(table.order(t0 + 1s, {.kind = Order::Kind::stop}).outcome.is_done());
+  SUBCASE("the standby leads, and says so: the others are sent there") {
+    coordinator::Actions actions;
+    REQUIRE(table.job.step_aside(t0 + 1s, led, actions));
+    CHECK(said<link::Led>(actions, a) == std::vector{led});
+    CHECK(said<link::Led>(actions, c) == std::vector{led});
+    CHECK(table.job.transferred_to() == led);
+    CHECK_FALSE(table.job.check());
+  }
+  SUBCASE("it says nothing: whether it leads is not known, and nothing is decided here") {
+    const auto late = table.awake(t0 + 1s + bounds::hand_over_patience);
+    CHECK(said<link::Led>(late, c) == std::vector{led});
+    CHECK(table.job.is_deposed());
+  }
+  SUBCASE("it is of an older version, and goes on as before: the job ends") {
+    CHECK(said<link::Finish>(table.beat(t0 + 2s, b, t0 + 1s), c).empty());
+    const auto ends = table.beat(t0 + 2s, b, t0 + 1s + 1ms);
+    REQUIRE(said<link::Finish>(ends, c).size() == 1);
+    CHECK(said<link::Finish>(ends, c)[0].exit_code == 128 + SIGTERM);
+  }
+}
+
+TEST_CASE("a master that is interrupted ends its job, whether or not another node could lead") {
+  Three table;
+  table.stands(t0);
+  table.hear(t0 + 1s, a, link::Leave{.signal = SIGINT, .reason = "asked to stop by SIGINT"});
+  for (const LinkId each : {a, b}) {
+    table.hear(t0 + 1s, each, link::Drained{.round = RoundNumber{1}, .asked = true});
+  }
+  const auto ends = table.hear(t0 + 1s, c, link::Drained{.round = RoundNumber{1}, .asked = true});
+  REQUIRE(said<link::Finish>(ends, b).size() == 1);
+  CHECK(said<link::Finish>(ends, b)[0].exit_code == 128 + SIGINT);
 }
 
 TEST_CASE("a round that has broken is followed by another when its standby can lead it no more") {
