@@ -50,32 +50,48 @@ inline constexpr std::size_t etcd_pem_bytes_max = 1024 * 1024;
 inline constexpr std::size_t etcd_answer_parts_max = 256;
 
 // --- time ----------------------------------------------------------------------------------------
-// What is asked for unless somebody says otherwise; with etcd's own defaults it grants no less.
-inline constexpr std::chrono::nanoseconds contest_ttl = 2s;
+// Default of --etcd-lease. An etcd that does not respond for less than this interrupts no job; a
+// leader whose host is lost is replaced after it.
+inline constexpr std::chrono::nanoseconds contest_ttl = 10s;
 inline constexpr std::chrono::nanoseconds contest_ttl_min = 1s;  // etcd counts in seconds
+// Of --etcd-lease. etcd raises shorter ones to its election timeout and a half; with longer ones a
+// lost host would go unnoticed for longer than a job's nodes wait for each other.
+inline constexpr std::chrono::seconds etcd_lease_min = 2s;
+inline constexpr std::chrono::seconds etcd_lease_max = 120s;
 inline constexpr std::chrono::nanoseconds contest_ttl_max = 10min;
 // A leader ends before its lease does: a clock that is wrong by one in two hundred is broken, and
 // what it does last takes a moment.
 constexpr std::chrono::nanoseconds contest_margin(std::chrono::nanoseconds ttl) {
   return std::max<std::chrono::nanoseconds>(ttl / 20, 50ms);
 }
-// A lease is renewed so often: three times may fail.
+// Renewal interval: three renewals may fail, and an outage of etcd costs at most a second of the
+// lease beside its own length.
 constexpr std::chrono::nanoseconds contest_renewal_pause(std::chrono::nanoseconds ttl) {
-  return ttl / 4;
+  return std::min<std::chrono::nanoseconds>(ttl / 4, 1s);
 }
 // How long one member of etcd may take: of a lease little enough that others can be asked. A member
 // that is not slower than this on a good day is slower than a disk.
 constexpr std::chrono::nanoseconds etcd_patience(std::chrono::nanoseconds ttl) {
-  return std::clamp<std::chrono::nanoseconds>(ttl / 4, 250ms, 2s);
+  return std::clamp<std::chrono::nanoseconds>(ttl / 4, 250ms, 5s);
 }
 // And so much longer for each MiB that it has to write, or may have to send: a network that takes
 // longer for that is no network for a judge.
 inline constexpr std::chrono::nanoseconds etcd_patience_per_mebibyte = 1s;
+// How much longer than with the shortest lease (turn_patience) workers outlive the lease of their
+// node while another cpprund may become leader. Where the host of the leader takes etcd's own
+// leader along, the lease of the leader is waited for twice (tenure.h). A leader keeps the largest
+// value that its nodes have received.
+constexpr std::chrono::nanoseconds turn_patience_more(std::chrono::nanoseconds etcd_lease) {
+  return 2 * (etcd_lease - etcd_lease_min);
+}
 // How often who leads is looked at: what a successor loses is an eighth of a lease, and a quarter
 // of a second of etcd's time has two small reads.
 constexpr std::chrono::nanoseconds contest_look_pause(std::chrono::nanoseconds ttl) {
   return std::min<std::chrono::nanoseconds>(ttl / 8, 250ms);
 }
+// How often a leader reads the alarms of etcd: that it has no room left is known before a change
+// is refused.
+inline constexpr std::chrono::nanoseconds etcd_alarm_pause = 10s;
 // The same where it is known to change in a moment, and how long such a moment is.
 inline constexpr std::chrono::nanoseconds contest_eager_look_pause = 5ms;
 inline constexpr std::chrono::nanoseconds contest_eager_time = 1s;

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "proto/bounds.h"
+#include "proto/etcd_bounds.h"
 #include "proto/plain_text.h"
 #include "rendezvous/daemon/daemon_pages.h"
 #include "rendezvous/daemon/place.h"
@@ -102,7 +103,7 @@ void add_state(CLI::App& app, DaemonOptions& options) {
 }
 
 // Several daemons, of which one leads.
-void add_set(CLI::App& app, DaemonOptions& options) {
+void add_set(CLI::App& app, DaemonOptions& options, std::size_t& etcd_lease_seconds) {
   const auto text = [&app](const char* flag, std::string& value, const char* what,
                            const char* type) {
     return app.add_option(flag, value, what)->type_name(type);
@@ -117,6 +118,15 @@ void add_set(CLI::App& app, DaemonOptions& options) {
            "them are started alike, and agents are given all of their addresses",
            "URLS")
           ->check(CLI::Validator(endpoints, "", "endpoints"));
+  app.add_option("--etcd-lease", etcd_lease_seconds,
+                 "Lease of the leader in etcd, in seconds. An etcd that does not respond for less "
+                 "than this interrupts no job; a leader whose host is lost is replaced after it (a "
+                 "leader that is only killed: at once), and a node that is lost is missed as much "
+                 "later")
+      ->check(CLI::Range(std::size_t{bounds::etcd_lease_min.count()},
+                         std::size_t{bounds::etcd_lease_max.count()}))
+      ->capture_default_str()
+      ->needs(etcd);
   text("--etcd-user", options.etcd_user, "Who asks etcd, where it wants to know", "NAME")
       ->needs(etcd);
   text("--etcd-password-file", options.etcd_password_file, "File with that one's password", "FILE")
@@ -267,7 +277,8 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
       ->check(CLI::IsMember(word_choices.at("--store-dialect")))
       ->capture_default_str();
   add_state(app, options);
-  add_set(app, options);
+  auto etcd_lease_seconds = static_cast<std::size_t>(in_seconds(options.etcd_lease));
+  add_set(app, options, etcd_lease_seconds);
   auto lease_seconds = static_cast<std::size_t>(in_seconds(options.lease_max));
   add_job_limits(app, options, lease_seconds);
   add_limits(app, options);
@@ -283,6 +294,7 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
   options.names_address = app.count("--host") + app.count("--port") > 0;
   options.dialect = dialect_of(dialect);
   options.lease_max = std::chrono::seconds(lease_seconds);
+  options.etcd_lease = std::chrono::seconds(etcd_lease_seconds);
   const auto wanted = log_level_of(level);
   if (!wanted) {
     return CommandLineEnd{usage_error,

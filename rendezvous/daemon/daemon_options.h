@@ -10,6 +10,7 @@
 #include "proto/bounds.h"
 #include "proto/c10d/dialect.h"
 #include "proto/clock.h"
+#include "proto/etcd_bounds.h"
 #include "proto/secure/secret.h"
 #include "proto/standby_bounds.h"
 #include "rendezvous/daemon/place.h"
@@ -46,6 +47,7 @@ struct DaemonOptions {
   std::string etcd_authorities_file = {};
   std::string etcd_certificate_file = {};
   std::string etcd_key_file = {};
+  Duration etcd_lease = bounds::contest_ttl;
   std::string cluster = "default";  // of them all
   std::string name = {};            // of this one; empty: as the machine is called
   std::string advertised = {};      // where others and agents meet it; empty: by that name

@@ -212,6 +212,17 @@ Answer answer_of(const Request& request, const Json& json) {
             }
             return authenticated;
           },
+          [&](const GetAlarms&) -> Answer {
+            Alarms alarms;
+            for (const Json& each : list_in(json, "errors")) {
+              if (!each.is_string()) throw Wrong{"an error is no text"};
+              const auto& error = each.get_ref<const std::string&>();
+              const auto names = [&error](const char* alarm) { return error.find(alarm) != error.npos; };
+              alarms.has_no_space = alarms.has_no_space || names("alarm:NOSPACE");
+              alarms.is_corrupt = alarms.is_corrupt || names("alarm:CORRUPT");
+            }
+            return alarms;
+          },
       },
       request);
 }
@@ -272,6 +283,9 @@ Post to_post(const Request& request) {
           [](const Authenticate& who) {
             return Post{"/v3/auth/authenticate",
                         text_of({{"name", who.user}, {"password", who.password}})};
+          },
+          [](const GetAlarms&) {
+            return Post{"/v3/maintenance/status", text_of(Json::object())};
           },
       },
       request);

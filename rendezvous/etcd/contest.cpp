@@ -37,7 +37,8 @@ constexpr std::array<PhaseStep<Phase>, 14> allowed_steps = {{
 
 // Or a part of what makes somebody lead.
 bool is_change(Step step) {
-  return step != Step::look && step != Step::keep_alive && step != Step::revoke;
+  return step != Step::look && step != Step::keep_alive && step != Step::revoke &&
+         step != Step::alarms;
 }
 
 }  // namespace
@@ -126,7 +127,7 @@ void Contest::hear(TimePoint now, const contest::Answered& answered, Actions& ac
   if (!asked) return;
   if (answered.heard) {
     lanes_.succeeded(*asked);
-    note_success(*asked, actions);
+    note_success(now, *asked, actions);
     return hear_step(now, *asked, *answered.heard, actions);
   }
   const etcd::Failure& failed = answered.heard.error();
@@ -155,6 +156,9 @@ void Contest::hear_step(TimePoint now, const Asked& asked, const etcd::Answer& a
     case Step::load:
       if (is_of_now) hear_load(now, std::get<etcd::Decided>(answer), actions);
       return;
+    case Step::alarms:
+      if (is_of_now) hear_alarms(now, asked, std::get<etcd::Alarms>(answer), actions);
+      return;
     case Step::take_over:
     case Step::write:
     case Step::move:
@@ -163,8 +167,10 @@ void Contest::hear_step(TimePoint now, const Asked& asked, const etcd::Answer& a
   }
 }
 
-void Contest::note_success(const Asked& asked, Actions& actions) {
+void Contest::note_success(TimePoint now, const Asked& asked, Actions& actions) {
+  if (asked.lane == Lane::lease) heard_at_ = now;
   if (is_change(asked.step)) {
+    is_alarmed_ = false;
     if (std::exchange(is_unwritable_, false)) actions.emplace_back(contest::Writable{});
   } else if (asked.lane == Lane::lease) {
     if (std::exchange(is_unreachable_, false)) actions.emplace_back(contest::Reachable{});
@@ -174,6 +180,10 @@ void Contest::note_success(const Asked& asked, Actions& actions) {
 void Contest::note_failure(TimePoint now, const Asked& asked, const etcd::Failure& failed,
                            Actions& actions) {
   if (asked.step == Step::revoke && failed.kind == Kind::no_such_lease) return;
+  // An etcd that does not let us read them is as good as before.
+  if (asked.step == Step::alarms) {
+    return lanes_.failed(now, asked, etcd::is_of_this_member(failed.kind), /*rests=*/false);
+  }
   trouble_ = etcd::describe(failed, options_.endpoints[asked.endpoint]);
   const bool is_of_member = etcd::is_of_this_member(failed.kind);
   // A lease has to be renewed whatever else cannot be had.
@@ -187,7 +197,8 @@ void Contest::note_failure(TimePoint now, const Asked& asked, const etcd::Failur
     actions.emplace_back(contest::Unwritable{trouble_, !is_of_member});
   } else if (asked.lane == Lane::lease && is_everywhere && !is_unreachable_) {
     is_unreachable_ = true;
-    actions.emplace_back(contest::Unreachable{trouble_});
+    actions.emplace_back(
+        contest::Unreachable{trouble_, heard_at_ ? now - *heard_at_ : Duration{}});
   }
 }
 
@@ -215,6 +226,9 @@ void Contest::fail_step(TimePoint now, const Asked& asked, Kind kind, Actions& a
       return wait_with_unused(now);
     case Step::load:
       if (is_of_now) fail_to_load(now, kind);
+      return;
+    case Step::alarms:
+      alarms_at_ = now + bounds::etcd_alarm_pause;
       return;
     case Step::take_over:
     case Step::write:

@@ -90,7 +90,7 @@ class Contest {
   void hear_step(TimePoint now, const Asked& asked, const etcd::Answer& answer, Actions& actions);
   void note_failure(TimePoint now, const Asked& asked, const etcd::Failure& failed,
                     Actions& actions);
-  void note_success(const Asked& asked, Actions& actions);
+  void note_success(TimePoint now, const Asked& asked, Actions& actions);
   void wait_with_unused(TimePoint now);
   void fail_step(TimePoint now, const Asked& asked, etcd::Failure::Kind kind, Actions& actions);
 
@@ -100,7 +100,7 @@ class Contest {
   std::optional<TimePoint> lease_due() const;
   std::optional<TimePoint> writes_due() const;
   void ask(TimePoint now, Lane lane, Step step, Actions& actions);
-  etcd::Request request_for(Step step);
+  etcd::Request request_for(Step step, Actions& actions);
   bool wants_next_lease() const;
   Duration look_pause(TimePoint now) const;
 
@@ -123,6 +123,7 @@ class Contest {
   // contest_leading.cpp: who has won.
   void see_own(TimePoint now, const Asked& asked, const ContestView& view, Actions& actions);
   void hear_keep_alive(TimePoint now, const Asked& asked, const etcd::KeptAlive& kept);
+  void hear_alarms(TimePoint now, const Asked& asked, const etcd::Alarms& alarms, Actions& actions);
   void hear_load(TimePoint now, const etcd::Decided& decided, Actions& actions);
   void fail_to_load(TimePoint now, etcd::Failure::Kind kind);
   void take_over(Actions& actions);
@@ -131,6 +132,7 @@ class Contest {
   void put_away(etcd::LeaseId lease, TimePoint now,
                 std::optional<etcd::Transaction> farewell = std::nullopt);
   etcd::Transaction farewell() const;
+  void tell_will(Actions& actions) const;
   bool has_won() const {
     return phase_ == Phase::loading || phase_ == Phase::leading || phase_ == Phase::leaving;
   }
@@ -143,9 +145,9 @@ class Contest {
                    Actions& actions);
   void end_orderly(std::string heir, std::string reason, Actions& actions);
   void fail_fenced(TimePoint now, Step step, etcd::Failure::Kind kind, Actions& actions);
-  std::vector<etcd::Operation> operations_of(const ChangeQueue::Batch& batch);
-  std::vector<etcd::Operation> operations_for(Step step);
-  etcd::Request fenced_request(Step step);
+  std::vector<etcd::Operation> operations_of(const ChangeQueue::Batch& batch, Actions& actions);
+  std::vector<etcd::Operation> operations_for(Step step, Actions& actions);
+  etcd::Request fenced_request(Step step, Actions& actions);
   Synced own_synced(const GrantedLease& lease) const;
 
   static const PhaseOf<Phase>::Steps steps;
@@ -172,8 +174,11 @@ class Contest {
   etcd::LeaseId asked_lease_ = etcd::no_lease;  // by the grant that is under way
 
   std::string trouble_;  // the last failure, in words
+  std::optional<TimePoint> heard_at_;  // the last answer about leases
   bool is_unreachable_ = false;
   bool is_unwritable_ = false;
+  bool is_alarmed_ = false;                   // it is unwritable by the word of an alarm
+  TimePoint alarms_at_ = TimePoint::max();  // they are read then, where it leads
 
   // Who follows, and who runs.
   TimePoint look_at_ = TimePoint::min();

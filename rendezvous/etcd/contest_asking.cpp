@@ -111,7 +111,9 @@ std::optional<TimePoint> Contest::writes_due() const {
   if (may_write && (fenced_ || phase_ == Phase::loading || tenure_->next() || queue_.has_more())) {
     return at_once;
   }
-  return unused_.empty() ? std::nullopt : std::optional(unused_.front().ready);
+  const auto alarms = phase_ == Phase::leading ? std::optional(alarms_at_) : std::nullopt;
+  if (unused_.empty()) return alarms;
+  return alarms ? std::min(*alarms, unused_.front().ready) : unused_.front().ready;
 }
 
 std::optional<Contest::Step> Contest::next_writes_step(TimePoint now) const {
@@ -123,17 +125,20 @@ std::optional<Contest::Step> Contest::next_writes_step(TimePoint now) const {
     if (phase_ == Phase::leading && tenure_->next()) return Step::move;
     if (queue_.has_more()) return Step::write;
   }
-  if (unused_.empty()) return std::nullopt;
+  if (unused_.empty() || unused_.front().ready > now) {
+    return phase_ == Phase::leading && alarms_at_ <= now ? std::optional(Step::alarms)
+                                                         : std::nullopt;
+  }
   return unused_.front().farewell ? Step::resign : Step::revoke;
 }
 
 void Contest::ask(TimePoint now, Lane lane, Step step, Actions& actions) {
-  auto request = request_for(step);
+  auto request = request_for(step, actions);
   const Duration patience = patience_for(bytes_of(request, step), options_.ttl);
   actions.emplace_back(lanes_.ask(now, lane, step, std::move(request), patience));
 }
 
-etcd::Request Contest::request_for(Step step) {
+etcd::Request Contest::request_for(Step step, Actions& actions) {
   switch (step) {
     case Step::look:
       return etcd::Transaction{.success = view_reads(options_.keys)};
@@ -153,11 +158,13 @@ etcd::Request Contest::request_for(Step step) {
     case Step::take_over:
     case Step::write:
     case Step::move:
-      return fenced_request(step);
+      return fenced_request(step, actions);
     case Step::resign:
       return *unused_.front().farewell;
     case Step::revoke:
       return etcd::Revoke{unused_.front().id};
+    case Step::alarms:
+      return etcd::GetAlarms{};
   }
   return etcd::Revoke{};
 }

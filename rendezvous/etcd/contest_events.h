@@ -70,6 +70,14 @@ using Event = std::variant<Enter, Withdraw, HandOver, Publish, Keep, Drop, Atten
 enum class Lane { lease, writes };
 inline constexpr std::size_t lanes = 2;
 
+// What is written in etcd if the process of this leader ends without resigning (LeaseGuard): the
+// next leader need not wait for the end of the lease then. Replaces the one before.
+struct Will {
+  etcd::Revision epoch = 0;
+  std::string synced;  // the value of that key
+  friend bool operator==(const Will&, const Will&) = default;
+};
+
 // Answered once, with a failure where nothing has come after `patience`.
 struct Ask {
   AskId id;
@@ -140,6 +148,7 @@ struct Withdrawn {
 // Nobody answers any more, a sentence; and somebody does again.
 struct Unreachable {
   std::string reason;
+  Duration silence = {};  // since the last answer; zero: there was none
   friend bool operator==(const Unreachable&, const Unreachable&) = default;
 };
 struct Reachable {
@@ -168,7 +177,7 @@ struct ClusterIs {
   friend bool operator==(const ClusterIs&, const ClusterIs&) = default;
 };
 
-using Action = std::variant<Ask, LeaderIs, NobodyLeads, Found, Leads, Renewed, Deposed, Written,
+using Action = std::variant<Ask, Will, LeaderIs, NobodyLeads, Found, Leads, Renewed, Deposed, Written,
                             NotHandedOver, NotWritten, Withdrawn, Unreachable, Reachable,
                             Unwritable, Writable, Barred, Unbarred, ClusterIs>;
 using Actions = std::vector<Action>;

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "proto/etcd_bounds.h"
 #include "proto/plain_text.h"
 #include "rendezvous/etcd/contest.h"
 
@@ -46,6 +47,23 @@ void Contest::hear_keep_alive(TimePoint now, const Asked& asked, const etcd::Kep
   tenure_->renewal_failed(now + bounds::etcd_round_pause);
 }
 
+// While it is raised no change is taken, be it that none is asked for now.
+void Contest::hear_alarms(TimePoint now, const Asked& asked, const etcd::Alarms& alarms,
+                          Actions& actions) {
+  alarms_at_ = now + bounds::etcd_alarm_pause;
+  if (!alarms.has_no_space) {
+    if (std::exchange(is_alarmed_, false) && std::exchange(is_unwritable_, false)) {
+      actions.emplace_back(contest::Writable{});
+    }
+    return;
+  }
+  is_alarmed_ = true;
+  if (std::exchange(is_unwritable_, true)) return;
+  const etcd::Failure failed{etcd::Failure::Kind::no_space, "alarm NOSPACE is raised"};
+  actions.emplace_back(contest::Unwritable{
+      etcd::describe(failed, options_.endpoints[asked.endpoint]), /*is_refused=*/true});
+}
+
 void Contest::hear_load(TimePoint now, const etcd::Decided& decided, Actions& actions) {
   const auto& page = decided.outcomes.front();
   for (const auto& pair : page.pairs) {
@@ -84,6 +102,16 @@ void Contest::take_over(Actions& actions) {
   told_nobody_ = false;
   actions.emplace_back(contest::Found{names_before_, std::exchange(loaded_, {})});
   actions.emplace_back(contest::Leads{fence_.epoch(), tenure_->until()});
+  tell_will(actions);
+  alarms_at_ = tenure_->lease().confirmed + bounds::etcd_alarm_pause;
+}
+
+// Those who have everything, as farewell() would say it now. A standby that is no longer one of
+// them is waited for until the change is written, and so is not named here any more by then.
+void Contest::tell_will(Actions& actions) const {
+  Synced last = own_synced(tenure_->lease());
+  last.is_vacant = true;
+  actions.emplace_back(contest::Will{fence_.epoch(), to_json(last)});
 }
 
 void Contest::depose(TimePoint now, std::string reason, bool is_orderly, Actions& actions) {
@@ -137,8 +165,7 @@ etcd::Transaction Contest::farewell() const {
   if (phase_ == Phase::loading) last.names = names_before_;
   last.is_vacant = true;
   last.heir = heir_;
-  return {.compares = {{keys.leader(), etcd::Compare::Target::created, fence_.epoch()}},
-          .success = {etcd::Delete{keys.leader()}, etcd::Put{keys.synced(), to_json(last)}}};
+  return resignation(keys, fence_.epoch(), to_json(last));
 }
 
 }  // namespace cpprun

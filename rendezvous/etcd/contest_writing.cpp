@@ -108,11 +108,13 @@ Synced Contest::own_synced(const GrantedLease& lease) const {
   return {.names = names_, .epoch = fence_.epoch(), .term = lease.term, .ttl = lease.ttl};
 }
 
-std::vector<etcd::Operation> Contest::operations_of(const ChangeQueue::Batch& batch) {
+std::vector<etcd::Operation> Contest::operations_of(const ChangeQueue::Batch& batch,
+                                                    Actions& actions) {
   std::vector<etcd::Operation> operations;
   for (const auto& change : batch) {
     if (change.name.empty()) {
       names_ = change.synced;
+      tell_will(actions);
       operations.emplace_back(
           etcd::Put{options_.keys.synced(), to_json(own_synced(tenure_->lease()))});
     } else if (change.record) {
@@ -124,9 +126,9 @@ std::vector<etcd::Operation> Contest::operations_of(const ChangeQueue::Batch& ba
   return operations;
 }
 
-std::vector<etcd::Operation> Contest::operations_for(Step step) {
+std::vector<etcd::Operation> Contest::operations_for(Step step, Actions& actions) {
   const ContestKeys& keys = options_.keys;
-  if (step == Step::write) return operations_of(queue_.next_batch());
+  if (step == Step::write) return operations_of(queue_.next_batch(), actions);
   if (step == Step::take_over) {
     return {etcd::Put{keys.synced(), to_json(own_synced(tenure_->lease()))}};
   }
@@ -135,8 +137,8 @@ std::vector<etcd::Operation> Contest::operations_for(Step step) {
           etcd::Put{keys.synced(), to_json(own_synced(next))}};
 }
 
-etcd::Request Contest::fenced_request(Step step) {
-  if (!fenced_) fenced_ = Fenced{step, fence_.guard(options_.keys, operations_for(step))};
+etcd::Request Contest::fenced_request(Step step, Actions& actions) {
+  if (!fenced_) fenced_ = Fenced{step, fence_.guard(options_.keys, operations_for(step, actions))};
   return fenced_->transaction;
 }
 

@@ -73,7 +73,13 @@ struct Authenticate {
   friend bool operator==(const Authenticate&, const Authenticate&) = default;
 };
 
-using Request = std::variant<Grant, KeepAlive, Revoke, Transaction, Authenticate>;
+// Which alarms are raised, as the status of one member has them: unlike a request for alarms it
+// costs etcd no entry in its log. While NOSPACE is raised, etcd refuses every change.
+struct GetAlarms {
+  friend bool operator==(const GetAlarms&, const GetAlarms&) = default;
+};
+
+using Request = std::variant<Grant, KeepAlive, Revoke, Transaction, Authenticate, GetAlarms>;
 
 // --- answers -------------------------------------------------------------------------------------
 
@@ -130,6 +136,12 @@ struct Authenticated {
   friend bool operator==(const Authenticated&, const Authenticated&) = default;
 };
 
-using Answer = std::variant<Granted, KeptAlive, Revoked, Decided, Authenticated>;
+struct Alarms {
+  bool has_no_space = false;  // of any member
+  bool is_corrupt = false;
+  friend bool operator==(const Alarms&, const Alarms&) = default;
+};
+
+using Answer = std::variant<Granted, KeptAlive, Revoked, Decided, Authenticated, Alarms>;
 
 }  // namespace cpprun::etcd

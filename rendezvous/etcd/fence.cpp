@@ -3,7 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace cpprun {
+
+etcd::Transaction resignation(const ContestKeys& keys, etcd::Revision epoch, std::string synced) {
+  return {.compares = {{keys.leader(), etcd::Compare::Target::created, epoch}},
+          .success = {etcd::Delete{keys.leader()}, etcd::Put{keys.synced(), std::move(synced)}}};
+}
 
 std::string Fence::turn_text() const {
   return fmt::format("{}/{}", epoch_, turn_);

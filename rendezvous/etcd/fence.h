@@ -15,6 +15,10 @@
 
 namespace cpprun {
 
+// The last change of the leader of that epoch: its key goes, and `synced` says that no right of it
+// is left. Whenever it arrives, a later leader is not touched.
+etcd::Transaction resignation(const ContestKeys& keys, etcd::Revision epoch, std::string synced);
+
 class Fence {
  public:
   // In the transaction with which it wins: the first turn is its own.

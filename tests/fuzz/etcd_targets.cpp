@@ -60,9 +60,12 @@ void look_at(const ContestKeys& keys, const etcd::Decided& decided) {
 void etcd_answers(std::string_view bytes) {
   if (bytes.empty()) return;
   const auto keys = *ContestKeys::make("test");
-  const std::array<etcd::Request, 5> requests = {etcd::Transaction{.success = view_reads(keys)},
-                                                 etcd::Grant{7, 2}, etcd::KeepAlive{7},
-                                                 etcd::Revoke{7}, etcd::Authenticate{"me", "x"}};
+  const std::array<etcd::Request, 6> requests = {etcd::Transaction{.success = view_reads(keys)},
+                                                 etcd::Grant{7, 2},
+                                                 etcd::KeepAlive{7},
+                                                 etcd::Revoke{7},
+                                                 etcd::Authenticate{"me", "x"},
+                                                 etcd::GetAlarms{}};
   const auto& request = requests[static_cast<unsigned char>(bytes.front()) % requests.size()];
   bytes.remove_prefix(1);
   const auto reply = reply_of(bytes, bytes.size());

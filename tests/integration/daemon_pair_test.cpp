@@ -25,6 +25,46 @@ TEST_CASE("no worker notices that the daemon that leads is killed, and then the 
   site.end_all();
 }
 
+TEST_CASE("a standby leads at once when the leader is killed, however long its lease in etcd is") {
+  Site site;
+  if (const auto why = site.why_not(); !why.empty()) return skip(why);
+  site.etcd.begin();
+  // Longer than any scene waits.
+  site.etcd_lease = "120";
+  site.begin_pair();
+  Nodes nodes(site, 6);
+  for (const int lost : {0, 3}) {
+    nodes.expect_progress();
+    kill_at_once(*site.leads);
+    site.change_places(site.member(lost));
+    nodes.expect_progress();
+  }
+  nodes.expect_all_added();
+  site.end_all();
+}
+
+TEST_CASE("an etcd without a quorum for seven seconds ends no job, and the leader names it") {
+  Site site;
+  if (const auto why = site.why_not(); !why.empty()) return skip(why);
+  site.etcd.begin();
+  site.etcd_lease = "10";
+  site.begin_pair();
+  Nodes nodes(site, 6);
+  nodes.expect_progress();
+  for (const std::size_t each : {1U, 2U}) site.etcd.signal(each, SIGSTOP);
+  // The second line comes when a quarter of the lease is left.
+  site.leads->expect_err("not responding for ", 2);
+  nodes.expect_progress();
+  for (const std::size_t each : {1U, 2U}) site.etcd.signal(each, SIGCONT);
+  site.leads->expect_err("etcd answers again");
+  nodes.expect_progress();
+  CHECK(contains(site.leads->err(), "etcd at http://" + Hosts::address(0) + ":2379, http://"));
+  CHECK(contains(site.leads->err(), "; jobs keep running, the leader's lease ends in "));
+  nodes.expect_all_added();
+  CHECK_FALSE(contains(site.leads->err(), "this cpprund leads no more"));
+  site.end_all();
+}
+
 TEST_CASE(
     "the same where the cable of its host is pulled, and it does not know what has become of it") {
   Site site;

@@ -29,7 +29,7 @@ struct Site {
     return begun;
   }
   std::unique_ptr<Command> member(int host) const {
-    return daemon(host, {"--etcd=" + etcd.endpoints("http://")});
+    return daemon(host, {"--etcd=" + etcd.endpoints("http://"), "--etcd-lease=" + etcd_lease});
   }
   // The first of them leads, and the other one knows everything.
   void begin_pair() {
@@ -62,6 +62,7 @@ struct Site {
   Cluster cluster;
   EtcdOnHosts etcd;
   std::string status_access = "none";
+  std::string etcd_lease = "2";  // short, so that a scene sees it end
   std::unique_ptr<Command> leads;
   std::unique_ptr<Command> stands_by;
 };

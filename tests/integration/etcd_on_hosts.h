@@ -46,6 +46,7 @@ class EtcdOnHosts {
     members_[each]->signal(SIGKILL);
     CHECK(members_[each]->wait_for_exit() == 137);
   }
+  void signal(std::size_t each, int signal) const { members_[each]->signal(signal); }
   void begin_again(std::size_t each) {
     members_[each] = member(each);
     await_all();

@@ -154,6 +154,7 @@ DaemonSetOptions Member::options() {
           .place = fmt::format("{}:{}", host_of_daemon(number_), daemon_port),
           .version = "0",
           .etcd = std::move(access),
+          .etcd_lease = bounds::etcd_lease_min,
           .memory = {self_.cluster, static_cast<etcd::Revision>(self_.epoch)}};
 }
 

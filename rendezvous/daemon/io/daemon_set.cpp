@@ -55,7 +55,8 @@ DaemonSet::DaemonSet(SetPorts ports, LedCoordinator& server, DaemonSetOptions op
            .lost = [this](const std::string& reason,
                           Duration silence) { lost_leader(reason, silence); }}),
       alarm_(ports_.loop.make_alarm()),
-      asked_alarm_(ports_.loop.make_alarm()) {}
+      asked_alarm_(ports_.loop.make_alarm()),
+      silence_alarm_(ports_.loop.make_alarm()) {}
 
 DaemonSet::~DaemonSet() = default;
 
@@ -88,6 +89,7 @@ Result<void> DaemonSet::start_contest() {
                          .card = options_.place,
                          .keys = *std::move(keys),
                          .endpoints = options_.etcd->endpoints,
+                         .ttl = options_.etcd_lease,
                          .memory = memory_,
                          .leaves_nothing = options_.leaves_nothing};
   if (const auto why = impossible(options)) {
@@ -205,7 +207,8 @@ void DaemonSet::tell_places(const std::vector<std::string>& standbys) {
 // How long workers live on while nobody leads: no time is needed where the lead is only ever handed
 // over.
 Duration DaemonSet::patience() const {
-  return contest_ ? Duration{bounds::turn_patience} : Duration{};
+  if (!contest_) return {};
+  return bounds::turn_patience + bounds::turn_patience_more(options_.etcd_lease);
 }
 
 bool DaemonSet::is_of_this_cluster(const link::Follow& follow) const {
@@ -290,10 +293,12 @@ void DaemonSet::lost_leader(const std::string& reason, Duration silence) {
   watch_.lost(ports_.loop.now() - silence, "its link is lost: " + reason);
   callbacks_.say(LogLevel::warning, fmt::format("the link to \"{}\", which leads, is lost: {}",
                                                 called(leader_), reason));
+  // It may have been killed, and its guard resigns for it in this moment.
+  if (contest_ && silence == Duration{}) contest_->tell(contest::Attend{.is_imminent = true});
   if (leads_ || expects_lead_) return;
-  (void)server_.follow(
-      {fmt::format("\"{}\" led, and is not heard any more: {}", called(leader_), reason),
-       host_of_place(leader_place_), port_of_place(leader_place_)});
+  (void)server_.follow({with_silence(fmt::format("\"{}\" led, and is not heard any more: {}",
+                                                 called(leader_), reason)),
+                        host_of_place(leader_place_), port_of_place(leader_place_)});
 }
 
 void DaemonSet::keep_self(bool has_all) {

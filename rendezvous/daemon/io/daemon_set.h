@@ -43,6 +43,7 @@ struct DaemonSetOptions {
   std::string place;    // where others and agents meet it: "10.0.0.1:29400"
   std::string version;  // for people
   std::optional<EtcdAccess> etcd = {};
+  Duration etcd_lease = bounds::contest_ttl;
   ContestMemory memory = {};  // what it knows of etcd from before
   std::size_t standbys_max = bounds::members_max - 1;
   std::string standby_of = {};  // "10.0.0.1:29400"; empty: of nobody
@@ -115,6 +116,10 @@ class DaemonSet {
   void hear(const contest::Action& action);
   void on(const contest::NobodyLeads& left);
   void on(const contest::LeaderIs& leader);
+  void on(const contest::Unreachable& it);
+  void note_trouble(std::string& kind, const std::string& reason, bool is_silence);
+  std::string silence_text() const;
+  std::string with_silence(const std::string& reason) const;
   void keep_self(bool has_all);
   void heard_written(std::uint64_t through);
   void heard_refused(const contest::NotWritten& refused);
@@ -179,6 +184,7 @@ class DaemonSet {
     std::string unwritable;
     std::string barred;
     bool is_silence = false;  // etcd has said nothing since it began
+    TimePoint silent_since{};  // where it is unreachable
     // The worst of it; empty: there is none.
     const std::string& text() const {
       if (!barred.empty()) return barred;
@@ -209,6 +215,7 @@ class DaemonSet {
   };
   std::optional<Asked> asked_;
   std::unique_ptr<Alarm> asked_alarm_;
+  std::unique_ptr<Alarm> silence_alarm_;  // most of the lease is over, and etcd does not respond
   LeaderWatch watch_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

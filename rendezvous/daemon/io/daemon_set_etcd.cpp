@@ -14,20 +14,14 @@
 namespace cpprun {
 
 void DaemonSet::hear(const contest::Action& action) {
-  const auto trouble = [this](std::string& kind, const std::string& reason, bool is_silence) {
-    kind = reason;
-    trouble_.is_silence = is_silence;
-    callbacks_.say(LogLevel::warning, "etcd: " + reason);
-    look_whether_etcd_is_waited_for();
-    cannot_hand_over("nobody else can lead now: " + reason);
-  };
   const auto no_trouble = [this](std::string& kind, const char* sentence) {
     kind.clear();
     callbacks_.say(LogLevel::info, sentence);
   };
   std::visit(
       Overloaded{
-          [](const contest::Ask&) {},  // the host's own
+          [](const contest::Ask&) {},   // the host's own
+          [](const contest::Will&) {},  // and this
           [this](const contest::LeaderIs& leader) { on(leader); },
           [this](const contest::NobodyLeads& left) { on(left); },
           [this](const contest::Found& found) { found_ = found; },
@@ -61,24 +55,72 @@ void DaemonSet::hear(const contest::Action& action) {
             if (is_resigning_) pass_on();
             if (left_) left();
           },
-          [&](const contest::Unreachable& it) { trouble(trouble_.unreachable, it.reason, true); },
+          [this](const contest::Unreachable& it) { on(it); },
           [&](const contest::Reachable&) {
+            silence_alarm_->call_off();
             no_trouble(trouble_.unreachable, "etcd answers again");
           },
           [&](const contest::Unwritable& it) {
-            trouble(trouble_.unwritable, it.reason, !it.is_refused);
+            callbacks_.say(LogLevel::warning, "etcd: " + it.reason);
+            note_trouble(trouble_.unwritable, it.reason, !it.is_refused);
           },
           [&](const contest::Writable&) {
             no_trouble(trouble_.unwritable, "etcd takes changes again");
           },
           [&](const contest::Barred& it) {
-            trouble(trouble_.barred, it.reason, false);
+            callbacks_.say(LogLevel::warning, "etcd: " + it.reason);
+            note_trouble(trouble_.barred, it.reason, false);
             if (!leads_) (void)server_.follow({it.reason});
           },
           [&](const contest::Unbarred&) { no_trouble(trouble_.barred, "etcd is what it was"); },
           [this](const contest::ClusterIs& it) { memory_.cluster = it.id; },
       },
       action);
+}
+
+void DaemonSet::note_trouble(std::string& kind, const std::string& reason, bool is_silence) {
+  kind = reason;
+  trouble_.is_silence = is_silence;
+  look_whether_etcd_is_waited_for();
+  cannot_hand_over("nobody else can lead now: " + reason);
+}
+
+// "etcd at http://a:2379 not responding for 7.0 s".
+std::string DaemonSet::silence_text() const {
+  std::string members;
+  for (const EtcdEndpoint& each : options_.etcd->endpoints) {
+    members += (members.empty() ? "" : ", ") + to_string(each);
+  }
+  return fmt::format("etcd at {} not responding for {:.1f} s", members,
+                     in_seconds(ports_.loop.now() - trouble_.silent_since));
+}
+
+std::string DaemonSet::with_silence(const std::string& reason) const {
+  return trouble_.unreachable.empty() ? reason : fmt::format("{}; {}", reason, silence_text());
+}
+
+// Said when it begins, and where it leads once more before its lease ends.
+void DaemonSet::on(const contest::Unreachable& it) {
+  trouble_.silent_since = ports_.loop.now() - it.silence;
+  const auto tell = [this](const std::string& why) {
+    std::string text = silence_text();
+    const auto until = is_mute_ ? muted_until_ : server_.speaks_until();
+    if (leads_ && until) {
+      text += fmt::format("; jobs keep running, the leader's lease ends in {:.1f} s",
+                          in_seconds(*until - ports_.loop.now()));
+    }
+    callbacks_.say(LogLevel::warning, why.empty() ? text : text + ": " + why);
+  };
+  tell(it.reason);
+  note_trouble(trouble_.unreachable, it.reason, /*is_silence=*/true);
+  const auto until = server_.speaks_until();
+  if (!leads_ || !until) return;
+  const Duration left = *until - ports_.loop.now();
+  if (left > options_.etcd_lease / 4) {
+    silence_alarm_->ring_in(left - options_.etcd_lease / 4, [this, tell] {
+      if (leads_ && !trouble_.unreachable.empty()) tell("");
+    });
+  }
 }
 
 void DaemonSet::on(const contest::NobodyLeads& left) {

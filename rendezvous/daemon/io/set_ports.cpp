@@ -10,7 +10,7 @@
 
 namespace cpprun {
 
-SetPorts ports_of(asio::io_context& context,
+SetPorts ports_of(asio::io_context& context, SideProcesses& side, LeaseGuard::Say say,
                   std::function<Result<std::shared_ptr<SecureContext>>()> security) {
   using LinkPointer = std::unique_ptr<DialledLink>;
   using ContestPointer = std::unique_ptr<Contestant>;
@@ -28,13 +28,17 @@ SetPorts ports_of(asio::io_context& context,
             return std::make_unique<LinkClient>(context, host, port, std::move(callbacks),
                                                 *std::move(secure));
           },
-          .contest = [&context](ContestOptions options, const EtcdAccess& access,
-                                Contestant::Told told) -> Result<ContestPointer> {
+          .contest = [&context, &side, say = std::move(say)](
+                         ContestOptions options, const EtcdAccess& access,
+                         Contestant::Told told) -> Result<ContestPointer> {
             auto tls = open_tls(access);
             if (!tls) return tl::unexpected<Error>(tls.error());
             options.seed = random_word();
+            auto guard = std::make_unique<LeaseGuard>(
+                context, side, LeaseGuard::Options{access, *tls, options.keys, options.ttl}, say);
             return std::make_unique<ContestHost>(context, std::move(options), access,
-                                                 *std::move(tls), std::move(told));
+                                                 *std::move(tls), std::move(told),
+                                                 std::move(guard));
           }};
 }
 

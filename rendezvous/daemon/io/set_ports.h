@@ -11,11 +11,13 @@
 #include "proto/result.h"
 #include "proto/secure/secure_channel.h"
 #include "rendezvous/daemon/io/daemon_set.h"
+#include "rendezvous/etcd/io/lease_guard.h"
+#include "rendezvous/io/side_processes.h"
 
 namespace cpprun {
 
-// `security` is how links to others are secured; null: they are not.
-SetPorts ports_of(asio::io_context& context,
+// `security` is how links to others are secured; null: they are not. `say` is for the log.
+SetPorts ports_of(asio::io_context& context, SideProcesses& side, LeaseGuard::Say say,
                   std::function<Result<std::shared_ptr<SecureContext>>()> security);
 
 }  // namespace cpprun

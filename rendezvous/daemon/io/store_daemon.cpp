@@ -150,6 +150,7 @@ Result<DaemonSetOptions> options_of_set(const DaemonOptions& options, const List
       .cluster = options.cluster,
       .place = {},
       .version = std::string(version_text()),
+      .etcd_lease = options.etcd_lease,
       .memory = {self.cluster, static_cast<etcd::Revision>(self.epoch)},
       .standbys_max = options.standbys_max,
       .standby_of = options.standby_of,
@@ -330,7 +331,10 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
   auto set_options = options_of_set(options, *listening, side, self);
   if (!set_options) return fail(set_options.error());
   set = std::make_unique<DaemonSet>(
-      ports_of(io, [&access] { return access.for_dialing(); }), server, *std::move(set_options),
+      ports_of(
+          io, side, [&log](LogLevel level, const std::string& text) { log.say(level, text); },
+          [&access] { return access.for_dialing(); }),
+      server, *std::move(set_options),
       set_callbacks({log, events, state, set}, access, server, std::move(self)));
   if (const auto started = set->start(); !started) return fail(started.error());
   // Whoever started us may be reading a pipe, or may have closed it.

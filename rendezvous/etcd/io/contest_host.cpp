@@ -8,8 +8,10 @@
 namespace cpprun {
 
 ContestHost::ContestHost(asio::io_context& context, ContestOptions options,
-                         const EtcdAccess& access, std::shared_ptr<TlsClientContext> tls, Told told)
+                         const EtcdAccess& access, std::shared_ptr<TlsClientContext> tls, Told told,
+                         std::unique_ptr<LeaseGuard> guard)
     : told_(std::move(told)),
+      guard_(std::move(guard)),
       client_(context, access, std::move(tls)),
       timer_(context, [this] { driver_.advance(); }),
       driver_({.now = boot_now,
@@ -24,6 +26,10 @@ void ContestHost::start() {
 }
 
 void ContestHost::perform(const contest::Action& action) {
+  if (const auto* const will = std::get_if<contest::Will>(&action)) {
+    if (guard_ != nullptr) guard_->keep(*will);
+    return;
+  }
   const auto* const ask = std::get_if<contest::Ask>(&action);
   if (ask == nullptr) return told_(action);
   client_.ask(ask->lane, ask->endpoint, ask->request, ask->patience,

@@ -12,15 +12,18 @@
 #include "rendezvous/etcd/contestant.h"
 #include "rendezvous/etcd/io/etcd_access.h"
 #include "rendezvous/etcd/io/etcd_client.h"
+#include "rendezvous/etcd/io/lease_guard.h"
 #include "rendezvous/io/machine_timer.h"
 
 namespace cpprun {
 
 class ContestHost : public Contestant {
  public:
-  // Nothing happens before start(). `options.endpoints` are those of `access`.
+  // Nothing happens before start(). `options.endpoints` are those of `access`. Without a guard a
+  // process that is killed leads until its lease ends.
   ContestHost(asio::io_context& context, ContestOptions options, const EtcdAccess& access,
-              std::shared_ptr<TlsClientContext> tls, Told told);
+              std::shared_ptr<TlsClientContext> tls, Told told,
+              std::unique_ptr<LeaseGuard> guard = nullptr);
   ContestHost(const ContestHost&) = delete;
   ContestHost& operator=(const ContestHost&) = delete;
 
@@ -32,6 +35,7 @@ class ContestHost : public Contestant {
   void perform(const contest::Action& action);
 
   Told told_;
+  std::unique_ptr<LeaseGuard> guard_;
   EtcdClient client_;
   MachineTimer timer_;
   Driver<Contest> driver_;

@@ -52,6 +52,17 @@ TEST_CASE("leases are asked for as the gateway wants it") {
   CHECK(body_of(revoking) == json{{"ID", "77"}});
 }
 
+TEST_CASE("alarms are read, of whichever member they are") {
+  CHECK(to_post(GetAlarms{}).path == "/v3/maintenance/status");
+  CHECK(body_of(GetAlarms{}) == json::object());
+  CHECK(read_answer(GetAlarms{}, 200, in_braces("")) == Heard(Alarms{}));
+  CHECK(read_answer(GetAlarms{}, 200,
+                    in_braces(R"(,"version":"3.4.23","errors":["memberID:1 alarm:CORRUPT ",
+                                  "memberID:1258326739051996497 alarm:NOSPACE "])")) ==
+        Heard(Alarms{.has_no_space = true, .is_corrupt = true}));
+  CHECK_FALSE(read_answer(GetAlarms{}, 200, in_braces(R"(,"errors":[7])")).has_value());
+}
+
 TEST_CASE("a transaction is written with all its parts") {
   using Target = Compare::Target;
   const Transaction transaction{.compares = {{"/a", Target::created, 0},

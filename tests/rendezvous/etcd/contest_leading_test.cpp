@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "rendezvous/etcd/contest_values_json.h"
+#include "rendezvous/etcd/fence.h"
 #include "tests/rendezvous/etcd/contest_table.h"
 
 using namespace cpprun;
@@ -229,4 +230,100 @@ TEST_CASE("who is renewed while it reads leads as long as that") {
   alpha.answer(load);
   alpha.answer(alpha.take<etcd::Transaction>());  // takes over
   CHECK(alpha.last<contest::Leads>().until == asked + 1900ms);
+}
+
+// --- an etcd that is slow, and a leader that is killed -------------------------------------------
+
+namespace {
+
+ContestOptions options_with_default_lease() {
+  auto options = options_named("alpha");
+  options.ttl = bounds::contest_ttl;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("with the default lease an etcd that answers after half a second takes no lead") {
+  Etcd etcd;
+  Contestant alpha(etcd, options_with_default_lease());
+  alpha.lead();
+  alpha.pass_slowly(14s, 500ms);
+  CHECK(alpha.count<contest::Deposed>() == 0);
+  CHECK(alpha.count<contest::Unreachable>() == 0);
+  alpha.pass_slowly(60s, 2s);
+  CHECK(alpha.count<contest::Deposed>() == 0);
+  CHECK(alpha.leads());
+}
+
+TEST_CASE("with the default lease an etcd that is silent for seven seconds takes no lead") {
+  for (int phase = 0; phase < 20; ++phase) {
+    Etcd etcd;
+    Contestant alpha(etcd, options_with_default_lease());
+    alpha.lead();
+    alpha.pass(phase * 100ms);
+    alpha.pass_slowly(7s, std::nullopt);
+    CHECK(alpha.count<contest::Unreachable>() == 1);
+    CHECK(alpha.last<contest::Unreachable>().silence >= 1s);
+    alpha.pass(1s);
+    CHECK(alpha.count<contest::Deposed>() == 0);
+    CHECK(alpha.count<contest::Reachable>() == 1);
+    CHECK(alpha.leads());
+  }
+}
+
+TEST_CASE("the will of a leader names those who have everything, before etcd does") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  REQUIRE(alpha.count<contest::Will>() == 1);
+  CHECK(alpha.last<contest::Will>().epoch == alpha.last<contest::Leads>().epoch);
+  CHECK(read_synced(alpha.last<contest::Will>().synced)->names == std::vector<std::string>{"alpha"});
+  alpha.tell(contest::Publish{{"beta"}, 1});
+  REQUIRE(alpha.count<contest::Will>() == 2);
+  CHECK(alpha.count<contest::Written>() == 0);
+  const auto synced = read_synced(alpha.last<contest::Will>().synced);
+  CHECK(synced->names == std::vector<std::string>{"alpha", "beta"});
+  CHECK(synced->is_vacant);
+}
+
+TEST_CASE("where a will was carried out, the standby leads without waiting for the lease") {
+  Etcd etcd;
+  Contestant alpha(etcd, options_with_default_lease());
+  alpha.lead();
+  alpha.tell(contest::Publish{{"beta"}, 1});
+  alpha.serve();
+  auto options = options_with_default_lease();
+  options.name = "beta";
+  Contestant beta(etcd, options);
+  beta.tell(contest::Enter{});
+  beta.serve();
+  REQUIRE_FALSE(beta.leads());
+  const auto will = alpha.last<contest::Will>();
+  (void)etcd.model.ask(etcd.now, 0, resignation(table_keys, will.epoch, will.synced));
+  beta.pass(300ms);
+  CHECK(beta.leads());
+  // That of an earlier epoch changes nothing.
+  (void)etcd.model.ask(etcd.now, 0, resignation(table_keys, will.epoch, will.synced));
+  beta.pass(11s);
+  CHECK(beta.leads());
+}
+
+TEST_CASE("an etcd that has no room is reported although nothing is written, and once") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  alpha.pass(30s);
+  CHECK(alpha.count<contest::Unwritable>() == 0);
+  etcd.model.fill(true);
+  alpha.pass(30s);
+  REQUIRE(alpha.count<contest::Unwritable>() == 1);
+  CHECK(alpha.last<contest::Unwritable>().is_refused);
+  CHECK(alpha.last<contest::Unwritable>().reason.find("alarm NOSPACE is raised") !=
+        std::string::npos);
+  CHECK(alpha.leads());
+  etcd.model.fill(false);
+  alpha.pass(30s);
+  CHECK(alpha.count<contest::Writable>() == 1);
+  CHECK(alpha.count<contest::Unwritable>() == 1);
 }

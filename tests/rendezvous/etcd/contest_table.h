@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <string>
@@ -91,6 +92,41 @@ class Contestant {
     etcd_.model.advance(end);
     advance();
     serve();
+  }
+
+  // The same where each answer takes `delay`, or never comes: a request fails after its patience.
+  void pass_slowly(Duration time, std::optional<Duration> delay) {
+    struct Late {
+      TimePoint due;
+      contest::Ask ask;
+      bool is_silent;
+    };
+    std::vector<Late> late;
+    const TimePoint end = etcd_.now + time;
+    while (true) {
+      while (!asks_.empty()) {
+        auto ask = take();
+        const bool is_silent = !delay || *delay > ask.patience;
+        late.push_back({etcd_.now + (is_silent ? ask.patience : *delay), std::move(ask), is_silent});
+      }
+      const auto first = std::ranges::min_element(late, {}, &Late::due);
+      const auto due = contest_.next_deadline();
+      const bool is_answer = first != late.end() && (!due || first->due <= *due);
+      const TimePoint next = is_answer ? first->due : due.value_or(end);
+      if (next >= end) break;
+      etcd_.now = std::max(etcd_.now, next);
+      etcd_.model.advance(etcd_.now);
+      if (!is_answer) {
+        advance();
+        continue;
+      }
+      const Late now = *first;
+      late.erase(first);
+      now.is_silent ? fail(now.ask, etcd::Failure::Kind::silent) : answer(now.ask);
+    }
+    etcd_.now = end;
+    etcd_.model.advance(end);
+    for (auto& each : late) asks_.push_back(std::move(each.ask));
   }
 
   // --- by hand -----------------------------------------------------------------------------------

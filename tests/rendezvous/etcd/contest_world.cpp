@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "proto/machine.h"
+#include "rendezvous/etcd/fence.h"
 
 namespace cpprun::test {
 
@@ -74,6 +75,7 @@ void ContestWorld::note(std::string text) {
 void ContestWorld::begin(int who) {
   Program& program = programs_[static_cast<std::size_t>(who)];
   const auto life = ++program.life;
+  program.will.reset();
   program.is_withdrawn = false;
   program.held.clear();
   program.driver = std::make_unique<Driver<Contest>>(Driver<Contest>::Effects{
@@ -105,6 +107,27 @@ void ContestWorld::end(int who) {
   program.is_stopped = false;
   ++program.life;
   judge_.ended(who);
+  resign_for(who);
+}
+
+// Its guard lives on, unless the host is lost with both of them; what it says may arrive late, and
+// more than once.
+void ContestWorld::resign_for(int who) {
+  const auto will =
+      std::exchange(programs_[static_cast<std::size_t>(who)].will, std::nullopt);
+  if (!will || chance_.chance(0.3)) return;
+  note(fmt::format("the guard of p{} resigns, epoch {}", who, will->epoch));
+  const auto request = resignation(keys_, will->epoch, will->synced);
+  const int times = chance_.between(1, 3);
+  for (int each = 0; each < times; ++each) {
+    const int member = chance_.between(0, options_.etcd.members - 1);
+    const Duration late = chance_.chance(0.7) ? delay() : chance_.up_to(3s);
+    timeline_.later(late, [this, who, member, request] {
+      if (etcd_.is_crashed(member) || is_lost(who, static_cast<std::size_t>(member))) return;
+      (void)etcd_.ask(now(), member, request);
+      if (etcd_.decided()) judge_.decided(now(), who, request, *etcd_.decided());
+    });
+  }
 }
 
 // Something happens to it, now or when it goes on.
@@ -166,6 +189,8 @@ void ContestWorld::hear(int who, const contest::Action& action) {
     program.memory.epoch = std::max(program.memory.epoch, is->epoch);
   } else if (const auto* const cluster = std::get_if<contest::ClusterIs>(&action)) {
     program.memory.cluster = cluster->id;
+  } else if (const auto* const will = std::get_if<contest::Will>(&action)) {
+    program.will = *will;
   } else if (std::holds_alternative<contest::Withdrawn>(action)) {
     program.is_withdrawn = true;
   } else if (std::holds_alternative<contest::Barred>(action) && objection_.empty()) {

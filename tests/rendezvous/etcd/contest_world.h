@@ -73,6 +73,7 @@ class ContestWorld {
     bool is_wanted = true;
     bool is_withdrawn = false;
     std::vector<std::string> synced = {};
+    std::optional<contest::Will> will = {};  // of this life
   };
   struct Flight {  // a request under way
     int who = 0;
@@ -84,6 +85,7 @@ class ContestWorld {
 
   void begin(int who);
   void end(int who);
+  void resign_for(int who);
   void go_on(int who);
   void run(int who, std::function<void()> what);
   void perform(int who, const contest::Action& action);

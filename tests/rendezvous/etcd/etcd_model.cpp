@@ -242,6 +242,9 @@ etcd::Heard EtcdModel::decide(TimePoint now, int member, const etcd::Request& re
             return etcd::Revoked{header(member)};
           },
           [&](const etcd::Transaction& transaction) { return decide(member, transaction); },
+          [&](const etcd::GetAlarms&) -> etcd::Heard {
+            return etcd::Alarms{.has_no_space = is_full_};
+          },
           [&](const auto&) { return failed(Kind::rejected, "etcdserver: not of this model"); },
       },
       request);

@@ -19,11 +19,14 @@
 
 namespace cpprun::test {
 
+// Short, so that a test sees it end.
+inline constexpr Duration stage_ttl = std::chrono::seconds(2);
+
 // Somebody who takes part.
 class Candidate {
  public:
   Candidate(asio::io_context& context, const std::string& name, const EtcdAccess& access,
-            Duration ttl = bounds::contest_ttl, ContestMemory memory = {})
+            Duration ttl = stage_ttl, ContestMemory memory = {})
       : name_(name),
         host_(context, options_of(name, access, ttl, std::move(memory)), access, tls_of(access),
               [this](const contest::Action& action) { hear(action); }) {
@@ -95,7 +98,7 @@ class Stage {
   explicit Stage(EtcdAccess access = {}) : access_(std::move(access)) {}
   void reach(EtcdAccess access) { access_ = std::move(access); }
 
-  Candidate& add(const std::string& name, Duration ttl = bounds::contest_ttl,
+  Candidate& add(const std::string& name, Duration ttl = stage_ttl,
                  ContestMemory memory = {}) {
     candidates_.push_back(
         std::make_unique<Candidate>(context_, name, access_, ttl, std::move(memory)));

@@ -31,7 +31,7 @@ bool has_written(const Candidate& candidate, std::uint64_t number) {
 
 // Two of them, of which alpha leads and beta has everything.
 struct Pair {
-  explicit Pair(Stage& stage, Duration ttl = bounds::contest_ttl)
+  explicit Pair(Stage& stage, Duration ttl = stage_ttl)
       : alpha(stage.add("alpha", ttl)), beta(stage.add("beta", ttl)) {
     alpha.tell(contest::Enter{});
     stage.await([&] { return alpha.leads(); }, "alpha leads");
@@ -184,7 +184,7 @@ TEST_CASE("another etcd than the one before is neither led nor followed") {
   if (skips_without_etcd()) return;
   EtcdCluster etcd(EtcdCluster::Options{.members = 1});
   Stage stage({.endpoints = etcd.endpoints()});
-  Candidate& emptied = stage.add("emptied", bounds::contest_ttl, {.cluster = "0123"});
+  Candidate& emptied = stage.add("emptied", stage_ttl, {.cluster = "0123"});
   emptied.tell(contest::Enter{});
   stage.await([&] { return emptied.count<contest::Barred>() == 1; }, "it is barred");
   CHECK(
@@ -199,10 +199,10 @@ TEST_CASE("another etcd than the one before is neither led nor followed") {
   stage.await([&] { return alpha.leads() && alpha.count<contest::ClusterIs>() == 1; }, "it leads");
   const auto cluster = alpha.last<contest::ClusterIs>()->id;
 
-  Candidate& other = stage.add("other", bounds::contest_ttl, {.cluster = "0123"});
+  Candidate& other = stage.add("other", stage_ttl, {.cluster = "0123"});
   Candidate& restored =
-      stage.add("restored", bounds::contest_ttl, {.cluster = cluster, .epoch = 1'000'000});
-  Candidate& same = stage.add("same", bounds::contest_ttl, {.cluster = cluster, .epoch = 1});
+      stage.add("restored", stage_ttl, {.cluster = cluster, .epoch = 1'000'000});
+  Candidate& same = stage.add("same", stage_ttl, {.cluster = cluster, .epoch = 1});
   for (Candidate* each : {&other, &restored, &same}) each->tell(contest::Enter{});
   stage.await(
       [&] {
