@@ -120,10 +120,14 @@ if(NOT CPPRUN_SANITIZE)
     $<$<CONFIG:Release>:-U_FORTIFY_SOURCE> $<$<CONFIG:Release>:-D_FORTIFY_SOURCE=3>)
 endif()
 
-# cpprun_library(name SOURCES a.cpp b.cpp [LINKS other…]): a static library of one room.
+# cpprun_library(name SOURCES a.cpp b.cpp [LINKS other…]): a static library of one room. Its
+# sources are compiled together: most of the time goes into headers that all of them include.
+# -DCPPRUN_UNITY=OFF compiles each source alone.
 function(cpprun_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES
+    UNITY_BUILD ${CPPRUN_UNITY} UNITY_BUILD_BATCH_SIZE 12)
   target_include_directories(${name} PUBLIC
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<INSTALL_INTERFACE:include>")
   target_link_libraries(${name} PUBLIC ${ARG_LINKS} PRIVATE $<BUILD_INTERFACE:cpprun_house>
@@ -154,12 +158,19 @@ function(cpprun_program name)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
+# doctest's implementation, compiled once for all test programs.
+if(CPPRUN_TESTS)
+  add_library(cpprun_doctest_main OBJECT "${PROJECT_SOURCE_DIR}/tests/doctest_main.cpp")
+  target_link_libraries(cpprun_doctest_main PRIVATE cpprun_house cpprun_sanitize)
+endif()
+
 # cpprun_test(name SOURCES a_test.cpp [LINKS lib…] [ENV A=b…]): a doctest executable for CTest.
 # tests/tidy_test.cpp fails on a *_test.cpp that no call of this function names.
 function(cpprun_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;ENV" ${ARGN})
-  add_executable(${name} ${ARG_SOURCES} "${PROJECT_SOURCE_DIR}/tests/doctest_main.cpp")
-  target_link_libraries(${name} PRIVATE ${ARG_LINKS} cpprun_house cpprun_sanitize)
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} cpprun_doctest_main cpprun_house
+                        cpprun_sanitize)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES ENVIRONMENT "${ARG_ENV}" TIMEOUT 300)

@@ -12,7 +12,7 @@ namespace cpprun {
 
 namespace {
 
-constexpr int port_max = 65535;
+constexpr int endpoint_port_max = 65535;
 
 bool is_word(char byte) {
   return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
@@ -35,9 +35,9 @@ bool looks_like_ipv6(std::string_view host) {
 
 Result<int> parse_port(std::string_view text, std::string_view whole) {
   const auto port = exact_number<int>(text);
-  if (!port || *port < 0 || *port > port_max) {
+  if (!port || *port < 0 || *port > endpoint_port_max) {
     return failure(fmt::format("\"{}\" has the port \"{}\": a port is a number from 0 to {}", whole,
-                               text, port_max));
+                               text, endpoint_port_max));
   }
   return *port;
 }

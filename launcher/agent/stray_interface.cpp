@@ -33,11 +33,6 @@ Address parse(const std::string& text) {
   return address;
 }
 
-bool carries(const NetworkInterface& interface, const std::string& address) {
-  const auto& own = interface.addresses;
-  return std::find(own.begin(), own.end(), address) != own.end();
-}
-
 // Addresses that no interface of this machine has: without any, the other node is here as well.
 std::vector<std::string> foreign_addresses(const std::vector<NetworkInterface>& interfaces,
                                            const std::vector<std::string>& addresses) {

@@ -21,9 +21,9 @@ constexpr std::array<std::string_view, 16> kept_flags = {
     "export",      "nnodes",  "master-addr",  "master-port", "rdzv-endpoint", "rdzv-backend",
     "secret-file", "config",  "no-scheduler", "rdzv-conf"};
 
-class Reader {
+class FanoutReader {
  public:
-  Reader(Flags& flags, const CommandLine& line, Mistakes& mistakes)
+  FanoutReader(Flags& flags, const CommandLine& line, Mistakes& mistakes)
       : flags_(flags), line_(line), mistakes_(mistakes) {}
 
   fanout::Request read(const Declaration& declaration) {
@@ -155,7 +155,7 @@ std::optional<fanout::Request> fan_out_request(Flags& flags, const Declaration& 
     complain(flags.ship, is_on(flags.ship));
     return std::nullopt;
   }
-  return Reader(flags, line, mistakes).read(declaration);
+  return FanoutReader(flags, line, mistakes).read(declaration);
 }
 
 }  // namespace cpprun

@@ -23,9 +23,9 @@ bool is_flag(const std::string& word) {
          word[1] != '.';
 }
 
-class Reader {
+class WordReader {
  public:
-  Reader(const std::vector<FlagFacts>& flags, const std::vector<std::string>& words)
+  WordReader(const std::vector<FlagFacts>& flags, const std::vector<std::string>& words)
       : flags_(flags), words_(words) {}
 
   TypedWords read() {
@@ -182,7 +182,7 @@ std::vector<std::string> notes_of_arguments(const std::vector<FlagFacts>& flags,
 }
 
 TypedWords read_words(const std::vector<FlagFacts>& flags, const std::vector<std::string>& words) {
-  return Reader(flags, words).read();
+  return WordReader(flags, words).read();
 }
 
 }  // namespace cpprun

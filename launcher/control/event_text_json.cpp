@@ -15,7 +15,7 @@ namespace cpprun {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::int64_t day_seconds = 86'400;
 constexpr std::size_t name_width = 14;  // of an event; a longer one moves what follows
@@ -23,29 +23,29 @@ constexpr std::size_t name_width = 14;  // of an event; a longer one moves what 
 // In every line, and so in none of the words behind its name.
 constexpr std::array<std::string_view, 6> in_all{"time", "event", "job", "host", "node", "round"};
 
-const Json& at(const Json& json, const char* name) {
-  static const Json none;
+const OrderedJson& at(const OrderedJson& json, const char* name) {
+  static const OrderedJson none;
   if (!json.is_object()) return none;
   const auto found = json.find(name);
   return found == json.end() ? none : *found;
 }
 
 // A text as it is, everything else as JSON has it.
-std::string word(const Json& value) {
+std::string word(const OrderedJson& value) {
   if (value.is_string()) return value.get<std::string>();
-  return value.is_null() ? "-" : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return value.is_null() ? "-" : value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
-std::string word_at(const Json& json, const char* name) {
+std::string word_at(const OrderedJson& json, const char* name) {
   return word(at(json, name));
 }
 
-std::string ending_of(const Json& json) {
-  const Json& signal = at(json, "signal");
+std::string ending_of(const OrderedJson& json) {
+  const OrderedJson& signal = at(json, "signal");
   return signal.is_string() ? word(signal) : "exit code " + word_at(json, "exit_code");
 }
 
-std::string failure_of(const Json& failure) {
+std::string failure_line(const OrderedJson& failure) {
   auto text = fmt::format("rank {} on {}: {}", word_at(failure, "rank"), word_at(failure, "host"),
                           ending_of(failure));
   if (const auto cause = word_at(failure, "cause"); !cause.empty()) text += " (" + cause + ")";
@@ -54,7 +54,7 @@ std::string failure_of(const Json& failure) {
   return text;
 }
 
-std::string changed_node(const Json& json) {
+std::string changed_node(const OrderedJson& json) {
   auto text = word_at(json, "changed_host");
   if (!at(json, "changed_node").is_null()) text += " (node " + word_at(json, "changed_node") + ")";
   const auto reason = at(json, "reason").is_null() ? std::string() : word_at(json, "reason");
@@ -62,7 +62,7 @@ std::string changed_node(const Json& json) {
 }
 
 // A cpprund says who they are and why; a node by which addresses it has known them.
-std::string changed_leader(const Json& json) {
+std::string changed_leader(const OrderedJson& json) {
   const auto one_of = [&json](const char* name, const char* place) {
     return at(json, name).is_string() ? word_at(json, name) : word_at(json, place);
   };
@@ -75,7 +75,7 @@ std::string changed_leader(const Json& json) {
 }
 
 // Of an event that is not known here: what it says.
-std::string all_members(const Json& json) {
+std::string all_members(const OrderedJson& json) {
   std::string text;
   for (const auto& [name, value] : json.items()) {
     if (std::ranges::find(in_all, name) != in_all.end()) continue;
@@ -84,7 +84,7 @@ std::string all_members(const Json& json) {
   return text;
 }
 
-std::string words_of(const std::string& name, const Json& json) {
+std::string words_of(const std::string& name, const OrderedJson& json) {
   const auto said = [&json](const char* member) { return word_at(json, member); };
   if (name == "job_started") {
     return fmt::format("{} workers here, {} to {} nodes", said("workers"), said("nodes_min"),
@@ -98,7 +98,7 @@ std::string words_of(const std::string& name, const Json& json) {
   if (name == "worker_exited") {
     return fmt::format("rank {}: {} (pid {})", said("rank"), ending_of(json), said("pid"));
   }
-  if (name == "worker_failed") return failure_of(at(json, "failure"));
+  if (name == "worker_failed") return failure_line(at(json, "failure"));
   if (name.starts_with("node_")) return changed_node(json);
   if (name == "keeper") return said("text");
   if (name == "leader_changed") return changed_leader(json);
@@ -130,7 +130,7 @@ Tint tint_of_event(const std::string& name) {
 }  // namespace
 
 std::optional<EventView> event_view(std::string_view line) {
-  const Json json = parse_json<Json>(line);
+  const OrderedJson json = parse_json<OrderedJson>(line);
   if (!at(json, "event").is_string()) return std::nullopt;
   EventView view{.job = word_at(json, "job"), .name = word_at(json, "event")};
   if (at(json, "time").is_number()) view.time = at(json, "time").get<double>();
@@ -144,7 +144,7 @@ std::optional<EventView> event_view(std::string_view line) {
 std::string event_text(std::string_view line, const EventStyle& style) {
   const auto view = event_view(line);
   if (!view) return clipped(line, style.canvas.width);
-  const Json json = parse_json<Json>(line);
+  const OrderedJson json = parse_json<OrderedJson>(line);
   const auto job = style.names_job ? fmt::format("{} ", plain_line(view->job)) : std::string();
   const auto before =
       fmt::format("{} {}{}@{} ", time_of_day(view->time, style.utc_offset_seconds), job,

@@ -20,7 +20,7 @@ constexpr std::string_view indent = "    ";
 constexpr const char* program = "the program";
 
 // Every line of somebody else's words stands behind a mark, and so is taken for nothing of ours.
-std::string quoted(const std::string& words) {
+std::string quoted_lines(const std::string& words) {
   const std::string plain = printable(words);
   std::string text;
   for (const auto line : split(plain, '\n')) {
@@ -39,7 +39,7 @@ std::string cause_text(const std::string& id) {
 std::string about(const FailureView& failure, std::size_t consequences, const Canvas& canvas) {
   auto text = tinted(failure_text(failure), Tint::bad, canvas.has_colour) +
               fmt::format(" (node {}, pid {})\n", failure.node, failure.pid);
-  text += cause_text(failure.cause) + quoted(failure.message);
+  text += cause_text(failure.cause) + quoted_lines(failure.message);
   if (consequences > 0) {
     text += fmt::format("{}{} other workers ended because of it\n", indent, consequences);
   }

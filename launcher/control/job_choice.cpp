@@ -20,7 +20,7 @@ std::string quoted(const std::string& id) {
 }
 
 // Jobs of one name at two places are told apart by the place.
-std::string listed(const std::vector<KnownJob>& known, const std::vector<std::size_t>& which) {
+std::string listed_jobs(const std::vector<KnownJob>& known, const std::vector<std::size_t>& which) {
   std::string text;
   for (std::size_t at = 0; at < which.size() && at < listed_max; ++at) {
     const KnownJob& job = known[which[at]];
@@ -56,10 +56,10 @@ NoJob ambiguous(const std::vector<KnownJob>& known, const std::string& wanted,
   if (is_name) {
     return {.sentence =
                 fmt::format("several jobs are called {}, say with --address which one is meant: {}",
-                            quoted(wanted), listed(known, found))};
+                            quoted(wanted), listed_jobs(known, found))};
   }
   return {.sentence =
-              fmt::format("several jobs begin with {}: {}", quoted(wanted), listed(known, found))};
+              fmt::format("several jobs begin with {}: {}", quoted(wanted), listed_jobs(known, found))};
 }
 
 }  // namespace
@@ -86,13 +86,13 @@ tl::expected<std::size_t, NoJob> choose_job(const std::vector<KnownJob>& known,
   if (wanted.empty()) {
     return tl::unexpected(
         NoJob{.sentence = fmt::format("several jobs run here, say which one is meant: {}",
-                                      listed(known, all))});
+                                      listed_jobs(known, all))});
   }
   if (match == NameMatch::prefix && !begins.empty()) {
     return tl::unexpected(ambiguous(known, wanted, begins, false));
   }
   NoJob none{.sentence = fmt::format("no job {} is known; there is {}", quoted(wanted),
-                                     listed(known, all))};
+                                     listed_jobs(known, all))};
   if (!begins.empty())
     none.hint = "give the whole name: only commands that read take its beginning";
   return tl::unexpected(std::move(none));
@@ -109,7 +109,7 @@ std::string which_place(const std::vector<KnownPlace>& known) {
     }
     text += text.empty() ? "" : "; ";
     text += fmt::format("{} ({})", plain_line(each.place),
-                        jobs.empty() ? "no job yet" : listed(jobs, all));
+                        jobs.empty() ? "no job yet" : listed_jobs(jobs, all));
   }
   return fmt::format(
       "{} programs host jobs here, say with --job or --address which one is meant, or --all: {}",

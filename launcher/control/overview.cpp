@@ -42,7 +42,7 @@ std::string heard_text(const NodeView& node) {
   return node.silence ? duration_text(*node.silence) : "-";
 }
 
-std::string bytes_text(double bytes) {
+std::string memory_text(double bytes) {
   const double mebibytes = bytes / bytes_of_mebibyte;
   if (mebibytes < mebibytes_of_gibibyte) return fmt::format("{:.0f} MiB", mebibytes);
   return fmt::format("{:.1f} GiB", mebibytes / mebibytes_of_gibibyte);
@@ -67,7 +67,7 @@ void add_figures(Table& table, const std::vector<NodeView>& nodes) {
   add("STEPS/S", &FiguresView::steps_per_second,
       [](double speed) { return fmt::format("{:.2f}", speed); });
   add("CPU %", &FiguresView::cpu_percent, [](double load) { return fmt::format("{:.0f}", load); });
-  add("MEMORY", &FiguresView::resident_bytes, bytes_text);
+  add("MEMORY", &FiguresView::resident_bytes, memory_text);
 }
 
 std::string joined(const std::vector<std::string>& lines) {

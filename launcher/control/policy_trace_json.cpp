@@ -23,7 +23,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr double seconds_max = 5e9;  // the year 2128; as nanoseconds it fits
+constexpr double trace_seconds_max = 5e9;  // the year 2128; as nanoseconds it fits
 constexpr int rank_max = 100'000'000;
 constexpr int exit_code_max = 255;
 
@@ -32,7 +32,7 @@ std::optional<double> number_at(const Json& json, const char* name) {
   const auto found = json.find(name);
   if (found == json.end() || !found->is_number()) return std::nullopt;
   const double value = found->get<double>();
-  return value >= 0 && value <= seconds_max ? std::optional(value) : std::nullopt;
+  return value >= 0 && value <= trace_seconds_max ? std::optional(value) : std::nullopt;
 }
 
 std::string text_at(const Json& json, const char* name) {
@@ -42,7 +42,7 @@ std::string text_at(const Json& json, const char* name) {
 
 TimePoint moment(double seconds) {
   return TimePoint{std::chrono::round<std::chrono::milliseconds>(
-      std::chrono::duration<double>(std::min(seconds, seconds_max)))};
+      std::chrono::duration<double>(std::min(seconds, trace_seconds_max)))};
 }
 
 link::ExitStatus status_of(const Json& json) {
@@ -54,7 +54,7 @@ link::ExitStatus status_of(const Json& json) {
 }
 
 // A `failure` of events and reports; the made-up ones have the same members.
-link::Failure failure_of(const Json& json) {
+link::Failure traced_failure(const Json& json) {
   link::Failure failure{
       .rank =
           Rank{static_cast<int>(std::min<double>(number_at(json, "rank").value_or(0), rank_max))},
@@ -72,7 +72,7 @@ std::uint64_t step_at(const Json& json, const char* name) {
 TracedFailure made_up(const Json& json, double at, double before) {
   const double life = number_at(json, "life").value_or(at - before);
   TracedFailure failure{.at = moment(at),
-                        .end = {.root = failure_of(json), .life = moment(life).time_since_epoch()}};
+                        .end = {.root = traced_failure(json), .life = moment(life).time_since_epoch()}};
   failure.end.lost = failure.end.root.cause == link::node_lost;
   failure.end.reached = {step_at(json, "step"), step_at(json, "checkpoint_step")};
   return failure;
@@ -167,7 +167,7 @@ Result<PolicyTrace> trace_of_report(const Json& report, std::string_view job) {
     const auto ended = number_at(attempt, "ended").value_or(round.began.value_or(0));
     // Nobody knows when a node was lost, and it is said as 0.
     const double time = number_at(*failure, "time").value_or(0);
-    round.add(failure_of(*failure), time > 0 ? time : ended);
+    round.add(traced_failure(*failure), time > 0 ? time : ended);
   }
   return trace_of(rounds);
 }
@@ -182,7 +182,7 @@ void take_event(const Json& json, double time, Rounds& rounds) {
   } else if (name == "worker_failed" && json.contains("failure") && json["failure"].is_object()) {
     const Json& failure = json["failure"];
     if (text_at(failure, "cause") == "told_to_end") return;  // that is our doing
-    rounds[number].add(failure_of(failure), number_at(failure, "time").value_or(time));
+    rounds[number].add(traced_failure(failure), number_at(failure, "time").value_or(time));
   } else if (name == "draining") {
     rounds[number].reason = text_at(json, "reason");
   } else if (name == "node_lost" && number_at(json, "changed_node")) {  // not one without a seat

@@ -13,11 +13,11 @@ Json or_null(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(text);
 }
 
-Json limit_json(const std::optional<std::uint64_t>& limit) {
+Json limit_view(const std::optional<std::uint64_t>& limit) {
   return limit ? Json(*limit) : Json(nullptr);
 }
 
-Json disk_json(const Disk& disk) {
+Json disk_view(const Disk& disk) {
   return {{"path", disk.path},
           {"bytes", disk.size},
           {"free_bytes", disk.free},
@@ -44,17 +44,17 @@ const char* word_of(Reached reached) {
   return "";
 }
 
-Json facts_json(const HostFacts& facts) {
+Json facts_view(const HostFacts& facts) {
   return {{"host", facts.host},
           {"cpprun", or_null(facts.cpprun)},
           {"gpus", facts.gpus.usable},
           {"gpus_of_the_machine", gpus_there(facts.gpus)},
-          {"open_files_max", limit_json(facts.limits.open_files)},
-          {"processes_max", limit_json(facts.limits.processes)},
-          {"locked_bytes_max", limit_json(facts.limits.locked_bytes)},
+          {"open_files_max", limit_view(facts.limits.open_files)},
+          {"processes_max", limit_view(facts.limits.processes)},
+          {"locked_bytes_max", limit_view(facts.limits.locked_bytes)},
           {"infiniband", facts.has_infiniband},
-          {"shared_memory", disk_json(facts.shared_memory)},
-          {"temporary", disk_json(facts.temporary)},
+          {"shared_memory", disk_view(facts.shared_memory)},
+          {"temporary", disk_view(facts.temporary)},
           {"port", facts.port == 0 ? Json(nullptr) : Json(facts.port)}};
 }
 
@@ -63,7 +63,7 @@ Json host_json(const ExaminedHost& host) {
   json["name"] = title_of(host);
   json["address"] = or_null(host.address);
   json["not_examined"] = or_null(host.gone);
-  json["facts"] = host.facts ? facts_json(*host.facts) : Json(nullptr);
+  json["facts"] = host.facts ? facts_view(*host.facts) : Json(nullptr);
   json["clock_ahead_seconds"] = host.clock ? Json(in_seconds(host.clock->offset)) : Json(nullptr);
   json["clock_error_seconds"] = host.clock ? Json(in_seconds(host.clock->error)) : Json(nullptr);
   return json;

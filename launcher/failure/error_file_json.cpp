@@ -23,7 +23,7 @@ std::string text_of(const Json& object, const char* name) {
 }
 
 // Larger than any, and exact as a double and as an integer.
-constexpr double seconds_max = 1e15;
+constexpr double timestamp_seconds_max = 1e15;
 
 // Seconds since 1970, which upstream writes as a number or as its digits. A number that is no time
 // is as good as none: to convert one that does not fit would not be defined.
@@ -32,7 +32,7 @@ std::optional<std::int64_t> seconds_of(const Json& object) {
   if (found == object.end()) return std::nullopt;
   if (found->is_number()) {
     const auto seconds = found->get<double>();
-    if (!(std::abs(seconds) < seconds_max)) return std::nullopt;
+    if (!(std::abs(seconds) < timestamp_seconds_max)) return std::nullopt;
     return static_cast<std::int64_t>(seconds);
   }
   if (!found->is_string()) return std::nullopt;

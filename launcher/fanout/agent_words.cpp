@@ -25,13 +25,13 @@ constexpr std::array<std::string_view, 4> kept_back = {"NCCL_SOCKET_IFNAME", "GL
                                                        "NCCL_IB_HCA", "TORCHELASTIC_RUN_ID"};
 
 template <class List>
-bool holds(const List& list, std::string_view name) {
+bool lists(const List& list, std::string_view name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
 bool is_passed(std::string_view name) {
-  if (holds(kept_back, name)) return false;
-  return holds(passed_names, name) ||
+  if (lists(kept_back, name)) return false;
+  return lists(passed_names, name) ||
          std::any_of(passed_prefixes.begin(), passed_prefixes.end(),
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }

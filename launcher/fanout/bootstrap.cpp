@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view mark = "cpprun-fanout ";
 
 // For any POSIX shell, whatever bytes are in it.
-std::string quoted(std::string_view text) {
+std::string shell_quoted(std::string_view text) {
   std::string word = "'";
   for (const char byte : text) byte == '\'' ? word += "'\\''" : word += byte;
   return word + "'";
@@ -28,7 +28,7 @@ std::string bootstrap_script(const OwnBinary& own) {
       "{{ w={}; o=; for f in {} \"$(command -v {})\"; do [ -x \"$f\" ] || continue; "
       "g=$(\"$f\" --version 2>/dev/null </dev/null); "
       "[ \"$g\" = \"$w\" ] && exec \"$f\" --fanout-child; o=${{g:-unknown}}; done; ",
-      quoted(own.program + " " + own.version), quoted(own.path), own.program);
+      shell_quoted(own.program + " " + own.version), shell_quoted(own.path), own.program);
   if (own.sha256.empty()) {
     script += "[ -z \"$o\" ] && echo cpprun-fanout none || echo \"cpprun-fanout other $o\"; ";
   } else {

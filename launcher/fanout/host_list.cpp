@@ -39,7 +39,7 @@ std::string objection(std::string_view name) {
 }
 
 // Collects hosts and mistakes; `where` begins a complaint.
-class Reader {
+class HostListReader {
  public:
   void read(std::string_view text, const std::string& where) {
     auto [name, slots] = parts(text);
@@ -96,7 +96,7 @@ class Reader {
   std::map<std::string, std::string> seen_;  // and where
 };
 
-std::vector<std::string_view> words_of(std::string_view line) {
+std::vector<std::string_view> host_words(std::string_view line) {
   std::vector<std::string_view> words;
   while (!(line = trimmed(line)).empty()) {
     const auto end = std::min(line.find_first_of(" \t"), line.size());
@@ -106,8 +106,8 @@ std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
-void read_line(std::string_view line, const std::string& where, Reader& reader) {
-  const auto words = words_of(line.substr(0, line.find('#')));
+void read_line(std::string_view line, const std::string& where, HostListReader& reader) {
+  const auto words = host_words(line.substr(0, line.find('#')));
   if (words.empty()) return;
   if (words.size() == 1) return reader.read(words.front(), where);
   constexpr std::string_view slots = "slots=";
@@ -134,13 +134,13 @@ void read_line(std::string_view line, const std::string& where, Reader& reader) 
 }  // namespace
 
 HostList parse_hosts(std::string_view text) {
-  Reader reader;
+  HostListReader reader;
   for (const auto part : split(text, ',')) reader.read(trimmed(part), {});
   return reader.result({});
 }
 
 HostList parse_host_file(std::string_view text, std::string_view path) {
-  Reader reader;
+  HostListReader reader;
   int number = 0;
   for (const auto line : split(text, '\n')) {
     read_line(line, fmt::format("{}:{}", path, ++number), reader);

@@ -12,7 +12,7 @@ constexpr std::size_t number_bytes = 4;
 constexpr std::size_t head_bytes = number_bytes + 1;
 constexpr unsigned bits_of_byte = 8;
 
-class Writer {
+class MessageWriter {
  public:
   void put(std::uint32_t number) {
     for (std::size_t at = 0; at < number_bytes; ++at) {
@@ -43,9 +43,9 @@ class Writer {
   std::string bytes;
 };
 
-class Reader {
+class MessageReader {
  public:
-  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+  explicit MessageReader(std::string_view bytes) : bytes_(bytes) {}
 
   void get(std::uint32_t& number) {
     number = 0;
@@ -136,9 +136,9 @@ void members(Side& side, T& m) {
 
 template <class Variant>
 std::string encode_any(const Variant& message) {
-  Writer body;
+  MessageWriter body;
   std::visit([&](const auto& m) { members(body, m); }, message);
-  Writer whole;
+  MessageWriter whole;
   whole.put(static_cast<std::uint32_t>(body.bytes.size()));
   return whole.bytes + static_cast<char>(message.index()) + body.bytes;
 }
@@ -153,7 +153,7 @@ template <class Variant>
 Result<std::optional<Variant>> take_any(std::string& bytes) {
   constexpr auto kinds = std::variant_size_v<Variant>;
   if (bytes.size() < head_bytes) return std::optional<Variant>{};
-  Reader head(std::string_view(bytes).substr(0, number_bytes));
+  MessageReader head(std::string_view(bytes).substr(0, number_bytes));
   std::uint32_t size = 0;
   head.get(size);
   const std::size_t kind = static_cast<unsigned char>(bytes[number_bytes]);
@@ -162,7 +162,7 @@ Result<std::optional<Variant>> take_any(std::string& bytes) {
   }
   if (bytes.size() < head_bytes + size) return std::optional<Variant>{};
   Variant message = blank<Variant>(kind, std::make_index_sequence<kinds>());
-  Reader body(std::string_view(bytes).substr(head_bytes, size));
+  MessageReader body(std::string_view(bytes).substr(head_bytes, size));
   std::visit([&](auto& m) { members(body, m); }, message);
   if (!body.good()) return failure("a message through the remote shell is torn");
   bytes.erase(0, head_bytes + size);

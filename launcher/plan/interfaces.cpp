@@ -17,11 +17,6 @@ bool usable(const NetworkInterface& interface) {
   return interface.up && !interface.addresses.empty();
 }
 
-bool carries(const NetworkInterface& interface, const std::string& address) {
-  const auto& own = interface.addresses;
-  return std::find(own.begin(), own.end(), address) != own.end();
-}
-
 // Who the user is to meet.
 struct Company {
   bool alone = false;
@@ -125,6 +120,11 @@ Result<std::optional<std::string>> own_choice(const std::vector<NetworkInterface
 }
 
 }  // namespace
+
+bool carries(const NetworkInterface& interface, const std::string& address) {
+  const auto& own = interface.addresses;
+  return std::find(own.begin(), own.end(), address) != own.end();
+}
 
 LocalAddress settle_local_address(const std::string& given,
                                   const std::vector<std::string>& addresses,

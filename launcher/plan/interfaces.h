@@ -22,6 +22,9 @@ struct NetworkInterface {
   friend bool operator==(const NetworkInterface&, const NetworkInterface&) = default;
 };
 
+// Whether that address is one of this interface.
+bool carries(const NetworkInterface& interface, const std::string& address);
+
 // The values to export. A variable that the user set, or that is not needed, has none.
 struct SocketInterfaces {
   std::optional<std::string> gloo;

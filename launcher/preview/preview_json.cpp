@@ -9,42 +9,42 @@ namespace cpprun {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr int indent = 2;
 
 template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
+OrderedJson or_null(const std::optional<T>& value) {
+  return value ? OrderedJson(*value) : OrderedJson(nullptr);
 }
 
-Json or_null(const std::string& text) {
-  return text.empty() ? Json(nullptr) : Json(text);
+OrderedJson or_null(const std::string& text) {
+  return text.empty() ? OrderedJson(nullptr) : OrderedJson(text);
 }
 
 template <class T>
-std::optional<T> optional_at(const Json& json, const char* name) {
-  const Json& value = json.at(name);
+std::optional<T> optional_at(const OrderedJson& json, const char* name) {
+  const OrderedJson& value = json.at(name);
   return value.is_null() ? std::nullopt : std::optional<T>(value.get<T>());
 }
 
-std::string text_at(const Json& json, const char* name) {
+std::string text_at(const OrderedJson& json, const char* name) {
   return optional_at<std::string>(json, name).value_or("");
 }
 
-Json worker_json(const PreviewWorker& worker) {
-  Json json;
+OrderedJson worker_json(const PreviewWorker& worker) {
+  OrderedJson json;
   json["local_rank"] = worker.local_rank;
   json["rank"] = or_null(worker.rank);
   json["gpu"] = or_null(worker.gpu);
   json["cpus"] = or_null(worker.cpus);
   json["command"] = worker.command;
-  json["variables"] = Json::object();
+  json["variables"] = OrderedJson::object();
   for (const auto& [name, value] : worker.variables) json["variables"][name] = or_null(value);
   return json;
 }
 
-PreviewWorker read_worker(const Json& json) {
+PreviewWorker read_worker(const OrderedJson& json) {
   PreviewWorker worker{.local_rank = json.at("local_rank").get<int>(),
                        .rank = optional_at<int>(json, "rank"),
                        .command = json.at("command").get<std::vector<std::string>>(),
@@ -58,8 +58,8 @@ PreviewWorker read_worker(const Json& json) {
   return worker;
 }
 
-Json node_json(const PreviewNode& node) {
-  Json json;
+OrderedJson node_json(const PreviewNode& node) {
+  OrderedJson json;
   json["host"] = node.host;
   json["name"] = or_null(node.name);
   json["group_rank"] = or_null(node.group_rank);
@@ -72,14 +72,14 @@ Json node_json(const PreviewNode& node) {
   json["gpus_of_the_machine"] = node.gpus_there;
   json["role"] = node.role;
   json["notes"] = node.notes;
-  json["inherited"] = Json::object();
+  json["inherited"] = OrderedJson::object();
   for (const auto& [name, value] : node.inherited) json["inherited"][name] = value;
-  json["workers"] = Json::array();
+  json["workers"] = OrderedJson::array();
   for (const auto& worker : node.workers) json["workers"].push_back(worker_json(worker));
   return json;
 }
 
-PreviewNode read_node(const Json& json) {
+PreviewNode read_node(const OrderedJson& json) {
   PreviewNode node{.host = json.at("host").get<std::string>(),
                    .name = text_at(json, "name"),
                    .group_rank = optional_at<int>(json, "group_rank"),
@@ -99,7 +99,7 @@ PreviewNode read_node(const Json& json) {
   return node;
 }
 
-Preview read(const Json& json) {
+Preview read_preview(const OrderedJson& json) {
   Preview preview{.version = json.at("cpprun").get<std::string>(),
                   .job = text_at(json, "job"),
                   .meeting = json.at("meeting").get<std::string>(),
@@ -119,7 +119,7 @@ Preview read(const Json& json) {
 }  // namespace
 
 std::string to_json(const Preview& preview) {
-  Json json;
+  OrderedJson json;
   json["cpprun"] = preview.version;
   json["job"] = or_null(preview.job);
   json["meeting"] = preview.meeting;
@@ -132,22 +132,22 @@ std::string to_json(const Preview& preview) {
   json["store"] = preview.store;
   json["secret"] = preview.has_secret;
   json["log_folder"] = or_null(preview.log_folder);
-  json["nodes"] = Json::array();
+  json["nodes"] = OrderedJson::array();
   for (const auto& node : preview.nodes) json["nodes"].push_back(node_json(node));
-  json["unknown"] = Json::array();
+  json["unknown"] = OrderedJson::array();
   for (const auto& each : unknowns_of(preview)) {
     json["unknown"].push_back({{"what", each.what}, {"why", each.why}});
   }
   // Arguments and variables may be any bytes.
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(indent, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 Result<Preview> read_preview(std::string_view json) {
   try {
-    const auto parsed = parse_json<Json>(json);
+    const auto parsed = parse_json<OrderedJson>(json);
     if (parsed.is_discarded()) return failure("it is no preview of cpprun's: it is no JSON");
-    return read(parsed);
-  } catch (const Json::exception& wrong) {
+    return read_preview(parsed);
+  } catch (const OrderedJson::exception& wrong) {
     return failure(std::string("it is no preview of cpprun's: ") + wrong.what());
   }
 }

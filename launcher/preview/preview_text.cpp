@@ -39,7 +39,7 @@ std::string typed(const std::vector<std::string>& words) {
   return plain_line(line);
 }
 
-std::string count_of(std::size_t count, std::string_view noun) {
+std::string counted(std::size_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
@@ -51,7 +51,7 @@ std::size_t workers_of(const Preview& preview) {
 
 std::string nodes_text(const Preview& preview) {
   if (preview.nodes_min == preview.nodes_max) {
-    return count_of(static_cast<std::size_t>(preview.nodes_max), "node");
+    return counted(static_cast<std::size_t>(preview.nodes_max), "node");
   }
   return fmt::format("{} to {} nodes", preview.nodes_min, preview.nodes_max);
 }
@@ -60,14 +60,14 @@ std::string head(const Preview& preview) {
   const bool is_whole = preview.nodes.size() == static_cast<std::size_t>(preview.nodes_max);
   return fmt::format(
       "cpprun {} would start {} here{}; nothing is started\n", preview.version,
-      count_of(workers_of(preview), "worker"),
+      counted(workers_of(preview), "worker"),
       is_whole && preview.nodes_max == 1 ? "" : ", of a job of " + nodes_text(preview));
 }
 
 std::string of_hosts(const Preview& preview) {
   return fmt::format("cpprun {} would start {} on {}; nothing is started\n", preview.version,
-                     count_of(workers_of(preview), "worker"),
-                     count_of(preview.nodes.size(), "host"));
+                     counted(workers_of(preview), "worker"),
+                     counted(preview.nodes.size(), "host"));
 }
 
 std::string master_text(const Preview& preview) {

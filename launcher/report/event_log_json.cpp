@@ -7,10 +7,10 @@ namespace cpprun {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-struct Writer {
-  Json& json;
+struct EventWriter {
+  OrderedJson& json;
   const std::string& executable;
 
   const char* operator()(const event_log::JobStarted& m) const {
@@ -41,7 +41,7 @@ struct Writer {
     say_worker(m.rank, m.local_rank);
     json["pid"] = m.pid;
     json["exit_code"] = link::exit_code_of(m.status);
-    json["signal"] = m.status.signalled ? Json(signal_name(m.status.value)) : Json(nullptr);
+    json["signal"] = m.status.signalled ? OrderedJson(signal_name(m.status.value)) : OrderedJson(nullptr);
     return "worker_exited";
   }
   const char* operator()(const event_log::WorkerFailed& m) const {
@@ -68,7 +68,7 @@ struct Writer {
   }
   const char* operator()(const event_log::NodeChanged& m) const {
     json["changed_host"] = m.change.host;
-    json["changed_node"] = m.change.rank ? Json(m.change.rank->value) : Json(nullptr);
+    json["changed_node"] = m.change.rank ? OrderedJson(m.change.rank->value) : OrderedJson(nullptr);
     if (m.change.kind == coordinator::NodeChange::Kind::joined) return "node_joined";
     json["reason"] = m.change.reason;
     return m.change.kind == coordinator::NodeChange::Kind::lost ? "node_lost" : "node_left";
@@ -78,9 +78,9 @@ struct Writer {
     json["order"] = name_of(order.kind);
     json["by"] = order.by;
     json["reason"] = order.reason;
-    json["whom"] = order.whom.empty() ? Json(nullptr) : Json(order.whom);
-    json["signal"] = order.kind == Order::Kind::save ? Json(signal_name(order.signal)) : Json();
-    json["for_s"] = order.length > Duration{} ? Json(in_seconds(order.length)) : Json();
+    json["whom"] = order.whom.empty() ? OrderedJson(nullptr) : OrderedJson(order.whom);
+    json["signal"] = order.kind == Order::Kind::save ? OrderedJson(signal_name(order.signal)) : OrderedJson();
+    json["for_s"] = order.length > Duration{} ? OrderedJson(in_seconds(order.length)) : OrderedJson();
     json["outcome"] = name_of(outcome.kind);
     json["said"] = outcome.sentence;
     return "order";
@@ -104,7 +104,7 @@ struct Writer {
   const char* operator()(const event_log::JobEnded& m) const {
     json["exit_code"] = m.exit_code;
     json["reason"] = m.reason;
-    json["root"] = m.root ? to_json(*m.root, executable) : Json(nullptr);
+    json["root"] = m.root ? to_json(*m.root, executable) : OrderedJson(nullptr);
     return "job_ended";
   }
 
@@ -121,14 +121,14 @@ std::string EventLog::line(WallTime time, const event_log::Event& event) {
     round_ = sealed->sealed.round;
     group_rank_ = sealed->sealed.group_rank;
   }
-  Json json;
+  OrderedJson json;
   json["time"] = unix_seconds(time);
   json["event"] = "";  // its place is near the beginning, its name is known below
   json["job"] = source_.job;
   json["host"] = source_.host;
   json["node"] = group_rank_.value;
   json["round"] = round_.value;
-  json["event"] = std::visit(Writer{json, source_.executable}, event);
+  json["event"] = std::visit(EventWriter{json, source_.executable}, event);
   return to_text(json) + "\n";
 }
 

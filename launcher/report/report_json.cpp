@@ -9,12 +9,12 @@ namespace cpprun {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr int report_version = 1;  // raised when a member changes its meaning
 
 // What this node has seen of one of its own, beyond what travels.
-Json end_json(const DiagnosedEnd& end, const ReportFacts& facts) {
+OrderedJson end_json(const DiagnosedEnd& end, const ReportFacts& facts) {
   const Diagnosis& diagnosis = end.diagnosis();
   const Evidence& evidence = end.evidence();
   const auto program = facts.program.empty() ? std::string() : facts.program.front();
@@ -33,15 +33,15 @@ Json end_json(const DiagnosedEnd& end, const ReportFacts& facts) {
   return json;
 }
 
-Json root_json(const ReportFacts& facts) {
+OrderedJson root_json(const ReportFacts& facts) {
   if (!facts.root) return nullptr;
   if (const auto* own = own_root(facts)) return end_json(*own, facts);
   return to_json(*facts.root, facts.program.empty() ? std::string() : facts.program.front());
 }
 
 // An attempt has the failure's facts; what its cause means is said once, by the root's.
-Json attempt_json(const Attempt& attempt) {
-  Json json;
+OrderedJson attempt_json(const Attempt& attempt) {
+  OrderedJson json;
   json["round"] = attempt.round.value;
   json["restart"] = attempt.restart;
   json["began"] = unix_seconds(attempt.began);
@@ -59,29 +59,29 @@ Json attempt_json(const Attempt& attempt) {
 }  // namespace
 
 std::string report_json(const ReportFacts& facts) {
-  Json json;
+  OrderedJson json;
   json["version"] = report_version;
   json["state"] = !facts.running ? "ended" : facts.reason.empty() ? "running" : "ending";
   json["job"] = facts.job;
-  json["succeeded"] = facts.running ? Json(nullptr) : Json(facts.exit_code == 0);
-  json["exit_code"] = facts.running ? Json(nullptr) : Json(facts.exit_code);
+  json["succeeded"] = facts.running ? OrderedJson(nullptr) : OrderedJson(facts.exit_code == 0);
+  json["exit_code"] = facts.running ? OrderedJson(nullptr) : OrderedJson(facts.exit_code);
   json["reason"] = facts.reason;
   json["host"] = facts.host;
   json["pid"] = facts.pid;
   json["node"] = facts.group_rank.value;
   json["restarts"] = facts.restarts;
   json["started"] = unix_seconds(facts.started);
-  json["ended"] = facts.running ? Json(nullptr) : Json(unix_seconds(facts.ended));
+  json["ended"] = facts.running ? OrderedJson(nullptr) : OrderedJson(unix_seconds(facts.ended));
   json["program"] = facts.program;
   json["interpreter"] = facts.interpreter;
   json["logs"] = facts.logs;
   json["root"] = root_json(facts);
-  json["others"] = Json::array();
+  json["others"] = OrderedJson::array();
   const auto* own = own_root(facts);
   for (const DiagnosedEnd& each : facts.ends) {
     if (&each != own) json["others"].push_back(end_json(each, facts));
   }
-  json["consequences"] = Json::array();
+  json["consequences"] = OrderedJson::array();
   for (const link::Consequence& each : facts.consequences) {
     json["consequences"].push_back({{"rank", each.rank.value},
                                     {"node", each.group_rank.value},
@@ -89,11 +89,11 @@ std::string report_json(const ReportFacts& facts) {
                                     {"exit_code", link::exit_code_of(each.status)}});
   }
   json["consequence_count"] = facts.consequence_count;
-  json["time_use"] = facts.time ? link::readable_json(*facts.time) : Json(nullptr);
-  json["attempts"] = Json::array();
+  json["time_use"] = facts.time ? link::readable_json(*facts.time) : OrderedJson(nullptr);
+  json["attempts"] = OrderedJson::array();
   for (const Attempt& each : facts.attempts) json["attempts"].push_back(attempt_json(each));
   json["attempts_left_out"] = facts.attempts_left_out;
-  json["leader_changes"] = Json::array();
+  json["leader_changes"] = OrderedJson::array();
   for (const LeaderChange& each : facts.leaders.list()) {
     json["leader_changes"].push_back({{"time", unix_seconds(each.time)},
                                       {"from", each.from_place},

@@ -8,32 +8,32 @@
 namespace cpprun::c10d {
 namespace {
 
-DecodedReply stopped(const Cursor& cursor) {
+DecodedReply reply_stopped(const Cursor& cursor) {
   if (!cursor.refusal().empty()) return MalformedReply{cursor.refusal()};
   return NeedMoreReply{cursor.needed()};
 }
 
 DecodedReply decode_value(Cursor cursor) {
   Value reply;
-  if (!cursor.value(reply.value)) return stopped(cursor);
+  if (!cursor.value(reply.value)) return reply_stopped(cursor);
   return CompleteReply{reply, cursor.at()};
 }
 
 DecodedReply decode_number(Cursor cursor) {
   Number reply;
-  if (!cursor.integer(reply.number)) return stopped(cursor);
+  if (!cursor.integer(reply.number)) return reply_stopped(cursor);
   return CompleteReply{reply, cursor.at()};
 }
 
 DecodedReply decode_pong(Cursor cursor) {
   Pong reply;
-  if (!cursor.integer(reply.nonce)) return stopped(cursor);
+  if (!cursor.integer(reply.nonce)) return reply_stopped(cursor);
   return CompleteReply{reply, cursor.at()};
 }
 
 DecodedReply decode_flag(Cursor cursor, ReplyKind kind) {
   std::uint8_t flag = 0;
-  if (!cursor.integer(flag)) return stopped(cursor);
+  if (!cursor.integer(flag)) return reply_stopped(cursor);
   if (flag > 1) return MalformedReply{fmt::format("{} where 0 or 1 was expected", flag)};
   if (kind == ReplyKind::checked) return CompleteReply{Checked{flag == 0}, cursor.at()};
   return CompleteReply{Waited{flag == 1}, cursor.at()};
@@ -41,8 +41,8 @@ DecodedReply decode_flag(Cursor cursor, ReplyKind kind) {
 
 DecodedReply decode_popped(Cursor cursor) {
   Popped reply;
-  if (!cursor.integer(reply.length_before)) return stopped(cursor);
-  if (reply.length_before > 0 && !cursor.value(reply.value)) return stopped(cursor);
+  if (!cursor.integer(reply.length_before)) return reply_stopped(cursor);
+  if (reply.length_before > 0 && !cursor.value(reply.value)) return reply_stopped(cursor);
   return CompleteReply{reply, cursor.at()};
 }
 
@@ -102,11 +102,11 @@ DecodedReply ReplyDecoder::decode(std::string_view bytes, const Expected& expect
     case ReplyKind::popped:
       return decode_popped(cursor);
     case ReplyKind::values:
-      if (!decode_texts(cursor, expected.count, texts_)) return stopped(cursor);
+      if (!decode_texts(cursor, expected.count, texts_)) return reply_stopped(cursor);
       return CompleteReply{Values{texts_}, cursor.at()};
     case ReplyKind::keys: {
       std::uint64_t count = 0;
-      if (!cursor.integer(count) || !decode_texts(cursor, count, texts_)) return stopped(cursor);
+      if (!cursor.integer(count) || !decode_texts(cursor, count, texts_)) return reply_stopped(cursor);
       return CompleteReply{Keys{texts_}, cursor.at()};
     }
   }

@@ -19,10 +19,10 @@ namespace {
 
 namespace beast = boost::beast::http;
 
-constexpr std::string_view end_of_head = "\r\n\r\n";
+constexpr std::string_view head_end = "\r\n\r\n";
 
 template <class View>
-std::string_view view_of(const View& text) {
+std::string_view text_view(const View& text) {
   return {text.data(), text.size()};
 }
 
@@ -66,12 +66,12 @@ std::string to_bytes(const Question& question) {
 Result<void> AnswerReader::hear(std::string_view bytes) {
   if (has_head_) return take(bytes);
   inbox_ += bytes;
-  const auto end = inbox_.find(end_of_head);
+  const auto end = inbox_.find(head_end);
   if (end == std::string::npos) {
     if (inbox_.size() > bounds::http_head_bytes_max) return no_http();
     return {};
   }
-  const std::size_t size = end + end_of_head.size();
+  const std::size_t size = end + head_end.size();
   if (auto read = read_head(size); !read) return read;
   const std::string rest = std::exchange(inbox_, {}).substr(size);
   return take(rest);
@@ -90,10 +90,10 @@ Result<void> AnswerReader::read_head(std::size_t size) {
     return failure("its answer comes in chunks, which no cpprun sends");
   }
   status_ = message.result_int();
-  type_ = std::string(view_of(message[beast::field::content_type]));
+  type_ = std::string(text_view(message[beast::field::content_type]));
   const auto length = message.find(beast::field::content_length);
   if (length != message.end()) {
-    missing_ = exact_number<std::uint64_t>(view_of(length->value()));
+    missing_ = exact_number<std::uint64_t>(text_view(length->value()));
     if (!missing_) return no_http();
   }
   has_head_ = true;

@@ -22,7 +22,7 @@ namespace {
 constexpr const char* cipher_name = "TLS_AES_128_GCM_SHA256";
 constexpr std::array<unsigned char, 2> cipher_number = {0x13, 0x01};
 // What the key on the wire is derived for: the secret itself is never given to OpenSSL for long.
-constexpr std::string_view purpose = "cpprun link";
+constexpr std::string_view link_purpose = "cpprun link";
 constexpr std::string_view identity_prefix = "cpprun1:";
 constexpr int chunk_bytes = 16 * 1024;
 
@@ -103,7 +103,7 @@ struct SecureChannel::Inside {
 
   Session session_of(const Secret& secret) const {
     Session session(openssl.SSL_SESSION_new(), FreeSession{&openssl});
-    Key key = derive_key(openssl, *secret.key, purpose);
+    Key key = derive_key(openssl, *secret.key, link_purpose);
     const SSL_CIPHER* const cipher = openssl.SSL_CIPHER_find(ssl, cipher_number.data());
     const bool is_made =
         session && cipher != nullptr &&

@@ -15,7 +15,7 @@ namespace cpprun {
 
 namespace {
 
-constexpr int chunk_bytes = 16 * 1024;
+constexpr int read_chunk_bytes = 16 * 1024;
 
 // Nobody is there to be asked for a password.
 int no_password(char*, int, int, void*) {
@@ -215,9 +215,9 @@ struct TlsClientChannel::Inside {
   bool read() {
     while (true) {
       const std::size_t before = heard.size();
-      heard.resize(before + chunk_bytes);
+      heard.resize(before + read_chunk_bytes);
       openssl.ERR_clear_error();
-      const int result = openssl.SSL_read(ssl, heard.data() + before, chunk_bytes);
+      const int result = openssl.SSL_read(ssl, heard.data() + before, read_chunk_bytes);
       heard.resize(before + static_cast<std::size_t>(std::max(result, 0)));
       if (result <= 0) return is_only_waiting(result);
     }
@@ -281,7 +281,7 @@ bool TlsClientChannel::hear(std::string_view bytes) {
   Inside& in = *inside_;
   if (!in.reason.empty()) return false;
   while (!bytes.empty()) {
-    const std::string_view some = bytes.substr(0, chunk_bytes);
+    const std::string_view some = bytes.substr(0, read_chunk_bytes);
     bytes.remove_prefix(some.size());
     const int size = static_cast<int>(some.size());
     if (in.openssl.BIO_write(in.incoming, some.data(), size) != size) throw std::bad_alloc();

@@ -16,7 +16,7 @@ namespace cpprun {
 namespace {
 
 constexpr std::string_view jobs_prefix = "/api/v1/jobs/";
-constexpr std::string_view nodes_path = "/nodes";
+constexpr std::string_view nodes_suffix = "/nodes";
 constexpr std::string_view bearer = "Bearer";
 
 // Behind the scheme, whose name has no case, and the blanks after it (RFC 9110, 11.4).
@@ -38,7 +38,7 @@ WantedToken token_wanted_for(const http::Request& request) {
   // Cut as what answers cuts it, so that a token for "a" is not good for "a/b". What is no name is
   // refused there, whoever asks.
   target = target.substr(0, orders ? target.find('/') : target.find('?'));
-  if (!orders && target.ends_with(nodes_path)) target.remove_suffix(nodes_path.size());
+  if (!orders && target.ends_with(nodes_suffix)) target.remove_suffix(nodes_suffix.size());
   wanted.job = unescaped(target).value_or("");
   return wanted;
 }

@@ -8,7 +8,7 @@ namespace cpprun {
 
 namespace {
 
-constexpr std::size_t quoted_bytes_max = 40;
+constexpr std::size_t shown_bytes_max = 40;
 
 }  // namespace
 
@@ -25,7 +25,7 @@ Result<std::string> notify_address(const Environment& environment) {
   const bool is_abstract = said->front() == '@';
   if ((!is_path && !is_abstract) || said->size() == 1) {
     return failure(fmt::format("NOTIFY_SOCKET={} is neither a path nor @ and a name",
-                               plain_line(*said, quoted_bytes_max)));
+                               plain_line(*said, shown_bytes_max)));
   }
   std::string name = *said;
   if (is_abstract) name.front() = '\0';

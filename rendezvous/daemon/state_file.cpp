@@ -12,8 +12,8 @@ namespace cpprun {
 
 namespace {
 
-constexpr std::string_view mark = "cpprund-state ";
-constexpr std::uint64_t version = 1;
+constexpr std::string_view state_mark = "cpprund-state ";
+constexpr std::uint64_t state_version = 1;
 
 }  // namespace
 
@@ -44,16 +44,16 @@ tl::unexpected<NoState> state_of_version(std::uint64_t said, std::uint64_t known
 }
 
 std::string state_file_of(std::string_view record) {
-  return fmt::format("{}{} {} {:08x}\n{}", mark, version, record.size(), checksum_of(record),
+  return fmt::format("{}{} {} {:08x}\n{}", state_mark, state_version, record.size(), checksum_of(record),
                      record);
 }
 
 tl::expected<std::string, NoState> record_of_state_file(std::string_view file) {
-  if (!file.starts_with(mark)) return damaged_state("its first line is not one of cpprund's");
-  file.remove_prefix(mark.size());
+  if (!file.starts_with(state_mark)) return damaged_state("its first line is not one of cpprund's");
+  file.remove_prefix(state_mark.size());
   const auto said = take_number(file, ' ');
   if (!said) return damaged_state("its first line names no version");
-  if (*said != version) return state_of_version(*said, version);
+  if (*said != state_version) return state_of_version(*said, state_version);
   const auto size = take_number(file, ' ');
   const auto crc = size ? take_number(file, '\n', 16) : std::nullopt;
   if (!crc) return damaged_state("its first line is cut off");

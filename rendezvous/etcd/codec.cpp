@@ -20,7 +20,7 @@ namespace cpprun::etcd {
 namespace {
 
 using Json = nlohmann::json;
-using Kind = Failure::Kind;
+using FailureKind = Failure::Kind;
 
 // --- what we say ---------------------------------------------------------------------------------
 
@@ -237,13 +237,13 @@ std::optional<Failure> failure_of(const Json& json) {
   const int code = number_in<int>(told, code_name);
   std::string words = text_in(told, "message");
   if (words.empty()) words = text_in(told, "error");
-  const Kind kind = kind_of(code, words);
+  const FailureKind kind = kind_of(code, words);
   if (words.empty()) words = "it does not say why";
   return Failure{kind, plain_line(words, bounds::etcd_words_bytes_max)};
 }
 
 Failure nonsense(unsigned http_status, std::string_view what) {
-  return {Kind::nonsense, fmt::format("it answers with HTTP {}, and {}", http_status, what)};
+  return {FailureKind::nonsense, fmt::format("it answers with HTTP {}, and {}", http_status, what)};
 }
 
 Heard heard(const Request& request, unsigned http_status, const Json& json) {

@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 using std::chrono::milliseconds;
 
 // Names and cards are text; a stray byte of another kind shall not keep anybody from leading.
-std::string text_of(const Json& json) {
+std::string compact_text(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -62,7 +62,7 @@ bool is_count(const Json& object, const char* name) {
 }  // namespace
 
 std::string to_json(const LeaderCard& leader) {
-  return text_of({{"name", leader.name}, {"card", leader.card}});
+  return compact_text({{"name", leader.name}, {"card", leader.card}});
 }
 
 std::string to_json(const Synced& synced) {
@@ -73,7 +73,7 @@ std::string to_json(const Synced& synced) {
   if (synced.epoch != 0) json["epoch"] = synced.epoch;
   if (synced.is_vacant) json["vacant"] = true;
   if (!synced.heir.empty()) json["heir"] = synced.heir;
-  return text_of(json);
+  return compact_text(json);
 }
 
 Result<LeaderCard> read_leader_card(std::string_view text) {

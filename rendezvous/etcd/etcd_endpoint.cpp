@@ -25,14 +25,14 @@ bool is_word(char byte) {
          byte == '.';
 }
 
-bool is_name(std::string_view host) {
+bool is_host_name(std::string_view host) {
   return !host.empty() && std::ranges::all_of(host, is_word);
 }
 
 // Enough to tell an address from a slip; the resolver has the last word. A scope may follow.
 bool is_ipv6(std::string_view host) {
   const auto percent = host.find('%');
-  if (percent != std::string_view::npos && !is_name(host.substr(percent + 1))) return false;
+  if (percent != std::string_view::npos && !is_host_name(host.substr(percent + 1))) return false;
   const auto address = host.substr(0, percent);
   return address.find(':') != std::string_view::npos &&
          address.find_first_not_of("0123456789abcdefABCDEF:.") == std::string_view::npos;
@@ -96,7 +96,7 @@ Result<EtcdEndpoint> parse_one(std::string_view text) {
   const auto parts = split_host(whole, rest);
   if (!parts) return tl::unexpected<Error>(parts.error());
   const auto [host, port] = *parts;
-  if (rest.starts_with('[') ? !is_ipv6(host) : !is_name(host)) {
+  if (rest.starts_with('[') ? !is_ipv6(host) : !is_host_name(host)) {
     return wrong(whole, fmt::format("has the host \"{}\": a host is a name, an IPv4 address, or an "
                                     "IPv6 address in brackets",
                                     host));

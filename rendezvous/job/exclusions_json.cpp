@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 constexpr const char* version_key = "cpprund_hosts";
 constexpr int version = 1;
 // The year 2128; as nanoseconds it fits.
-constexpr std::int64_t wall_max = 5'000'000'000'000'000;
+constexpr std::int64_t exclusion_wall_max = 5'000'000'000'000'000;
 
 Json record_in(std::string_view bytes) {
   return parse_cbor(bytes);
@@ -47,7 +47,7 @@ Result<std::vector<Exclusions::Entry>> exclusions_of(const Json& json, const Mom
       if (const Json& until = each.at("until"); !until.is_null()) {
         if (!until.is_number_integer()) return failure("a moment");
         const auto wall = until.get<std::int64_t>();
-        if (wall < -wall_max || wall > wall_max) return failure("a moment");
+        if (wall < -exclusion_wall_max || wall > exclusion_wall_max) return failure("a moment");
         // No clock that was wrong excludes a host for longer than somebody may have asked for.
         const Duration ahead = std::chrono::microseconds{wall} - moment.wall.time_since_epoch();
         entry.until = moment.now + std::min<Duration>(ahead, bounds::exclusion_max);

@@ -20,7 +20,7 @@ namespace {
 using Kind = OrderOutcome::Kind;
 using State = Member::State;
 
-std::string nodes_text(std::size_t count) {
+std::string node_count_text(std::size_t count) {
   return fmt::format("{} {}", count, count == 1 ? "node" : "nodes");
 }
 
@@ -89,7 +89,7 @@ OrderOutcome Job::stop(TimePoint now, const Order& order, coordinator::Actions& 
   const std::size_t nodes = round_.seated();
   settle(now, actions);
   return {Kind::done, fmt::format("job \"{}\" ends: {} {} to end the workers", terms_.id,
-                                  nodes_text(nodes), nodes == 1 ? "was told" : "were told")};
+                                  node_count_text(nodes), nodes == 1 ? "was told" : "were told")};
 }
 
 // Polite, as for a newcomer: nothing has failed, so no restart is spent.
@@ -158,7 +158,7 @@ OrderOutcome Job::drain(TimePoint now, const Order& order, coordinator::Actions&
   if (auto objection = objection_to_dismiss(links)) return *std::move(objection);
   const std::string who = name_of(*round_.find(links.front()));
   const std::string whom =
-      links.size() == 1 ? who : fmt::format("{} of {}", nodes_text(links.size()), order.whom);
+      links.size() == 1 ? who : fmt::format("{} of {}", node_count_text(links.size()), order.whom);
   dismiss(now, links, told_by(order, "drained " + whom), actions);
   return {Kind::done,
           fmt::format("{} {} job \"{}\"", whom, links.size() == 1 ? "leaves" : "leave", terms_.id)};
@@ -182,7 +182,7 @@ OrderOutcome Job::exclude(TimePoint now, const Order& order, coordinator::Action
   const std::string length = until ? fmt::format("for {} s", in_seconds(order.length))
                                    : std::string("until the job is over");
   const std::string who = links.empty() ? "no node of it is here"
-                                        : fmt::format("{} of it {}", nodes_text(links.size()),
+                                        : fmt::format("{} of it {}", node_count_text(links.size()),
                                                       links.size() == 1 ? "leaves" : "leave");
   return {Kind::done,
           fmt::format("{} is excluded from job \"{}\" {}; {}", order.whom, terms_.id, length, who)};
@@ -254,7 +254,7 @@ std::optional<OrderOutcome> Job::objection_to_dismiss(const std::vector<LinkId>&
     return OrderOutcome{Kind::not_now,
                         fmt::format("{} would be left of at least {}: start another first, which "
                                     "takes over",
-                                    nodes_text(left), terms_.nodes_min)};
+                                    node_count_text(left), terms_.nodes_min)};
   }
   return std::nullopt;
 }
@@ -294,7 +294,7 @@ void Job::leave_out(TimePoint now, const std::string& host, coordinator::Actions
     if (const auto found = objection_to_dismiss(links)) objection = found->sentence;
   } else if (round_.staying() < static_cast<std::size_t>(terms_.nodes_min)) {
     objection = fmt::format("{} is left of at least {}: start another, which takes over",
-                            nodes_text(round_.staying()), terms_.nodes_min);
+                            node_count_text(round_.staying()), terms_.nodes_min);
   }
   if (objection.empty()) {
     if (const auto done = exclusions_.exclude(now, host, {}, why); !done) {

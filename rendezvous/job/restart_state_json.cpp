@@ -18,8 +18,8 @@ namespace {
 using Json = nlohmann::json;
 using Purses = std::map<std::string, RestartState::Moments, std::less<>>;
 
-constexpr int version = 1;
-constexpr const char* version_key = "cpprun_restart_state";
+constexpr int state_version = 1;
+constexpr const char* state_version_key = "cpprun_restart_state";
 constexpr double seconds_max = 5e9;  // the year 2128; as nanoseconds it fits
 constexpr std::uint64_t count_max = 1'000'000'000;
 
@@ -113,7 +113,7 @@ Result<RestartState> restart_state_of(const Json& json, const Moment& moment) {
 std::string restart_state_json(const RestartState& state, const std::string& job,
                                const Moment& moment) {
   Json json = restart_state_value(state, moment);
-  json[version_key] = version;
+  json[state_version_key] = state_version;
   json["job"] = job;
   return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
@@ -122,13 +122,13 @@ Result<RestartState> read_restart_state(std::string_view text, const std::string
                                         const Moment& moment) {
   const Json json = parse_json(text);
   if (!json.is_object()) return not_ours("it is no JSON object");
-  const auto said = whole_at(json, version_key, UINT64_MAX);
-  if (!said) return not_ours(version_key);
-  if (*said != version) {
+  const auto said = whole_at(json, state_version_key, UINT64_MAX);
+  if (!said) return not_ours(state_version_key);
+  if (*said != state_version) {
     return failure(fmt::format(
         "is of version {}, and this cpprun reads version {}; use the cpprun that wrote it, or "
         "remove it and the job begins with its whole budget",
-        *said, version));
+        *said, state_version));
   }
   const Json whose = at(json, "job");
   if (!whose.is_string()) return not_ours("job");

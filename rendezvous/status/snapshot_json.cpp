@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double unix_seconds(WallTime time) {
+double seconds_since_epoch(WallTime time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
@@ -22,7 +22,7 @@ Json nullable(const std::optional<Value>& value, Write&& write) {
 }
 
 Json time_json(const std::optional<TimePoint>& moment, const Moment& clocks) {
-  return nullable(moment, [&](TimePoint at) { return unix_seconds(clocks.by_wall(at)); });
+  return nullable(moment, [&](TimePoint at) { return seconds_since_epoch(clocks.by_wall(at)); });
 }
 
 Json failure_json(const link::Failure& failure) {
@@ -34,7 +34,7 @@ Json failure_json(const link::Failure& failure) {
           {"pid", failure.pid},
           {"exit_code", link::exit_code_of(status)},
           {"signal", status.signalled ? Json(signal_name(status.value)) : Json(nullptr)},
-          {"time", unix_seconds(failure.time)},
+          {"time", seconds_since_epoch(failure.time)},
           {"message", failure.message},
           {"cause", failure.cause},
           {"consequence", failure.consequence}};
@@ -89,7 +89,7 @@ Json round_json(const RoundRecord& round, const Moment& moment) {
   Json json;
   json["round"] = round.round.value;
   json["restart"] = round.restart;
-  json["began"] = unix_seconds(moment.by_wall(round.began));
+  json["began"] = seconds_since_epoch(moment.by_wall(round.began));
   json["ended"] = time_json(round.ended, moment);
   json["reason"] = round.reason;
   json["failure"] = nullable(round.root, failure_json);
@@ -103,7 +103,7 @@ Json round_json(const RoundRecord& round, const Moment& moment) {
   return json;
 }
 
-double thousandths(std::int64_t number) {
+double per_thousand(std::int64_t number) {
   return static_cast<double>(number) / 1000;
 }
 
@@ -118,7 +118,7 @@ std::optional<std::int64_t> bytes_of(const std::optional<std::int64_t>& kib) {
 // Of a whole number of milliseconds, without the noise of a double.
 Json age_json(const std::optional<Duration>& age) {
   return nullable(age, [](Duration value) {
-    return thousandths(std::chrono::duration_cast<std::chrono::milliseconds>(value).count());
+    return per_thousand(std::chrono::duration_cast<std::chrono::milliseconds>(value).count());
   });
 }
 
@@ -129,16 +129,16 @@ Json worker_json(const WorkerSnapshot& worker, const Moment& moment) {
   json["local_rank"] = figures.local_rank.value;
   json["pid"] = figures.pid;
   json["state"] = to_text(figures.state);
-  json["since"] = unix_seconds(moment.by_wall(moment.now - figures.since));
+  json["since"] = seconds_since_epoch(moment.by_wall(moment.now - figures.since));
   json["step"] = number_json(figures.step);
-  json["steps_per_second"] = nullable(figures.millisteps_per_second, thousandths);
+  json["steps_per_second"] = nullable(figures.millisteps_per_second, per_thousand);
   json["samples"] = number_json(figures.samples);
   json["checkpoint_step"] = number_json(figures.checkpoint_step);
   json["beat_age"] = age_json(figures.last_beat);
   json["resident_bytes"] = number_json(bytes_of(figures.resident_kib));
   json["cpu_percent"] = number_json(figures.cpu_percent);
   json["words_age"] = age_json(figures.last_words);
-  json["told"] = unix_seconds(moment.by_wall(worker.at));
+  json["told"] = seconds_since_epoch(moment.by_wall(worker.at));
   return json;
 }
 
@@ -149,7 +149,7 @@ Json progress_json(const JobProgress& progress) {
   json["step_min"] = number_json(progress.step_min);
   json["step_max"] = number_json(progress.step_max);
   json["checkpoint_step"] = number_json(progress.checkpoint_step);
-  json["steps_per_second_min"] = nullable(progress.millisteps_per_second_min, thousandths);
+  json["steps_per_second_min"] = nullable(progress.millisteps_per_second_min, per_thousand);
   json["beat_age_max"] = age_json(progress.beat_age_max);
   json["resident_bytes_max"] = number_json(bytes_of(progress.resident_kib_max));
   json["told_age_max"] = age_json(progress.told_ago_max);
@@ -162,7 +162,7 @@ Json progress_json(const JobProgress& progress) {
          {"host", each.host},
          {"pid", figures.pid},
          {"step", number_json(figures.step)},
-         {"steps_per_second", nullable(figures.millisteps_per_second, thousandths)},
+         {"steps_per_second", nullable(figures.millisteps_per_second, per_thousand)},
          {"beat_age", age_json(figures.last_beat)}});
   }
   return json;
@@ -173,7 +173,7 @@ Json node_json(const NodeSnapshot& node, const Moment& moment) {
   json["host"] = node.host;
   json["node"] = nullable(node.node, [](GroupRank rank) { return rank.value; });
   json["state"] = name_of(node.state);
-  json["since"] = unix_seconds(moment.by_wall(node.since));
+  json["since"] = seconds_since_epoch(moment.by_wall(node.since));
   json["silence"] = nullable(node.silence, in_seconds);
   json["connected"] = node.connected;
   json["leaving"] = node.leaving;
@@ -188,7 +188,7 @@ Json node_json(const NodeSnapshot& node, const Moment& moment) {
 }
 
 // What is no UTF-8 in the words of strangers is replaced, and never ends an answer.
-std::string text_of(const Json& json) {
+std::string line_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -197,16 +197,16 @@ std::string text_of(const Json& json) {
 std::string jobs_json(const std::vector<JobSnapshot>& jobs, const std::optional<std::string>& next,
                       const Moment& moment) {
   Json json;
-  json["time"] = unix_seconds(moment.wall);
+  json["time"] = seconds_since_epoch(moment.wall);
   json["jobs"] = Json::array();
   for (const auto& job : jobs) json["jobs"].push_back(summary_json(job, moment));
   json["next"] = nullable(next, [](const std::string& id) { return id; });
-  return text_of(json);
+  return line_of(json);
 }
 
 std::string job_json(const JobDetails& details, const Moment& moment) {
   Json json = summary_json(details.job, moment);
-  json["time"] = unix_seconds(moment.wall);
+  json["time"] = seconds_since_epoch(moment.wall);
   json["waits_for"] = details.waits_for;
   json["cover"] = details.cover;
   json["durable"] = nullable(details.durable, [](bool durable) { return durable; });
@@ -217,16 +217,16 @@ std::string job_json(const JobDetails& details, const Moment& moment) {
   json["rounds"] = Json::array();
   for (const auto& round : details.rounds) json["rounds"].push_back(round_json(round, moment));
   json["rounds_left_out"] = details.rounds_left_out;
-  return text_of(json);
+  return line_of(json);
 }
 
 std::string nodes_json(const NodePage& page, const Moment& moment) {
   Json json;
-  json["time"] = unix_seconds(moment.wall);
+  json["time"] = seconds_since_epoch(moment.wall);
   json["nodes"] = Json::array();
   for (const auto& node : page.nodes) json["nodes"].push_back(node_json(node, moment));
   json["next"] = nullable(page.next, [](const NodePlace& place) { return to_text(place); });
-  return text_of(json);
+  return line_of(json);
 }
 
 nlohmann::ordered_json shown_failure(const link::Failure& failure) {
@@ -236,7 +236,7 @@ nlohmann::ordered_json shown_failure(const link::Failure& failure) {
 std::string error_json(const std::string& reason) {
   Json json;
   json["error"] = reason;
-  return text_of(json);
+  return line_of(json);
 }
 
 }  // namespace cpprun

@@ -15,7 +15,7 @@ namespace {
 // but its users do.
 constexpr std::string_view stack_marker = "\nException raised from ";
 
-std::string type_name(const std::type_info& type) {
+std::string demangled_name(const std::type_info& type) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> name(
       abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), &std::free);
@@ -33,14 +33,14 @@ ErrorReport describe(const std::exception_ptr& error, std::int64_t unix_seconds)
   try {
     std::rethrow_exception(error);
   } catch (const std::exception& known) {
-    report.message = type_name(typeid(known)) + ": " + known.what();
+    report.message = demangled_name(typeid(known)) + ": " + known.what();
   } catch (const std::string& text) {
     report.message = "std::string: " + text;
   } catch (const char* text) {
     report.message = "const char*: " + std::string(text == nullptr ? "(null)" : text);
   } catch (...) {
     const std::type_info* type = abi::__cxa_current_exception_type();
-    report.message = (type == nullptr ? std::string("unknown") : type_name(*type)) +
+    report.message = (type == nullptr ? std::string("unknown") : demangled_name(*type)) +
                      ": an exception that is no std::exception";
   }
   if (const std::size_t cut = report.message.find(stack_marker); cut != std::string::npos) {

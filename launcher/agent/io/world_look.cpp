@@ -17,7 +17,7 @@ namespace cpprun::io {
 
 namespace {
 
-std::string proc(int pid, const char* name) {
+std::string read_process(int pid, const char* name) {
   return read_proc("/proc/" + std::to_string(pid) + "/" + name, bounds::socket_table_bytes_max)
       .value_or("");
 }
@@ -38,7 +38,7 @@ std::set<std::string> sockets_of(int pid) {
 }
 
 ProcessUse use_of(int pid) {
-  return process_use(proc(pid, "stat"), ::sysconf(_SC_CLK_TCK));
+  return process_use(read_process(pid, "stat"), ::sysconf(_SC_CLK_TCK));
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ ProcessUse use_of(int pid) {
 WorldLook look_at_world(int pid) {
   WorldLook look;
   std::map<std::string, int> port_of_inode;
-  for (const char* table : {"net/tcp", "net/tcp6"}) add_listening(proc(pid, table), port_of_inode);
+  for (const char* table : {"net/tcp", "net/tcp6"}) add_listening(read_process(pid, table), port_of_inode);
   std::vector<int> family = descendants_of(pid);
   family.insert(family.begin(), pid);
   if (family.size() > bounds::family_looked_at_max) family.resize(bounds::family_looked_at_max);

@@ -27,11 +27,6 @@ namespace {
 
 constexpr std::size_t trace_bytes_max = 256U << 20;  // some half a million events
 
-int give_up(const Setback& setback) {
-  complain(setback.sentence, setback.hint);
-  return setback.code;
-}
-
 int list(const Wish& wish, const Environment& environment) {
   const FoundJobs found = find_jobs(wish, environment);
   const bool is_silent =

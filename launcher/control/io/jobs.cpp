@@ -22,7 +22,6 @@ namespace cpprun::io {
 namespace {
 
 constexpr const char* jobs_target = "/api/v1/jobs";
-constexpr unsigned fine = 200;
 // For all pages of one list, from the first question on.
 constexpr Duration pages_patience = 6 * bounds::ask_patience;
 
@@ -64,7 +63,7 @@ std::optional<std::string> take_page(const Wish& wish, const Place& place,
   std::optional<std::string> next;
   if (!answer) {
     why = answer.error().reason;
-  } else if (answer->status != fine) {
+  } else if (answer->status != status_ok) {
     why = fmt::format("{} refuses: {}", place.text(), error_in(answer->body));
   } else if (auto seen = jobs_view(answer->body); !seen) {
     why = fmt::format("{}: {}", place.text(), seen.error().reason);
@@ -132,6 +131,11 @@ std::vector<Endpoint> leaders_of(const FoundJobs& found) {
 
 }  // namespace
 
+int give_up(const Setback& setback) {
+  complain(setback.sentence, setback.hint);
+  return setback.code;
+}
+
 std::string FoundJob::target() const {
   return fmt::format("{}/{}", jobs_target, escaped(job.id));
 }
@@ -198,7 +202,7 @@ std::vector<FoundDaemon> find_daemons(const FoundJobs& found) {
   std::vector<FoundDaemon> daemons;
   for (std::size_t at = 0; at < answers.size(); ++at) {
     // A cpprun says that it is none.
-    if (!answers[at] || answers[at]->status != fine) continue;
+    if (!answers[at] || answers[at]->status != status_ok) continue;
     auto view = daemon_view(answers[at]->body);
     if (view) daemons.push_back({*std::move(view), places[at], answers[at]->body});
   }
@@ -216,7 +220,7 @@ bool is_led_by_one_of(const std::vector<FoundDaemon>& daemons, const FoundDaemon
 Attempt<std::string> body_of(const Place& place, const http::Question& question) {
   auto answer = ask(place, question);
   if (!answer) return tl::unexpected(unreachable(answer.error().reason));
-  if (answer->status != fine) return tl::unexpected(Setback{error_in(answer->body)});
+  if (answer->status != status_ok) return tl::unexpected(Setback{error_in(answer->body)});
   return std::move(answer->body);
 }
 

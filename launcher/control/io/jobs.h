@@ -15,12 +15,16 @@
 
 namespace cpprun::io {
 
+inline constexpr unsigned status_ok = 200;  // HTTP
+
 // Why a command ends otherwise than it should: a sentence and the exit code.
 struct Setback {
   std::string sentence;
   int code = control_code::refused;
   std::string hint = {};
 };
+// Prints the sentence and returns the exit code.
+int give_up(const Setback& setback);
 template <class T>
 using Attempt = tl::expected<T, Setback>;
 

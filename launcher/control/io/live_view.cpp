@@ -53,11 +53,6 @@ Attempt<TopView> look(const Wish& wish, const Environment& environment) {
   return view;
 }
 
-int give_up(const Setback& setback) {
-  complain(setback.sentence, setback.hint);
-  return setback.code;
-}
-
 void print_once(const TopView& view, const Canvas& canvas) {
   auto lines = top_frame(view, {}, canvas, std::numeric_limits<std::size_t>::max() / 2);
   lines.pop_back();  // the keys

@@ -16,11 +16,6 @@ namespace cpprun::io {
 
 namespace {
 
-int give_up(const Setback& setback) {
-  complain(setback.sentence, setback.hint);
-  return setback.code;
-}
-
 // Of a daemon that has no job, or several, what is asked for is how it stands itself.
 int show_daemons(const FoundJobs& found, const std::vector<FoundDaemon>& daemons, const Wish& wish,
                  const Canvas& canvas) {

@@ -29,7 +29,6 @@ using std::chrono::steady_clock;
 
 constexpr const char* target = "/api/v1/events";
 constexpr const char* target_once = "/api/v1/events?once";
-constexpr unsigned fine = 200;
 // Two looks at the same moment by the clock of the wall differ by less.
 constexpr double clock_slack = 0.1;
 // Between two looks for the job at whoever leads it next.
@@ -39,11 +38,6 @@ constexpr auto look_pause = std::chrono::milliseconds(200);
 constexpr auto silence =
     std::chrono::duration_cast<steady_clock::duration>(3 * bounds::watcher_keep_alive);
 constexpr auto ask_time = std::chrono::duration_cast<steady_clock::duration>(bounds::ask_patience);
-
-int give_up(const Setback& setback) {
-  complain(setback.sentence, setback.hint);
-  return setback.code;
-}
 
 int utc_offset() {
   const std::time_t now = std::time(nullptr);
@@ -94,7 +88,7 @@ class Listener {
     is_over_ = !*heard || call_.answer().is_whole();
     const auto body = call_.take_body();
     if (!call_.answer().has_head()) return std::optional<int>();
-    if (call_.answer().status() != fine) {
+    if (call_.answer().status() != status_ok) {
       if (!is_over_) return std::optional<int>();
       return tl::unexpected(Setback{error_in(body)});
     }

@@ -15,7 +15,7 @@ namespace cpprun::io {
 
 namespace {
 
-constexpr std::size_t proc_bytes_max = 64 * 1024;
+constexpr std::size_t cgroup_text_bytes_max = 64 * 1024;
 // What version 1 gives where there is no limit is near the largest number of pages.
 constexpr double no_limit_bytes = 1e18;
 
@@ -47,7 +47,7 @@ std::optional<std::string> group_of(std::string_view controller, const std::stri
 // Where our group's files may lie. In a container the path is the host's and leads nowhere, and
 // the group is the root of what is mounted.
 std::vector<std::string> group_folders() {
-  const auto text = read_proc("/proc/self/cgroup", proc_bytes_max).value_or("");
+  const auto text = read_proc("/proc/self/cgroup", cgroup_text_bytes_max).value_or("");
   std::vector<std::string> folders;
   if (const auto group = group_of("memory", text)) {
     folders.push_back("/sys/fs/cgroup/memory" + *group);
@@ -65,7 +65,7 @@ std::vector<std::string> group_folders() {
 std::optional<std::string> group_file(const std::string& v1, const std::string& v2) {
   for (const auto& folder : group_folders()) {
     for (const auto& name : {v2, v1}) {
-      if (auto text = read_proc(folder + "/" + name, proc_bytes_max)) return text;
+      if (auto text = read_proc(folder + "/" + name, cgroup_text_bytes_max)) return text;
     }
   }
   return std::nullopt;
@@ -82,7 +82,7 @@ OomKills oom_kills() {
       return kills;
     }
   }
-  const auto machine = read_proc("/proc/vmstat", proc_bytes_max).value_or("");
+  const auto machine = read_proc("/proc/vmstat", cgroup_text_bytes_max).value_or("");
   kills.on_machine = static_cast<long>(number_after(machine, "oom_kill").value_or(0));
   return kills;
 }

@@ -13,12 +13,12 @@ namespace cpprun::io {
 
 namespace {
 
-constexpr std::size_t proc_bytes_max = 16 * 1024;
+constexpr std::size_t status_bytes_max = 16 * 1024;
 // A shell and what it runs; a worker with hundreds of children is told by the first.
 constexpr std::size_t children_told_max = 2;
 
 std::string proc(int pid, const char* name) {
-  return read_proc("/proc/" + std::to_string(pid) + "/" + name, proc_bytes_max).value_or("");
+  return read_proc("/proc/" + std::to_string(pid) + "/" + name, status_bytes_max).value_or("");
 }
 
 std::string first_line(const std::string& text) {

@@ -29,7 +29,7 @@ namespace {
 
 // Something it has started may keep its pipes open: ssh's ControlPersist does.
 constexpr auto pipes_patience = std::chrono::seconds(1);
-constexpr std::size_t piece_bytes = 64 * 1024;
+constexpr std::size_t pipe_piece_bytes = 64 * 1024;
 constexpr int not_run_code = 127;
 
 struct Pipe {
@@ -168,7 +168,7 @@ class PipedProgram::Impl : public std::enable_shared_from_this<Impl> {
  private:
   struct Source {
     asio::posix::stream_descriptor pipe;
-    std::array<char, piece_bytes> bytes;
+    std::array<char, pipe_piece_bytes> bytes;
     bool is_reading = false;
     bool is_over = false;
   };

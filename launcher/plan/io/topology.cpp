@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string text_of(const fs::path& path) {
+std::string trimmed_text_of(const fs::path& path) {
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
   return std::string(trimmed(text.str()));
@@ -52,18 +52,18 @@ CpuSet cache_sharers(const fs::path& cpu) {
   CpuSet sharers;
   int highest = -1;
   for (const auto& [index, cache] : numbered(cpu / "cache", "index")) {
-    const auto type = text_of(cache / "type");
-    const auto level = exact_number<int>(text_of(cache / "level")).value_or(-1);
+    const auto type = trimmed_text_of(cache / "type");
+    const auto level = exact_number<int>(trimmed_text_of(cache / "level")).value_or(-1);
     if ((type != "Unified" && type != "Data") || level <= highest) continue;
     highest = level;
-    sharers = parse_cpu_list(text_of(cache / "shared_cpu_list"));
+    sharers = parse_cpu_list(trimmed_text_of(cache / "shared_cpu_list"));
   }
   return sharers;
 }
 
 CpuPlace place_of(const fs::path& cpu, int number) {
-  return {.core = lowest_or(parse_cpu_list(text_of(cpu / "topology/thread_siblings_list")), number),
-          .socket = exact_number<int>(text_of(cpu / "topology/physical_package_id")).value_or(0),
+  return {.core = lowest_or(parse_cpu_list(trimmed_text_of(cpu / "topology/thread_siblings_list")), number),
+          .socket = exact_number<int>(trimmed_text_of(cpu / "topology/physical_package_id")).value_or(0),
           .cache = lowest_or(cache_sharers(cpu), number)};
 }
 
@@ -88,10 +88,10 @@ std::vector<Device> devices_of(const fs::path& root) {
   std::error_code missing;  // then there is no such driver
   for (const auto& entry : fs::directory_iterator(root / "proc/driver/nvidia/gpus", missing)) {
     const auto place = entry.path().filename().string();
-    const auto information = text_of(entry.path() / "information");
+    const auto information = trimmed_text_of(entry.path() / "information");
     const auto file = root / ("dev/nvidia" + field(information, "Device Minor"));
     if (std::error_code unknown; !fs::exists(file, unknown)) continue;
-    const auto node = text_of(root / "sys/bus/pci/devices" / place / "numa_node");
+    const auto node = trimmed_text_of(root / "sys/bus/pci/devices" / place / "numa_node");
     // -1 is said on machines with one node only.
     by_place[place] = {.uuid = field(information, "GPU UUID"),
                        .node = std::max(exact_number<int>(node).value_or(0), 0)};
@@ -138,7 +138,7 @@ Result<Topology> read_topology(const Environment& environment, const CpuSet& all
     if (allowed.contains(number)) topology.cpus[number] = place_of(path, number);
   }
   for (const auto& [number, path] : numbered(top / "sys/devices/system/node", "node")) {
-    topology.nodes[number] = parse_cpu_list(text_of(path / "cpulist"));
+    topology.nodes[number] = parse_cpu_list(trimmed_text_of(path / "cpulist"));
   }
   // A kernel without NUMA shows no nodes: everything is on one.
   if (topology.nodes.empty()) topology.nodes[0] = allowed;

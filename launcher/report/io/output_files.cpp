@@ -39,7 +39,7 @@ OwnStreams own_streams() {
   return own;
 }
 
-tl::unexpected<Error> cannot_write(const std::string& flag, const std::string& path, int number) {
+tl::unexpected<Error> cannot_write_file(const std::string& flag, const std::string& path, int number) {
   return failure(fmt::format("{}: cannot write \"{}\": {}", flag, path, errno_text(number)));
 }
 
@@ -51,7 +51,7 @@ tl::unexpected<Error> no_answer(const std::string& flag, const std::string& path
 Result<void> try_new_file(const std::string& flag, const std::string& path) {
   const auto tried = path + "." + random_token(4);
   const FileDescriptor file{::open(tried.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)};
-  if (!file) return cannot_write(flag, path, errno);
+  if (!file) return cannot_write_file(flag, path, errno);
   ::unlink(tried.c_str());
   return {};
 }
@@ -66,7 +66,7 @@ int error_of_writing_to(const std::string& path) {
 Result<void> try_report_at(const std::string& path, const OwnStreams& own) {
   if (!is_special(path, own)) return try_new_file("--report", path);
   const int wrong = error_of_writing_to(path);
-  if (wrong != 0 && wrong != ENXIO) return cannot_write("--report", path, wrong);
+  if (wrong != 0 && wrong != ENXIO) return cannot_write_file("--report", path, wrong);
   return {};
 }
 
@@ -74,7 +74,7 @@ Result<void> try_report_at(const std::string& path, const OwnStreams& own) {
 Result<void> try_events_at(const std::string& path) {
   const int wrong = error_of_writing_to(path);
   if (wrong == ENOENT) return try_new_file("--events", path);
-  if (wrong != 0) return cannot_write("--events", path, wrong);
+  if (wrong != 0) return cannot_write_file("--events", path, wrong);
   return {};
 }
 
@@ -114,7 +114,7 @@ Result<std::string> leave(const std::string& path, const OwnStreams& own,
   const FileDescriptor file{::open(path.c_str(), flags)};
   const auto written = file ? ::write(file.get(), text.data(), text.size()) : -1;
   if (written != static_cast<ssize_t>(text.size())) {
-    return cannot_write("--report", path, written < 0 ? errno : ENOSPC);
+    return cannot_write_file("--report", path, written < 0 ? errno : ENOSPC);
   }
   return path;
 }

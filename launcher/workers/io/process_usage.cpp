@@ -13,7 +13,7 @@ namespace cpprun::io {
 
 namespace {
 
-constexpr std::size_t proc_bytes_max = 4096;
+constexpr std::size_t usage_bytes_max = 4096;
 
 std::int64_t number_at(const std::vector<std::string_view>& words, std::size_t index) {
   return index < words.size() ? leading_number<std::int64_t>(words[index]).value_or(0) : 0;
@@ -22,8 +22,8 @@ std::int64_t number_at(const std::vector<std::string_view>& words, std::size_t i
 }  // namespace
 
 std::optional<ProcessUsage> usage_of(int pid) {
-  const auto stat = read_proc(fmt::format("/proc/{}/stat", pid), proc_bytes_max);
-  const auto statm = read_proc(fmt::format("/proc/{}/statm", pid), proc_bytes_max);
+  const auto stat = read_proc(fmt::format("/proc/{}/stat", pid), usage_bytes_max);
+  const auto statm = read_proc(fmt::format("/proc/{}/statm", pid), usage_bytes_max);
   // The name may hold anything, a bracket as well: what follows the last one is numbers.
   const auto name_end = stat ? stat->rfind(')') : std::string::npos;
   if (!statm || name_end == std::string::npos || name_end + 2 > stat->size()) return std::nullopt;

@@ -142,7 +142,7 @@ class Stack {
 };
 
 // The set as the kernel wants it, as long as it has to be.
-std::vector<cpu_set_t> mask_of(const CpuSet& cpus) {
+std::vector<cpu_set_t> cpu_mask_of(const CpuSet& cpus) {
   if (cpus.empty()) return {};
   std::vector<cpu_set_t> mask(static_cast<std::size_t>(*cpus.rbegin() / CPU_SETSIZE + 1));
   for (const int cpu : cpus) {
@@ -192,7 +192,7 @@ tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, i
   order.niceness = limits.niceness ? &*limits.niceness : nullptr;
   order.signals = limits.signals.data();
   order.signal_count = limits.signals.size();
-  const auto mask = mask_of(spec.cpus);
+  const auto mask = cpu_mask_of(spec.cpus);
   order.cpus = mask.empty() ? nullptr : mask.data();
   order.cpus_bytes = mask.size() * sizeof(cpu_set_t);
   order.parent = ::getpid();

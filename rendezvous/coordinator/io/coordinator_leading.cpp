@@ -16,7 +16,7 @@ namespace cpprun {
 
 namespace {
 
-Moment moment() {
+Moment clock_moment() {
   return {
       .now = boot_now(),
       .wall = std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now())};
@@ -64,7 +64,7 @@ void CoordinatorServer::adopt_follower(LinkId link, const link::Follow& follow,
 // --- it leads no more ----------------------------------------------------------------------------
 
 std::map<std::string, std::string> CoordinatorServer::records() const {
-  return all_records(coordinator_.machine(), moment());
+  return all_records(coordinator_.machine(), clock_moment());
 }
 
 std::map<std::string, std::string> CoordinatorServer::follow(const Coordinator::Follows& follows) {

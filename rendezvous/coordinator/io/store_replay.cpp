@@ -11,7 +11,7 @@ namespace cpprun {
 
 namespace {
 
-using Kind = StoreRecord::Kind;
+using RecordKind = StoreRecord::Kind;
 
 tl::unexpected<Error> unknown_client(const StoreRecord& record) {
   return failure(fmt::format("a record of kind {} of client {}, whom nobody has opened",
@@ -46,13 +46,13 @@ Result<void> StoreReplay::hear(std::string_view bytes) {
 Result<void> StoreReplay::go_on(StoreSessions& sessions, bool& has_more) {
   bool has_told = false;
   while (true) {
-    if (has_told && (reader_.comes(Kind::taken) || reader_.comes(Kind::closed))) return {};
+    if (has_told && (reader_.comes(RecordKind::taken) || reader_.comes(RecordKind::closed))) return {};
     const auto record = reader_.next();
     if (!record) return tl::unexpected<Error>(record.error());
     has_more = record->has_value();
     if (!has_more) return {};
-    const Kind kind = (*record)->kind;
-    has_told = has_told || (kind != Kind::taken && kind != Kind::read);
+    const RecordKind kind = (*record)->kind;
+    has_told = has_told || (kind != RecordKind::taken && kind != RecordKind::read);
     if (const Result<void> heard = on(sessions, **record); !heard) return heard;
   }
 }
@@ -67,7 +67,7 @@ void StoreReplay::end() {
 void StoreReplay::rename(StoreLog& log) const {
   std::size_t left = clients_.size();
   for (const auto& [old_name, client] : clients_) {
-    log.add({.kind = Kind::renamed,
+    log.add({.kind = RecordKind::renamed,
              .client = old_name,
              .place = client.id.value,
              .count = --left == 0 ? 1U : 0U});
@@ -81,30 +81,30 @@ NodeStreams* StoreReplay::streams_of(GroupRank node) {
 
 Result<void> StoreReplay::on(StoreSessions& sessions, StoreRecord record) {
   switch (record.kind) {
-    case Kind::opened:
-    case Kind::numbered:
+    case RecordKind::opened:
+    case RecordKind::numbered:
       return open(record);
-    case Kind::value:
+    case RecordKind::value:
       place_.store.put_value(record.key, record.bytes);
       return {};
-    case Kind::queued:
+    case RecordKind::queued:
       place_.store.put_queued(record.key, record.bytes);
       return {};
-    case Kind::taken:
-    case Kind::over:
-    case Kind::stream:
+    case RecordKind::taken:
+    case RecordKind::over:
+    case RecordKind::stream:
       if (NodeStreams* const streams = streams_of(record.node)) streams->replay(record);
       return {};
-    case Kind::read:
-    case Kind::decided:
-    case Kind::listed:
-    case Kind::abandoned:
-    case Kind::closed:
-    case Kind::renamed:
-    case Kind::waits:
-    case Kind::watches:
-    case Kind::owed:
-    case Kind::session:
+    case RecordKind::read:
+    case RecordKind::decided:
+    case RecordKind::listed:
+    case RecordKind::abandoned:
+    case RecordKind::closed:
+    case RecordKind::renamed:
+    case RecordKind::waits:
+    case RecordKind::watches:
+    case RecordKind::owed:
+    case RecordKind::session:
       return on_client(sessions, record);
   }
   return failure("a record of no kind");
@@ -118,7 +118,7 @@ Result<void> StoreReplay::open(const StoreRecord& record) {
     streams = place_.routes.of({place_.job, place_.round, record.node}, *peer);
     streams->begin_replay();
   }
-  if (record.kind == Kind::numbered) {
+  if (record.kind == RecordKind::numbered) {
     streams->replay(record);
     return {};
   }
@@ -132,7 +132,7 @@ Result<void> StoreReplay::on_client(StoreSessions& sessions, const StoreRecord& 
   const auto found = clients_.find(record.client);
   if (found == clients_.end()) {
     // One of a round before: its end is told when there is time for it.
-    if (record.kind == Kind::closed) return {};
+    if (record.kind == RecordKind::closed) return {};
     return unknown_client(record);
   }
   const Client client = found->second;
@@ -145,44 +145,44 @@ Result<void> StoreReplay::on_client(StoreSessions& sessions, const StoreRecord& 
   of_stream.node = client.node;
   of_stream.stream = client.stream;
   switch (record.kind) {
-    case Kind::read:
+    case RecordKind::read:
       sessions.replay_read(client.id, record.bytes);
       if (NodeStreams* const streams = streams_of(client.node)) streams->replay(of_stream);
       return {};
-    case Kind::decided:
+    case RecordKind::decided:
       return must(sessions.replay_decided(client.id, record.count));
-    case Kind::listed:
+    case RecordKind::listed:
       return must(sessions.replay_listed(client.id, record.count, record.bytes));
-    case Kind::abandoned:
+    case RecordKind::abandoned:
       sessions.replay_abandoned(client.id);
       return {};
-    case Kind::closed:
+    case RecordKind::closed:
       clients_.erase(found);
       sessions.close(client.id, "it was closed there", true);
       return {};
-    case Kind::renamed:
+    case RecordKind::renamed:
       renamed_[ConnectionId{record.place}] = client;
       if (record.count != 0) clients_ = std::exchange(renamed_, {});
       return {};
-    case Kind::waits:
+    case RecordKind::waits:
       place_.store.put_waiting(client.id, record.key, record.count != 0);
       return {};
-    case Kind::watches:
+    case RecordKind::watches:
       place_.store.put_watching(client.id, record.key);
       return {};
-    case Kind::owed:
+    case RecordKind::owed:
       place_.store.put_owed(client.id, record.key);
       return {};
-    case Kind::session:
+    case RecordKind::session:
       sessions.restore(client.id, record.flags, record.key, record.bytes);
       return {};
-    case Kind::opened:
-    case Kind::taken:
-    case Kind::over:
-    case Kind::value:
-    case Kind::queued:
-    case Kind::stream:
-    case Kind::numbered:
+    case RecordKind::opened:
+    case RecordKind::taken:
+    case RecordKind::over:
+    case RecordKind::value:
+    case RecordKind::queued:
+    case RecordKind::stream:
+    case RecordKind::numbered:
       break;
   }
   return must(false);

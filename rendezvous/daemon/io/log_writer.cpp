@@ -22,7 +22,7 @@ namespace cpprun {
 
 namespace {
 
-constexpr int batch_max = 256;
+constexpr int log_batch_max = 256;
 
 // Visits what is called like a log. False: the folder cannot be read.
 bool visit_logs(int folder, const std::function<void(const LogName&)>& visit) {
@@ -51,7 +51,7 @@ LogWriter::LogWriter(int folder, bool syncs, LogRing& ring)
 LogWriter::Worked LogWriter::work() {
   Worked worked;
   worked.has_more = true;
-  for (int left = batch_max; left > 0; --left) {
+  for (int left = log_batch_max; left > 0; --left) {
     const auto entry = ring_.next();
     if (!entry) {
       worked.has_more = false;

@@ -31,7 +31,7 @@ std::optional<Line> take_line(std::string_view& text) {
 }
 
 // There may be as much of them as there is memory: none stands in two places for long.
-void put(std::string& text, What what, StateFiles::File file) {
+void put_file(std::string& text, What what, StateFiles::File file) {
   text += fmt::format("{} {} {} {}\n", static_cast<std::uint64_t>(what), file.number,
                       file.generation, file.bytes.size());
   text += file.bytes;
@@ -42,11 +42,11 @@ void put(std::string& text, What what, StateFiles::File file) {
 std::string text_of(Result<StateFiles> read) {
   if (!read) return "!" + read.error().reason;
   std::string text = "=";
-  put(text, last_number, {.number = read->last_number});
-  for (const std::string& each : read->wrong) put(text, wrong, {.bytes = each});
-  for (auto& each : read->files) put(text, record, std::move(each));
-  for (auto& each : read->logs) put(text, log, std::move(each));
-  put(text, end, {});
+  put_file(text, last_number, {.number = read->last_number});
+  for (const std::string& each : read->wrong) put_file(text, wrong, {.bytes = each});
+  for (auto& each : read->files) put_file(text, record, std::move(each));
+  for (auto& each : read->logs) put_file(text, log, std::move(each));
+  put_file(text, end, {});
   return text;
 }
 

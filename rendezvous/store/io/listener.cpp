@@ -112,7 +112,7 @@ std::string address_text(const std::string& host, std::uint16_t port) {
                                              : fmt::format("[{}]:{}", host, port);
 }
 
-std::string to_text(int error) {
+std::string socket_error_text(int error) {
   const bool no_descriptors = error == EMFILE;
   return errno_text(error) + (no_descriptors ? "; raise the limit of them (ulimit -Hn)" : "");
 }
@@ -129,7 +129,7 @@ Result<OpenPort> open_wildcard(const addrinfo* list, std::uint16_t port) {
     }
   }
   if (!socket) {
-    return failure(fmt::format("cannot listen on {}: {}", address_text("", port), to_text(error)));
+    return failure(fmt::format("cannot listen on {}: {}", address_text("", port), socket_error_text(error)));
   }
   open.sockets.push_back(std::move(socket));
   return open;
@@ -156,7 +156,7 @@ Result<OpenPort> open_named(const addrinfo* list, const std::string& host, std::
     if (is_absent(error) && (at->ai_next != nullptr || !open.sockets.empty())) continue;
     if (error != 0) {
       return failure(
-          fmt::format("cannot listen on {}: {}", address_text(host, port), to_text(error)));
+          fmt::format("cannot listen on {}: {}", address_text(host, port), socket_error_text(error)));
     }
     port = local_address_of(socket.get()).port;
     open.hosts.push_back(numeric_host_of(socket.get()));
