@@ -71,6 +71,8 @@ add_library(cpprun_house INTERFACE)
 target_compile_options(cpprun_house INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
   $<$<BOOL:${CPPRUN_WERROR}>:-Werror>
+  # In a unit of several sources g++ takes their anonymous namespaces for a header's.
+  $<$<AND:$<BOOL:${CPPRUN_UNITY}>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>
   # A value is built with named fields and the rest keep their defaults: that is no oversight.
   -Wno-missing-field-initializers)
 target_include_directories(cpprun_house SYSTEM INTERFACE "${CPPRUN_EXPECTED_INCLUDE}")
