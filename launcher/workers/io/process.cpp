@@ -71,7 +71,7 @@ class WorkerProcesses::Impl {
         side_(terms.side),
         child_signal_(context, SIGCHLD),
         node_timer_(context),
-        tree_(context, [this] { return look_below(/*may_wait=*/false); },
+        tree_(context, [this] { return others_left(/*may_wait=*/false); },
               [this](std::vector<TreeProcess> seen) { callbacks_.tree_seen(std::move(seen)); }) {
     strangers_below_ = ::getpid() == 1 || somebody_is_below();
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
@@ -287,9 +287,9 @@ class WorkerProcesses::Impl {
   // Everybody below us who is neither spared nor a stranger nor a worker that still has its own
   // life. The children of one that dies move up to us, and a look that comes in between finds them
   // neither there nor here: who finds nobody looks again.
-  std::vector<int> others_left() const {
-    auto left = look_below();
-    return left.empty() ? look_below() : left;
+  std::vector<int> others_left(bool may_wait = true) const {
+    auto left = look_below(may_wait);
+    return left.empty() ? look_below(may_wait) : left;
   }
 
   // Whoever is below kin is kin. Without a mark the kernel may have to wait on a process that hangs;
