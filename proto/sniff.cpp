@@ -9,9 +9,9 @@ namespace {
 // The highest opcode with which a client of an old dialect may begin; dialect D begins with 0.
 constexpr char opcode_max = 11;
 
-constexpr std::array<std::string_view, 10> http_methods{
-    "GET ",     "POST ",  "PUT ",   "HEAD ",    "DELETE ",
-    "OPTIONS ", "PATCH ", "TRACE ", "CONNECT ", "QUERY "};
+constexpr std::array<std::string_view, 10> http_methods{"GET ",     "POST ",    "PUT ",   "HEAD ",
+                                                        "DELETE ",  "OPTIONS ", "PATCH ", "TRACE ",
+                                                        "CONNECT ", "QUERY "};
 
 // A record of a handshake; which version follows is of no interest here.
 constexpr std::string_view tls_first_bytes = "\x16\x03";

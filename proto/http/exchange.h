@@ -18,10 +18,10 @@ namespace cpprun::http {
 struct Question {
   Method method = Method::get;
   std::string target = "/";
-  std::string host = "localhost";                // as it is called there
-  std::string body = {};                         // JSON; of a POST alone
+  std::string host = "localhost";  // as it is called there
+  std::string body = {};           // JSON; of a POST alone
   std::string last_event = {};     // the id of what a watcher has heard of last; empty: nothing
-  std::string authorization = {};                // of whoever asks; empty: nobody in particular
+  std::string authorization = {};  // of whoever asks; empty: nobody in particular
   // Otherwise the connection is over after the answer.
   bool is_kept = false;
 };

@@ -17,8 +17,8 @@ class EarlyWords {
  public:
   // Its words are kept from now on, those of before too.
   void expect(LinkId link) { words_.try_emplace(link); }
-  // False: it says more than any agent does, or all of them together do. Of a link that is not expected nothing is kept, and of
-  // heartbeats neither: they are for the moment.
+  // False: it says more than any agent does, or all of them together do. Of a link that is not
+  // expected nothing is kept, and of heartbeats neither: they are for the moment.
   bool keep(LinkId link, const link::Message& message);
   std::vector<link::Message> take(LinkId link);
   void forget(LinkId link) { (void)take(link); }

@@ -100,7 +100,7 @@ bool is_in_group(gid_t group) {
          groups.begin() + std::max(count, 0);
 }
 
-// A file of root's that a group of this user may read, and nobody of it change: root has given it
+// A file of root's that a group of this user may read and not change: root has given it
 // to that group so that this user can read it, as a pod's fsGroup does.
 mode_t bits_of_own_group(const struct stat& file) {
   const bool is_given = file.st_uid == 0 && ::geteuid() != 0 && is_in_group(file.st_gid);
@@ -212,8 +212,7 @@ class LinkWalk {
   Attempt<std::optional<End>> step() {
     const std::string name = std::move(rest_.front());
     rest_.pop_front();
-    FileDescriptor next(
-        ::openat(folder_.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    FileDescriptor next(::openat(folder_.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     // A link that leads nowhere is something: a user without a secret has no link either.
     if (!next && errno == ENOENT) {
       return refused(path_, fmt::format("it is a symbolic link to \"{}/{}\", which does not exist",

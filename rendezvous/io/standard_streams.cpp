@@ -28,9 +28,9 @@ std::string& program_name() {
 
 // There may be no memory for a text.
 void say_error(std::string_view what, std::string_view hint = {}) {
-  for (const std::string_view part : {std::string_view(program_name()),
-                                      std::string_view(": error: "), what, std::string_view("\n"),
-                                      hint}) {
+  for (const std::string_view part :
+       {std::string_view(program_name()), std::string_view(": error: "), what,
+        std::string_view("\n"), hint}) {
     (void)write_all(STDERR_FILENO, part);
   }
 }
@@ -40,10 +40,12 @@ void say_exception() {
   try {
     throw;
   } catch (const std::bad_alloc&) {
-    say_error("out of memory", "  hint: raise the memory limit (ulimit -v, or the control group's)\n");
+    say_error("out of memory",
+              "  hint: raise the memory limit (ulimit -v, or the control group's)\n");
   } catch (const std::system_error& error) {
     const bool lacks_files = error.code() == std::errc::too_many_files_open;
-    say_error(error.what(), lacks_files ? "  hint: raise the limit on open files (ulimit -n)\n" : "");
+    say_error(error.what(),
+              lacks_files ? "  hint: raise the limit on open files (ulimit -n)\n" : "");
   } catch (const std::exception& error) {
     say_error(error.what());
   } catch (...) {

@@ -30,8 +30,8 @@ bool print_or_exit(std::string_view program, std::string_view text);
 // not the end of the process.
 void survive_failed_writes();
 
-// Blocks nothing, and is told of children that end: a parent's SIGCHLD that is ignored would take
-// their exit codes. Signals that ask for the end stay ignored, as nohup(1) and shells arrange it.
+// Unblocks all signals and resets SIGCHLD: where a parent has ignored that, the exit codes of
+// children are lost. Signals that ask for the end stay ignored, as nohup(1) and shells arrange it.
 void reset_inherited_signals();
 
 }  // namespace cpprun

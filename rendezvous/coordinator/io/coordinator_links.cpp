@@ -87,10 +87,8 @@ void CoordinatorServer::require_secret(std::shared_ptr<SecureContext> secure, Ho
   };
   secure_door_.emplace(
       context_, std::move(secure),
-      SecureDoor::Callbacks{through,
-                            [this](const PeerAddress& peer, const std::string& reason) {
-                              refuse(peer, reason);
-                            }},
+      SecureDoor::Callbacks{through, [this](const PeerAddress& peer,
+                                            const std::string& reason) { refuse(peer, reason); }},
       connections_.shared_ledger());
 }
 

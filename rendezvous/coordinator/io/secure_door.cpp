@@ -21,8 +21,7 @@ constexpr std::size_t bytes_of_handshake =
 }  // namespace
 
 SecureDoor::SecureDoor(asio::io_context& context, std::shared_ptr<SecureContext> secure,
-                       Callbacks callbacks, std::shared_ptr<Ledger> ledger,
-                       HandshakePlaces places)
+                       Callbacks callbacks, std::shared_ptr<Ledger> ledger, HandshakePlaces places)
     : secure_(std::move(secure)),
       callbacks_(std::move(callbacks)),
       ledger_(std::move(ledger)),

@@ -319,10 +319,9 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
       {.say = [&log](LogLevel level, const std::string& text) { log.say(level, text); },
        .take = [&access](Owners taken) { return access.take(std::move(taken)); }});
   if (const auto loaded = owners.load(); !loaded) return fail(loaded.error());
-  const auto listening =
-      server.open(listen_options(options, *passed, log), coordinator_options(options),
-                  plain_store(options),
-                  {.access = options.status_access, .names = given_names(options)});
+  const auto listening = server.open(
+      listen_options(options, *passed, log), coordinator_options(options), plain_store(options),
+      {.access = options.status_access, .names = given_names(options)});
   if (!listening) return fail(listening.error());
   const std::string set_of_etcd = options.etcd.empty() ? "" : options.cluster;
   if (const auto loaded = state.load(server, set_of_etcd); !loaded) return fail(loaded.error());

@@ -35,9 +35,9 @@ HostNames own_host_names(HostNames given) {
   char name[HOST_NAME_MAX + 1] = {};
   // A machine that is called nothing has its addresses.
   (void)::gethostname(name, HOST_NAME_MAX);
-  return host_names(std::move(given), {.host = name,
-                                       .hosts = text_of("/etc/hosts"),
-                                       .resolv = text_of("/etc/resolv.conf")});
+  return host_names(
+      std::move(given),
+      {.host = name, .hosts = text_of("/etc/hosts"), .resolv = text_of("/etc/resolv.conf")});
 }
 
 }  // namespace cpprun

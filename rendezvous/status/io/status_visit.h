@@ -258,8 +258,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     constexpr std::size_t request = bounds::http_head_bytes_max + bounds::http_body_bytes_max;
     const std::size_t held = request + unread_.capacity() + outbox_.capacity();
     const std::string objection = memory_->hold(held);
-    const bool may_always =
-        held <= bytes_always || standing_ == Standing::proven || is_by_secret_;
+    const bool may_always = held <= bytes_always || standing_ == Standing::proven || is_by_secret_;
     if (objection.empty() || may_always) return true;
     server_->callbacks_.refused(fmt::format("{} is not answered: {}", name_, objection));
     end();

@@ -111,7 +111,8 @@ TEST_CASE("where the machine has no memory left, the client that wants it is clo
 #endif
 }
 
-TEST_CASE("cpprund is ended by signals that its parent has blocked, and knows its children's ends") {
+TEST_CASE(
+    "cpprund is ended by signals that its parent has blocked, and knows its children's ends") {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -137,8 +138,8 @@ TEST_CASE("a start for which there is too little ends with a sentence and exit c
 #ifdef __SANITIZE_ADDRESS__
   std::puts("skipped: a sanitizer needs address space and descriptors of its own");
 #else
-  for (const char* const words : {"ulimit -n 4 && exec", "ulimit -n 6 && exec",
-                                  "ulimit -n 9 && exec"}) {
+  for (const char* const words :
+       {"ulimit -n 4 && exec", "ulimit -n 6 && exec", "ulimit -n 9 && exec"}) {
     CAPTURE(words);
     Program daemon({"--host", "127.0.0.1", "--port", "0"}, Program::Setting{.words = words});
     std::string line = daemon.err_line();
@@ -168,8 +169,7 @@ TEST_CASE("a daemon answers to the names it was given, and to no others") {
     RawClient client(port);
     pollfd watched{client.fd(), POLLOUT, 0};
     REQUIRE(poll(&watched, 1, 10'000) == 1);
-    (void)client.offer("GET /healthz HTTP/1.1\r\nHost: " + host +
-                       "\r\nConnection: close\r\n\r\n");
+    (void)client.offer("GET /healthz HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n");
     watched.events = POLLIN;
     while (!client.was_closed && poll(&watched, 1, 10'000) == 1) client.listen_now();
     return client.heard.substr(0, client.heard.find('\r'));

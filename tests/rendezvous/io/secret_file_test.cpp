@@ -124,8 +124,8 @@ TEST_CASE("a link is refused where others could lead it elsewhere, or where it l
   std::filesystem::create_symlink("open/link", folder.path() + "/far");
   CHECK(refusal(folder.path() + "/far") == "taken");
   REQUIRE(::chmod(open.c_str(), 0770) == 0);
-  const std::string why = "others than its owner may change its directory \"" + open +
-                          "\" (mode 0770)";
+  const std::string why =
+      "others than its owner may change its directory \"" + open + "\" (mode 0770)";
   CHECK(refusal(open + "/link") == why);
   CHECK(refusal(folder.path() + "/far") == why);
   std::filesystem::create_symlink("circle", folder.path() + "/circle");

@@ -16,7 +16,8 @@ TEST_CASE("an event is told to those who watch as it is to those who come later"
 }
 
 TEST_CASE("an id of another run is foreign, and everything is told with a remark") {
-  const std::string note = ": Last-Event-ID is of another run: these are all events that are kept\n\n";
+  const std::string note =
+      ": Last-Event-ID is of another run: these are all events that are kept\n\n";
   EventRing before("before");
   EventRing ring("after");
   for (const auto* line : {"1", "2", "3"}) {
@@ -61,7 +62,8 @@ TEST_CASE("events are asked for with and without what follows") {
   CHECK(empty.body == ":\n\n");
   ring.add("{}");
   ring.add("[]");
-  const auto once = events_answer(ring, {.target = "/api/v1/events?once", .last_event_id = "run-1"});
+  const auto once =
+      events_answer(ring, {.target = "/api/v1/events?once", .last_event_id = "run-1"});
   CHECK_FALSE(once.goes_on);
   CHECK(once.body == "id: run-2\ndata: []\n\n");
   CHECK(events_answer(ring, {.target = "/api/v1/events", .last_event_id = "x"}).body ==

@@ -25,7 +25,6 @@ TEST_CASE("the names beside a machine's own in /etc/hosts are its own, and no ot
 }
 
 TEST_CASE("a host name with a domain is also called without it") {
-  CHECK(host_names({}, {.host = "node1.example.org"}) ==
-        HostNames{"node1.example.org", "node1"});
+  CHECK(host_names({}, {.host = "node1.example.org"}) == HostNames{"node1.example.org", "node1"});
   CHECK(host_names({}, {.host = ""}).empty());
 }

@@ -411,7 +411,8 @@ TEST_CASE("a forked child neither uses nor ends its parent's connection") {
   CHECK(status_of_child([&] {
           const auto added = client->add("n", 10);
           const bool is_refused =
-              !added && added.error().find("opened this connection before a fork") != std::string::npos;
+              !added &&
+              added.error().find("opened this connection before a fork") != std::string::npos;
           client.reset();
           return is_refused && *client_of(server.port()).add("n", 1) == 2 ? 0 : 1;
         }) == 0);
