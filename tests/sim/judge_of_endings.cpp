@@ -217,7 +217,9 @@ void Judge::all_is_over() {
     const bool unlucky = !scenario_.faults.empty() || met_nobody(node);
     const bool latecomer = late || (!record.had_a_seat && unlucky);
     if (!record.exit || latecomer || record.was_dismissed) continue;
-    must(!must_go_on_ || !record.had_a_seat || record.exit->code == 0,
+    // It was asked to end.
+    const bool is_old_master = node == 0 && has({FaultKind::agent_signalled});
+    must(!must_go_on_ || !record.had_a_seat || record.exit->code == 0 || is_old_master,
          fmt::format("the master was lost, and node {} ended with {}: {}", node, record.exit->code,
                      record.exit->reason));
     must(!must_turn_ || (record.exit->code == 0 && job.restarts == 0),

@@ -93,6 +93,7 @@ constexpr Plant plants[] = {
     {"who stops to lead is heard with the rest of what it decides", "set,coordinator", 20'000},
     {"a stale epoch is accepted", "set,coordinator", 5'000},
     {"a vote that comes again, through another link, is one more", "standby,partition", 5'000},
+    {"a coordinator that gave up never leads again", "standby,coordinator,network", 10'000},
 };
 
 }  // namespace

@@ -182,6 +182,10 @@ const std::vector<Known> known = {
     {1795637258595, "set,standby,stores,orders", {1}, 6},
     // A job is over and forgotten before all others know of it, and begun anew.
     {1795637259911, "set,standby,stores,orders", {1, 3}, 6},
+    // A master whose round drains is cut off from all others for a while.
+    {727, "standby,coordinator,network", {1}, 5},
+    // The master is asked to end, and another node could lead.
+    {502563, "standby,term", {0}, 6},
     // A master that is started again while another one leads, and is asked to end at once.
     {1795660593140, "all,standby,stores", {1, 2, 3}, 6},
     // Two failures, over ways so long that clocks are not known as exactly as they differ.

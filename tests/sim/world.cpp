@@ -292,6 +292,9 @@ void World::commit_to_agent(const Fault& fault, Node& victim) {
       stop(victim, fault);
       break;
     case FaultKind::agent_signalled:
+      if (victim.number() == 0 && fault.value == SIGTERM && will_go_on()) {
+        universe_.judge.expect_takeover();
+      }
       victim.signalled(fault.value % 100);
       if (fault.value < 100) break;
       universe_.time.later(fault.lasts, [&victim, &fault] { victim.signalled(fault.value % 100); });
