@@ -241,14 +241,14 @@ struct TellNearMiss {
   Duration patience{};  // after it
   friend bool operator==(const TellNearMiss&, const TellNearMiss&) = default;
 };
-// Another cpprun of the set leads the job.
+// Another cpprund of the cluster leads the job.
 struct TellTurned {
   Endpoint from;
   Endpoint to;
   std::uint64_t epoch = 0;
   // For so long nothing was answered to a node that has its seat still; zero: it had none.
   Duration silence{};
-  bool has_workers = false;
+  bool keeps_workers = false;  // they run on: its round does, by the word of the new leader
   friend bool operator==(const TellTurned&, const TellTurned&) = default;
 };
 // For whoever wants to know everything.

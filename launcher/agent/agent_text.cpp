@@ -44,14 +44,11 @@ std::string nobody_leads_text(const std::string& places, const std::string& why,
 }
 
 std::string turned_text(const std::string& from, const std::string& to, std::uint64_t epoch,
-                        Duration silence, bool has_workers) {
-  std::string text =
-      fmt::format("the cpprund at {} leads no more; the one at {} leads this job now (epoch {})",
-                  from, to, epoch);
-  if (silence > Duration{}) {
-    text += fmt::format(", after {:.1f} s without an answer", in_seconds(silence));
-  }
-  return has_workers ? text + ": no worker was disturbed" : text;
+                        Duration silence, bool keeps_workers) {
+  const std::string gap =
+      silence > Duration{} ? fmt::format(", {:.1f} s", in_seconds(silence)) : "";
+  return fmt::format("leadership moved from {} to {} (epoch {}{}){}", from, to, epoch, gap,
+                     keeps_workers ? "; workers were not interrupted" : "");
 }
 
 std::string stale_text(const std::string& where, std::uint64_t epoch, std::uint64_t followed) {

@@ -33,7 +33,7 @@ std::string lease_nearly_missed_text(Duration lease, Duration patience, Duration
 // Another cpprund of the set leads. Nothing was answered for `silence`; zero: that is nobody's
 // loss.
 std::string turned_text(const std::string& from, const std::string& to, std::uint64_t epoch,
-                        Duration silence, bool has_workers);
+                        Duration silence, bool keeps_workers);
 // One that leads no more has answered.
 std::string stale_text(const std::string& where, std::uint64_t epoch, std::uint64_t followed);
 

@@ -103,12 +103,12 @@ void Agent::members(TimePoint now, const link::Members& members, Actions& action
   const Endpoint at = places_.at();
   if (epoch_ != 0 && members.epoch != epoch_ && at != followed_) {
     const bool has_seat = in_round() && phase_ != Phase::succeeded;
-    const bool has_workers = phase_ == Phase::running && !drain_asked_ && !stopped_by_;
+    const bool runs_on = phase_ == Phase::running && !drain_asked_ && !stopped_by_;
     actions.emplace_back(agent::TellTurned{.from = followed_,
                                            .to = at,
                                            .epoch = members.epoch,
                                            .silence = has_seat ? unanswered_ : Duration{},
-                                           .has_workers = has_workers});
+                                           .keeps_workers = runs_on && members.keeps_round});
   }
   epoch_ = members.epoch;
   followed_ = at;

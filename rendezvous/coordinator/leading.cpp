@@ -91,7 +91,12 @@ bool Coordinator::turns_away(const Caller& caller, const link::Join& join, Actio
 }
 
 void Coordinator::tell_members(LinkId link, Actions& actions) const {
-  if (members_ && turning_.contains(link)) actions.emplace_back(coordinator::Say{link, *members_});
+  if (!members_ || !turning_.contains(link)) return;
+  link::Members members = *members_;
+  const std::string* const job = job_of(link);
+  const auto found = job == nullptr ? jobs_.end() : jobs_.find(*job);
+  members.keeps_round = found != jobs_.end() && found->second->job.keeps_round_of(link);
+  actions.emplace_back(coordinator::Say{link, std::move(members)});
 }
 
 }  // namespace cpprun

@@ -113,6 +113,8 @@ class Job {
 
   // Its round runs, but the store it began with went with another coordinator.
   bool has_lost_its_store() const { return has_lost_its_store_; }
+  // That node has a seat in a round that runs on.
+  bool keeps_round_of(LinkId link) const;
 
   const JobTerms& terms() const { return terms_; }
   const Round& round() const { return round_; }

@@ -126,6 +126,12 @@ void Job::succeed_host(TimePoint now, LinkId link, coordinator::Actions& actions
   settle(now, actions);
 }
 
+bool Job::keeps_round_of(LinkId link) const {
+  const Member* const member = round_.find(link);
+  return member != nullptr && member->state != State::waiting && !over() &&
+         round_.phase() == Round::Phase::sealed && !has_lost_its_store_;
+}
+
 void Job::lose_store(TimePoint now, coordinator::Actions& actions) {
   const TimeKept kept{*this, now};
   has_lost_its_store_ = true;

@@ -21,7 +21,7 @@ TEST_CASE("no worker notices that the daemon that leads is killed, and then the 
     CHECK(contains(site.leads->err(), "goes on with 1 job: its standby's copy"));
   }
   nodes.expect_all_added();
-  CHECK(count(nodes.first->err(), "no worker was disturbed") == 2);
+  CHECK(count(nodes.first->err(), "workers were not interrupted") == 2);
   site.end_all();
 }
 
@@ -135,7 +135,7 @@ TEST_CASE("the lead is handed over ten times beside 64 workers that count, and n
     CHECK(contains(site.leads->err(), "it has handed over to"));
     site.change_places(site.member(upgraded));
     // Ten take less than a second: a node that has not turned yet would miss one.
-    nodes.first->expect_err("no worker was disturbed", ++times);
+    nodes.first->expect_err("workers were not interrupted", ++times);
   }
   nodes.expect_all_added();
   site.end_all();

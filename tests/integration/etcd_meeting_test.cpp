@@ -100,7 +100,7 @@ TEST_CASE("a node that has done its part, and hosts, is lost: the others finish"
   REQUIRE(is_recorded());
   first->signal(SIGKILL);
   (void)first->wait();
-  second->expect_err("leads this job now");
+  second->expect_err("leadership moved from");
   std::ofstream(bell) << "go";
   CHECK(second->wait().code == 0);
   site.end();

@@ -90,6 +90,7 @@ TEST_CASE("every other link message survives the wire") {
   check_round_trip(Members{std::uint64_t{1} << 60,
                            {"10.0.0.1:29400", "[fd00::1]:29400"},
                            std::chrono::milliseconds(4000)});
+  check_round_trip(Members{.epoch = 7, .keeps_round = true});
   check_round_trip(Follow{"b", "cluster", "0.9.0", 1, 5, "10.0.0.2:29400"});
   check_round_trip(Leads{"a", "cluster", "0.9.0", 1, 5});
   check_round_trip(Follow{"b", "cluster", "0.9.0", 1, 5, "10.0.0.2:29400", /*has_etcd=*/true});

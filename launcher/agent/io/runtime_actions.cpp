@@ -239,7 +239,7 @@ void Runtime::on(const agent::TellTurned& action) {
                 .epoch = action.epoch,
                 .silence = action.silence});
   pump_.say(
-      messages_.note(turned_text(from, to, action.epoch, action.silence, action.has_workers)));
+      messages_.note(turned_text(from, to, action.epoch, action.silence, action.keeps_workers)));
 }
 
 void Runtime::on(const agent::TellWarning& action) {

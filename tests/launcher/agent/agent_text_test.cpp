@@ -53,12 +53,11 @@ TEST_CASE("a near miss says by how much, and what to do where that is usual") {
             .find("a lease of 3 s: 3.5 s more, and") != std::string::npos);
 }
 
-TEST_CASE("who leads instead of whom is told, and that nobody was disturbed where that is so") {
+TEST_CASE("a change of leader is reported, and that workers run on only where they do") {
   CHECK(turned_text("a:29400", "b:29400", 7, std::chrono::milliseconds(1900), true) ==
-        "the cpprund at a:29400 leads no more; the one at b:29400 leads this job now (epoch 7), "
-        "after 1.9 s without an answer: no worker was disturbed");
+        "leadership moved from a:29400 to b:29400 (epoch 7, 1.9 s); workers were not interrupted");
   CHECK(turned_text("a:29400", "b:29400", 7, {}, false) ==
-        "the cpprund at a:29400 leads no more; the one at b:29400 leads this job now (epoch 7)");
+        "leadership moved from a:29400 to b:29400 (epoch 7)");
   CHECK(nobody_leads_text("a:1, b:1", "b:1: connection refused", std::chrono::seconds(7)) ==
         "none of the cpprunds at a:1, b:1 leads this job: b:1: connection refused; nothing was "
         "answered for 7.0 s");

@@ -38,12 +38,24 @@ TEST_CASE("what has turned is told once, with how long nothing was answered") {
   Set stage;
   stage.run_at_first();
   CHECK(all<agent::TellTurned>(stage.turn_to_second(t0 + 1500ms, t0 + 2900ms)).empty());
-  const auto turned = stage.heard(t0 + 2900ms, members(7));
+  link::Members told = members(7);
+  told.keeps_round = true;
+  const auto turned = stage.heard(t0 + 2900ms, told);
   REQUIRE(all<agent::TellTurned>(turned).size() == 1);
   CHECK(all<agent::TellTurned>(turned)[0] ==
-        agent::TellTurned{.from = a, .to = b, .epoch = 7, .silence = 1400ms, .has_workers = true});
+        agent::TellTurned{
+            .from = a, .to = b, .epoch = 7, .silence = 1400ms, .keeps_workers = true});
   CHECK(work<supervisor::SignalGroup>(turned).empty());
   CHECK(all<agent::TellTurned>(stage.heard(t0 + 3s, members(7))).empty());
+}
+
+TEST_CASE("where the new leader has lost the store of the round, workers are about to end") {
+  Set stage;
+  stage.run_at_first();
+  stage.turn_to_second(t0 + 1500ms, t0 + 2900ms);
+  const auto turned = all<agent::TellTurned>(stage.heard(t0 + 2900ms, members(7)));
+  REQUIRE(turned.size() == 1);
+  CHECK_FALSE(turned[0].keeps_workers);
 }
 
 TEST_CASE("nothing is said when a link merely broke, and the same one answers again") {
