@@ -308,7 +308,7 @@ struct Members {
   std::uint64_t epoch = 0;
   std::vector<std::string> places = {};  // "10.0.0.1:29400", this one's first
   Duration patience{};                   // travels in milliseconds
-  bool keeps_round = false;  // this node's round runs on, and its store is there
+  bool keeps_round = false;              // this node's round runs on, and its store is there
   friend bool operator==(const Members&, const Members&) = default;
 };
 

@@ -42,9 +42,9 @@ TEST_CASE("what has turned is told once, with how long nothing was answered") {
   told.keeps_round = true;
   const auto turned = stage.heard(t0 + 2900ms, told);
   REQUIRE(all<agent::TellTurned>(turned).size() == 1);
-  CHECK(all<agent::TellTurned>(turned)[0] ==
-        agent::TellTurned{
-            .from = a, .to = b, .epoch = 7, .silence = 1400ms, .keeps_workers = true});
+  CHECK(
+      all<agent::TellTurned>(turned)[0] ==
+      agent::TellTurned{.from = a, .to = b, .epoch = 7, .silence = 1400ms, .keeps_workers = true});
   CHECK(work<supervisor::SignalGroup>(turned).empty());
   CHECK(all<agent::TellTurned>(stage.heard(t0 + 3s, members(7))).empty());
 }

@@ -89,10 +89,12 @@ TEST_CASE("one that leads says so to agents that turn, and has patience with the
   Coordinator coordinator = leader();
   CHECK(coordinator.epoch() == 7);
   const auto begun = comes(coordinator, LinkId{1}, node());
-  CHECK(said<link::Members>(begun, LinkId{1}) == std::vector{link::Members{7, {"a:1", "b:1"}, 4s, true}});
+  CHECK(said<link::Members>(begun, LinkId{1}) ==
+        std::vector{link::Members{7, {"a:1", "b:1"}, 4s, true}});
   CHECK(coordinator.find("j")->lease() == 7s);
   const auto changed = coordinator.handle(t0, Coordinator::MembersChanged{{"a:1"}});
-  CHECK(said<link::Members>(changed, LinkId{1}) == std::vector{link::Members{7, {"a:1"}, 4s, true}});
+  CHECK(said<link::Members>(changed, LinkId{1}) ==
+        std::vector{link::Members{7, {"a:1"}, 4s, true}});
   CHECK(coordinator.handle(t0, Coordinator::MembersChanged{{"a:1"}}).empty());
   coordinator.handle(t0, Coordinator::Closed{LinkId{1}, "it went", true});
   CHECK(coordinator.handle(t0, Coordinator::MembersChanged{{"a:1", "c:1"}}).empty());

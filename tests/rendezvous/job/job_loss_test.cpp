@@ -210,7 +210,7 @@ TEST_CASE(
   CHECK(said<link::Drain>(three.advance(awake), a).empty());
   // Now it reads what has come while it slept: b has spoken, c has not.
   three.hear(awake + 1ms, b, link::Heartbeat{});
-  const auto lost = three.awake(awake + bounds::coordinator_nap);
+  const auto lost = three.awake(awake + 3s);
   CHECK(said<link::Drain>(lost, b)[0].reason == "node 2 on gamma is lost");
 }
 

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "proto/bounds.h"
 
 using namespace cpprun;
@@ -47,10 +49,24 @@ TEST_CASE("a coordinator that has slept reads what it was told before it gives a
   leases.renew(bob, t0);
   const TimePoint awake = t0 + 60s;
   CHECK(leases.expire(awake).empty());
-  leases.renew(alice, awake + 1ms);
-  CHECK(awake_at(leases, awake + bounds::coordinator_nap - 1ms).empty());
-  CHECK(awake_at(leases, awake + bounds::coordinator_nap) == std::vector{Leases::Expired{bob, t0}});
-  CHECK(leases.next_expiry() == awake + 1ms + 3s - bounds::coordinator_blink);
+  leases.renew(alice, awake + 1s);
+  // Nodes may have slept as long, and wake a little later: they have a lease, and no more.
+  CHECK(awake_at(leases, awake + 3s - 1ms).empty());
+  CHECK(awake_at(leases, awake + 3s) == std::vector{Leases::Expired{bob, t0}});
+  CHECK(leases.next_expiry() == awake + 1s + 3s - bounds::coordinator_blink);
+}
+
+TEST_CASE("after a short sleep nodes have as long as that again, and a nap at least") {
+  for (const auto& [late, hold] :
+       {std::pair{1500ms, Duration{1500ms}}, std::pair{50ms, Duration{bounds::coordinator_nap}}}) {
+    CAPTURE(late.count());
+    Leases leases{3s};
+    leases.renew(alice, t0);
+    const TimePoint awake = t0 + 3s + late;
+    CHECK(leases.expire(awake).empty());
+    CHECK(awake_at(leases, awake + hold - 1ms).empty());
+    CHECK(awake_at(leases, awake + hold).size() == 1);
+  }
 }
 
 TEST_CASE("a coordinator whose sleep ends just when a lease does has slept all the same") {
