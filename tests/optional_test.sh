@@ -54,7 +54,7 @@ parts() {
     "-DCMAKE_CXX_COMPILER=$cxx" "-DCMAKE_MODULE_PATH=$source/cmake" \
     "-DCMAKE_PREFIX_PATH=$work/torch" >"$work/log" 2>&1 || fail "$1"
   # This machine may have an MPI that works.
-  grep -q "backend mpi: " "$work/log" || fail "$1: not a word of MPI"
+  grep -q "backend mpi: " "$work/log" || fail "$1: no line about MPI"
 }
 # Libraries that need one that is gone.
 echo "int unused;" >"$work/unused.cpp"

@@ -31,8 +31,8 @@ for wanted in sys.argv[1:]:
 PYTHON
 }
 
-# build_showing LOG FOLDER [CMAKE-ARGUMENT…]: cmake --build; shows how far it is, and the compiler's
-# words only where it fails.
+# build_showing LOG FOLDER [CMAKE-ARGUMENT…]: cmake --build; shows its progress; the output goes to
+# LOG.
 build_showing() {
   local log=$1 folder=$2
   shift 2
