@@ -258,8 +258,14 @@ void Agent::examine(const Outcome& outcome, Actions& actions) {
 
 void Agent::on(TimePoint now, const agent::Examined& event, Actions& actions) {
   if (!sealed_) return;
-  auto judged =
-      pending_failures_.judge(event.evidence, {sealed_->round, sealed_->group_rank, facts_.host});
+  Evidence evidence = event.evidence;
+  if (const auto connection = failed_connection(evidence.last_lines)) {
+    std::string& stray = evidence.host_facts.stray_interface;
+    stray = unconnected_interface(facts_.interfaces, way_, facts_.node.environment, *connection)
+                .value_or(stray);
+  }
+  auto judged = pending_failures_.judge(std::move(evidence),
+                                        {sealed_->round, sealed_->group_rank, facts_.host});
   actions.emplace_back(agent::TellDiagnosed{std::move(judged.end), std::move(judged.failure)});
   if (judged.told) say(std::move(*judged.told), actions);
   conclude_if_examined(now, actions);

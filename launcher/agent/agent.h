@@ -187,6 +187,7 @@ class Agent {
   RivalMaster rivals_;
   OwnWorld own_world_;
   std::string local_address_;    // from which this node reaches the master
+  WayToOthers way_;              // of the round in sealed_
   std::string stray_interface_;  // the warning about one that leads nowhere; may be empty
   std::optional<TimePoint> status_due_;
   // Set while dialing, joining or drained, and in succeeded while nobody answers.

@@ -52,7 +52,8 @@ void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
 
 // Now it is known who the others are, and so which interfaces lead to them.
 void Agent::look_at_interfaces(const link::Sealed& sealed, Actions& actions) {
-  const WayToOthers way{local_address_, sealed.neighbour};
+  way_ = {local_address_, sealed.neighbour};
+  const WayToOthers& way = way_;
   SocketInterfaces& sockets = facts_.node.sockets;
   if (const auto better = better_than_loopback(facts_.interfaces, way)) {
     for (auto* const each : {&sockets.gloo, &sockets.tensorpipe, &sockets.nccl}) {

@@ -76,7 +76,123 @@ std::vector<std::string> named(std::string_view list) {
   return names;
 }
 
+// What libraries call the attempt. A connection that was closed has come up before.
+constexpr std::array<std::string_view, 6> attempts = {
+    "to connect, ", "connecting: ", "onnect [", "onnect to ", "PollConnect", "StartConnect"};
+
+bool is_address(std::string_view text) {
+  return text.size() < 46 && parse(std::string(text)).bits != 0;
+}
+
+// Of "remote=[10.78.0.1]:10633" and the like, behind that word, or any in brackets without a word.
+std::string bracketed_address(std::string_view line, std::string_view word) {
+  for (auto at = line.find('['); at != std::string_view::npos; at = line.find('[', at + 1)) {
+    const auto before = line.substr(0, at);
+    const bool is_named = before.ends_with('=');
+    if (word.empty() ? is_named : !before.ends_with(word)) continue;
+    const auto text = line.substr(at + 1, line.find(']', at) - at - 1);
+    if (is_address(text)) return std::string(text);
+  }
+  return "";
+}
+
+// NCCL's: "10.78.0.1<35621>".
+std::string angled_address(std::string_view line) {
+  constexpr std::string_view characters = "0123456789abcdefABCDEF.:";
+  for (auto at = line.find('<'); at != std::string_view::npos; at = line.find('<', at + 1)) {
+    const auto before = line.substr(0, at);
+    const auto last_other = before.find_last_not_of(characters);
+    const auto text = last_other == std::string_view::npos ? before : before.substr(last_other + 1);
+    if (is_address(text)) return std::string(text);
+  }
+  return "";
+}
+
+FailedConnection connection_in(std::string_view line) {
+  FailedConnection found{.local = bracketed_address(line, "local="),
+                         .remote = bracketed_address(line, "remote=")};
+  if (found.remote.empty()) found.remote = angled_address(line);
+  if (found.remote.empty()) found.remote = bracketed_address(line, "");
+  return found;
+}
+
+// The variable by which the user named that interface; empty: by none.
+std::string_view variable_naming(const std::string& interface, const Environment& environment) {
+  for (const auto variable :
+       {contract::gloo_socket_ifname, contract::tp_socket_ifname, contract::nccl_socket_ifname}) {
+    const auto* value = find_variable(environment, variable);
+    if (value != nullptr && std::ranges::count(named(*value), interface) > 0) return variable;
+  }
+  return "";
+}
+
+// The other node is on the network that leads to it, and was to be met at another address.
+std::optional<std::string> others_interface(const NetworkInterface& good,
+                                            const std::vector<std::string>& others,
+                                            const std::string& remote) {
+  const bool is_others = std::ranges::count(others, remote) > 0;
+  const auto near = std::ranges::find_if(
+      others, [&](const std::string& each) { return shares_one(good, {each}); });
+  if (!is_others || near == others.end() || shares_one(good, {remote})) return std::nullopt;
+  return fmt::format(
+      "{} ({}) cannot connect to {}, an address of the node that it reaches at {}; correct "
+      "GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME on that node",
+      good.name, good.addresses.front(), remote, *near);
+}
+
 }  // namespace
+
+std::optional<FailedConnection> failed_connection(const std::vector<std::string>& lines) {
+  std::optional<FailedConnection> found;
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+    // The store's client says it of the master, whatever interface the collectives use.
+    const bool is_meant = line->find("client socket") == std::string::npos &&
+                          std::any_of(attempts.begin(), attempts.end(), [&](std::string_view each) {
+                            return line->find(each) != std::string::npos;
+                          });
+    if (!is_meant) continue;
+    const auto each = connection_in(*line);
+    if (each.remote.empty() || (found && found->remote != each.remote)) continue;
+    if (!found) found = each;
+    if (!each.local.empty()) return each;
+  }
+  return found;
+}
+
+std::optional<std::string> unconnected_interface(const std::vector<NetworkInterface>& interfaces,
+                                                 const WayToOthers& way,
+                                                 const Environment& environment,
+                                                 const FailedConnection& connection) {
+  const auto foreign = foreign_addresses(interfaces, {connection.remote});
+  if (foreign.empty()) return std::nullopt;
+  const auto used = std::ranges::find_if(interfaces, [&](const NetworkInterface& each) {
+    return connection.local.empty() ? shares_one(each, foreign) : carries(each, connection.local);
+  });
+  // From where the master was reached; at the master, from where the first other node is.
+  const bool is_master = way.local_address.empty() || is_loopback(way.local_address);
+  const auto others = foreign_addresses(interfaces, way.neighbour);
+  const auto good = std::ranges::find_if(interfaces, [&](const NetworkInterface& each) {
+    if (!each.up || each.loopback) return false;
+    return is_master ? !others.empty() && shares_one(each, {others.front()})
+                     : carries(each, way.local_address);
+  });
+  if (good == interfaces.end()) return std::nullopt;
+  const auto variable = used == interfaces.end() ? "" : variable_naming(used->name, environment);
+  const bool is_used = !connection.local.empty() || !variable.empty();
+  if (used == interfaces.end() || used == good || !is_used) {
+    return others_interface(*good, others, connection.remote);
+  }
+  const std::string& address =
+      connection.local.empty() ? used->addresses.front() : connection.local;
+  if (variable.empty()) {
+    return fmt::format("{} ({}) cannot connect to {}; {} ({}) leads to the other nodes", used->name,
+                       address, connection.remote, good->name, good->addresses.front());
+  }
+  return fmt::format(
+      "{}={}: {} ({}) cannot connect to {}; unset {}, or name {} ({}), which leads to them",
+      variable, *find_variable(environment, variable), used->name, address, connection.remote,
+      variable, good->name, good->addresses.front());
+}
 
 bool shares_network(const std::string& network, const std::string& address) {
   const auto slash = network.find('/');

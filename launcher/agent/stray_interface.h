@@ -6,6 +6,9 @@
 //
 // This is a suspicion, not proof, since a router may join networks that look separate. So it is a
 // warning at the start, and becomes the verdict only if the workers fail in the way it predicts.
+//
+// An interface can also look right, on the same network as its namesake of another node, and not be
+// connected to it. The proof is in the failure: the addresses between which no connection came up.
 
 #include <optional>
 #include <string>
@@ -29,6 +32,22 @@ bool shares_network(const std::string& network, const std::string& address);
 // the whole job is on this machine.
 std::optional<std::string> stray_interface(const std::vector<NetworkInterface>& interfaces,
                                            const WayToOthers& way, const Environment& environment);
+
+// A connection that did not come up, by what gloo or NCCL wrote.
+struct FailedConnection {
+  std::string local;   // empty: it does not say
+  std::string remote;  // numeric
+  friend bool operator==(const FailedConnection&, const FailedConnection&) = default;
+};
+// The last one in those lines.
+std::optional<FailedConnection> failed_connection(const std::vector<std::string>& lines);
+
+// The same as a verdict: the interface of a failed connection, where another one leads to the
+// others. Nothing where that is the interface that leads to them, or is not known.
+std::optional<std::string> unconnected_interface(const std::vector<NetworkInterface>& interfaces,
+                                                 const WayToOthers& way,
+                                                 const Environment& environment,
+                                                 const FailedConnection& connection);
 
 // For a master whose own name resolves to loopback, as Debian's /etc/hosts has it: the interface
 // that leads to the neighbour. Nothing if the one chosen already will do.

@@ -128,7 +128,8 @@ constexpr auto catalogue = std::to_array<Cause>({
     {"network_interface", "the network interface it was told to use has no address here",
      "correct GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME; ip addr lists what there is; "
      "unset, cpprun chooses one"},
-    {"stray_interface", "it was told to use a network interface that does not lead to the others",
+    {"stray_interface",
+     "the network interface chosen for its collectives does not lead to the other nodes",
      "unset GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME and TP_SOCKET_IFNAME, and cpprun chooses the "
      "interface that leads to the master; or name that one"},
     {"name_unknown", "a host name could not be resolved",

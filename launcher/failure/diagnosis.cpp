@@ -175,6 +175,9 @@ link::Failure failure_of(const DiagnosedEnd& end, GroupRank group_rank, const st
   // Who is still there has no code of its own; and no bad end travels as a good one.
   if (failure.status == link::ExitStatus{}) failure.status.value = 1;
   failure.message = travelling(unusual ? diagnosis.ending : diagnosis.message);
+  // Which interface, and which one leads there, is more than that nothing was connected.
+  const auto& stray = end.evidence().host_facts.stray_interface;
+  if (diagnosis.cause == "stray_interface" && !stray.empty()) failure.message = travelling(stray);
   failure.cause = diagnosis.cause;
   failure.consequence = diagnosis.consequence;
   return failure;

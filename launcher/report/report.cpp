@@ -191,6 +191,7 @@ std::string verdict_lines(const ReportFacts& facts, const DiagnosedEnd* own) {
     id = diagnosis.cause;
   } else if (const auto* cause = find_cause(id)) {
     reason = cause->sentence;
+    if (id == "stray_interface") reason += fmt::format(" ({})", facts.root->message);
     advice = cause_advice(*cause, facts.program.empty() ? "" : facts.program.front());
   }
   std::string text;

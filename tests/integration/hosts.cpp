@@ -101,8 +101,8 @@ void Hosts::know(int host, const std::string& lines) const {
   std::ofstream(etc_of(name(host)) + "/hosts") << "127.0.0.1 localhost\n" << lines;
 }
 
-void Hosts::add_address(int host, const std::string& address) const {
-  attempt("ip -n " + name(host) + " addr add " + address + " dev " + fabric);
+void Hosts::add_address(int host, const std::string& address, const std::string& card) const {
+  attempt("ip -n " + name(host) + " addr add " + address + " dev " + card);
 }
 
 void Hosts::expect_nothing_left() const {

@@ -44,8 +44,8 @@ class Hosts {
 
   // What that host finds in its /etc/hosts, in place of this machine's.
   void know(int host, const std::string& lines) const;
-  // A further address of that host's card.
-  void add_address(int host, const std::string& address) const;
+  // A further address of one of that host's cards.
+  void add_address(int host, const std::string& address, const std::string& card = fabric) const;
 
   // Waits until no process is left on any host, and fails where a socket is left: a listener, or a
   // connection that does not wait for its own end.

@@ -66,6 +66,27 @@ TEST_CASE("a card that exists and leads nowhere is the verdict on both hosts") {
   }
 }
 
+TEST_CASE("a card that looks right and has no cable is the verdict on both hosts") {
+  if (from_build("CPPRUN_PYTHON").empty()) return skip(no_python);
+  const Scene scene;
+  if (!scene.hosts.why_not().empty()) return skip(scene.hosts.why_not());
+  // On the same network as its namesake, so nothing can be said against it before it is used.
+  for (const int host : {0, 1}) {
+    run(scene.hosts.on(host, {"ip", "-4", "addr", "flush", "dev", Hosts::blind}));
+    scene.hosts.add_address(host, "10.79.0." + std::to_string(host + 1) + "/24", Hosts::blind);
+  }
+  const Folder folder;
+  const auto script = folder.write("sum_ranks.py", sum_ranks);
+  const Options options = scene.options("blind0");
+  Command second(scene.node(1, Hosts::address(0), script), options);
+  Command first(scene.node(0, Hosts::address(0), script), options);
+  for (const auto& ended : {first.wait(), second.wait()}) {
+    expect_verdict(ended, "blind0");
+    CHECK_MESSAGE(contains(ended.err, " cannot connect to 10.79.0."), ended.err);
+    CHECK_FALSE(contains(ended.err, "shares no network with"));
+  }
+}
+
 TEST_CASE("a master whose own name is loopback, as on Debian, is reached all the same") {
   if (from_build("CPPRUN_PYTHON").empty()) return skip(no_python);
   const Scene scene;

@@ -64,3 +64,64 @@ TEST_CASE("a master that is its own loopback by name goes over a card that leads
   CHECK(better_than_loopback(machine, {"10.0.0.5", {"10.0.0.6"}}) == std::nullopt);
   CHECK(better_than_loopback(machine, {"127.0.0.1", {"10.9.0.6"}}) == std::nullopt);
 }
+
+TEST_CASE(
+    "the addresses of a connection that did not come up are read from gloo's and NCCL's lines") {
+  using Lines = std::vector<std::string>;
+  const std::string gloo =
+      "RuntimeError: Gloo connectFullMesh failed with "
+      "[/pytorch/third_party/gloo/gloo/transport/tcp/"
+      "pair.cc:152] timed out connecting: SO_ERROR: No route to host, remote=[10.78.0.1]:10633$1";
+  const std::string retry =
+      "[/pytorch/third_party/gloo/gloo/transport/tcp/debug_logger.cc:9] ERROR failed to connect, "
+      "willRetry=0, retry=3, retryLimit=3, rank=1, size=2, local=[10.78.0.2]:36498, "
+      "remote=[10.78.0.1]:10633$1, error=SO_ERROR: No route to host, remote=[10.78.0.1]:10633$1";
+  CHECK(failed_connection({gloo}) == FailedConnection{"", "10.78.0.1"});
+  CHECK(failed_connection({retry, "Traceback", gloo}) ==
+        FailedConnection{"10.78.0.2", "10.78.0.1"});
+  CHECK(
+      failed_connection({"RuntimeError: [gloo/transport/tcp/pair.cc:799] connect [10.78.0.1]:1205: "
+                         "No route to host"}) == FailedConnection{"", "10.78.0.1"});
+  CHECK(failed_connection(
+            {"socketStartConnect: Connect to 10.78.0.1<35621> failed : No route to host"}) ==
+        FailedConnection{"", "10.78.0.1"});
+  CHECK(failed_connection(
+            {"socketPollConnect: connect to fd78::1<47021> returned No route to host, "
+             "exceeded error retry count after 35 attempts"}) == FailedConnection{"", "fd78::1"});
+  // A connection that had come up, the store's, and lines without an address.
+  for (const char* other :
+       {"RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.78.0.1]:1234",
+        "[W1126 socket.cpp:764] [c10d] The client socket has failed to connect to "
+        "[10.77.0.1]:29501 "
+        "(errno: 111 - Connection refused).",
+        "connect to host <unknown>", "cannot connect to the data base [cars]"}) {
+    CAPTURE(other);
+    CHECK(failed_connection(Lines{other}) == std::nullopt);
+  }
+}
+
+TEST_CASE(
+    "an interface that is not connected is named, with the variable and one that leads there") {
+  const FailedConnection from_ib{"192.168.1.5", "192.168.1.6"};
+  const std::string verdict =
+      "GLOO_SOCKET_IFNAME=ib0: ib0 (192.168.1.5) cannot connect to 192.168.1.6; unset "
+      "GLOO_SOCKET_IFNAME, or name eth0 (10.0.0.5), which leads to them";
+  const Environment gloo{{"GLOO_SOCKET_IFNAME", "ib0"}};
+  CHECK(unconnected_interface(machine, way, gloo, from_ib) == verdict);
+  CHECK(unconnected_interface(machine, way, gloo, {"", "192.168.1.6"}) == verdict);
+  // At the master, by the address from which the first other node speaks.
+  CHECK(unconnected_interface(machine, {"127.0.0.1", way.neighbour}, gloo, from_ib) == verdict);
+  // The other node was told to use its ib0, and this one was not.
+  CHECK(unconnected_interface(machine, way, {}, {"10.0.0.5", "192.168.1.6"}) ==
+        "eth0 (10.0.0.5) cannot connect to 192.168.1.6, an address of the node that it reaches at "
+        "10.0.0.6; correct GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME on that node");
+  CHECK(unconnected_interface(machine, way, {}, {"", "192.168.1.6"})->starts_with("eth0 ("));
+  CHECK(
+      unconnected_interface(machine, way, {}, from_ib) ==
+      "ib0 (192.168.1.5) cannot connect to 192.168.1.6; eth0 (10.0.0.5) leads to the other nodes");
+  // The one that leads to them, an address of this machine, and one of no network here.
+  CHECK(unconnected_interface(machine, way, gloo, {"10.0.0.5", "10.0.0.6"}) == std::nullopt);
+  CHECK(unconnected_interface(machine, way, gloo, {"", "10.0.0.6"}) == std::nullopt);
+  CHECK(unconnected_interface(machine, way, gloo, {"", "192.168.1.5"}) == std::nullopt);
+  CHECK(unconnected_interface(machine, way, gloo, {"", "10.9.9.9"}) == std::nullopt);
+}
