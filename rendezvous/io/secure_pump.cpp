@@ -19,7 +19,7 @@ namespace cpprun {
 namespace {
 
 using Local = asio::local::stream_protocol;
-using Chunk = std::array<char, bounds::link_read_bytes>;
+using PumpChunk = std::array<char, bounds::link_read_bytes>;
 
 }  // namespace
 
@@ -77,7 +77,7 @@ void SecurePump::wait_outside() {
 }
 
 void SecurePump::hear_outside() {
-  Chunk chunk;
+  PumpChunk chunk;
   asio::error_code error;
   const std::size_t length = outer_.read_some(asio::buffer(chunk), error);
   if (error == asio::error::would_block) return wait_outside();
@@ -117,7 +117,7 @@ void SecurePump::wait_inside() {
 }
 
 void SecurePump::hear_inside() {
-  Chunk chunk;
+  PumpChunk chunk;
   asio::error_code error;
   const std::size_t length = inner_.read_some(asio::buffer(chunk), error);
   if (error == asio::error::would_block) return wait_inside();

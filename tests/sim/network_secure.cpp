@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::size_t index_of(Side side) {
+std::size_t secure_index_of(Side side) {
   return static_cast<std::size_t>(side);
 }
 
@@ -22,7 +22,7 @@ std::size_t index_of(Side side) {
 // TCP keeps the order of bytes, and no boundary of what was said.
 void Network::send_pieces(const ConnectionRef& connection, Side to, std::string bytes,
                           bool shows_nobody) {
-  Connection::Way& way = connection->ways[index_of(to)];
+  Connection::Way& way = connection->ways[secure_index_of(to)];
   while (!bytes.empty()) {
     const bool is_cut = bytes.size() > 1 && way.random.chance(0.5);
     const std::size_t size = is_cut ? 1 + way.random.next() % (bytes.size() - 1) : bytes.size();
@@ -40,7 +40,7 @@ void Network::damage(const ConnectionRef& connection, Side to, Packet& packet) {
   std::optional<int>& wanted = path(connection->node).damage;
   if (!wanted || packet.kind != Packet::Kind::cipher) return;
   const int how = *std::exchange(wanted, std::nullopt) % 3;
-  Connection::Way& way = connection->ways[index_of(to)];
+  Connection::Way& way = connection->ways[secure_index_of(to)];
   const bool has_next = !way.packets.empty() && way.packets.front().kind == Packet::Kind::cipher;
   if (how == 0 && has_next) {
     std::swap(packet.bytes, way.packets.front().bytes);

@@ -25,9 +25,9 @@ std::vector<std::string> targets_in(std::string_view line) {
   return targets;
 }
 
-constexpr std::array<std::string_view, 6> rooms{"launcher/", "rendezvous/", "worker/",
+constexpr std::array<std::string_view, 6> link_rooms{"launcher/", "rendezvous/", "worker/",
                                                 "proto/",    "tests/",      "docs/"};
-constexpr std::array<std::string_view, 5> endings{".cpp", ".h", ".py", ".sh", ".md"};
+constexpr std::array<std::string_view, 5> link_endings{".cpp", ".h", ".py", ".sh", ".md"};
 
 bool in_path(char letter) {
   return std::isalnum(static_cast<unsigned char>(letter)) != 0 ||
@@ -48,8 +48,8 @@ std::vector<std::string> files_named_in(std::string_view line) {
     while (word.ends_with('.')) word.remove_suffix(1);
     const auto starts = [&word](std::string_view room) { return word.starts_with(room); };
     const auto ends = [&word](std::string_view ending) { return word.ends_with(ending); };
-    if (std::any_of(rooms.begin(), rooms.end(), starts) &&
-        std::any_of(endings.begin(), endings.end(), ends)) {
+    if (std::any_of(link_rooms.begin(), link_rooms.end(), starts) &&
+        std::any_of(link_endings.begin(), link_endings.end(), ends)) {
       files.emplace_back(word);
     }
     begin = end + 1;

@@ -20,7 +20,7 @@ using namespace doctor;
 
 namespace {
 
-constexpr const char* program = "cpprunctl";
+constexpr const char* program_name = "cpprunctl";
 
 class Console {
  public:
@@ -30,7 +30,7 @@ class Console {
         machine_(order.members, order.port),
         shells_(context_, environment,
                 {.folder = "/", .shell = order.shell, .ship = order.ship, .is_rehearsal = true},
-                own_binary(order.ship, program),
+                own_binary(order.ship, program_name),
                 [this](const fanout::Up& message) { tell(message); }) {}
 
   Examined run() {
@@ -110,7 +110,7 @@ Examined examine_here(int port, const Environment& environment) {
 int run_doctor_side(Environment environment, bool removes_itself) {
   const auto own = environment;
   return run_host_side(std::move(environment), {.removes_itself = removes_itself,
-                                                .program = program,
+                                                .program = program_name,
                                                 .make_answerer = [own](asio::io_context& context) {
                                                   return make_host_answers(context, own);
                                                 }});
