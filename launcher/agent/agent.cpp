@@ -133,9 +133,8 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   doubt_until_.reset();
   are_paused_ = false;
   asleep_ = {};
-  const EndPolicy policy{.grace = config_.grace,
-                         .scope = config_.signal_scope,
-                         .stragglers = config_.stragglers};
+  const EndPolicy policy{
+      .grace = config_.grace, .scope = config_.signal_scope, .stragglers = config_.stragglers};
   supervisor_.emplace(std::move(specs), policy, config_.beat_timeout);
   pass_on(now, supervisor_->start(now), actions);
 }

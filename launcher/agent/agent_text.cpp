@@ -137,14 +137,14 @@ std::string still_ending_text(const supervisor::StillEnding& still, std::optiona
     what = fmt::format("{} process{} that workers started", still.others,
                        still.others == 1 ? "" : "es");
   } else {
-    what = fmt::format("{} worker{} (rank {})", still.ranks.size(),
-                       still.ranks.size() == 1 ? "" : "s", listed(still.ranks, [](Rank rank) {
-                         return fmt::format("{}", rank.value);
-                       }));
+    what =
+        fmt::format("{} worker{} (rank {})", still.ranks.size(), still.ranks.size() == 1 ? "" : "s",
+                    listed(still.ranks, [](Rank rank) { return fmt::format("{}", rank.value); }));
   }
   auto text = fmt::format("waiting up to {:.1f} s for {}", in_seconds(still.left), what);
   if (!signal) return text;
-  const auto* const it = still.ranks.size() + static_cast<std::size_t>(still.others) == 1 ? "it" : "them";
+  const auto* const it =
+      still.ranks.size() + static_cast<std::size_t>(still.others) == 1 ? "it" : "them";
   if (*signal == SIGINT) return text + fmt::format("; Ctrl-C again kills {}", it);
   return text + fmt::format("; a second {} kills {}", signal_name(*signal), it);
 }
@@ -158,7 +158,8 @@ std::string leftover_text(const supervisor::Leftover& left, Duration grace) {
   switch (left.fate) {
     case Fate::awaited:
       return fmt::format(
-          "note: the workers exited, but {} that they started still run{}: {}; waiting up to {:.1f} "
+          "note: the workers exited, but {} that they started still run{}: {}; waiting up to "
+          "{:.1f} "
           "s\n  hint: --stragglers=leave lets such processes run on, --stragglers=kill ends them "
           "at once",
           is_one ? "a process" : fmt::format("{} processes", left.processes.size()),

@@ -37,14 +37,13 @@ RivalVerdict judge_rival(const Config& config, const AgentFacts& facts, const li
                             "of this one will look for theirs: give each job an address of its own",
                             answer.host, answer.job, where)};
   }
-  const std::string job =
-      answer.job == "none" ? "this job" : fmt::format("job \"{}\"", answer.job);
-  return {.sentence =
-              fmt::format("there are two masters of {}: {} (pid {}) hosts it at {}, and "
-                          "this node, {}, hosts it as well; start one of them, and no other, "
-                          "with --node-rank=0 (or is_host=true)",
-                          job, answer.host, answer.pid, where, facts.host),
-          .same_job = true};
+  const std::string job = answer.job == "none" ? "this job" : fmt::format("job \"{}\"", answer.job);
+  return {
+      .sentence = fmt::format("there are two masters of {}: {} (pid {}) hosts it at {}, and "
+                              "this node, {}, hosts it as well; start one of them, and no other, "
+                              "with --node-rank=0 (or is_host=true)",
+                              job, answer.host, answer.pid, where, facts.host),
+      .same_job = true};
 }
 
 }  // namespace cpprun

@@ -58,8 +58,8 @@ NoJob ambiguous(const std::vector<KnownJob>& known, const std::string& wanted,
                 fmt::format("several jobs are called {}, say with --address which one is meant: {}",
                             quoted(wanted), listed_jobs(known, found))};
   }
-  return {.sentence =
-              fmt::format("several jobs begin with {}: {}", quoted(wanted), listed_jobs(known, found))};
+  return {.sentence = fmt::format("several jobs begin with {}: {}", quoted(wanted),
+                                  listed_jobs(known, found))};
 }
 
 }  // namespace

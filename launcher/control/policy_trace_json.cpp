@@ -71,8 +71,9 @@ std::uint64_t step_at(const Json& json, const char* name) {
 
 TracedFailure made_up(const Json& json, double at, double before) {
   const double life = number_at(json, "life").value_or(at - before);
-  TracedFailure failure{.at = moment(at),
-                        .end = {.root = traced_failure(json), .life = moment(life).time_since_epoch()}};
+  TracedFailure failure{
+      .at = moment(at),
+      .end = {.root = traced_failure(json), .life = moment(life).time_since_epoch()}};
   failure.end.lost = failure.end.root.cause == link::node_lost;
   failure.end.reached = {step_at(json, "step"), step_at(json, "checkpoint_step")};
   return failure;

@@ -44,7 +44,8 @@ std::optional<std::int64_t> seconds_of(const Json& object) {
 Result<WorkerError> parse_error_file(const std::string& text) {
   const auto json = parse_json(text, bounds::error_file_depth_max);
   if (json.is_discarded()) {
-    if (json_depth(text) <= bounds::error_file_depth_max) return failure("its error file is not JSON");
+    if (json_depth(text) <= bounds::error_file_depth_max)
+      return failure("its error file is not JSON");
     return failure(
         fmt::format("its error file is nested more than {} deep", bounds::error_file_depth_max));
   }

@@ -66,8 +66,7 @@ std::string head(const Preview& preview) {
 
 std::string of_hosts(const Preview& preview) {
   return fmt::format("cpprun {} would start {} on {}; nothing is started\n", preview.version,
-                     counted(workers_of(preview), "worker"),
-                     counted(preview.nodes.size(), "host"));
+                     counted(workers_of(preview), "worker"), counted(preview.nodes.size(), "host"));
 }
 
 std::string master_text(const Preview& preview) {

@@ -41,7 +41,8 @@ struct EventWriter {
     say_worker(m.rank, m.local_rank);
     json["pid"] = m.pid;
     json["exit_code"] = link::exit_code_of(m.status);
-    json["signal"] = m.status.signalled ? OrderedJson(signal_name(m.status.value)) : OrderedJson(nullptr);
+    json["signal"] =
+        m.status.signalled ? OrderedJson(signal_name(m.status.value)) : OrderedJson(nullptr);
     return "worker_exited";
   }
   const char* operator()(const event_log::WorkerFailed& m) const {
@@ -79,8 +80,10 @@ struct EventWriter {
     json["by"] = order.by;
     json["reason"] = order.reason;
     json["whom"] = order.whom.empty() ? OrderedJson(nullptr) : OrderedJson(order.whom);
-    json["signal"] = order.kind == Order::Kind::save ? OrderedJson(signal_name(order.signal)) : OrderedJson();
-    json["for_s"] = order.length > Duration{} ? OrderedJson(in_seconds(order.length)) : OrderedJson();
+    json["signal"] =
+        order.kind == Order::Kind::save ? OrderedJson(signal_name(order.signal)) : OrderedJson();
+    json["for_s"] =
+        order.length > Duration{} ? OrderedJson(in_seconds(order.length)) : OrderedJson();
     json["outcome"] = name_of(outcome.kind);
     json["said"] = outcome.sentence;
     return "order";

@@ -271,8 +271,8 @@ void Supervisor::record_tree() {
   }
 }
 
-// The signal, to every recorded process whose parent has exited. A `tee` of such a process waits for
-// it: without a reader what it says while it saves would end it.
+// The signal, to every recorded process whose parent has exited. A `tee` of such a process waits
+// for it: without a reader what it says while it saves would end it.
 void Supervisor::signal_down(Actions& actions) {
   if (!record_ || (phase_ != Phase::draining && phase_ != Phase::lingering)) return;
   std::set<std::pair<int, std::uint64_t>> running;

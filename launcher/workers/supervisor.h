@@ -9,8 +9,8 @@
 //              grace period from that moment. The signal goes down each process tree generation by
 //              generation: first to the main process; to a process of the tree, as it was when the
 //              end began, when its parent has exited, and the processes whose output it reads. A
-//              worker that starts only now is sent the signal at once. When every process has exited: sweeping. When the grace is over, or
-//              on Insist, begins:
+//              worker that starts only now is sent the signal at once. When every process has
+//              exited: sweeping. When the grace is over, or on Insist, begins:
 //   killing    Everybody still there was sent KILL. What does not die of it within
 //              bounds::kill_patience sits in the kernel; it is given up, and said so.
 //   lingering  Every worker ended with 0 and processes that they started still run. They have the

@@ -106,7 +106,8 @@ DecodedReply ReplyDecoder::decode(std::string_view bytes, const Expected& expect
       return CompleteReply{Values{texts_}, cursor.at()};
     case ReplyKind::keys: {
       std::uint64_t count = 0;
-      if (!cursor.integer(count) || !decode_texts(cursor, count, texts_)) return reply_stopped(cursor);
+      if (!cursor.integer(count) || !decode_texts(cursor, count, texts_))
+        return reply_stopped(cursor);
       return CompleteReply{Keys{texts_}, cursor.at()};
     }
   }

@@ -83,8 +83,8 @@ struct OpenSsl {
 #undef CPPRUN_OPENSSL_MEMBER
 };
 
-// The TLS alert (SSL_AD_…) that the peer sent, by the number that every version of OpenSSL gives it:
-// which alert a mistake has, and the names and texts of alerts, differ between 1.1.1 and 3.5.
+// The TLS alert (SSL_AD_…) that the peer sent, by the number that every version of OpenSSL gives
+// it: which alert a mistake has, and the names and texts of alerts, differ between 1.1.1 and 3.5.
 // -1: the error is not an alert of the peer.
 inline int alert_of(unsigned long error) {
   const int reason = ERR_GET_REASON(error);

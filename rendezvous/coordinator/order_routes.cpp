@@ -72,8 +72,9 @@ bool is_order_path(std::string_view target) {
 std::variant<Order, http::Response> order_of(const http::Request& request, const Visitor& visitor,
                                              const OrderDesk& desk) {
   if (!request.host.empty() && !http::is_own_host(request.host, desk.names)) {
-    return order_refusal(421, fmt::format("this machine is not called \"{}\": ask for it by an address",
-                                    plain_line(request.host, bounds::name_shown_bytes_max)));
+    return order_refusal(421,
+                         fmt::format("this machine is not called \"{}\": ask for it by an address",
+                                     plain_line(request.host, bounds::name_shown_bytes_max)));
   }
   if (request.has_origin) {
     return order_refusal(403, "a page in a browser may not ask for that: use a terminal");
@@ -85,8 +86,8 @@ std::variant<Order, http::Response> order_of(const http::Request& request, const
                          request.target.starts_with(daemon_prefix);
     if (is_near && !is_shown_path(request.target)) {
       return order_refusal(404,
-                     "a job can be told to stop, restart, save, drain and forget, a host to "
-                     "exclude and include, a daemon to handover: nothing else is known here");
+                           "a job can be told to stop, restart, save, drain and forget, a host to "
+                           "exclude and include, a daemon to handover: nothing else is known here");
     }
     return not_allowed(request);
   }
@@ -115,11 +116,12 @@ std::optional<http::Response> objection_of_owners(const Order& order, const Visi
     return order_refusal(403, "hosts are everybody's: the secret of \"admin\" is asked for");
   }
   if (order.is_about_the_daemon()) {
-    return order_refusal(403, "who leads everybody's jobs is for whoever holds the secret of \"admin\"");
+    return order_refusal(403,
+                         "who leads everybody's jobs is for whoever holds the secret of \"admin\"");
   }
   if (coordinator.owner_of(order.job) == visitor.credential->owner) return std::nullopt;
   return order_refusal(404, fmt::format("no job \"{}\" is known here",
-                                  plain_line(order.job, bounds::name_shown_bytes_max)));
+                                        plain_line(order.job, bounds::name_shown_bytes_max)));
 }
 
 http::Response answer_to(const OrderOutcome& outcome) {

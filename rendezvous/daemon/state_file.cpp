@@ -44,8 +44,8 @@ tl::unexpected<NoState> state_of_version(std::uint64_t said, std::uint64_t known
 }
 
 std::string state_file_of(std::string_view record) {
-  return fmt::format("{}{} {} {:08x}\n{}", state_mark, state_version, record.size(), checksum_of(record),
-                     record);
+  return fmt::format("{}{} {} {:08x}\n{}", state_mark, state_version, record.size(),
+                     checksum_of(record), record);
 }
 
 tl::expected<std::string, NoState> record_of_state_file(std::string_view file) {

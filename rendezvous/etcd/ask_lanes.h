@@ -16,7 +16,19 @@ namespace cpprun {
 class AskLanes {
  public:
   // What a request is for.
-  enum class Step { look, keep_alive, grant, stand, load, take_over, write, move, resign, revoke, alarms };
+  enum class Step {
+    look,
+    keep_alive,
+    grant,
+    stand,
+    load,
+    take_over,
+    write,
+    move,
+    resign,
+    revoke,
+    alarms
+  };
   struct Asked {
     contest::Lane lane = contest::Lane::lease;
     Step step = Step::look;

@@ -197,8 +197,7 @@ void Contest::note_failure(TimePoint now, const Asked& asked, const etcd::Failur
     actions.emplace_back(contest::Unwritable{trouble_, !is_of_member});
   } else if (asked.lane == Lane::lease && is_everywhere && !is_unreachable_) {
     is_unreachable_ = true;
-    actions.emplace_back(
-        contest::Unreachable{trouble_, heard_at_ ? now - *heard_at_ : Duration{}});
+    actions.emplace_back(contest::Unreachable{trouble_, heard_at_ ? now - *heard_at_ : Duration{}});
   }
 }
 

@@ -173,11 +173,11 @@ class Contest {
   std::deque<Unused> unused_;
   etcd::LeaseId asked_lease_ = etcd::no_lease;  // by the grant that is under way
 
-  std::string trouble_;  // the last failure, in words
+  std::string trouble_;                // the last failure, in words
   std::optional<TimePoint> heard_at_;  // the last answer about leases
   bool is_unreachable_ = false;
   bool is_unwritable_ = false;
-  bool is_alarmed_ = false;                   // it is unwritable by the word of an alarm
+  bool is_alarmed_ = false;                 // it is unwritable by the word of an alarm
   TimePoint alarms_at_ = TimePoint::max();  // they are read then, where it leads
 
   // Who follows, and who runs.

@@ -177,8 +177,8 @@ struct ClusterIs {
   friend bool operator==(const ClusterIs&, const ClusterIs&) = default;
 };
 
-using Action = std::variant<Ask, Will, LeaderIs, NobodyLeads, Found, Leads, Renewed, Deposed, Written,
-                            NotHandedOver, NotWritten, Withdrawn, Unreachable, Reachable,
+using Action = std::variant<Ask, Will, LeaderIs, NobodyLeads, Found, Leads, Renewed, Deposed,
+                            Written, NotHandedOver, NotWritten, Withdrawn, Unreachable, Reachable,
                             Unwritable, Writable, Barred, Unbarred, ClusterIs>;
 using Actions = std::vector<Action>;
 

@@ -30,7 +30,8 @@ struct Waits {
 // Another node takes itself for the master of our job.
 std::string second_master_text(const link::WhoHosts& other, const std::string& peer);
 
-// "job \"train\"", or "the job" where it has the id that torchrun gives to jobs without one, "none".
+// "job \"train\"", or "the job" where it has the id that torchrun gives to jobs without one,
+// "none".
 std::string quoted_job(const std::string& id);
 
 // What is being waited for: a pause, the workers' ends, or more nodes.

@@ -187,7 +187,8 @@ TEST_CASE("a Python exception is in the report with its text") {
   CHECK(contains(ended.err, "ValueError: seven"));
 }
 
-// --- the end of a training whose DataLoader has processes of its own -------------------------------
+// --- the end of a training whose DataLoader has processes of its own
+// -------------------------------
 
 namespace {
 

@@ -166,8 +166,8 @@ TEST_CASE("with --stragglers=kill what a worker left behind is gone when the job
 TEST_CASE("a copy that outlives a good end is named and waited for") {
   const Folder folder;
   const auto bell = fifo(folder, "bell");
-  const auto script = folder.write(
-      "train", "setsid sh -c 'read x < " + bell + "; echo > " + folder.path() + "/copied' & exit 0");
+  const auto script = folder.write("train", "setsid sh -c 'read x < " + bell + "; echo > " +
+                                                folder.path() + "/copied' & exit 0");
   Command job(with_cpprun({"--standalone", "--no-python", "sh", script}));
   job.expect_err("still runs: pid");
   ring(bell);
@@ -176,7 +176,8 @@ TEST_CASE("a copy that outlives a good end is named and waited for") {
   job.expect_no_worker_left();
 }
 
-TEST_CASE("a copy that outlives a good end by more than the grace is ended, and the job ended well") {
+TEST_CASE(
+    "a copy that outlives a good end by more than the grace is ended, and the job ended well") {
   Command job(two_workers({"--shutdown-timeout=1"}, {"ignore_term", "children", "exit", "0"}));
   const auto ended = job.wait();
   CHECK(ended.code == 0);
@@ -187,8 +188,7 @@ TEST_CASE("a copy that outlives a good end by more than the grace is ended, and 
 TEST_CASE("with --stragglers=leave a copy outlives the job") {
   const Folder folder;
   const auto script = folder.write("train", "setsid sleep 1000 & echo copy $!; exit 0");
-  Command job(
-      with_cpprun({"--standalone", "--stragglers=leave", "--no-python", "sh", script}));
+  Command job(with_cpprun({"--standalone", "--stragglers=leave", "--no-python", "sh", script}));
   job.expect_out("copy ");
   CHECK(job.wait_for_exit() == 0);
   const pid_t copy = std::stoi(job.out().substr(job.out().find("copy ") + 5));
@@ -229,8 +229,8 @@ TEST_CASE("a shell that ends of the signal passes it on to the trainer, which ha
   for (const std::string_view shell : {"cd /; bash \"$0\"; true", "bash \"$0\" | tee \"$0.log\""}) {
     const Folder folder;
     const auto trainer = folder.write("trainer", saves_slowly);
-    Command job(with_cpprun(
-        {"--standalone", "--no-python", "bash", "-c", std::string(shell), trainer}));
+    Command job(
+        with_cpprun({"--standalone", "--no-python", "bash", "-c", std::string(shell), trainer}));
     job.expect_out("ready\n");
     job.signal(SIGTERM);
     CHECK(job.wait_for_exit() == 143);
@@ -245,8 +245,7 @@ TEST_CASE("with --signal-scope=group all processes of a worker get the signal at
       "train",
       "trap 'wait; echo worker ends; exit 0' TERM; bash -c 'trap \"echo child ends; exit 0\" TERM; "
       "echo ready; while :; do sleep 1000 & wait; done' & wait");
-  Command job(
-      with_cpprun({"--standalone", "--signal-scope=group", "--no-python", "bash", script}));
+  Command job(with_cpprun({"--standalone", "--signal-scope=group", "--no-python", "bash", script}));
   job.expect_out("ready\n");
   job.signal(SIGTERM);
   CHECK(job.wait_for_exit() == 143);
@@ -255,8 +254,8 @@ TEST_CASE("with --signal-scope=group all processes of a worker get the signal at
 }
 
 TEST_CASE("a worker that takes its time to end is told of once, and a second Ctrl-C kills it") {
-  Command job(two_workers({"--shutdown-timeout=3600"},
-                          {"only", "1", "ignore_int", "say", "here", "hang"}));
+  Command job(
+      two_workers({"--shutdown-timeout=3600"}, {"only", "1", "ignore_int", "say", "here", "hang"}));
   job.expect_out("here\n");
   job.signal(SIGINT);
   job.expect_err(" s for 1 worker (rank 1); Ctrl-C again kills it\n");

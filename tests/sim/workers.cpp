@@ -39,8 +39,11 @@ void Workers::see_tree() {
     const int parent = process.alive ? leader : 1;
     const int first = started_pids_from + 2 * local_rank;
     if (process.members) {
-      seen.processes.push_back(
-          {.pid = first, .started = process.life, .parent = parent, .group = leader, .session = leader});
+      seen.processes.push_back({.pid = first,
+                                .started = process.life,
+                                .parent = parent,
+                                .group = leader,
+                                .session = leader});
     }
     if (process.runaway) {
       seen.processes.push_back({.pid = first + 1, .started = process.life, .parent = parent});

@@ -26,7 +26,7 @@ std::vector<std::string> targets_in(std::string_view line) {
 }
 
 constexpr std::array<std::string_view, 6> link_rooms{"launcher/", "rendezvous/", "worker/",
-                                                "proto/",    "tests/",      "docs/"};
+                                                     "proto/",    "tests/",      "docs/"};
 constexpr std::array<std::string_view, 5> link_endings{".cpp", ".h", ".py", ".sh", ".md"};
 
 bool in_path(char letter) {

@@ -46,7 +46,8 @@ ProcessUse use_of(int pid) {
 WorldLook look_at_world(int pid) {
   WorldLook look;
   std::map<std::string, int> port_of_inode;
-  for (const char* table : {"net/tcp", "net/tcp6"}) add_listening(read_process(pid, table), port_of_inode);
+  for (const char* table : {"net/tcp", "net/tcp6"})
+    add_listening(read_process(pid, table), port_of_inode);
   std::vector<int> family = descendants_of(pid);
   family.insert(family.begin(), pid);
   if (family.size() > bounds::family_looked_at_max) family.resize(bounds::family_looked_at_max);

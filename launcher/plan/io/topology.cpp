@@ -62,8 +62,10 @@ CpuSet cache_sharers(const fs::path& cpu) {
 }
 
 CpuPlace place_of(const fs::path& cpu, int number) {
-  return {.core = lowest_or(parse_cpu_list(trimmed_text_of(cpu / "topology/thread_siblings_list")), number),
-          .socket = exact_number<int>(trimmed_text_of(cpu / "topology/physical_package_id")).value_or(0),
+  return {.core = lowest_or(parse_cpu_list(trimmed_text_of(cpu / "topology/thread_siblings_list")),
+                            number),
+          .socket =
+              exact_number<int>(trimmed_text_of(cpu / "topology/physical_package_id")).value_or(0),
           .cache = lowest_or(cache_sharers(cpu), number)};
 }
 

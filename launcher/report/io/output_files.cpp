@@ -39,7 +39,8 @@ OwnStreams own_streams() {
   return own;
 }
 
-tl::unexpected<Error> cannot_write_file(const std::string& flag, const std::string& path, int number) {
+tl::unexpected<Error> cannot_write_file(const std::string& flag, const std::string& path,
+                                        int number) {
   return failure(fmt::format("{}: cannot write \"{}\": {}", flag, path, errno_text(number)));
 }
 

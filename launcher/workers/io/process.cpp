@@ -71,8 +71,9 @@ class WorkerProcesses::Impl {
         side_(terms.side),
         child_signal_(context, SIGCHLD),
         node_timer_(context),
-        tree_(context, [this] { return others_left(/*may_wait=*/false); },
-              [this](std::vector<TreeProcess> seen) { callbacks_.tree_seen(std::move(seen)); }) {
+        tree_(
+            context, [this] { return others_left(/*may_wait=*/false); },
+            [this](std::vector<TreeProcess> seen) { callbacks_.tree_seen(std::move(seen)); }) {
     strangers_below_ = ::getpid() == 1 || somebody_is_below();
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     await_children();
@@ -292,8 +293,8 @@ class WorkerProcesses::Impl {
     return left.empty() ? look_below(may_wait) : left;
   }
 
-  // Whoever is below kin is kin. Without a mark the kernel may have to wait on a process that hangs;
-  // where nothing may wait, only what is below a worker is listed then.
+  // Whoever is below kin is kin. Without a mark the kernel may have to wait on a process that
+  // hangs; where nothing may wait, only what is below a worker is listed then.
   std::vector<int> look_below(bool may_wait = true) const {
     const bool asks = may_wait || kin_.mark;
     std::set<int> kin;

@@ -107,11 +107,11 @@ std::optional<ProcessStat> read_stat(int pid) {
   const auto name_begin = text->find('(');
   if (name_begin < name_end) stat.name = text->substr(name_begin + 1, name_end - name_begin - 1);
   // Its start is the 22nd field; the bracket closes the second.
-  const int fields = std::sscanf(text->c_str() + name_end + 1,
-                                 " %c %d %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-                                 "%*s %*s %*s %llu",
-                                 &stat.state, &stat.parent, &stat.group, &stat.session,
-                                 &stat.started);
+  const int fields =
+      std::sscanf(text->c_str() + name_end + 1,
+                  " %c %d %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                  "%*s %*s %*s %llu",
+                  &stat.state, &stat.parent, &stat.group, &stat.session, &stat.started);
   if (fields != 5) return std::nullopt;
   return stat;
 }

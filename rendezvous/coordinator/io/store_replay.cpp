@@ -46,7 +46,8 @@ Result<void> StoreReplay::hear(std::string_view bytes) {
 Result<void> StoreReplay::go_on(StoreSessions& sessions, bool& has_more) {
   bool has_told = false;
   while (true) {
-    if (has_told && (reader_.comes(RecordKind::taken) || reader_.comes(RecordKind::closed))) return {};
+    if (has_told && (reader_.comes(RecordKind::taken) || reader_.comes(RecordKind::closed)))
+      return {};
     const auto record = reader_.next();
     if (!record) return tl::unexpected<Error>(record.error());
     has_more = record->has_value();

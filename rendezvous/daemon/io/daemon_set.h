@@ -183,7 +183,7 @@ class DaemonSet {
     std::string unreachable;
     std::string unwritable;
     std::string barred;
-    bool is_silence = false;  // etcd has said nothing since it began
+    bool is_silence = false;   // etcd has said nothing since it began
     TimePoint silent_since{};  // where it is unreachable
     // The worst of it; empty: there is none.
     const std::string& text() const {

@@ -123,8 +123,7 @@ void LeaseGuard::start() {
   }
   FileDescriptor mine(ends[0]);
   const FileDescriptor theirs(ends[1]);
-  const auto pid =
-      side_.start({theirs.get()}, [&] { guard(theirs.get(), options_); });
+  const auto pid = side_.start({theirs.get()}, [&] { guard(theirs.get(), options_); });
   if (!pid) return ended(pid.error().reason);
   pid_ = *pid;
   pipe_.assign(mine.release());
@@ -134,8 +133,8 @@ void LeaseGuard::start() {
 
 // One that takes no more is stopped, and of no use: it holds what is not true any more.
 void LeaseGuard::send(const std::string& message) {
-  const ssize_t sent = ::send(pipe_.native_handle(), message.data(), message.size(),
-                              MSG_DONTWAIT | MSG_NOSIGNAL);
+  const ssize_t sent =
+      ::send(pipe_.native_handle(), message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent < 0) side_.end(pid_);
 }
 
@@ -151,10 +150,11 @@ void LeaseGuard::ended(const std::string& why) {
   pipe_.close(ignored);
   const bool was_short = boot_now() - started_ < restart_pause_max;
   pause_ = was_short ? std::clamp(2 * pause_, restart_pause, restart_pause_max) : restart_pause;
-  say_(LogLevel::warning,
-       fmt::format("the lease guard is not running: {}; starting it again in {:.1f} s (until then a "
-                   "leader that is killed is replaced when its lease ends, not at once)",
-                   why, in_seconds(pause_)));
+  say_(
+      LogLevel::warning,
+      fmt::format("the lease guard is not running: {}; starting it again in {:.1f} s (until then a "
+                  "leader that is killed is replaced when its lease ends, not at once)",
+                  why, in_seconds(pause_)));
   timer_.expires_after(pause_);
   timer_.async_wait([this](const asio::error_code& cancelled) {
     if (!cancelled) start();

@@ -129,7 +129,8 @@ Result<OpenPort> open_wildcard(const addrinfo* list, std::uint16_t port) {
     }
   }
   if (!socket) {
-    return failure(fmt::format("cannot listen on {}: {}", address_text("", port), socket_error_text(error)));
+    return failure(
+        fmt::format("cannot listen on {}: {}", address_text("", port), socket_error_text(error)));
   }
   open.sockets.push_back(std::move(socket));
   return open;
@@ -155,8 +156,8 @@ Result<OpenPort> open_named(const addrinfo* list, const std::string& host, std::
     // "localhost" often has an IPv6 address on machines that have no IPv6.
     if (is_absent(error) && (at->ai_next != nullptr || !open.sockets.empty())) continue;
     if (error != 0) {
-      return failure(
-          fmt::format("cannot listen on {}: {}", address_text(host, port), socket_error_text(error)));
+      return failure(fmt::format("cannot listen on {}: {}", address_text(host, port),
+                                 socket_error_text(error)));
     }
     port = local_address_of(socket.get()).port;
     open.hosts.push_back(numeric_host_of(socket.get()));

@@ -57,7 +57,8 @@ class Life {
     }
     const auto scope = roll(0, 1) == 0 ? SignalScope::process : SignalScope::group;
     const std::array all = {Stragglers::wait, Stragglers::kill, Stragglers::leave};
-    policy_ = {.grace = grace_, .scope = scope, .stragglers = all[static_cast<std::size_t>(roll(0, 2))]};
+    policy_ = {
+        .grace = grace_, .scope = scope, .stragglers = all[static_cast<std::size_t>(roll(0, 2))]};
     driver_.begin(Supervisor(specs, policy_));
     if (roll(0, 2) == 0) later(roll(0, 9000), Stop{"asked", SIGTERM});
     if (roll(0, 4) == 0) later(roll(0, 12000), Insist{"asked again"});

@@ -106,8 +106,8 @@ TEST_CASE("workers that all end with 0 settle without a failure") {
 TEST_CASE("the first failure is told at once and the others are asked to end") {
   auto supervisor = running();
   CHECK(supervisor.handle(t0, Exited{second, code_3}) ==
-        Actions{Failed{outcome(second, code_3, 0)}, Draining{"rank 5 failed", SIGTERM},
-                WatchTree{}, SignalMain{first, SIGTERM}, Sweep{second}});
+        Actions{Failed{outcome(second, code_3, 0)}, Draining{"rank 5 failed", SIGTERM}, WatchTree{},
+                SignalMain{first, SIGTERM}, Sweep{second}});
   static_cast<void>(supervisor.advance(t0 + 1s));
   CHECK(supervisor.next_deadline() == t0 + 30s);
 }
@@ -344,8 +344,9 @@ TEST_CASE("with --signal-scope=group the whole group gets the signal at once, an
   CHECK(supervisor.handle(t0, TreeSeen{{daemon}}) == Actions{Sweep{first}, Sweep{second}});
 }
 
-TEST_CASE("of a worker that failed by itself what it left is killed at once, of one ended from "
-          "outside it is not") {
+TEST_CASE(
+    "of a worker that failed by itself what it left is killed at once, of one ended from "
+    "outside it is not") {
   auto failed = running();
   CHECK(only<Sweep>(failed.handle(t0, Exited{first, code_3})) == std::vector{Sweep{first}});
   auto ended = running();

@@ -278,7 +278,8 @@ TEST_CASE("the will of a leader names those who have everything, before etcd doe
   alpha.lead();
   REQUIRE(alpha.count<contest::Will>() == 1);
   CHECK(alpha.last<contest::Will>().epoch == alpha.last<contest::Leads>().epoch);
-  CHECK(read_synced(alpha.last<contest::Will>().synced)->names == std::vector<std::string>{"alpha"});
+  CHECK(read_synced(alpha.last<contest::Will>().synced)->names ==
+        std::vector<std::string>{"alpha"});
   alpha.tell(contest::Publish{{"beta"}, 1});
   REQUIRE(alpha.count<contest::Will>() == 2);
   CHECK(alpha.count<contest::Written>() == 0);

@@ -24,7 +24,9 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
 
 ContestWorld::Options options_of(std::uint64_t seed) {
   return {.programs = 3 + static_cast<int>(seed % 3),
-          .ttl = seed % 7 == 0 ? 10s : seed % 5 == 0 ? 5s : 2s,
+          .ttl = seed % 7 == 0   ? 10s
+                 : seed % 5 == 0 ? 5s
+                                 : 2s,
           .etcd = {.members = seed % 4 == 0 ? 5 : 3, .election = seed % 2 == 0 ? 1s : 400ms}};
 }
 

@@ -107,7 +107,8 @@ class Contestant {
       while (!asks_.empty()) {
         auto ask = take();
         const bool is_silent = !delay || *delay > ask.patience;
-        late.push_back({etcd_.now + (is_silent ? ask.patience : *delay), std::move(ask), is_silent});
+        late.push_back(
+            {etcd_.now + (is_silent ? ask.patience : *delay), std::move(ask), is_silent});
       }
       const auto first = std::ranges::min_element(late, {}, &Late::due);
       const auto due = contest_.next_deadline();

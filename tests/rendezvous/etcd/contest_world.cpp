@@ -113,8 +113,7 @@ void ContestWorld::end(int who) {
 // Its guard lives on, unless the host is lost with both of them; what it says may arrive late, and
 // more than once.
 void ContestWorld::resign_for(int who) {
-  const auto will =
-      std::exchange(programs_[static_cast<std::size_t>(who)].will, std::nullopt);
+  const auto will = std::exchange(programs_[static_cast<std::size_t>(who)].will, std::nullopt);
   if (!will || chance_.chance(0.3)) return;
   note(fmt::format("the guard of p{} resigns, epoch {}", who, will->epoch));
   const auto request = resignation(keys_, will->epoch, will->synced);

@@ -29,7 +29,8 @@ Result<Value> filled(const Values& values, const Tuple& state) {
   const auto* const type = value_as<Global>(values, state.items[2]);
   const auto* const by_columns = value_as<bool>(values, state.items[3]);
   if (shape == nullptr || shape->items.size() > array_dimensions_max || type == nullptr ||
-      !type->name.starts_with(dtype_name) || value_as<std::string>(values, state.items[4]) == nullptr) {
+      !type->name.starts_with(dtype_name) ||
+      value_as<std::string>(values, state.items[4]) == nullptr) {
     return failure("an array whose shape, type or content makes no sense");
   }
   if (by_columns != nullptr && *by_columns) return failure("an array that is stored by columns");
@@ -51,8 +52,9 @@ bool is_array_name(const std::string& global) {
 Result<Value> make_array_part(const Values& values, const std::string& global,
                               const std::vector<Index>& arguments) {
   if (global.ends_with("._reconstruct")) return Array{};
-  const auto* const type =
-      global == dtype_name && !arguments.empty() ? value_as<std::string>(values, arguments[0]) : nullptr;
+  const auto* const type = global == dtype_name && !arguments.empty()
+                               ? value_as<std::string>(values, arguments[0])
+                               : nullptr;
   if (type == nullptr || type->size() > type_bytes_max) return failure("an array without a type");
   return Global{std::string(dtype_name) + ':' + *type};
 }

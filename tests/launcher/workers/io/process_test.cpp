@@ -293,12 +293,13 @@ TEST_CASE("hundreds of workers start and are all accounted for") {
   CHECK(io::descendants_of(::getpid()).empty());
 }
 
-TEST_CASE("what a worker has started is seen, signalled by its identity, and seen again at its exit") {
+TEST_CASE(
+    "what a worker has started is seen, signalled by its identity, and seen again at its exit") {
   Node node;
   Pipe said;
   // No parent waits for that child, so the exit is no SIGCHLD of ours.
-  const int leader = node.start(
-      spec_for({"/bin/sh", "-c", "sleep 1000 & echo $!; exec sleep 1000"}), said.in());
+  const int leader =
+      node.start(spec_for({"/bin/sh", "-c", "sleep 1000 & echo $!; exec sleep 1000"}), said.in());
   const int child = std::stoi(said.read_line());
   node.processes.watch_tree();
   REQUIRE(run_until(node.context, [&] { return node.tree.has_value(); }));
@@ -316,11 +317,12 @@ TEST_CASE("what a worker has started is seen, signalled by its identity, and see
   node.sweep(0);
 }
 
-TEST_CASE("a signal for the main process reaches nothing that it has started, and a stopped one too") {
+TEST_CASE(
+    "a signal for the main process reaches nothing that it has started, and a stopped one too") {
   Node node;
   Pipe said;
-  const int leader = node.start(
-      spec_for({"/bin/sh", "-c", "sleep 1000 & echo $!; exec sleep 1000"}), said.in());
+  const int leader =
+      node.start(spec_for({"/bin/sh", "-c", "sleep 1000 & echo $!; exec sleep 1000"}), said.in());
   const int child = std::stoi(said.read_line());
   ::kill(leader, SIGSTOP);
   node.processes.signal_main(LocalRank{0}, SIGTERM);

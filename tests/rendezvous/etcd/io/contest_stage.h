@@ -98,8 +98,7 @@ class Stage {
   explicit Stage(EtcdAccess access = {}) : access_(std::move(access)) {}
   void reach(EtcdAccess access) { access_ = std::move(access); }
 
-  Candidate& add(const std::string& name, Duration ttl = stage_ttl,
-                 ContestMemory memory = {}) {
+  Candidate& add(const std::string& name, Duration ttl = stage_ttl, ContestMemory memory = {}) {
     candidates_.push_back(
         std::make_unique<Candidate>(context_, name, access_, ttl, std::move(memory)));
     return *candidates_.back();

@@ -200,8 +200,7 @@ TEST_CASE("another etcd than the one before is neither led nor followed") {
   const auto cluster = alpha.last<contest::ClusterIs>()->id;
 
   Candidate& other = stage.add("other", stage_ttl, {.cluster = "0123"});
-  Candidate& restored =
-      stage.add("restored", stage_ttl, {.cluster = cluster, .epoch = 1'000'000});
+  Candidate& restored = stage.add("restored", stage_ttl, {.cluster = cluster, .epoch = 1'000'000});
   Candidate& same = stage.add("same", stage_ttl, {.cluster = cluster, .epoch = 1});
   for (Candidate* each : {&other, &restored, &same}) each->tell(contest::Enter{});
   stage.await(
