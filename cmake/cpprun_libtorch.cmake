@@ -92,8 +92,8 @@ macro(cpprun_find_libtorch)
 endmacro()
 
 # Sets CPPRUN_LIBTORCH_REASON to a clause that says why no program can be linked with this LibTorch
-# or, where it is built for the CPU, why none starts; empty: it works. A LibTorch for CUDA may need a
-# driver that a build machine lacks.
+# or, where it is built for the CPU, why none starts; empty: it works. A LibTorch for CUDA may need
+# a driver that a build machine lacks.
 function(cpprun_try_libtorch)
   set(CPPRUN_LIBTORCH_REASON "" PARENT_SCOPE)
   if("${CPPRUN_LIBTORCH_WORKS}" STREQUAL "${CPPRUN_LIBTORCH_FOLDER}")

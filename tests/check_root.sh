@@ -8,13 +8,14 @@
 
 ubuntu_suites=(jammy noble questing resolute)
 
-# bare_root SUITE FOLDER [PACKAGE,…]: makes it once. 1: debootstrap failed, see FOLDER.log.
+# bare_root SUITE FOLDER [PACKAGE,…]: makes it once, from the mirror that debootstrap knows.
+# 1: debootstrap failed, see FOLDER.log.
 bare_root() {
-  local suite=$1 folder=$2 mirror=http://deb.debian.org/debian components=main script=()
+  local suite=$1 folder=$2 mirror="" components=main script=()
   [[ ! -e $folder/is_whole ]] || return 0
   if [[ " ${ubuntu_suites[*]} " == *" $suite "* ]]; then
     # A debootstrap of Debian's may not know the name yet; all of Ubuntu's are made alike.
-    mirror=http://archive.ubuntu.com/ubuntu components=main,universe
+    components=main,universe
     script=(/usr/share/debootstrap/scripts/gutsy)
     [[ -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ]] ||
       note "dev: no ubuntu-archive-keyring here: debootstrap does not check $suite's signature"
@@ -69,8 +70,9 @@ inside() {
   mount --make-rprivate /
   mount -t overlay overlay "$root" -o "lowerdir=$bare,upperdir=$2/upper,workdir=$2/work" ||
     { mount --bind "$2/work" "$root" && cp -a "$bare/." "$2/upper/." "$root"; }
-  mkdir -p "$root/root/.cache/ccache"
-  mount --bind "$3" "$root/root/.cache/ccache"
+  local home="$root/root"
+  mkdir -p "$home/.cache/ccache"
+  mount --bind "$3" "$home/.cache/ccache"
   mount --bind "$bare.debs" "$root/var/cache/apt/archives"
   for folder in sys dev; do mount --rbind "/$folder" "$root/$folder"; done
   for folder in run tmp; do mount -t tmpfs tmpfs "$root/$folder"; done

@@ -117,7 +117,7 @@ class Checker {
       reader_.complain(flags.rdzv_backend, "={} is no rendezvous; static, c10d and etcd are", name);
     }
     const bool wants_etcd = etcd_ != EtcdMeeting{} || !etcd_protocol_.empty();
-    if (!by_etcd && wants_etcd && !is_beaten(flags.rdzv_conf, "what is for etcd")) {
+    if (!by_etcd && wants_etcd && !is_beaten(flags.rdzv_conf, "etcd keys")) {
       reader_.complain(flags.rdzv_conf,
                        ": protocol, cacert, cert, key, user, password_file and etcd_prefix are for "
                        "--rdzv-backend=etcd, and this is {}",

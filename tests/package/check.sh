@@ -137,7 +137,8 @@ check_tar() {
 
 # --- .deb ---------------------------------------------------------------------------------------
 
-# A bare Debian is made once. In a copy of it systemd starts, as the first process of namespaces of its own.
+# A bare Debian is made once. In a copy of it systemd starts, as the first process
+# of namespaces of its own.
 check_deb() {
   is_root || return 0
   command -v debootstrap >/dev/null || { skip "there is no debootstrap here" && return 0; }

@@ -9,7 +9,8 @@ test_with_torch() {
   torch=$(cd "$torch" && pwd)
   need_packages "${packages_build[@]}" "${packages_run[@]}"
   # pip's torch lies in an environment whose Python imports it.
-  local python="$torch/../../../../bin/python" arguments=(-DCPPRUN_WORKER=ON "-DCMAKE_PREFIX_PATH=$torch")
+  local python="$torch/../../../../bin/python"
+  local arguments=(-DCPPRUN_WORKER=ON "-DCMAKE_PREFIX_PATH=$torch")
   if [[ -x $python ]]; then
     python=$(cd "$(dirname "$python")" && pwd)/python
     export CPPRUN_PYTHON=$python

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -277,6 +278,12 @@ DaemonSet::Callbacks set_callbacks(const Ends& ends, OwnerAccess& access, Coordi
           }};
 }
 
+std::function<void(int)> lost_stdout(DaemonLog& log) {
+  return [&log](int error_number) {
+    log.say(LogLevel::warning, fmt::format("cannot write to stdout: {}", errno_text(error_number)));
+  };
+}
+
 }  // namespace
 
 int run_store_daemon(const DaemonOptions& options, const Environment& environment) {
@@ -336,10 +343,7 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
       server, *std::move(set_options),
       set_callbacks({log, events, state, set}, access, server, std::move(self)));
   if (const auto started = set->start(); !started) return fail(started.error());
-  // Whoever started us may be reading a pipe, or may have closed it.
-  const auto lost = [&log](int error_number) {
-    log.say(LogLevel::warning, fmt::format("cannot write to stdout: {}", errno_text(error_number)));
-  };
+  const auto lost = lost_stdout(log);  // the reader of a pipe may have closed it
   const auto scribe = Scribe::begin_for_file(io, side, STDOUT_FILENO, {.trouble = lost});
   PatientWriter out(io, scribe ? scribe->pipe() : STDOUT_FILENO, {.lost = lost});
   // Everything is open by now that needs a file of somebody else's.

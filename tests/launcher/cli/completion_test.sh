@@ -132,7 +132,7 @@ fi
 
 # Names are data. Fake programs log what they are started with; a name that some shell reads as a
 # command leaves the file "made" behind.
-mkdir "$folder/bin" "$folder/work"
+mkdir "$folder/bin" "$folder/cwd"
 cat >"$folder/bin/cpprunctl" <<'EOF'
 #!/bin/sh
 if [ "$1" = ls ]; then cat "$NAMES"; else printf '%s\n' "$@" >>"$LOG"; fi
@@ -152,12 +152,12 @@ names=('$(touch made)' '`touch made`' 'a b' "it's" 'say "x"' ';touch made' '*' '
   '{a,b}' '#x' 'a\b' 'x&touch made&' "'\"\$(touch made)" '-dash' '<made')
 # typed SHELL SETUP LINE: what a program is started with when LINE, TAB and enter are typed.
 typed() {
-  rm -f "$LOG" "$folder/work/made"
-  (cd "$folder/work" && printf '%s\n%s\t\n\025exit\n' "$2" "$3" |
+  rm -f "$LOG" "$folder/cwd/made"
+  (cd "$folder/cwd" && printf '%s\n%s\t\n\025exit\n' "$2" "$3" |
     PATH=$folder/bin:$PATH TERM=xterm HOME=$folder timeout 60 script -qec "$1" /dev/null \
       >"$folder/typescript" 2>&1)
   cat "$LOG" 2>/dev/null
-  [ ! -e "$folder/work/made" ] || echo "AND IT RAN"
+  [ ! -e "$folder/cwd/made" ] || echo "AND IT RAN"
 }
 if command -v script >/dev/null; then
   for name in "${names[@]}"; do
@@ -173,7 +173,7 @@ if command -v script >/dev/null; then
   done
   for name in "${names[@]}" $'new\nline'; do
     [ "$name" != "~root" ] || continue  # bash takes it for the folder and adds a slash
-    rm -rf "$folder/work" && mkdir "$folder/work" && touch "$folder/work/$name"
+    rm -rf "$folder/cwd" && mkdir "$folder/cwd" && touch "$folder/cwd/$name"
     for line in "cpprunctl keygen " "cpprun --config " "cpprun "; do
       expect bash "$line TAB" "$name" "$(typed "bash --norc --noprofile -i" \
         "set +H; source $folder/ctl.bash; source $folder/run.bash" "$line" |
@@ -184,14 +184,14 @@ if command -v script >/dev/null; then
         "$(typed "tcsh -f" "set histchars=''; source $folder/complete.tcsh" "cpprun ")"
     fi
   done
-  rm -rf "$folder/work" && mkdir "$folder/work"
+  rm -rf "$folder/cwd" && mkdir "$folder/cwd"
 fi
 if command -v fish >/dev/null; then
   for name in "${names[@]}"; do
     printf '%s\n' "$name" >"$NAMES"
-    expect fish "cpprunctl stop TAB" "$name" "$(cd "$folder/work" && PATH=$folder/bin:$PATH \
+    expect fish "cpprunctl stop TAB" "$name" "$(cd "$folder/cwd" && PATH=$folder/bin:$PATH \
       HOME=$folder fish --no-config -c "source $folder/ctl.fish; complete -C 'cpprunctl stop '" |
-      cut -f1; [ ! -e "$folder/work/made" ] || echo "AND IT RAN")"
+      cut -f1; [ ! -e "$folder/cwd/made" ] || echo "AND IT RAN")"
   done
 fi
 
