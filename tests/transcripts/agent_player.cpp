@@ -28,6 +28,7 @@ std::string to_text(const agent::Action& action) {
           [](const agent::Stand& m) {
             return fmt::format("vote for itself: {}", m.own.vote.value);
           },
+          [](const agent::TakeOver&) { return std::string("take over"); },
           [](const agent::StepDown&) { return std::string{"step down"}; },
           [](const agent::Prepare& m) { return fmt::format("prepare {} workers", m.specs.size()); },
           [](const agent::Work& m) { return transcripts::to_text(m.action); },
