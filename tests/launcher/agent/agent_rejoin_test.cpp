@@ -24,7 +24,7 @@ constexpr link::ExitStatus killed{.signalled = true, .value = SIGKILL};
 // The lease of three seconds has run out, and the worker is killed.
 void fall_silent(Stage& stage) {
   stage.run();
-  REQUIRE(work<supervisor::SignalGroup>(stage.agent.advance(t0 + 3s)).size() == 1);
+  REQUIRE(work<supervisor::SignalGroup>(stage.agent.advance(t0 + 2750ms)).size() == 1);
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ TEST_CASE("an elastic node that was cut off ends its workers, and comes back as 
   REQUIRE(all<agent::TellNote>(out).size() == 1);
   CHECK(all<agent::TellNote>(out)[0].sentence ==
         "the master at 10.0.0.1:29500 is gone: nothing was heard from the master; it has answered "
-        "nothing for 3.0 s; this node asks for a seat again, for 600 s at most");
+        "nothing for 2.8 s; this node asks for a seat again, for 600 s at most");
   CHECK(all<agent::Dial>(stage.agent.advance(t0 + 5s)).size() == 1);
   const auto back = stage.agent.handle(t0 + 5s, agent::LinkUp{"10.0.0.2"});
   REQUIRE(said<link::Join>(back).size() == 1);
@@ -73,7 +73,7 @@ TEST_CASE("a job of fixed size that may restart takes a node back, whatever it h
   last_chance.restart_count = 1;
   spent.heard(t0, last_chance);
   spent.worker(t0, supervisor::Started{LocalRank{0}, 100});
-  spent.agent.advance(t0 + 3s);
+  spent.agent.advance(t0 + 2750ms);
   // Coming back spends none, and the others wait for it.
   CHECK(all<agent::Exit>(spent.end_worker(t0 + 4s, killed)).empty());
 
@@ -86,7 +86,7 @@ TEST_CASE("a link that comes up after the lease resumes nothing: the workers end
   Stage stage(false, one_or_two_nodes());
   stage.run();
   stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
-  const auto late = stage.agent.handle(t0 + 4s, agent::LinkUp{"10.0.0.2"});
+  const auto late = stage.agent.handle(t0 + 2800ms, agent::LinkUp{"10.0.0.2"});
   CHECK(said<link::Join>(late).empty());
   CHECK(all<agent::HangUp>(late).size() == 1);
   CHECK(work<supervisor::SignalGroup>(late).size() == 1);
@@ -97,7 +97,7 @@ TEST_CASE("who has lost its seat is heard no more, however long its workers take
   stage.run();
   // The link is sound, only the answers come too late: the coordinator would believe every word.
   stage.heard(t0 + 2s, link::Heartbeat{.sent = 1us});
-  const auto fenced = stage.agent.advance(t0 + 3s);
+  const auto fenced = stage.agent.advance(t0 + 2751ms);
   CHECK(work<supervisor::SignalGroup>(fenced).size() == 1);
   CHECK(all<agent::HangUp>(fenced).size() == 1);
   // Its worker sits in the kernel and is given up.

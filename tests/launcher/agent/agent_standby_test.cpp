@@ -131,7 +131,7 @@ TEST_CASE("who has seen the round end in order, or done its part, has no vote") 
       CHECK(said<link::Drained>(told)[0].asked);
     }
     stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
-    stage.agent.advance(t0 + 3s);
+    stage.agent.advance(t0 + 2750ms);
     stage.agent.handle(t0 + 3s, agent::LinkDown{"no answer"});
     std::optional<link::Join> join;
     for (auto due = stage.agent.next_deadline(); !join && due && *due < t0 + 9s;
