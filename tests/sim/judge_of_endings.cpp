@@ -100,7 +100,10 @@ bool Judge::may_wait_in_vain() const {
   const bool a_process_ends =
       has({FaultKind::agent_killed, FaultKind::agent_signalled, FaultKind::host_dies,
            FaultKind::coordinator_killed, FaultKind::coordinator_host_dies});
-  return somebody_is_kept || (scenario_.standby && a_process_ends);
+  // A cpprun that begins on a machine without power reaches no other node.
+  const bool begins_in_the_dark = has({FaultKind::node_is_late}) &&
+                                  has({FaultKind::host_dies, FaultKind::coordinator_host_dies});
+  return somebody_is_kept || begins_in_the_dark || (scenario_.standby && a_process_ends);
 }
 
 // A minute after the last fault, where enough nodes are there and may restart, a round is sealed:

@@ -186,6 +186,8 @@ const std::vector<Known> known = {
     {727, "standby,coordinator,network", {1}, 5},
     // The master is asked to end, and another node could lead.
     {502563, "standby,term", {0}, 6},
+    // The machine of a master loses its power before the master begins there.
+    {1795670475282, "all,records,stores", {0, 1}, 6},
     // A master that is started again while another one leads, and is asked to end at once.
     {1795660593140, "all,standby,stores", {1, 2, 3}, 6},
     // Two failures, over ways so long that clocks are not known as exactly as they differ.
