@@ -323,6 +323,7 @@ void Job::leave_out(TimePoint now, const std::string& host, coordinator::Actions
 void Job::let_go(LinkId link, coordinator::Actions& actions) {
   const Member* member = round_.find(link);
   if (member == nullptr || !member->leaving || has_a_seat(*member)) return;
+  if (member->local) return;  // It goes when it is known who leads instead.
   if (!member->dismissed.empty()) {
     actions.emplace_back(
         change_of(*member, coordinator::NodeChange::Kind::left, member->dismissed));

@@ -213,6 +213,7 @@ TEST_CASE("a coordinator that nobody follows gives up before its standby may lea
 TEST_CASE("a coordinator that gave up leads again when no standby can have a majority any more") {
   Three table;
   table.stands(t0);
+  for (const LinkId each : {b, c}) table.hear(t0 + 2s, each, link::Heartbeat{});
   table.awake(t0 + patience);
   REQUIRE(table.job.is_deposed());
   table.close(t0 + 4s, b);
