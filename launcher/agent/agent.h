@@ -95,6 +95,7 @@ class Agent {
   void on(TimePoint now, const agent::WorldSeen& event, Actions& actions);
   void on(TimePoint now, const agent::WorkersSeen& event, Actions& actions);
   void on(TimePoint now, const agent::Signalled& event, Actions& actions);
+  void on(TimePoint now, const agent::Noticed& event, Actions& actions);
 
   void on(TimePoint now, const agent::StandsBy& event, Actions& actions);
   void on(TimePoint now, const agent::Leads& event, Actions& actions);
@@ -163,6 +164,7 @@ class Agent {
   void say(link::Message message, Actions& actions);
   void exit(agent::Exit last, Actions& actions);
   void exit_by_signal(Actions& actions);
+  link::Heartbeat heartbeat(TimePoint now);
   void check_link(TimePoint now, Actions& actions);
   void look_at_world(TimePoint now, Actions& actions);
   void look_at_workers(bool is_wanted, Actions& actions);
@@ -209,6 +211,8 @@ class Agent {
   Duration asleep_{};              // for so long this node slept since its workers were started
   bool drain_asked_ = false;       // the coordinator has asked for it in the current round
   std::optional<int> stopped_by_;  // the first signal that arrived
+  std::string stop_reason_;        // of that
+  std::string notice_;             // of a preemption, which the coordinator has not heard yet
   std::optional<agent::Exit> exit_when_settled_;
   std::optional<std::string> seat_lost_;  // why; set until nobody of the round is alive here
   // --- who goes on with the job if its coordinator is lost (agent_standby.cpp) ---

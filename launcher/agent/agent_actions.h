@@ -80,7 +80,14 @@ struct WorkersSeen {
 // One of the signals to handle arrived.
 struct Signalled {
   int signal = 0;
+  std::string by = {};  // who ends the job by it, a clause; empty: not known
   friend bool operator==(const Signalled&, const Signalled&) = default;
+};
+
+// This node will be taken away soon: `what` says so, "file /run/preempt".
+struct Noticed {
+  std::string what;
+  friend bool operator==(const Noticed&, const Noticed&) = default;
 };
 
 // The answer to StandBy: the others meet us there.
@@ -277,7 +284,7 @@ struct Exit {
 };
 
 using Event = std::variant<LinkUp, LinkDown, Heard, Answered, FromWorker, Examined, WorldSeen,
-                           WorkersSeen, Signalled, StandsBy, Leads, LeadsUntil, Fenced>;
+                           WorkersSeen, Signalled, Noticed, StandsBy, Leads, LeadsUntil, Fenced>;
 using Action =
     std::variant<Dial, SpeakForWorkers, Say, HangUp, AskWhoHosts, StandBy, Stand, TakeOver,
                  StepDown, Prepare, Work, Examine, LookAtWorld, LookAtWorkers, TellStarted,

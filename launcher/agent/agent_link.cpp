@@ -138,7 +138,7 @@ std::string Agent::whose_word_is_missing() const {
 
 void Agent::check_link(TimePoint now, Actions& actions) {
   const CoordinatorLink::Due due = link_.take_due(now);
-  if (due.heartbeat) actions.emplace_back(agent::Say{link_.heartbeat(now)});
+  if (due.heartbeat) actions.emplace_back(agent::Say{heartbeat(now)});
   if (due.dial) dial(now, actions);
   if (link_.silent(now)) {
     const std::string reason =

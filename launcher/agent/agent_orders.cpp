@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "launcher/agent/agent.h"
 #include "launcher/agent/agent_text.h"
@@ -51,7 +52,9 @@ void Agent::on(TimePoint now, const agent::Signalled& event, Actions& actions) {
   }
   stopped_by_ = event.signal;
   pending_failures_.stopped(now);
-  const std::string reason = fmt::format("asked to stop by {}", signal_name(event.signal));
+  const std::string reason = fmt::format("asked to stop by {}{}", signal_name(event.signal),
+                                         event.by.empty() ? "" : ": " + event.by);
+  stop_reason_ = reason;
   say(link::Leave{.signal = event.signal, .reason = reason, .asked = link_.heartbeat(now).sent},
       actions);
   if (phase_ == Phase::running) {
@@ -66,10 +69,28 @@ void Agent::on(TimePoint now, const agent::Signalled& event, Actions& actions) {
 
 void Agent::exit_by_signal(Actions& actions) {
   const int signal = stopped_by_.value_or(SIGTERM);
+  const auto reason =
+      stop_reason_.empty() ? fmt::format("asked to stop by {}", signal_name(signal)) : stop_reason_;
   exit({.code = 128 + signal,
-        .reason = has_had_seat_ ? fmt::format("asked to stop by {}", signal_name(signal))
-                                : interrupted_text(signal, phase_ == Phase::dialing)},
+        .reason = has_had_seat_ ? reason : interrupted_text(signal, phase_ == Phase::dialing)},
        actions);
+}
+
+// All ranks save, not those of this node alone: so the coordinator has to know.
+void Agent::on(TimePoint now, const agent::Noticed& event, Actions& actions) {
+  const bool can_save = phase_ == Phase::running && !stopped_by_;
+  actions.emplace_back(agent::TellNote{
+      fmt::format("note: preemption notice ({}){}", event.what,
+                  can_save ? "; asking all ranks to save" : ", with no worker that could save")});
+  if (!can_save) return;
+  notice_ = event.what;
+  if (link_.up()) actions.emplace_back(agent::Say{heartbeat(now)});
+}
+
+link::Heartbeat Agent::heartbeat(TimePoint now) {
+  auto beat = link_.heartbeat(now);
+  beat.notice = std::exchange(notice_, {});
+  return beat;
 }
 
 // A signal that asks nobody to end. One that was not asked for goes to who takes it: it would end

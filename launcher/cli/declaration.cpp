@@ -202,6 +202,9 @@ void Declaration::declare_endings(Flags& flags) {
                    "Signals that end the job (SIGTERM,SIGINT,SIGHUP,SIGQUIT)")
       .choices = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"};
   facts_.back().may_be_empty = true;  // none, as for torchrun
+  add<std::string>(flags.preemption_notice, "--preemption-notice", "FILE|CMD", any_text,
+                   "All ranks save when FILE appears or CMD exits with 0; or slurm")
+      .choices = {"slurm"};
   add<std::string>(flags.report, "--report", "FILE", any_text,
                    "Write how the job ended, and why, as JSON");
   add<std::string>(flags.events, "--events", "FILE", any_text,

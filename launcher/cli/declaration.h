@@ -52,8 +52,8 @@ class Declaration {
 
   // Tells a flag what was written, and where. What is told later wins.
   void tell(const FlagFacts& flag, std::string text, Origin origin, std::string source);
-  // Turns the texts that are new since the last call into values. One that cannot be is a mistake,
-  // and the others are read all the same.
+  // Turns the texts that are new since the last call into values. A text that is no value is a
+  // mistake, and the others are read all the same.
   void settle(Mistakes& mistakes);
   // The flags that were told something, and what.
   std::vector<std::pair<const FlagFacts*, std::string>> given() const;

@@ -142,6 +142,7 @@ void read_status_access(SettingReader& reader, Config& config) {
 
 void read_ending_settings(SettingReader& reader, const TextFile& read_file, Config& config) {
   config.beat_timeout = reader.flags().beat_timeout.value;
+  config.preemption_notice = reader.flags().preemption_notice.value.value_or("");
   read_restarts(reader, config);
   read_grace(reader, read_file, config);
   read_scopes(reader, config);

@@ -87,6 +87,7 @@ struct Flags {
   Flag<std::string> stragglers;
   Flag<BeatTimeout> beat_timeout;
   Flag<std::string> signals_to_handle;
+  Flag<std::string> preemption_notice;
   Flag<std::string> report;
   Flag<std::string> events;
   Flag<std::string> status_access;

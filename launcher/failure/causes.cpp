@@ -170,7 +170,7 @@ constexpr auto catalogue = std::to_array<Cause>({
      "somebody sent it SIGKILL, and the kernel's memory counters do not say that it was "
      "the kernel",
      "ask who may end processes there: the batch system, a container's limits, another "
-     "user; dmesg and the batch system's log know"},
+     "user, systemd-oomd; dmesg, journalctl and the batch system's log know"},
     {"terminated", "somebody else sent it a signal to end",
      "ask who may end processes there: the batch system's time limit, a preemption, a "
      "colleague"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A Python module that was not found: its name, and what helps, by what lies beside the script.
+// A Python module that was not found: its name, and the advice, by the modules beside the script.
 // Pure: the evidence collector looks at the disk.
 
 #include <string>

@@ -136,6 +136,7 @@ void limits_of(Check& check, const Heartbeat& beat) {
                std::chrono::duration_cast<std::chrono::microseconds>(beat.round_trip).count(), 0,
                any);
   milliseconds(check, "watch_ms", beat.watch, watch_time_max);
+  sentence(check, "a notice", beat.notice);
 }
 
 void limits_of(Check& check, const Drained& drained) {

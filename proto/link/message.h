@@ -185,6 +185,8 @@ struct Heartbeat {
   // In an answer, where there is a standby: the coordinator's clock. The next heartbeat says it
   // again, and so the coordinator knows until when this node follows nobody else.
   AgentTime moment{};
+  // From an agent: its node will be taken away soon, by this ("file /run/preempt"). All ranks save.
+  std::string notice = {};
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
 

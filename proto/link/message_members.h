@@ -90,6 +90,7 @@ void each_member(M& m, F&& f)
 {
   f("sent", m.sent), f("trip", microseconds(m.round_trip));
   f.where_known("watch_ms", milliseconds(m.watch)), f.where_known("moment", m.moment);
+  f.where_known("notice", m.notice);
 }
 
 template <class M, class F>

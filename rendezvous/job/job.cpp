@@ -87,6 +87,9 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                    if (!over()) leave(now, link, m, actions);
                  },
                  [&](const link::Heartbeat& m) {
+                   if (!m.notice.empty()) noticed(now, *member, m.notice, actions);
+                   // The coordinator's own agent has its clock, and no link that could be silent.
+                   if (member->local) return;
                    round_.clock_of(link).heard(now, m.sent, m.round_trip);
                    decline_transfer(now, link, m, actions);
                    answer(now, link, m, actions);

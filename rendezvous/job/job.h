@@ -215,6 +215,9 @@ class Job {
   OrderOutcome stop(TimePoint now, const Order& order, coordinator::Actions& actions);
   OrderOutcome restart(TimePoint now, const Order& order, coordinator::Actions& actions);
   OrderOutcome save(TimePoint now, const Order& order, coordinator::Actions& actions);
+  // A node will be taken away soon: all save while it is still there.
+  void noticed(TimePoint now, const Member& member, const std::string& notice,
+               coordinator::Actions& actions);
   OrderOutcome drain(TimePoint now, const Order& order, coordinator::Actions& actions);
   OrderOutcome exclude(TimePoint now, const Order& order, coordinator::Actions& actions);
   OrderOutcome include(TimePoint now, const Order& order, coordinator::Actions& actions);

@@ -145,6 +145,15 @@ OrderOutcome Job::save(TimePoint now, const Order& order, coordinator::Actions& 
                       workers, round_.number().value, in_seconds(bounds::save_lead))};
 }
 
+void Job::noticed(TimePoint now, const Member& member, const std::string& notice,
+                  coordinator::Actions& actions) {
+  const std::string what = fmt::format("preemption notice of {} ({})", name_of(member), notice);
+  const Order order{.kind = Order::Kind::save, .signal = SIGUSR1, .reason = notice};
+  const auto outcome = save(now, order, actions);
+  actions.emplace_back(coordinator::Note{
+      fmt::format("{}: {}{}", what, outcome.is_done() ? "" : "no save: ", outcome.sentence)});
+}
+
 // --- who has to leave ----------------------------------------------------------------------------
 
 OrderOutcome Job::drain(TimePoint now, const Order& order, coordinator::Actions& actions) {

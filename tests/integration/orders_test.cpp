@@ -142,6 +142,67 @@ TEST_CASE("save reaches every worker that has a handler, and harms none that has
   CHECK(command.wait().code == 143);
 }
 
+TEST_CASE("a preemption notice has all ranks save, and ends nothing") {
+  const Folder folder;
+  const auto file = folder.path() + "/preempt";
+  const auto job_with = [](const std::string& notice) {
+    Words words{"--standalone", "--nproc-per-node=2", "--preemption-notice=" + notice, worker()};
+    for (const char* action : {"say_on_usr1", "-1", "seat", "hang"}) words.emplace_back(action);
+    return with_cpprun(words);
+  };
+  const auto expect_saves = [](Command& command, const std::string& what) {
+    command.expect_err("cpprun: note: preemption notice (" + what + "); asking all ranks to save");
+    command.expect_out("saves\n", 2);
+    command.signal(SIGTERM);
+    CHECK(command.wait().code == 143);
+  };
+  {
+    Command command(job_with(file));
+    command.expect_out("restart 0\n", 2);
+    folder.write("preempt", "");
+    expect_saves(command, "file " + file);
+  }
+  {
+    // Exits with 1 until the file has a content.
+    const auto wait = "grep -q . " + file;
+    Command command(job_with(wait));
+    command.expect_out("restart 0\n", 2);
+    folder.write("preempt", "soon\n");
+    expect_saves(command, "command " + wait);
+  }
+  {
+    const auto soon = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()) + 6;
+    Command command(job_with("slurm"),
+                    {.variables = {{"SLURM_JOB_END_TIME", std::to_string(soon)}}});
+    command.expect_out("restart 0\n", 2);
+    command.expect_err("cpprun: note: preemption notice (Slurm's time limit in ");
+    command.expect_out("saves\n", 2);
+    command.signal(SIGTERM);
+    CHECK(command.wait().code == 143);
+  }
+}
+
+TEST_CASE("a preemption notice that cannot come is refused, or given up aloud") {
+  const auto refused = run(with_cpprun({"--preemption-notice=/nowhere/at/all", "true"}));
+  CHECK(refused.code == 2);
+  CHECK(contains(refused.err,
+                 "cpprun: error: --preemption-notice=/nowhere/at/all: there is no "
+                 "directory /nowhere/at"));
+  const auto no_slurm = run(with_cpprun({"--preemption-notice=slurm", "true"}));
+  CHECK(no_slurm.code == 2);
+  CHECK(contains(no_slurm.err, "SLURM_JOB_END_TIME is not set"));
+}
+
+TEST_CASE("a hang-up comes with the ways to outlive a terminal") {
+  Command command(with_cpprun({"--standalone", worker(), "seat", "hang"}));
+  command.expect_out("restart 0\n");
+  command.signal(SIGHUP);
+  command.expect_err(
+      "\n  hint: to keep a job running, start it under nohup, setsid, tmux or "
+      "systemd-run --user\n");
+  CHECK(command.wait().code == 129);
+}
+
 TEST_CASE("a drained node ends with 0 and a spare takes over; one that is needed is not drained") {
   const Meeting meeting;
   Command first(meeting.agent({}, stay));

@@ -104,6 +104,7 @@ TEST_CASE("every other link message survives the wire") {
   check_round_trip(
       Heartbeat{.sent = AgentTime{1'000'000}, .round_trip = std::chrono::microseconds(250)});
   check_round_trip(Heartbeat{.sent = AgentTime{7}, .watch = std::chrono::seconds(10)});
+  check_round_trip(Heartbeat{.sent = AgentTime{7}, .notice = "file /run/preempt"});
   check_round_trip(Status{.round = RoundNumber{2}});
   check_round_trip(Waiting{.reason = "1 of 2 nodes"});
   check_round_trip(Waiting{.reason = "a spare", .spare = true});

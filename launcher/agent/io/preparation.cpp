@@ -57,6 +57,15 @@ std::optional<Refusal> bind_to_processors(RunInputs& inputs) {
   return std::nullopt;
 }
 
+std::optional<Refusal> find_notice(RunInputs& inputs) {
+  const auto& text = inputs.config.preemption_notice;
+  if (text.empty()) return std::nullopt;
+  auto notice = preemption_notice(text, inputs.environment);
+  if (!notice) return misuse(notice.error());
+  inputs.notice = *std::move(notice);
+  return std::nullopt;
+}
+
 // From which of our addresses the master is reached, as far as nobody has to be asked for it.
 std::string way_to_master(const Endpoint& endpoint) {
   const auto literal = literal_address(endpoint.host);
@@ -133,6 +142,7 @@ std::optional<Refusal> look_around(RunInputs& inputs) {
   tell_missing_gpus(inputs);
   if (auto refusal = find_program(inputs)) return refusal;
   if (auto refusal = bind_to_processors(inputs)) return refusal;
+  if (auto refusal = find_notice(inputs)) return refusal;
   return find_interfaces(inputs);
 }
 

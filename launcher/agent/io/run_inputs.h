@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/agent/io/preemption_watch.h"
 #include "launcher/config.h"
 #include "launcher/plan/cpu_list.h"
 #include "launcher/plan/interfaces.h"
@@ -30,7 +31,8 @@ struct RunInputs {
   ResolvedProgram program;
   Environment environment;
   std::vector<NetworkInterface> interfaces;
-  std::vector<CpuSet> cpus;  // by local rank; empty: nobody is bound
+  std::optional<PreemptionNotice> notice;  // to be waited for
+  std::vector<CpuSet> cpus;                // by local rank; empty: nobody is bound
   std::string host;
   std::string node_token;
   // Private, the first that can be had is made by the watchdog; empty where logs are kept.

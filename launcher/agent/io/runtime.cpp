@@ -88,6 +88,7 @@ int Runtime::run() {
     pump_.say(messages_.warning(fmt::format("the signal {} cannot be handled", name)));
   }
   inputs_.output_files.begin({inputs_.config.job, inputs_.host, inputs_.program.argv.front()});
+  watch_for_notice();
   note(event_log::JobStarted{.program = inputs_.program.argv,
                              .nodes_min = inputs_.config.nodes_min,
                              .nodes_max = inputs_.config.nodes_max,
@@ -120,15 +121,33 @@ void Runtime::take_signals() {
   std::vector<int> taken = inputs_.config.signals;
   const auto& notices = inputs_.config.notices;
   taken.insert(taken.end(), notices.begin(), notices.end());
-  signals_.emplace(context_, taken, [this](int signal, const std::string& sender) {
-    if (!sender.empty()) {
-      pump_.say(messages_.note(fmt::format("{} came from {}", signal_name(signal), sender)));
-    }
-    // The job is over and only words are left: whoever insists need not wait for their reader.
-    if (exit_ && asks_to_end(signal)) return leave_within(bounds::console_patience_pressed);
-    is_asked_to_end_ = is_asked_to_end_ || asks_to_end(signal);
-    post(agent::Signalled{signal});
-  });
+  signals_.emplace(context_, taken,
+                   [this](int signal, const SignalSender& sender) { signalled(signal, sender); });
+}
+
+void Runtime::signalled(int signal, const SignalSender& sender) {
+  const auto by = ended_by(signal, sender, inputs_.environment, wall_now());
+  const auto from = to_text(sender);
+  if (!from.empty() || !by.who.empty()) {
+    pump_.say(messages_.note(fmt::format(
+        "{}{}{}{}", signal_name(signal), from.empty() ? "" : " came from " + from,
+        by.who.empty() ? "" : ": " + by.who, by.hint.empty() ? "" : "\n  hint: " + by.hint)));
+  }
+  // The job is over and only words are left: whoever insists need not wait for their reader.
+  if (exit_ && asks_to_end(signal)) return leave_within(bounds::console_patience_pressed);
+  is_asked_to_end_ = is_asked_to_end_ || asks_to_end(signal);
+  post(agent::Signalled{signal, by.who});
+}
+
+void Runtime::watch_for_notice() {
+  if (!inputs_.notice) return;
+  notices_.emplace(context_, *inputs_.side, *inputs_.notice,
+                   PreemptionWatch::Callbacks{
+                       .noticed = [this](const std::string& what) { post(agent::Noticed{what}); },
+                       .failed =
+                           [this](const std::string& why) {
+                             pump_.say(messages_.warning("warning: --preemption-notice: " + why));
+                           }});
 }
 
 Result<void> Runtime::open() {

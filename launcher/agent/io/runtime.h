@@ -71,6 +71,8 @@ class Runtime {
   Result<void> open_local_store();
   void find_own_place();
   void take_signals();
+  void signalled(int signal, const SignalSender& sender);
+  void watch_for_notice();
   void place_found(const Result<std::vector<std::string>>& addresses);
   link::WhoHosts who_asks() const;
   void hear_coordinator(const Note& said);
@@ -137,6 +139,7 @@ class Runtime {
   MachineTimer strangers_timer_;
   std::optional<WorkerProcesses> processes_;
   std::optional<Signals> signals_;
+  std::optional<PreemptionWatch> notices_;
   std::optional<LogDir> logs_;
   std::optional<EvidenceCollector> collector_;
   std::unique_ptr<CoordinatorServer> coordinator_;  // where this node hosts it

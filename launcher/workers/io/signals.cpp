@@ -22,14 +22,16 @@ bool ignored_since_before(int signal) {
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-// The sender's name, as long as it is still there to be asked.
-std::string sender_text(const signalfd_siginfo& info) {
-  if (info.ssi_code > 0 || info.ssi_pid == 0) return "";
-  auto text = "pid " + std::to_string(info.ssi_pid);
-  auto name = read_proc("/proc/" + std::to_string(info.ssi_pid) + "/comm", name_bytes_max);
-  if (!name) return text + ", which is gone by now";
+// With its name, as long as it is still there to be asked.
+SignalSender sender_of(const signalfd_siginfo& info) {
+  if (info.ssi_code > 0) return {.is_kernel = true};
+  SignalSender sender{.pid = static_cast<int>(info.ssi_pid)};
+  if (sender.pid == 0) return sender;
+  auto name = read_proc("/proc/" + std::to_string(sender.pid) + "/comm", name_bytes_max);
+  if (!name) return sender;
   name->erase(name->find_last_not_of('\n') + 1);
-  return text + " (" + *name + ")";
+  sender.name = *std::move(name);
+  return sender;
 }
 
 }  // namespace
@@ -37,7 +39,7 @@ std::string sender_text(const signalfd_siginfo& info) {
 // The signals are blocked and read from a descriptor: only there does the kernel tell the sender.
 // Workers are started with nothing blocked.
 Signals::Signals(asio::io_context& context, const std::vector<int>& signals,
-                 std::function<void(int, const std::string&)> on_signal)
+                 std::function<void(int, const SignalSender&)> on_signal)
     : arrivals_(context), on_signal_(std::move(on_signal)) {
   ::sigemptyset(&handled_);
   for (const int signal : signals) {
@@ -79,7 +81,7 @@ void Signals::take() {
   const auto got = ::read(arrivals_.native_handle(), &info, sizeof info);
   wait();
   if (got != static_cast<ssize_t>(sizeof info)) return;
-  on_signal_(static_cast<int>(info.ssi_signo), sender_text(info));
+  on_signal_(static_cast<int>(info.ssi_signo), sender_of(info));
 }
 
 }  // namespace cpprun::io

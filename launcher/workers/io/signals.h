@@ -9,16 +9,17 @@
 #include <string>
 #include <vector>
 
+#include "launcher/scheduler/ended_by.h"
+
 namespace cpprun::io {
 
 class Signals {
  public:
-  // `on_signal` is called for each arrival, from the event loop, with the sender in words ("pid 812
-  // (slurmstepd)"; empty where the kernel sent it, as it does for Ctrl-C). A SIGHUP that cpprun was
-  // started to ignore (nohup), and one that asks nobody to end, stays ignored; signals that cannot
-  // be handled are in `not_handled`.
+  // `on_signal` is called for each arrival, from the event loop, with its sender. A SIGHUP that
+  // cpprun was started to ignore (nohup), and one that asks nobody to end, stays ignored; signals
+  // that cannot be handled are in `not_handled`.
   Signals(asio::io_context& context, const std::vector<int>& signals,
-          std::function<void(int signal, const std::string& sender)> on_signal);
+          std::function<void(int signal, const SignalSender& sender)> on_signal);
   ~Signals();
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
@@ -32,7 +33,7 @@ class Signals {
   sigset_t handled_{};
   sigset_t blocked_{};  // those that were not before our time; others may be handled elsewhere
   asio::posix::stream_descriptor arrivals_;
-  std::function<void(int, const std::string&)> on_signal_;
+  std::function<void(int, const SignalSender&)> on_signal_;
   std::vector<std::string> not_handled_;
 };
 

@@ -80,6 +80,32 @@ TEST_CASE("a notice goes to the workers that take it, and ends nothing") {
   CHECK(said<link::Leave>(told).empty());
 }
 
+TEST_CASE("a preemption notice reaches the coordinator once, and over a broken link later") {
+  Stage stage;
+  const auto early = stage.agent.handle(t0, agent::Noticed{"file /run/preempt"});
+  CHECK(all<agent::TellNote>(early)[0].sentence ==
+        "note: preemption notice (file /run/preempt), with no worker that could save");
+  stage.run();
+  const auto told = stage.agent.handle(t0, agent::Noticed{"file /run/preempt"});
+  REQUIRE(said<link::Heartbeat>(told).size() == 1);
+  CHECK(said<link::Heartbeat>(told)[0].notice == "file /run/preempt");
+  CHECK(all<agent::TellNote>(told)[0].sentence ==
+        "note: preemption notice (file /run/preempt); asking all ranks to save");
+  const auto next = said<link::Heartbeat>(stage.agent.advance(t0 + 1s));
+  REQUIRE(next.size() == 1);
+  CHECK(next[0].notice.empty());
+}
+
+TEST_CASE("who ends a job by a signal is in its reason") {
+  Stage stage;
+  stage.run();
+  const auto leaving =
+      stage.agent.handle(t0, agent::Signalled{SIGTERM, "Slurm ended the job (time limit)"});
+  REQUIRE(said<link::Leave>(leaving).size() == 1);
+  CHECK(said<link::Leave>(leaving)[0].reason ==
+        "asked to stop by SIGTERM: Slurm ended the job (time limit)");
+}
+
 TEST_CASE("who is sent away says who asked for it, and ends with 0") {
   Stage stage;
   stage.run();

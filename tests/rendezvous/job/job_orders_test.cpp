@@ -172,6 +172,20 @@ TEST_CASE("save is for those who still compute, once at a time, and for all of t
   refused(table.order(t0 + 5s, save), Outcome::not_now, "node 1 on host1 is broken");
 }
 
+TEST_CASE("a preemption notice of one node has all ranks save, and is answered as any heartbeat") {
+  Table table;
+  table.seal();
+  const auto actions = table.hear(
+      t0 + 1s, b, link::Heartbeat{.sent = 1h, .round_trip = {}, .notice = "file /run/preempt"});
+  CHECK(said<link::Save>(actions, a).size() == 1);
+  CHECK(said<link::Save>(actions, b).size() == 1);
+  CHECK(said<link::Save>(actions, b)[0].signal == SIGUSR1);
+  CHECK(said<link::Heartbeat>(actions, b).size() == 1);
+  const auto own = table.hear(t0 + 5s, a, link::Heartbeat{.notice = "Slurm's time limit in 120 s"});
+  CHECK(said<link::Save>(own, b).size() == 1);
+  CHECK(said<link::Heartbeat>(own, a).empty());
+}
+
 TEST_CASE("a signal that ends or halts workers saves nothing") {
   Table table;
   table.seal();

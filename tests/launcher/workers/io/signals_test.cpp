@@ -15,8 +15,8 @@ using namespace cpprun;
 TEST_CASE("handled signals arrive as calls, each time") {
   asio::io_context context;
   std::vector<int> seen;
-  std::vector<std::string> senders;
-  io::Signals signals(context, {SIGUSR1, SIGUSR2}, [&](int signal, const std::string& sender) {
+  std::vector<SignalSender> senders;
+  io::Signals signals(context, {SIGUSR1, SIGUSR2}, [&](int signal, const SignalSender& sender) {
     seen.push_back(signal);
     senders.push_back(sender);
   });
@@ -26,13 +26,14 @@ TEST_CASE("handled signals arrive as calls, each time") {
   std::raise(SIGUSR2);
   REQUIRE(probe::run_until(context, [&] { return seen.size() == 2; }));
   CHECK(seen == std::vector<int>{SIGUSR1, SIGUSR2});
-  CHECK(senders.front().starts_with("pid " + std::to_string(::getpid()) + " (launcher_io_tes"));
+  CHECK(to_text(senders.front())
+            .starts_with("pid " + std::to_string(::getpid()) + " (launcher_io_tes"));
 }
 
 TEST_CASE("a hang-up that is ignored since before stays ignored, as nohup wants it") {
   std::signal(SIGHUP, SIG_IGN);
   asio::io_context context;
-  const io::Signals signals(context, {SIGHUP}, [](int, const std::string&) {});
+  const io::Signals signals(context, {SIGHUP}, [](int, const SignalSender&) {});
   struct sigaction action {};
   ::sigaction(SIGHUP, nullptr, &action);
   CHECK((action.sa_handler == SIG_IGN));
@@ -41,6 +42,6 @@ TEST_CASE("a hang-up that is ignored since before stays ignored, as nohup wants 
 
 TEST_CASE("a signal that cannot be handled is named") {
   asio::io_context context;
-  const io::Signals signals(context, {SIGKILL, SIGUSR1}, [](int, const std::string&) {});
+  const io::Signals signals(context, {SIGKILL, SIGUSR1}, [](int, const SignalSender&) {});
   CHECK(signals.not_handled() == std::vector<std::string>{"SIGKILL"});
 }
