@@ -116,6 +116,7 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   said_in_round_.clear();
   pending_failures_ = {};
   settled_.reset();
+  left_.reset();
   drained_ = {.round = sealed.round};
   told_figures_.begin();
   drain_asked_ = false;
@@ -154,6 +155,7 @@ void Agent::drain(TimePoint now, const link::Drain& drain, Actions& actions) {
   }
   if (phase_ == Phase::succeeded) {
     wait_for_a_seat(now, Phase::drained);
+    if (left_) say(*left_, actions);
     say(link::Drained{.round = drain.round, .asked = drained_.asked}, actions);
   }
 }
@@ -184,7 +186,9 @@ void Agent::finish(TimePoint now, const link::Finish& finish, Actions& actions) 
 
 void Agent::on(TimePoint now, const agent::FromWorker& event, Actions& actions) {
   if (!supervisor_) return;
-  if (const auto* exited = std::get_if<supervisor::Exited>(&event.event)) {
+  if (const auto* started = std::get_if<supervisor::Started>(&event.event)) {
+    pending_failures_.started(now, started->local_rank);
+  } else if (const auto* exited = std::get_if<supervisor::Exited>(&event.event)) {
     pending_failures_.noticed(now, exited->local_rank);
   } else if (const auto* failed = std::get_if<supervisor::SpawnFailed>(&event.event)) {
     pending_failures_.noticed(now, failed->local_rank);
@@ -263,11 +267,14 @@ void Agent::on(TimePoint now, const agent::Examined& event, Actions& actions) {
     stray = unconnected_interface(facts_.interfaces, way_, facts_.node.environment, *connection)
                 .value_or(stray);
   }
-  auto judged = pending_failures_.judge(std::move(evidence),
-                                        {sealed_->round, sealed_->group_rank, facts_.host});
+  auto judged = pending_failures_.judge(std::move(evidence), place());
   actions.emplace_back(agent::TellDiagnosed{std::move(judged.end), std::move(judged.failure)});
   if (judged.told) say(std::move(*judged.told), actions);
   conclude_if_examined(now, actions);
+}
+
+PendingFailures::Place Agent::place() const {
+  return {.round = sealed_->round, .group_rank = sealed_->group_rank, .host = facts_.host};
 }
 
 // Nobody of this attempt is alive here any more.
@@ -301,6 +308,7 @@ void Agent::conclude_if_examined(TimePoint now, Actions& actions) {
     if (stopped_by_) return exit_by_signal(actions);
     return rejoin(now, actions);
   }
+  left_ = pending_failures_.first_to_leave(settled.outcomes, place());
   const bool undisturbed = settled.drain_reason.empty() && !drain_asked_ && !stopped_by_;
   if (!settled.first_failure && undisturbed) {
     phase_.become(Phase::succeeded);
@@ -309,6 +317,7 @@ void Agent::conclude_if_examined(TimePoint now, Actions& actions) {
     return;
   }
   wait_for_a_seat(now, Phase::drained);
+  if (left_) say(*left_, actions);
   say(drained_, actions);
   // Whoever was asked to stop need not wait for the others to end, unless they meet at this node.
   if (stopped_by_ && (!facts_.hosts_coordinator || insisted_)) exit_by_signal(actions);

@@ -159,6 +159,7 @@ class Agent {
   void stop_workers(TimePoint now, const std::string& reason, int signal, Actions& actions);
   void pass_on(TimePoint now, const Supervisor::Actions& from, Actions& actions);
   void settled(TimePoint now, const supervisor::Settled& settled, Actions& actions);
+  PendingFailures::Place place() const;
   void conclude_if_examined(TimePoint now, Actions& actions);
   void examine(const Outcome& outcome, Actions& actions);
   void say(link::Message message, Actions& actions);
@@ -200,6 +201,7 @@ class Agent {
   std::optional<Supervisor> supervisor_;
   PendingFailures pending_failures_;            // of the attempt that runs
   std::optional<supervisor::Settled> settled_;  // set while evidence is still to come
+  std::optional<link::Failed> left_;            // what the others may turn out to have missed
   link::Drained drained_;                       // with what its beats said when it began to end
   ToldFigures told_figures_;
   // What the coordinator was told of the current round; told again when a link resumes.

@@ -213,6 +213,11 @@ constexpr auto catalogue = std::to_array<Cause>({
      "catch it in main, or look with gdb (catch throw) where it comes from"},
     {"recorded_error", "it left an error in its error file and ended",
      "the message says what was wrong; whatever wrote that file knows more"},
+    {"left_early",
+     "it exited with code 0 while other ranks still communicated with it; most likely its data "
+     "ended first",
+     "give every rank the same number of batches (drop_last=True, DistributedSampler), or wrap the "
+     "loop in DDP's join(); a rank that has no work must still take part in every collective"},
     {"node_lost", "nothing more was heard of its node",
      "look whether that machine is up, whether its cpprun still runs (its own words and dmesg "
      "there), and whether the network between the two drops packets"},

@@ -148,6 +148,10 @@ std::string to_text(const Outcome& outcome, const std::string& executable) {
   return fmt::format("{} after we sent it {}", to_text(outcome.status), signal);
 }
 
+link::ExitStatus own_status(const link::Failure& failure) {
+  return failure.cause == left_early ? link::ExitStatus{} : failure.status;
+}
+
 std::string cause_advice(const Cause& cause, const std::string& executable) {
   constexpr std::string_view place = "{program}";
   std::string advice(cause.advice);

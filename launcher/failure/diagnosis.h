@@ -13,6 +13,7 @@
 #include "launcher/workers/supervisor.h"
 #include "proto/link/message.h"
 #include "proto/signal_names.h"
+#include "rendezvous/job/failures.h"
 
 namespace cpprun {
 
@@ -51,6 +52,10 @@ class DiagnosedEnd {
   Evidence evidence_;
   Diagnosis diagnosis_;
 };
+
+// How that worker itself ended. A worker that left early ended well; its failure carries the code
+// that the job ends with.
+link::ExitStatus own_status(const link::Failure& failure);
 
 // The advice of a cause, with what was executed in its place.
 std::string cause_advice(const Cause& cause, const std::string& executable);

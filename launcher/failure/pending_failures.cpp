@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/failure/pending_failures.h"
 
+#include <fmt/format.h>
+
 #include <csignal>
 #include <utility>
 
@@ -22,6 +24,37 @@ bool had_its_own_end(const link::Failure& failure) {
 
 void PendingFailures::noticed(TimePoint now, LocalRank rank) {
   noticed_.emplace(rank, now);
+}
+
+std::optional<link::Failed> PendingFailures::first_to_leave(const std::vector<Outcome>& outcomes,
+                                                            const Place& place) const {
+  const Outcome* first = nullptr;
+  TimePoint first_at{};
+  for (const Outcome& each : outcomes) {
+    const auto noticed = noticed_.find(each.local_rank);
+    const bool left = noticed != noticed_.end() && each.good() && each.our_signal == 0;
+    if (!left || (first != nullptr && first_at <= noticed->second)) continue;
+    first = &each;
+    first_at = noticed->second;
+  }
+  const auto started = first == nullptr ? started_.end() : started_.find(first->local_rank);
+  if (started == started_.end()) return std::nullopt;
+  return link::Failed{
+      .round = place.round,
+      .failure = {.rank = first->rank,
+                  .local_rank = first->local_rank,
+                  .group_rank = place.group_rank,
+                  .host = place.host,
+                  .pid = first->pid,
+                  .status = {.signalled = false, .value = 1},
+                  .time = first->time,
+                  .message = fmt::format("it exited with code 0 after {:.1f} s while other ranks "
+                                         "still communicated with it; most likely its data ended "
+                                         "first",
+                                         in_seconds(first_at - started->second)),
+                  .cause = std::string(left_early),
+                  .consequence = true},
+      .noticed = std::chrono::duration_cast<link::AgentTime>(first_at.time_since_epoch())};
 }
 
 PendingFailures::Judged PendingFailures::judge(Evidence evidence, const Place& place) {

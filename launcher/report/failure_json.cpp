@@ -8,7 +8,7 @@ double unix_seconds(WallTime time) {
 }
 
 nlohmann::ordered_json to_json(const link::Failure& failure, const std::string& executable) {
-  const auto& status = failure.status;
+  const auto status = own_status(failure);
   const auto* cause = find_cause(failure.cause);
   nlohmann::ordered_json json;
   json["rank"] = failure.rank.value;

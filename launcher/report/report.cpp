@@ -104,13 +104,15 @@ Block block_of(const DiagnosedEnd& end, const ReportFacts& facts, std::string tr
 }
 
 Block block_of(const link::Failure& root, const ReportFacts& facts) {
-  auto text = to_text(root.status);
-  if (!root.message.empty()) text += "\n" + root.message;
+  auto text = to_text(own_status(root));
+  // The message of a worker that left early begins with its end.
+  if (root.cause == left_early) text.clear();
+  if (!root.message.empty()) text += (text.empty() ? "" : "\n") + root.message;
   return {.time = local_time_text(root.time, facts.utc_offset_seconds),
           .host = root.host,
           .rank = root.rank.value,
           .local_rank = root.local_rank.value,
-          .status = root.status,
+          .status = own_status(root),
           .pid = root.pid,
           .error_file = "",
           .traceback = std::move(text)};
@@ -172,7 +174,7 @@ std::string headline(const ReportFacts& facts, const DiagnosedEnd* own) {
   }
   const auto ending = own != nullptr                           ? own->diagnosis().ending
                       : root.pid == 0 && !root.message.empty() ? root.message
-                                                               : to_text(root.status);
+                                                               : to_text(own_status(root));
   const auto pid = root.pid == 0 ? std::string() : fmt::format("pid {}, ", root.pid);
   return fmt::format("{} failed: rank {} (local rank {}, {}on {}) {} at {}", job_text(facts.job),
                      root.rank.value, root.local_rank.value, pid, root.host, ending,
@@ -190,7 +192,7 @@ std::string verdict_lines(const ReportFacts& facts, const DiagnosedEnd* own) {
     advice = diagnosis.advice;
     id = diagnosis.cause;
   } else if (const auto* cause = find_cause(id)) {
-    reason = cause->sentence;
+    reason = id == left_early ? facts.root->message : std::string(cause->sentence);
     if (id == "stray_interface") reason += fmt::format(" ({})", facts.root->message);
     advice = cause_advice(*cause, facts.program.empty() ? "" : facts.program.front());
   }
@@ -292,8 +294,11 @@ std::string report(const ReportFacts& facts) {
   text += verdict_lines(facts, own);
   if (facts.master || own != nullptr || !facts.root) text += box(facts, own);
   if (facts.root && own == nullptr) {
-    text += fmt::format("cpprun: this is node {} on {}; its own workers ended because of that\n",
-                        facts.group_rank.value, facts.host);
+    const bool was_here = facts.root->group_rank == facts.group_rank;
+    if (!was_here || !facts.master) {
+      text += fmt::format("cpprun: this is node {} on {}{}\n", facts.group_rank.value, facts.host,
+                          was_here ? "" : "; its own workers ended because of that");
+    }
   }
   return text + elsewhere_line(facts) + closing_lines(facts);
 }

@@ -15,6 +15,9 @@
 //      link broke, and so comes before those who missed it;
 //   4. a lost node before a worker, then the lower node, what it noticed first, and the lower rank:
 //      the same answer in every run.
+// Where all of them only lost a peer, and a worker had ended with 0 before the first of them did,
+// that worker is the root (left_early): its data was used up, or it never joined the others.
+//
 // How a node's clock stands to the coordinator's is known better with every heartbeat; so that two
 // failures of one node stay in the order in which it noticed them, both are placed by what is known
 // when the second is heard of.
@@ -23,6 +26,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,6 +34,12 @@
 #include "proto/link/message.h"
 
 namespace cpprun {
+
+// The cause of a worker that ended with 0 while others still communicated with it. Its node says so
+// as of a failure that is a consequence, so that a coordinator that does not know it takes it for
+// the root only where all others are consequences too. The status of that failure is the code that
+// the job ends with.
+inline constexpr std::string_view left_early = "left_early";
 
 class Failures {
  public:
@@ -53,24 +63,34 @@ class Failures {
 
   // A worker counts once, however often its node reports it.
   void add(Entry entry);
+  // A worker ended with 0 by itself; the first of them is kept. It is no failure of its own.
+  void add_leaver(Entry leaver);
   // That node's moments are known better now.
   void realign(GroupRank node, const std::function<std::optional<TimePoint>(link::AgentTime)>& at);
   // Forgets workers that ended badly after that; a lost node stays.
   void drop_ends_after(TimePoint moment);
   void clear() { *this = {}; }
+  const std::optional<Entry>& leaver() const { return leaver_; }
   friend bool operator==(const Failures&, const Failures&) = default;
 
   bool empty() const { return entries_.empty(); }
+  std::size_t count() const { return count_; }
   // The first cause; nothing where nothing failed.
-  const Entry* root() const { return empty() ? nullptr : &entries_.front(); }
+  const Entry* root() const;
+  // Whether every one of them is known to follow from another end.
+  bool all_follow() const { return !empty() && entries_.front().failure.consequence; }
   // All others, in order of time: some of them, and how many there are.
   std::vector<link::Consequence> consequences() const;
-  std::size_t consequence_count() const { return empty() ? 0 : count_ - 1; }
+  std::size_t consequence_count() const { return empty() ? 0 : count_ - (blamed_ ? 0 : 1); }
 
  private:
+  void judge_leaver();
+
   // Invariant: entries_ is sorted by the rules above, and holds the first of the count_ that came.
   std::vector<Entry> entries_;
   std::size_t count_ = 0;
+  std::optional<Entry> leaver_;
+  std::optional<Entry> blamed_;  // that one, where it is the root
 };
 
 }  // namespace cpprun

@@ -123,6 +123,16 @@ void Job::failed(TimePoint now, const Member& member, link::Failed failed,
   failed.failure.group_rank = member.group_rank.value_or(GroupRank{});
   failed.failure.local_rank = LocalRank{failed.failure.rank.value - member.ranks.base.value};
   const TimePoint at = when(now, member, failed.noticed);
+  if (failed.failure.cause == left_early) {
+    round_end_.failures.add_leaver(
+        {.failure = failed.failure,
+         .at = at,
+         .what = fmt::format("rank {} on {} exited with code 0 early", failed.failure.rank.value,
+                             failed.failure.host),
+         .noticed = failed.noticed,
+         .heard = now});
+    return;
+  }
   // Whatever fails without its store fails of that.
   if (has_lost_its_store_ && round_.phase() == Round::Phase::sealed) {
     break_for_lost_store(now, actions);

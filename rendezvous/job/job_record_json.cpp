@@ -64,21 +64,24 @@ class Writer {
             {"hosts", node.hosts},
             {"dismissed", node.dismissed}};
   }
+  Json entry(const Failures::Entry& entry) const {
+    return {{"failure", frame(entry.failure)},
+            {"at", at(entry.at)},
+            {"lost", entry.lost},
+            {"what", entry.what},
+            {"noticed", entry.noticed.count()},
+            {"heard", at(entry.heard)},
+            {"late", entry.late}};
+  }
   Json end(const RoundEnd& end) const {
     Json failures = Json::array();
-    for (const auto& each : end.failures.entries()) {
-      failures.push_back({{"failure", frame(each.failure)},
-                          {"at", at(each.at)},
-                          {"lost", each.lost},
-                          {"what", each.what},
-                          {"noticed", each.noticed.count()},
-                          {"heard", at(each.heard)},
-                          {"late", each.late}});
-    }
+    for (const auto& each : end.failures.entries()) failures.push_back(entry(each));
+    const auto& leaver = end.failures.leaver();
     return {{"reason", end.reason},
             {"at", at(end.at)},
             {"failures", std::move(failures)},
-            {"failure_count", end.failures.empty() ? 0 : end.failures.consequence_count() + 1},
+            {"failure_count", end.failures.count()},
+            {"leaver", leaver ? entry(*leaver) : Json()},
             {"stop", frame(end.stop)},
             {"why_no_other", end.why_no_other},
             {"change", end.change},

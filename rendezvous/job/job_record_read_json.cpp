@@ -102,23 +102,27 @@ class Reader {
     if (const auto reason = impossible(node.join)) throw Wrong{*reason};
     return node;
   }
+  Failures::Entry entry(const Json& json) const {
+    return {.failure = frame<link::Failed>(json.at("failure")).failure,
+            .at = at(json.at("at")),
+            .lost = json.at("lost").get<bool>(),
+            .what = json.at("what").get<std::string>(),
+            .noticed = link::AgentTime{json.at("noticed").get<std::int64_t>()},
+            .heard = at(json.at("heard")),
+            .late = json.value("late", false)};
+  }
   RoundEnd end(const Json& json) const {
     std::vector<Failures::Entry> failures;
-    for (const Json& each : json.at("failures")) {
-      failures.push_back({.failure = frame<link::Failed>(each.at("failure")).failure,
-                          .at = at(each.at("at")),
-                          .lost = each.at("lost").get<bool>(),
-                          .what = each.at("what").get<std::string>(),
-                          .noticed = link::AgentTime{each.at("noticed").get<std::int64_t>()},
-                          .heard = at(each.at("heard")),
-                          .late = each.value("late", false)});
-    }
+    for (const Json& each : json.at("failures")) failures.push_back(entry(each));
     const auto count = json.at("failure_count").get<std::size_t>();
     if (count < failures.size() || (count > 0 && failures.empty())) throw Wrong{"failure_count"};
     const Json& reached = json.at("reached");
+    Failures all{std::move(failures), count};
+    const auto leaver = json.find("leaver");  // later than the others
+    if (leaver != json.end() && !leaver->is_null()) all.add_leaver(entry(*leaver));
     return {.reason = json.at("reason").get<std::string>(),
             .at = at(json.at("at")),
-            .failures = {std::move(failures), count},
+            .failures = std::move(all),
             .stop = frame_if<link::Leave>(json.at("stop")),
             .why_no_other = json.at("why_no_other").get<std::string>(),
             .change = json.at("change").get<bool>(),

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "proto/bounds.h"
+#include "rendezvous/job/failures.h"
 
 namespace cpprun {
 
@@ -170,7 +171,9 @@ std::string RestartPolicy::fruitless_text() const {
 
 std::optional<std::string> RestartPolicy::failing_host(TimePoint now, const End& end) {
   const HostLimit& limit = rules_.host_limit;
-  if (limit.failures == 0 || end.root.host.empty() || end.root.consequence) return std::nullopt;
+  // Of data that is not even no host is to blame.
+  const bool is_of_host = !end.root.consequence && end.root.cause != left_early;
+  if (limit.failures == 0 || end.root.host.empty() || !is_of_host) return std::nullopt;
   RestartState::Moments& moments = state_.host_failures[end.root.host];
   moments.push_back(now);
   drop_before(moments, now, limit.window);

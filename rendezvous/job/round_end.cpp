@@ -19,7 +19,7 @@ void RoundEnd::polite_since(TimePoint asked, const std::string& why) {
 
 link::Finish finish_of(const RoundEnd& round_end) {
   const Failures::Entry* root = round_end.failures.root();
-  if (root == nullptr || (round_end.stop && root->failure.consequence)) {
+  if (root == nullptr || (round_end.stop && round_end.failures.all_follow())) {
     const bool by_signal = round_end.stop && round_end.stop->signal != 0;
     return {.exit_code = by_signal ? 128 + round_end.stop->signal : 1, .reason = round_end.reason};
   }

@@ -34,6 +34,13 @@ std::vector<Staged> lost_peers(const Stage& stage) {
       peer(stage, "killed", "os.kill(os.getpid(), signal.SIGKILL)", "killed", "batch system"),
       peer(stage, "raised", "raise ValueError('bad label 17')", "python_exception", "traceback"),
   };
+  // Its data was used up before that of the others.
+  auto left = peer(stage, "left", "sys.exit(0)", "left_early", "join()");
+  left.message = "while other ranks still communicated";
+  all.push_back(left);
+  left.name += ", on the second of two nodes";
+  left.two_nodes = true;
+  all.push_back(left);
   const auto two_nodes = [&](const char* way, const char* cause, const char* advice) {
     return Staged{.name = std::string("on the second of two nodes: ") + way,
                   .program = {stage.victim, "1", way},

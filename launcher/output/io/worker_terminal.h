@@ -11,7 +11,7 @@ namespace cpprun::io {
 
 struct WorkerTerminal {
   FileDescriptor ours;    // what the worker writes is read here, every byte as it was
-  FileDescriptor worker;  // nobody's controlling terminal
+  FileDescriptor worker;  // not its controlling terminal
 };
 
 // With the settings and the size of the terminal `like`. Nothing where none can be had: there is no

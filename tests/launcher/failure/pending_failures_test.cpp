@@ -179,3 +179,27 @@ TEST_CASE("a later failure's message is not cut inside a character") {
     CHECK(message.ends_with("\u20ac"));
   }
 }
+
+TEST_CASE("the first that ended with 0 is known, unless it had been sent a signal") {
+  PendingFailures pending_failures;
+  std::vector<Outcome> outcomes;
+  for (const int rank : {0, 1, 2, 3}) {
+    pending_failures.started(TimePoint{} + 1s, LocalRank{rank});
+    outcomes.push_back(end_of(rank, {.value = rank == 0 ? 1 : 0}, rank == 1 ? SIGTERM : 0).outcome);
+  }
+  pending_failures.noticed(TimePoint{} + 2s, LocalRank{0});  // it failed
+  pending_failures.noticed(TimePoint{} + 3s, LocalRank{1});  // it was told to
+  pending_failures.noticed(TimePoint{} + 5s, LocalRank{2});
+  pending_failures.noticed(TimePoint{} + 4s, LocalRank{3});
+  const auto first = pending_failures.first_to_leave(outcomes, place);
+  REQUIRE(first);
+  CHECK(first->round == RoundNumber{2});
+  CHECK(first->failure.rank == Rank{7});
+  CHECK(first->failure.host == "beta");
+  CHECK(first->failure.cause == left_early);
+  CHECK(first->failure.consequence);
+  CHECK(first->failure.message.starts_with("it exited with code 0 after 3.0 s while other "));
+  CHECK(first->noticed == 4s);
+  outcomes.resize(2);
+  CHECK_FALSE(pending_failures.first_to_leave(outcomes, place));
+}

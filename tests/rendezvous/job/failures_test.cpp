@@ -123,3 +123,68 @@ TEST_CASE("what ended badly after a moment is forgotten, a lost node is not") {
   CHECK(failures.root()->failure.rank == Rank{3});
   CHECK(failures.consequence_count() == 0);
 }
+
+namespace {
+
+Failures::Entry missed_at(int rank, TimePoint at, const char* cause = "peer_gone") {
+  auto entry = end_of(rank, at, true);
+  entry.failure.cause = cause;
+  entry.failure.consequence = std::string_view(cause) != "peer_missing";
+  return entry;
+}
+
+Failures::Entry leaver_at(int rank, TimePoint at) {
+  auto entry = end_of(rank, at);
+  entry.failure.cause = left_early;
+  return entry;
+}
+
+}  // namespace
+
+TEST_CASE("where all only lost a peer, the root is the rank that ended with 0 before") {
+  for (const char* cause : {"peer_gone", "peer_silent", "store_gone", "peer_missing"}) {
+    Failures failures;
+    failures.add_leaver(leaver_at(7, t0 + 3s));
+    CHECK(failures.root() == nullptr);
+    auto first = missed_at(1, t0 + 4s, cause);
+    first.failure.status.value = 9;
+    failures.add(missed_at(2, t0 + 5s));
+    failures.add(first);
+    failures.add_leaver(leaver_at(3, t0 + 1s));
+    CAPTURE(cause);
+    CHECK(failures.root()->failure.rank == Rank{3});
+    CHECK(failures.root()->failure.cause == left_early);
+    CHECK(failures.consequence_count() == 2);
+    CHECK(failures.consequences()[0].rank == Rank{1});
+    CHECK(failures.consequences()[1].rank == Rank{2});
+    // What the job ends with, and for how long the others had computed.
+    CHECK(failures.root()->failure.status.value == 9);
+    CHECK(failures.root()->at == t0 + 4s);
+  }
+}
+
+TEST_CASE("a rank that ended with 0 is not to blame for what fails by itself, or failed before") {
+  Failures failures;
+  failures.add_leaver(leaver_at(3, t0 + 1s));
+  failures.add(missed_at(1, t0 + 4s));
+  failures.add(end_of(2, t0 + 5s));
+  CHECK(failures.root()->failure.rank == Rank{2});
+  CHECK(failures.consequence_count() == 1);
+  failures.clear();
+  CHECK(failures.root() == nullptr);
+  failures.add(missed_at(1, t0 + 4s));
+  failures.add_leaver(leaver_at(3, t0 + 5s));
+  CHECK(failures.root()->failure.rank == Rank{1});
+  failures.clear();
+  failures.add(missed_at(1, t0 + 4s, "pipe_closed"));
+  failures.add_leaver(leaver_at(3, t0 + 1s));
+  CHECK(failures.root()->failure.rank == Rank{1});
+}
+
+TEST_CASE("a lost node is the root though a rank had ended with 0 before") {
+  Failures failures;
+  failures.add_leaver(leaver_at(3, t0 + 1s));
+  failures.add(missed_at(1, t0 + 4s));
+  failures.add(end_of(6, t0 + 4s, false, true));
+  CHECK(failures.root()->lost);
+}

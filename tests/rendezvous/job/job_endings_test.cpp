@@ -310,3 +310,33 @@ TEST_CASE("how far the nodes of a round came counts as one, and is forgotten wit
   REQUIRE(finish.size() == 1);
   CHECK(finish[0].reason.ends_with("came not beyond step 11 (--max-no-progress=1)"));
 }
+
+TEST_CASE("a rank that ended with 0 while the others communicated is named") {
+  Table table;
+  table.seal();
+  auto gone = failure_of(0, 13s, true, 6);
+  gone.failure.cause = "peer_gone";
+  table.hear(t0 + 13s, a, gone);
+  auto left = failure_of(2, 12900ms, true);
+  left.failure.cause = left_early;
+  table.hear(t0 + 14s, b, left);
+  table.drained(t0 + 14s, 1, {b});
+  const auto finish = said<link::Finish>(table.drained(t0 + 14s, 1, {a}), a);
+  REQUIRE(finish.size() == 1);
+  CHECK(finish[0].exit_code == 6);
+  CHECK(finish[0].root->rank == Rank{2});
+  CHECK(finish[0].root->host == "host1");
+  CHECK(finish[0].root->group_rank == GroupRank{1});
+  CHECK(finish[0].root->cause == left_early);
+  CHECK(finish[0].consequences == std::vector<link::Consequence>{{Rank{0}, {}, {false, 6}}});
+}
+
+TEST_CASE("a rank that ended with 0 is no failure where only the membership changes") {
+  Table table(0, 1, 2);
+  table.join(t0, a, node(0), true);
+  table.join(t0, b, node(1));
+  auto left = failure_of(2, 1s, true);
+  left.failure.cause = left_early;
+  table.hear(t0 + 2s, b, left);
+  CHECK_FALSE(table.job.over());
+}

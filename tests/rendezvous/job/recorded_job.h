@@ -76,6 +76,11 @@ inline JobRecord recorded_job(TimePoint now) {
                                  .noticed = link::AgentTime{99},
                                  .heard = now - 1s,
                                  .late = true});
+  record.round_end.failures.add_leaver({.failure = recorded_failure,
+                                        .at = now - 2s,
+                                        .what = "rank 2 on host1 exited with code 0",
+                                        .noticed = link::AgentTime{98},
+                                        .heard = now - 1s});
   record.pause_until = now + 5s;
   record.finish = link::Finish{.exit_code = 7, .reason = "failed", .root = recorded_failure};
   RoundHistory history;
