@@ -65,6 +65,7 @@ int run(Config config, Environment environment) {
     daemon.emplace(*std::move(started));
     inputs.config.endpoint = daemon->place();
     inputs.config.places = {daemon->place()};
+    inputs.rendezvous_pid = daemon->pid();
   }
   // Before the limits are raised, and while this process is small: it is a fork of it.
   auto watchdog = io::Watchdog::start(inputs.kin, inputs.error_folders);

@@ -150,6 +150,10 @@ std::string hint_for_dialler(const Config& config, const std::vector<std::string
       return fmt::format("; is the node with --node-rank=0 started there, with the same {}?", flag);
     case Whose::ours:
     case Whose::loopback:
+      if (config.etcd) {
+        return "; that is this node's own rendezvous process, which does not respond or finds no "
+               "leader in etcd: see its messages above";
+      }
       if (!by_rank) {
         return fmt::format(
             "; {} is this machine, which was told not to host (is_host=false): start a node here "

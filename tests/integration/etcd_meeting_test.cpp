@@ -106,6 +106,53 @@ TEST_CASE("a node that has done its part, and hosts, is lost: the others finish"
   site.end();
 }
 
+TEST_CASE("the rendezvous process of a node is killed: it is named and restarted, and the job ends well") {
+  Site site("2");
+  if (const auto why = site.etcd.why_not(); !why.empty()) return skip(why);
+  site.etcd.begin();
+  site.cluster.workers = "2";
+  Gate gate;
+  Words program = {from_build("CPPRUN_STORE_WORKER")};
+  const Words adds = adds_in(6, &gate);
+  program.insert(program.end(), adds.begin(), adds.end());
+  const auto first = site.begin(0, {}, program);
+  first->expect_err("waiting");
+  const auto second = site.begin(1, {}, program);
+  first->expect_out("sum is ");
+  for (std::size_t times = 1; times <= 2; ++times) {
+    // The one that hosts; then the one that was started again.
+    CHECK(run({"/bin/sh", "-c",
+               "kill -9 $(pgrep -x job-rendezvous -P $(pgrep -x job-supervisor -P " +
+                   std::to_string(first->pid()) + "))"})
+              .code == 0);
+    first->expect_err("was killed by SIGKILL; restarting it in", times);
+    first->expect_out("sum is ", 2 * times + 1);
+  }
+  gate.open();
+  for (const auto* const each : {&first, &second}) {
+    const auto ended = (*each)->wait();
+    CHECK(ended.code == 0);
+    CHECK_FALSE(contains(ended.err, "is_host"));
+  }
+  CHECK(site.keys() == "");
+  site.end();
+}
+
+TEST_CASE("the supervisor of a node's rendezvous process is killed, and the node says so") {
+  Site site("1");
+  if (const auto why = site.etcd.why_not(); !why.empty()) return skip(why);
+  site.etcd.begin();
+  const auto only = site.begin(0);
+  only->expect_out(" of 1, restart 0\n");
+  CHECK(run({"/bin/sh", "-c", "kill -9 $(pgrep -x job-supervisor -P " +
+                                  std::to_string(only->pid()) + ")"})
+            .code == 0);
+  only->expect_err("the supervisor of this node's rendezvous process");
+  only->signal(SIGTERM);
+  CHECK(only->wait().code == 143);
+  site.end();
+}
+
 TEST_CASE("nodes that end as their job does leave nothing, in etcd neither") {
   Site site("3");
   if (const auto why = site.etcd.why_not(); !why.empty()) return skip(why);

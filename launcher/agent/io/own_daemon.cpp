@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -20,6 +22,8 @@
 #include "launcher/plan/etcd_meeting.h"
 #include "launcher/plan/io/addresses.h"
 #include "launcher/plan/io/host.h"
+#include "launcher/report/console_messages.h"
+#include "proto/signal_names.h"
 #include "proto/text.h"
 #include "rendezvous/daemon/activation.h"
 #include "rendezvous/daemon/io/store_daemon.h"
@@ -38,13 +42,22 @@ using Clock = std::chrono::steady_clock;
 // It asks for nothing but a port, and etcd is asked when it is there.
 constexpr auto start_patience = std::chrono::seconds(10);
 // What handing over takes at most, and what an etcd that answers nothing is given on the way out.
-constexpr auto end_patience = std::chrono::seconds(8);
+constexpr std::chrono::seconds end_patience(8);
 // For it to be gone after SIGKILL. One that hangs in the kernel cannot be waited for.
-constexpr auto kill_patience = std::chrono::seconds(2);
+constexpr std::chrono::seconds kill_patience(2);
 constexpr std::string_view listens = "cpprund listening on ";
+// The same from its supervisor to cpprun.
+constexpr std::string_view listens_at = "cpprund listening on :";
 
-// Whoever ends cpprun by its name must not end this one with it.
+// A cpprund that ends is restarted after a pause that doubles, so many times in a row.
+constexpr auto restart_pause = std::chrono::milliseconds(200);
+constexpr auto restart_pause_max = std::chrono::milliseconds(10'000);
+constexpr int restarts_max = 8;
+constexpr auto restarts_forgotten = std::chrono::seconds(60);  // once it has run for so long
+
+// A command that ends cpprun by its name must not end these with it.
 constexpr const char* process_name = "job-rendezvous";
+constexpr const char* supervisor_name = "job-supervisor";
 
 // From where the others reach this node: from where it reaches etcd.
 Result<std::string> own_address(const Config& config) {
@@ -84,15 +97,12 @@ void pass_on(const Secrets& secrets, const FileDescriptor& pipe) {
   }
 }
 
-// The child's life.
+// The life of the cpprund.
 [[noreturn]] void live(DaemonOptions options, Environment environment, int input, int output,
                        pid_t parent) {
   (void)::prctl(PR_SET_NAME, process_name, 0, 0, 0);
   (void)::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(1);
-  // What a terminal sends is for cpprun, which ends this one when it has no more use for it.
-  (void)::setpgid(0, 0);
-  (void)std::signal(SIGHUP, SIG_IGN);
   (void)::dup2(input, STDIN_FILENO);
   (void)::dup2(output, STDOUT_FILENO);
   close_from(STDERR_FILENO + 1);
@@ -135,6 +145,13 @@ tl::unexpected<Error> cannot_start(std::string_view without, std::string_view cu
   return failure(fmt::format("the rendezvous of this node cannot be started: {}: {} ({})", without,
                              errno_text(errno), cure));
 }
+tl::unexpected<Error> no_pipe() {
+  return cannot_start("no pipe", "ulimit -n says how many files may be open");
+}
+tl::unexpected<Error> no_process() {
+  return cannot_start("no process",
+                      "ulimit -u and the cgroup's pids.max say how many there may be");
+}
 
 bool is_gone_within(std::chrono::seconds patience, pid_t pid) {
   const auto deadline = Clock::now() + patience;
@@ -145,6 +162,153 @@ bool is_gone_within(std::chrono::seconds patience, pid_t pid) {
   }
   return true;
 }
+
+std::string end_text(int status) {
+  if (!WIFSIGNALED(status)) return fmt::format("exited with code {}", WEXITSTATUS(status));
+  return fmt::format("was killed by {}", signal_name(WTERMSIG(status)));
+}
+
+// The owner of the cpprund: starts it, and starts it again at the same port when it ends before it
+// was asked to. Small, without an event loop and without threads, so that it can fork at any time.
+class RendezvousSupervisor {
+ public:
+  RendezvousSupervisor(DaemonOptions options, Environment environment, ConsoleStyle style)
+      : options_(std::move(options)), environment_(std::move(environment)), messages_(style) {}
+
+  [[noreturn]] void live(int input, int output, pid_t parent) {
+    (void)::prctl(PR_SET_NAME, supervisor_name, 0, 0, 0);
+    (void)::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() != parent) ::_exit(1);
+    // What a terminal sends is for cpprun, which ends this one when it has no more use for it.
+    (void)::setpgid(0, 0);
+    (void)std::signal(SIGHUP, SIG_IGN);
+    (void)::dup2(input, STDIN_FILENO);
+    (void)::dup2(output, STDOUT_FILENO);
+    close_from(STDERR_FILENO + 1);
+    sigset_t waited;
+    ::sigemptyset(&waited);
+    for (const int signal : {SIGTERM, SIGINT, SIGCHLD}) ::sigaddset(&waited, signal);
+    ::sigprocmask(SIG_BLOCK, &waited, &mask_);
+    if (!take_secrets() || !begin() || !tell_port()) ::_exit(1);
+    ::_exit(watch(waited));
+  }
+
+ private:
+  bool take_secrets() {
+    if (options_.secrets_in_hand.empty()) return true;
+    auto secrets = find_secrets("-", environment_);
+    if (!secrets) {
+      say(messages_.error("the rendezvous of this node has no secret: " + secrets.error().reason));
+      return false;
+    }
+    options_.secrets_in_hand = *std::move(secrets);
+    return true;
+  }
+
+  bool begin() {
+    started_ = Clock::now();
+    auto keys = make_pipe();
+    auto said = make_pipe();
+    const pid_t self = ::getpid();
+    pid_ = keys && said ? ::fork() : -1;
+    if (pid_ == 0) {
+      (void)::sigprocmask(SIG_SETMASK, &mask_, nullptr);
+      io::live(std::move(options_), std::move(environment_), keys->reads.get(), said->writes.get(),
+               self);
+    }
+    if (pid_ < 0) {
+      say(messages_.warning(no_process().value().reason));
+      return false;
+    }
+    pass_on(options_.secrets_in_hand, keys->writes);
+    said_ = std::move(said->reads);
+    return true;
+  }
+
+  bool tell_port() {
+    const auto port = port_said(said_.get());
+    if (!port) return false;
+    options_.port = static_cast<std::uint16_t>(*port);
+    const std::string line = fmt::format("{}{}\n", listens_at, *port);
+    return ::write(STDOUT_FILENO, line.data(), line.size()) > 0;
+  }
+
+  // Until cpprun asks for the end, or it has ended too often.
+  int watch(const sigset_t& waited) {
+    while (true) {
+      const int signal = next_signal(waited, restart_at_);
+      if (signal == SIGTERM || signal == SIGINT) return end(waited);
+      int status = 0;
+      while (pid_ > 0 && ::waitpid(pid_, &status, WNOHANG) == pid_) {
+        if (!plan_restart(status)) return 1;
+      }
+      if (restart_at_ && Clock::now() >= *restart_at_) {
+        restart_at_.reset();
+        if (!begin() && !plan_restart(no_child)) return 1;
+      }
+    }
+  }
+
+  static int next_signal(const sigset_t& waited, std::optional<Clock::time_point> until) {
+    using std::chrono::nanoseconds;
+    if (!until) return ::sigwaitinfo(&waited, nullptr);
+    const auto left = std::max<nanoseconds>(*until - Clock::now(), nanoseconds{0});
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(left);
+    const timespec time{.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
+    return ::sigtimedwait(&waited, nullptr, &time);
+  }
+
+  bool plan_restart(int status) {
+    const std::string what = status == no_child
+                                 ? std::string("could not be started")
+                                 : fmt::format("(pid {}) {}", pid_, end_text(status));
+    pid_ = -1;
+    if (Clock::now() - started_ > restarts_forgotten) restarts_ = 0;
+    if (++restarts_ > restarts_max) {
+      say(messages_.error(fmt::format(
+          "the rendezvous process of this node {}, {} times in a row; it is not started again\n"
+          "  hint: the job runs as long as another node hosts it; see the messages above for the "
+          "cause, and start this node again",
+          what, restarts_)));
+      return false;
+    }
+    const auto pause = std::min(restart_pause * (1 << (restarts_ - 1)), restart_pause_max);
+    say(messages_.warning(
+        fmt::format("the rendezvous process of this node {}; restarting it in {:.1f} s ({} of {})",
+                    what, in_seconds(pause), restarts_, restarts_max)));
+    restart_at_ = Clock::now() + pause;
+    return true;
+  }
+
+  int end(const sigset_t& waited) {
+    if (pid_ <= 0) return 0;
+    (void)::kill(pid_, SIGTERM);
+    const auto until = Clock::now() + end_patience;
+    while (::waitpid(pid_, nullptr, WNOHANG) == 0) {
+      // A second request ends it at once.
+      const int signal = next_signal(waited, until);
+      if (signal == SIGTERM || signal == SIGINT) (void)::kill(pid_, SIGTERM);
+      if (Clock::now() < until) continue;
+      (void)::kill(pid_, SIGKILL);
+      (void)is_gone_within(kill_patience, pid_);
+      break;
+    }
+    return 0;
+  }
+
+  static void say(const std::string& line) { (void)!::write(STDERR_FILENO, line.data(), line.size()); }
+
+  static constexpr int no_child = -1;
+  DaemonOptions options_;
+  Environment environment_;
+  ConsoleMessages messages_;
+  sigset_t mask_{};  // of the cpprund
+  pid_t pid_ = -1;   // of the cpprund that runs
+  FileDescriptor said_;
+  Clock::time_point started_{};
+  int restarts_ = 0;  // of those that ran for a short time
+  std::optional<Clock::time_point> restart_at_;
+};
 
 }  // namespace
 
@@ -157,15 +321,13 @@ Result<OwnDaemon> OwnDaemon::start(const RunInputs& inputs) {
   options.door_folders = own_door_folders(inputs.environment, ::geteuid());
   auto keys = make_pipe();
   auto said = make_pipe();
-  if (!keys || !said) return cannot_start("no pipe", "ulimit -n says how many files may be open");
+  if (!keys || !said) return no_pipe();
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  if (pid < 0) {
-    return cannot_start("no process",
-                        "ulimit -u and the cgroup's pids.max say how many there may be");
-  }
+  if (pid < 0) return no_process();
   if (pid == 0) {
-    live(std::move(options), inputs.environment, keys->reads.get(), said->writes.get(), parent);
+    RendezvousSupervisor(std::move(options), inputs.environment, inputs.style)
+        .live(keys->reads.get(), said->writes.get(), parent);
   }
   said->writes.reset();
   pass_on(inputs.secrets, keys->writes);
@@ -177,19 +339,35 @@ Result<OwnDaemon> OwnDaemon::start(const RunInputs& inputs) {
   return daemon;
 }
 
+OwnDaemon::OwnDaemon(pid_t pid, Endpoint place)
+    : pid_(pid),
+      process_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))),
+      place_(std::move(place)) {}
+
 OwnDaemon::OwnDaemon(OwnDaemon&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), place_(std::move(other.place_)) {}
+    : pid_(std::exchange(other.pid_, -1)),
+      process_(std::move(other.process_)),
+      place_(std::move(other.place_)) {}
 
 OwnDaemon::~OwnDaemon() {
   end();
 }
 
+// By its descriptor: it may have ended, and been reaped, and its number may be another's.
+void OwnDaemon::signal(int signal) const {
+  if (process_) {
+    (void)::syscall(SYS_pidfd_send_signal, process_.get(), signal, nullptr, 0);
+  } else {
+    (void)::kill(pid_, signal);
+  }
+}
+
 void OwnDaemon::end() {
   const pid_t pid = std::exchange(pid_, -1);
   if (pid < 0) return;
-  (void)::kill(pid, SIGTERM);
-  if (is_gone_within(end_patience, pid)) return;
-  (void)::kill(pid, SIGKILL);
+  signal(SIGTERM);
+  if (is_gone_within(end_patience + kill_patience, pid)) return;
+  signal(SIGKILL);
   (void)is_gone_within(kill_patience, pid);
 }
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The cpprund of a node whose job meets by etcd alone (launcher/plan/etcd_meeting.h): a child of
-// cpprun, on a port of its choice, that ends with it. Where it leads, it hands over first.
+// The cpprund of a node whose job meets by etcd alone (launcher/plan/etcd_meeting.h), on a port of
+// its choice. A child of cpprun supervises it: a cpprund that ends is reported and started again at
+// the same port. Both end with cpprun; a cpprund that leads hands over first.
 
 #include <sys/types.h>
 
 #include "launcher/agent/io/run_inputs.h"
 #include "launcher/endpoint.h"
 #include "proto/result.h"
+#include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun::io {
 
@@ -23,13 +25,16 @@ class OwnDaemon {
   ~OwnDaemon();
 
   const Endpoint& place() const { return place_; }
+  int pid() const { return pid_; }  // of the supervisor
   // It hands over, if it leads, and ends; for so long as that takes, which is not long.
   void end();
 
  private:
-  OwnDaemon(pid_t pid, Endpoint place) : pid_(pid), place_(std::move(place)) {}
+  OwnDaemon(pid_t pid, Endpoint place);
+  void signal(int signal) const;
 
   pid_t pid_;
+  FileDescriptor process_;  // none on a kernel without pidfds
   Endpoint place_;
 };
 

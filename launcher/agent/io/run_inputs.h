@@ -40,6 +40,7 @@ struct RunInputs {
   Secrets secrets;  // none: links are open, as torchrun's
   Kin kin;          // what the workers are known by
   int utc_offset_seconds = 0;
+  int rendezvous_pid = -1;  // of the supervisor of this node's own cpprund, where it has one
   ConsoleStyle style;
   OutputFiles output_files;          // --report and --events
   std::optional<rlimit> open_files;  // the workers' limit, which was ours before we raised it

@@ -191,8 +191,9 @@ Result<void> Runtime::open() {
           .spared_ended =
               [this](int pid) {
                 if (pid == watchdog_.pid()) replace_watchdog();
+                if (pid == inputs_.rendezvous_pid) rendezvous_ended();
               }},
-      std::vector<int>{watchdog_.pid()},
+      spared_children(),
       WorkerProcesses::Terms{.open_files = inputs_.open_files,
                              .kin = inputs_.kin,
                              .niceness = inputs_.niceness,
@@ -283,6 +284,24 @@ void Runtime::replace_watchdog() {
       "the watchdog of this cpprun was killed, and there is no other ({}): if cpprun is "
       "killed or stopped as well, nobody ends what its workers have started",
       posted.error().reason)));
+}
+
+std::vector<int> Runtime::spared_children() const {
+  std::vector<int> spared = {watchdog_.pid()};
+  if (inputs_.rendezvous_pid > 0) spared.push_back(inputs_.rendezvous_pid);
+  return spared;
+}
+
+// Its supervisor restarts it; this is the end of the supervisor.
+void Runtime::rendezvous_ended() {
+  if (exit_) return;
+  const std::string text = fmt::format(
+      "the supervisor of this node's rendezvous process (pid {}) ended; this node cannot host the "
+      "job any more",
+      inputs_.rendezvous_pid);
+  note(event_log::CoordinatorNoted{text});
+  pump_.say(messages_.warning(
+      text + "\n  hint: the job runs as long as another node hosts it; start this node again"));
 }
 
 // A line costs as much as a few system calls: nobody's is made.

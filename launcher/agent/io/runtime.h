@@ -124,6 +124,8 @@ class Runtime {
   void tell_kept();
   void leave_error_file(const link::Failure& root);
   void replace_watchdog();
+  std::vector<int> spared_children() const;
+  void rendezvous_ended();
   void leave_when_everything_is_said();
   void leave_within(Duration patience);
 

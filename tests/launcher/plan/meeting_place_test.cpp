@@ -105,6 +105,11 @@ TEST_CASE("whoever dials itself is told so, and whoever dials another is asked a
   CHECK(hint_for_dialler(config, {"127.0.0.1"}, machine).find("is_host=false") !=
         std::string::npos);
   CHECK(hint_for_dialler(config, {"10.0.0.6"}, machine) == "; is a node started on that machine?");
+  // Its own cpprund, which etcd has made it start: no flag of the user says that it may not host.
+  config.etcd = EtcdMeeting{};
+  const auto own = hint_for_dialler(config, {"10.0.0.5"}, machine);
+  CHECK(own.find("is_host") == std::string::npos);
+  CHECK(own.find("this node's own rendezvous process") != std::string::npos);
 }
 
 TEST_CASE("a master that cannot resolve its own name is told what it could be called") {
