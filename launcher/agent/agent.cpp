@@ -73,7 +73,7 @@ void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
                  [&](const link::Save& m) { save(now, m); },
                  [&](const link::Dismissed& m) { dismissed(m, actions); },
                  [&](const link::Record& m) { record(m, actions); },
-                 [&](const link::Standby& m) { standby(m, actions); },
+                 [&](const link::Standby& m) { standby(now, m, actions); },
                  [&](const link::NotLeading& m) { not_leading(m); },
                  [&](const link::Led& m) { led(now, m, actions); },
                  [&](const link::Members& m) { members(now, m, actions); },
@@ -112,7 +112,7 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   if (phase_ != Phase::joining && phase_ != Phase::drained && !went_on_without) return;
   sealed_ = sealed;
   has_had_seat_ = true;
-  follow_standby();
+  follow_standby(now, actions);
   said_in_round_.clear();
   pending_failures_ = {};
   settled_.reset();

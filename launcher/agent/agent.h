@@ -103,7 +103,7 @@ class Agent {
   void on(TimePoint now, const agent::Fenced& event, Actions& actions);
 
   void record(const link::Record& record, Actions& actions);
-  void standby(const link::Standby& standby, Actions& actions);
+  void standby(TimePoint now, const link::Standby& standby, Actions& actions);
   void not_leading(const link::NotLeading& answer);
   bool may_turn() const;
   bool turns() const;
@@ -119,7 +119,7 @@ class Agent {
   void link_down(TimePoint now, const agent::LinkDown& event, bool fell_silent);
   void led(TimePoint now, const link::Led& led, Actions& actions);
   void give_up_drained_seat();
-  void turn_to(const Endpoint& master);
+  void turn_to(TimePoint now, const Endpoint& master, Actions& actions);
   bool looks_for_masters() const;
   void look_for_old_masters(TimePoint now, Actions& actions);
   void ask_standby_again(TimePoint now);
@@ -151,7 +151,7 @@ class Agent {
   std::optional<TimePoint> own_lead_ends_at() const;
   std::optional<TimePoint> stands_at() const;
   void stand_if_due(TimePoint now, Actions& actions);
-  void follow_standby();
+  void follow_standby(TimePoint now, Actions& actions);
   void lead_again(TimePoint now, Actions& actions);
   void step_down(TimePoint now, Actions& actions);
   void rejoin(TimePoint now, Actions& actions);

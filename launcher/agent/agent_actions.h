@@ -248,11 +248,11 @@ struct TellNearMiss {
   Duration patience{};  // after it
   friend bool operator==(const TellNearMiss&, const TellNearMiss&) = default;
 };
-// Another cpprund of the cluster leads the job.
+// Another cpprund of the cluster leads the job, or another node of it.
 struct TellTurned {
   Endpoint from;
   Endpoint to;
-  std::uint64_t epoch = 0;
+  std::uint64_t epoch = 0;  // 0: a node
   // For so long nothing was answered to a node that has its seat still; zero: it had none.
   Duration silence{};
   bool keeps_workers = false;  // they run on: its round does, by the word of the new leader

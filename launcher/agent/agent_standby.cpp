@@ -55,13 +55,13 @@ void Agent::on(TimePoint, const agent::StandsBy& event, Actions& actions) {
   own_standby_ = event;
 }
 
-void Agent::standby(const link::Standby& standby, Actions& actions) {
+void Agent::standby(TimePoint now, const link::Standby& standby, Actions& actions) {
   actions.emplace_back(
       agent::TellDetail{fmt::format("the node at {} stands by for the master",
                                     to_string(Endpoint{standby.address, standby.port}))});
   if (phase_ == Phase::joining && !sealed_) {
     // A spare: it has no vote, and has to know whom to ask. Whoever says so leads.
-    follow_standby();
+    follow_standby(now, actions);
     standby_ = standby;
     return;
   }
@@ -161,7 +161,7 @@ void Agent::on(TimePoint now, const agent::Leads& event, Actions& actions) {
   facts_.hosts_coordinator = true;
   link_.become_local(true);
   master_look_due_ = now;
-  turn_to({standby_->address, standby_->port});
+  turn_to(now, {standby_->address, standby_->port}, actions);
   vote_.reset();
   stands_ = false;
   is_at_standby_ = false;
@@ -191,8 +191,14 @@ void Agent::lead_again(TimePoint now, Actions& actions) {
 }
 
 // The master is there from now on. Any node may lead one day, and then has to know them all.
-void Agent::turn_to(const Endpoint& master) {
+void Agent::turn_to(TimePoint now, const Endpoint& master, Actions& actions) {
   if (master == config_.endpoint) return;
+  if (has_had_seat_) {
+    const Duration patience = bounds::vote_patience(config_.lease());
+    const Duration silence = vote_ ? now - (vote_->from - patience) : Duration{};
+    actions.emplace_back(
+        agent::TellTurned{.from = config_.endpoint, .to = master, .silence = silence});
+  }
   std::erase(old_masters_, master);
   if (std::ranges::find(old_masters_, config_.endpoint) == old_masters_.end()) {
     old_masters_.push_back(config_.endpoint);
@@ -240,7 +246,7 @@ void Agent::led(TimePoint now, const link::Led& led, Actions& actions) {
     standby_.reset();
     wait_for_a_seat(now, Phase::dialing);
   }
-  turn_to({led.address, led.port});
+  turn_to(now, {led.address, led.port}, actions);
   waiting_for_ = "this job is led at " + to_string(config_.endpoint);
   if (facts_.hosts_coordinator) step_down(now, actions);
 }
@@ -258,8 +264,8 @@ void Agent::on(TimePoint, const agent::LeadsUntil& event, Actions&) {
 }
 
 // A round is sealed: whoever has sealed it is the coordinator from now on.
-void Agent::follow_standby() {
-  if (is_at_standby_) turn_to(standby_dialled_);
+void Agent::follow_standby(TimePoint now, Actions& actions) {
+  if (is_at_standby_) turn_to(now, standby_dialled_, actions);
   is_at_standby_ = false;
   turned_away_ = false;
   vote_.reset();

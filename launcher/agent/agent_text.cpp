@@ -45,9 +45,12 @@ std::string nobody_leads_text(const std::string& places, const std::string& why,
 
 std::string turned_text(const std::string& from, const std::string& to, std::uint64_t epoch,
                         Duration silence, bool keeps_workers) {
-  const std::string gap =
-      silence > Duration{} ? fmt::format(", {:.1f} s", in_seconds(silence)) : "";
-  return fmt::format("leadership moved from {} to {} (epoch {}{}){}", from, to, epoch, gap,
+  std::string facts = epoch != 0 ? fmt::format("epoch {}", epoch) : "";
+  if (silence > Duration{}) {
+    facts += fmt::format("{}{:.1f} s", facts.empty() ? "" : ", ", in_seconds(silence));
+  }
+  if (!facts.empty()) facts = " (" + facts + ")";
+  return fmt::format("leadership moved from {} to {}{}{}", from, to, facts,
                      keeps_workers ? "; workers were not interrupted" : "");
 }
 

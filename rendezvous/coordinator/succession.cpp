@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "proto/standby_bounds.h"
 #include "rendezvous/coordinator/coordinator.h"
 #include "rendezvous/job/leadership.h"
 
@@ -190,8 +191,10 @@ void Coordinator::lead(TimePoint now, Candidacy candidacy, bool is_transfer, Act
   Job& job = entry.first->second->job;
   actions.emplace_back(coordinator::Lead{id});
   const std::size_t said_before = actions.size();
+  // For so long each of those who vote had heard nothing.
+  const TimePoint heard = now - bounds::vote_patience(options_.options.lease);
   if (host) {
-    is_transfer ? job.succeed_host(now, *host, actions) : job.lose_host(now, *host, actions);
+    is_transfer ? job.succeed_host(now, *host, actions) : job.lose_host(now, heard, *host, actions);
   }
   for (const Newcomer& each : candidacy.asked) enter(now, *entry.first->second, each, actions);
   look_after(id, said_before, actions);

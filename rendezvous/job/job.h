@@ -50,6 +50,7 @@ struct JobOptions {
   Duration status_interval{};  // between two lines that say who is missing
   Duration last_call{};        // elastic: how long more nodes are waited for once there are enough
   int store_port = 0;
+  Duration wall_offset{};  // from this clock to the wall's, which is for people; zero: not known
   RestartState restarts_before = {};  // of the hosted job, where it was ended and goes on
   bool standby = false;  // of the hosted job: another node goes on with it where this one is lost
 };
@@ -94,7 +95,8 @@ class Job {
   // The same where a node hosts it and it is nobody: and why, and what helps; else empty.
   std::string exposure_text() const;
   // After it was recovered: that node had the coordinator that is lost.
-  void lose_host(TimePoint now, LinkId link, coordinator::Actions& actions);
+  // `heard`: when its nodes heard that coordinator last; what they did since then was in vain.
+  void lose_host(TimePoint now, TimePoint heard, LinkId link, coordinator::Actions& actions);
   // The same, and it has transferred leadership to this one.
   void succeed_host(TimePoint now, LinkId link, coordinator::Actions& actions);
   // This coordinator has transferred leadership to its standby, or tries to.

@@ -107,9 +107,11 @@ Job::Job(TimePoint now, const JobRecord& record, JobOptions options, LinkId firs
 }
 
 // It is the standby's: whoever hosted the coordinator is gone, with its workers or without a seat.
-void Job::lose_host(TimePoint now, LinkId link, coordinator::Actions& actions) {
+void Job::lose_host(TimePoint now, TimePoint heard, LinkId link, coordinator::Actions& actions) {
   const TimeKept kept{*this, now};
-  lose(now, {.holder = link, .heard = now}, "it hosted the job, and answers nobody", actions);
+  const TimePoint last = std::min(std::max(heard, sealed_at_), now);
+  if (round_.find(link) != nullptr) round_.set_broken(link, last);
+  lose(now, {.holder = link, .heard = last}, "it hosted the job, and answers nobody", actions);
   settle(now, actions);
 }
 

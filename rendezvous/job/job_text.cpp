@@ -7,15 +7,20 @@
 
 namespace cpprun {
 
-link::Failure failure_of_lost(const Member& member, Duration lease) {
+link::Failure failure_of_lost(const Member& member, Duration lease, WallTime time) {
+  // The address of a coordinator's own node in its own process leads nowhere from elsewhere.
+  const bool is_loopback = member.peer.empty() || member.peer.starts_with("127.") ||
+                           member.peer == "::1";
+  const std::string where = is_loopback ? "" : fmt::format(" ({})", member.peer);
   return {.rank = member.ranks.base,
           .group_rank = member.group_rank.value_or(GroupRank{}),
           .host = member.join.host,
           .pid = member.join.pid,
           .status = {.signalled = false, .value = 1},
-          .message = fmt::format("{} ({}) is lost: nothing was heard of it for {} s; the machine, "
+          .time = time,
+          .message = fmt::format("{}{} is lost: nothing was heard of it for {} s; the machine, "
                                  "its network or its cpprun is down",
-                                 name_of(member), member.peer, in_seconds(lease)),
+                                 name_of(member), where, in_seconds(lease)),
           .cause = std::string(link::node_lost)};
 }
 

@@ -14,7 +14,7 @@
 namespace cpprun {
 
 // Stands in for the words of a node that says nothing any more.
-link::Failure failure_of_lost(const Member& member, Duration lease);
+link::Failure failure_of_lost(const Member& member, Duration lease, WallTime time = {});
 
 coordinator::NodeChange change_of(const Member& member, coordinator::NodeChange::Kind kind,
                                   std::string reason = {});

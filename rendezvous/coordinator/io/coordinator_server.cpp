@@ -75,6 +75,7 @@ CoordinatorServer::~CoordinatorServer() {
 
 Result<Listening> CoordinatorServer::open(const ListenOptions& listen, CoordinatorOptions options,
                                           PlainStore plain, StatusOptions status) {
+  options.options.wall_offset = wall_now().time_since_epoch() - now().time_since_epoch();
   options.limits.newcomers =
       std::min(options.limits.newcomers, std::max<std::size_t>(descriptors_for_links() / 2, 1));
   listen_ = listen;

@@ -178,6 +178,9 @@ TEST_CASE("the standby votes for itself, leads when it is told so, and is a host
   CHECK(all<agent::Stand>(actions)[0].own.vote == first);
   for (const auto& dial : all<agent::Dial>(actions)) CHECK(dial.at == master);
   const auto leads = stage.agent.handle(t0 + 4s, agent::Leads{});
+  REQUIRE(all<agent::TellTurned>(leads).size() == 1);
+  CHECK(all<agent::TellTurned>(leads)[0] ==
+        agent::TellTurned{.from = master, .to = standby, .silence = 4s});
   REQUIRE(all<agent::Dial>(leads).size() == 1);
   CHECK(all<agent::Dial>(leads)[0].at == standby);
   stage.agent.handle(t0 + 4s, agent::LinkUp{"10.0.0.2"});

@@ -58,6 +58,10 @@ TEST_CASE("a change of leader is reported, and that workers run on only where th
         "leadership moved from a:29400 to b:29400 (epoch 7, 1.9 s); workers were not interrupted");
   CHECK(turned_text("a:29400", "b:29400", 7, {}, false) ==
         "leadership moved from a:29400 to b:29400 (epoch 7)");
+  CHECK(turned_text("a:29500", "b:29500", 0, std::chrono::milliseconds(3400), false) ==
+        "leadership moved from a:29500 to b:29500 (3.4 s)");
+  CHECK(turned_text("a:29500", "b:29500", 0, {}, false) ==
+        "leadership moved from a:29500 to b:29500");
   CHECK(nobody_leads_text("a:1, b:1", "b:1: connection refused", std::chrono::seconds(7)) ==
         "none of the cpprunds at a:1, b:1 leads this job: b:1: connection refused; nothing was "
         "answered for 7.0 s");

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "tests/rendezvous/job/job_table.h"
 
 using namespace cpprun;
@@ -272,4 +274,19 @@ TEST_CASE("nothing is kept of a job that never began, and each step of one that 
   CHECK(table.job.steps() == sealed);  // It says so again.
   table.hear(t0 + 1s, b, link::Succeeded{RoundNumber{1}});
   CHECK(table.job.steps() > sealed);
+}
+
+TEST_CASE("what nodes did since they heard a lost coordinator last is no training") {
+  Sealed before{1};
+  before.job.store_asked(t0 + 1s);
+  Next next(t0 + 100s, before.job);
+  coordinator::Actions actions;
+  next.job.lose_host(t0 + 100s, t0 + 96s, old_a, actions);
+  next.awake(t0 + 110s);
+  const TimeUse use = next.job.time().told(t0 + 110s);
+  CHECK(of(use.nodes, Account::training) == 2 * 95s);
+  CHECK(of(use.nodes, Account::detecting) == 2 * 4s);
+  const auto lost = std::ranges::find(use.lost, "node_lost", &LostTime::cause);
+  REQUIRE(lost != use.lost.end());
+  CHECK(of(lost->time, Account::detecting) == 2 * 4s);
 }

@@ -53,6 +53,17 @@ TEST_CASE("a lost node is spoken for") {
         "network or its cpprun is down");
 }
 
+TEST_CASE("a lost node has the time at which it was heard last, and no address of its own machine") {
+  Round round = round_of(1);
+  round.seal(1, {});
+  Member member = *round.find(LinkId{1});
+  member.peer = "127.0.0.1";
+  const WallTime time{std::chrono::seconds(1'795'000'000)};
+  const link::Failure failure = failure_of_lost(member, 3s, time);
+  CHECK(failure.time == time);
+  CHECK(failure.message.starts_with("node 0 on h0 is lost: "));
+}
+
 TEST_CASE("a change of a node names its host, and its rank once it had a seat") {
   using Kind = coordinator::NodeChange::Kind;
   Round round = round_of(1);
