@@ -113,6 +113,7 @@ struct EtcdMeeting {
   std::string certificate_file = {};
   std::string key_file = {};
   std::string prefix = {};  // of the jobs that belong together
+  std::optional<Duration> lease = {};  // of the node that hosts, in etcd
   friend bool operator==(const EtcdMeeting&, const EtcdMeeting&) = default;
 };
 

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "launcher/cli/setting_reader.h"
+#include "proto/etcd_bounds.h"
 #include "proto/text.h"
 
 namespace cpprun {
@@ -51,8 +52,22 @@ std::optional<bool> yes_or_no(std::string_view text) {
   return std::nullopt;
 }
 
+struct TimeRange {
+  double least;
+  double most;
+};
+TimeRange range_of(std::string_view key) {
+  if (key == "keep_alive_interval") return {seconds_min, interval_seconds_max};
+  if (key == "etcd_lease") {
+    return {static_cast<double>(bounds::etcd_lease_min.count()),
+            static_cast<double>(bounds::etcd_lease_max.count())};
+  }
+  return {seconds_min, seconds_max};
+}
+
 // Where a time that was given belongs; nullptr for any other key.
 std::optional<Duration>* time_named(std::string_view key, Timeouts& timeouts) {
+  if (key == "etcd_lease") return &timeouts.etcd.lease;
   if (key == "keep_alive_interval") return &timeouts.keep_alive_interval;
   if (key == "last_call_timeout") return &timeouts.last_call_timeout;
   // `timeout` is static's name for it.
@@ -77,11 +92,11 @@ std::string* word_named(std::string_view key, Timeouts& timeouts) {
 void read_pair(std::string_view key, std::string_view value, const std::string& source,
                Timeouts& timeouts, std::vector<std::string>& mistakes) {
   if (auto* const time = time_named(key, timeouts)) {
-    const double most = key == "keep_alive_interval" ? interval_seconds_max : seconds_max;
-    const auto seconds = between(seconds_min, most, value);
+    const auto [least, most] = range_of(key);
+    const auto seconds = between(least, most, value);
     if (!seconds) {
       mistakes.push_back(fmt::format("{}: {}={} is no number of seconds from {} to {:.0f}", source,
-                                     key, value, seconds_min, most));
+                                     key, value, least, most));
     } else if (key != "timeout" || !*time) {  // join_timeout wins
       *time = std::chrono::round<Duration>(std::chrono::duration<double>(*seconds));
     }
@@ -119,8 +134,8 @@ void read_pair(std::string_view key, std::string_view value, const std::string& 
     mistakes.push_back(
         fmt::format("{}: {} is no key; there are join_timeout, timeout, last_call_timeout, "
                     "keep_alive_interval, keep_alive_max_attempt and is_host, for etcd protocol, "
-                    "cacert, cert, key, user, password_file and etcd_prefix, and torchrun's "
-                    "others without effect",
+                    "cacert, cert, key, user, password_file, etcd_prefix and etcd_lease, and "
+                    "torchrun's others without effect",
                     source, key));
   }
 }

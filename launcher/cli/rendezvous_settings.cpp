@@ -119,8 +119,8 @@ class Checker {
     const bool wants_etcd = etcd_ != EtcdMeeting{} || !etcd_protocol_.empty();
     if (!by_etcd && wants_etcd && !is_beaten(flags.rdzv_conf, "etcd keys")) {
       reader_.complain(flags.rdzv_conf,
-                       ": protocol, cacert, cert, key, user, password_file and etcd_prefix are for "
-                       "--rdzv-backend=etcd, and this is {}",
+                       ": protocol, cacert, cert, key, user, password_file, etcd_prefix and "
+                       "etcd_lease are for --rdzv-backend=etcd, and this is {}",
                        name);
     }
     if (is_on(flags.standalone)) {

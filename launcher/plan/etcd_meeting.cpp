@@ -69,6 +69,7 @@ DaemonOptions own_daemon_options(const Config& config, const std::string& name,
       .advertised = address.find(':') == std::string::npos ? address : "[" + address + "]",
       .has_plain_store = false};
   options.secrets_in_hand = std::move(secrets);
+  options.etcd_lease = etcd.lease.value_or(options.etcd_lease);
   options.standbys_max = standbys_max;
   options.leaves_nothing = true;
   options.lease_max = std::max(options.lease_max, config.lease());

@@ -23,6 +23,7 @@ struct Site {
   explicit Site(const std::string& nodes) : cluster(4, nodes), etcd(cluster.hosts, {3}) {
     cluster.backend = "etcd";
     cluster.endpoint = etcd.endpoints("");
+    cluster.conf += ",etcd_lease=2";  // short, so that a scene sees it end
   }
   std::unique_ptr<Command> begin(int host, const Words& flags = {}) const {
     return std::make_unique<Command>(cluster.node(host, flags), cluster.options());

@@ -27,7 +27,8 @@ TEST_CASE("rendezvous keys are read, and an unknown one is a mistake") {
       complaints ==
       Words{"F: join_timeuot is no key; there are join_timeout, timeout, last_call_timeout, "
             "keep_alive_interval, keep_alive_max_attempt and is_host, for etcd protocol, cacert, "
-            "cert, key, user, password_file and etcd_prefix, and torchrun's others without effect",
+            "cert, key, user, password_file, etcd_prefix and etcd_lease, and torchrun's others "
+            "without effect",
             "F: is_host=maybe is neither true nor false",
             "F: join_timeout=0 is no number of seconds from 0.01 to 2000000",
             "F: keep_alive_max_attempt=1.5 is no whole number from 1 to 100",
@@ -52,5 +53,9 @@ TEST_CASE("etcd's keys are read by torchrun's names, and by those of its other e
   CHECK(etcd.certificate_file == "c");
   CHECK(etcd.key_file == "k");
   CHECK(etcd.prefix == "/p");
+  CHECK_FALSE(etcd.lease.has_value());
+  CHECK(read("etcd_lease=20").etcd.lease == std::chrono::seconds(20));
   CHECK(complaints.empty());
+  (void)read("etcd_lease=1");
+  CHECK(complaints == Words{"F: etcd_lease=1 is no number of seconds from 2 to 120"});
 }
