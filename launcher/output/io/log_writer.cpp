@@ -79,7 +79,7 @@ LogWriter::LogWriter(asio::io_context& context, SideProcesses& side, std::vector
       context, pipe_.get(),
       PatientWriter::Callbacks{.room = [this] { answers_again(); },
                                .empty = [this] { words_are_out(); },
-                               .lost = [this](int) { ended_ = true; }});
+                               .lost = [this](int) { process_ended(); }});
   news_.assign(::fcntl(way_.get(), F_DUPFD_CLOEXEC, 3));
   hear();
 }
@@ -111,9 +111,19 @@ void LogWriter::hear() {
                                        orders_[order].path, errno_text(told->error_number)));
                      }
                      if (!is_over) return hear();
-                     ended_ = true;
+                     process_ended();
                      if (callbacks_.ended) callbacks_.ended();
                    });
+}
+
+// Before it was asked to: what comes from now on is in no file.
+void LogWriter::process_ended() {
+  if (std::exchange(ended_, true) || ending_) return;
+  callbacks_.say(
+      fmt::format("cpprun: warning: the process that writes the log files in \"{}\" ended; from now "
+                  "on output is on the console only, the job continues\n",
+                  place()));
+  callbacks_.room();
 }
 
 void LogWriter::write(std::size_t order, std::string_view bytes) {

@@ -53,7 +53,7 @@ class LogWriter {
 
   void write(std::size_t order, std::string_view bytes);
   // Whoever brings words waits for `room`.
-  bool full() const { return !given_up_ && words_ && words_->full(); }
+  bool full() const { return !given_up_ && !ended_ && words_ && words_->full(); }
   // Nothing more comes.
   void end();
   bool ended() const { return ended_; }
@@ -63,6 +63,7 @@ class LogWriter {
  private:
   int start(SideProcesses& side);
   void hear();
+  void process_ended();
   void watch_disk();
   void give_up();
   void answers_again();

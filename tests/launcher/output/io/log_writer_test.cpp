@@ -96,6 +96,21 @@ TEST_CASE("files that are not open in time are said to be late, and nobody waits
   CHECK(writer.opened()[1].error_number == ETIMEDOUT);
 }
 
+TEST_CASE("the end of the process that writes the files is reported, and nothing waits for it") {
+  const Place place;
+  Desk desk;
+  io::LogWriter writer(desk.context, desk.side, {{.path = place / "a"}}, 60s, desk.callbacks());
+  writer.write(0, "one");
+  REQUIRE(desk.side.pids().size() == 1);
+  desk.side.end(desk.side.pids().front());
+  CHECK(run_until(desk.context, [&] { return writer.ended(); }));
+  CHECK(desk.said == "cpprun: warning: the process that writes the log files in \"" +
+                         place.path.string() +
+                         "\" ended; from now on output is on the console only, the job continues\n");
+  CHECK_FALSE(writer.full());
+  CHECK(desk.room >= 1);
+}
+
 TEST_CASE("a full disk is said once for each file") {
   if (::access("/dev/full", W_OK) != 0) {
     std::puts("skipped: there is no /dev/full here");
