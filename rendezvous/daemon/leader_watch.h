@@ -29,6 +29,8 @@ class LeaderWatch {
   // one has heard, and is another.
   std::optional<LeaderChange> leads(const Moment& now, const Leader& leader);
 
+  // Since then no leader is known.
+  std::optional<TimePoint> lost_at() const { return lost_at_; }
   std::optional<WallTime> since() const { return since_; }
   std::size_t changes() const { return changes_; }
   const std::optional<LeaderChange>& last() const { return last_; }

@@ -234,6 +234,7 @@ void Job::seal(TimePoint now, coordinator::Actions& actions) {
   ++steps_;
   record_due_.reset();
   has_lost_its_store_ = false;
+  stalled_since_.reset();
   last_call_.cancel();
   status_due_.reset();
   saves_at_.reset();

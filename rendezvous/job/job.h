@@ -292,6 +292,7 @@ class Job {
   Exclusions exclusions_;
   Dismissals dismissals_;
   bool has_lost_its_store_ = false;
+  std::optional<TimePoint> stalled_since_ = {};  // without that store, as far as is known
   std::uint64_t steps_ = 0;
   std::optional<TimePoint> record_due_;  // somebody has done its part since the last one
   struct Standing {

@@ -53,6 +53,9 @@ struct JobRecord {
   RoundEnd round_end = {};
   std::optional<TimePoint> pause_until = {};
   std::string why_again = {};
+  // When the coordinator of that record was heard last, by the one that goes on with the job: it is
+  // not written.
+  std::optional<TimePoint> alive = {};
   Duration patience{};  // that its nodes may have been told of; travels in milliseconds
   std::optional<link::Finish> finish = {};
   RoundHistory::Kept history = {};

@@ -50,16 +50,20 @@ void Job::store_asked(TimePoint now) {
 void Job::settle_time(TimePoint now) {
   if (round_end_.reached != link::Reached{}) time_.has_worked(now);
   const Failures::Entry* root = round_end_.failures.root();
+  // What workers did without their store, while there was no coordinator, was no training.
+  const Duration stalled = has_lost_its_store_ && stalled_since_
+                               ? std::max(round_end_.at - *stalled_since_, Duration{})
+                               : Duration{};
   if (root == nullptr) {
     const char* const other = has_lost_its_store_ ? "store_lost" : "membership_change";
     const char* const change = round_end_.ordered ? "order" : other;
     const char* const why = round_end_.stop ? "stopped" : change;
-    return time_.settled(now, {.id = why, .failed = false});
+    return time_.settled(now, {.id = why, .unnoticed = stalled, .failed = false});
   }
   const std::string& cause = root->failure.cause;
   time_.settled(now, {.id = cause.empty() ? "unknown" : cause,
                       .host = root->failure.host,
-                      .unnoticed = std::max(round_end_.at - root->at, Duration{})});
+                      .unnoticed = std::max({round_end_.at - root->at, stalled, Duration{}})});
 }
 
 void Job::close_time(TimePoint now) {

@@ -44,6 +44,7 @@ bool DaemonSet::recover(const std::map<std::string, std::string>& records, const
       server_.end_replica(job);
       continue;
     }
+    record->alive = watch_.lost_at();
     server_.recover_with_replica(*std::move(record));
     ++count;
   }

@@ -19,8 +19,9 @@ constexpr LinkId new_b{202};
 
 // What the job of that table has left, in the hands of another coordinator.
 struct Next {
-  Next(TimePoint now, const Job& before)
-      : job(now, before.record(), {.lease = 3s, .status_interval = 5s, .last_call = 30s}, old_a) {
+  Next(TimePoint now, const Job& before) : Next(now, before.record()) {}
+  Next(TimePoint now, const JobRecord& record)
+      : job(now, record, {.lease = 3s, .status_interval = 5s, .last_call = 30s}, old_a) {
     CHECK_FALSE(job.check());
   }
   coordinator::Actions join(TimePoint now, LinkId link, const link::Join& what) {
@@ -289,4 +290,22 @@ TEST_CASE("what nodes did since they heard a lost coordinator last is no trainin
   const auto lost = std::ranges::find(use.lost, "node_lost", &LostTime::cause);
   REQUIRE(lost != use.lost.end());
   CHECK(of(lost->time, Account::detecting) == 2 * 4s);
+}
+
+TEST_CASE("the time without a coordinator is no training where the store was lost with it") {
+  Sealed before;
+  before.job.store_asked(t0 + 1s);
+  JobRecord record = before.job.record();
+  record.alive = t0 + 50s;
+  Next next(t0 + 60s, record);
+  next.join(t0 + 61s, new_a, again(next.job, 0, 1));
+  next.join(t0 + 62s, new_b, again(next.job, 1, 1));
+  next.hear(t0 + 62s, new_a, link::Drained{RoundNumber{1}});
+  next.hear(t0 + 62s, new_b, link::Drained{RoundNumber{1}});
+  const TimeUse use = next.job.time().told(t0 + 62s);
+  CHECK(of(use.nodes, Account::detecting) == 2 * 12s);
+  CHECK(of(use.nodes, Account::training) == 2 * 49s);
+  const auto lost = std::ranges::find(use.lost, "store_lost", &LostTime::cause);
+  REQUIRE(lost != use.lost.end());
+  CHECK(of(lost->time, Account::detecting) == 2 * 12s);
 }
