@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "proto/etcd_bounds.h"
 #include "proto/text.h"
 #include "tests/rendezvous/etcd/contest_world.h"
 
@@ -56,4 +57,20 @@ TEST_CASE("no two lead at once, nothing that was written is lost, and somebody l
       "fault\n",
       seeds, leaders, requests, steps, in_seconds(gap));
   CHECK(leaders > static_cast<int>(2 * seeds));
+}
+
+TEST_CASE("with the default lease an etcd that is slow takes no lead") {
+  const auto seeds = from_environment("CONTEST_SEEDS", 400) / 8;
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    auto options = options_of(seed);
+    options.ttl = bounds::contest_ttl;
+    options.faults = {ContestFault::slowness};
+    options.keeps_lead = true;
+    ContestWorld world(options, seed);
+    const std::string broken = world.play();
+    if (!broken.empty()) {
+      for (const auto& line : world.trace()) fmt::print("{}\n", line);
+      FAIL("seed " << seed << ": " << broken);
+    }
+  }
 }

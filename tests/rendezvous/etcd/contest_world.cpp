@@ -188,6 +188,10 @@ void ContestWorld::hear(int who, const contest::Action& action) {
     program.memory.epoch = std::max(program.memory.epoch, is->epoch);
   } else if (const auto* const cluster = std::get_if<contest::ClusterIs>(&action)) {
     program.memory.cluster = cluster->id;
+  } else if (const auto* const deposed = std::get_if<contest::Deposed>(&action)) {
+    if (options_.keeps_lead && !deposed->is_orderly && objection_.empty()) {
+      objection_ = fmt::format("p{} is deposed: {}", who, deposed->reason);
+    }
   } else if (const auto* const will = std::get_if<contest::Will>(&action)) {
     program.will = *will;
   } else if (std::holds_alternative<contest::Withdrawn>(action)) {

@@ -43,6 +43,7 @@ class ContestWorld {
     Duration ttl = std::chrono::seconds(2);  // as etcd grants it
     EtcdModel::Options etcd = {};
     std::vector<ContestFault> faults = all_faults();
+    bool keeps_lead = false;  // no leader may be deposed but by its own request
   };
   static std::vector<ContestFault> all_faults();
   ContestWorld(Options options, std::uint64_t seed);
