@@ -112,7 +112,7 @@ struct EtcdMeeting {
   std::string authorities_file = {};
   std::string certificate_file = {};
   std::string key_file = {};
-  std::string prefix = {};  // of the jobs that belong together
+  std::string prefix = {};             // of the jobs that belong together
   std::optional<Duration> lease = {};  // of the node that hosts, in etcd
   friend bool operator==(const EtcdMeeting&, const EtcdMeeting&) = default;
 };
@@ -141,11 +141,11 @@ struct Config {
   Duration grace = std::chrono::seconds(30);  // between TERM and KILL
   SignalScope signal_scope = SignalScope::process;
   Stragglers stragglers = Stragglers::wait;
-  std::optional<BeatTimeout> beat_timeout;    // nothing: nobody is watched
-  std::vector<int> signals;                   // handled ones, by number, each once
-  std::string signals_text;                   // the same as exported to the workers
-  std::vector<int> notices = {};              // passed on to those workers that take them
-  std::string preemption_notice = {};         // --preemption-notice; empty: none is looked for
+  std::optional<BeatTimeout> beat_timeout;  // nothing: nobody is watched
+  std::vector<int> signals;                 // handled ones, by number, each once
+  std::string signals_text;                 // the same as exported to the workers
+  std::vector<int> notices = {};            // passed on to those workers that take them
+  std::string preemption_notice = {};       // --preemption-notice; empty: none is looked for
   Duration join_timeout = std::chrono::seconds(600);
   Duration last_call = std::chrono::seconds(30);  // elastic: for more nodes, once MIN are here
   Duration keep_alive_interval = std::chrono::seconds(1);

@@ -125,11 +125,11 @@ void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string&
     const auto wall = std::chrono::duration_cast<WallTime::duration>(at.time_since_epoch() +
                                                                      options_.wall_offset);
     const bool has_wall = options_.wall_offset != Duration{};
-    round_end_.failures.add({.failure = failure_of_lost(member, lease(),
-                                                        has_wall ? WallTime{wall} : WallTime{}),
-                             .at = at,
-                             .lost = true,
-                             .what = what});
+    round_end_.failures.add(
+        {.failure = failure_of_lost(member, lease(), has_wall ? WallTime{wall} : WallTime{}),
+         .at = at,
+         .lost = true,
+         .what = what});
     if (round_.phase() == Round::Phase::sealed) break_round(now, what, actions);
   }
 }

@@ -9,8 +9,8 @@ namespace cpprun {
 
 link::Failure failure_of_lost(const Member& member, Duration lease, WallTime time) {
   // The address of a coordinator's own node in its own process leads nowhere from elsewhere.
-  const bool is_loopback = member.peer.empty() || member.peer.starts_with("127.") ||
-                           member.peer == "::1";
+  const bool is_loopback =
+      member.peer.empty() || member.peer.starts_with("127.") || member.peer == "::1";
   const std::string where = is_loopback ? "" : fmt::format(" ({})", member.peer);
   return {.rank = member.ranks.base,
           .group_rank = member.group_rank.value_or(GroupRank{}),

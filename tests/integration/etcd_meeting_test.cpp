@@ -107,7 +107,9 @@ TEST_CASE("a node that has done its part, and hosts, is lost: the others finish"
   site.end();
 }
 
-TEST_CASE("the rendezvous process of a node is killed: it is named and restarted, and the job ends well") {
+TEST_CASE(
+    "the rendezvous process of a node is killed: it is named and restarted, and the job ends "
+    "well") {
   Site site("2");
   if (const auto why = site.etcd.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
@@ -145,8 +147,8 @@ TEST_CASE("the supervisor of a node's rendezvous process is killed, and the node
   site.etcd.begin();
   const auto only = site.begin(0);
   only->expect_out(" of 1, restart 0\n");
-  CHECK(run({"/bin/sh", "-c", "kill -9 $(pgrep -x job-supervisor -P " +
-                                  std::to_string(only->pid()) + ")"})
+  CHECK(run({"/bin/sh", "-c",
+             "kill -9 $(pgrep -x job-supervisor -P " + std::to_string(only->pid()) + ")"})
             .code == 0);
   only->expect_err("the supervisor of this node's rendezvous process");
   only->signal(SIGTERM);

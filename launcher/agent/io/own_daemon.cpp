@@ -296,7 +296,9 @@ class RendezvousSupervisor {
     return 0;
   }
 
-  static void say(const std::string& line) { (void)!::write(STDERR_FILENO, line.data(), line.size()); }
+  static void say(const std::string& line) {
+    (void)!::write(STDERR_FILENO, line.data(), line.size());
+  }
 
   static constexpr int no_child = -1;
   DaemonOptions options_;

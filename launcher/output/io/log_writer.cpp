@@ -119,10 +119,10 @@ void LogWriter::hear() {
 // Before it was asked to: what comes from now on is in no file.
 void LogWriter::process_ended() {
   if (std::exchange(ended_, true) || ending_) return;
-  callbacks_.say(
-      fmt::format("cpprun: warning: the process that writes the log files in \"{}\" ended; from now "
-                  "on output is on the console only, the job continues\n",
-                  place()));
+  callbacks_.say(fmt::format(
+      "cpprun: warning: the process that writes the log files in \"{}\" ended; from now "
+      "on output is on the console only, the job continues\n",
+      place()));
   callbacks_.room();
 }
 

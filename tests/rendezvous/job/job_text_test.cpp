@@ -53,7 +53,8 @@ TEST_CASE("a lost node is spoken for") {
         "network or its cpprun is down");
 }
 
-TEST_CASE("a lost node has the time at which it was heard last, and no address of its own machine") {
+TEST_CASE(
+    "a lost node has the time at which it was heard last, and no address of its own machine") {
   Round round = round_of(1);
   round.seal(1, {});
   Member member = *round.find(LinkId{1});

@@ -104,9 +104,9 @@ TEST_CASE("the end of the process that writes the files is reported, and nothing
   REQUIRE(desk.side.pids().size() == 1);
   desk.side.end(desk.side.pids().front());
   CHECK(run_until(desk.context, [&] { return writer.ended(); }));
-  CHECK(desk.said == "cpprun: warning: the process that writes the log files in \"" +
-                         place.path.string() +
-                         "\" ended; from now on output is on the console only, the job continues\n");
+  CHECK(desk.said ==
+        "cpprun: warning: the process that writes the log files in \"" + place.path.string() +
+            "\" ended; from now on output is on the console only, the job continues\n");
   CHECK_FALSE(writer.full());
   CHECK(desk.room >= 1);
 }
