@@ -75,8 +75,7 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                    if (is_current(m.round) && m.asked) leadership_.released(link);
                    // In any other phase it is a late word: nobody has asked for it.
                    if (!is_current(m.round) || round_.phase() != Round::Phase::draining) return;
-                   if (member->state == Member::State::waiting)
-                     return;  // It has no seat in this round.
+                   if (member->state == Member::State::waiting) return;
                    if (member->state != Member::State::drained) time_.unsaved(m.unsaved);
                    round_end_.come_to(m.reached);
                    round_.set_state(link, Member::State::drained, now);

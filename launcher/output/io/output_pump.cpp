@@ -209,7 +209,7 @@ class OutputPump::Impl {
     if (!consoles_[which] || !consoles_[which]->never_blocks()) return std::nullopt;
     auto made = open_worker_terminal(descriptors_[which]);
     if (made && !resized_) {
-      resized_.emplace(context_, std::vector<int>{SIGWINCH}, [this](int, const std::string&) {
+      resized_.emplace(context_, std::vector<int>{SIGWINCH}, [this](int, const SignalSender&) {
         for (const auto& [key, stream] : streams_) {
           if (!stream->is_terminal || !stream->pipe.is_open()) continue;
           copy_terminal_size(descriptors_[stream->console], stream->pipe.native_handle());
