@@ -44,6 +44,13 @@ Result<void> read_node(const json& value, Order& order) {
     order.whom = std::to_string(value.get<std::uint64_t>());
     return {};
   }
+  // 3.0 is an integer in JSON Schema; from here on not every one has a double of its own.
+  constexpr double exact_below = 9007199254740992.0;
+  const double rank = value.is_number_float() ? value.get<double>() : -1;
+  if (rank >= 0 && rank < exact_below && std::floor(rank) == rank) {
+    order.whom = std::to_string(static_cast<std::uint64_t>(rank));
+    return {};
+  }
   auto name = read_text("node", value, bounds::host_bytes_max);
   if (!name) return failure(name.error().reason);
   order.whom = *std::move(name);

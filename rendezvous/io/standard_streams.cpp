@@ -43,7 +43,7 @@ void say_exception() {
     say_error("out of memory",
               "  hint: raise the memory limit (ulimit -v, or the control group's)\n");
   } catch (const std::system_error& error) {
-    const bool lacks_files = error.code() == std::errc::too_many_files_open;
+    const bool lacks_files = error.code().value() == EMFILE;  // Asio has a category of its own
     say_error(error.what(),
               lacks_files ? "  hint: raise the limit on open files (ulimit -n)\n" : "");
   } catch (const std::exception& error) {

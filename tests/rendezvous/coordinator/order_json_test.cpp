@@ -40,6 +40,8 @@ TEST_CASE("what is said is taken") {
   CHECK(read(Kind::save, R"({"signal": "SIGUSR2"})").signal == SIGUSR2);
   CHECK(read(Kind::drain, R"({"node": "host-b"})").whom == "host-b");
   CHECK(read(Kind::drain, R"({"node": 3})").whom == "3");
+  CHECK(read(Kind::drain, R"({"node": 3.0})").whom == "3");
+  CHECK(objection(Kind::drain, R"({"node": 3.5})") == "node has to be a text in quotes");
   CHECK(read(Kind::exclude, R"({"for_s": 7200})").length == 2h);
   CHECK(read(Kind::exclude, R"({"for_s": 0.5})").length == 500ms);
   CHECK(read(Kind::exclude, R"({"job": "a"})").job == "a");
