@@ -154,7 +154,8 @@ void wait_for_end(const PreemptionNotice& notice, int pipe) {
   const auto end = SystemClock::time_point(std::chrono::seconds(notice.slurm_end));
   const auto left = end - SystemClock::now();
   // A job that has less time than that is half over before it saves.
-  const auto lead = std::min<SystemClock::duration>(std::chrono::seconds(notice.lead_seconds), left / 2);
+  const auto lead =
+      std::min<SystemClock::duration>(std::chrono::seconds(notice.lead_seconds), left / 2);
   std::this_thread::sleep_until(end - lead);
   send_line(pipe, notice_mark,
             fmt::format("Slurm's time limit in {} s",

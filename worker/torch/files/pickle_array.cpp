@@ -11,9 +11,9 @@ using Values = std::vector<Value>;
 
 constexpr std::string_view dtype_name = "numpy.dtype";
 // numpy has moved the function; ndarray is what it is called with.
-constexpr std::array<std::string_view, 4> names = {"numpy.core.multiarray._reconstruct",
-                                                   "numpy._core.multiarray._reconstruct",
-                                                   "numpy.ndarray", dtype_name};
+constexpr std::array<std::string_view, 4> module_names = {"numpy.core.multiarray._reconstruct",
+                                                          "numpy._core.multiarray._reconstruct",
+                                                          "numpy.ndarray", dtype_name};
 constexpr std::size_t type_bytes_max = 16;
 constexpr std::size_t array_dimensions_max = 64;
 
@@ -46,7 +46,7 @@ Result<Value> filled(const Values& values, const Tuple& state) {
 }  // namespace
 
 bool is_array_name(const std::string& global) {
-  return std::find(names.begin(), names.end(), global) != names.end();
+  return std::find(module_names.begin(), module_names.end(), global) != module_names.end();
 }
 
 Result<Value> make_array_part(const Values& values, const std::string& global,
