@@ -42,9 +42,11 @@ c10d::Dialect dialect_of(std::string_view name) {
 
 // A number whose default the pages show.
 template <class N>
-void add_limit(CLI::App& app, const char* flag, N& value, NumberRange range, const char* help) {
-  add_number(
-      app, flag, [&value](std::uint64_t number) { value = static_cast<N>(number); }, range, help)
+CLI::Option* add_limit(CLI::App& app, const char* flag, N& value, NumberRange range,
+                       const char* help) {
+  return add_number(
+             app, flag, [&value](std::uint64_t number) { value = static_cast<N>(number); }, range,
+             help)
       ->default_str(std::to_string(value));
 }
 
@@ -118,14 +120,13 @@ void add_set(CLI::App& app, DaemonOptions& options, std::size_t& etcd_lease_seco
            "them are started alike, and agents are given all of their addresses",
            "URLS")
           ->check(CLI::Validator(endpoints, "", "endpoints"));
-  app.add_option("--etcd-lease", etcd_lease_seconds,
-                 "Lease of the leader in etcd, in seconds. An etcd that does not respond for less "
-                 "than this interrupts no job; a leader whose host is lost is replaced after it (a "
-                 "leader that is only killed: at once), and a node that is lost is missed as much "
-                 "later")
-      ->check(CLI::Range(std::size_t{bounds::etcd_lease_min.count()},
-                         std::size_t{bounds::etcd_lease_max.count()}))
-      ->capture_default_str()
+  add_limit(
+      app, "--etcd-lease", etcd_lease_seconds,
+      {std::uint64_t{bounds::etcd_lease_min.count()},
+       std::uint64_t{bounds::etcd_lease_max.count()}},
+      "Lease of the leader in etcd, in seconds. An etcd that does not respond for less than this "
+      "interrupts no job; a leader whose host is lost is replaced after it (a leader that is only "
+      "killed: at once), and a node that is lost is missed as much later")
       ->needs(etcd);
   text("--etcd-user", options.etcd_user, "Who asks etcd, where it wants to know", "NAME")
       ->needs(etcd);

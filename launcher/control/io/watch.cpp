@@ -59,6 +59,8 @@ class Listener {
     return Listener(std::move(*call), place, follows, deadline);
   }
 
+  // A line was heard.
+  bool has_contact() const { return has_contact_; }
   // The code; nothing: the other side has ended.
   Attempt<std::optional<int>> listen(const Take& take) {
     while (true) {
@@ -92,8 +94,11 @@ class Listener {
       if (!is_over_) return std::optional<int>();
       return tl::unexpected(Setback{error_in(body)});
     }
-    // Bytes that make no line are no sign of life.
-    if (follows_ && body.find('\n') != std::string::npos) deadline_ = steady_clock::now() + silence;
+    // The next line may come late. Bytes that make no line are no sign of life.
+    const bool has_line = body.find('\n') != std::string::npos;
+    if (follows_ && (has_line || !is_answered_)) deadline_ = steady_clock::now() + silence;
+    is_answered_ = true;
+    has_contact_ = has_contact_ || has_line;
     const auto lines = stream_.hear(body);
     if (!lines) return tl::unexpected(lost(lines.error().reason));
     for (const auto& line : *lines) {
@@ -107,6 +112,8 @@ class Listener {
   bool follows_;
   steady_clock::time_point deadline_;  // of the answer, and of the next line where it follows
   EventStream stream_;
+  bool is_answered_ = false;
+  bool has_contact_ = false;
   bool is_over_ = false;
 };
 
@@ -235,7 +242,8 @@ int show_events(const Wish& wish, const Environment& environment) {
     const Setback lost =
         code ? Setback{place->text() + ": the stream ended", control_code::unreachable}
              : code.error();
-    if (!wish.follows || lost.code != control_code::unreachable) return give_up(lost);
+    const bool is_lost = lost.code == control_code::unreachable && listener->has_contact();
+    if (!wish.follows || !is_lost) return give_up(lost);
     shown.reconnect();
     const Wish same = again(wish, watched.job);
     listener = retry<Listener>(lost, watched, [&]() -> Attempt<Listener> {
