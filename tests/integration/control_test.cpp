@@ -488,7 +488,7 @@ TEST_CASE(
   const Scene scene;
   const Dripper dripper;
   for (const Words& words :
-       {Words{"ls"}, {"status"}, {"events"}, {"events", "-f"}, {"wait", "a"}}) {
+       {Words{"ls"}, {"status"}, {"events"}, {"wait", "a"}}) {
     CAPTURE(words.front());
     Words all = {dripper.address()};
     all.insert(all.end(), words.begin(), words.end());
