@@ -67,6 +67,8 @@ class AskLanes {
   void turn_from(const Asked& asked);
   // How often in a row it has failed in that lane, and whether that means all members.
   bool has_failed_everywhere(contest::Lane lane) const { return of(lane).failures >= endpoints_; }
+  // The others are no majority.
+  bool has_failed_in_most(contest::Lane lane) const { return of(lane).failures > endpoints_ / 2; }
 
  private:
   struct State {
