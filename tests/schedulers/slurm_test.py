@@ -122,12 +122,14 @@ class SlurmTest(unittest.TestCase):
                       done.stdout)
 
     def test_a_job_may_be_put_together_of_steps(self):
-        start = (f"srun -N1 -n1 -w $0 {CPPRUN} --nnodes=2 --rdzv-backend=c10d "
-                 "--rdzv-endpoint=n1:29400 --no-python sh -c 'echo rank $RANK of $WORLD_SIZE'")
-        done = self.slurm.run("salloc", "-N2", "-w", "n1,n2", "sh", "-c",
-                              f"sh -c \"{start}\" n1 & sh -c \"{start}\" n2; wait")
-        self.assertEqual(sorted(re.findall(r"^rank \d of 2", done.stdout, re.M)),
-                         ["rank 0 of 2", "rank 1 of 2"], done.stdout)
+        start = (f"srun -N1 -n1 -w %s {CPPRUN} --nnodes=2 --rdzv-backend=c10d "
+                 "--rdzv-endpoint=n1:29400 --no-python sh -c 'echo rank $RANK of $WORLD_SIZE' &\n")
+        script = self.slurm.script("parts", start % "n1" + start % "n2" + "wait\n")
+        self.slurm.run("sbatch", "--wait", "-N2", "-n2", "-w", "n1,n2", "-o",
+                       self.slurm.path("parts.out"), script)
+        said = self.slurm.text("parts.out")
+        self.assertEqual(sorted(re.findall(r"^rank \d of 2", said, re.M)),
+                         ["rank 0 of 2", "rank 1 of 2"], said)
 
     def test_a_rank_that_the_batch_shell_expanded_is_doubted(self):
         script = self.slurm.script(
