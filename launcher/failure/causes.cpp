@@ -214,8 +214,7 @@ constexpr auto catalogue = std::to_array<Cause>({
     {"recorded_error", "it left an error in its error file and ended",
      "the message says what was wrong; whatever wrote that file knows more"},
     {"left_early",
-     "it exited with code 0 while other ranks still communicated with it; most likely its data "
-     "ended first",
+     "it exited with 0 while others still communicated; most likely its data ended first",
      "give every rank the same number of batches (drop_last=True, DistributedSampler), or wrap the "
      "loop in DDP's join(); a rank that has no work must still take part in every collective"},
     {"node_lost", "nothing more was heard of its node",

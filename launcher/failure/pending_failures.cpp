@@ -48,9 +48,9 @@ std::optional<link::Failed> PendingFailures::first_to_leave(const std::vector<Ou
                   .pid = first->pid,
                   .status = {.signalled = false, .value = 1},
                   .time = first->time,
-                  .message = fmt::format("it exited with code 0 after {:.1f} s while other ranks "
-                                         "still communicated with it; most likely its data ended "
-                                         "first",
+                  // Few bytes, so that no node's frame cuts them.
+                  .message = fmt::format("exited with 0 after {:.1f} s while others still "
+                                         "communicated",
                                          in_seconds(first_at - started->second)),
                   .cause = std::string(left_early),
                   .consequence = true},

@@ -192,7 +192,9 @@ std::string verdict_lines(const ReportFacts& facts, const DiagnosedEnd* own) {
     advice = diagnosis.advice;
     id = diagnosis.cause;
   } else if (const auto* cause = find_cause(id)) {
-    reason = id == left_early ? facts.root->message : std::string(cause->sentence);
+    reason = id == left_early
+                 ? fmt::format("it {}; most likely its data ended first", facts.root->message)
+                 : std::string(cause->sentence);
     if (id == "stray_interface") reason += fmt::format(" ({})", facts.root->message);
     advice = cause_advice(*cause, facts.program.empty() ? "" : facts.program.front());
   }

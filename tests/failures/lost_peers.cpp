@@ -36,7 +36,7 @@ std::vector<Staged> lost_peers(const Stage& stage) {
   };
   // Its data was used up before that of the others.
   auto left = peer(stage, "left", "sys.exit(0)", "left_early", "join()");
-  left.message = "while other ranks still communicated";
+  left.message = "while others still communicated";
   all.push_back(left);
   left.name += ", on the second of two nodes";
   left.two_nodes = true;

@@ -147,21 +147,20 @@ TEST_CASE("a rank that left early is named on its own node, on the master and on
   auto victim = ended(0, {false, 1});
   victim.last_lines = {"RuntimeError: Connection closed by peer"};
   auto facts = facts_of({victim});
-  facts.root = link::Failure{.rank = Rank{2},
-                             .group_rank = GroupRank{1},
-                             .host = "node1",
-                             .pid = 77,
-                             .status = {false, 1},
-                             .time = noon,
-                             .message =
-                                 "it exited with code 0 after 12.3 s while other ranks "
-                                 "still communicated with it",
-                             .cause = std::string(left_early)};
+  facts.root =
+      link::Failure{.rank = Rank{2},
+                    .group_rank = GroupRank{1},
+                    .host = "node1",
+                    .pid = 77,
+                    .status = {false, 1},
+                    .time = noon,
+                    .message = "exited with 0 after 12.3 s while others still communicated",
+                    .cause = std::string(left_early)};
   const std::string headline =
       "cpprun: job job7 failed: rank 2 (local rank 0, pid 77, on node1) exited with code 0 at "
       "2026-11-21_13:00:00\n"
-      "cpprun: why: it exited with code 0 after 12.3 s while other ranks still communicated with "
-      "it [left_early]\n";
+      "cpprun: why: it exited with 0 after 12.3 s while others still communicated; most likely "
+      "its data ended first [left_early]\n";
   const std::string elsewhere = "; its own workers ended because of that\n";
   CHECK(report(facts).starts_with(headline));
   CHECK(report(facts).find("cpprun: this is node 1 on node1\n") != std::string::npos);
@@ -173,7 +172,7 @@ TEST_CASE("a rank that left early is named on its own node, on the master and on
   const auto text = report(facts);
   CHECK(text.starts_with(headline));
   CHECK(text.find("  exitcode  : 0 (pid: 77)\n") != std::string::npos);
-  CHECK(text.find("  traceback : it exited with code 0 after 12.3 s") != std::string::npos);
+  CHECK(text.find("  traceback : exited with 0 after 12.3 s") != std::string::npos);
   CHECK(text.find("a consequence of the end of rank 2: a peer closed its connection") !=
         std::string::npos);
 }
