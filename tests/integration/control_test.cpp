@@ -487,8 +487,7 @@ TEST_CASE(
     "a host that sends a byte now and then has as long for its answer as one that is silent") {
   const Scene scene;
   const Dripper dripper;
-  for (const Words& words :
-       {Words{"ls"}, {"status"}, {"events"}, {"wait", "a"}}) {
+  for (const Words& words : {Words{"ls"}, {"status"}, {"events"}, {"wait", "a"}}) {
     CAPTURE(words.front());
     Words all = {dripper.address()};
     all.insert(all.end(), words.begin(), words.end());
