@@ -309,7 +309,7 @@ TEST_CASE("an order takes what the file says it takes, and nothing else") {
       examples[key] = value["example"];
     }
   }
-  CHECK(keys_of(examples) == Words{"for_s", "node", "reason", "signal"});
+  CHECK(keys_of(examples) == Words{"for_s", "job", "node", "reason", "signal"});
   for (const auto& [path, operation] : described) {
     const json& schema = schema_of_body(file, operation);
     for (const auto& [key, value] : examples.items()) {
