@@ -128,7 +128,7 @@ TEST_CASE("half handshakes push out each other, and nobody who holds the secret"
                   {.through = [&](SecureHandshake::Done, const PeerAddress&) { ++through; },
                    .refused = [&](const PeerAddress&,
                                   const std::string& reason) { refused.push_back(reason); }},
-                  HandshakePlaces(4, 60s));
+                  std::make_shared<Ledger>(), HandshakePlaces(4, 60s));
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
   const int port = acceptor.local_endpoint().port();
   const auto take = [&] { door.adopt(acceptor.accept(), PeerAddress{}, std::string()); };
@@ -163,7 +163,7 @@ TEST_CASE("whoever does not prove anything in time is turned out") {
                   {.through = [](SecureHandshake::Done, const PeerAddress&) {},
                    .refused = [&](const PeerAddress&,
                                   const std::string& reason) { refused.push_back(reason); }},
-                  HandshakePlaces(4, 1ms));
+                  std::make_shared<Ledger>(), HandshakePlaces(4, 1ms));
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
   tcp::socket stranger = dial(context, acceptor.local_endpoint().port());
   door.adopt(acceptor.accept(), PeerAddress{}, std::string("\x16\x03", 2));
@@ -198,7 +198,8 @@ TEST_CASE("whoever says more than a handshake has is turned out") {
   SecureDoor door(context, server_of({secret_named("blue")}),
                   {.through = [](SecureHandshake::Done, const PeerAddress&) {},
                    .refused = [&](const PeerAddress&,
-                                  const std::string& reason) { refused.push_back(reason); }});
+                                  const std::string& reason) { refused.push_back(reason); }},
+                  std::make_shared<Ledger>());
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
   tcp::socket stranger = dial(context, acceptor.local_endpoint().port());
   door.adopt(acceptor.accept(), PeerAddress{}, std::string());
