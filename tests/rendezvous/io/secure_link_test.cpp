@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "proto/link/codec.h"
+#include "rendezvous/store/ledger.h"
 #include "tests/proto/secure_pair.h"
 #include "tests/rendezvous/io/link_kit.h"
 
