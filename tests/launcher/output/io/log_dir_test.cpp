@@ -76,17 +76,19 @@ TEST_CASE("an error file of an earlier attempt is not taken for a later one's of
   CHECK_FALSE(fs::exists(spec.error_file));
 }
 
-TEST_CASE("only a job without logs has a private folder, of a name that nobody knows before") {
+TEST_CASE("only a job without logs has a private directory, of a name that is new each time") {
   const Place place;
-  const auto folder = io::private_folder(Config{}, place.environment);
-  CHECK(folder.starts_with(place.root.string() + "/cpprun_"));
-  CHECK(folder != io::private_folder(Config{}, place.environment));
-  CHECK(io::private_folder(Config{}, {}).starts_with("/tmp/cpprun_"));
+  const auto folders = io::private_folders(Config{}, place.environment);
+  REQUIRE(folders.size() == 2);
+  CHECK(folders[0].starts_with(place.root.string() + "/cpprun_"));
+  CHECK(folders[1].starts_with("/tmp/cpprun_"));
+  CHECK(folders != io::private_folders(Config{}, place.environment));
+  CHECK(io::private_folders(Config{}, {}).front().starts_with("/tmp/cpprun_"));
   Config config;
   config.logs.root = place.root;
-  CHECK(io::private_folder(config, place.environment).empty());
+  CHECK(io::private_folders(config, place.environment).empty());
   config.logs = {.disabled = true};
-  CHECK(io::private_folder(config, place.environment).empty());
+  CHECK(io::private_folders(config, place.environment).empty());
   CHECK(place.entries() == 0);
 }
 
