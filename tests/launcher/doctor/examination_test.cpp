@@ -145,7 +145,7 @@ TEST_CASE("an answer that cannot be read is told") {
   World world;
   world.all_here();
   world.hear(Answer{0, "{"});
-  CHECK(world.machine.hosts().at(0).gone.starts_with("what it says is not understood"));
+  CHECK(world.machine.hosts().at(0).gone.starts_with("what it says is no JSON"));
 }
 
 TEST_CASE(
