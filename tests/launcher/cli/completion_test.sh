@@ -38,7 +38,8 @@ bash_completes "inherit" cpprun --stderr = i
 bash_completes "inherit" cpprun --stderr i
 bash_completes "c10d" cpprun --nnodes = 2 --rdzv_backend c
 bash_completes "0 1 2 3" cpprun --standalone -r ""
-bash_completes "--standalone --standby --start-method --status-access --stderr --store --stragglers" \
+long="--standalone --standby --start-method --status-access --stderr --store --stragglers"
+bash_completes "$long" \
   cpprun -m --nnodes 2 --st
 bash_completes "" cpprun --nnodes 2 train.py --st
 bash_completes "" cpprun ""
