@@ -92,14 +92,16 @@ TEST_CASE("hosts come from a file, or from Slurm's allocation and then by srun")
 }
 
 TEST_CASE("what is of one node, or does not fit the hosts, is a mistake among the others") {
-  const auto all = mistakes({"--hosts=a,a,b", "--nnodes=5", "--node-rank=1", "--standalone",
-                             "--local-addr=l", "--rdzv-endpoint=e", "--export=NONE", "x"});
-  for (const char* part : {"--hosts: a is named twice", "--node-rank is of one node",
-                           "--standalone is of one node", "--local-addr is of one node",
-                           "--rdzv-endpoint is of one node", "--export: NONE is not set here"}) {
+  const auto all = mistakes({"--hosts=a,a,b", "--nnodes=5", "--node-rank=1", "--local-addr=l",
+                             "--rdzv-endpoint=e", "--export=NONE", "x"});
+  for (const char* part :
+       {"--hosts: a is named twice", "--node-rank is of one node", "--local-addr is of one node",
+        "--rdzv-endpoint is of one node", "--export: NONE is not set here"}) {
     CAPTURE(part);
     CHECK(all.find(part) != all.npos);
   }
+  CHECK(mistakes({"--hosts=a,b", "--standalone", "x"}).find("--standalone is of one node") !=
+        std::string::npos);
   CHECK(mistakes({"--hosts=a,b", "--nnodes=5", "x"}).find("--nnodes=5 and 2 hosts do not agree") !=
         std::string::npos);
   CHECK(mistakes({"--hosts=a", "--hostfile=h", "x"}).find("both name the hosts") !=
