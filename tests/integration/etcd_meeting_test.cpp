@@ -124,10 +124,12 @@ TEST_CASE(
   first->expect_out("sum is ");
   for (std::size_t times = 1; times <= 2; ++times) {
     // The one that hosts; then the one that was started again.
-    CHECK(run({"/bin/sh", "-c",
-               "kill -9 $(pgrep -x job-rendezvous -P $(pgrep -x job-supervisor -P " +
-                   std::to_string(first->pid()) + "))"})
-              .code == 0);
+    CHECK(
+        run({"/bin/sh", "-c",
+             "for i in $(seq 200); do p=$(pgrep -x job-rendezvous -P $(pgrep -x job-supervisor "
+             "-P " +
+                 std::to_string(first->pid()) + ")) && exec kill -9 $p; sleep 0.05; done; exit 1"})
+            .code == 0);
     first->expect_err("was killed by SIGKILL; restarting it in", times);
     first->expect_out("sum is ", 2 * times + 1);
   }

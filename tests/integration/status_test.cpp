@@ -162,7 +162,7 @@ TEST_CASE("hostile requests get a status and an end, and the job goes on") {
   const std::string own = "Host: 127.0.0.1\r\n";
   const auto status = [&](const std::string& request) { return ask(port, request).substr(9, 3); };
   CHECK(status("GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n") == "421");
-  CHECK(status("POST /api/v1/jobs/seen HTTP/1.1\r\n" + own + "Connection: close\r\n\r\n") == "404");
+  CHECK(status("POST /api/v1/jobs/seen HTTP/1.1\r\n" + own + "Connection: close\r\n\r\n") == "405");
   CHECK(status("DELETE / HTTP/1.1\r\n" + own + "\r\n") == "405");
   CHECK(status("GET / HTTP/1.1\r\n\r\n") == "400");
   CHECK(status("GET / HTTP/1.1\r\n" + own + "X: " + std::string(9000, 'x') + "\r\n\r\n") == "431");
