@@ -133,6 +133,13 @@ TEST_CASE(
     first->expect_err("was killed by SIGKILL; restarting it in", times);
     first->expect_out("sum is ", 2 * times + 1);
   }
+  // The last one has removed the socket of the one before it when its own is there.
+  CHECK(
+      run({"/bin/sh", "-c",
+           "for i in $(seq 400); do p=$(pgrep -x job-rendezvous -P $(pgrep -x job-supervisor -P " +
+               std::to_string(first->pid()) + ")) && [ -S " + site.cluster.temporary.path() +
+               "/cpprun-0/node0-$p.sock ] && exit 0; sleep 0.05; done; exit 1"})
+          .code == 0);
   gate.open();
   for (const auto* const each : {&first, &second}) {
     const auto ended = (*each)->wait();
