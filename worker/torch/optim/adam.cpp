@@ -14,7 +14,7 @@
 namespace cpprun {
 namespace {
 
-struct Batch {
+struct KernelInputs {
   std::vector<at::Tensor> parameters;
   std::vector<at::Tensor> gradients;
   std::vector<at::Tensor> averages;
@@ -22,7 +22,8 @@ struct Batch {
   std::vector<at::Tensor> square_maxima;
 };
 
-void run_kernel(const Batch& batch, std::int64_t steps, double lr, const AdamOptions& options) {
+void run_kernel(const KernelInputs& batch, std::int64_t steps, double lr,
+                const AdamOptions& options) {
   const auto counter = at::full({}, steps, batch.parameters.front().options().dtype(at::kFloat));
   const std::vector<at::Tensor> counters(batch.parameters.size(), counter);
   const auto kernel = [&](auto function) {
@@ -67,12 +68,12 @@ void FusedAdam::start(std::size_t parameter) {
 void FusedAdam::step() {
   const at::NoGradGuard no_grad;
   // One counter serves those of equal age.
-  std::map<std::pair<Kind, std::int64_t>, Batch> batches;
+  std::map<std::pair<Kind, std::int64_t>, KernelInputs> batches;
   for_each_with_gradient([&](std::size_t i, const at::Tensor& parameter, const Kind& kind) {
     Moments& moments = moments_[i];
     if (moments.steps == 0) start(i);
     ++moments.steps;
-    Batch& batch = batches[{kind, moments.steps}];
+    KernelInputs& batch = batches[{kind, moments.steps}];
     batch.parameters.push_back(parameter);
     batch.gradients.push_back(parameter.grad());
     batch.averages.push_back(moments.average);
