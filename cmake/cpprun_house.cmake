@@ -167,12 +167,13 @@ if(CPPRUN_TESTS)
 endif()
 
 # cpprun_test(name SOURCES a_test.cpp [LINKS lib…] [ENV A=b…] [OPTIMIZED]): a doctest executable for
-# CTest. Its own sources are compiled without optimization, in two thirds of the time, unless it is
-# said to be OPTIMIZED because it computes for long.
+# CTest. Its own sources are compiled together, as a library's are, and without optimization, in two
+# thirds of the time, unless it is said to be OPTIMIZED because it computes for long.
 # tests/tidy_test.cpp fails on a *_test.cpp that no call of this function names.
 function(cpprun_test name)
   cmake_parse_arguments(ARG "OPTIMIZED" "" "SOURCES;LINKS;ENV" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${CPPRUN_UNITY} UNITY_BUILD_BATCH_SIZE 10)
   if(NOT ARG_OPTIMIZED)
     target_compile_options(${name} PRIVATE -O0)
   endif()

@@ -12,6 +12,8 @@
 #include "proto/c10d/encoder.h"
 #include "proto/c10d/request.h"
 
+namespace store_fuzz_test {
+
 using namespace cpprun;
 using namespace cpprun::c10d;
 
@@ -111,3 +113,5 @@ TEST_CASE("ten thousand damaged conversations are answered the same however they
     check_all_cuts(Writer(seed).bytes());
   }
 }
+
+}  // namespace store_fuzz_test

@@ -14,6 +14,8 @@
 
 #include "tests/fuzz/mutate.h"
 
+namespace targets_test {
+
 using namespace cpprun;
 
 namespace {
@@ -82,3 +84,5 @@ TEST_CASE("a broken promise is heard") {
   CHECK_THROWS_AS(fuzz::promise(false, "kept"), fuzz::BrokenPromise);
   CHECK_NOTHROW(fuzz::promise(true, "kept"));
 }
+
+}  // namespace targets_test

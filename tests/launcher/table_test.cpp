@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace table_test {
+
 using namespace cpprun;
 
 namespace {
@@ -50,3 +52,5 @@ TEST_CASE("a text is cut between two characters") {
   CHECK(clipped("Zürich", 0) == "Zürich");
   CHECK(width_of("Zü…") == 3);
 }
+
+}  // namespace table_test

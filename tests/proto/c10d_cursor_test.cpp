@@ -5,6 +5,8 @@
 
 #include "tests/proto/c10d_golden.h"
 
+namespace c10d_cursor_test {
+
 using namespace cpprun::c10d;
 using golden::bytes_of;
 
@@ -27,3 +29,5 @@ TEST_CASE("a list of fields is limited as a whole") {
   CHECK_FALSE(cursor.value(value));
   CHECK(cursor.refusal() == "more than 20 bytes in one piece");
 }
+
+}  // namespace c10d_cursor_test

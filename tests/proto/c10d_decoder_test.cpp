@@ -10,6 +10,8 @@
 #include "proto/c10d/encoder.h"
 #include "tests/proto/c10d_golden.h"
 
+namespace c10d_decoder_test {
+
 using namespace cpprun;
 using namespace cpprun::c10d;
 using golden::bytes_of;
@@ -262,3 +264,5 @@ TEST_CASE("random bytes never make the decoder claim more than there is") {
     }
   }
 }
+
+}  // namespace c10d_decoder_test

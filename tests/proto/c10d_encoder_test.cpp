@@ -5,6 +5,8 @@
 
 #include "tests/proto/c10d_golden.h"
 
+namespace c10d_encoder_test {
+
 using namespace cpprun::c10d;
 using golden::bytes_of;
 
@@ -65,3 +67,5 @@ TEST_CASE("watch notices look as a 1.13 client captured them") {
   CHECK(encoded(WatchNotice{Change::deleted, "/w", "v2", ""}) ==
         bytes_of("02 02..00 '/w' 02..00 'v2' 00..00"));
 }
+
+}  // namespace c10d_encoder_test

@@ -6,6 +6,8 @@
 #include "proto/c10d/encoder.h"
 #include "tests/proto/c10d_golden.h"
 
+namespace c10d_reply_decoder_test {
+
 using namespace cpprun::c10d;
 using golden::bytes_of;
 
@@ -63,3 +65,5 @@ TEST_CASE("every request knows what answers it") {
   CHECK(expected_of(Barrier{"k", 2}).kind == ReplyKind::waited);
   CHECK(expected_of(QueuePop{"k"}).kind == ReplyKind::popped);
 }
+
+}  // namespace c10d_reply_decoder_test

@@ -7,7 +7,7 @@
 
 #include "proto/text.h"
 
-namespace cpprun {
+namespace cpprun::host_list_test {
 namespace {
 
 // In one line, or why not.
@@ -64,4 +64,4 @@ TEST_CASE("the tasks of a node are read from Slurm's run-length notation") {
 }
 
 }  // namespace
-}  // namespace cpprun
+}  // namespace cpprun::host_list_test

@@ -5,6 +5,8 @@
 
 #include "proto/watch_bounds.h"
 
+namespace http_exchange_test {
+
 using namespace cpprun;
 using namespace cpprun::http;
 
@@ -88,3 +90,5 @@ TEST_CASE("an answer that never ends is given up where nobody takes it away") {
   REQUIRE(reader.hear(much));
   CHECK_FALSE(reader.hear("x"));
 }
+
+}  // namespace http_exchange_test

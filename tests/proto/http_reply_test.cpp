@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+namespace http_reply_test {
+
 using namespace cpprun;
 using http::ReplyReader;
 
@@ -103,3 +105,5 @@ TEST_CASE("what is no answer, too long, or more than one is refused in words") {
   CHECK(why_refused("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" +
                     std::string(100'000, 'x')) != "");
 }
+
+}  // namespace http_reply_test

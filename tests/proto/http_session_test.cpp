@@ -9,6 +9,8 @@
 
 #include "proto/bounds.h"
 
+namespace http_session_test {
+
 using namespace cpprun;
 using namespace cpprun::http;
 
@@ -245,3 +247,5 @@ TEST_CASE("what a request says in its body, and whether a page in a browser asks
   CHECK(heard.requests[0].accept == "text/plain;q=0.5");
   CHECK(heard.requests[1] == Request{Method::get, "/", "a"});
 }
+
+}  // namespace http_session_test

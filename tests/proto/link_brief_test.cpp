@@ -6,6 +6,8 @@
 #include "proto/bounds.h"
 #include "proto/link/codec.h"
 
+namespace link_brief_test {
+
 using namespace cpprun;
 using namespace cpprun::link;
 using namespace std::chrono_literals;
@@ -88,3 +90,5 @@ TEST_CASE("of what took a job's time the longest is told") {
   CHECK(told.reason == finish.reason);
   CHECK(encode(told).size() <= bounds::round_frame_bytes_max);
 }
+
+}  // namespace link_brief_test

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+namespace link_budgets_json_test {
+
 using namespace cpprun;
 using nlohmann::json;
 
@@ -27,3 +29,5 @@ TEST_CASE("a budget is a number from 0 that fits, and its name can be printed") 
   CHECK(link::budgets_of(json::parse(R"({"a\u001bb":1})"))->front().cause == "a?b");
   CHECK_THROWS(link::budgets_of(json::parse("[1]")));
 }
+
+}  // namespace link_budgets_json_test

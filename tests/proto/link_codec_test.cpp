@@ -5,6 +5,8 @@
 
 #include "proto/bounds.h"
 
+namespace link_codec_test {
+
 using namespace cpprun;
 using namespace cpprun::link;
 
@@ -258,3 +260,5 @@ TEST_CASE("a clock that cannot be is taken for the latest that can") {
       decode(encode(Join{.job = "j", .host = "h", .sent = AgentTime::max()}))->value().message);
   CHECK(join.sent == std::chrono::microseconds{bounds::agent_time_max});
 }
+
+}  // namespace link_codec_test

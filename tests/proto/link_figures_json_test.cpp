@@ -10,6 +10,8 @@
 #include "proto/link/brief.h"
 #include "proto/link/codec.h"
 
+namespace link_figures_json_test {
+
 using namespace cpprun;
 using namespace cpprun::link;
 using namespace std::chrono_literals;
@@ -128,3 +130,5 @@ TEST_CASE("a worker is told of once in a message, and they come in order") {
   CHECK(refusal_of_rows("[[1,1,1,0,0,0,0,0,0,0,0,0],[-1,1,0,0,0,0,0,0,0,0,0,0]]")
             .find("local_rank=0") != std::string::npos);
 }
+
+}  // namespace link_figures_json_test

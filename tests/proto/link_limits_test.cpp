@@ -6,6 +6,8 @@
 #include "proto/bounds.h"
 #include "proto/link/codec.h"
 
+namespace link_limits_test {
+
 using namespace cpprun;
 using namespace cpprun::link;
 
@@ -182,3 +184,5 @@ TEST_CASE("what is left to a standby comes in parts that fit, and its place is o
   CHECK(refusal_of_text(R"({"say":"record","round":1,"part":0,"parts":1,"bytes":"0g"})")
             .find("bytes is not hexadecimal") != std::string::npos);
 }
+
+}  // namespace link_limits_test

@@ -7,6 +7,8 @@
 #include "proto/link/standby_frame.h"
 #include "proto/link/stream_frame.h"
 
+namespace link_standby_frame_test {
+
 using namespace cpprun;
 using namespace cpprun::link;
 using Kind = StandbyRecord::Kind;
@@ -49,3 +51,5 @@ TEST_CASE("a frame between cppruns that is none is told") {
   unknown[1] = 11;
   CHECK(reason(unknown) == "a link frame between cppruns of unknown kind 11");
 }
+
+}  // namespace link_standby_frame_test

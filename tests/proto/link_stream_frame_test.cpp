@@ -8,6 +8,8 @@
 
 #include "proto/bounds.h"
 
+namespace link_stream_frame_test {
+
 using namespace cpprun;
 using namespace cpprun::link;
 using Kind = StreamRecord::Kind;
@@ -100,3 +102,5 @@ TEST_CASE("a frame that is filled up to its room keeps its bound") {
   CHECK(frame.size() == 4 + bounds::link_frame_bytes_max);
   CHECK(trouble_with(frame.substr(4)).empty());
 }
+
+}  // namespace link_stream_frame_test

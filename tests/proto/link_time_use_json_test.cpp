@@ -8,6 +8,8 @@
 
 #include "proto/link/codec.h"
 
+namespace link_time_use_json_test {
+
 using namespace cpprun;
 using namespace cpprun::link;
 
@@ -41,3 +43,5 @@ TEST_CASE("people and their scripts read seconds by the names of the accounts") 
   CHECK(json["lost"][0]["node_seconds"]["pausing"] == 1.0);
   CHECK(json["text"] == to_text(use));
 }
+
+}  // namespace link_time_use_json_test

@@ -5,6 +5,8 @@
 
 #include <string>
 
+namespace parse_json_test {
+
 using namespace cpprun;
 using nlohmann::json;
 
@@ -58,3 +60,5 @@ TEST_CASE("CBOR has the same limit") {
   CHECK(parse_cbor(std::string(1'000'000, array_of_one)).is_discarded());
   CHECK(parse_cbor("").is_discarded());
 }
+
+}  // namespace parse_json_test

@@ -11,6 +11,8 @@
 #include "proto/sniff.h"
 #include "tests/proto/secure_pair.h"
 
+namespace secure_channel_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 
@@ -248,3 +250,5 @@ TEST_CASE("the end of a conversation is said, and an end that is cut off is none
   CHECK(pair.server.is_finished());
   CHECK(pair.server.reason().empty());
 }
+
+}  // namespace secure_channel_test

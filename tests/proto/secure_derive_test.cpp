@@ -7,6 +7,8 @@
 #include "proto/secure/derive.h"
 #include "proto/secure/io/openssl_library.h"
 
+namespace secure_derive_test {
+
 using namespace cpprun;
 
 namespace {
@@ -46,3 +48,5 @@ TEST_CASE("another key or another purpose gives another key") {
   CHECK(derive_key(*openssl, key, "a") != derive_key(*openssl, other, "a"));
   CHECK(derive_key(*openssl, key, "") != key);
 }
+
+}  // namespace secure_derive_test

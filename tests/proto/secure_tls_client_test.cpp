@@ -6,6 +6,8 @@
 #include "tests/proto/secure_certificates.h"
 #include "tests/proto/secure_pair.h"
 
+namespace secure_tls_client_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 
@@ -173,3 +175,5 @@ TEST_CASE("files that are not what they should be are named") {
                                .key = {authority().key_pem(), "ca.key"}}),
                  "\"ca.key\" is not the key of the certificate in \"client.pem\""));
 }
+
+}  // namespace secure_tls_client_test

@@ -11,6 +11,8 @@
 #include "proto/secure/io/openssl_library.h"
 #include "proto/secure/token.h"
 
+namespace secure_token_test {
+
 using namespace cpprun;
 
 namespace {
@@ -175,3 +177,5 @@ TEST_CASE("the longest token there can be is within the limit, a longer text is 
   CHECK(answer(longest, {.purpose = TokenPurpose::order, .job = job}, at(0), id) == "good");
   CHECK(answer("cpprun1.a.read.1.j" + std::string(token_bytes_max, '6') + ".0") == no_token);
 }
+
+}  // namespace secure_token_test

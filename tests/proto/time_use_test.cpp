@@ -5,6 +5,8 @@
 
 #include <set>
 
+namespace time_use_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -76,3 +78,5 @@ TEST_CASE("every account has a name of its own") {
   for (std::size_t i = 0; i < account_count; ++i) names.insert(name_of(static_cast<Account>(i)));
   CHECK(names.size() == account_count);
 }
+
+}  // namespace time_use_test

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+namespace command_line_test {
+
 using namespace cpprun;
 
 namespace {
@@ -123,3 +125,5 @@ TEST_CASE("a text that is asked for ends with 0") {
   CHECK(end->exit_code == 0);
   CHECK(end->text.find("--address") != std::string::npos);
 }
+
+}  // namespace command_line_test

@@ -5,6 +5,8 @@
 
 #include "proto/bounds.h"
 
+namespace log_limiter_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -58,3 +60,5 @@ TEST_CASE("kinds without end share one window") {
   }
   CHECK(passed <= bounds::log_kinds_max + bounds::log_alike_max);
 }
+
+}  // namespace log_limiter_test

@@ -7,6 +7,8 @@
 
 #include <set>
 
+namespace judge_test {
+
 using namespace cpprun;
 using namespace cpprun::sim;
 using namespace std::chrono_literals;
@@ -106,3 +108,5 @@ TEST_CASE("whoever has no seat in the round that it starts workers of breaks a p
   court.start(0, 30000);
   CHECK(court.judge.verdict() == "node 0 has no seat and starts workers");
 }
+
+}  // namespace judge_test

@@ -13,6 +13,8 @@
 #include "tests/sim/must_hold.h"
 #include "tests/sim/world.h"
 
+namespace sim_test {
+
 using namespace cpprun;
 using namespace cpprun::sim;
 using namespace std::chrono_literals;
@@ -27,7 +29,7 @@ struct Known {
   int agents = 6;
 };
 
-void must_hold(const Known& known) {
+void must_hold_now(const Known& known) {
   Campaign campaign{.first = known.seed,
                     .seeds = 1,
                     .kinds = parse_kinds(known.kinds).value(),
@@ -223,7 +225,7 @@ TEST_CASE("jobs may have purses, breakers and limits of their own") {
 }
 
 TEST_CASE("no seed that once broke a promise breaks one again") {
-  for (const Known& each : known) must_hold(each);
+  for (const Known& each : known) must_hold_now(each);
 }
 
 // The one test here that differs from run to run: what it finds is a bug, and its message has the
@@ -348,3 +350,5 @@ TEST_CASE("the same seed gives the same run, byte for byte") {
     CHECK_FALSE(once.transcript().empty());
   }
 }
+
+}  // namespace sim_test

@@ -13,6 +13,8 @@
 
 #include "tests/transcripts/transcript.h"
 
+namespace transcripts_test {
+
 using namespace cpprun::transcripts;
 
 namespace {
@@ -70,3 +72,5 @@ TEST_CASE("a line that nobody understands is refused, and so is a conversation w
   CHECK_THROWS_AS(replay("supervisor\nsing\n"), std::invalid_argument);
   CHECK_THROWS_AS(replay("somebody\n"), std::invalid_argument);
 }
+
+}  // namespace transcripts_test

@@ -10,6 +10,8 @@
 #include "proto/bounds.h"
 #include "tests/launcher/agent/agent_stage.h"
 
+namespace agent_link_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -310,3 +312,5 @@ TEST_CASE("who is refused at its own address is told that nobody hosts on this m
   CHECK(other[0].reason ==
         "no word from the master at 10.0.0.1:29500: no answer within 5 s; 593 s left");
 }
+
+}  // namespace agent_link_test

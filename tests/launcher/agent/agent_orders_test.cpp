@@ -8,6 +8,8 @@
 #include "launcher/agent/agent.h"
 #include "tests/launcher/agent/agent_stage.h"
 
+namespace agent_orders_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -136,3 +138,5 @@ TEST_CASE("a node that has done its work and is asked to stop has drained: nobod
   CHECK(said<link::Drained>(leaving) == std::vector{link::Drained{first}});
   CHECK(all<agent::Exit>(leaving).size() == 1);
 }
+
+}  // namespace agent_orders_test

@@ -5,6 +5,8 @@
 
 #include "tests/launcher/agent/set_stage.h"
 
+namespace agent_patience_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -111,3 +113,5 @@ TEST_CASE("who slept through lease and patience kills its workers when it wakes"
   CHECK(all<agent::TellNote>(out)[0].sentence.starts_with(
       "this cpprun was stopped, or starved, for about 59 s, longer than its lease of 7 s: "));
 }
+
+}  // namespace agent_patience_test

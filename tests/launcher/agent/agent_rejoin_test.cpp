@@ -8,6 +8,8 @@
 #include "proto/bounds.h"
 #include "tests/launcher/agent/agent_stage.h"
 
+namespace agent_rejoin_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -254,3 +256,5 @@ TEST_CASE("an agent that sleeps through the end of its patience reads before it 
     CHECK(all<agent::Exit>(stage.agent.advance(woken_at + 1s)).size() == 1);
   }
 }
+
+}  // namespace agent_rejoin_test

@@ -7,6 +7,8 @@
 #include "proto/standby_bounds.h"
 #include "tests/launcher/agent/agent_stage.h"
 
+namespace agent_standby_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -250,3 +252,5 @@ TEST_CASE("a node that asks where nobody leads any more goes where it is sent") 
   REQUIRE(agent.next_deadline());
   CHECK(all<agent::Dial>(agent.advance(*agent.next_deadline()))[0].at == standby);
 }
+
+}  // namespace agent_standby_test

@@ -5,6 +5,8 @@
 
 #include "tests/launcher/agent/set_stage.h"
 
+namespace agent_turned_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -220,3 +222,5 @@ TEST_CASE("a coordinator of before knows no epoch: everything is as it was") {
   stage.heard(t0 + 1100ms, members(0));
   CHECK(stage.agent.overdue_at() == t0 + 1100ms + own_lease + bounds::fence_margin / 2);
 }
+
+}  // namespace agent_turned_test

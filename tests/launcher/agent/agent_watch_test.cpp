@@ -3,6 +3,8 @@
 
 #include "tests/launcher/agent/agent_stage.h"
 
+namespace agent_watch_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -130,3 +132,5 @@ TEST_CASE("a node that drains says how far it came, and for how long nothing was
   CHECK(said<link::Drained>(ended)[0].unsaved == 65s);
   CHECK(said<link::Drained>(ended)[0].reached == link::Reached{700, 600});
 }
+
+}  // namespace agent_watch_test

@@ -5,6 +5,8 @@
 
 #include "proto/bounds.h"
 
+namespace coordinator_link_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -172,3 +174,5 @@ TEST_CASE("without a seat there is no patience") {
   link.lose_seat();
   CHECK(link.lease_over_at() == t0 + 3s - bounds::fence_margin);
 }
+
+}  // namespace coordinator_link_test

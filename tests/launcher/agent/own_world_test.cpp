@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace own_world_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -90,3 +92,5 @@ TEST_CASE("a new round is a new beginning") {
   REQUIRE(world.take_due(t0 + 125s));
   CHECK(world.judge(t0 + 125s, {.processor_time = 1s}) == std::nullopt);
 }
+
+}  // namespace own_world_test

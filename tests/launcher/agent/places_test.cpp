@@ -5,6 +5,8 @@
 
 #include "proto/standby_bounds.h"
 
+namespace places_test {
+
 using namespace cpprun;
 
 namespace {
@@ -112,3 +114,5 @@ TEST_CASE("one place alone becomes several when it says so, and those come befor
   named.told({c, a});
   CHECK(named.all() == Asked{a, c, b});
 }
+
+}  // namespace places_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace proc_tables_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -56,3 +58,5 @@ TEST_CASE("a Python that was executed anew is a spawned one, one that was forked
   CHECK_FALSE(is_spawned({.name = "python3", .processor_time = {}, .stack = "1"}, worker));
   CHECK_FALSE(is_spawned({.name = "tensorboard", .processor_time = {}, .stack = "2"}, worker));
 }
+
+}  // namespace proc_tables_test

@@ -5,6 +5,8 @@
 
 #include "proto/bounds.h"
 
+namespace rival_master_test {
+
 using namespace cpprun;
 
 namespace {
@@ -63,3 +65,5 @@ TEST_CASE("another job's master and a daemon are told of, and do not end this jo
   CHECK_FALSE(daemon.same_job);
   CHECK(daemon.sentence.find("a cpprund answers at 10.0.0.6:29500") == 0);
 }
+
+}  // namespace rival_master_test

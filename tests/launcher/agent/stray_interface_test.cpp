@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace stray_interface_test {
+
 using namespace cpprun;
 
 namespace {
@@ -125,3 +127,5 @@ TEST_CASE(
   CHECK(unconnected_interface(machine, way, gloo, {"", "192.168.1.5"}) == std::nullopt);
   CHECK(unconnected_interface(machine, way, gloo, {"", "10.9.9.9"}) == std::nullopt);
 }
+
+}  // namespace stray_interface_test

@@ -6,6 +6,8 @@
 #include "proto/link/brief.h"
 #include "proto/link/codec.h"
 
+namespace told_figures_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -117,3 +119,5 @@ TEST_CASE("whoever's state has changed comes first") {
   CHECK(state_of(39) == WorkerState::failed);
   CHECK(state_of(7) == WorkerState::ending);
 }
+
+}  // namespace told_figures_test

@@ -7,6 +7,8 @@
 
 #include "tests/launcher/cli/cli_probe.h"
 
+namespace config_file_test {
+
 using namespace cpprun;
 using namespace cpprun::probe;
 using namespace std::chrono_literals;
@@ -155,3 +157,5 @@ TEST_CASE("pieces of a file are never more than a mistake") {
     CHECK_FALSE(std::holds_alternative<CliText>(outcome));
   }
 }
+
+}  // namespace config_file_test

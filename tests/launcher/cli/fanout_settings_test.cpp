@@ -8,6 +8,8 @@
 
 #include "launcher/cli/cli.h"
 
+namespace fanout_settings_test {
+
 using namespace cpprun;
 using Words = std::vector<std::string>;
 
@@ -146,3 +148,5 @@ TEST_CASE("a dry run of hosts has each of them say in JSON what it would do") {
   CHECK(asked.request->job.flags == Words{"--no-scheduler", "--dry-run", "--json"});
   CHECK_FALSE(asked.as_json);
 }
+
+}  // namespace fanout_settings_test

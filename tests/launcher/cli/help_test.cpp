@@ -5,6 +5,8 @@
 
 #include "tests/launcher/cli/cli_probe.h"
 
+namespace help_test {
+
 using namespace cpprun;
 using namespace cpprun::probe;
 
@@ -28,3 +30,5 @@ TEST_CASE("the manual page has the parts of the help, and which variables give a
   CHECK(page.find("Environment: PET_LOG_LEVEL, CPPRUN_LOG_LEVEL.") != std::string::npos);
   CHECK(page.find(".B \\-\\-version\nShow the version.\n") != std::string::npos);
 }
+
+}  // namespace help_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace rendezvous_conf_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -58,3 +60,5 @@ TEST_CASE("etcd's keys are read by torchrun's names, and by those of its other e
   (void)read("etcd_lease=1");
   CHECK(complaints == Words{"F: etcd_lease=1 is no number of seconds from 2 to 120"});
 }
+
+}  // namespace rendezvous_conf_test

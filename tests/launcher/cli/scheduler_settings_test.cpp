@@ -7,7 +7,7 @@
 #include "launcher/scheduler/said.h"
 #include "tests/launcher/cli/cli_probe.h"
 
-namespace cpprun {
+namespace cpprun::scheduler_settings_test {
 namespace {
 
 using probe::good;
@@ -208,4 +208,4 @@ TEST_CASE("a batch script without srun is told that it is alone, unless it means
 }
 
 }  // namespace
-}  // namespace cpprun
+}  // namespace cpprun::scheduler_settings_test

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+namespace command_facts_test {
+
 using namespace cpprun;
 
 namespace {
@@ -60,3 +62,5 @@ TEST_CASE("the manual page has every command and flag, and no dash is a hyphen")
   CHECK(has(page, "\\fB\\-f, \\-\\-follow\\fR\nGo on."));
   CHECK(has(page, "\\fB\\-\\-address\\fR \\fIHOST:PORT\\fR\n"));
 }
+
+}  // namespace command_facts_test

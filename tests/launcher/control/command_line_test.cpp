@@ -6,6 +6,8 @@
 #include <initializer_list>
 #include <vector>
 
+namespace command_line_test {
+
 using namespace cpprun;
 
 namespace {
@@ -159,3 +161,5 @@ TEST_CASE("a token is for reading or for orders, for a while, and for one job or
   CHECK(end({"token", "--read", "--job", long_name.c_str()}).exit_code == control_code::misuse);
   CHECK_FALSE(wish({"ls"}).for_seconds);
 }
+
+}  // namespace command_line_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace daemon_text_test {
+
 using namespace cpprun;
 
 namespace {
@@ -83,3 +85,5 @@ TEST_CASE("what strangers are called stays one harmless line, and warnings stand
   CHECK(warnings_text({"x\ny"}, {}) == "warning: x?y\n");
   CHECK(warnings_text({"x"}, {.has_colour = true}).find("\x1b[31m") == 0);
 }
+
+}  // namespace daemon_text_test

@@ -5,6 +5,8 @@
 
 #include "rendezvous/status/daemon_json.h"
 
+namespace daemon_view_json_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -66,3 +68,5 @@ TEST_CASE("what is missing is nothing, and what is no daemon is refused") {
   CHECK_FALSE(daemon_view(R"({"jobs":[]})"));
   CHECK_FALSE(daemon_view("nothing"));
 }
+
+}  // namespace daemon_view_json_test

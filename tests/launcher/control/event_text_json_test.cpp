@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace event_text_json_test {
+
 using namespace cpprun;
 
 namespace {
@@ -71,3 +73,5 @@ TEST_CASE("a job's end is known by its event") {
   CHECK_FALSE(event_view(R"({"event":"waiting"})")->is_end());
   for (const auto* none : {"", "3", "[]", "{}", "{\"event\":1}"}) CHECK_FALSE(event_view(none));
 }
+
+}  // namespace event_text_json_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace failure_story_test {
+
 using namespace cpprun;
 
 namespace {
@@ -64,3 +66,5 @@ TEST_CASE("what failed at the end is told where no round has it") {
   job.rounds.clear();
   CHECK(failure_story(job, {}).find("\nat its end: rank 1 on beta") != std::string::npos);
 }
+
+}  // namespace failure_story_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace job_choice_test {
+
 using namespace cpprun;
 
 namespace {
@@ -105,3 +107,5 @@ TEST_CASE("who could be meant by an order about a host is told with what they ho
         "2 programs host jobs here, say with --job or --address which one is meant, or --all: "
         "/run/a.sock (\"train\", \"eval\"); /run/b.sock (no job yet)");
 }
+
+}  // namespace job_choice_test

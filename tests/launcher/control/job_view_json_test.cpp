@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+namespace job_view_json_test {
+
 using namespace cpprun;
 using nlohmann::json;
 
@@ -121,3 +123,5 @@ TEST_CASE("scripts get the jobs of all places in one value, and who did not answ
         json{{"job", "a"}, {"exit_code", 3}, {"reason", "\xEF\xBF\xBD"}});
   CHECK(json::parse(said_json("done")) == json{{"said", "done"}});
 }
+
+}  // namespace job_view_json_test

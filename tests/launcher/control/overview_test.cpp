@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace overview_test {
+
 using namespace cpprun;
 
 namespace {
@@ -115,3 +117,5 @@ TEST_CASE("states are told apart by colour as well") {
   CHECK(tint_of("draining") == Tint::bad);
   CHECK(tint_of("over") == Tint::plain);
 }
+
+}  // namespace overview_test

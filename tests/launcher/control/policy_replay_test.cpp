@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace policy_replay_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -44,3 +46,5 @@ TEST_CASE("rules that are enough say what is left") {
                      "all 5; 4 restarts used, 5 left of the whole job's.\n"));
   CHECK(replay_text(replay({}, {}), {}) == "nothing failed in that trace\n");
 }
+
+}  // namespace policy_replay_test

@@ -5,6 +5,8 @@
 
 #include <csignal>
 
+namespace policy_trace_json_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -148,3 +150,5 @@ TEST_CASE("a lost node in a report failed when its round ended") {
   CHECK(trace->failures[0].end.lost);
   CHECK(why_not(report, "x") == "the report is of job \"train-7\"");
 }
+
+}  // namespace policy_trace_json_test

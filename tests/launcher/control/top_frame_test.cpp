@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+namespace top_frame_test {
+
 using namespace cpprun;
 
 namespace {
@@ -109,3 +111,5 @@ TEST_CASE("keys sort, turn round, move and quit") {
   CHECK(press(settings, "x") == KeyEffect::none);
   CHECK(press(settings, "q") == KeyEffect::quit);
 }
+
+}  // namespace top_frame_test

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+namespace doctor_text_test {
+
 using namespace cpprun;
 using namespace cpprun::doctor;
 using namespace std::chrono_literals;
@@ -66,3 +68,5 @@ TEST_CASE("scripts get the same as JSON") {
   CHECK(json["pairs"][0]["reached"] == "silent");
   CHECK(json["findings"][0]["cure"] == "cure");
 }
+
+}  // namespace doctor_text_test

@@ -7,6 +7,8 @@
 
 #include "launcher/doctor/exchange_json.h"
 
+namespace examination_test {
+
 using namespace cpprun;
 using namespace cpprun::doctor;
 using namespace std::chrono_literals;
@@ -169,3 +171,5 @@ TEST_CASE("Ctrl-C ends it, with the code that a shell shows") {
   REQUIRE(world.is_over());
   CHECK(std::get<Finish>(world.last.back()).code == 128 + SIGINT);
 }
+
+}  // namespace examination_test

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+namespace findings_test {
+
 using namespace cpprun;
 using namespace cpprun::doctor;
 using namespace std::chrono_literals;
@@ -218,3 +220,5 @@ TEST_CASE("a machine alone is called as it calls itself") {
   REQUIRE(judge({alone}).size() == 1);
   CHECK(judge({alone})[0].host == "box");
 }
+
+}  // namespace findings_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace host_facts_test {
+
 using namespace cpprun::doctor;
 
 namespace {
@@ -39,3 +41,5 @@ TEST_CASE("of many each looks for its followers and the first") {
 TEST_CASE("who is not in the list looks for nobody") {
   CHECK(others_of(7, ring(3)).empty());
 }
+
+}  // namespace host_facts_test

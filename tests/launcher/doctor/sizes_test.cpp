@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace sizes_test {
+
 using cpprun::doctor::size_text;
 
 TEST_CASE("sizes have the unit in which they are short") {
@@ -11,3 +13,5 @@ TEST_CASE("sizes have the unit in which they are short") {
   CHECK(size_text(1536ULL << 30) == "1.5 TiB");
   CHECK(size_text(~0ULL) == "16.0 EiB");
 }
+
+}  // namespace sizes_test

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <csignal>
 
+namespace cause_rules_test {
+
 using namespace cpprun;
 
 namespace {
@@ -167,3 +169,5 @@ TEST_CASE("a doubted interface is the verdict where the workers fail as it would
                 "KeyError: 'loss'"}) == "python_exception");
   CHECK(after_saying({"connect: Network is unreachable"}) == "network_unreachable");
 }
+
+}  // namespace cause_rules_test

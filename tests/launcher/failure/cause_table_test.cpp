@@ -13,6 +13,8 @@
 #include "proto/link/message.h"
 #include "rendezvous/job/failures.h"
 
+namespace cause_table_test {
+
 using namespace cpprun;
 
 namespace {
@@ -65,3 +67,5 @@ TEST_CASE("a rule about ends asks for something") {
            each.exec_fault != ExecFault::none));
   }
 }
+
+}  // namespace cause_table_test

@@ -12,6 +12,8 @@
 #include "proto/bounds.h"
 #include "tests/launcher/failure/diagnosed.h"
 
+namespace diagnosis_test {
+
 using namespace cpprun;
 
 namespace {
@@ -162,3 +164,5 @@ TEST_CASE("a crash is told with what the kernel's log has on it") {
         "it accessed memory that is not its own (train[42]: segfault at 0 ip 1 sp 2 error 4 in "
         "libx.so)");
 }
+
+}  // namespace diagnosis_test

@@ -8,6 +8,8 @@
 
 #include "proto/bounds.h"
 
+namespace pending_failures_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -203,3 +205,5 @@ TEST_CASE("the first that ended with 0 is known, unless it had been sent a signa
   outcomes.resize(2);
   CHECK_FALSE(pending_failures.first_to_leave(outcomes, place));
 }
+
+}  // namespace pending_failures_test

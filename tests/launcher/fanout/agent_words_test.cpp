@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace agent_words_test {
+
 using namespace cpprun;
 using namespace cpprun::fanout;
 
@@ -51,3 +53,5 @@ TEST_CASE("the host stands where the remote shell wants it") {
   CHECK(shell_words({"kubectl", "exec", "-i", "{host}", "--"}, "pod-0") ==
         WordList{"kubectl", "exec", "-i", "pod-0", "--", "sh"});
 }
+
+}  // namespace agent_words_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace bootstrap_test {
+
 using namespace cpprun::fanout;
 
 namespace {
@@ -58,3 +60,5 @@ TEST_CASE("another program of the house is looked for by its own name") {
   CHECK(std::get<ShellRefuses>(*answer).reason.starts_with(
       "there is no cpprunctl at /bin/cpprunctl and none on PATH"));
 }
+
+}  // namespace bootstrap_test

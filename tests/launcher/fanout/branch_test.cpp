@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace branch_test {
+
 using namespace cpprun;
 using namespace cpprun::fanout;
 
@@ -181,3 +183,5 @@ TEST_CASE("a beginning for one host goes only where that host is") {
   REQUIRE(given.size() == 1);
   CHECK(given[0].shell == started[1].shell);
 }
+
+}  // namespace branch_test

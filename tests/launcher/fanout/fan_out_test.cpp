@@ -8,6 +8,8 @@
 
 #include "launcher/fanout/branch.h"
 
+namespace fan_out_test {
+
 using namespace cpprun;
 using namespace cpprun::fanout;
 
@@ -183,3 +185,5 @@ TEST_CASE("in a rehearsal nobody is stopped for another's sake, and all say what
   REQUIRE(console.first<Finish>());
   CHECK(console.first<Finish>()->code == 2);
 }
+
+}  // namespace fan_out_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace host_choice_test {
+
 using namespace cpprun;
 using namespace cpprun::fanout;
 
@@ -39,3 +41,5 @@ TEST_CASE("a remote shell is the one that was given, srun in an allocation, and 
   CHECK(remote_shell(std::nullopt, "a,b").front() == "ssh");
   CHECK(remote_shell(" ", "a").empty());
 }
+
+}  // namespace host_choice_test

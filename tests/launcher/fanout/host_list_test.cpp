@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace host_list_test {
+
 using namespace cpprun;
 
 namespace {
@@ -58,3 +60,5 @@ TEST_CASE("what is wrong in a host file is told with its lines") {
         "my.hosts:4: node3 is named twice, first in my.hosts:3; give it once, with its slots");
   CHECK(parse_host_file("# nobody\n", "h").error().front() == "h: no host is named");
 }
+
+}  // namespace host_list_test

@@ -14,6 +14,8 @@
 #include "launcher/fanout/branch.h"
 #include "launcher/fanout/fan_out.h"
 
+namespace simulated_hosts_test {
+
 using namespace cpprun;
 using namespace cpprun::fanout;
 
@@ -220,3 +222,5 @@ TEST_CASE("an elastic job of a thousand begins without the dead, and nobody is l
   world.run([&] { return world.code.has_value(); });
   CHECK(world.agents.empty());
 }
+
+}  // namespace simulated_hosts_test

@@ -9,6 +9,8 @@
 
 #include "tests/launcher/io_probe.h"
 
+namespace inquiry_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 using probe::run_until;
@@ -109,3 +111,5 @@ TEST_CASE("what was known of a descriptor that is closed does not stand for an a
   REQUIRE(run_until(context, [&] { return told; }));
   CHECK_FALSE(told_early);
 }
+
+}  // namespace inquiry_test

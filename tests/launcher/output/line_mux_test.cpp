@@ -8,6 +8,8 @@
 #include "proto/bounds.h"
 #include "tests/launcher/output/line_probe.h"
 
+namespace line_mux_test {
+
 using namespace cpprun;
 using cpprun::probe::Screen;
 
@@ -45,3 +47,5 @@ TEST_CASE("another worker's output ends a line that was shown unfinished") {
   screen.take("b\n", 1);
   CHECK(screen.text == "A:(Pdb) \nB:from b\nA:continue\nA:? \nB:from b\nB:b\n");
 }
+
+}  // namespace line_mux_test

@@ -9,6 +9,8 @@
 #include "proto/bounds.h"
 #include "tests/launcher/output/line_probe.h"
 
+namespace line_splitter_test {
+
 using namespace cpprun;
 using cpprun::probe::Screen;
 
@@ -130,3 +132,5 @@ TEST_CASE("an over-long line that was shown early is neither cut short nor shown
   screen.take("yz\n");
   CHECK(screen.text == "A:" + std::string(bounds::line_bytes_max, 'x') + "yz\n");
 }
+
+}  // namespace line_splitter_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace devices_test {
+
 using namespace cpprun;
 
 namespace {
@@ -35,3 +37,5 @@ TEST_CASE("CUDA's variable is read as CUDA reads it: up to the first entry that 
 TEST_CASE("a variable shows no devices where there are none") {
   CHECK(count_devices({"null"}, {{"CUDA_VISIBLE_DEVICES", "0,GPU-8f3a"}}) == 0);
 }
+
+}  // namespace devices_test

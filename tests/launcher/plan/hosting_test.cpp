@@ -5,6 +5,8 @@
 
 #include <map>
 
+namespace hosting_test {
+
 using namespace cpprun;
 
 namespace {
@@ -121,3 +123,5 @@ TEST_CASE("the coordinator listens everywhere, and on loopback only where an add
   CHECK(listening_address({"127.0.0.1", 29400}) == "127.0.0.1");
   CHECK(listening_address({"::1", 29400}) == "::1");
 }
+
+}  // namespace hosting_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace interfaces_test {
+
 using namespace cpprun;
 
 namespace {
@@ -99,3 +101,5 @@ TEST_CASE("--local-addr is the first of its addresses that an interface here car
   CHECK(elsewhere.note == "--local-addr=nat is not an address of this machine, and has no effect");
   CHECK_FALSE(settle_local_address("nowhere", {}, own).address);
 }
+
+}  // namespace interfaces_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace meeting_place_test {
+
 using namespace cpprun;
 
 namespace {
@@ -121,3 +123,5 @@ TEST_CASE("a master that cannot resolve its own name is told what it could be ca
   CHECK(unresolved_for_others(by_rank, "Host not found") ==
         "the master is there, but cannot resolve its own name \"trainer\" (Host not found)");
 }
+
+}  // namespace meeting_place_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace numa_test {
+
 using namespace cpprun;
 
 namespace {
@@ -119,3 +121,5 @@ TEST_CASE("what keeps workers from being bound is told with the flag that asked 
   CHECK(refusal(unseen, 2, 1) ==
         "--numa-binding: the driver does not show where the GPUs are (/proc/driver/nvidia/gpus)");
 }
+
+}  // namespace numa_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace plan_test {
+
 using namespace cpprun;
 
 namespace {
@@ -259,3 +261,5 @@ TEST_CASE("a worker is bound to its processors where the node has any to say") {
   node.cpus = {{0, 1}, {2, 3}};
   CHECK(plan_for(two_workers(), node)[1].cpus == CpuSet{2, 3});
 }
+
+}  // namespace plan_test

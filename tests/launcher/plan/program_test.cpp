@@ -5,6 +5,8 @@
 
 #include <map>
 
+namespace program_test {
+
 using namespace cpprun;
 
 namespace {
@@ -204,3 +206,5 @@ TEST_CASE("with a run path any file goes through Python") {
         Words{"/usr/bin/python3", "-u", "data.txt"});
   CHECK_FALSE(resolve(ProgramKind::python, "missing.txt").has_value());
 }
+
+}  // namespace program_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace secrecy_test {
+
 using namespace cpprun;
 
 namespace {
@@ -73,3 +75,5 @@ TEST_CASE("the store of a job at a set of cpprunds goes through links, unless so
   config.store = StoreWay::direct;
   CHECK(settle_store(config, true) == StoreWay::direct);
 }
+
+}  // namespace secrecy_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace joint_preview_test {
+
 using namespace cpprun;
 
 namespace {
@@ -52,3 +54,5 @@ TEST_CASE("where a host has not answered nobody's ranks are made up") {
   const auto joint = joint_preview({host("a", 1, 2, 2)}, true);
   CHECK_FALSE(joint.nodes[0].workers[0].rank);
 }
+
+}  // namespace joint_preview_test

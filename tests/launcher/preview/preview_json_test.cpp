@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+namespace preview_json_test {
+
 using namespace cpprun;
 
 namespace {
@@ -88,3 +90,5 @@ TEST_CASE("what is no preview is refused") {
   CHECK_FALSE(read_preview("[]"));
   CHECK_FALSE(read_preview(R"({"cpprun": 3})"));
 }
+
+}  // namespace preview_json_test

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+namespace preview_test {
+
 using namespace cpprun;
 
 namespace {
@@ -240,3 +242,5 @@ TEST_CASE("where nodes meet by etcd, that says which of them hosts the job") {
         "that of the node that hosts the job, as etcd says");
   CHECK(why("MASTER_PORT") == "the node that hosts the job, as etcd says, takes a free one");
 }
+
+}  // namespace preview_test

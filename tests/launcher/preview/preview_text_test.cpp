@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace preview_text_test {
+
 using namespace cpprun;
 
 namespace {
@@ -100,3 +102,5 @@ TEST_CASE("a person sees that etcd says which node hosts the job") {
   CHECK(preview_text(preview).find("  meeting   etcd, which says at http://a:2379, http://b:2379 "
                                    "which node hosts the job\n") != std::string::npos);
 }
+
+}  // namespace preview_text_test

@@ -5,6 +5,8 @@
 
 #include "proto/bounds.h"
 
+namespace attempts_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -73,3 +75,5 @@ TEST_CASE("of very many attempts the first and the last are kept, and the others
   CHECK(list[bounds::first_attempts_kept_max].round.value == bounds::first_attempts_kept_max + 51);
   CHECK(list.back().round.value == kept + 50);
 }
+
+}  // namespace attempts_test

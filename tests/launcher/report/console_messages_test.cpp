@@ -6,6 +6,8 @@
 #include <chrono>
 #include <csignal>
 
+namespace console_messages_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -85,3 +87,5 @@ TEST_CASE("failures, drains and kills are told in words") {
         "cpprun: the worker with local rank 0 has not ended within the grace of 30 s "
         "(--shutdown-timeout) and is killed\n");
 }
+
+}  // namespace console_messages_test

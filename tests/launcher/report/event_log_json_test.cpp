@@ -10,6 +10,8 @@
 
 #include "launcher/report/event_log.h"
 
+namespace event_log_json_test {
+
 using namespace cpprun;
 
 namespace {
@@ -175,3 +177,5 @@ TEST_CASE("an order says who asked for what, why, and what became of it") {
   CHECK(json.at("outcome") == "not_now");
   CHECK(json.at("said") == "start another");
 }
+
+}  // namespace event_log_json_test

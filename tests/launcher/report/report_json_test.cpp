@@ -7,6 +7,8 @@
 #include "launcher/report/report.h"
 #include "tests/launcher/failure/diagnosed.h"
 
+namespace report_json_test {
+
 using namespace cpprun;
 using testing::diagnosed;
 
@@ -89,3 +91,5 @@ TEST_CASE("the cpprunds that have led the job are told, with how long nobody ans
                            "1970-01-01_00:00:09, 0.012 s without an answer\n") !=
         std::string::npos);
 }
+
+}  // namespace report_json_test

@@ -7,6 +7,8 @@
 
 #include "tests/launcher/failure/diagnosed.h"
 
+namespace report_test {
+
 using namespace cpprun;
 
 namespace {
@@ -230,3 +232,5 @@ TEST_CASE("local time follows the machine's offset") {
   CHECK(local_time_text(noon, 0) == "2026-11-21_12:00:00");
   CHECK(local_time_text(noon, -12 * 3600 - 1) == "2026-11-20_23:59:59");
 }
+
+}  // namespace report_test

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <csignal>
 
+namespace ended_by_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -62,3 +64,5 @@ TEST_CASE("a sender is told by its pid and its name") {
   CHECK(to_text(SignalSender{.is_kernel = true}).empty());
   CHECK(to_text(SignalSender{}).empty());
 }
+
+}  // namespace ended_by_test

@@ -5,7 +5,7 @@
 #include "launcher/scheduler/scheduler_facts.h"
 #include "tests/launcher/scheduler/files.h"
 
-namespace cpprun {
+namespace cpprun::kubernetes_test {
 namespace {
 
 const std::string hosts_file =
@@ -65,4 +65,4 @@ TEST_CASE("a pod of no such job says nothing") {
 }
 
 }  // namespace
-}  // namespace cpprun
+}  // namespace cpprun::kubernetes_test

@@ -4,7 +4,7 @@
 #include "launcher/scheduler/said.h"
 #include "launcher/scheduler/scheduler_facts.h"
 
-namespace cpprun {
+namespace cpprun::lsf_test {
 namespace {
 
 TEST_CASE("jsrun says ranks, and LSF hosts, the first of which may be the script's alone") {
@@ -48,4 +48,4 @@ TEST_CASE("a script of LSF's is no task") {
 }
 
 }  // namespace
-}  // namespace cpprun
+}  // namespace cpprun::lsf_test

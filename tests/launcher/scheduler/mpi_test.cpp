@@ -5,7 +5,7 @@
 #include "launcher/scheduler/scheduler_facts.h"
 #include "tests/launcher/scheduler/files.h"
 
-namespace cpprun {
+namespace cpprun::mpi_test {
 namespace {
 
 // What mpirun of 4.1 was seen to set in the second of two tasks, as far as it matters.
@@ -106,4 +106,4 @@ TEST_CASE("Hydra says nothing of hosts, and PBS around it does") {
 }
 
 }  // namespace
-}  // namespace cpprun
+}  // namespace cpprun::mpi_test

@@ -5,7 +5,7 @@
 #include "launcher/scheduler/scheduler_facts.h"
 #include "tests/launcher/scheduler/files.h"
 
-namespace cpprun {
+namespace cpprun::pbs_test {
 namespace {
 
 Environment second_of_two(const std::string& tasks_here = "1") {
@@ -52,4 +52,4 @@ TEST_CASE("a script of PBS's runs on one of its hosts, and is told so") {
 }
 
 }  // namespace
-}  // namespace cpprun
+}  // namespace cpprun::pbs_test

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-namespace cpprun {
+namespace cpprun::said_test {
 namespace {
 
 TEST_CASE("the first variable that says a number is believed, and named") {
@@ -37,4 +37,4 @@ TEST_CASE("too many tasks on a node are told with the way to start one") {
 }
 
 }  // namespace
-}  // namespace cpprun
+}  // namespace cpprun::said_test

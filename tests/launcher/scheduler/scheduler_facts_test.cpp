@@ -5,7 +5,7 @@
 
 #include "tests/launcher/scheduler/files.h"
 
-namespace cpprun {
+namespace cpprun::scheduler_facts_test {
 namespace {
 
 const Environment slurm = {{"SLURM_JOB_ID", "7"},
@@ -40,4 +40,4 @@ TEST_CASE("what a worker starts does not take the place of its node") {
 }
 
 }  // namespace
-}  // namespace cpprun
+}  // namespace cpprun::scheduler_facts_test

@@ -5,7 +5,7 @@
 
 #include "tests/launcher/scheduler/files.h"
 
-namespace cpprun {
+namespace cpprun::slurm_conf_test {
 namespace {
 
 TEST_CASE("the patience of Slurm stands in its configuration, in any case of letters") {
@@ -28,4 +28,4 @@ TEST_CASE("it is looked up where Slurm says, and in its jobs alone") {
 }
 
 }  // namespace
-}  // namespace cpprun
+}  // namespace cpprun::slurm_conf_test

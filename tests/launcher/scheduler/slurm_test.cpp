@@ -4,7 +4,7 @@
 #include "launcher/scheduler/said.h"
 #include "launcher/scheduler/scheduler_facts.h"
 
-namespace cpprun {
+namespace cpprun::slurm_test {
 namespace {
 
 // What srun of 22.05 was seen to set in the third of four tasks, as far as it matters.
@@ -118,4 +118,4 @@ TEST_CASE("a batch script runs on one of its nodes, and is told so") {
 }
 
 }  // namespace
-}  // namespace cpprun
+}  // namespace cpprun::slurm_test

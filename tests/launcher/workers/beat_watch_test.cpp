@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace beat_watch_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -153,3 +155,5 @@ TEST_CASE("what was not saved is counted from the oldest checkpoint anybody tell
   readings[1].since_checkpoint = 75s;
   CHECK(unsaved_of(readings) == 75s);
 }
+
+}  // namespace beat_watch_test

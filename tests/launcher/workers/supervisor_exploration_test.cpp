@@ -17,6 +17,8 @@
 #include "proto/bounds.h"
 #include "proto/driver.h"
 
+namespace supervisor_exploration_test {
+
 using namespace cpprun;
 using namespace cpprun::supervisor;
 using namespace std::chrono_literals;
@@ -265,3 +267,5 @@ TEST_CASE("in every life nobody outlives the grace and the end is told once and 
     Life(seed).live();
   }
 }
+
+}  // namespace supervisor_exploration_test

@@ -9,6 +9,8 @@
 
 #include "proto/bounds.h"
 
+namespace supervisor_test {
+
 using namespace cpprun;
 using namespace cpprun::supervisor;
 using namespace std::chrono_literals;
@@ -418,3 +420,5 @@ TEST_CASE("while some workers run, what others left after a good end is not touc
   CHECK(supervisor.handle(t0, Exited{first, ended_well}).empty());
   CHECK_FALSE(supervisor.next_deadline());
 }
+
+}  // namespace supervisor_test

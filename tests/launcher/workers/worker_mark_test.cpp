@@ -6,6 +6,8 @@
 #include <initializer_list>
 #include <limits>
 
+namespace worker_mark_test {
+
 using namespace cpprun;
 
 constexpr auto unlimited = std::numeric_limits<std::uint64_t>::max();
@@ -39,3 +41,5 @@ TEST_CASE("the workers of a cpprun within a worker are found by the outer one an
   CHECK(is_marked(innermost.value, innermost));
   CHECK_FALSE(is_marked(outer.value, inner));
 }
+
+}  // namespace worker_mark_test

@@ -6,6 +6,8 @@
 #include <map>
 #include <random>
 
+namespace agenda_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -71,3 +73,5 @@ TEST_CASE("ten thousand random moves agree with a sorted list") {
   CHECK(agenda.take_due(t0 + 1s).size() == plain.size());
   CHECK_FALSE(agenda.next());
 }
+
+}  // namespace agenda_test

@@ -5,6 +5,8 @@
 
 #include "rendezvous/coordinator/coordinator.h"
 
+namespace coordinator_orders_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -194,3 +196,5 @@ TEST_CASE("a job that one of its nodes hosts is handed over to nobody, and what 
   CHECK(outcome.sentence.starts_with(
       "job \"a\" is hosted by one of its nodes, which hands over to nobody"));
 }
+
+}  // namespace coordinator_orders_test

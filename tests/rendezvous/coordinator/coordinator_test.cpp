@@ -7,6 +7,8 @@
 
 #include "proto/bounds.h"
 
+namespace coordinator_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -395,3 +397,5 @@ TEST_CASE("who asks a daemon how a job ended that it has forgotten does not begi
   CHECK(said<link::Refused>(asked).size() == 1);
   CHECK(all<coordinator::OpenStore>(asked).empty());
 }
+
+}  // namespace coordinator_test

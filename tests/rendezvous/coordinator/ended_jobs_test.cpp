@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace ended_jobs_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -52,3 +54,5 @@ TEST_CASE("of very many only the last are told") {
   CHECK(told.size() == ended_jobs_told_max);
   CHECK(told.front().terms.id == "job5");
 }
+
+}  // namespace ended_jobs_test

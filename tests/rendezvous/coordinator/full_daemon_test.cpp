@@ -6,6 +6,8 @@
 #include "proto/bounds.h"
 #include "rendezvous/coordinator/coordinator.h"
 
+namespace full_daemon_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -122,3 +124,5 @@ TEST_CASE("four addresses that take all they may and leave keep no job out") {
     CHECK(come("10.0.0." + std::to_string(i), "real" + std::to_string(i)));
   }
 }
+
+}  // namespace full_daemon_test

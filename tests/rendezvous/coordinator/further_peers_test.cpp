@@ -9,6 +9,8 @@
 #include "proto/bounds.h"
 #include "rendezvous/coordinator/coordinator.h"
 
+namespace further_peers_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -150,3 +152,5 @@ TEST_CASE("a node has a few addresses, and they are strange when its round is ov
   coordinator.handle(t0, Coordinator::Said{link_of_node, link::Drained{RoundNumber{1}}});
   CHECK_FALSE(coordinator.admit("j", nth(1)).has_value());
 }
+
+}  // namespace further_peers_test

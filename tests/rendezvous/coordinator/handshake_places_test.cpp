@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace handshake_places_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -74,3 +76,5 @@ TEST_CASE("the oldest handshake of an address is found, and of none that which g
   CHECK_FALSE(places.oldest_of("10.0.0.3").has_value());
   CHECK(places.oldest_of("") == second);
 }
+
+}  // namespace handshake_places_test

@@ -5,6 +5,8 @@
 
 #include <string>
 
+namespace held_words_test {
+
 using namespace cpprun;
 
 namespace {
@@ -144,3 +146,5 @@ TEST_CASE("whose end is held is known by the link, until it is said or nobody wi
   words.drop_all();
   CHECK_FALSE(words.holds_end_for(LinkId{2}));
 }
+
+}  // namespace held_words_test

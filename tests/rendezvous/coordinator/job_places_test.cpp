@@ -5,6 +5,8 @@
 
 #include "proto/bounds.h"
 
+namespace job_places_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -83,3 +85,5 @@ TEST_CASE("so many names are kept, and then no job loses its place any more") {
   CHECK_FALSE(places.keep_name("more", "10.0.0.1", t0 + 90s));
   CHECK(places.check(t0, "more", "10.0.0.1").has_value());
 }
+
+}  // namespace job_places_test

@@ -9,6 +9,8 @@
 
 #include "rendezvous/coordinator/coordinator.h"
 
+namespace leading_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -220,3 +222,5 @@ TEST_CASE("whoever waits for it to lead is turned away where another one does") 
   // Whatever it has said before it heard that is nobody's.
   CHECK(heir.handle(t0, Coordinator::Said{LinkId{9}, link::Drained{}}).empty());
 }
+
+}  // namespace leading_test

@@ -6,6 +6,8 @@
 #include "proto/bounds.h"
 #include "rendezvous/coordinator/coordinator.h"
 
+namespace newcomers_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -72,3 +74,5 @@ TEST_CASE("who greets and says nothing holds up the end of a hosted job for a mo
   CHECK(gone[0].reason == "it greeted, and then said nothing, and the job is over");
   CHECK(coordinator.done());
 }
+
+}  // namespace newcomers_test

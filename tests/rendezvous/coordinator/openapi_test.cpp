@@ -20,6 +20,8 @@
 #include "tests/rendezvous/coordinator/schema.h"
 #include "tests/rendezvous/job/job_table.h"
 
+namespace openapi_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 using nlohmann::json;
@@ -364,3 +366,5 @@ TEST_CASE("what is in no schema, or of another type, is found") {
   CHECK(schemas.unseen() ==
         "Error.error: string\nSaid.kept_by: array\nSaid.kept_by[]: string\nSaid.said: string\n");
 }
+
+}  // namespace openapi_test

@@ -5,6 +5,8 @@
 
 #include <csignal>
 
+namespace order_json_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -74,3 +76,5 @@ TEST_CASE("the answer says what was done, or why not") {
         "{\"kept_by\":[\"a\",\"b\"],\"said\":\"it is\"}\n");
   CHECK(outcome_json({OrderOutcome::Kind::unknown, "no"}) == "{\"error\":\"no\"}\n");
 }
+
+}  // namespace order_json_test

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+namespace order_routes_test {
+
 using namespace cpprun;
 
 namespace {
@@ -109,3 +111,5 @@ TEST_CASE("addresses of orders are told from those that show something") {
   CHECK_FALSE(is_order_path("/api/v1/jobs/stop"));
   CHECK_FALSE(is_order_path("/api/v1/jobs/a/nodes"));
 }
+
+}  // namespace order_routes_test

@@ -5,6 +5,8 @@
 
 #include "rendezvous/coordinator/coordinator.h"
 
+namespace owners_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -81,3 +83,5 @@ TEST_CASE("nobody speaks for the agent of another owner's job") {
   CHECK_FALSE(coordinator.admit("train", "10.0.0.66"));
   CHECK_FALSE(coordinator.admit("train", "10.0.0.67"));
 }
+
+}  // namespace owners_test

@@ -6,6 +6,8 @@
 #include "rendezvous/job/exclusions_json.h"
 #include "rendezvous/job/job_record_json.h"
 
+namespace records_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -38,3 +40,5 @@ TEST_CASE("every job has a record, and so have the hosts that are excluded from 
   coordinator.handle(t0, Coordinator::Ordered{2, {.kind = Order::Kind::include, .whom = "beta"}});
   CHECK(record_bytes(coordinator, hosts_record_name, here).empty());
 }
+
+}  // namespace records_test

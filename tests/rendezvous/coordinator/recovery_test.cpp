@@ -9,6 +9,8 @@
 #include "rendezvous/coordinator/coordinator.h"
 #include "rendezvous/job/exclusions_json.h"
 
+namespace recovery_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -209,3 +211,5 @@ TEST_CASE("a store that cannot be opened ends a job that would go on, with the r
   begin(coordinator, LinkId{5}, "k");  // Its place is free.
   CHECK(coordinator.knows("k"));
 }
+
+}  // namespace recovery_test

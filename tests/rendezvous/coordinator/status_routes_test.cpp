@@ -8,6 +8,8 @@
 
 #include "proto/bounds.h"
 
+namespace status_routes_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 using nlohmann::json;
@@ -208,3 +210,5 @@ TEST_CASE("escapes are taken out, and half of one is none") {
     CHECK_FALSE(unescaped(text));
   }
 }
+
+}  // namespace status_routes_test

@@ -8,6 +8,8 @@
 
 #include "rendezvous/coordinator/coordinator.h"
 
+namespace succession_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -211,3 +213,5 @@ TEST_CASE("a vote that was declined does not count when it arrives again by an o
   declined.sent = link::AgentTime{3000};
   CHECK(leads(standby.come(LinkId{4}, declined)));
 }
+
+}  // namespace succession_test

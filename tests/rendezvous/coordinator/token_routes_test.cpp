@@ -8,6 +8,8 @@
 
 #include "tests/proto/secure_pair.h"
 
+namespace token_routes_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 using namespace std::chrono_literals;
@@ -85,3 +87,5 @@ TEST_CASE("a request is judged by the token it shows") {
       secret, {.purpose = TokenPurpose::order, .expiry_unix_seconds = expiry, .job = "mine"});
   CHECK(credential_of(order, *secure, in_time)->may_order);
 }
+
+}  // namespace token_routes_test

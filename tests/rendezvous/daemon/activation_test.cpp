@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace activation_test {
+
 using namespace cpprun;
 
 namespace {
@@ -83,3 +85,5 @@ TEST_CASE("more than one socket is refused, with what they are") {
   CHECK(judge_passed(999999, {tcp, tcp}).error().reason.find(", ...): cpprund") !=
         std::string::npos);
 }
+
+}  // namespace activation_test

@@ -5,6 +5,8 @@
 
 #include <vector>
 
+namespace cpprund_cli_test {
+
 using namespace cpprun;
 
 namespace {
@@ -241,3 +243,5 @@ TEST_CASE("a daemon finds its secret where cpprun does") {
   CHECK(of({}, {{"CPPRUN_REQUIRE_SECRET", "1"}}).requires_secret);
   CHECK_FALSE(of({}, {{"CPPRUN_REQUIRE_SECRET", "0"}}).requires_secret);
 }
+
+}  // namespace cpprund_cli_test

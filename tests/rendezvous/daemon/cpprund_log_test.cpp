@@ -17,6 +17,8 @@
 #include "tests/rendezvous/daemon/cpprund_program.h"
 #include "tests/rendezvous/store/io/served_set.h"
 
+namespace cpprund_log_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -197,3 +199,5 @@ TEST_CASE("a stranger writes no line of his own") {
   CHECK(text.find("\u202e") == std::string::npos);
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
+
+}  // namespace cpprund_log_test

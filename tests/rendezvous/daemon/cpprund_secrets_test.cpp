@@ -12,6 +12,8 @@
 #include "tests/integration/folder.h"
 #include "tests/rendezvous/daemon/cpprund_program.h"
 
+namespace cpprund_secrets_test {
+
 using namespace cpprun;
 using integration::Folder;
 
@@ -134,3 +136,5 @@ TEST_CASE("a daemon whose secrets are wrong at the start does not start") {
   CHECK(line_with(lost, "gone").find("No such file or directory") != std::string::npos);
   CHECK(lost.exit_code() == 1);
 }
+
+}  // namespace cpprund_secrets_test

@@ -23,6 +23,8 @@
 #include "tests/rendezvous/daemon/cpprund_program.h"
 #include "tests/rendezvous/store/io/served_set.h"
 
+namespace cpprund_service_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -288,3 +290,5 @@ TEST_CASE("behind the sandbox tools find the daemon, and its socket goes with it
   CHECK(::access(place.c_str(), F_OK) != 0);
   CHECK(::rmdir(folder.c_str()) == 0);
 }
+
+}  // namespace cpprund_service_test

@@ -20,6 +20,8 @@
 #include "tests/rendezvous/daemon/cpprund_program.h"
 #include "tests/rendezvous/store/io/served_set.h"
 
+namespace cpprund_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -138,8 +140,7 @@ TEST_CASE("a start for which there is too little ends with a sentence and exit c
 #ifdef __SANITIZE_ADDRESS__
   std::puts("skipped: a sanitizer needs address space and descriptors of its own");
 #else
-  for (const char* const words :
-       {"ulimit -n 7 && exec", "ulimit -n 9 && exec"}) {
+  for (const char* const words : {"ulimit -n 7 && exec", "ulimit -n 9 && exec"}) {
     CAPTURE(words);
     Program daemon({"--host", "127.0.0.1", "--port", "0"}, Program::Setting{.words = words});
     std::string line = daemon.err_line();
@@ -235,7 +236,7 @@ bool seats_an_agent(std::uint16_t port) {
 
 namespace {
 
-std::size_t resident_kib(pid_t pid) {
+[[maybe_unused]] std::size_t resident_kib(pid_t pid) {
   std::ifstream status(fmt::format("/proc/{}/status", pid));
   for (std::string line; std::getline(status, line);) {
     if (line.starts_with("VmRSS:")) return std::stoul(line.substr(6));
@@ -244,7 +245,7 @@ std::size_t resident_kib(pid_t pid) {
 }
 
 // Begins a link whose first message stays torn, and hears the daemon's greeting or its end.
-void begin_torn_message(RawClient& link) {
+[[maybe_unused]] void begin_torn_message(RawClient& link) {
   constexpr std::size_t length = 31 * 1024;
   std::string bytes(link::preamble);
   bytes += {0, static_cast<char>(length >> 8), 0, 0};
@@ -409,3 +410,5 @@ TEST_CASE("more store clients than there are descriptors keep no agent out") {
   CHECK(seats_an_agent(port));
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
+
+}  // namespace cpprund_test

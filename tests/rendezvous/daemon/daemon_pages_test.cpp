@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace daemon_pages_test {
+
 using namespace cpprun;
 
 namespace {
@@ -58,3 +60,5 @@ TEST_CASE("each shell is told which values there are") {
   CHECK(has(*fish, " -l level -x -a 'debug info' -d 'How much'\n"));
   CHECK_FALSE(daemon_completion("tcsh", flags));
 }
+
+}  // namespace daemon_pages_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace leader_watch_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -80,3 +82,5 @@ TEST_CASE("what is lost before anybody led is nothing") {
   watch.lost(TimePoint{} + 2s, "nobody");
   CHECK_FALSE(watch.leads(at(4s), alice));
 }
+
+}  // namespace leader_watch_test

@@ -5,6 +5,8 @@
 
 #include <string>
 
+namespace log_file_test {
+
 using namespace cpprun;
 
 namespace {
@@ -85,3 +87,5 @@ TEST_CASE("what is no log, or a later one's, is said") {
   CHECK(later.error().is_later);
   CHECK(later.error().clause == "is of version 2, and this cpprund reads version 1");
 }
+
+}  // namespace log_file_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace notification_test {
+
 using namespace cpprun;
 
 namespace {
@@ -38,3 +40,5 @@ TEST_CASE("a message is lines of names and values") {
   CHECK(ready_message("[::]:29400") == "READY=1\nSTATUS=listening on [::]:29400\n");
   CHECK(stopping_message() == "STOPPING=1\n");
 }
+
+}  // namespace notification_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace owners_test {
+
 using namespace cpprun;
 
 namespace {
@@ -48,3 +50,5 @@ TEST_CASE("owners are told by name, and many of them by number") {
   for (int n = 0; n < 10; ++n) many.push_back(owner(std::to_string(n), {std::to_string(n)}));
   CHECK(owners_text(many) == "0, 1, 2, 3, 4, 5, 6, 7 and 2 more");
 }
+
+}  // namespace owners_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace self_record_json_test {
+
 using namespace cpprun;
 
 namespace {
@@ -62,3 +64,5 @@ TEST_CASE("what lies in a folder is of one cluster, and of nobody without an etc
       "has the jobs of the cluster \"tonight\", and this cpprund has no --etcd: start it with the "
       "--etcd of that one and --cluster=tonight, or give it another folder");
 }
+
+}  // namespace self_record_json_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace state_file_test {
+
 using namespace cpprun;
 
 namespace {
@@ -47,3 +49,5 @@ TEST_CASE("what a later cpprund has written is called that") {
   CHECK(later.error().is_later);
   CHECK(later.error().clause == "is of version 2, and this cpprund reads version 1");
 }
+
+}  // namespace state_file_test

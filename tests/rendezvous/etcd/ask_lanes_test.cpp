@@ -5,6 +5,8 @@
 
 #include "proto/etcd_bounds.h"
 
+namespace ask_lanes_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 using contest::Lane;
@@ -88,3 +90,5 @@ TEST_CASE("what was asked in an earlier life is known as such") {
   REQUIRE(taken);
   CHECK_FALSE(lanes.is_of_this_life(*taken));
 }
+
+}  // namespace ask_lanes_test

@@ -6,6 +6,8 @@
 
 #include "proto/etcd_bounds.h"
 
+namespace change_queue_test {
+
 using namespace cpprun;
 
 namespace {
@@ -113,3 +115,5 @@ TEST_CASE("another leader's life begins with nothing") {
   CHECK(queue.last() == 2);
   CHECK(queue.check() == std::nullopt);
 }
+
+}  // namespace change_queue_test

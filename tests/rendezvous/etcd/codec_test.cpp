@@ -8,6 +8,8 @@
 #include "proto/etcd_bounds.h"
 #include "tests/sim/random.h"
 
+namespace codec_test {
+
 using namespace cpprun;
 using namespace cpprun::etcd;
 using nlohmann::json;
@@ -213,3 +215,5 @@ TEST_CASE("damaged answers are refused in words, and harm nobody") {
     if (!heard) REQUIRE_FALSE(heard.error().said.empty());
   }
 }
+
+}  // namespace codec_test

@@ -6,6 +6,8 @@
 #include "proto/etcd_bounds.h"
 #include "tests/rendezvous/etcd/contest_table.h"
 
+namespace contest_asking_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 using Kind = etcd::Failure::Kind;
@@ -126,3 +128,5 @@ TEST_CASE("a right is waited for to the moment") {
   const auto keep = alpha.take<etcd::KeepAlive>();
   CHECK(alpha.contest().next_deadline() == alpha.last<contest::Leads>().until);
 }
+
+}  // namespace contest_asking_test

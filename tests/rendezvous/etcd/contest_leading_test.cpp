@@ -8,6 +8,8 @@
 #include "rendezvous/etcd/fence.h"
 #include "tests/rendezvous/etcd/contest_table.h"
 
+namespace contest_leading_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 using Kind = etcd::Failure::Kind;
@@ -328,3 +330,5 @@ TEST_CASE("an etcd that has no room is reported although nothing is written, and
   CHECK(alpha.count<contest::Writable>() == 1);
   CHECK(alpha.count<contest::Unwritable>() == 1);
 }
+
+}  // namespace contest_leading_test

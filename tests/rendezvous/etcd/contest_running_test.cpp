@@ -6,6 +6,8 @@
 #include "rendezvous/etcd/contest_values_json.h"
 #include "tests/rendezvous/etcd/contest_table.h"
 
+namespace contest_running_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 using Kind = etcd::Failure::Kind;
@@ -344,3 +346,5 @@ TEST_CASE("who has won and does not lead yet takes nothing from those who had ev
   CHECK(read_synced(*etcd.value(table_keys.synced()))->complete() ==
         std::vector<std::string>{"gamma"});
 }
+
+}  // namespace contest_running_test

@@ -6,6 +6,8 @@
 #include "proto/machine.h"
 #include "tests/rendezvous/etcd/contest_table.h"
 
+namespace contest_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 using Kind = etcd::Failure::Kind;
@@ -103,3 +105,5 @@ TEST_CASE("who withdraws without having led is done at once") {
   alpha.pass(1s);
   CHECK(alpha.count<contest::Withdrawn>() == 1);
 }
+
+}  // namespace contest_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace contest_view_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -100,3 +102,5 @@ TEST_CASE("who has said farewell decides nothing any more, and may name who is t
   synced.is_vacant = false;
   CHECK(wait_to_run(vacant(synced, 1), "gamma", ttl) == 0s);
 }
+
+}  // namespace contest_view_test

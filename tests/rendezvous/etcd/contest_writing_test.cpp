@@ -8,6 +8,8 @@
 #include "rendezvous/etcd/contest_values_json.h"
 #include "tests/rendezvous/etcd/contest_table.h"
 
+namespace contest_writing_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 using Kind = etcd::Failure::Kind;
@@ -332,3 +334,5 @@ TEST_CASE("who withdraws while it stands does not lead by a win that it did not 
   CHECK(etcd.model.leases() == 0);
   CHECK(etcd.model.find(table_keys.leader()) == nullptr);
 }
+
+}  // namespace contest_writing_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace credentials_test {
+
 using namespace cpprun;
 using namespace cpprun::etcd;
 using Kind = Failure::Kind;
@@ -43,3 +45,5 @@ TEST_CASE("an etcd without users is asked without a token, until it has some") {
   CHECK_FALSE(user.hear(Failure{Kind::forbidden, ""}));
   CHECK(user.needed());
 }
+
+}  // namespace credentials_test

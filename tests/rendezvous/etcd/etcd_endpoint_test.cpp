@@ -5,6 +5,8 @@
 
 #include <utility>
 
+namespace etcd_endpoint_test {
+
 using namespace cpprun;
 
 namespace {
@@ -69,3 +71,5 @@ TEST_CASE("all mistakes are told at once, and members without end are refused") 
   CHECK(why(many) ==
         "21 members of etcd are named, and at most 16 may be: a few of them are enough");
 }
+
+}  // namespace etcd_endpoint_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace etcd_failure_test {
+
 using namespace cpprun;
 using etcd::Failure;
 using Kind = Failure::Kind;
@@ -67,3 +69,5 @@ TEST_CASE("people are told who was asked, what was answered, and what would help
   CHECK(text(Kind::nonsense, "it does not speak HTTP") ==
         "what answers at http://a:2379 is no etcd of 3.4 or later: it does not speak HTTP");
 }
+
+}  // namespace etcd_failure_test

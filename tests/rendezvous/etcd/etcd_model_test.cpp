@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+namespace etcd_model_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 using namespace std::chrono_literals;
@@ -116,3 +118,5 @@ TEST_CASE("a key that is bound to no lease cannot be put") {
   CHECK(heard->error().kind == etcd::Failure::Kind::no_such_lease);
   CHECK(etcd.find("a") == nullptr);
 }
+
+}  // namespace etcd_model_test

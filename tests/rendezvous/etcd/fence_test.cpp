@@ -5,6 +5,8 @@
 
 #include "tests/rendezvous/etcd/etcd_model.h"
 
+namespace fence_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 using Verdict = Fence::Verdict;
@@ -73,3 +75,5 @@ TEST_CASE("nor while nobody leads") {
   CHECK(won.fence.judge(won.ask(won.change("1"))) == Verdict::lost);
   CHECK(won.etcd.find("a") == nullptr);
 }
+
+}  // namespace fence_test

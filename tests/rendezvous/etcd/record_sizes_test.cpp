@@ -6,6 +6,8 @@
 
 #include "proto/etcd_bounds.h"
 
+namespace record_sizes_test {
+
 using namespace cpprun;
 
 namespace {
@@ -59,3 +61,5 @@ TEST_CASE("all of them together have a bound, too") {
   CHECK(why(sizes, "0", bounds::contest_record_bytes_max - 1) == "");
   CHECK(why(sizes, "more", 1) == "");
 }
+
+}  // namespace record_sizes_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace tenure_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -94,3 +96,5 @@ TEST_CASE("a new lease that is lost leaves the old one") {
   CHECK(tenure.until() == t0 + right);
   CHECK(tenure.wants_next());
 }
+
+}  // namespace tenure_test

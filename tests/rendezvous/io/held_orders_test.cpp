@@ -17,6 +17,8 @@
 #include "rendezvous/job/job_record_json.h"
 #include "tests/rendezvous/io/link_kit.h"
 
+namespace held_orders_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 using asio::ip::tcp;
@@ -182,3 +184,5 @@ TEST_CASE("one that does not know whether it leads still does not say that it ha
   run_until(daemon.context, [&] { return daemon.asker->has_answer(); });
   CHECK_MESSAGE(daemon.asker->answer().starts_with("HTTP/1.1 409"), daemon.asker->answer());
 }
+
+}  // namespace held_orders_test

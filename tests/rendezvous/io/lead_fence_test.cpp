@@ -14,6 +14,8 @@
 
 #include "tests/rendezvous/io/link_kit.h"
 
+namespace lead_fence_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 
@@ -70,3 +72,5 @@ TEST_CASE("until when a coordinator may decide is known before anybody may vote"
   run_until(context, [&] { return !was_known.empty(); });
   CHECK(was_known == std::vector{true});
 }
+
+}  // namespace lead_fence_test

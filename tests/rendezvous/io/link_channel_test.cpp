@@ -8,6 +8,8 @@
 
 #include "proto/link/codec.h"
 
+namespace link_channel_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 using asio::ip::tcp;
@@ -161,3 +163,5 @@ TEST_CASE("little of a message behind many whole ones costs little") {
   pair.run_until([&] { return pair.heard.size() == 30 && !held.empty() && held.back() < 1000; });
   CHECK(held.back() > 0);
 }
+
+}  // namespace link_channel_test

@@ -15,6 +15,8 @@
 #include "proto/link/codec.h"
 #include "tests/rendezvous/io/link_kit.h"
 
+namespace link_io_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 using namespace std::chrono_literals;
@@ -266,3 +268,5 @@ TEST_CASE("what a link makes us hold is in the books, and who goes over them is 
   listen();
   run_until(context, [&] { return is_closed; });
 }
+
+}  // namespace link_io_test

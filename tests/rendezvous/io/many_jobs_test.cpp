@@ -9,6 +9,8 @@
 #include "proto/bounds.h"
 #include "tests/rendezvous/io/link_kit.h"
 
+namespace many_jobs_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 
@@ -60,3 +62,5 @@ TEST_CASE("whoever leads no more leaves all of its jobs, however many there are"
   run_until(context, [&] { return begun == jobs; });
   CHECK(server.follow({.reason = "it is told so"}).size() == jobs);
 }
+
+}  // namespace many_jobs_test

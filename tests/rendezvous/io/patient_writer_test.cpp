@@ -19,6 +19,8 @@
 #include "proto/bounds.h"
 #include "rendezvous/io/file_descriptor.h"
 
+namespace patient_writer_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -190,3 +192,5 @@ TEST_CASE("the last words wait for a slow reader, and for none without an end") 
   writer.flush(20s);
   CHECK(writer.empty());
 }
+
+}  // namespace patient_writer_test

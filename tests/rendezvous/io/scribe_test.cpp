@@ -15,6 +15,8 @@
 
 #include "tests/launcher/io_probe.h"
 
+namespace scribe_test {
+
 using namespace cpprun;
 using probe::Pipe;
 using probe::run_until;
@@ -110,3 +112,5 @@ TEST_CASE("a scribe is waited for without an event loop, too, but no longer than
   hung.scribe->finish(10ms);
   CHECK_FALSE(hung.ended);
 }
+
+}  // namespace scribe_test

@@ -15,6 +15,8 @@
 
 #include "tests/integration/folder.h"
 
+namespace secret_file_test {
+
 using namespace cpprun;
 using integration::Folder;
 
@@ -301,3 +303,5 @@ TEST_CASE("a dash is standard input, to its end") {
   REQUIRE_FALSE(again);
   CHECK(again.error().reason.starts_with("cannot take a secret from \"standard input\": "));
 }
+
+}  // namespace secret_file_test

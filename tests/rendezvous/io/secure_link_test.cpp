@@ -13,6 +13,8 @@
 #include "tests/proto/secure_pair.h"
 #include "tests/rendezvous/io/link_kit.h"
 
+namespace secure_link_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 using asio::ip::tcp;
@@ -215,3 +217,5 @@ TEST_CASE("whoever says more than a handshake has is turned out") {
   CHECK(refused.front() == "it says more than a handshake has");
   CHECK(door.size() == 0);
 }
+
+}  // namespace secure_link_test

@@ -18,6 +18,8 @@
 #include "tests/proto/secure_pair.h"
 #include "tests/rendezvous/io/link_kit.h"
 
+namespace secure_tools_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 using asio::ip::tcp;
@@ -232,3 +234,5 @@ TEST_CASE("who watches by a token hears no more when it is over") {
   CHECK(reader.heard.find("\"n\":1") != std::string::npos);
   CHECK(status->size() == 0);
 }
+
+}  // namespace secure_tools_test

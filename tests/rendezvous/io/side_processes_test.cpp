@@ -10,6 +10,8 @@
 
 #include "tests/launcher/io_probe.h"
 
+namespace side_processes_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 using probe::Pipe;
@@ -78,3 +80,5 @@ TEST_CASE("it holds nothing open but what it was given, and hears no signal but 
   other.close_in();
   CHECK(other.read_all() == "");
 }
+
+}  // namespace side_processes_test

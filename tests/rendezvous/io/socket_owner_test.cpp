@@ -16,6 +16,8 @@
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/io/socket_address.h"
 
+namespace socket_owner_test {
+
 using namespace cpprun;
 
 namespace {
@@ -159,3 +161,5 @@ TEST_CASE("a question names both ends, IPv4 by its four bytes") {
   CHECK(request.sdiag_family == AF_INET6);
   CHECK(request.id.idiag_src[3] == htonl(1));
 }
+
+}  // namespace socket_owner_test

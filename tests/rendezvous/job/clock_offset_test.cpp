@@ -5,6 +5,8 @@
 
 #include "proto/bounds.h"
 
+namespace clock_offset_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -52,3 +54,5 @@ TEST_CASE("a moment that is told to an agent is the same moment") {
   CHECK(clock.by_agent(coordinator_time(10s)) == link::AgentTime{10s});
   CHECK(clock.by_coordinator(*clock.by_agent(coordinator_time(10s))) == coordinator_time(10s));
 }
+
+}  // namespace clock_offset_test

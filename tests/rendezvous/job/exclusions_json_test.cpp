@@ -7,6 +7,8 @@
 
 #include "rendezvous/job/order.h"
 
+namespace exclusions_json_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -60,3 +62,5 @@ TEST_CASE("what is no record of excluded hosts is refused, and says so") {
     CHECK_FALSE(read_hosts_record(cbor({{"cpprund_hosts", 1}, {"exclusions", wrong}}), here));
   }
 }
+
+}  // namespace exclusions_json_test

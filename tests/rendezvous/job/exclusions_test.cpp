@@ -5,6 +5,8 @@
 
 #include "rendezvous/job/order.h"
 
+namespace exclusions_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -57,3 +59,5 @@ TEST_CASE("there are not more than a few, and that is said") {
   CHECK(exclusions.exclude(t0, "host7", {}, ""));
   CHECK(exclusions.exclude(t0 + 1s, "alpha", {}, ""));
 }
+
+}  // namespace exclusions_test

@@ -5,6 +5,8 @@
 
 #include "proto/bounds.h"
 
+namespace failures_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -188,3 +190,5 @@ TEST_CASE("a lost node is the root though a rank had ended with 0 before") {
   failures.add(end_of(6, t0 + 4s, false, true));
   CHECK(failures.root()->lost);
 }
+
+}  // namespace failures_test

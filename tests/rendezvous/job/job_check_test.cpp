@@ -6,6 +6,8 @@
 
 #include "tests/rendezvous/job/job_table.h"
 
+namespace job_check_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -35,3 +37,5 @@ TEST_CASE("members are told of in node order, whatever their links are called") 
   for (const auto& [link, member] : table.job.round().members()) order.push_back(link);
   CHECK(order == std::vector{c, a, b});
 }
+
+}  // namespace job_check_test

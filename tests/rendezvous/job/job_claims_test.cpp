@@ -5,6 +5,8 @@
 
 #include "tests/rendezvous/job/job_table.h"
 
+namespace job_claims_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -110,3 +112,5 @@ TEST_CASE("who leaves hands its seat to whoever came for it") {
   const auto sealed = table.join(t0 + 2s, a, node(0), true);
   CHECK(said<link::Sealed>(sealed, newer).size() == 1);
 }
+
+}  // namespace job_claims_test

@@ -6,6 +6,8 @@
 #include "rendezvous/job/job.h"
 #include "tests/rendezvous/job/job_table.h"
 
+namespace job_elastic_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -270,3 +272,5 @@ TEST_CASE("elastic: a last call that runs is over when the first node has finish
   REQUIRE(said<link::Waiting>(over, c).size() == 1);
   CHECK(said<link::Waiting>(over, c)[0].spare);
 }
+
+}  // namespace job_elastic_test

@@ -6,6 +6,8 @@
 #include "rendezvous/job/job.h"
 #include "tests/rendezvous/job/job_table.h"
 
+namespace job_endings_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -340,3 +342,5 @@ TEST_CASE("a rank that ended with 0 is no failure where only the membership chan
   table.hear(t0 + 2s, b, left);
   CHECK_FALSE(table.job.over());
 }
+
+}  // namespace job_endings_test

@@ -9,6 +9,8 @@
 #include "rendezvous/job/job.h"
 #include "tests/rendezvous/job/job_table.h"
 
+namespace job_joining_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -290,3 +292,5 @@ TEST_CASE("a node whose link comes back from another address has its workers adm
   CHECK(table.job.admit("10.0.0.2").has_value());
   CHECK(table.job.admit("10.0.0.3").has_value());
 }
+
+}  // namespace job_joining_test

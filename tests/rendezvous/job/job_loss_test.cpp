@@ -8,6 +8,8 @@
 #include "rendezvous/job/job.h"
 #include "tests/rendezvous/job/job_table.h"
 
+namespace job_loss_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -315,3 +317,5 @@ TEST_CASE("a node that was asked to stop and goes is not reported as one that le
     CHECK_FALSE(std::holds_alternative<coordinator::NodeChange>(action));
   }
 }
+
+}  // namespace job_loss_test

@@ -8,6 +8,8 @@
 #include "rendezvous/job/job.h"
 #include "tests/rendezvous/job/job_table.h"
 
+namespace job_orders_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -405,3 +407,5 @@ TEST_CASE("the coordinator's own host is never left out") {
   CHECK(notes_of(last).find("hosts the coordinator") != std::string::npos);
   CHECK(said<link::Sealed>(last, b).size() == 1);
 }
+
+}  // namespace job_orders_test

@@ -7,6 +7,8 @@
 
 #include "tests/rendezvous/job/recorded_job.h"
 
+namespace job_record_json_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -66,3 +68,5 @@ TEST_CASE("bytes are CBOR of an object that names its version") {
   CHECK(json.at("cpprund_job") == 1);
   CHECK(json.at("phase") == "draining");
 }
+
+}  // namespace job_record_json_test

@@ -10,6 +10,8 @@
 #include "rendezvous/job/job_record_json.h"
 #include "tests/rendezvous/job/recorded_job.h"
 
+namespace job_record_read_json_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -104,3 +106,5 @@ TEST_CASE("no cut and no flipped byte ends the program") {
     (void)read_job_record(changed, moment);  // It ends, be it with a record of something else.
   }
 }
+
+}  // namespace job_record_read_json_test

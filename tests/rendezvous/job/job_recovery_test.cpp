@@ -7,6 +7,8 @@
 
 #include "tests/rendezvous/job/job_table.h"
 
+namespace job_recovery_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -309,3 +311,5 @@ TEST_CASE("the time without a coordinator is no training where the store was los
   REQUIRE(lost != use.lost.end());
   CHECK(of(lost->time, Account::detecting) == 2 * 12s);
 }
+
+}  // namespace job_recovery_test

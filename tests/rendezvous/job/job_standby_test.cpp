@@ -8,6 +8,8 @@
 #include "proto/standby_bounds.h"
 #include "tests/rendezvous/job/job_table.h"
 
+namespace job_standby_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -335,3 +337,5 @@ TEST_CASE("a job that may be led already waits for whoever leads it to find its 
   table.advance(t0 + bounds::lead_search);
   CHECK(table.job.round().phase() == Round::Phase::sealed);
 }
+
+}  // namespace job_standby_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace job_terms_test {
+
 using namespace cpprun;
 
 namespace {
@@ -41,3 +43,5 @@ TEST_CASE("every disagreement names both sides and the flag") {
   rank.node_rank = 4;
   CHECK(disagreement(terms, rank) == "--node_rank=4 on beta is outside 0…3 of --nnodes=2:4");
 }
+
+}  // namespace job_terms_test

@@ -5,6 +5,8 @@
 
 #include "tests/rendezvous/job/job_table.h"
 
+namespace job_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -274,3 +276,5 @@ TEST_CASE("a worker that is asked to end may open a connection, to save what it 
   CHECK(table.job.admit("10.0.0.2"));
   CHECK_FALSE(table.job.admit("10.0.0.9"));
 }
+
+}  // namespace job_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace job_text_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -80,3 +82,5 @@ TEST_CASE("a job without an id of its own is not called none") {
   CHECK(quoted_job("train") == "job \"train\"");
   CHECK(quoted_job("none") == "the job");
 }
+
+}  // namespace job_text_test

@@ -6,6 +6,8 @@
 #include "rendezvous/job/job.h"
 #include "tests/rendezvous/job/job_table.h"
 
+namespace job_time_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -105,3 +107,5 @@ TEST_CASE("what somebody has asked for is lost to an order, and not to a change 
   REQUIRE(order != use.lost.end());
   CHECK(of(order->time, Account::draining) == 6s);
 }
+
+}  // namespace job_time_test

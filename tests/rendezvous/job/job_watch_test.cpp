@@ -6,6 +6,8 @@
 #include "rendezvous/job/node_figures.h"
 #include "tests/rendezvous/job/job_table.h"
 
+namespace job_watch_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -106,3 +108,5 @@ TEST_CASE("figures of another round are nobody's, and a new round begins without
   CHECK(figures(table, b).workers.empty());
   CHECK_FALSE(figures(table, b).asked);
 }
+
+}  // namespace job_watch_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace join_check_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -78,3 +80,5 @@ TEST_CASE("what the command line refuses is refused on the wire as well") {
   CHECK(changed([](auto& j) { j.nodes_max = 1'000'001; }) ==
         "its join says max=1000001, which cannot be");
 }
+
+}  // namespace join_check_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace last_call_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -58,3 +60,5 @@ TEST_CASE("no call runs for those who find every seat taken") {
   CHECK_FALSE(call.may_grow(t0, 4, 3));
   CHECK_FALSE(call.over_at());
 }
+
+}  // namespace last_call_test

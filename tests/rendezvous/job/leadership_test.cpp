@@ -6,6 +6,8 @@
 #include "proto/bounds.h"
 #include "proto/standby_bounds.h"
 
+namespace leadership_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -98,3 +100,5 @@ TEST_CASE("who was not told of the standby cannot vote, and counts as one who fo
   leadership.may_vote(link(3), t0);
   CHECK(leadership.until() == t0 + patience);
 }
+
+}  // namespace leadership_test

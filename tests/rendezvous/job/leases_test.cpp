@@ -7,6 +7,8 @@
 
 #include "proto/bounds.h"
 
+namespace leases_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -140,3 +142,5 @@ TEST_CASE("when somebody was last heard is known while they are watched") {
   leases.forget(alice);
   CHECK_FALSE(leases.heard(alice));
 }
+
+}  // namespace leases_test

@@ -5,6 +5,8 @@
 
 #include "proto/bounds.h"
 
+namespace restart_policy_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -239,3 +241,5 @@ TEST_CASE("a job that goes on has the restarts left that it had") {
   RestartPolicy third{first.rules(), second.state()};
   CHECK(third.judge(t0 + 1h + 605s, after_step(20)).restart);
 }
+
+}  // namespace restart_policy_test

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+namespace restart_state_json_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -88,3 +90,5 @@ TEST_CASE("what is no state is refused with the key that says so") {
   CHECK(with("host_failures", {{"n3", "x"}}).find("(host_failures)") != std::string::npos);
   CHECK(with("farthest", 1).find("(farthest)") != std::string::npos);
 }
+
+}  // namespace restart_state_json_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace round_end_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -58,3 +60,5 @@ TEST_CASE("a stop that was asked for before the first failure is the reason of t
   }
   CHECK(round_end.at < TimePoint{} + 9s);
 }
+
+}  // namespace round_end_test

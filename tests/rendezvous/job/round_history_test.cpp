@@ -6,6 +6,8 @@
 #include "proto/bounds.h"
 #include "tests/rendezvous/job/job_table.h"
 
+namespace round_history_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 using namespace std::chrono_literals;
@@ -104,3 +106,5 @@ TEST_CASE("a job remembers its rounds, and since when it is what it is") {
   CHECK(table.job.history().restarts().at("killed") == 1);
   CHECK(table.job.waits_for(t0 + 6s).empty());
 }
+
+}  // namespace round_history_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace round_test {
+
 using namespace cpprun;
 
 namespace {
@@ -189,3 +191,5 @@ TEST_CASE("who was asked to stop is here, and does not stay") {
   round.leave(a);
   CHECK(round.staying() == 1);
 }
+
+}  // namespace round_test

@@ -5,6 +5,8 @@
 
 #include <string>
 
+namespace time_ledger_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -151,3 +153,5 @@ TEST_CASE("nobody makes a ledger keep more causes than there are") {
   CHECK(ledger.told(t0).lost.size() <= 64);
   CHECK(failures_of(ledger.told(t0)) == 1000);
 }
+
+}  // namespace time_ledger_test

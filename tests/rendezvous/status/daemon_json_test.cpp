@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+namespace daemon_json_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 using nlohmann::json;
@@ -78,3 +80,5 @@ TEST_CASE("a change is an event of all jobs, and what is not known of it is null
   CHECK(read["to"] == "b:29400");
   CHECK(read["silence"].is_null());
 }
+
+}  // namespace daemon_json_test

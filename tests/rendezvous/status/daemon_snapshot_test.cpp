@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace daemon_snapshot_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -116,3 +118,5 @@ TEST_CASE("a change of the leader is a line") {
   CHECK(leader_changed_text(change) ==
         "\"b\" leads again in epoch 7: it has begun; nobody led for 0.012 s");
 }
+
+}  // namespace daemon_snapshot_test

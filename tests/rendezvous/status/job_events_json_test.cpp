@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+namespace job_events_json_test {
+
 using namespace cpprun;
 using nlohmann::json;
 
@@ -108,3 +110,5 @@ TEST_CASE("what concerns nobody but the nodes is no event") {
   CHECK(daemon.tell(coordinator::ResetStore{"a", "r"}).is_null());
   CHECK(daemon.tell(coordinator::OpenStore{"a"}).is_null());
 }
+
+}  // namespace job_events_json_test

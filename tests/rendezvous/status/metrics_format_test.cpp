@@ -9,6 +9,8 @@
 #include "rendezvous/status/metrics.h"
 #include "tests/rendezvous/job/job_table.h"
 
+namespace metrics_format_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 using namespace std::chrono_literals;
@@ -112,3 +114,5 @@ TEST_CASE("each format is called by its name and version") {
   CHECK(content_type(plain) == "text/plain; version=0.0.4; charset=utf-8");
   CHECK(content_type(open_metrics) == "application/openmetrics-text; version=1.0.0; charset=utf-8");
 }
+
+}  // namespace metrics_format_test

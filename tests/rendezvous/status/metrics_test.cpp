@@ -12,6 +12,8 @@
 
 #include "tests/rendezvous/job/job_table.h"
 
+namespace metrics_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 using namespace std::chrono_literals;
@@ -160,3 +162,5 @@ TEST_CASE("without a job there is only their number") {
   CHECK(has_line(text, "cpprun_jobs 0"));
   CHECK(text.find("run_id=") == std::string::npos);
 }
+
+}  // namespace metrics_test

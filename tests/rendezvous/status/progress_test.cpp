@@ -5,6 +5,8 @@
 
 #include "tests/rendezvous/job/job_table.h"
 
+namespace progress_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -93,3 +95,5 @@ TEST_CASE("only a few are shown of those that are behind") {
   CHECK(progress.slowest.size() == 5);
   CHECK(progress.slowest.front().worker.figures.step == 43);
 }
+
+}  // namespace progress_test

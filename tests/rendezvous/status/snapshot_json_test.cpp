@@ -7,6 +7,8 @@
 
 #include "tests/rendezvous/job/job_table.h"
 
+namespace snapshot_json_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 using namespace std::chrono_literals;
@@ -183,3 +185,5 @@ TEST_CASE("a page of nodes says what each does, and behind which the next begins
 TEST_CASE("a refusal is JSON as well") {
   CHECK(json::parse(error_json("no \"job\""))["error"] == "no \"job\"");
 }
+
+}  // namespace snapshot_json_test

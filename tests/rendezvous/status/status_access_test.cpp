@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace status_access_test {
+
 using namespace cpprun;
 
 namespace {
@@ -84,3 +86,5 @@ TEST_CASE("the names of the flag are these and no others") {
   CHECK_FALSE(status_access("USER"));
   CHECK_FALSE(status_access(""));
 }
+
+}  // namespace status_access_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace visit_places_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 using enum Standing;
@@ -43,3 +45,5 @@ TEST_CASE("whoever has proven what it is comes before those whom everybody may b
   CHECK(who_gives_way({place(admitted, false, 1s), place(proven, true, 0s)}, proven) == 0);
   CHECK_FALSE(who_gives_way({}, proven));
 }
+
+}  // namespace visit_places_test

@@ -5,6 +5,8 @@
 
 #include <string>
 
+namespace key_hash_test {
+
 using namespace cpprun;
 
 namespace {
@@ -32,3 +34,5 @@ TEST_CASE("the hash of a key depends on the seed, on every byte and on the lengt
   CHECK(key_hash({1, 2}, "key") != key_hash({1, 2}, "kez"));
   CHECK(key_hash({1, 2}, std::string(1, '\0')) != key_hash({1, 2}, std::string(2, '\0')));
 }
+
+}  // namespace key_hash_test

@@ -6,6 +6,8 @@
 #include <memory>
 #include <utility>
 
+namespace ledger_test {
+
 using namespace cpprun;
 
 namespace {
@@ -132,3 +134,5 @@ TEST_CASE("what is buried is freed at once where nobody tends the graves") {
   ledger.tend(false);
   CHECK(alive == 0);
 }
+
+}  // namespace ledger_test

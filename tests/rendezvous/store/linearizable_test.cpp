@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+namespace linearizable_test {
+
 using namespace cpprun;
 
 namespace {
@@ -153,3 +155,5 @@ TEST_CASE("a queue that many push to at once is judged without trying every orde
   history.push_back(pop(98, moment, 10, "entry 1"));
   CHECK(objection_to(history, {}).find("POP of connection 98") != std::string::npos);
 }
+
+}  // namespace linearizable_test

@@ -19,6 +19,8 @@
 #include "tests/rendezvous/store/linearizable.h"
 #include "tests/rendezvous/store/string_sockets.h"
 
+namespace local_store_history_test {
+
 using namespace cpprun;
 
 namespace {
@@ -229,3 +231,5 @@ TEST_CASE("a store behind links that break is one store to all workers") {
   }
   CHECK(answered > 10'000);
 }
+
+}  // namespace local_store_history_test

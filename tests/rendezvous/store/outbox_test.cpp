@@ -7,6 +7,8 @@
 #include <memory>
 #include <string>
 
+namespace outbox_test {
+
 using namespace cpprun;
 
 namespace {
@@ -75,3 +77,5 @@ TEST_CASE("the same value many times is one value in memory, and let go of when 
   CHECK(taken(outbox, 1'000'000, 64).size() == 100'000'000);
   CHECK(ledger.bytes_held() == 0);
 }
+
+}  // namespace outbox_test

@@ -12,6 +12,8 @@
 #include "tests/rendezvous/store/spoken.h"
 #include "tests/rendezvous/store/string_sockets.h"
 
+namespace session_long_requests_test {
+
 using namespace cpprun;
 
 namespace {
@@ -84,3 +86,5 @@ TEST_CASE("who leaves in the midst of a long request leaves nobody waiting") {
   CHECK(sockets.ask(other, request(c10d::Add{"n", 1})) == number(1));
   CHECK(sockets.store.parked_count() == 0);
 }
+
+}  // namespace session_long_requests_test

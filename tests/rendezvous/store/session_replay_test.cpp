@@ -12,6 +12,8 @@
 #include "rendezvous/store/store_log.h"
 #include "tests/rendezvous/store/string_sockets.h"
 
+namespace session_replay_test {
+
 using namespace cpprun;
 using Kind = StoreRecord::Kind;
 
@@ -216,3 +218,5 @@ TEST_CASE("a store is not shown before those are gone who are to be closed") {
   pair.first.until_quiet();
   CHECK(sessions.can_be_shown(0));
 }
+
+}  // namespace session_replay_test

@@ -12,6 +12,8 @@
 #include "tests/rendezvous/store/spoken.h"
 #include "tests/rendezvous/store/string_sockets.h"
 
+namespace session_replies_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 using c10d::golden::bytes_of;
@@ -139,3 +141,5 @@ TEST_CASE("a reply that names a large value a hundred thousand times is refused"
   CHECK(sockets.ask(client, request(c10d::MultiGet{names})) == "");
   CHECK(sockets[client].end == "asked for a reply of more than 1073741824 bytes");
 }
+
+}  // namespace session_replies_test

@@ -12,6 +12,8 @@
 #include "tests/rendezvous/store/spoken.h"
 #include "tests/rendezvous/store/string_sockets.h"
 
+namespace session_requests_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 using c10d::golden::bytes_of;
@@ -241,3 +243,5 @@ TEST_CASE("keys by the ten thousand are listed over several turns, before what w
   CHECK(sockets[client].heard.starts_with(number(20'000)));
   CHECK(sockets[client].heard.ends_with(number(1)));
 }
+
+}  // namespace session_requests_test

@@ -9,6 +9,8 @@
 #include "proto/bounds.h"
 #include "tests/rendezvous/store/store_world.h"
 
+namespace store_fan_out_test {
+
 using namespace cpprun;
 using namespace cpprun::c10d;
 
@@ -191,3 +193,5 @@ TEST_CASE("what a store leaves behind is freed in pieces, a queue, a line and wa
   }
   CHECK(freed_in() >= 8);
 }
+
+}  // namespace store_fan_out_test

@@ -9,6 +9,8 @@
 
 #include "rendezvous/store/store.h"
 
+namespace store_image_test {
+
 using namespace cpprun;
 
 namespace {
@@ -126,3 +128,5 @@ TEST_CASE("what another store has taken is taken whatever the books say") {
   CHECK(std::holds_alternative<Drop>(
       ask(store, alice, c10d::Set{.key = "b", .value = std::string(1000, 'v')}).at(0)));
 }
+
+}  // namespace store_image_test

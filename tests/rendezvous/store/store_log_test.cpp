@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+namespace store_log_test {
+
 using namespace cpprun;
 using Kind = StoreRecord::Kind;
 
@@ -74,7 +76,8 @@ TEST_CASE("what was written is read again, wherever it is cut") {
       "2 7 0.0 0 0 0 |" + std::string(300, 'x'),
       "3 7 0.0 0 100 0 |",
       "4 7 0.0 0 1 0 |reply",
-      "8 7 0.0 0 0 0 |", "9 7 0.0 8 1 0 |",
+      "8 7 0.0 0 0 0 |",
+      "9 7 0.0 8 1 0 |",
       "5 0 3.2 1125899906842624 0 0 |",
       "6 7 0.0 0 0 0 |",
       "22 0 3.2 5 6 1 |out"};
@@ -117,3 +120,5 @@ TEST_CASE("that something could not be kept is known from then on") {
   log.lost();
   CHECK(log.is_lost());
 }
+
+}  // namespace store_log_test

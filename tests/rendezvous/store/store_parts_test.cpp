@@ -8,6 +8,8 @@
 
 #include "tests/rendezvous/store/store_world.h"
 
+namespace store_parts_test {
+
 using namespace cpprun;
 using namespace cpprun::c10d;
 
@@ -58,3 +60,5 @@ TEST_CASE("the parts of a reply are those of the whole") {
   const Actions whole = world.apply(alice, MultiGet{keys});
   CHECK(reply == std::get<Parcel>(whole.at(0)).reply);
 }
+
+}  // namespace store_parts_test

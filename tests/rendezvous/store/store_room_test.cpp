@@ -10,6 +10,8 @@
 #include "proto/bounds.h"
 #include "tests/rendezvous/store/store_world.h"
 
+namespace store_room_test {
+
 using namespace cpprun;
 using namespace cpprun::c10d;
 
@@ -168,3 +170,5 @@ TEST_CASE("who waits for nothing but a queue any more is woken by it like anybod
   CHECK(world.apply(carol, QueuePush{"q", "one"}) == only(alice, Waited{}));
   CHECK(world.forget(alice) == only(bob, Waited{}));
 }
+
+}  // namespace store_room_test

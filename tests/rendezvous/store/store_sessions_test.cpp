@@ -12,6 +12,8 @@
 #include "tests/rendezvous/store/spoken.h"
 #include "tests/rendezvous/store/string_sockets.h"
 
+namespace store_sessions_test {
+
 using namespace cpprun;
 
 namespace {
@@ -135,3 +137,5 @@ TEST_CASE("what is written to one is not what another was answered") {
     CHECK(sockets[client].write_count == 1);
   }
 }
+
+}  // namespace store_sessions_test

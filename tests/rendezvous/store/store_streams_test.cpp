@@ -8,6 +8,8 @@
 
 #include "proto/bounds.h"
 
+namespace store_streams_test {
+
 using namespace cpprun;
 using Kind = link::StreamRecord::Kind;
 
@@ -233,3 +235,5 @@ TEST_CASE("whoever speaks of what is over is answered once, and cut off where it
   }
   CHECK(refusal == "it speaks of streams that are over, and does not listen");
 }
+
+}  // namespace store_streams_test

@@ -10,6 +10,8 @@
 #include "tests/proto/c10d_golden.h"
 #include "tests/rendezvous/store/store_world.h"
 
+namespace store_test {
+
 using namespace cpprun;
 using namespace cpprun::c10d;
 using World = StoreWorld;
@@ -156,3 +158,5 @@ TEST_CASE("CHECK is ready when every key is there, as a value or as a queue") {
   world.apply(alice, QueuePush{"q", "entry"});
   CHECK(world.apply(alice, Check{both}) == only(alice, Checked{true}));
 }
+
+}  // namespace store_test

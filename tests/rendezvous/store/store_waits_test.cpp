@@ -10,6 +10,8 @@
 
 #include "tests/rendezvous/store/store_world.h"
 
+namespace store_waits_test {
+
 using namespace cpprun;
 using namespace cpprun::c10d;
 using World = StoreWorld;
@@ -279,3 +281,5 @@ TEST_CASE("who watches twice hears once, and who is gone hears nothing") {
   world.forget(bob);
   CHECK(world.apply(alice, Set{"w", "2"}) == nothing);
 }
+
+}  // namespace store_waits_test

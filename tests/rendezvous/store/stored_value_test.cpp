@@ -9,6 +9,8 @@
 
 #include "proto/bounds.h"
 
+namespace stored_value_test {
+
 using namespace cpprun;
 
 namespace {
@@ -121,3 +123,5 @@ TEST_CASE("large memory goes back in pieces where somebody frees it") {
   for (; ledger.has_remains(); ++turns) ledger.free_some(1'000'000);
   CHECK(turns == 7);
 }
+
+}  // namespace stored_value_test

@@ -9,6 +9,8 @@
 
 #include "rendezvous/store/store_streams.h"
 
+namespace stream_replay_test {
+
 using namespace cpprun;
 
 namespace {
@@ -126,3 +128,5 @@ TEST_CASE("the journal hears of what was taken when it is worth it, and of every
   CHECK(noted.lines.back() == "over 1");
   CHECK(noted.lines.size() == 2);
 }
+
+}  // namespace stream_replay_test

@@ -12,6 +12,8 @@
 
 #include "rendezvous/store/store_streams.h"
 
+namespace torn_streams_test {
+
 using namespace cpprun;
 
 namespace {
@@ -203,3 +205,5 @@ TEST_CASE("however often the link breaks, every byte arrives once and in order")
   }
   CHECK(taken > 1'000'000);
 }
+
+}  // namespace torn_streams_test

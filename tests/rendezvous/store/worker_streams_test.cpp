@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+namespace worker_streams_test {
+
 using namespace cpprun;
 
 namespace {
@@ -179,3 +181,5 @@ TEST_CASE("who comes back as a newcomer says nothing of its last round to a roun
   node.streams.turn();
   CHECK(node.said.empty());
 }
+
+}  // namespace worker_streams_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace checkpoint_names_test {
+
 using namespace cpprun;
 using Names = std::vector<std::string>;
 
@@ -38,3 +40,5 @@ TEST_CASE("a later step than the one just saved neither goes nor takes its place
   const Names names = {checkpoint_name(10), checkpoint_name(20), checkpoint_name(30)};
   CHECK(superfluous(names, 20, 1) == Names{checkpoint_name(10)});
 }
+
+}  // namespace checkpoint_names_test

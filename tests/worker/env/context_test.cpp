@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace context_test {
+
 using namespace cpprun;
 
 namespace {
@@ -225,3 +227,5 @@ TEST_CASE("a debug level is OFF or DETAIL, and an empty list of GPUs is not none
   CHECK_FALSE(parse_context({})->cuda_visible_devices.has_value());
   CHECK(parse_context({{"CUDA_VISIBLE_DEVICES", ""}})->cuda_visible_devices == "");
 }
+
+}  // namespace context_test

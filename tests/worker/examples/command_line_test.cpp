@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace command_line_test {
+
 namespace {
 
 struct Fixture {
@@ -62,3 +64,5 @@ TEST_CASE_FIXTURE(Fixture, "a program may have a local rank of its own") {
   CHECK_FALSE(settle({"--local-rank=3"}));
   CHECK(own == 3);
 }
+
+}  // namespace command_line_test

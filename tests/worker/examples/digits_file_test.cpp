@@ -8,6 +8,8 @@
 
 #include "tests/worker/temporary_folder.h"
 
+namespace digits_file_test {
+
 using namespace cpprun::examples;
 
 namespace {
@@ -96,3 +98,5 @@ TEST_CASE("a file that is not there is named") {
   REQUIRE_FALSE(digits.has_value());
   CHECK(digits.error().reason.find("none.bin\": No such file") != std::string::npos);
 }
+
+}  // namespace digits_file_test

@@ -8,6 +8,8 @@
 
 #include "rendezvous/coordinator/io/coordinator_server.h"
 
+namespace introduction_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 using asio::ip::tcp;
@@ -83,3 +85,5 @@ TEST_CASE("an introduction that is ended calls nobody") {
   CHECK(meeting.meet({"127.0.0.1"}));
   CHECK_FALSE(called);
 }
+
+}  // namespace introduction_test

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <string>
 
+namespace world_look_test {
+
 using namespace cpprun;
 
 namespace {
@@ -61,3 +63,5 @@ TEST_CASE("what was computed is counted") {
 TEST_CASE("a process that is gone shows nothing") {
   CHECK(io::look_at_world(0x3FFFFFFF) == WorldLook{});
 }
+
+}  // namespace world_look_test

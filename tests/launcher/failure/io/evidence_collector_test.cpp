@@ -15,6 +15,8 @@
 #include "launcher/failure/io/process_snapshot.h"
 #include "launcher/failure/io/program_file.h"
 
+namespace evidence_collector_test {
+
 using namespace cpprun;
 
 namespace {
@@ -84,3 +86,5 @@ TEST_CASE("the kernel's counters of processes ended for memory never go back") {
   CHECK(after.in_group >= before.in_group);
   CHECK(after.on_machine >= before.on_machine);
 }
+
+}  // namespace evidence_collector_test

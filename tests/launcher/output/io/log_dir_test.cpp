@@ -9,6 +9,8 @@
 
 #include "proto/bounds.h"
 
+namespace log_dir_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
@@ -258,3 +260,5 @@ TEST_CASE("of a thousand restarts only the last attempts' folders stay where tha
   CHECK(fs::is_empty(folders->run_folder() + "/attempt_9/0"));
   CHECK(std::distance(fs::directory_iterator(folders->run_folder()), {}) == 3);
 }
+
+}  // namespace log_dir_test

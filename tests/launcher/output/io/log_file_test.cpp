@@ -11,6 +11,8 @@
 #include <sstream>
 #include <string>
 
+namespace log_file_test {
+
 using namespace cpprun;
 
 namespace {
@@ -60,3 +62,5 @@ TEST_CASE("a log file that is full gives its place to a new one, at the end of a
   CHECK(std::filesystem::file_size(path) <= 100);
   std::filesystem::remove_all(folder);
 }
+
+}  // namespace log_file_test

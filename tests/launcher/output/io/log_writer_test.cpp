@@ -12,6 +12,8 @@
 
 #include "tests/launcher/io_probe.h"
 
+namespace log_writer_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 using probe::run_until;
@@ -125,3 +127,5 @@ TEST_CASE("a full disk is said once for each file") {
         "cpprun: cannot write \"/dev/full\": No space left on device; what does not fit is lost, "
         "the job goes on\n");
 }
+
+}  // namespace log_writer_test

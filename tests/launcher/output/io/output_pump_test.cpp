@@ -22,6 +22,8 @@
 #include "rendezvous/io/file_descriptor.h"
 #include "tests/launcher/io_probe.h"
 
+namespace output_pump_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 using probe::Pipe;
@@ -358,3 +360,5 @@ TEST_CASE("a console that is a terminal's or a shell's pipe stays blocking for e
   node.pump.say(std::string(bounds::console_queue_bytes_max, 'x'));
   CHECK((::fcntl(err.in(), F_GETFL) & O_NONBLOCK) == 0);
 }
+
+}  // namespace output_pump_test

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+namespace gpus_test {
+
 using namespace cpprun;
 
 namespace {
@@ -58,3 +60,5 @@ TEST_CASE("GPUs are counted on the bus, in the driver, and by the files that can
   machine.write("dev/nvidia0", "");
   CHECK(machine.count() == GpuCounts{.on_bus = 3, .in_driver = 2, .usable = 1});
 }
+
+}  // namespace gpus_test

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+namespace topology_test {
+
 using namespace cpprun;
 
 namespace {
@@ -87,3 +89,5 @@ TEST_CASE("this machine has processors, and a kernel without NUMA has one node")
   CHECK(topology->cpus.size() == own.size());
   CHECK(io::read_topology({}, {0, 1}, "/nowhere")->nodes == std::map<int, CpuSet>{{0, {0, 1}}});
 }
+
+}  // namespace topology_test

@@ -17,6 +17,8 @@
 #include "proto/bounds.h"
 #include "tests/launcher/io_probe.h"
 
+namespace output_files_test {
+
 using namespace cpprun;
 
 namespace {
@@ -275,3 +277,5 @@ TEST_CASE("the report and the events are left while the event loop goes on") {
   CHECK(left == path.string());
   CHECK(content(path) == "ended");
 }
+
+}  // namespace output_files_test

@@ -16,6 +16,8 @@
 #include "rendezvous/io/boot_clock.h"
 #include "rendezvous/io/file_descriptor.h"
 
+namespace beat_files_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -119,3 +121,5 @@ TEST_CASE("a process' memory and time are read, and those of one that is gone ar
   CHECK(own->cpu < 1h);
   CHECK_FALSE(io::usage_of(0));
 }
+
+}  // namespace beat_files_test

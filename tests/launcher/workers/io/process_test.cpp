@@ -20,6 +20,8 @@
 #include "launcher/workers/io/process_tree.h"
 #include "tests/launcher/io_probe.h"
 
+namespace process_test {
+
 using namespace cpprun;
 using probe::Pipe;
 using probe::run_until;
@@ -360,3 +362,5 @@ TEST_CASE("orphans are reaped although a worker that has ended is still to be sw
   CHECK(run_until(node.context, [&] { return !io::read_stat(child).has_value(); }));
   node.sweep(0);
 }
+
+}  // namespace process_test

@@ -9,6 +9,8 @@
 
 #include "launcher/workers/io/process_tree.h"
 
+namespace search_test {
+
 using namespace cpprun;
 
 namespace {
@@ -77,3 +79,5 @@ TEST_CASE("without a mark a token makes nobody kin: jobs that were submitted car
   ::kill(batch_system, SIGKILL);
   signal_that_ended(batch_system);
 }
+
+}  // namespace search_test

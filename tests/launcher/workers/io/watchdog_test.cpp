@@ -20,6 +20,8 @@
 #include "rendezvous/io/boot_clock.h"
 #include "tests/launcher/io_probe.h"
 
+namespace watchdog_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
@@ -330,3 +332,5 @@ TEST_CASE("another watchdog in the place of a killed one knows what that one was
   ::kill(gone, SIGKILL);
   await_end(gone);
 }
+
+}  // namespace watchdog_test

@@ -13,6 +13,8 @@
 #include "rendezvous/store/store_streams.h"
 #include "tests/rendezvous/coordinator/io/replayed_process.h"
 
+namespace store_logs_test {
+
 using namespace cpprun;
 
 namespace {
@@ -175,3 +177,5 @@ TEST_CASE("an image waits for whoever keeps it, and goes on when it is told to")
   CHECK(world.kept.wholes == 2);
   CHECK(world.is_kept());
 }
+
+}  // namespace store_logs_test

@@ -21,6 +21,8 @@
 #include "tests/rendezvous/coordinator/io/replayed_process.h"
 #include "tests/rendezvous/store/linearizable.h"
 
+namespace store_replay_test {
+
 using namespace cpprun;
 
 namespace {
@@ -341,3 +343,5 @@ TEST_CASE("a store that goes on in one process after the other is one store to a
   CHECK(takeovers > 50);
   CHECK(images > takeovers);
 }
+
+}  // namespace store_replay_test

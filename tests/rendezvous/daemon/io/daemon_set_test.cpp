@@ -7,6 +7,8 @@
 
 #include "tests/rendezvous/daemon/io/daemon_set_stage.h"
 
+namespace daemon_set_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 using namespace std::chrono_literals;
@@ -352,3 +354,5 @@ TEST_CASE("whoever has heard of a later epoch is not taken by one of an earlier 
   // Its right is etcd's to take.
   CHECK(alpha.may_speak());
 }
+
+}  // namespace daemon_set_test

@@ -7,6 +7,8 @@
 
 #include "tests/rendezvous/daemon/io/standby_stage.h"
 
+namespace follower_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 using namespace std::chrono_literals;
@@ -139,3 +141,5 @@ TEST_CASE("a store that cannot be followed is asked for anew at once, and then l
   staged.hear_image();
   CHECK(staged.whole == 1);
 }
+
+}  // namespace follower_test

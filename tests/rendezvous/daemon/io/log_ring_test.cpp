@@ -10,6 +10,8 @@
 #include <fstream>
 #include <string>
 
+namespace log_ring_test {
+
 using namespace cpprun;
 
 namespace {
@@ -136,3 +138,5 @@ TEST_CASE("what another process has put is there when it was killed in the next 
     ring->drop();
   }
 }
+
+}  // namespace log_ring_test

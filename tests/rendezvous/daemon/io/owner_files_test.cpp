@@ -12,6 +12,8 @@
 
 #include "tests/integration/folder.h"
 
+namespace owner_files_test {
+
 using namespace cpprun;
 using integration::Folder;
 
@@ -150,3 +152,5 @@ TEST_CASE("the user's own file is taken where it is there, and no other was name
   settle_secret_file(other);
   CHECK(other.secret_file.empty());
 }
+
+}  // namespace owner_files_test

@@ -15,6 +15,8 @@
 
 #include "rendezvous/io/file_descriptor.h"
 
+namespace passed_socket_test {
+
 using namespace cpprun;
 
 namespace {
@@ -104,3 +106,5 @@ TEST_CASE("of more than one the first few are named, however many are announced"
   CHECK(says(said_of(socket.get(), 2), "descriptor 4 is not open): cpprund serves on one;"));
   CHECK(says(said_of(socket.get(), 999999), ", ...): cpprund serves on one;"));
 }
+
+}  // namespace passed_socket_test

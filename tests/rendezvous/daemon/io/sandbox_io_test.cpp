@@ -29,6 +29,8 @@
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/status/io/door.h"
 
+namespace sandbox_io_test {
+
 using namespace cpprun;
 
 namespace {
@@ -266,3 +268,5 @@ TEST_CASE("no privileges are gained from then on, with Landlock or without") {
             {}, [] { return ::prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0; }, 0) == 0);
 #endif
 }
+
+}  // namespace sandbox_io_test

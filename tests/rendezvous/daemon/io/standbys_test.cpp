@@ -9,6 +9,8 @@
 #include "proto/standby_bounds.h"
 #include "tests/rendezvous/daemon/io/standby_stage.h"
 
+namespace standbys_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 using namespace std::chrono_literals;
@@ -258,3 +260,5 @@ TEST_CASE("whoever has no etcd does not stand by for one that has, and the other
         "etcd says who leads here, and it does not ask it: start it with the same --etcd and "
         "--cluster, and without --standby-of");
 }
+
+}  // namespace standbys_test

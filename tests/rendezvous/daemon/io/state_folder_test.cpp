@@ -18,6 +18,8 @@
 
 #include "rendezvous/daemon/state_file.h"
 
+namespace state_folder_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
@@ -298,3 +300,5 @@ TEST_CASE("nobody waits for a disk of which it was said that it does not work") 
   const auto third = daemon.folder->keep("j", "later");
   CHECK(daemon.folder->written_through() == third);
 }
+
+}  // namespace state_folder_test

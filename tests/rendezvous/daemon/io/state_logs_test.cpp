@@ -15,6 +15,8 @@
 #include "rendezvous/daemon/io/log_writer.h"
 #include "rendezvous/daemon/io/state_folder.h"
 
+namespace state_logs_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
@@ -382,3 +384,5 @@ TEST_CASE("whoever makes an image waits for the disk, as long as that answers") 
   CHECK(daemon.until([&] { return daemon.written >= daemon.folder->last_log_ticket(); }));
   CHECK(daemon.folder->has_room_for_image());
 }
+
+}  // namespace state_logs_test

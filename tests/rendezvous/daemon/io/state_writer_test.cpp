@@ -14,6 +14,8 @@
 #include "rendezvous/io/file_descriptor.h"
 #include "tests/integration/folder.h"
 
+namespace state_writer_test {
+
 using namespace cpprun;
 
 namespace {
@@ -70,3 +72,5 @@ TEST_CASE("every order is answered, be it that whoever gives them hears nothing 
     }
   }
 }
+
+}  // namespace state_writer_test

@@ -10,6 +10,8 @@
 
 #include "tests/integration/folder.h"
 
+namespace door_test {
+
 using namespace cpprun;
 using cpprun::integration::Folder;
 namespace fs = std::filesystem;
@@ -132,3 +134,5 @@ TEST_CASE("somebody else's folder is refused, and so is their runtime folder") {
   CHECK(refusal({.parent = path, .name = "cpprun", .is_parent_own = true})
             .ends_with("would be somebody else's"));
 }
+
+}  // namespace door_test

@@ -18,6 +18,8 @@
 #include "proto/watch_bounds.h"
 #include "rendezvous/io/socket_address.h"
 
+namespace status_server_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -334,3 +336,5 @@ TEST_CASE("a server that ends closes its visitors") {
   client.listen();
   CHECK(client.closed);
 }
+
+}  // namespace status_server_test

@@ -14,6 +14,8 @@
 #include "rendezvous/status/io/door.h"
 #include "tests/integration/folder.h"
 
+namespace tool_door_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 using cpprun::integration::Folder;
@@ -117,3 +119,5 @@ TEST_CASE("where none can be made, that is said with the reason") {
   CHECK(stage.trouble.starts_with("cpprunctl finds this only by --address: the folder"));
   CHECK(stage.door->path().empty());
 }
+
+}  // namespace tool_door_test

@@ -12,6 +12,8 @@
 
 #include "rendezvous/status/io/status_server.h"
 
+namespace watchers_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -169,3 +171,5 @@ TEST_CASE("a look at the head of an answer that goes on ends with it") {
   CHECK(watcher.heard.ends_with("\r\n\r\n"));
   CHECK(stage.server.watchers() == 0);
 }
+
+}  // namespace watchers_test

@@ -11,6 +11,8 @@
 #include "tests/rendezvous/store/io/served_set.h"
 #include "tests/rendezvous/store/spoken.h"
 
+namespace connection_doors_test {
+
 using namespace cpprun;
 
 namespace {
@@ -77,3 +79,5 @@ TEST_CASE("an agent comes in while a request of very many keys is carried out") 
   CHECK(served.the_store.key_count() < names.size());
   CHECK(served.hear(client, 8).size() == 8);
 }
+
+}  // namespace connection_doors_test

@@ -14,6 +14,8 @@
 #include "tests/rendezvous/store/io/served_set.h"
 #include "tests/rendezvous/store/spoken.h"
 
+namespace connection_set_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 using c10d::golden::bytes_of;
@@ -358,3 +360,5 @@ TEST_CASE("without descriptors a newcomer is refused, nobody else notices, and i
   RawClient later(served.listening.port);
   CHECK(served.ask(later, hello + request(c10d::Add{"n", 1}), 8) == number(3));
 }
+
+}  // namespace connection_set_test

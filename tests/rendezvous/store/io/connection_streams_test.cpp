@@ -15,6 +15,8 @@
 #include "tests/rendezvous/store/io/served_set.h"
 #include "tests/rendezvous/store/spoken.h"
 
+namespace connection_streams_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -78,3 +80,5 @@ TEST_CASE("an old client that deletes a key is answered though nothing else happ
                                            "01 00 00 00 00 00 00 00")) == number(1));
   CHECK(fixture.ask(c10d::golden::bytes_of("08 04 00 00 00 00 00 00 00 2f 61 2f 62")) == number(1));
 }
+
+}  // namespace connection_streams_test

@@ -14,6 +14,8 @@
 #include "tests/rendezvous/store/io/served_set.h"
 #include "tests/rendezvous/store/spoken.h"
 
+namespace connection_turns_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 using c10d::golden::bytes_of;
@@ -377,3 +379,5 @@ TEST_CASE(
   CHECK(served.has_note("closed: asked for a reply of more than 1073741824 bytes"));
   CHECK(after.ru_maxrss - before.ru_maxrss < 64 * 1024);
 }
+
+}  // namespace connection_turns_test

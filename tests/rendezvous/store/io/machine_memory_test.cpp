@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+namespace machine_memory_test {
+
 using namespace cpprun;
 
 namespace {
@@ -72,3 +74,5 @@ TEST_CASE("this machine has some memory, and clients get half of it at most") {
   CHECK(usable_memory_bytes() < LedgerLimits::none);
   CHECK(memory_of_this_machine().bytes_max < LedgerLimits::none);
 }
+
+}  // namespace machine_memory_test

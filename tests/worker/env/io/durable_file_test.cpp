@@ -11,6 +11,8 @@
 #include "tests/worker/child.h"
 #include "tests/worker/temporary_folder.h"
 
+namespace durable_file_test {
+
 using namespace cpprun;
 using cpprun::testing::TemporaryFolder;
 
@@ -79,3 +81,5 @@ TEST_CASE("a write that finds no room is an error, and nothing is left of it") {
   CHECK(ended.stderr_text == "cannot write \"" + folder.file("a") + "\": File too large");
   CHECK(folder.entries() == 0);
 }
+
+}  // namespace durable_file_test

@@ -5,6 +5,8 @@
 
 #include "tests/worker/temporary_folder.h"
 
+namespace error_file_test {
+
 using namespace cpprun;
 using testing::TemporaryFolder;
 
@@ -42,3 +44,5 @@ TEST_CASE("in a signal handler too the first error wins") {
   CHECK(folder.read("error.json") == "one");
   CHECK(folder.entries() == 1);
 }
+
+}  // namespace error_file_test

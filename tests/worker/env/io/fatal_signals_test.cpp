@@ -9,6 +9,8 @@
 #include "tests/worker/child.h"
 #include "tests/worker/temporary_folder.h"
 
+namespace fatal_signals_test {
+
 using namespace cpprun;
 using testing::Ended;
 using testing::run_in_child;
@@ -84,3 +86,5 @@ TEST_CASE("without an error file there is still a line") {
   CHECK(ended.signal == SIGSEGV);
   CHECK(ended.stderr_text.find("rank 2: Signal 11 (SIGSEGV)") == 0);
 }
+
+}  // namespace fatal_signals_test

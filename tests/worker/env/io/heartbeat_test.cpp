@@ -11,6 +11,8 @@
 #include "tests/worker/child.h"
 #include "tests/worker/temporary_folder.h"
 
+namespace heartbeat_test {
+
 using namespace cpprun;
 using cpprun::testing::TemporaryFolder;
 
@@ -94,3 +96,5 @@ TEST_CASE("what is no heartbeat is refused") {
   newer[8] = 3;
   CHECK(parse_heartbeat(newer).error().reason == "a heartbeat of version 3, known is 2");
 }
+
+}  // namespace heartbeat_test

@@ -12,6 +12,8 @@
 #include "tests/worker/child.h"
 #include "tests/worker/temporary_folder.h"
 
+namespace record_test {
+
 using namespace cpprun;
 using testing::Ended;
 using testing::run_in_child;
@@ -187,3 +189,5 @@ TEST_CASE("an error file that cannot be written does not hide the error") {
   CHECK(ended.stderr_text.find("std::runtime_error: first\n") != std::string::npos);
   CHECK(ended.stderr_text.find("cannot write error file") != std::string::npos);
 }
+
+}  // namespace record_test

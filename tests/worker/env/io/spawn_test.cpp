@@ -10,6 +10,8 @@
 
 #include "worker/env/io/environment.h"
 
+namespace spawn_test {
+
 using namespace cpprun;
 
 namespace {
@@ -80,3 +82,5 @@ TEST_CASE("a program finds itself, and a port") {
   CHECK(own_program().has_value());
   CHECK(free_port().value_or(0) != 0);
 }
+
+}  // namespace spawn_test

@@ -8,6 +8,8 @@
 
 #include "tests/worker/two_ranks.h"
 
+namespace collectives_test {
+
 using namespace cpprun;
 using testing::expect;
 
@@ -101,3 +103,5 @@ TEST_CASE("reduce_scatter and all_gather_into_tensor undo each other's shapes") 
                  "list");
         }) == "");
 }
+
+}  // namespace collectives_test

@@ -7,6 +7,8 @@
 #include "tests/worker/two_ranks.h"
 #include "worker/torch/collectives/collectives.h"
 
+namespace exchanges_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 using testing::expect;
@@ -67,3 +69,5 @@ TEST_CASE("splits that do not fit are refused before anybody waits") {
                        DistributedError);
   CHECK_THROWS_AS(all_to_all({}, {}, group), DistributedError);
 }
+
+}  // namespace exchanges_test

@@ -9,6 +9,8 @@
 
 #include "tests/worker/two_ranks.h"
 
+namespace messages_test {
+
 using namespace cpprun;
 using testing::expect;
 
@@ -85,3 +87,5 @@ TEST_CASE("a message to nobody or to oneself is refused") {
           expect(refused(1 - group.rank(), -1), "tag");
         }) == "");
 }
+
+}  // namespace messages_test

@@ -5,6 +5,8 @@
 
 #include "tests/worker/two_ranks.h"
 
+namespace objects_test {
+
 using namespace cpprun;
 using testing::expect;
 
@@ -48,3 +50,5 @@ TEST_CASE("plain values travel as they are") {
 TEST_CASE("an object of another type is refused") {
   CHECK_THROWS_AS(from_bytes<double>("abc"), DistributedError);
 }
+
+}  // namespace objects_test

@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <thread>
 
+namespace batch_loader_test {
+
 using namespace cpprun;
 using Indices = std::vector<std::int64_t>;
 
@@ -94,3 +96,5 @@ TEST_CASE("a loader without a size is refused") {
   CHECK_THROWS_AS(BatchLoader({}, {.batch_size = 0}, first_and_count), std::invalid_argument);
   CHECK_THROWS_AS(BatchLoader({}, {.prefetch = 0}, first_and_count), std::invalid_argument);
 }
+
+}  // namespace batch_loader_test

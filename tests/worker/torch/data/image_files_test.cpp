@@ -11,6 +11,8 @@
 #include "tests/worker/temporary_folder.h"
 #include "worker/torch/files/safetensors_file.h"
 
+namespace image_files_test {
+
 using namespace cpprun;
 using cpprun::testing::TemporaryFolder;
 using namespace std::string_literals;
@@ -173,3 +175,5 @@ TEST_CASE("a file that is not there is named") {
   CHECK(refusal([] { return read_cifar100("/none", Part::training); }).find("/none/train.bin") !=
         std::string::npos);
 }
+
+}  // namespace image_files_test

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+namespace sampler_test {
+
 using namespace cpprun;
 using Indices = std::vector<std::int64_t>;
 
@@ -110,3 +112,5 @@ TEST_CASE("a sampler does not go back behind the start of the epoch") {
   CHECK_THROWS_WITH_AS(static_cast<void>(sampler.indices(0, -1)),
                        "a sampler cannot skip -1 samples", std::invalid_argument);
 }
+
+}  // namespace sampler_test

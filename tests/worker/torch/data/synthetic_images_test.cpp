@@ -10,6 +10,8 @@
 #include "tests/worker/temporary_folder.h"
 #include "worker/torch/data/image_files.h"
 
+namespace synthetic_images_test {
+
 using namespace cpprun;
 using cpprun::testing::TemporaryFolder;
 
@@ -57,3 +59,5 @@ TEST_CASE("a set without images is refused") {
   CHECK_THROWS_AS(make_synthetic_mnist("/none", {.training_images = 0}), std::invalid_argument);
   CHECK_THROWS_AS(make_synthetic_cifar10("/none", {.training_images = 4}), std::invalid_argument);
 }
+
+}  // namespace synthetic_images_test

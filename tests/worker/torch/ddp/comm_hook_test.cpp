@@ -8,6 +8,8 @@
 
 #include "tests/worker/two_ranks.h"
 
+namespace comm_hook_test {
+
 using namespace cpprun;
 using testing::expect;
 
@@ -22,3 +24,5 @@ TEST_CASE("hooks give the average over all ranks") {
           }
         }) == "");
 }
+
+}  // namespace comm_hook_test

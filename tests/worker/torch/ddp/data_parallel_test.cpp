@@ -8,6 +8,8 @@
 #include <mutex>
 #include <thread>
 
+namespace data_parallel_test {
+
 using namespace cpprun;
 
 namespace {
@@ -79,3 +81,5 @@ TEST_CASE("gradients of replicas whose backward runs in threads of their own all
   for (std::thread& thread : threads) thread.join();
   CHECK(original.grad().item<float>() == 2 * times);
 }
+
+}  // namespace data_parallel_test

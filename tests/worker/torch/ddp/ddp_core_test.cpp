@@ -16,6 +16,8 @@
 #include "tests/worker/two_ranks.h"
 #include "worker/torch/collectives/collectives.h"
 
+namespace ddp_core_test {
+
 using namespace cpprun;
 
 namespace {
@@ -247,3 +249,5 @@ TEST_CASE("a model without anything to train is refused with its name") {
       DdpCore({{.name = "p", .tensor = parameter_of(0)}}, {}, "Toy", group, {.bucket_cap_mb = 0}),
       DistributedError);
 }
+
+}  // namespace ddp_core_test

@@ -4,6 +4,8 @@
 #include <ATen/ops/zeros.h>
 #include <doctest/doctest.h>
 
+namespace output_tensors_test {
+
 namespace somebody {
 
 struct Detections {
@@ -36,3 +38,5 @@ TEST_CASE("a user's own output type takes part") {
   visit_tensors(output, found);
   CHECK(found.places.size() == 5);
 }
+
+}  // namespace output_tensors_test

@@ -11,6 +11,8 @@
 #include "tests/worker/two_ranks.h"
 #include "worker/torch/collectives/collectives.h"
 
+namespace sync_batch_norm_test {
+
 using namespace cpprun;
 using testing::expect;
 
@@ -180,3 +182,5 @@ TEST_CASE("a BatchNorm that cannot be exchanged is named with the cure") {
   CHECK_NOTHROW(convert_sync_batchnorm(*ready, group));
   CHECK_THROWS_AS(SyncBatchNorm(3)->forward(torch::ones({2, 4})), DistributedError);
 }
+
+}  // namespace sync_batch_norm_test

@@ -20,6 +20,8 @@
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/files/safetensors_file.h"
 
+namespace checkpoint_test {
+
 using namespace cpprun;
 using cpprun::testing::TemporaryFolder;
 using namespace std::chrono_literals;
@@ -262,3 +264,5 @@ TEST_CASE("options that make no sense are refused") {
   CHECK_THROWS_AS(Checkpoints(""), std::invalid_argument);
   CHECK_THROWS_AS(Checkpoints("x", {.keep = 0}), std::invalid_argument);
 }
+
+}  // namespace checkpoint_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace pickle_array_test {
+
 using namespace cpprun;
 using namespace cpprun::pickle;
 using namespace std::string_literals;
@@ -69,3 +71,5 @@ TEST_CASE("of numpy only what makes arrays is known, and its functions are calle
                     "cnumpy\ndtype\n)R."s),
             "an array without a type"));
 }
+
+}  // namespace pickle_array_test

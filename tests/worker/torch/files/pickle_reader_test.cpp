@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace pickle_reader_test {
+
 using namespace cpprun;
 using namespace std::string_literals;
 
@@ -128,3 +130,5 @@ TEST_CASE("a pickle with any byte changed or cut off is read or refused, and not
   }
   CHECK(all_sound);
 }
+
+}  // namespace pickle_reader_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace pickle_rebuild_test {
+
 using namespace cpprun;
 using namespace cpprun::pickle;
 
@@ -78,3 +80,5 @@ TEST_CASE("a persistent id that is no storage is refused") {
   CHECK_FALSE(storage_of(values, {0, 1, 2, 2, 2}));
   CHECK_FALSE(storage_of(values, {}));
 }
+
+}  // namespace pickle_rebuild_test

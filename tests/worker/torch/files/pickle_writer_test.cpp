@@ -7,6 +7,8 @@
 
 #include "worker/torch/files/pickle_reader.h"
 
+namespace pickle_writer_test {
+
 using namespace cpprun;
 using pickle::Writer;
 
@@ -100,3 +102,5 @@ TEST_CASE("a tensor says its type by its storage, or in words where no storage h
   CHECK(as<pickle::Storage>(read, typed.storage).type == "torch.storage.UntypedStorage");
   CHECK(as<pickle::Storage>(read, typed.storage).key == "1");
 }
+
+}  // namespace pickle_writer_test

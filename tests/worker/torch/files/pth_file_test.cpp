@@ -16,6 +16,8 @@
 #include "tests/worker/temporary_folder.h"
 #include "worker/torch/files/pth_values.h"
 
+namespace pth_file_test {
+
 using namespace cpprun;
 using cpprun::testing::TemporaryFolder;
 
@@ -162,3 +164,5 @@ TEST_CASE("dicts that mention each other over and over are refused before memory
   }
   CHECK_THROWS_AS(static_cast<void>(state_dict_from(dict)), FileError);
 }
+
+}  // namespace pth_file_test

@@ -9,6 +9,8 @@
 
 #include "worker/torch/files/safetensors_file.h"
 
+namespace pth_values_test {
+
 using namespace cpprun;
 using pickle::Index;
 using pickle::Pickle;
@@ -91,3 +93,5 @@ TEST_CASE("values mentioned many times are made once") {
   for (Index i = 0; i < 90; ++i) bomb.values.emplace_back(pickle::List{{i, i}});
   CHECK(values_of(bomb, "x", six_floats).isList());
 }
+
+}  // namespace pth_values_test

@@ -10,6 +10,8 @@
 
 #include "tests/worker/temporary_folder.h"
 
+namespace safetensors_file_test {
+
 using namespace cpprun;
 using cpprun::testing::TemporaryFolder;
 
@@ -141,3 +143,5 @@ TEST_CASE("types of eight bits come back, and an impossible shape is an error of
             std::string(1, static_cast<char>(json.size())) + std::string(7, '\0') + json);
   CHECK(refusal(folder.file("b")).find("which do not fit its shape") != std::string::npos);
 }
+
+}  // namespace safetensors_file_test

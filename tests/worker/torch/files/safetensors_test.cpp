@@ -5,6 +5,8 @@
 
 #include "proto/bounds.h"
 
+namespace safetensors_test {
+
 using namespace cpprun;
 
 namespace {
@@ -150,3 +152,5 @@ TEST_CASE("a hostile head costs little memory and time") {
 TEST_CASE("the types of eight bits have a size") {
   for (const char* const type : {"F8_E4M3", "F8_E5M2", "F8_E8M0"}) CHECK(element_bytes(type) == 1);
 }
+
+}  // namespace safetensors_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace agreement_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -64,3 +66,5 @@ TEST_CASE("ranks that wait in the same call have not, nor those at different buc
             .empty());
   CHECK(parted({std::nullopt, std::nullopt}, {0, 1}).empty());
 }
+
+}  // namespace agreement_test

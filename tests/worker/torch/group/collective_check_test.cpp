@@ -12,6 +12,8 @@
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/ddp/ddp_core.h"
 
+namespace collective_check_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 using testing::expect;
@@ -140,3 +142,5 @@ TEST_CASE("in debug mode two threads with two groups do not wait for each other"
                       },
                       {.timeout = 2min}) == "");
 }
+
+}  // namespace collective_check_test

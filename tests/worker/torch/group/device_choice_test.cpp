@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace device_choice_test {
+
 using namespace cpprun;
 
 namespace {
@@ -44,3 +46,5 @@ TEST_CASE("an empty CUDA_VISIBLE_DEVICES is named as the reason") {
   CHECK(choose_cuda_device(context, 0).error().reason.find("does nvidia-smi list one here") !=
         std::string::npos);
 }
+
+}  // namespace device_choice_test

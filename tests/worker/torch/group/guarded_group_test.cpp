@@ -10,6 +10,8 @@
 #include "tests/worker/two_ranks.h"
 #include "worker/torch/collectives/collectives.h"
 
+namespace guarded_group_test {
+
 using namespace cpprun;
 using testing::expect;
 
@@ -55,3 +57,5 @@ TEST_CASE("a guarded group does not keep the group, and says that it was left") 
   destroy_process_group(std::move(group));
   CHECK_THROWS_AS(sum_of_ranks(*native), DistributedError);
 }
+
+}  // namespace guarded_group_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace joining_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -78,3 +80,5 @@ TEST_CASE("a rank that joins twice is told so") {
   CHECK(taken_rank(rank_of_two(1, true)).find("two processes were given this rank") !=
         std::string::npos);
 }
+
+}  // namespace joining_test

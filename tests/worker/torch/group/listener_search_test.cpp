@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+namespace listener_search_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -91,3 +93,5 @@ TEST_CASE("a deadline that has passed still leaves one attempt at each address")
   CHECK(network.search(-1s).empty());
   CHECK(network.asked == std::vector<std::size_t>{0, 1});
 }
+
+}  // namespace listener_search_test

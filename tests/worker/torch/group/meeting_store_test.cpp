@@ -18,6 +18,8 @@
 #include "tests/worker/two_ranks.h"
 #include "worker/torch/group/process_group.h"
 
+namespace meeting_store_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -116,3 +118,5 @@ TEST_CASE("a file that somebody keeps locked is waited for only so long") {
   CHECK(contains(testing::failure_of({}, by_file(path, 0, 1)), "another process holds its lock"));
   ::close(held);
 }
+
+}  // namespace meeting_store_test

@@ -11,6 +11,8 @@
 
 #include "worker/torch/group/distributed_error.h"
 
+namespace mpi_backend_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -51,3 +53,5 @@ TEST_CASE("a job of other processes than mpirun's is refused before MPI is asked
   CHECK(reason_of_a_job_of_two().starts_with(
       "backend mpi: MPI's world has 1 process and the job 2 ranks: "));
 }
+
+}  // namespace mpi_backend_test

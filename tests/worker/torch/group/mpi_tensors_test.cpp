@@ -8,6 +8,8 @@
 
 #include "worker/torch/group/distributed_error.h"
 
+namespace mpi_tensors_test {
+
 using namespace cpprun;
 using namespace cpprun::mpi;
 using c10d::ReduceOp;
@@ -70,3 +72,5 @@ TEST_CASE("splits of rows become counts of elements and where they begin") {
                        "ranks",
                        DistributedError);
 }
+
+}  // namespace mpi_tensors_test

@@ -5,6 +5,8 @@
 #include "tests/worker/two_ranks.h"
 #include "worker/torch/collectives/collectives.h"
 
+namespace new_group_test {
+
 using namespace cpprun;
 using testing::expect;
 
@@ -47,3 +49,5 @@ TEST_CASE("a group that cannot be is refused") {
   REQUIRE(alone.has_value());
   CHECK_THROWS_AS(new_group(*alone, {0}), DistributedError);
 }
+
+}  // namespace new_group_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace placement_test {
+
 using namespace cpprun;
 
 namespace {
@@ -96,3 +98,5 @@ TEST_CASE("a rank that nobody says, or that cannot be, is refused") {
   CHECK(contains(reason_of(bare, {.init_method = "tcp://a:1?rank=1&world_size=2", .rank = 0}),
                  "rank is 0 in the options and 1 in"));
 }
+
+}  // namespace placement_test

@@ -13,6 +13,8 @@
 #include "tests/worker/two_ranks.h"
 #include "worker/torch/collectives/collectives.h"
 
+namespace stall_watch_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -152,3 +154,5 @@ TEST_CASE("when time is up the error names what the others wait in") {
   INFO(words[0] << " / " << words[1]);
   CHECK((words[0].find(found) != std::string::npos || words[1].find(found) != std::string::npos));
 }
+
+}  // namespace stall_watch_test

@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+namespace store_file_test {
+
 using namespace cpprun;
 
 namespace {
@@ -63,3 +65,5 @@ TEST_CASE("a record that was cut off is named by its place") {
   CHECK(fault_of(record("/a") + std::string("\5\0\0\0b", 5)) ==
         "its record at byte 6 is cut off, or none");
 }
+
+}  // namespace store_file_test

@@ -11,6 +11,8 @@
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/collectives/messages.h"
 
+namespace work_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 using testing::expect;
@@ -73,3 +75,5 @@ TEST_CASE("an operation that waits in vain says which, and what may help") {
   CHECK(error.find("recv from rank 1 failed: ") != std::string::npos);
   CHECK(error.find("compare ranks, order and tags") != std::string::npos);
 }
+
+}  // namespace work_test

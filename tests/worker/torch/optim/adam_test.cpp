@@ -7,6 +7,8 @@
 
 #include <stdexcept>
 
+namespace adam_test {
+
 using namespace cpprun;
 
 // That every step equals Python's, bit for bit, is tested by parity_test.py.
@@ -92,3 +94,5 @@ TEST_CASE("options out of range are refused with their name") {
                        std::invalid_argument);
   CHECK_THROWS_AS(FusedAdam({parameter_of(1)}, {.lr = -1}), std::invalid_argument);
 }
+
+}  // namespace adam_test

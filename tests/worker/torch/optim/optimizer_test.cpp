@@ -6,6 +6,8 @@
 
 #include <stdexcept>
 
+namespace optimizer_test {
+
 using namespace cpprun;
 
 namespace {
@@ -55,3 +57,5 @@ TEST_CASE("an option out of range is named with its value") {
   CHECK_THROWS_WITH_AS(check_option(false, "SGD", "lr", -0.5), "SGD cannot work with lr -0.5",
                        std::invalid_argument);
 }
+
+}  // namespace optimizer_test

@@ -5,6 +5,8 @@
 
 #include <stdexcept>
 
+namespace schedule_test {
+
 using namespace cpprun;
 using doctest::Approx;
 
@@ -40,3 +42,5 @@ TEST_CASE("a schedule without a length, or before its beginning, is refused") {
                        "there is no learning rate for step -1", std::invalid_argument);
   CHECK_THROWS_AS(static_cast<void>(warmup_cosine_lr(1, 0, 10, 10)), std::invalid_argument);
 }
+
+}  // namespace schedule_test

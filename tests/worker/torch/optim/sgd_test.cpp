@@ -6,6 +6,8 @@
 
 #include <stdexcept>
 
+namespace sgd_test {
+
 using namespace cpprun;
 
 namespace {
@@ -73,3 +75,5 @@ TEST_CASE("options out of range are refused with their name") {
 TEST_CASE("Nesterov without momentum is refused") {
   CHECK_THROWS_AS(FusedSgd({parameter_of({1})}, {.nesterov = true}), std::invalid_argument);
 }
+
+}  // namespace sgd_test

@@ -10,6 +10,8 @@
 #include <limits>
 #include <stdexcept>
 
+namespace training_test {
+
 using namespace cpprun;
 using doctest::Approx;
 
@@ -76,3 +78,5 @@ TEST_CASE("within autocast products are of the small type, and outside again as 
   CHECK(full);
   CHECK_FALSE(at::autocast::is_autocast_enabled(c10::kCPU));
 }
+
+}  // namespace training_test
