@@ -58,7 +58,7 @@ const std::vector<Plant> plants = {
      2000,
      {Fault::election, Fault::member_stopped, Fault::stopped}},
     {"nobody waits for the right of the last leader after a new term",
-     2000,
+     20000,
      {Fault::member_stopped}},
     {"it leads to the last moment of its lease", 20000, {Fault::cut_from_all}},
     {"a lease that is not needed is not taken back", 500},
