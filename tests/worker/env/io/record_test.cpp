@@ -87,7 +87,7 @@ TEST_CASE("the report of an exception shows where it was thrown, by name") {
   const TemporaryFolder folder;
   run_recorded(folder, [](const Context&) -> int { lose_the_gradient(); });
   const std::string stack = stack_in(folder);
-  CHECK(stack.starts_with("#0 lose_the_gradient() ("));
+  CHECK(stack.starts_with("#0 record_test::lose_the_gradient() ("));
   CHECK(stack.find("cpprun::v1::run(") != std::string::npos);
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("without an error file the stack is printed") {
     return run([](const Context&) -> int { lose_the_gradient(); });
   });
   CHECK(ended.exit_code == 1);
-  CHECK(ended.stderr_text.find("lost\n#0 lose_the_gradient() (") != std::string::npos);
+  CHECK(ended.stderr_text.find("lost\n#0 record_test::lose_the_gradient() (") != std::string::npos);
 }
 
 TEST_CASE("what makes no sense is told in a sentence, without a stack") {
