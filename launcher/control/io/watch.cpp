@@ -122,6 +122,7 @@ struct Watched {
   std::string job = {};  // empty: all of them
   steady_clock::duration lease = {};
   int contacts = 0;  // how many times it was found
+  double since = 0;  // an end before that is of an earlier job of its name
 };
 
 // Its lease, and as long as a question may take: after that no node waits for its host.
@@ -158,6 +159,31 @@ Wish again(const Wish& wish, const std::string& job) {
   same.whole_name = !job.empty();
   same.as_json = true;
   return same;
+}
+
+struct KnownEnd {
+  Place place;
+  EventView end;
+};
+
+// A job that ended while there was no contact is in no list any longer. The events of the places
+// that answer still have its end.
+std::optional<KnownEnd> end_of(const Wish& wish, const Environment& environment,
+                               const Watched& watched) {
+  if (watched.job.empty()) return std::nullopt;
+  for (Place& place : find_jobs(wish, environment).places) {
+    auto listener = Listener::begin(place, /*follows=*/false);
+    if (!listener) continue;
+    std::optional<EventView> end;
+    (void)listener->listen([&](const std::string& line) -> std::optional<int> {
+      auto event = event_view(line);
+      const bool is_meant = event && event->is_end() && event->job == watched.job;
+      if (is_meant && event->time > watched.since) end = std::move(event);
+      return std::nullopt;
+    });
+    if (end) return KnownEnd{std::move(place), *std::move(end)};
+  }
+  return std::nullopt;
 }
 
 // Tells that contact is lost, and tries until it is there again or the time is over.
@@ -199,7 +225,11 @@ class Shown {
     const bool is_heard = print((as_json_ ? line : event_text(line, style_)) + "\n");
     return is_heard ? std::nullopt : std::optional(control_code::done);
   }
-  void reconnect() { known_until_ = last_; }
+  // The time of the last event before.
+  double reconnect() {
+    known_until_ = last_;
+    return last_;
+  }
   // A stream that ends then was not cut off.
   bool is_over() const { return !over_.empty() && open_.empty(); }
 
@@ -244,12 +274,16 @@ int show_events(const Wish& wish, const Environment& environment) {
              : code.error();
     const bool is_lost = lost.code == control_code::unreachable && listener->has_contact();
     if (!wish.follows || !is_lost) return give_up(lost);
-    shown.reconnect();
+    watched.since = shown.reconnect();
     const Wish same = again(wish, watched.job);
     listener = retry<Listener>(lost, watched, [&]() -> Attempt<Listener> {
       Watched found;
       place = place_of_events(same, environment, found);
-      if (!place) return tl::unexpected(place.error());
+      if (!place) {
+        const auto known = end_of(same, environment, watched);
+        if (!known) return tl::unexpected(place.error());
+        place = known->place;
+      }
       return Listener::begin(*place, true);
     });
   }
@@ -263,15 +297,16 @@ struct Waited {
   std::string led_at = {};
 };
 
+int tell_end(const Wish& wish, const std::string& job, int exit_code, const std::string& reason) {
+  if (wish.as_json) print(ending_json(job, exit_code, reason));
+  return exit_code;
+}
+
 // `look`: how the job is found. `watched`: empty until the job has been seen.
 Attempt<Waited> wait_once(const Wish& wish, const Wish& look_for, const Environment& environment,
                           Watched& watched) {
   const auto chosen = find_job(look_for, environment);
   if (!chosen) return tl::unexpected(chosen.error());
-  const auto tell = [&](int exit_code, const std::string& reason) {
-    if (wish.as_json) print(ending_json(chosen->job.id, exit_code, reason));
-    return exit_code;
-  };
   // First the stream, then the look: an end between the two is in one of them.
   auto listener = Listener::begin(chosen->place, true);
   if (!listener) return tl::unexpected(listener.error());
@@ -280,23 +315,25 @@ Attempt<Waited> wait_once(const Wish& wish, const Wish& look_for, const Environm
   if (!details) return tl::unexpected(details.error());
   const auto job = job_view(*details);
   if (!job) return tl::unexpected(Setback{job.error().reason});
-  if (job->exit_code) return Waited{tell(*job->exit_code, job->reason)};
+  if (job->exit_code) return Waited{tell_end(wish, job->id, *job->exit_code, job->reason)};
   const bool is_first = watched.job.empty();
-  watched = {.job = job->id, .lease = lease_of(*job), .contacts = watched.contacts + 1};
+  // The ring may still have the end of an earlier job of that name.
+  const double since = job->since.value_or(0) - clock_slack;
+  watched = {
+      .job = job->id, .lease = lease_of(*job), .contacts = watched.contacts + 1, .since = since};
   complain(is_first ? fmt::format("waiting for the end of {}", job->id)
                     : fmt::format("in contact with job \"{}\" again", job->id));
-  const double begun = job->since.value_or(0);
   std::string led_at;
   const auto take = [&](const std::string& line) -> std::optional<int> {
     const auto event = event_view(line);
-    // The ring may still have the end of an earlier job of that name.
-    if (!event || event->time < begun - clock_slack) return std::nullopt;
+    if (!event || event->time < since) return std::nullopt;
     if (!event->leader.empty() && !look()) {
       led_at = event->leader;
       return control_code::done;
     }
     const bool is_meant = event->is_end() && event->job == job->id;
-    return is_meant ? std::optional(tell(event->exit_code, event->reason)) : std::nullopt;
+    if (!is_meant) return std::nullopt;
+    return tell_end(wish, job->id, event->exit_code, event->reason);
   };
   const auto code = listener->listen(take);
   if (!code) return tl::unexpected(code.error());
@@ -347,6 +384,10 @@ int wait_for_end(const Wish& wish, const Environment& environment) {
       auto once = wait_once(wish, same, environment, watched);
       // Contact that was there and is lost has a new time.
       if (once || watched.contacts > before) return once;
+      if (const auto known = end_of(same, environment, watched)) {
+        const EventView& end = known->end;
+        return Attempt<Waited>(Waited{tell_end(wish, end.job, end.exit_code, end.reason)});
+      }
       return tl::unexpected(once.error());
     });
     if (!next) return give_up(next.error());
