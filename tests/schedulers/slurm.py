@@ -25,7 +25,7 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd-%n.log
-ProctrackType=proctrack/linuxproc
+ProctrackType=proctrack/{proctrack}
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
@@ -49,7 +49,7 @@ PartitionName=p Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 class Slurm:
-    def __init__(self, nodes=4, kill_wait=5):
+    def __init__(self, nodes=4, kill_wait=5, proctrack="linuxproc"):
         self.nodes = [f"n{number}" for number in range(1, nodes + 1)]
         self.hosts = Hosts(["head", *self.nodes])
         self.folder = tempfile.mkdtemp(prefix="cpprun-slurm-")
@@ -59,7 +59,8 @@ class Slurm:
                  "RealMemory=1000" for name in self.nodes]
         with open(self.path("slurm.conf"), "w", encoding="utf-8") as file:
             file.write(CONF.format(head=self.hosts.address("head"), folder=self.folder,
-                                   kill_wait=kill_wait, nodes="\n".join(lines)))
+                                   kill_wait=kill_wait, proctrack=proctrack,
+                                   nodes="\n".join(lines)))
         self.environment = dict(os.environ, SLURM_CONF=self.path("slurm.conf"),
                                 TMPDIR=self.folder)  # what a host that is lost leaves goes with it
         self.daemons = []

@@ -281,6 +281,44 @@ class SlurmTest(unittest.TestCase):
         self.expect_nobody()
 
 
+# A worker with a loader that it needs for its checkpoint, as a DataLoader's processes are needed.
+SAVES = """
+import multiprocessing, os, signal, sys, time
+asked = []
+loader = multiprocessing.Process(target=time.sleep, args=(1000,), daemon=True)
+loader.start()
+signal.signal(signal.SIGTERM, lambda *_: asked.append(1))
+print("ready", flush=True)
+while not asked:
+    time.sleep(0.05)
+time.sleep(0.5)
+if loader.is_alive():
+    open(sys.argv[1] + "-" + os.environ["RANK"], "w").close()
+"""
+
+
+@unittest.skipIf(REASON, REASON)
+class TasksAloneTest(unittest.TestCase):
+    """Slurm signals its own tasks and nothing below them, as proctrack/cgroup does."""
+
+    def test_scancel_lets_each_worker_save_before_its_loader_ends(self):
+        cluster = slurm.Slurm(nodes=2, proctrack="pgid")
+        self.addCleanup(cluster.remove)
+        with open(cluster.path("saves.py"), "w", encoding="utf-8") as file:
+            file.write(SAVES)
+        script = cluster.script("saving", f"exec srun {CPPRUN} {cluster.path('saves.py')} "
+                                          f"{cluster.path('saved')}\n")
+        job = re.search(r"\d+", cluster.run("sbatch", "-N2", "-n2", "-o", cluster.path(
+            "saving.out"), script).stdout)[0]
+        said = lambda: cluster.text("saving.out")
+        cluster.wait_until(lambda: said().count("ready") == 2, "workers")
+        cluster.run("scancel", job)
+        cluster.wait_until(lambda: "JobState=CANCELLED" in cluster.run(
+            "scontrol", "show", "job", job).stdout, "its end")
+        cluster.wait_until(lambda: all(os.path.exists(cluster.path(f"saved-{rank}"))
+                                       for rank in (0, 1)), f"each worker has saved; {said()}")
+
+
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # CTest's: the hosts are removed
     unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)
