@@ -39,7 +39,8 @@ int signal_of(const std::string& name) {
 // "tree 300:100 301:300": those processes, each with its parent.
 static supervisor::TreeSeen tree_of(const Words& said) {
   supervisor::TreeSeen seen;
-  for (const std::string_view word : split(said.rest(1), ' ')) {
+  const std::string all = said.rest(1);
+  for (const std::string_view word : split(all, ' ')) {
     const auto colon = word.find(':');
     if (colon == std::string_view::npos) continue;
     seen.processes.push_back({.pid = std::stoi(std::string(word)),
