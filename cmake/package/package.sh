@@ -31,7 +31,7 @@ settle_version() {
 }
 
 make_packages() {
-  need_packages "${packages_build[@]}"
+  need_packages "${packages_build[@]}" "${packages_package[@]}"
   need_tools
   settle_version
   local machine machines=("$@")
@@ -56,7 +56,7 @@ make_packages() {
 make_wheel_alone() {
   local machine
   machine=$(uname -m)
-  need_packages "${packages_build[@]}"
+  need_packages "${packages_build[@]}" "${packages_package[@]}"
   need_tools
   settle_version
   rm -rf dist
