@@ -121,6 +121,8 @@ TEST_CASE("every other link message survives the wire") {
                           .role_world_size = 6,
                           .store_port = 29500,
                           .neighbour = {"10.0.0.2", "fd00::2"}});
+  check_round_trip(
+      Sealed{.round = RoundNumber{2}, .store_port = 29500, .failed_before = example_failure()});
   check_round_trip(Drain{.round = RoundNumber{2}, .reason = "rank 3 failed"});
   check_round_trip(Finish{.exit_code = 139, .reason = "rank 3 failed", .root = example_failure()});
   check_round_trip(Finish{.exit_code = 139,
@@ -162,6 +164,16 @@ TEST_CASE("durations travel as the whole numbers that agents have always sent") 
   const std::string endless = encode(Join{.job = "j", .host = "h", .lease = Duration::max()});
   CHECK(endless.find(R"("lease_ms":2147483647)") != std::string::npos);
   CHECK(decode(frame_of(R"({"say":"heartbeat","sent":1,"trip":4294967296})")).has_value() == false);
+}
+
+TEST_CASE("a seat is the same for peers that do not know what failed before") {
+  const Sealed sealed{.round = RoundNumber{2}, .store_port = 29500};
+  // As an older coordinator sends it.
+  const std::string old =
+      R"({"base":0,"neighbour":[],"node":0,"nodes":1,"restart":0,"role_base":0,"role_world":1,)"
+      R"("round":2,"say":"sealed","store_port":29500,"world":1})";
+  CHECK(encode(sealed).substr(4) == old);
+  CHECK(decode(frame_of(old))->value().message == Message{sealed});
 }
 
 TEST_CASE("a frame is decoded only when all of it has arrived") {

@@ -294,6 +294,27 @@ TEST_CASE("what nodes did since they heard a lost coordinator last is no trainin
   CHECK(of(lost->time, Account::detecting) == 2 * 4s);
 }
 
+TEST_CASE("the next coordinator says of the host of the one before that it was lost") {
+  Sealed before{1};
+  Next next(t0 + 60s, before.job);
+  coordinator::Actions actions;
+  next.job.lose_host(t0 + 60s, t0 + 56s, old_a, actions);
+  next.join(t0 + 61s, new_b, again(next.job, 1, 1));
+  next.hear(t0 + 61s, new_b, link::Drained{RoundNumber{1}});
+  auto replacement = node(0);
+  replacement.restarts = next.job.terms().restarts;
+  const auto sealed = next.join(t0 + 62s, new_a, replacement);
+  REQUIRE(said<link::Sealed>(sealed, new_b).size() == 1);
+  const auto verdict = said<link::Sealed>(sealed, new_b)[0].failed_before;
+  REQUIRE(verdict);
+  CHECK(verdict->cause == link::node_lost);
+  CHECK(verdict->host == "host0");
+  // So does the one after it, which has it from the record alone.
+  Next last(t0 + 70s, next.job);
+  last.join(t0 + 71s, new_a, again(last.job, 0, 2));
+  CHECK(last.job.history().root_of(RoundNumber{1})->host == "host0");
+}
+
 TEST_CASE("the time without a coordinator is no training where the store was lost with it") {
   Sealed before;
   before.job.store_asked(t0 + 1s);
