@@ -90,6 +90,7 @@ Result<void> StateFolder::look(SideProcesses& side) {
   text.reset();  // there may be much of it
   if (!read) return state_refused("\"{}\" {}", options_.path, read.error().reason);
   last_number_ = read->last_number;
+  last_alive_ = read->alive;
   for (const std::string& each : read->wrong) {
     say_(LogLevel::warning,
          fmt::format("--state: \"{}\" has {}: its job is not known any more, or not its store",

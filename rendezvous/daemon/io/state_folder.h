@@ -69,6 +69,8 @@ class StateFolder {
   StateFolder& operator=(const StateFolder&) = delete;
 
   std::vector<Found> take_found() { return std::move(found_); }
+  // When the predecessor was alive last; nothing: it does not say.
+  std::optional<WallTime> last_alive() const { return last_alive_; }
   // That record is this job's.
   void adopt(std::uint64_t number, const std::string& job);
   // It cannot be gone on with; a clause that completes "FILE …" says why. The file stays, by
@@ -166,6 +168,7 @@ class StateFolder {
   bool is_ticking_ = false;
   int writer_ = -1;
   std::vector<Found> found_;
+  std::optional<WallTime> last_alive_;
   std::map<std::string, Job> jobs_;
   std::map<std::uint64_t, Handed> outstanding_;  // by ticket
   std::deque<std::string> waiting_;              // jobs that are to be handed over

@@ -114,6 +114,33 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("the next daemon knows when the one before was alive last") {
+  const Place place;
+  const auto wall = [] {
+    return std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now());
+  };
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path));
+  CHECK_FALSE(daemon.folder->last_alive());
+  const WallTime begun = wall();
+  daemon.folder->keep("j", "x");
+  REQUIRE(daemon.until([&] { return daemon.folder->is_settled() && place.has("alive"); }));
+  // As if it had been written an hour ago.
+  const auto old_time = fs::last_write_time(fs::path(place.path) / "alive") - 1h;
+  fs::last_write_time(fs::path(place.path) / "alive", old_time);
+  const auto renewed = [&] {
+    return fs::last_write_time(fs::path(place.path) / "alive") > old_time + 30min;
+  };
+  // It is renewed although nothing happens.
+  CHECK(daemon.until(renewed));
+  daemon.folder.reset();
+  Daemon next;
+  REQUIRE(next.open(place.path));
+  REQUIRE(next.folder->last_alive());
+  CHECK(*next.folder->last_alive() >= begun);
+  CHECK(*next.folder->last_alive() <= wall());
+}
+
 TEST_CASE("jobs have files of their own, which go with them, and numbers that are free") {
   const Place place;
   {
