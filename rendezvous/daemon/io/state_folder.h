@@ -157,6 +157,7 @@ class StateFolder {
   void heard(std::uint64_t ticket, int error_number);
   void tick();
   void look_at_patience();
+  void pass_over_sleep();
   void trouble(const std::string& what);
 
   const Options options_;
@@ -166,6 +167,7 @@ class StateFolder {
   asio::posix::stream_descriptor orders_;
   asio::steady_timer timer_;
   bool is_ticking_ = false;
+  TimePoint tick_due_{};
   int writer_ = -1;
   std::vector<Found> found_;
   std::optional<WallTime> last_alive_;

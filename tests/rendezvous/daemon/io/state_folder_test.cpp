@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <thread>
 
 #include "rendezvous/daemon/state_file.h"
 
@@ -263,6 +264,20 @@ TEST_CASE("a disk that does not answer holds nobody up, and gets the newest when
   const auto records = records_in(place.path);
   CHECK(records.size() == 300);
   for (const auto& record : records) CHECK(std::atoi(record.c_str()) >= 1700);
+}
+
+TEST_CASE("own sleep is no silence of the disk") {
+  const Place place;
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path, 2s));
+  // Both are suspended: nobody writes, and nobody runs this loop.
+  REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
+  daemon.folder->keep("j", "x");
+  std::this_thread::sleep_for(2500ms);
+  daemon.io.run_for(100ms);
+  REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
+  CHECK(daemon.until([&] { return daemon.folder->is_settled(); }));
+  CHECK(daemon.said.empty());
 }
 
 TEST_CASE("whoever waits for room hears of it when the writer is gone") {
