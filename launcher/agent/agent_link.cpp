@@ -218,8 +218,9 @@ void Agent::doubt_seat(TimePoint now, Duration asleep, Actions& actions) {
 }
 
 void Agent::trust_seat_if_answered(TimePoint now, Actions& actions) {
-  if (!doubt_until_ || !has_a_seat_to_lose() || link_.lease_is_over(now)) return;
+  if (!doubt_until_ || link_.lease_is_over(now)) return;
   doubt_until_.reset();
+  if (!has_a_seat_to_lose()) return;  // its workers have ended with 0 meanwhile
   unpause_workers(now, actions);
   actions.emplace_back(agent::TellNote{"the master confirmed the seat of this node"});
 }
@@ -245,6 +246,7 @@ bool Agent::asks_how_it_ended() const {
 // missing.
 void Agent::ask_how_it_ended(TimePoint now, Actions& actions) {
   if (!asks_how_it_ended() || !link_.lease_is_over(now)) return;
+  if (doubt_until_ && now < *doubt_until_) return;
   seat_deadline_ = now + config_.join_timeout;
   consider_voting();
   const std::string gone = gone_text(now);

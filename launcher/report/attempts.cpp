@@ -6,7 +6,16 @@
 namespace cpprun {
 
 void Attempts::begin(WallTime now, const link::Sealed& sealed) {
-  if (!attempts_.empty()) attempts_.back().ended = now;
+  if (!attempts_.empty()) {
+    Attempt& before = attempts_.back();
+    before.ended = now;
+    const bool is_next = before.round.value + 1 == sealed.round.value;
+    const auto& verdict = sealed.failed_before;
+    // Of its own worker this node knows more than the message has room for.
+    const bool is_own = before.failure && verdict && before.failure->pid == verdict->pid &&
+                        before.failure->rank == verdict->rank;
+    if (is_next && verdict && !is_own) before.failure = verdict;
+  }
   attempts_.push_back(
       {.round = sealed.round, .restart = sealed.restart_count, .began = now, .reason = ""});
   constexpr auto first = bounds::first_attempts_kept_max;

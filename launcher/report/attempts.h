@@ -21,7 +21,7 @@ struct Attempt {
   WallTime began{};
   WallTime ended{};    // when the next one began, or the job ended
   std::string reason;  // why its workers were ended; empty where they were not
-  // What failed first: the coordinator's word where this node hosts it, else what is known of this
+  // What failed first, as the coordinator says; where it has said nothing, what is known of this
   // node's own workers.
   std::optional<link::Failure> failure = {};
   friend bool operator==(const Attempt&, const Attempt&) = default;
@@ -29,6 +29,7 @@ struct Attempt {
 
 class Attempts {
  public:
+  // What the coordinator says of the attempt before replaces what this node knows of it.
   void begin(WallTime now, const link::Sealed& sealed);
   // The one that runs is being ended, for that reason; the first one counts.
   void draining(const std::string& reason);

@@ -20,12 +20,15 @@ void cut(std::string& text, std::size_t bytes_max) {
   text += mark;
 }
 
+void cut_texts(Failure& failure, std::size_t bytes_max) {
+  cut(failure.message, bytes_max);
+  cut(failure.host, bytes_max);
+  cut(failure.cause, bytes_max);
+}
+
 void cut_texts(Finish& finish, std::size_t bytes_max) {
   cut(finish.reason, bytes_max);
-  if (!finish.root) return;
-  cut(finish.root->message, bytes_max);
-  cut(finish.root->host, bytes_max);
-  cut(finish.root->cause, bytes_max);
+  if (finish.root) cut_texts(*finish.root, bytes_max);
 }
 
 constexpr std::size_t time_bytes_max = bounds::round_frame_bytes_max / 2;
@@ -76,6 +79,18 @@ Finish brief(Finish finish) {
       text_bytes /= 2;
     }
   }
+}
+
+Sealed brief(Sealed sealed) {
+  // An escaped character has up to six bytes.
+  std::size_t text_bytes = bounds::round_frame_bytes_max / 4;
+  while (sealed.failed_before) {
+    cut_texts(*sealed.failed_before, text_bytes);
+    if (encode(sealed).size() <= bounds::round_frame_bytes_max) break;
+    text_bytes /= 2;
+    if (text_bytes < 24) sealed.failed_before.reset();
+  }
+  return sealed;
 }
 
 Status brief(Status status) {

@@ -210,6 +210,7 @@ void limits_of(Check& check, const Sealed& sealed) {
   check.number("role_world", sealed.role_world_size, 1, sealed.world_size);
   check.number("role_base", sealed.role_base_rank, 0, std::max(1, sealed.role_world_size) - 1);
   check.number("store_port", sealed.store_port, 1, ports_max);
+  if (sealed.failed_before) failure_of_worker(check, *sealed.failed_before);
   check.count("neighbours", sealed.neighbour.size(), bounds::node_addresses_max);
   for (const std::string& each : sealed.neighbour) {
     check.text("an address", each, bounds::address_bytes_max);

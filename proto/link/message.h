@@ -246,6 +246,9 @@ struct Sealed {
   // The addresses of one other node, the master's where this is not its own: which of this
   // machine's interfaces lead to the others is told by them. Few: bounds::node_addresses_max.
   std::vector<std::string> neighbour = {};
+  // What failed first in the round before this one. A node that lost its seat there, or whose
+  // coordinator was lost, has not received the verdict in any other message.
+  std::optional<Failure> failed_before = {};
   friend bool operator==(const Sealed&, const Sealed&) = default;
 };
 

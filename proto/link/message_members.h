@@ -151,6 +151,7 @@ void each_member(M& m, F&& f)
   f("nodes", m.group_world_size), f("base", m.base_rank.value), f("world", m.world_size);
   f("role_base", m.role_base_rank), f("role_world", m.role_world_size);
   f("store_port", m.store_port), f("neighbour", m.neighbour);
+  f("failed_before", m.failed_before);
 }
 
 template <class M, class F>

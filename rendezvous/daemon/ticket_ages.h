@@ -3,6 +3,7 @@
 // Since when the oldest of many tickets has been waited for. Those of one moment are one, so that
 // the many cost nothing.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -23,6 +24,10 @@ class TicketAges {
   // Nobody waits for those up to that one any more.
   void done(std::uint64_t through) {
     while (!moments_.empty() && last_of_front() <= through) moments_.pop_front();
+  }
+  // Nobody could hear of them for so long: this process did not run.
+  void pass_over_sleep(TimePoint now, Duration slept) {
+    for (Moment& each : moments_) each.since = std::min(each.since + slept, now);
   }
   // At most a moment too early; nothing: none is waited for.
   std::optional<TimePoint> oldest() const {

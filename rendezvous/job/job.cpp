@@ -257,6 +257,12 @@ void Job::seal(TimePoint now, coordinator::Actions& actions) {
 void Job::say_seat(LinkId link, link::Sealed sealed, coordinator::Actions& actions) const {
   sealed.restart_count = policy_.restarts_used();
   sealed.store_port = options_.store_port;
+  const auto* before = history_.root_of(RoundNumber{sealed.round.value - 1});
+  // The agent of this process has received it with `round_over`, in full.
+  if (before != nullptr && !round_.find(link)->local) {
+    sealed.failed_before = *before;
+    sealed = link::brief(std::move(sealed));
+  }
   actions.emplace_back(coordinator::Say{link, std::move(sealed)});
 }
 

@@ -292,7 +292,9 @@ class Job {
   Exclusions exclusions_;
   Dismissals dismissals_;
   bool has_lost_its_store_ = false;
-  std::optional<TimePoint> stalled_since_ = {};  // without that store, as far as is known
+  // After a recovery: since then its round had no coordinator; and a node kept its seat meanwhile.
+  std::optional<TimePoint> stalled_since_ = {};
+  bool has_resumed_ = false;
   std::uint64_t steps_ = 0;
   std::optional<TimePoint> record_due_;  // somebody has done its part since the last one
   struct Standing {

@@ -92,6 +92,7 @@ bool Job::rejoin(TimePoint now, const Caller& caller, const link::Join& join,
     return true;
   }
   if (knows_its_round) {
+    if (!join.idle || join.done) has_resumed_ = true;
     resume(now, *old_link, caller, join, actions);
     show_record_again(caller.link, actions);
     let_go(caller.link, actions);

@@ -53,8 +53,8 @@ struct JobRecord {
   RoundEnd round_end = {};
   std::optional<TimePoint> pause_until = {};
   std::string why_again = {};
-  // When the coordinator of that record was heard last, by the one that goes on with the job: it is
-  // not written.
+  // When the coordinator of that record was alive last, as far as the one that resumes the job
+  // knows. Not part of the bytes.
   std::optional<TimePoint> alive = {};
   Duration patience{};  // that its nodes may have been told of; travels in milliseconds
   std::optional<link::Finish> finish = {};

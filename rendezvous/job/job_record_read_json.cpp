@@ -262,4 +262,11 @@ Result<JobRecord> read_job_record(std::string_view bytes, const Moment& moment) 
   }
 }
 
+std::optional<TimePoint> writer_alive_at(const JobRecord& record, std::optional<WallTime> alive,
+                                         const Moment& moment) {
+  if (!alive) return std::nullopt;
+  const TimePoint then = moment.now - std::max<Duration>(moment.wall - *alive, Duration{});
+  return then < record.sealed_at ? std::nullopt : std::optional(then);
+}
+
 }  // namespace cpprun

@@ -95,8 +95,7 @@ Job::Job(TimePoint now, const JobRecord& record, JobOptions options, LinkId firs
   admission_.follow(round_);
   steps_ = 1;
   has_lost_its_store_ = !has_store;
-  if (!has_store && record.alive)
-    stalled_since_ = std::min(std::max(*record.alive, sealed_at_), now);
+  if (record.alive) stalled_since_ = std::min(std::max(*record.alive, sealed_at_), now);
   meets_again_ = !over() && round_.phase() == Round::Phase::gathering && !pause_until_;
   if (over()) return;
   if (round_.phase() != Round::Phase::sealed) status_due_ = now + options_.status_interval;

@@ -50,12 +50,14 @@ void Job::store_asked(TimePoint now) {
 void Job::settle_time(TimePoint now) {
   if (round_end_.reached != link::Reached{}) time_.has_worked(now);
   const Failures::Entry* root = round_end_.failures.root();
-  // What workers did without their store, while there was no coordinator, was no training.
-  const Duration stalled = has_lost_its_store_ && stalled_since_
-                               ? std::max(round_end_.at - *stalled_since_, Duration{})
-                               : Duration{};
+  // Without a coordinator workers did not train where their store was lost, or where no node kept
+  // its seat.
+  const bool is_in_vain = stalled_since_ && (has_lost_its_store_ || !has_resumed_);
+  const Duration stalled =
+      is_in_vain ? std::max(round_end_.at - *stalled_since_, Duration{}) : Duration{};
   if (root == nullptr) {
-    const char* const other = has_lost_its_store_ ? "store_lost" : "membership_change";
+    const char* const known = is_in_vain ? "coordinator_lost" : "membership_change";
+    const char* const other = has_lost_its_store_ ? "store_lost" : known;
     const char* const change = round_end_.ordered ? "order" : other;
     const char* const why = round_end_.stop ? "stopped" : change;
     return time_.settled(now, {.id = why, .unnoticed = stalled, .failed = false});

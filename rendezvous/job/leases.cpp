@@ -44,15 +44,22 @@ Duration Leases::look_ahead() const {
   return std::min(Duration{bounds::coordinator_blink}, length_ / 4);
 }
 
+Duration Leases::watch() const {
+  return std::min(Duration{bounds::coordinator_nap}, length_ / 4);
+}
+
 std::optional<TimePoint> Leases::next_expiry() const {
   const auto end = first_end();
   if (!end) return std::nullopt;
-  const TimePoint look = *end - look_ahead();
-  return awake_at_ < look ? look : *end;
+  for (const Duration ahead : {watch(), look_ahead()}) {
+    if (awake_at_ < *end - ahead) return *end - ahead;
+  }
+  return *end;
 }
 
 std::vector<Leases::Expired> Leases::expire(TimePoint now) {
   const TimePoint was_awake = std::exchange(awake_at_, now);
+  if (was_awake < now - watch()) awake_since_ = now;
   const auto end = first_end();
   if (!end || now < *end) {
     if (held_until_ && *held_until_ <= now) {  // Whoever was thought to be silent has spoken.
@@ -62,7 +69,9 @@ std::vector<Leases::Expired> Leases::expire(TimePoint now) {
     return {};
   }
   const bool late = now - *end > bounds::coordinator_blink;
-  const bool slept = late || was_awake < *end - 2 * look_ahead();
+  // A sleep that ended a moment ago leaves the holders no time to be heard, either.
+  const bool just_woke = awake_since_ > *end - watch() + look_ahead();
+  const bool slept = late || just_woke || was_awake < *end - 2 * look_ahead();
   // Not for ever: a machine that is always late must still give up the dead.
   if (slept && holds_ < bounds::coordinator_naps_max) {
     // Others may have slept as well, and wake later: they have as long as this sleep has taken, and

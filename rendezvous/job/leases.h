@@ -44,8 +44,8 @@ class Leases {
     return by_age_.empty() ? std::nullopt : std::optional(by_age_.front());
   }
 
-  // When `expire` has something to do: shortly before the first lease ends, to notice that its
-  // owner is awake, and again when it does end.
+  // When `expire` has something to do: twice before the first lease ends, to notice that its owner
+  // is awake, and again when it does end.
   std::optional<TimePoint> next_expiry() const;
   // Ends every lease that has run out by `now` and returns the holders, longest silent first. An
   // owner that slept (a stopped process, a starved machine) has not read what they said meanwhile.
@@ -59,12 +59,15 @@ class Leases {
   using Entry = Expired;
   std::optional<TimePoint> first_end() const;
   Duration look_ahead() const;
+  Duration watch() const;
 
   Duration length_;
   TimePoint awake_at_ = TimePoint::min();  // when expire() was called last
-  std::optional<TimePoint> held_until_;    // after a sleep
-  int holds_ = 0;                          // in a row
-  std::list<Entry> by_age_;                // Invariant: `heard` never decreases from front to back.
+  // Since then it was called so often that its owner has not slept.
+  TimePoint awake_since_ = TimePoint::min();
+  std::optional<TimePoint> held_until_;  // after a sleep
+  int holds_ = 0;                        // in a row
+  std::list<Entry> by_age_;              // Invariant: `heard` never decreases from front to back.
   std::unordered_map<LinkId, std::list<Entry>::iterator> entries_;
 };
 

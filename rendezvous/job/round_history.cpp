@@ -58,6 +58,16 @@ void RoundHistory::closed(TimePoint now, const RoundEnd& end, bool restarted) {
   if (restarted) count(kept_.restarts, record.root ? record.root->cause : "");
 }
 
+const link::Failure* RoundHistory::root_of(RoundNumber round) const {
+  for (const RoundRecord& each : kept_.last) {
+    if (each.round == round) return each.root ? &*each.root : nullptr;
+  }
+  for (const RoundRecord& each : kept_.first) {
+    if (each.round == round) return each.root ? &*each.root : nullptr;
+  }
+  return nullptr;
+}
+
 std::vector<RoundRecord> RoundHistory::list() const {
   std::vector<RoundRecord> all = kept_.first;
   all.insert(all.end(), kept_.last.begin(), kept_.last.end());

@@ -54,6 +54,8 @@ class RoundHistory {
   // The round that was sealed last is over. `restarted`: that has cost a restart.
   void closed(TimePoint now, const RoundEnd& end, bool restarted);
 
+  // What failed first in that round; nothing where nothing did, or where it is not kept.
+  const link::Failure* root_of(RoundNumber round) const;
   // In the order of time, the one that runs among them.
   std::vector<RoundRecord> list() const;
   // Those between the first and the last that are not kept.

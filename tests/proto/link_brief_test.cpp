@@ -63,6 +63,37 @@ TEST_CASE("an ordinary end is told whole, with up to eight consequences by name"
   CHECK(told.reason == finish.reason);
 }
 
+TEST_CASE("a seat has 512 bytes at most, whatever failed in the round before") {
+  Sealed sealed{.round = RoundNumber{100'000},
+                .restart_count = 1000,
+                .group_rank = GroupRank{99'999},
+                .group_world_size = 100'000,
+                .base_rank = Rank{12'799'872},
+                .world_size = 12'800'000,
+                .role_base_rank = 12'799'872,
+                .role_world_size = 12'800'000,
+                .store_port = 65'535,
+                .neighbour = {"10.0.0.2", "fd00::2"},
+                .failed_before = Failure{.rank = Rank{3},
+                                         .host = "beta",
+                                         .status = {.value = 1},
+                                         .message = "node 1 on beta is lost",
+                                         .cause = std::string(node_lost)}};
+  CHECK(brief(sealed) == sealed);
+  sealed.failed_before->message = std::string(2000, '"');
+  const Sealed cut = brief(sealed);
+  CHECK(encode(cut).size() <= bounds::round_frame_bytes_max);
+  REQUIRE(cut.failed_before);
+  CHECK(cut.failed_before->cause == node_lost);
+  CHECK(cut.failed_before->message.ends_with("…"));
+  // A seat is never lost for it.
+  sealed.neighbour.assign(bounds::node_addresses_max, std::string(45, 'f'));
+  sealed.failed_before = *large().root;
+  const Sealed bare = brief(sealed);
+  CHECK(encode(bare).size() <= bounds::round_frame_bytes_max);
+  CHECK_FALSE(bare.failed_before);
+}
+
 TEST_CASE("a sentence is never cut inside a character") {
   Finish finish = large();
   finish.root->message.clear();

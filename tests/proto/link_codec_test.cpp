@@ -164,6 +164,18 @@ TEST_CASE("durations travel as the whole numbers that agents have always sent") 
   CHECK(decode(frame_of(R"({"say":"heartbeat","sent":1,"trip":4294967296})")).has_value() == false);
 }
 
+TEST_CASE("a seat is the same for peers that do not know what failed before") {
+  const Sealed sealed{.round = RoundNumber{2}, .store_port = 29500};
+  // As an older coordinator sends it.
+  const std::string old =
+      R"({"base":0,"neighbour":[],"node":0,"nodes":1,"restart":0,"role_base":0,"role_world":1,)"
+      R"("round":2,"say":"sealed","store_port":29500,"world":1})";
+  CHECK(encode(sealed).substr(4) == old);
+  CHECK(decode(frame_of(old))->value().message == Message{sealed});
+  check_round_trip(
+      Sealed{.round = RoundNumber{2}, .store_port = 29500, .failed_before = example_failure()});
+}
+
 TEST_CASE("a frame is decoded only when all of it has arrived") {
   const std::string frame = encode(Waiting{.reason = "for you"});
   for (std::size_t length = 0; length < frame.size(); ++length) {

@@ -351,6 +351,10 @@ void CoordinatorHost::say(const coordinator::Say& say) {
   network_->send(connection, Side::agent, {.kind = Packet::Kind::frame, .bytes = std::move(bytes)});
 }
 
+void CoordinatorHost::wake() {
+  program_.receive([this] { coordinator_.advance(); }, true);
+}
+
 // A timer that is due later than it was needs no new entry: it looks again when it rings.
 void CoordinatorHost::arm(std::optional<TimePoint> deadline) {
   const Coordinator& machine = coordinator_.machine();

@@ -55,6 +55,8 @@ class CoordinatorHost : public LedCoordinator {
   void stand(const link::Join& own) { tell(Coordinator::Standing{own}); }
   void take_over(const link::Join& own) { tell(Coordinator::TakesOver{own}); }
   void end();
+  // Its clock shows a later time than it did.
+  void wake();
   void serve(Network& network) { network_ = &network; }
   // One of several: it follows, until it is told otherwise. What the one before has left in its
   // folder is there, or no folder is.

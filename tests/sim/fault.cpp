@@ -61,6 +61,7 @@ constexpr std::array names = {
     Name{FaultKind::daemon_skew, "daemon-skew", "set"},
     Name{FaultKind::hand_over, "hand-over", "set"},
     Name{FaultKind::etcd_trouble, "etcd", "set"},
+    Name{FaultKind::all_suspended, "suspend", "suspension"},
     Name{FaultKind::secure_wire, "tls", "wire"},
     Name{FaultKind::bytes_damaged, "damage", "wire"},
 };
@@ -96,7 +97,7 @@ Result<FaultKinds> parse_kinds(std::string_view text) {
                             each.group == "orders" || each.group == "policies";
       const bool is_named_only = each.group == "records" || each.group == "stores" ||
                                  each.group == "standby" || each.group == "set" ||
-                                 each.group == "wire";
+                                 each.group == "wire" || each.group == "suspension";
       const bool is_meant =
           !is_named_only && (word == "everything" || (word == "all" && !is_later));
       if (word != each.name && word != each.group && !is_meant) continue;
@@ -112,7 +113,8 @@ Result<FaultKinds> parse_kinds(std::string_view text) {
 
 std::string kinds_text() {
   std::string text =
-      "everything (without records, stores, standby, set and wire), all (without moments, "
+      "everything (without records, stores, standby, set, suspension and wire), all (without "
+      "moments, "
       "strangers, "
       "orders and "
       "policies "

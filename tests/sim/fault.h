@@ -59,6 +59,7 @@ enum class FaultKind {
   hand_over,      // an operator asks for it, or the one that leads ends in an orderly way
   etcd_trouble,   // a member is stopped, cut off or crashes; or an election, no room, a slow one
   secure_wire,    // no fault: every link passes through the real codec and TLS, in pieces
+  all_suspended,  // every machine for the same time, as by a scheduler; packets wait as well
   bytes_damaged,  // somebody changes, removes or exchanges bytes of a link that does
 };
 
@@ -80,7 +81,7 @@ std::string_view name_of(FaultKind kind);
 // "all", "none", names of kinds and of groups (workers, agents, network, clocks, coordinator), with
 // commas between them. What was added later, in the groups moments, strangers, orders and policies,
 // is not in "all", so that older seeds still mean what they meant; it is in "everything". The
-// groups records, stores, standby and wire are in neither: they are named.
+// groups records, stores, standby, wire and suspension are in neither: they are named.
 Result<FaultKinds> parse_kinds(std::string_view text);
 // For --help.
 std::string kinds_text();

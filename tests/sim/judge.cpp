@@ -148,7 +148,16 @@ void Judge::coordinator_breaks(int job, const link::Drain& drain) {
 // After a sleep its words may wait unread: they have to be read first, but for those of the last
 // moment.
 void Judge::coordinator_gives_up(int node, TimePoint arrived) {
-  const Duration silence = time_.now() - arrived;
+  Duration silence = time_.now() - arrived;
+  for (const Fault& fault : scenario_.faults) {
+    const TimePoint at{fault.at};
+    if (fault.kind != FaultKind::all_suspended || at < arrived || at > time_.now()) continue;
+    // By the coordinator's clock. But for a short one it has to listen for a while after it woke.
+    silence += fault.lasts;
+    must(fault.lasts <= bounds::coordinator_nap ||
+             time_.now() - at >= bounds::coordinator_nap - 2 * bounds::coordinator_blink,
+         fmt::format("node {} was given up when all had just been suspended", node));
+  }
   must(is_a_lease(silence) || silence <= 2 * bounds::coordinator_blink,
        fmt::format("node {} was given up as silent, {} ms after its last word had arrived", node,
                    silence / 1ms));
@@ -289,6 +298,13 @@ void Judge::counted(int node, int to, const link::Message& message, std::size_t 
                      std::holds_alternative<link::Members>(message) ||
                      std::holds_alternative<link::Finish>(message);
   if (apart) return;
+  if (const auto* sealed = std::get_if<link::Sealed>(&message); sealed && sealed->failed_before) {
+    // What failed before is told apart, as a failure is.
+    must(bytes <= bounds::round_frame_bytes_max, "a seat is longer than its bound");
+    link::Sealed bare = *sealed;
+    bare.failed_before.reset();
+    bytes = link::encode(bare).size();
+  }
   NodeRecord& record = nodes_[index(node)];
   record.bytes[to] += bytes;
   must(record.bytes[to] <= round_bytes_max * index(1 + record.links),

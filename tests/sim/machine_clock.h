@@ -18,6 +18,11 @@ struct MachineClock {
     parts_per_million = ppm;
     offset += before - local(truth);
   }
+  // So long it counts while the machine is suspended.
+  void pass(Duration time) {
+    offset += time;
+    wall_offset += time;
+  }
   TimePoint local(TimePoint truth) const {
     const Duration since = truth.time_since_epoch();
     return truth + offset + since / 1'000'000 * parts_per_million;

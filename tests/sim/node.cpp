@@ -165,6 +165,19 @@ void Node::arm(std::optional<TimePoint> deadline) {
   });
 }
 
+void Node::wake() {
+  if (!program_.alive() || exit_) return;
+  fence_.reset();
+  tell_watchdog();
+  program_.receive(
+      [this, life = life_] {
+        if (life != life_ || exit_) return;
+        notice_watchdog();
+        agent_.advance();
+      },
+      true);
+}
+
 // Its watchdog does for it what it cannot do while it is stopped.
 void Node::tell_watchdog() {
   const auto fence = agent_.machine().overdue_at();

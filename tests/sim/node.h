@@ -51,6 +51,8 @@ class Node {
   void killed();        // SIGKILL
   void machine_died();  // power off
   void go_on(bool timers_first);
+  // Its clock shows a later time than it did.
+  void wake();
   // The host of the coordinator has stayed long enough.
   void leave();
 

@@ -51,7 +51,7 @@ bool is_gentle(FaultKind kind) {
       FaultKind::one_way_out,  FaultKind::one_way_in,    FaultKind::clock_skew,
       FaultKind::clock_jump,   FaultKind::agent_stopped, FaultKind::coordinator_stopped,
       FaultKind::order_save,   FaultKind::daemon_cut,    FaultKind::daemon_skew,
-      FaultKind::hand_over};
+      FaultKind::hand_over,    FaultKind::all_suspended};
   return std::find(gentle.begin(), gentle.end(), kind) != gentle.end();
 }
 
@@ -102,13 +102,14 @@ Fault draw_fault(Random& random, const Scenario& scenario, const std::vector<Fau
   const Duration horizon = job.work_max * 2 + 10s;
   const Duration moment = around.time_since_epoch() + log_uniform(random, 1ms, 8s);
   fault.at = random.chance(0.6) ? moment : random.up_to(horizon);
-  const bool short_one = scenario.gentle;
+  const bool is_for_all = fault.kind == FaultKind::all_suspended;
+  const bool short_one = scenario.gentle && !is_for_all;
   fault.lasts = log_uniform(random, 10ms, short_one ? scenario.lease() / 8 : Duration{60s});
   if (short_one && fault.kind == FaultKind::node_is_late) {
     fault.at = random.up_to(scenario.join_timeout / 2);
   }
   const int nodes = scenario.nodes();
-  if (!is_coordinators(fault.kind) && !is_strangers(fault.kind))
+  if (!is_coordinators(fault.kind) && !is_strangers(fault.kind) && !is_for_all)
     fault.nodes.push_back(random.between(0, nodes - 1));
   const bool many = fault.kind == FaultKind::partition || fault.kind == FaultKind::one_way_out ||
                     fault.kind == FaultKind::one_way_in || fault.kind == FaultKind::loss ||
@@ -134,6 +135,7 @@ void draw_faults(Random& random, Scenario& scenario, const FaultKinds& wanted) {
     if (kind == FaultKind::liar && !scenario.daemon) continue;
     if (is_strangers(kind) && scenario.set) continue;
     if (is_sets(kind) && !scenario.set) continue;
+    if (kind == FaultKind::all_suspended && scenario.set) continue;
     if (kind == FaultKind::coordinator_restarted && !scenario.daemon) continue;
     if (spare_the_coordinator && is_coordinators(kind) && !scenario.gentle) continue;
     kinds.push_back(kind);
@@ -146,6 +148,11 @@ void draw_faults(Random& random, Scenario& scenario, const FaultKinds& wanted) {
   const int count = random.between(nodes > crowd_from ? most / 2 : 0, most);
   for (int i = 0; i < count; ++i) {
     scenario.faults.push_back(draw_fault(random, scenario, kinds, around));
+    // Once: a coordinator that is suspended again before it has read what came gives up the rest.
+    if (scenario.faults.back().kind == FaultKind::all_suspended) {
+      std::erase(kinds, FaultKind::all_suspended);
+    }
+    if (kinds.empty()) break;
   }
 }
 

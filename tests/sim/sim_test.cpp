@@ -276,6 +276,11 @@ TEST_CASE("no lie of a stranger, nor of another job's agent, changes what a node
   must_hold("all,strangers", 81'000, 2000);
 }
 
+TEST_CASE("a job that is suspended as a whole ends well, however long that was") {
+  must_hold("suspend", 97'000, 1500);
+  must_hold("all,suspend", 98'500, 1500);
+}
+
 TEST_CASE("what an operator asks is done, whatever else goes wrong") {
   must_hold("orders", 82'000, 2000);
   must_hold("all,orders", 83'000, 3000);

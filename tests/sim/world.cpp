@@ -356,7 +356,24 @@ void World::stop(Node& victim, const Fault& fault) {
   });
 }
 
+// Nothing happens meanwhile, on any machine or between them: their clocks alone go on.
+void World::suspend_all(const Fault& fault) {
+  coordinator_clock_.pass(fault.lasts);
+  for (const auto& each : nodes_) each->clock().pass(fault.lasts);
+  // Nobody says which of them runs first.
+  Random random{universe_.scenario.seed, 71, static_cast<std::uint64_t>(fault.value)};
+  const auto later = [&](std::function<void()> what) {
+    universe_.time.later(random.up_to(5ms), std::move(what));
+  };
+  later([this] {
+    coordinator_->wake();
+    for (const auto& [number, standby] : standbys_) standby->wake();
+  });
+  for (const auto& each : nodes_) later([&node = *each] { node.wake(); });
+}
+
 void World::commit_to_coordinator(const Fault& fault) {
+  if (fault.kind == FaultKind::all_suspended) return suspend_all(fault);
   if (fault.kind == FaultKind::stranger || fault.kind == FaultKind::liar) {
     strangers_->come(fault);
     return;

@@ -52,6 +52,7 @@ class World {
   void commit_order(const Fault& fault, int node);
   void begin(Node& node);
   void stop(Node& node, const Fault& fault);
+  void suspend_all(const Fault& fault);
   void restart_coordinator(const Fault& fault);
   void begin_coordinator_in(Duration while_away, bool with_records);
   void end_coordinator(bool machine_too);

@@ -104,8 +104,11 @@ void Follower::went_down(const std::string& reason, Duration silence) {
 }
 
 void Follower::tick() {
+  tick_due_ = loop_.now() + bounds::standby_beat;
   alarm_->ring_in(bounds::standby_beat, [this] {
     if (asked_.host.empty()) return;
+    const TimePoint now = loop_.now();
+    heard_ = without_sleep(heard_, now, overslept(tick_due_, now, bounds::standby_beat));
     if (is_up_ && loop_.now() - heard_ > bounds::standby_silence) {
       client_->hang_up();
       went_down("it has said nothing for a second", bounds::standby_silence);

@@ -109,6 +109,7 @@ class Follower {
   bool is_refused_ = false;  // on this link
   bool is_heard_ = false;    // it has said that it leads, on this link
   TimePoint heard_{};
+  TimePoint tick_due_{};
   TimePoint dial_at_{};
   std::set<std::string> told_;  // of why there is no link, since there was one
   std::map<std::string, std::string> records_;

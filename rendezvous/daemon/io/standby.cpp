@@ -39,6 +39,12 @@ Duration Standbys::Standby::lag() const {
   return sent_.empty() ? Duration{} : Duration(all_.loop_.now() - sent_.front().at);
 }
 
+void Standbys::Standby::pass_over_sleep(Duration slept) {
+  const TimePoint now = all_.loop_.now();
+  heard_ = without_sleep(heard_, now, slept);
+  for (Sent& each : sent_) each.at = without_sleep(each.at, now, slept);
+}
+
 bool Standbys::Standby::is_swamped() const {
   return caught_up_at_ == 0 && bytes_waiting_ > bounds::standby_bytes_behind_max;
 }

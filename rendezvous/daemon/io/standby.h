@@ -37,6 +37,8 @@ class Standbys::Standby : public LogKeeper {
   // Nothing holds up what it is told, and its link does not take it.
   bool is_swamped() const;
   TimePoint heard() const { return heard_; }
+  // This process did not run for so long.
+  void pass_over_sleep(Duration slept);
   // For how long it has lacked what it was told first of what it lacks.
   Duration lag() const;
   // Nobody waits for it from here on, until it has come near again.

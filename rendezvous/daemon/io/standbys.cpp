@@ -245,11 +245,22 @@ void Standbys::hand_over(const std::string& name) {
   }
 }
 
+// What the standbys have sent meanwhile is not read yet. The leader's own lease counts on.
+void Standbys::pass_over_sleep() {
+  const TimePoint now = loop_.now();
+  const Duration slept = overslept(beat_due_, now, bounds::standby_beat);
+  if (slept == Duration{}) return;
+  for (const auto& [name, standby] : standbys_) standby->pass_over_sleep(slept);
+  if (asked_at_) asked_at_ = without_sleep(*asked_at_, now, slept);
+}
+
 // Whoever says nothing for so long may be gone, and everybody waits for it; and as long as that for
 // whoever has not heard what all wait for.
 void Standbys::beat() {
+  beat_due_ = loop_.now() + bounds::standby_beat;
   alarm_->ring_in(bounds::standby_beat, [this] {
     if (!is_begun_) return;
+    pass_over_sleep();
     std::vector<Standby*> silent;
     std::vector<Standby*> swamped;
     std::vector<Standby*> slow;

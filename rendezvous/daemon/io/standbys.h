@@ -80,10 +80,12 @@ class Standbys {
   std::string who_holds_up() const;
   void look_at_what_is_asked();
   void beat();
+  void pass_over_sleep();
 
   const EventLoop loop_;
   const Callbacks callbacks_;
   const std::unique_ptr<Alarm> alarm_;
+  TimePoint beat_due_{};
   link::Leads own_;
   bool is_begun_ = false;
   std::uint64_t place_ = 0;                                   // of the last that anybody was told

@@ -13,7 +13,7 @@ namespace cpprun {
 
 namespace {
 
-enum What : std::uint64_t { last_number = 1, wrong, record, log, end };
+enum What : std::uint64_t { last_number = 1, wrong, record, log, alive, end };
 
 // Numbers in a line, which is taken away: what, of which job, of which generation, of which size.
 using Line = std::array<std::uint64_t, 4>;
@@ -43,6 +43,10 @@ std::string text_of(Result<StateFiles> read) {
   if (!read) return "!" + read.error().reason;
   std::string text = "=";
   put_file(text, last_number, {.number = read->last_number});
+  if (read->alive && *read->alive > WallTime{}) {
+    const auto since_1970 = read->alive->time_since_epoch().count();
+    put_file(text, alive, {.number = static_cast<std::uint64_t>(since_1970)});
+  }
   for (const std::string& each : read->wrong) put_file(text, wrong, {.bytes = each});
   for (auto& each : read->files) put_file(text, record, std::move(each));
   for (auto& each : read->logs) put_file(text, log, std::move(each));
@@ -74,6 +78,9 @@ Result<StateFiles> state_files_of(std::string_view text) {
         break;
       case log:
         files.logs.push_back({number, std::move(bytes), generation});
+        break;
+      case alive:
+        files.alive = WallTime{std::chrono::microseconds{number}};
         break;
       case end:
         return text.empty() ? Result<StateFiles>(std::move(files)) : cut_off;

@@ -16,6 +16,7 @@
 #include "rendezvous/daemon/io/state_place.h"
 #include "rendezvous/daemon/io/state_writer.h"
 #include "rendezvous/daemon/state_file.h"
+#include "rendezvous/io/event_loop.h"
 
 namespace cpprun {
 
@@ -90,6 +91,7 @@ Result<void> StateFolder::look(SideProcesses& side) {
   text.reset();  // there may be much of it
   if (!read) return state_refused("\"{}\" {}", options_.path, read.error().reason);
   last_number_ = read->last_number;
+  last_alive_ = read->alive;
   for (const std::string& each : read->wrong) {
     say_(LogLevel::warning,
          fmt::format("--state: \"{}\" has {}: its job is not known any more, or not its store",
@@ -347,10 +349,12 @@ void StateFolder::log_is_written(const std::string& job) {
 
 void StateFolder::tick() {
   if (writer_ < 0 || std::exchange(is_ticking_, true)) return;
-  timer_.expires_after(tick_length());
+  tick_due_ = Clock::now() + tick_length();
+  timer_.expires_at(tick_due_);
   timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
     if (error || alive.expired()) return;
     is_ticking_ = false;
+    pass_over_sleep();
     look_at_patience();
     // Whoever waits for room looks whether it still has to.
     if (log_ages_.oldest() && logs_.written) logs_.written(logs_through_);
@@ -359,6 +363,17 @@ void StateFolder::tick() {
     if (!broken_logs_.empty() && logs_.again) logs_.again();
     if (!is_settled() || log_ages_.oldest()) tick();
   });
+}
+
+// The writer may have been suspended with this process, and its answers are not read yet.
+void StateFolder::pass_over_sleep() {
+  const TimePoint now = Clock::now();
+  const Duration slept = overslept(tick_due_, now, tick_length());
+  if (slept == Duration{}) return;
+  for (auto& [ticket, handed] : outstanding_) {
+    handed.since = without_sleep(handed.since, now, slept);
+  }
+  log_ages_.pass_over_sleep(now, slept);
 }
 
 void StateFolder::look_at_patience() {

@@ -69,6 +69,8 @@ class StateFolder {
   StateFolder& operator=(const StateFolder&) = delete;
 
   std::vector<Found> take_found() { return std::move(found_); }
+  // When the predecessor was alive last; nothing: it does not say.
+  std::optional<WallTime> last_alive() const { return last_alive_; }
   // That record is this job's.
   void adopt(std::uint64_t number, const std::string& job);
   // It cannot be gone on with; a clause that completes "FILE …" says why. The file stays, by
@@ -155,6 +157,7 @@ class StateFolder {
   void heard(std::uint64_t ticket, int error_number);
   void tick();
   void look_at_patience();
+  void pass_over_sleep();
   void trouble(const std::string& what);
 
   const Options options_;
@@ -164,8 +167,10 @@ class StateFolder {
   asio::posix::stream_descriptor orders_;
   asio::steady_timer timer_;
   bool is_ticking_ = false;
+  TimePoint tick_due_{};
   int writer_ = -1;
   std::vector<Found> found_;
+  std::optional<WallTime> last_alive_;
   std::map<std::string, Job> jobs_;
   std::map<std::uint64_t, Handed> outstanding_;  // by ticket
   std::deque<std::string> waiting_;              // jobs that are to be handed over

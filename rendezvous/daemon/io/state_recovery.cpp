@@ -77,7 +77,8 @@ Result<void> StateRecovery::load(CoordinatorServer& server, const std::string& s
       folder_->adopt(number, hosts_record_name);
       continue;
     }
-    auto record = read_job_record(bytes, moment());
+    const Moment at = moment();
+    auto record = read_job_record(bytes, at);
     if (!record && is_of_later(record.error())) return of_later(record.error());
     const bool is_twice = record && !jobs.insert(record->job()).second;
     if (!record || is_twice) {
@@ -86,6 +87,7 @@ Result<void> StateRecovery::load(CoordinatorServer& server, const std::string& s
       continue;
     }
     folder_->adopt(number, record->job());
+    record->alive = writer_alive_at(*record, folder_->last_alive(), at);
     Left left{.record = *std::move(record), .store_log = {}, .log = {}};
     // A log of another round is of a store that is gone.
     if (log && log->round == left.record.round) {

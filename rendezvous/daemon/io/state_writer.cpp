@@ -8,11 +8,13 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -30,6 +32,7 @@ namespace {
 
 constexpr const char* ready = "state";
 constexpr const char* unfinished = "new";
+constexpr const char* alive_name = "alive";
 constexpr off_t file_bytes_max = 64 * 1024 * 1024;
 // An image has the size of its store; what comes behind it, twice as much (log_folder.cpp).
 constexpr off_t log_bytes_max = off_t{8} * 1024 * 1024 * 1024;
@@ -151,6 +154,41 @@ std::string state_name(std::uint64_t number, const char* ending) {
 
 namespace {
 
+// Its modification time says when the daemon was alive last.
+class AliveFile {
+ public:
+  explicit AliveFile(int folder) : folder_(folder) {}
+
+  // Best effort: a disk that takes nothing is reported by the records.
+  void renew() {
+    due_ = Clock::now() + interval;
+    const FileDescriptor file(::openat(
+        folder_, alive_name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    const timespec times[2] = {now, now};
+    if (file) (void)::futimens(file.get(), times);
+  }
+  void renew_if_due() {
+    if (Clock::now() >= due_) renew();
+  }
+  // Milliseconds until then; -1: it was never written.
+  int pause_ms() const {
+    if (due_ == never) return -1;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(due_ - Clock::now()).count();
+    return static_cast<int>(std::max<std::int64_t>(left, 0));
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // An outage is known to that; one inode is written so often.
+  static constexpr auto interval = std::chrono::seconds(2);
+
+  const int folder_;
+  static constexpr auto never = Clock::time_point::max();
+  Clock::time_point due_ = never;
+};
+
 // What was put into the ring is safe there, and is written together with what comes in the next
 // moment.
 constexpr int ring_pause_ms = 10;
@@ -196,11 +234,14 @@ void work_on_records(int folder, int orders, std::optional<Received> received, b
 
 void write_states(int folder, int orders, LogRing& ring, bool syncs) {
   LogWriter logs(folder, syncs, ring);
+  AliveFile alive_file(folder);
   bool has_more = false;
   while (true) {
+    alive_file.renew_if_due();
     const bool has_log = !ring.is_empty();
     pollfd watched{.fd = orders, .events = POLLIN, .revents = 0};
-    const int patience = !has_log ? -1 : syncs || has_more ? 0 : ring_pause_ms;
+    const int pause = alive_file.pause_ms();
+    const int patience = !has_log ? pause : syncs || has_more ? 0 : ring_pause_ms;
     const int ready = ::poll(&watched, 1, patience);
     if (ready < 0 && errno == EINTR) continue;
     if (ready > 0) {
@@ -208,10 +249,12 @@ void write_states(int folder, int orders, LogRing& ring, bool syncs) {
       if (!received) break;
       const bool is_wake = received->order.kind == StateOrder::look_at_ring;
       work_on_records(folder, orders, std::move(received), syncs);
+      if (!is_wake) alive_file.renew();
       if (is_wake && !syncs) continue;
     }
     has_more = work_on_logs(orders, logs);
   }
+  if (alive_file.pause_ms() >= 0) alive_file.renew();
   logs.end();
 }
 
@@ -289,11 +332,24 @@ void read_logs(int folder, std::vector<LogName> names, const std::set<std::uint6
 
 }  // namespace
 
+namespace {
+
+std::optional<WallTime> time_of_alive(int folder) {
+  struct stat facts {};
+  const bool is_there = ::fstatat(folder, alive_name, &facts, AT_SYMLINK_NOFOLLOW) == 0;
+  if (!is_there || !S_ISREG(facts.st_mode)) return std::nullopt;
+  return WallTime{std::chrono::seconds{facts.st_mtim.tv_sec} +
+                  std::chrono::microseconds{facts.st_mtim.tv_nsec / 1000}};
+}
+
+}  // namespace
+
 Result<StateFiles> read_states(const std::string& path, const std::function<void()>& goes_on) {
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(path.c_str()), &::closedir);
   if (entries == nullptr) return failure("cannot be read: " + errno_text(errno));
   const int folder = ::dirfd(entries.get());
   StateFiles found;
+  found.alive = time_of_alive(folder);
   std::vector<LogName> logs;
   std::set<std::uint64_t> known;
   while (const dirent* const entry = ::readdir(entries.get())) {

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "proto/clock.h"
 #include "proto/result.h"
 #include "rendezvous/daemon/io/log_ring.h"
 
@@ -45,7 +46,8 @@ struct StateAnswer {
 
 // `folder` and `orders` (a SOCK_SEQPACKET) are descriptors; the logs of stores come through `logs`.
 // `syncs`: nothing is answered before it is on the disk; what has come meanwhile goes there
-// together.
+// together. Once a record was written, the time of the file "alive" is renewed every two seconds,
+// and when this process ends: it says when the daemon was alive last.
 void write_states(int folder, int orders, LogRing& logs, bool syncs);
 
 // Hands that over without waiting; 0, or errno. EAGAIN: it has enough to do.
@@ -69,6 +71,7 @@ struct StateFiles {
   std::vector<File> files;
   std::vector<File> logs = {};          // of each number the newest first, and two at most
   std::uint64_t last_number = 0;        // of any file that was ever called so and is still there
+  std::optional<WallTime> alive = {};   // when whoever wrote them was alive last, where it says
   std::vector<std::string> wrong = {};  // what is called like one and is none: "job-7.state is …"
 };
 // All that are in that folder, in the order of their numbers. What a write has left unfinished is

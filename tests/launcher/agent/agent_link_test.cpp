@@ -123,6 +123,21 @@ TEST_CASE("a node that slept with its watchdog pauses its workers and asks for i
     REQUIRE(work<supervisor::SignalGroup>(refused).size() == 1);
     CHECK(work<supervisor::SignalGroup>(refused)[0].signal == SIGKILL);
   }
+  SUBCASE("answered when its worker has ended well: no deadline stays in the past") {
+    stage.end_worker(t0 + 60s, {});
+    stage.agent.advance(t0 + 61s);
+    for (const auto second : {61s, 62s, 63s, 64s}) {
+      stage.heard(t0 + second, link::Heartbeat{.sent = second - 1s});
+      stage.agent.advance(t0 + second);
+    }
+    CHECK(stage.agent.next_deadline() > t0 + 64s);
+  }
+  SUBCASE("not answered when its worker has ended well: it asks how the job ended") {
+    stage.end_worker(t0 + 60s, {});
+    CHECK(all<agent::TellNote>(stage.agent.advance(t0 + 61s)).empty());
+    CHECK(all<agent::TellNote>(stage.agent.advance(t0 + 63s)).size() == 1);
+    CHECK(stage.agent.next_deadline() > t0 + 63s);
+  }
   SUBCASE("asked to drain: workers have to run to end in order") {
     const auto drains = stage.heard(t0 + 61s, link::Drain{first, "rank 0 on alpha failed"});
     REQUIRE(work<supervisor::SignalGroup>(drains).size() == 1);

@@ -64,6 +64,35 @@ TEST_CASE("the coordinator's word stands above what one node has seen") {
   CHECK(attempts.list(t0)[0].failure == failure(3, "killed"));
 }
 
+TEST_CASE("what the coordinator says with the next round replaces what this node saw") {
+  Attempts attempts;
+  attempts.begin(t0, round(1));
+  attempts.failed(failure(1, "peer_gone", true));
+  auto second = round(2);
+  second.failed_before = failure(0, "node_lost");
+  attempts.begin(t0, second);
+  CHECK(attempts.list(t0)[0].failure == failure(0, "node_lost"));
+  CHECK_FALSE(attempts.list(t0)[1].failure);
+  // It was in neither of the rounds between.
+  auto fifth = round(5);
+  fifth.failed_before = failure(2, "killed");
+  attempts.begin(t0, fifth);
+  CHECK_FALSE(attempts.list(t0)[1].failure);
+}
+
+TEST_CASE("of the worker that failed first its own node keeps the whole message") {
+  Attempts attempts;
+  attempts.begin(t0, round(1));
+  auto own = failure(1, "python_exception");
+  own.message = "a long one";
+  attempts.failed(own);
+  auto second = round(2);
+  second.failed_before = failure(1, "python_exception");
+  second.failed_before->message = "a lo…";
+  attempts.begin(t0, second);
+  CHECK(attempts.list(t0)[0].failure == own);
+}
+
 TEST_CASE("of very many attempts the first and the last are kept, and the others counted") {
   Attempts attempts;
   constexpr auto kept = bounds::first_attempts_kept_max + bounds::last_attempts_kept_max;

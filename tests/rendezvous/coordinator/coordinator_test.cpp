@@ -290,12 +290,12 @@ TEST_CASE("each job keeps its own time, however many there are beside it") {
     coordinator.handle(t0, Coordinator::StoreReady{join.job, 4000});
   }
   // A look shortly before each lease ends.
-  CHECK(coordinator.next_deadline() == t0 + 1s - bounds::coordinator_blink);
+  CHECK(coordinator.next_deadline() == t0 + 1s - bounds::coordinator_nap);
   coordinator.handle(t0 + 500ms, Coordinator::Said{LinkId{1}, link::Heartbeat{.sent = 1s}});
-  CHECK(coordinator.next_deadline() == t0 + 1500ms - bounds::coordinator_blink);
+  CHECK(coordinator.next_deadline() == t0 + 1500ms - bounds::coordinator_nap);
   CHECK(coordinator.advance(t0 + 1s).empty());
   CHECK(all<coordinator::CloseStore>(awake(coordinator, t0 + 1500ms)).size() == 1);
-  CHECK(coordinator.next_deadline() == t0 + 2s - bounds::coordinator_blink);
+  CHECK(coordinator.next_deadline() == t0 + 2s - bounds::coordinator_nap);
   CHECK_FALSE(coordinator.knows("job1"));
 }
 

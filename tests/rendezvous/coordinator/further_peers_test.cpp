@@ -87,6 +87,7 @@ TEST_CASE("an introduction counts while its link is there, and is made once") {
     coordinator.handle(t0, Coordinator::Closed{another_link, "it went"});
   }
   SUBCASE("nobody joins for it") {
+    coordinator.advance(t0 + bounds::join_patience - bounds::coordinator_nap);
     coordinator.advance(t0 + bounds::join_patience - bounds::coordinator_blink);
     CHECK(hung_up(coordinator.advance(t0 + bounds::join_patience)) ==
           "it greeted, and then said nothing");

@@ -39,6 +39,25 @@ TEST_CASE("a dead agent: its link breaks, and when the lease is over the others 
   CHECK(said<link::Sealed>(next, c)[0].group_world_size == 2);
 }
 
+TEST_CASE("the next round says that a node was lost, whatever the survivors have seen of it") {
+  Three three;
+  three.hear(t0 + 2s, c, link::Heartbeat{});
+  const link::Failure gone{
+      .rank = Rank{2}, .status = {.value = 1}, .cause = "peer_gone", .consequence = true};
+  three.hear(t0 + 2s, c, link::Failed{.round = RoundNumber{1}, .failure = gone});
+  three.hear(t0 + 2s, c, link::Drained{RoundNumber{1}});
+  three.hear(t0 + 2s, a, link::Drained{RoundNumber{1}});
+  const auto next = three.awake(t0 + 3s);
+  REQUIRE(said<link::Sealed>(next, c).size() == 1);
+  const auto verdict = said<link::Sealed>(next, c)[0].failed_before;
+  REQUIRE(verdict);
+  CHECK(verdict->cause == link::node_lost);
+  CHECK(verdict->host == "beta");
+  CHECK(verdict->rank == Rank{1});
+  // The agent of the coordinator's own process has received it already.
+  CHECK_FALSE(said<link::Sealed>(next, a)[0].failed_before);
+}
+
 TEST_CASE("a silent network, a half-open link, a way back that is cut: silence is all there is") {
   Three three;
   three.hear(t0 + 2s, c, link::Heartbeat{});

@@ -63,6 +63,22 @@ TEST_CASE("no wall clock that was set back makes anybody wait, or the past come 
   CHECK(*read->pause_until <= earlier.now + record.nodes[0].join.restarts.pause_max());
 }
 
+TEST_CASE("the writer of a record was alive when its directory says, if that is not too old") {
+  JobRecord record = recorded_job(written.now);
+  record.sealed_at = written.now - 60s;
+  const auto alive = [&](Duration ago) {
+    return writer_alive_at(
+        record, written.wall - std::chrono::duration_cast<WallTime::duration>(ago), written);
+  };
+  CHECK(alive(10s) == written.now - 10s);
+  CHECK(alive(60s) == written.now - 60s);
+  // Of a writer before the one that has written this.
+  CHECK_FALSE(alive(61s));
+  CHECK_FALSE(writer_alive_at(record, std::nullopt, written));
+  // A clock was set back.
+  CHECK(alive(-1000h) == written.now);
+}
+
 TEST_CASE("bytes are CBOR of an object that names its version") {
   const auto json = nlohmann::json::from_cbor(job_record_bytes(recorded_job(written.now), written));
   CHECK(json.at("cpprund_job") == 1);

@@ -22,8 +22,8 @@ constexpr LinkId new_b{202};
 // What the job of that table has left, in the hands of another coordinator.
 struct Next {
   Next(TimePoint now, const Job& before) : Next(now, before.record()) {}
-  Next(TimePoint now, const JobRecord& record)
-      : job(now, record, {.lease = 3s, .status_interval = 5s, .last_call = 30s}, old_a) {
+  Next(TimePoint now, const JobRecord& record, bool has_store = false)
+      : job(now, record, {.lease = 3s, .status_interval = 5s, .last_call = 30s}, old_a, has_store) {
     CHECK_FALSE(job.check());
   }
   coordinator::Actions join(TimePoint now, LinkId link, const link::Join& what) {
@@ -294,6 +294,27 @@ TEST_CASE("what nodes did since they heard a lost coordinator last is no trainin
   CHECK(of(lost->time, Account::detecting) == 2 * 4s);
 }
 
+TEST_CASE("the next coordinator says of the host of the one before that it was lost") {
+  Sealed before{1};
+  Next next(t0 + 60s, before.job);
+  coordinator::Actions actions;
+  next.job.lose_host(t0 + 60s, t0 + 56s, old_a, actions);
+  next.join(t0 + 61s, new_b, again(next.job, 1, 1));
+  next.hear(t0 + 61s, new_b, link::Drained{RoundNumber{1}});
+  auto replacement = node(0);
+  replacement.restarts = next.job.terms().restarts;
+  const auto sealed = next.join(t0 + 62s, new_a, replacement);
+  REQUIRE(said<link::Sealed>(sealed, new_b).size() == 1);
+  const auto verdict = said<link::Sealed>(sealed, new_b)[0].failed_before;
+  REQUIRE(verdict);
+  CHECK(verdict->cause == link::node_lost);
+  CHECK(verdict->host == "host0");
+  // So does the one after it, which has it from the record alone.
+  Next last(t0 + 70s, next.job);
+  last.join(t0 + 71s, new_a, again(last.job, 0, 2));
+  CHECK(last.job.history().root_of(RoundNumber{1})->host == "host0");
+}
+
 TEST_CASE("the time without a coordinator is no training where the store was lost with it") {
   Sealed before;
   before.job.store_asked(t0 + 1s);
@@ -310,6 +331,41 @@ TEST_CASE("the time without a coordinator is no training where the store was los
   const auto lost = std::ranges::find(use.lost, "store_lost", &LostTime::cause);
   REQUIRE(lost != use.lost.end());
   CHECK(of(lost->time, Account::detecting) == 2 * 12s);
+}
+
+TEST_CASE("the time without a coordinator is no training where no node kept its seat") {
+  Sealed before;
+  before.job.store_asked(t0 + 1s);
+  JobRecord record = before.job.record();
+  record.alive = t0 + 50s;
+  Next next(t0 + 60s, record, /*has_store=*/true);
+  auto newcomer = node(0);
+  newcomer.restarts = next.job.terms().restarts;
+  next.join(t0 + 61s, new_a, newcomer);
+  newcomer = node(1);
+  newcomer.restarts = next.job.terms().restarts;
+  const auto sealed = next.join(t0 + 61s, new_b, newcomer);
+  REQUIRE(said<link::Sealed>(sealed, new_b).size() == 1);
+  const TimeUse use = next.job.time().told(t0 + 61s);
+  CHECK(of(use.nodes, Account::detecting) == 2 * 11s);
+  CHECK(of(use.nodes, Account::training) == 2 * 49s);
+  const auto lost = std::ranges::find(use.lost, "coordinator_lost", &LostTime::cause);
+  REQUIRE(lost != use.lost.end());
+  CHECK(of(lost->time, Account::detecting) == 2 * 11s);
+}
+
+TEST_CASE("a round that continues has trained while there was no coordinator") {
+  Sealed before;
+  before.job.store_asked(t0 + 1s);
+  JobRecord record = before.job.record();
+  record.alive = t0 + 58s;
+  Next next(t0 + 60s, record, /*has_store=*/true);
+  next.join(t0 + 61s, new_a, again(next.job, 0, 1));
+  next.join(t0 + 61s, new_b, again(next.job, 1, 1));
+  next.hear(t0 + 70s, new_a, link::Succeeded{RoundNumber{1}});
+  next.hear(t0 + 70s, new_b, link::Succeeded{RoundNumber{1}});
+  REQUIRE(next.job.over());
+  CHECK(of(next.job.time().told(t0 + 70s).nodes, Account::training) == 2 * 69s);
 }
 
 }  // namespace job_recovery_test

@@ -168,7 +168,7 @@ TEST_CASE("a node that stays silent for the lease is lost: the others drain, the
   table.seal();
   table.close(t0 + 1s, b);
   CHECK(table.job.next_deadline() < t0 + 3s);
-  CHECK(table.advance(t0 + 3s - 1ns).empty());
+  CHECK(table.awake(t0 + 3s - 1ns).empty());
   CHECK(said<link::Drain>(table.awake(t0 + 3s), a) ==
         std::vector{link::Drain{RoundNumber{1}, "node 1 on host1 is lost"}});
   const auto over = table.hear(t0 + 3s, a, link::Drained{RoundNumber{1}});

@@ -37,7 +37,9 @@ TEST_CASE("a lease that is not renewed runs out, one that is renewed does not") 
   leases.renew(alice, t0);
   leases.renew(bob, t0 + 1s);
   leases.renew(alice, t0 + 2s);
-  // A look that shows that somebody is awake, and then the end.
+  // Two looks that show that somebody is awake, and then the end.
+  CHECK(leases.next_expiry() == t0 + 4s - bounds::coordinator_nap);
+  CHECK(leases.expire(t0 + 4s - bounds::coordinator_nap).empty());
   CHECK(leases.next_expiry() == t0 + 4s - bounds::coordinator_blink);
   CHECK(leases.expire(t0 + 4s - bounds::coordinator_blink).empty());
   CHECK(leases.next_expiry() == t0 + 4s);
@@ -55,7 +57,7 @@ TEST_CASE("a coordinator that has slept reads what it was told before it gives a
   // Nodes may have slept as long, and wake a little later: they have a lease, and no more.
   CHECK(awake_at(leases, awake + 3s - 1ms).empty());
   CHECK(awake_at(leases, awake + 3s) == std::vector{Leases::Expired{bob, t0}});
-  CHECK(leases.next_expiry() == awake + 1s + 3s - bounds::coordinator_blink);
+  CHECK(leases.next_expiry() == awake + 1s + 3s - bounds::coordinator_nap);
 }
 
 TEST_CASE("after a short sleep nodes have as long as that again, and a nap at least") {
@@ -81,6 +83,19 @@ TEST_CASE("a coordinator whose sleep ends just when a lease does has slept all t
   leases.renew(bob, t0 + 3s);
   CHECK(awake_at(leases, t0 + 5s).empty());
   CHECK(awake_at(leases, t0 + 6s).size() == 2);
+}
+
+TEST_CASE("a sleep that ends a moment before a lease does leaves the holder a nap to be heard") {
+  Leases leases{3s};
+  leases.renew(alice, t0);
+  leases.renew(bob, t0);
+  CHECK(awake_at(leases, t0 + 1s).empty());
+  // It wakes 60 ms before the end, and what is said then takes longer.
+  CHECK(leases.expire(t0 + 3s - 60ms).empty());
+  CHECK(awake_at(leases, t0 + 3s).empty());
+  leases.renew(alice, t0 + 3s + 90ms);
+  CHECK(awake_at(leases, t0 + 3s + bounds::coordinator_nap) ==
+        std::vector{Leases::Expired{bob, t0}});
 }
 
 TEST_CASE("a nap that is much shorter than a lease is one, where a lease ends in it") {

@@ -103,6 +103,17 @@ TEST_CASE("nobody is dialled after whoever is followed is left, even as it is fo
   CHECK(staged.line->is_hung_up);
 }
 
+TEST_CASE("own sleep is no silence of the one that leads") {
+  Staged staged;
+  staged.come_up();
+  staged.loop.sleep(60s);
+  staged.loop.pass(400ms);
+  CHECK(staged.lost == 0);
+  CHECK_FALSE(staged.line->is_hung_up);
+  staged.loop.pass(1s);
+  CHECK(staged.lost == 1);
+}
+
 TEST_CASE("who leads by etcd is not followed by one that does not ask it") {
   Staged staged;
   staged.line->callbacks.up("local");

@@ -181,6 +181,23 @@ TEST_CASE("one that says nothing is not waited for, and what all wait for then i
   CHECK(leader.is_told());
 }
 
+TEST_CASE("own sleep is no silence of those that stand by") {
+  Leader leader;
+  const auto bravo = leader.stand_by("bravo");
+  leader.standbys.keep("job", "record");
+  leader.loop.sleep(60s);
+  leader.loop.pass(2 * bounds::standby_beat);
+  CHECK(bravo->ended.empty());
+  leader.has_all(*bravo);
+  CHECK(leader.is_told());
+  CHECK(leader.asked == Names{"alpha", "bravo"});
+  // Whatever was heard before the alarm could ring: a second of silence is one.
+  leader.loop.sleep(60s);
+  leader.beat(*bravo);
+  leader.loop.pass(bounds::standby_silence + 2 * bounds::standby_beat);
+  CHECK(leader.says("\"bravo\" does not stand by any more: it has said nothing for 1 s"));
+}
+
 TEST_CASE("a standby that comes anew takes its own place, and one of the same name does not") {
   Leader leader;
   const auto bravo = leader.adopt("bravo#1");

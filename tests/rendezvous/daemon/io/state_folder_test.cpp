@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <thread>
 
 #include "rendezvous/daemon/state_file.h"
 
@@ -112,6 +113,33 @@ TEST_CASE(
     CHECK(records[0].substr(0, 3) ==
           (std::to_string(run) + std::string(std::size_t(run) * 4000, 'x')).substr(0, 3));
   }
+}
+
+TEST_CASE("the next daemon knows when the one before was alive last") {
+  const Place place;
+  const auto wall = [] {
+    return std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now());
+  };
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path));
+  CHECK_FALSE(daemon.folder->last_alive());
+  const WallTime begun = wall();
+  daemon.folder->keep("j", "x");
+  REQUIRE(daemon.until([&] { return daemon.folder->is_settled() && place.has("alive"); }));
+  // As if it had been written an hour ago.
+  const auto old_time = fs::last_write_time(fs::path(place.path) / "alive") - 1h;
+  fs::last_write_time(fs::path(place.path) / "alive", old_time);
+  const auto renewed = [&] {
+    return fs::last_write_time(fs::path(place.path) / "alive") > old_time + 30min;
+  };
+  // It is renewed although nothing happens.
+  CHECK(daemon.until(renewed));
+  daemon.folder.reset();
+  Daemon next;
+  REQUIRE(next.open(place.path));
+  REQUIRE(next.folder->last_alive());
+  CHECK(*next.folder->last_alive() >= begun);
+  CHECK(*next.folder->last_alive() <= wall());
 }
 
 TEST_CASE("jobs have files of their own, which go with them, and numbers that are free") {
@@ -236,6 +264,20 @@ TEST_CASE("a disk that does not answer holds nobody up, and gets the newest when
   const auto records = records_in(place.path);
   CHECK(records.size() == 300);
   for (const auto& record : records) CHECK(std::atoi(record.c_str()) >= 1700);
+}
+
+TEST_CASE("own sleep is no silence of the disk") {
+  const Place place;
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path, 2s));
+  // Both are suspended: nobody writes, and nobody runs this loop.
+  REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
+  daemon.folder->keep("j", "x");
+  std::this_thread::sleep_for(2500ms);
+  daemon.io.run_for(100ms);
+  REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
+  CHECK(daemon.until([&] { return daemon.folder->is_settled(); }));
+  CHECK(daemon.said.empty());
 }
 
 TEST_CASE("whoever waits for room hears of it when the writer is gone") {
