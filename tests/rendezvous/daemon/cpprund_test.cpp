@@ -282,6 +282,10 @@ TEST_CASE("torn messages of many links stay within the memory, and others are se
     REQUIRE(poll(&watched, 1, 10'000) == 1);
     each.listen_now();
   }
+  const std::string line = daemon.err_line();
+  CHECK(line.find("Z cpprund: 127.0.0.1:") != std::string::npos);
+  CHECK(line.find(" closed: its address holds ") != std::string::npos);
+  CHECK(line.ends_with(" of the 4.0 MiB that it may"));
   CHECK(modest->get("k", 10s) == "v");
   CHECK(resident_kib(daemon.pid()) < before + 16 * 1024);
   // One agent is still let in: what is small has its reserve.
