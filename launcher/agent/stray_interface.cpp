@@ -96,11 +96,13 @@ std::string bracketed_address(std::string_view line, std::string_view word) {
   return "";
 }
 
-// NCCL's: "10.78.0.1<35621>".
+// NCCL's: "10.78.0.1<35621>", and "fe80::a%ib0<35621>", whose scope is left out.
 std::string angled_address(std::string_view line) {
   constexpr std::string_view characters = "0123456789abcdefABCDEF.:";
   for (auto at = line.find('<'); at != std::string_view::npos; at = line.find('<', at + 1)) {
-    const auto before = line.substr(0, at);
+    auto before = line.substr(0, at);
+    const auto scope = before.find_last_of("% ");
+    if (scope != std::string_view::npos && before[scope] == '%') before = before.substr(0, scope);
     const auto last_other = before.find_last_not_of(characters);
     const auto text = last_other == std::string_view::npos ? before : before.substr(last_other + 1);
     if (is_address(text)) return std::string(text);

@@ -239,7 +239,7 @@ class Declaration {
 
   std::variant<Wish, CommandLineEnd> checked() {
     const auto misuse = [](const std::string& why) {
-      return CommandLineEnd{control_code::misuse, fmt::format("cpprunctl: {}\n", why)};
+      return CommandLineEnd{control_code::misuse, fmt::format("cpprunctl: error: {}\n", why)};
     };
     if (!address_.empty()) {
       auto endpoint = parse_endpoint(address_, place_port_default);

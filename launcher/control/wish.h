@@ -11,12 +11,17 @@
 namespace cpprun {
 
 enum class Verb {
+  // Show something and change nothing (reads_only).
   list,
   status,
   top,
   events,
   report,
+  simulate,
+  doctor,
+  // Scripts act on its exit code.
   wait,
+  // Commands to a job or a cpprund.
   stop,
   restart,
   save,
@@ -25,38 +30,14 @@ enum class Verb {
   include,
   forget,
   handover,
-  simulate,
+  // Write secrets and tokens.
   keygen,
   token,
-  doctor,
 };
 
-// Whether a command shows something and changes nothing. `wait` is not among these: scripts act on
-// its exit code.
+// These take the beginning of a job's name, all others the whole name.
 constexpr bool reads_only(Verb verb) {
-  switch (verb) {
-    case Verb::list:
-    case Verb::status:
-    case Verb::top:
-    case Verb::events:
-    case Verb::report:
-    case Verb::simulate:
-    case Verb::doctor:
-      return true;
-    case Verb::wait:
-    case Verb::stop:
-    case Verb::restart:
-    case Verb::save:
-    case Verb::drain:
-    case Verb::exclude:
-    case Verb::include:
-    case Verb::forget:
-    case Verb::handover:
-    case Verb::keygen:
-    case Verb::token:
-      return false;
-  }
-  return false;
+  return verb <= Verb::doctor;
 }
 
 // Which hosts `doctor` examines, and how it gets there.

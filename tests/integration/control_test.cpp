@@ -129,7 +129,7 @@ TEST_CASE("a job is ordered to save and to stop, and what cannot be done is told
   REQUIRE(scene.listed().size() == 1);
   const auto nobody = scene.ask({"drain", "nobody-there"});
   CHECK(nobody.code == 1);
-  CHECK(contains(nobody.err, "cpprunctl: "));
+  CHECK(contains(nobody.err, "cpprunctl: error: "));
   CHECK(scene.ask({"forget"}).code == 1);
   Command watch(scene.control({"events", "-f", "--json"}), scene.options());
   watch.expect_out("worker_started");

@@ -110,7 +110,9 @@ TEST_CASE("both of a pair say who leads and who stands by, and the lead is hande
   }
   nodes.expect_all_added();
   CHECK(waits.wait().code == 0);
-  CHECK(count(waits.err(), "waiting for the end of cluster") >= 1);
+  CHECK(count(waits.err(), "waiting for the end of cluster") == 1);
+  // Once for each handover.
+  CHECK(count(waits.err(), "in contact with job \"cluster\" again") == 2);
   CHECK(count(nodes.first->err(), "workers were not interrupted") == 2);
   site.end_all();
 }

@@ -147,7 +147,7 @@ TEST_CASE("an elastic job goes on as two when a host is excluded, and as three w
   // With two of at least two nodes left nobody can be done without.
   const auto needed = scene.order({"drain", "node2", "--job=steered"});
   CHECK(needed.code == 1);
-  CHECK(contains(needed.err, "cpprunctl: "));
+  CHECK(contains(needed.err, "cpprunctl: error: "));
 
   CHECK(scene.order({"include", Hosts::address(1), "--job=steered"}).code == 0);
   const auto again = scene.node(1);

@@ -25,7 +25,7 @@ std::optional<DoctorOrder> order_of(const DoctorWish& wish, const Environment& e
                                     : fanout::hosts_in_file(wish.host_file, "--hostfile", read);
   if (!hosts) {
     for (const auto& mistake : hosts.error()) {
-      complain(wish.hosts ? "--hosts: " + mistake : mistake);
+      complain(wish.hosts ? "error: --hosts: " + mistake : "error: " + mistake);
     }
     return std::nullopt;
   }
@@ -34,7 +34,7 @@ std::optional<DoctorOrder> order_of(const DoctorWish& wish, const Environment& e
                     .port = wish.port,
                     .ship = wish.ship};
   if (!order.shell.empty()) return order;
-  complain("--remote-shell names no program");
+  complain("error: --remote-shell names no program");
   return std::nullopt;
 }
 

@@ -72,7 +72,7 @@ std::optional<std::string> take_page(const Wish& wish, const Place& place,
     for (auto& job : seen->jobs) jobs.jobs.push_back({std::move(job), place});
   }
   const bool has_answered = why.empty();
-  if (!has_answered && !wish.as_json) complain(why);
+  if (!has_answered && !wish.as_json) complain("warning: " + why);
   jobs.answers.push_back({.place = place.text(),
                           .text = has_answered ? answer->body : why,
                           .has_answered = has_answered});
@@ -83,7 +83,7 @@ FoundJobs find_jobs_there(const Wish& wish, const Environment& environment) {
   const auto looked = places_of(wish, environment);
   if (!looked) {
     const std::string& why = looked.error().reason;
-    if (!wish.as_json) complain(why);
+    if (!wish.as_json) complain("warning: " + why);
     const Place place{.door = {}, .address = wish.address};
     return {.jobs = {}, .answers = {{place.text(), why, false}}, .places = {place}};
   }
@@ -98,7 +98,7 @@ FoundJobs find_jobs_there(const Wish& wish, const Environment& environment) {
       if (std::chrono::steady_clock::now() >= deadline) {
         const auto why = fmt::format("{}: not all jobs were listed within {} s", place.text(),
                                      in_seconds(pages_patience));
-        if (!wish.as_json) complain(why);
+        if (!wish.as_json) complain("warning: " + why);
         jobs.answers.push_back({.place = place.text(), .text = why, .has_answered = false});
         break;
       }
@@ -132,7 +132,7 @@ std::vector<Endpoint> leaders_of(const FoundJobs& found) {
 }  // namespace
 
 int give_up(const Setback& setback) {
-  complain(setback.sentence, setback.hint);
+  complain("error: " + setback.sentence, setback.hint);
   return setback.code;
 }
 
@@ -155,7 +155,7 @@ FoundJobs find_jobs(const Wish& wish, const Environment& environment) {
   if (wish.job.empty() || is_there) return jobs;
   for (const Endpoint& leader : leaders_of(jobs)) {
     if (!wish.as_json) {
-      complain(fmt::format("a cpprund that stands by is here: asking {}, which leads",
+      complain(fmt::format("note: a cpprund that stands by is here: asking {}, which leads",
                            to_string(leader)));
     }
     Wish there = wish;

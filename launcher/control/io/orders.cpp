@@ -64,10 +64,7 @@ Attempt<std::string> order(const Place& place, const std::string& target, const 
 }
 
 int tell(const Attempt<std::string>& said, const Wish& wish) {
-  if (!said) {
-    complain(said.error().sentence, said.error().hint);
-    return said.error().code;
-  }
+  if (!said) return give_up(said.error());
   print(wish.as_json ? said_json(*said) : plain_line(*said) + "\n");
   return control_code::done;
 }

@@ -32,7 +32,7 @@ namespace {
 constexpr std::string_view standard_output = "-";
 
 int give_up(const std::string& why) {
-  complain(why);
+  complain("error: " + why);
   return control_code::refused;
 }
 

@@ -201,7 +201,7 @@ Attempt<Value> retry(const Setback& lost, const Watched& watched,
     std::this_thread::sleep_for(look_pause);
   }
   return tl::unexpected(
-      Setback{fmt::format("error: lost contact for {:.1f} s ({})", seconds, lost.sentence),
+      Setback{fmt::format("lost contact for {:.1f} s ({})", seconds, lost.sentence),
               control_code::unreachable});
 }
 

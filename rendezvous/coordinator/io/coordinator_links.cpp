@@ -196,7 +196,14 @@ void CoordinatorServer::begin_link(const std::shared_ptr<LinkChannel>& channel,
        .streams = [this, link,
                    peer](std::string_view frame) { return hear_streams(link, peer, frame); },
        .room = [this, link] { routes_.go_on(link); },
-       .holds = [memory](std::size_t bytes) { return memory->hold(bytes); },
+       .holds =
+           [this, peer, memory](std::size_t bytes) {
+             std::string objection = memory->hold(bytes);
+             if (!objection.empty()) {
+               callbacks_.note({.peer = peer, .text = "closed: " + objection, .peer_is = "agent"});
+             }
+             return objection;
+           },
        .closed =
            [this, link](std::string reason) {
              const auto ended = channels_.extract(link);

@@ -23,9 +23,12 @@ namespace cpprun {
 namespace {
 
 // Of the folders for the socket for tools the first that can be had. It is made now: behind the
-// sandbox none is. A disk that hangs is given a moment, and is no reason not to serve.
-Result<DoorFolder> prepared_door(SideProcesses& side, const std::vector<DoorFolder>& folders) {
+// sandbox none is. A disk that hangs is given a moment, and is no reason not to serve. `note` says
+// that it is not in $TMPDIR, and why.
+Result<DoorFolder> prepared_door(SideProcesses& side, const std::vector<DoorFolder>& folders,
+                                 std::string& note) {
   std::string why = "there is no folder for it";
+  const DoorFolder* wrong_temporary = nullptr;
   bool has_why = false;
   for (const auto& folder : folders) {
     const auto make = [&folder] {
@@ -33,13 +36,20 @@ Result<DoorFolder> prepared_door(SideProcesses& side, const std::vector<DoorFold
       return made ? std::string() : made.error().reason;
     };
     const auto wrong = folder.is_at_hand() ? make() : side.ask(make, bounds::log_farewell);
-    if (wrong && wrong->empty()) return folder;
+    if (wrong && wrong->empty()) {
+      if (wrong_temporary != nullptr) {
+        note = fmt::format("note: TMPDIR={} cannot be used ({}); the control socket is in {}",
+                           wrong_temporary->parent, why, folder.path());
+      }
+      return folder;
+    }
     if (!has_why || !folder.is_parent_own) {
       why = wrong ? *wrong
                   : fmt::format(
                         "the folder \"{}\" for sockets of tools is on a disk that does not answer",
                         folder.path());
     }
+    if (!folder.is_parent_own && wrong_temporary == nullptr) wrong_temporary = &folder;
     has_why = true;
   }
   return failure(why);
@@ -105,16 +115,16 @@ void shut_in(const DaemonOptions& options, const std::optional<DoorFolder>& door
 void close_up(CoordinatorServer& server, SideProcesses& side, const DaemonOptions& options,
               DaemonLog& log) {
   DoorPlan plan{.folders = options.door_folders, .patience = bounds::log_farewell};
-  if (!options.has_sandbox) {
-    log.say(LogLevel::info, "sandbox: off (--no-sandbox)");
-    return server.open_door(side, std::move(plan));
+  if (!options.has_sandbox) log.say(LogLevel::info, "sandbox: off (--no-sandbox)");
+  if (options.status_access == StatusAccess::none) {
+    if (options.has_sandbox) shut_in(options, std::nullopt, log);
+    return;
   }
-  if (options.status_access == StatusAccess::none) return shut_in(options, std::nullopt, log);
-  const auto door = prepared_door(side, options.door_folders);
-  shut_in(options, door ? std::optional(*door) : std::nullopt, log);
-  if (!door) {
-    return log.write({.text = no_door_text(door.error().reason)});
-  }
+  std::string note;
+  const auto door = prepared_door(side, options.door_folders, note);
+  if (options.has_sandbox) shut_in(options, door ? std::optional(*door) : std::nullopt, log);
+  if (!door) return log.write({.text = no_door_text(door.error().reason)});
+  if (!note.empty()) log.write({.text = note});
   plan.folders = {*door};
   server.open_door(side, std::move(plan));
 }

@@ -84,12 +84,6 @@ TEST_CASE(
   CHECK(
       failed_connection({"RuntimeError: [gloo/transport/tcp/pair.cc:799] connect [10.78.0.1]:1205: "
                          "No route to host"}) == FailedConnection{"", "10.78.0.1"});
-  CHECK(failed_connection(
-            {"socketStartConnect: Connect to 10.78.0.1<35621> failed : No route to host"}) ==
-        FailedConnection{"", "10.78.0.1"});
-  CHECK(failed_connection(
-            {"socketPollConnect: connect to fd78::1<47021> returned No route to host, "
-             "exceeded error retry count after 35 attempts"}) == FailedConnection{"", "fd78::1"});
   // A connection that had come up, the store's, and lines without an address.
   for (const char* other :
        {"RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.78.0.1]:1234",
@@ -99,6 +93,59 @@ TEST_CASE(
         "connect to host <unknown>", "cannot connect to the data base [cars]"}) {
     CAPTURE(other);
     CHECK(failed_connection(Lines{other}) == std::nullopt);
+  }
+}
+
+// As its src/misc/socket.cc and src/os/linux.cc write them, behind the head of every line of its
+// log. What is of several versions is here once.
+TEST_CASE("the address that NCCL 2.18 to 2.30 could not connect to is read from their lines") {
+  const std::string warn = "node1:4711:4790 [0] misc/socket.cc:466 NCCL WARN ";
+  const std::string info = "node1:4711:4790 [0] NCCL INFO ";
+  for (const std::string& line : {
+           // 2.18 to 2.26
+           warn + "socketStartConnect: Connect to 10.78.0.1<35621> failed : No route to host",
+           // 2.20 to 2.23
+           warn + "socketPollConnect: Connect to 10.78.0.1<35621> returned 113(No route to host) "
+                  "errno 115(Operation now in progress)",
+           // 2.24 to 2.26
+           warn + "socketPollConnect: Connect to 10.78.0.1<35621> failed : No route to host",
+           // 2.27 and 2.28
+           warn + "socketPollConnect: connect to 10.78.0.1<35621> returned No route to host, "
+                  "exceeded error retry count after 35 attempts",
+           info + "socketPollConnect: connect to 10.78.0.1<35621> returned Connection timed out, "
+                  "retrying (3/34) after sleep for 300 msec",
+           warn + "socketStartConnect: connect to 10.78.0.1<35621> failed : Network is unreachable",
+           warn + "socketPollConnect to 10.78.0.1<35621> failed with error Bad file descriptor",
+           // 2.30
+           warn + "ncclOsSocketPollConnect: connect to 10.78.0.1<35621> returned No route to host, "
+                  "exceeded error retry count after 35 attempts",
+           warn + "ncclOsSocketStartConnect: connect to 10.78.0.1<35621> failed : No route to host",
+           warn + "ncclOsSocketPollConnect to 10.78.0.1<35621> failed with error Bad file "
+                  "descriptor",
+       }) {
+    CAPTURE(line);
+    CHECK(failed_connection({line}) == FailedConnection{"", "10.78.0.1"});
+  }
+  CHECK(failed_connection({warn + "socketPollConnect: connect to fd78::1<47021> returned No route "
+                                  "to host, exceeded error retry count after 35 attempts"}) ==
+        FailedConnection{"", "fd78::1"});
+  // The scope of a link-local address names an interface of this node.
+  CHECK(failed_connection({warn + "socketStartConnect: connect to fe80::a:1%ib0<47021> failed : "
+                                  "No route to host"}) == FailedConnection{"", "fe80::a:1"});
+  // Without an address (2.18 to 2.26), and connections that had come up.
+  for (const std::string& line : {
+           warn + "socketStartConnect: exceeded retries (20000)",
+           warn + "socketPollConnect: exceeded timeouts (3)",
+           info + "Call to connect returned Connection refused, retrying",
+           warn + "socketPollConnect: connect returned No route to host, exceeded error retry "
+                  "count (35)",
+           warn + "socketPollConnect poll() failed with error Bad file descriptor",
+           warn + "socketProgress: Connection closed by remote peer node0<35621>",
+           warn + "socketProgressOpt: Call to recv from 10.78.0.1<35621> failed : Connection reset "
+                  "by peer",
+       }) {
+    CAPTURE(line);
+    CHECK(failed_connection({line}) == std::nullopt);
   }
 }
 

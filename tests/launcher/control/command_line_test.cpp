@@ -94,9 +94,9 @@ TEST_CASE("misuse is refused with a sentence and exit code 2") {
         std::string::npos);
   CHECK(end({"exclude", "h", "--for=soon"}).text.find("--for: \"soon\" is no length of time") !=
         std::string::npos);
-  CHECK(end({"ls", "--address=h:x"}).text.starts_with("cpprunctl: --address: "));
+  CHECK(end({"ls", "--address=h:x"}).text.starts_with("cpprunctl: error: --address: "));
   CHECK(end({"ls", "--address=h:0"}).text ==
-        "cpprunctl: --address: 0 is not a port from 1 to 65535\n");
+        "cpprunctl: error: --address: 0 is not a port from 1 to 65535\n");
 }
 
 TEST_CASE("an empty value is not the same as none") {

@@ -291,4 +291,19 @@ TEST_CASE("behind the sandbox tools find the daemon, and its socket goes with it
   CHECK(::rmdir(folder.c_str()) == 0);
 }
 
+TEST_CASE("cpprund notes that its control socket is not in TMPDIR, and why") {
+  for (const bool has_sandbox : {true, false}) {
+    std::vector<std::string> words{"--host", "127.0.0.1", "--port", "0"};
+    if (!has_sandbox) words.emplace_back("--no-sandbox");
+    Program daemon(words, {.words = "unset XDG_RUNTIME_DIR; TMPDIR=/nowhere/at/all exec"});
+    (void)daemon.port();
+    CHECK(daemon.any_err_line().find("sandbox: ") != std::string::npos);
+    const std::string line = daemon.any_err_line();
+    CHECK(line.find("cpprund: note: TMPDIR=/nowhere/at/all cannot be used (") != std::string::npos);
+    CHECK(line.find("No such file or directory); the control socket is in /tmp/cpprun-") !=
+          std::string::npos);
+    CHECK(daemon.end_with(SIGTERM) == 0);
+  }
+}
+
 }  // namespace cpprund_service_test

@@ -140,7 +140,8 @@ TEST_CASE("a start for which there is too little ends with a sentence and exit c
 #ifdef __SANITIZE_ADDRESS__
   std::puts("skipped: a sanitizer needs address space and descriptors of its own");
 #else
-  for (const char* const words : {"ulimit -n 7 && exec", "ulimit -n 9 && exec"}) {
+  for (const char* const words :
+       {"ulimit -n 4 && exec", "ulimit -n 6 && exec", "ulimit -n 9 && exec"}) {
     CAPTURE(words);
     Program daemon({"--host", "127.0.0.1", "--port", "0"}, Program::Setting{.words = words});
     std::string line = daemon.err_line();
@@ -282,6 +283,10 @@ TEST_CASE("torn messages of many links stay within the memory, and others are se
     REQUIRE(poll(&watched, 1, 10'000) == 1);
     each.listen_now();
   }
+  const std::string line = daemon.err_line();
+  CHECK(line.find("Z cpprund: 127.0.0.1:") != std::string::npos);
+  CHECK(line.find(" closed: its address holds ") != std::string::npos);
+  CHECK(line.ends_with(" of the 4.0 MiB that it may"));
   CHECK(modest->get("k", 10s) == "v");
   CHECK(resident_kib(daemon.pid()) < before + 16 * 1024);
   // One agent is still let in: what is small has its reserve.
