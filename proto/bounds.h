@@ -340,6 +340,8 @@ inline constexpr std::size_t store_told_at_once_max = 1024;
 inline constexpr std::size_t store_told_in_turn = 2048;
 // Kept so that a client for which there is no memory left can be closed with a reason.
 inline constexpr std::size_t store_last_memory_bytes = 256 * 1024;
+// What clients may make a daemon hold at the least, however small the machine: a job's meeting.
+inline constexpr std::uint64_t store_memory_bytes_min = 64ULL * 1024 * 1024;
 // Of one address, unless a daemon's flags say otherwise: connections of as many ranks as anybody
 // runs behind one address, and the keys of a full mesh of gloo among a thousand ranks.
 inline constexpr std::uint64_t store_address_connections_max = 16'384;
