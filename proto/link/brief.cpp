@@ -67,13 +67,16 @@ Finish brief(Finish finish) {
   // Mostly that is all: where the whole has no more than the times may have, they have not either.
   if (fits(finish, time_bytes_max)) return finish;
   shorten_time(finish);
-  // Halving ends: without any text, times and consequences a frame has fewer than 300 bytes.
+  // Where the time went is worth less than why the job ended, the names of consequences less than
+  // half a sentence. Halving ends: a frame of none of them has fewer than 300 bytes.
   while (true) {
     cut_texts(finish, text_bytes);
     if (fits(finish)) return finish;
-    if (text_bytes < 48 && finish.time) {
+    if (finish.time && !finish.time->lost.empty()) {
+      finish.time->lost.pop_back();
+    } else if (finish.time) {
       finish.time.reset();
-    } else if (text_bytes < 48 && !others.empty()) {
+    } else if (text_bytes < 128 && !others.empty()) {
       others.pop_back();
     } else {
       text_bytes /= 2;

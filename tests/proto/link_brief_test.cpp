@@ -103,6 +103,20 @@ TEST_CASE("a sentence is never cut inside a character") {
   CHECK((message.size() - std::string("…").size()) % 2 == 0);
 }
 
+TEST_CASE("why the job ended is told before where its time went") {
+  const std::string lost =
+      "node 1 on host1 (10.77.13.2) is lost: nothing was heard of it for 3.0 s";
+  Finish finish{.exit_code = 1,
+                .reason = lost,
+                .root = Failure{.rank = Rank{1}, .host = "host1", .message = lost},
+                .time = TimeUse{.wall = 1h}};
+  finish.time->lost.assign(10, {.cause = "a loss of hosts", .host = "host1"});
+  const Finish told = brief(finish);
+  CHECK(encode(told).size() <= bounds::round_frame_bytes_max);
+  CHECK(told.reason == lost);
+  CHECK(told.root->message == lost);
+}
+
 TEST_CASE("of what took a job's time the longest is told") {
   Finish finish{.exit_code = 3, .reason = "rank 3 on beta failed", .time = TimeUse{.wall = 1h}};
   for (int i = 0; i < 20; ++i) {
