@@ -158,7 +158,9 @@ void Agent::answered(TimePoint now, const link::Heartbeat& heartbeat, Actions& a
   }
   // Several answers that come at once, after a pause, are one near miss.
   if (link_.proof() == proof || !has_a_seat_to_lose()) return;
-  if (silence > (config_.lease() + config_.heartbeat()) / 2) {
+  // After a longer one this node was suspended, which is said already: nothing was missed nearly.
+  const bool is_late = silence > (config_.lease() + config_.heartbeat()) / 2;
+  if (is_late && silence < config_.lease() + link_.patience()) {
     actions.emplace_back(agent::TellNearMiss{silence, config_.lease(), link_.patience()});
   }
 }

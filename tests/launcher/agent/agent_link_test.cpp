@@ -108,6 +108,7 @@ TEST_CASE("a node that slept with its watchdog pauses its workers and asks for i
   CHECK(stage.agent.overdue_at() > t0 + 63s);
   SUBCASE("answered") {
     const auto answered = stage.heard(t0 + 61s, link::Heartbeat{.sent = 60s});
+    CHECK(all<agent::TellNearMiss>(answered).empty());
     REQUIRE(work<supervisor::SignalGroup>(answered).size() == 1);
     CHECK(work<supervisor::SignalGroup>(answered)[0].signal == SIGCONT);
     CHECK(work<supervisor::SignalGroup>(stage.agent.advance(t0 + 62s)).empty());
