@@ -140,8 +140,7 @@ TEST_CASE("a start for which there is too little ends with a sentence and exit c
 #ifdef __SANITIZE_ADDRESS__
   std::puts("skipped: a sanitizer needs address space and descriptors of its own");
 #else
-  for (const char* const words :
-       {"ulimit -n 4 && exec", "ulimit -n 6 && exec", "ulimit -n 9 && exec"}) {
+  for (const char* const words : {"ulimit -n 7 && exec", "ulimit -n 9 && exec"}) {
     CAPTURE(words);
     Program daemon({"--host", "127.0.0.1", "--port", "0"}, Program::Setting{.words = words});
     std::string line = daemon.err_line();
