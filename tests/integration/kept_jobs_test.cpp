@@ -28,7 +28,7 @@ struct Site {
   // Nothing is kept of a job that is over, and nobody of a daemon's is left.
   void expect_nothing_left() const {
     cluster.expect_nothing_left();
-    CHECK(state.entries() == std::vector<std::string>{"lock"});
+    CHECK(state.entries() == std::vector<std::string>{"alive", "lock"});
   }
   // What cpprunctl does there, which finds the daemon by its socket.
   Ended ctl(const Words& words) const {

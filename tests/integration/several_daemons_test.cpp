@@ -36,7 +36,7 @@ struct Site {
   }
   void expect_nothing_left() const {
     cluster.expect_nothing_left();
-    CHECK(state.entries() == std::vector<std::string>{"lock"});
+    CHECK(state.entries() == std::vector<std::string>{"alive", "lock"});
   }
   Cluster cluster;
   Folder state;
