@@ -111,7 +111,7 @@ make_wheel() {
   local tags="manylinux_${glibc_wanted/./_}_$1" folder="build/package/$1-gnu" made
   rm -rf "$folder/wheel" dist/cpprun-"$version"-py3-none-*"_$1.whl"
   "$package_python" -m pip wheel --quiet --disable-pip-version-check --no-deps \
-    --no-build-isolation --wheel-dir "$folder/wheel" -C "build-dir=$folder" . \
+    --no-build-isolation --wheel-dir "$folder/wheel" --config-settings "build-dir=$folder" . \
     >"$folder/wheel.log" 2>&1 || { cat "$folder/wheel.log" >&2 && stop "the wheel fails"; }
   made=$("$package_python" -m wheel tags --platform-tag "manylinux2014_$1.$tags" \
     "$folder"/wheel/*.whl)
