@@ -122,7 +122,7 @@ void Supervisor::on(TimePoint now, const Exited& event, Actions& actions) {
   const bool failed_by_itself = was_running && !is_good && !is_asked;
   const bool kills_stragglers = was_running && is_good && policy_.stragglers == Stragglers::kill;
   if (phase_ == Phase::killing || failed_by_itself || kills_stragglers) sweep(ended, actions);
-  signal_down(actions);
+  signal_down(now, actions);
   go_on_if_gone(now, actions);
 }
 
@@ -141,7 +141,7 @@ void Supervisor::on(TimePoint now, const TreeSeen& event, Actions& actions) {
   if (phase_ != Phase::draining && phase_ != Phase::lingering) return;
   seen_ = event.processes;
   if (std::exchange(awaits_record_, false)) record_tree();
-  signal_down(actions);
+  signal_down(now, actions);
   if (!awaits_rest_ || releases_) return;
   rest_is_seen_ = true;
   if (rest().empty()) {
@@ -271,14 +271,35 @@ void Supervisor::record_tree() {
   }
 }
 
+// Held back while its parent runs. The exception is a wrapper that outlives the signal and only
+// waits for this process (`trap … TERM` in a shell, bash on SIGINT): it would never pass the signal
+// on. A parent that has started something since then is busy with its own end.
+bool Supervisor::is_held_back(TimePoint now, const Recorded& each, const TreeProcess& seen) const {
+  const auto is_parent_seen = [&](const auto& process) { return process.pid == each.parent; };
+  const bool runs =
+      std::ranges::any_of(seen_, is_parent_seen) ||
+      std::ranges::any_of(workers_, [&](const Worker& worker) {
+        return worker.life < Life::ended && (each.parent == 0 || worker.outcome.pid == each.parent);
+      });
+  if (!runs) return false;
+  if (!seen.is_waited_for || now - ending_since_ < std::min(policy_.grace / 4, wrapper_pause)) {
+    return true;
+  }
+  const auto record_of = [this](int pid) {
+    return std::ranges::find_if(*record_,
+                                [pid](const Recorded& one) { return one.process.pid == pid; });
+  };
+  const auto parent = record_of(each.parent);
+  if (parent != record_->end() && !parent->signalled) return true;
+  return std::ranges::any_of(seen_, [&](const TreeProcess& other) {
+    return other.parent == each.parent && record_of(other.pid) == record_->end();
+  });
+}
+
 // The signal, to every recorded process whose parent has exited. A `tee` of such a process waits
 // for it: without a reader what it says while it saves would end it.
-void Supervisor::signal_down(Actions& actions) {
+void Supervisor::signal_down(TimePoint now, Actions& actions) {
   if (!record_ || (phase_ != Phase::draining && phase_ != Phase::lingering)) return;
-  std::set<std::pair<int, std::uint64_t>> running;
-  std::set<int> parents;
-  for (const TreeProcess& each : seen_) running.emplace(each.pid, each.started);
-  for (const TreeProcess& each : seen_) parents.insert(each.pid);
   const auto is_written_to = [this](const TreeProcess& reader) {
     return reader.in_pipe != 0 && std::ranges::any_of(seen_, [&](const TreeProcess& each) {
              const bool writes = each.out_pipe == reader.in_pipe || each.err_pipe == reader.in_pipe;
@@ -286,15 +307,17 @@ void Supervisor::signal_down(Actions& actions) {
              return writes && !reads_too && each.pid != reader.pid;
            });
   };
-  for (const Worker& each : workers_) {
-    if (each.life < Life::ended) parents.insert({0, each.outcome.pid});
-  }
+  std::vector<Recorded*> next;
   for (Recorded& each : *record_) {
-    const TreeProcess& process = each.process;
-    const bool runs = running.contains({process.pid, process.started});
-    if (each.signalled || !runs || parents.contains(each.parent)) continue;
-    if (is_written_to(process)) continue;
-    each.signalled = true;
+    const auto seen = std::ranges::find_if(seen_, [&each](const TreeProcess& process) {
+      return process.pid == each.process.pid && process.started == each.process.started;
+    });
+    if (each.signalled || seen == seen_.end() || is_held_back(now, each, *seen)) continue;
+    if (!is_written_to(each.process)) next.push_back(&each);
+  }
+  for (Recorded* const each : next) {
+    each->signalled = true;
+    const TreeProcess& process = each->process;
     actions.emplace_back(SignalProcess{process.pid, process.started, drain_signal_});
   }
 }

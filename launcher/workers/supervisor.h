@@ -8,9 +8,10 @@
 //   draining   Every worker was sent a signal (TERM unless Stop said another), and the node has one
 //              grace period from that moment. The signal goes down each process tree generation by
 //              generation: first to the main process; to a process of the tree, as it was when the
-//              end began, when its parent has exited, and the processes whose output it reads. A
-//              worker that starts only now is sent the signal at once. When every process has
-//              exited: sweeping. When the grace is over, or on Insist, begins:
+//              end began, when its parent has exited or only waits for it (wrapper_pause), and when
+//              the processes whose output it reads have exited. A worker that starts only now is
+//              sent the signal at once. When every process has exited: sweeping. When the grace is
+//              over, or on Insist, begins:
 //   killing    Everybody still there was sent KILL. What does not die of it within
 //              bounds::kill_patience sits in the kernel; it is given up, and said so.
 //   lingering  Every worker ended with 0 and processes that they started still run. They have the
@@ -73,6 +74,9 @@ struct WorkerView {
 
 // After the signal that ends workers: those that still run are named then.
 inline constexpr auto still_ending_after = std::chrono::seconds(1);
+// A wrapper that outlives the signal has so long, and at most a quarter of the grace, before the
+// process that it waits for gets the signal as well.
+inline constexpr Duration wrapper_pause = std::chrono::seconds(2);
 // What outlived a good end and its grace was sent TERM: KILL comes after that.
 inline constexpr auto stragglers_end_within = std::chrono::seconds(3);
 
@@ -94,6 +98,7 @@ struct TreeProcess {
   std::uint64_t in_pipe = 0;  // numbers of the pipes that stdin, stdout and stderr are; 0: no pipe
   std::uint64_t out_pipe = 0;
   std::uint64_t err_pipe = 0;
+  bool is_waited_for = false;  // its parent is blocked until it, or any child, has exited
   friend bool operator==(const TreeProcess&, const TreeProcess&) = default;
 };
 
@@ -369,7 +374,8 @@ class Supervisor {
   void begin_killing(TimePoint now, bool at_once, Actions& actions);
   void give_up_the_rest();
   void record_tree();
-  void signal_down(Actions& actions);
+  bool is_held_back(TimePoint now, const Recorded& each, const TreeProcess& seen) const;
+  void signal_down(TimePoint now, Actions& actions);
   std::vector<TreeProcess> rest() const;
   void linger(TimePoint now, Actions& actions);
   void end_lingering(TimePoint now, Actions& actions);

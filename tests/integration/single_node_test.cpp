@@ -63,7 +63,7 @@ save() {
   echo saved
   exit 0
 }
-trap save TERM
+trap save TERM INT
 echo ready
 while :; do :; done
 )";
@@ -235,6 +235,25 @@ TEST_CASE("a shell that ends of the signal passes it on to the trainer, which ha
     job.signal(SIGTERM);
     CHECK(job.wait_for_exit() == 143);
     job.expect_out("saved\n");
+    job.expect_no_worker_left();
+  }
+}
+
+TEST_CASE("a shell that outlives the signal and waits for the trainer passes it on") {
+  struct Wrapper {
+    int signal;
+    std::string_view shell;
+  };
+  for (const Wrapper& each : {Wrapper{SIGTERM, "trap 'echo kept' TERM; bash \"$0\"; true"},
+                              Wrapper{SIGINT, "bash \"$0\"; true"}}) {
+    const Folder folder;
+    const auto trainer = folder.write("trainer", saves_slowly);
+    Command job(with_cpprun({"--standalone", "--shutdown-timeout=60", "--no-python", "bash", "-c",
+                             std::string(each.shell), trainer}));
+    job.expect_out("ready\n");
+    job.signal(each.signal);
+    job.expect_out("saved\n");
+    job.wait_for_exit();
     job.expect_no_worker_left();
   }
 }

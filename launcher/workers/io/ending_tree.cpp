@@ -2,12 +2,14 @@
 #include "launcher/workers/io/ending_tree.h"
 
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <asio/error.hpp>
 #include <asio/post.hpp>
 #include <chrono>
+#include <cstdlib>
 #include <optional>
 #include <set>
 #include <string>
@@ -22,6 +24,8 @@ namespace {
 
 // A look after one process exited waits for more exits.
 constexpr auto look_pause = std::chrono::milliseconds(5);
+// Between two looks at what processes wait for, which nothing tells of.
+constexpr auto beat_pause = std::chrono::milliseconds(500);
 // So many exits are noticed at once, those beyond when one of their ancestors exits.
 constexpr std::size_t awaited_max = 1024;
 
@@ -37,6 +41,22 @@ std::uint64_t pipe_of(int pid, int descriptor) {
   return exact_number<std::uint64_t>(text).value_or(0);
 }
 
+// Whether `parent` is blocked until `child`, or any child of its own, has exited. What it calls may
+// be readable by its tracers alone; the name of where the kernel has put it to sleep says less.
+bool waits_for(int parent, int child) {
+  const std::string folder = "/proc/" + std::to_string(parent);
+  const auto call = read_proc(folder + "/syscall", 256);
+  if (!call) return read_proc(folder + "/wchan", 64).value_or("") == "do_wait";
+  const auto words = split(*call, ' ');  // the number, then arguments like 0xffffffffffffffff
+  const auto argument = [&words](std::size_t at) {
+    const std::string text(words.size() > at ? words[at] : "");
+    return static_cast<std::int32_t>(std::strtoull(text.c_str(), nullptr, 16));
+  };
+  const auto number = exact_number<int>(words.front());
+  if (number == SYS_wait4) return argument(1) <= 0 || argument(1) == child;
+  return number == SYS_waitid && (argument(1) != P_PID || argument(2) == child);
+}
+
 std::optional<TreeProcess> running(int pid) {
   const auto stat = read_stat(pid);
   if (!stat || !stat->alive()) return std::nullopt;
@@ -48,18 +68,33 @@ std::optional<TreeProcess> running(int pid) {
                      .command = stat->name,
                      .in_pipe = pipe_of(pid, STDIN_FILENO),
                      .out_pipe = pipe_of(pid, STDOUT_FILENO),
-                     .err_pipe = pipe_of(pid, STDERR_FILENO)};
+                     .err_pipe = pipe_of(pid, STDERR_FILENO),
+                     .is_waited_for = waits_for(stat->parent, pid)};
 }
 
 }  // namespace
 
 EndingTree::EndingTree(asio::io_context& context, std::function<std::vector<int>()> below,
                        std::function<void(std::vector<TreeProcess>)> seen)
-    : context_(context), below_(std::move(below)), seen_(std::move(seen)), timer_(context) {}
+    : context_(context),
+      below_(std::move(below)),
+      seen_(std::move(seen)),
+      timer_(context),
+      beat_(context) {}
 
 void EndingTree::watch() {
   watches_ = true;
   look(/*is_asked=*/true);
+  beat();
+}
+
+void EndingTree::beat() {
+  beat_.expires_after(beat_pause);
+  beat_.async_wait([this](const asio::error_code& error) {
+    if (error || !watches_) return;
+    look(/*is_asked=*/true);
+    beat();
+  });
 }
 
 // Many of them exit in one moment: they are one look.
@@ -74,6 +109,7 @@ void EndingTree::look_soon() {
 void EndingTree::forget() {
   watches_ = look_is_due_ = false;
   timer_.cancel();
+  beat_.cancel();
   last_.clear();
   awaited_.clear();
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What the workers of a node have started, while they are being ended: looks at it when asked, and
-// again when one of these processes has exited. A pidfd tells of an exit anywhere in the tree;
-// without pidfds SIGCHLD tells of those that came to us, and so of the last one. Idle otherwise.
+// What the workers of a node have started, while they are being ended: looks at it when asked, when
+// one of these processes has exited, and twice a second. A pidfd tells of an exit anywhere in the
+// tree; without pidfds SIGCHLD tells of those that came to us, and so of the last one. Idle
+// otherwise.
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -34,6 +35,7 @@ class EndingTree {
   using Identity = std::pair<int, std::uint64_t>;  // pid and start
 
   void look(bool is_asked);
+  void beat();
   std::vector<TreeProcess> list() const;
   void await_exits();
 
@@ -45,6 +47,7 @@ class EndingTree {
   std::vector<TreeProcess> last_;
   std::map<Identity, std::unique_ptr<asio::posix::stream_descriptor>> awaited_;
   asio::steady_timer timer_;
+  asio::steady_timer beat_;
 };
 
 }  // namespace cpprun::io

@@ -273,6 +273,34 @@ TEST_CASE("the signal goes down a tree one generation after the other") {
   CHECK(supervisor.handle(t0 + 4s, TreeSeen{}) == Actions{Sweep{first}, Sweep{second}});
 }
 
+TEST_CASE("a wrapper that outlives the signal and waits passes it on, a busy parent does not") {
+  auto supervisor = running({.grace = 30s});
+  static_cast<void>(supervisor.handle(t0, Stop{"asked", SIGINT}));
+  // The worker with pid 100 is a shell, 300 a shell below it, 301 its trainer, 302 a loader.
+  auto inner = started_by(100, 300);
+  auto trainer = started_by(300, 301);
+  const auto loader = started_by(301, 302);
+  inner.is_waited_for = trainer.is_waited_for = true;
+  const TreeSeen seen{{inner, trainer, loader}};
+  CHECK(supervisor.handle(t0, seen).empty());
+  CHECK(supervisor.handle(t0 + 1900ms, seen).empty());
+  SUBCASE("one generation at a look") {
+    CHECK(supervisor.handle(t0 + 2s, seen) == Actions{SignalProcess{300, 7, SIGINT}});
+    CHECK(supervisor.handle(t0 + 2500ms, seen) == Actions{SignalProcess{301, 7, SIGINT}});
+    CHECK(supervisor.handle(t0 + 20s, seen).empty());
+  }
+  SUBCASE("what it started since the end began is of that end") {
+    auto upload = started_by(100, 400);
+    upload.is_waited_for = true;
+    CHECK(supervisor.handle(t0 + 2s, TreeSeen{{inner, trainer, loader, upload}}).empty());
+    CHECK(supervisor.handle(t0 + 3s, seen) == Actions{SignalProcess{300, 7, SIGINT}});
+  }
+  SUBCASE("it waits no longer") {
+    inner.is_waited_for = false;
+    CHECK(supervisor.handle(t0 + 5s, TreeSeen{{inner, trainer, loader}}).empty());
+  }
+}
+
 TEST_CASE("what a worker started keeps the whole grace after the worker has exited") {
   for (const auto scope : {SignalScope::process, SignalScope::group}) {
     auto supervisor = running({.grace = 30s, .scope = scope});
