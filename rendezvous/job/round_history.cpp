@@ -58,14 +58,16 @@ void RoundHistory::closed(TimePoint now, const RoundEnd& end, bool restarted) {
   if (restarted) count(kept_.restarts, record.root ? record.root->cause : "");
 }
 
+// Asked for each node of a new round, about the round before: the newest are looked at first.
 const link::Failure* RoundHistory::root_of(RoundNumber round) const {
-  for (const RoundRecord& each : kept_.last) {
-    if (each.round == round) return each.root ? &*each.root : nullptr;
-  }
-  for (const RoundRecord& each : kept_.first) {
-    if (each.round == round) return each.root ? &*each.root : nullptr;
-  }
-  return nullptr;
+  const auto find_in = [round](const auto& records) -> const RoundRecord* {
+    const auto found = std::find_if(records.rbegin(), records.rend(),
+                                    [round](const auto& each) { return each.round == round; });
+    return found == records.rend() ? nullptr : &*found;
+  };
+  const RoundRecord* record = find_in(kept_.last);
+  if (record == nullptr) record = find_in(kept_.first);
+  return record != nullptr && record->root ? &*record->root : nullptr;
 }
 
 std::vector<RoundRecord> RoundHistory::list() const {
