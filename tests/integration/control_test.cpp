@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -415,80 +416,78 @@ TEST_CASE("the end of a stream is not the end of the job that it is about") {
 
 namespace {
 
-// A cpprund that keeps its jobs, and a job of one node there.
+// A cpprund that keeps its jobs, a job of one node there, and two tools that follow it.
 struct KeptScene : Scene {
   Folder state;
-  Words daemon_words = {from_build("CPPRUND"), "--host=127.0.0.1", "--port=" + std::to_string(port),
-                        "--state=" + state.path()};
-  Words job_words = with_cpprun({"--nnodes=1", "--rdzv-backend=c10d", "--rdzv-id=kept",
-                                 "--rdzv-endpoint=127.0.0.1:" + std::to_string(port),
-                                 "--rdzv-conf=keep_alive_interval=2,keep_alive_max_attempt=30",
-                                 "--no-python", worker(), "pid", "hang"});
   Options plain_options() const {
     auto plain = options();
     plain.variables["CPPRUN_SECRET_FILE"] = "";
     return plain;
+  }
+  std::unique_ptr<Command> begin(const Words& words) const {
+    return std::make_unique<Command>(words, plain_options());
+  }
+  std::unique_ptr<Command> begin_daemon() const {
+    return begin({from_build("CPPRUND"), "--host=127.0.0.1", "--port=" + std::to_string(port),
+                  "--state=" + state.path()});
+  }
+  std::unique_ptr<Command> daemon = begin_daemon();
+  std::unique_ptr<Command> job;
+  std::unique_ptr<Command> wait;
+  std::unique_ptr<Command> watch;
+
+  KeptScene() {
+    daemon->expect_out("listening");
+    job = begin(with_cpprun({"--nnodes=1", "--rdzv-backend=c10d", "--rdzv-id=kept",
+                             "--rdzv-endpoint=127.0.0.1:" + std::to_string(port),
+                             "--rdzv-conf=keep_alive_interval=2,keep_alive_max_attempt=30",
+                             "--no-python", worker(), "pid", "hang"}));
+    job->expect_out("\n");
+    REQUIRE(listed().size() == 1);
+    wait = begin(control({"wait", "kept"}));
+    watch = begin(control({"events", "-f", "kept"}));
+    wait->expect_err("waiting for the end of kept\n");
+    watch->expect_out("round_sealed");
+  }
+  void lose_daemon() {
+    daemon->signal(SIGKILL);
+    daemon->wait();
+    wait->expect_err("lost contact (");
+    watch->expect_err("lost contact (");
+  }
+  void end_job() {
+    job->expect_out("pid of rank 0", 2);  // its store was the daemon's
+    job->signal(SIGTERM);
+    CHECK(job->wait().code == 143);
+  }
+  void expect_end() {
+    CHECK(wait->wait().code == 143);
+    watch->expect_out("job_ended");
+    daemon->signal(SIGTERM);
+    CHECK(watch->wait().code == 0);
+    CHECK(daemon->wait().code == 0);
   }
 };
 
 }  // namespace
 
 TEST_CASE("wait and events -f go on when a cpprund that keeps its jobs is started again") {
-  const KeptScene scene;
-  const auto options = scene.plain_options();
-  Command daemon(scene.daemon_words, options);
-  daemon.expect_out("listening");
-  Command job(scene.job_words, options);
-  job.expect_out("\n");
-  REQUIRE(scene.listed().size() == 1);
-  Command wait(scene.control({"wait", "kept"}), options);
-  Command watch(scene.control({"events", "-f", "kept"}), options);
-  wait.expect_err("waiting for the end of kept\n");
-  watch.expect_out("round_sealed");
-  daemon.signal(SIGKILL);
-  daemon.wait();
-  wait.expect_err("lost contact (");
-  watch.expect_err("lost contact (");
-  Command again(scene.daemon_words, options);
-  wait.expect_err("in contact with job \"kept\" again\n");
-  job.expect_out("pid of rank 0", 2);  // its store was the daemon's
-  job.signal(SIGTERM);
-  CHECK(job.wait().code == 143);
-  CHECK(wait.wait().code == 143);
-  watch.expect_out("job_ended");
-  again.signal(SIGTERM);
-  CHECK(watch.wait().code == 0);
-  CHECK(again.wait().code == 0);
+  KeptScene scene;
+  scene.lose_daemon();
+  scene.daemon = scene.begin_daemon();
+  scene.wait->expect_err("in contact with job \"kept\" again\n");
+  scene.end_job();
+  scene.expect_end();
 }
 
 TEST_CASE("a job that ends while wait and events -f have no contact has ended for them") {
-  const KeptScene scene;
-  const auto options = scene.plain_options();
-  Command daemon(scene.daemon_words, options);
-  daemon.expect_out("listening");
-  Command job(scene.job_words, options);
-  job.expect_out("\n");
-  REQUIRE(scene.listed().size() == 1);
-  Command wait(scene.control({"wait", "kept"}), options);
-  Command watch(scene.control({"events", "-f", "kept"}), options);
-  wait.expect_err("waiting for the end of kept\n");
-  watch.expect_out("round_sealed");
-  daemon.signal(SIGKILL);
-  daemon.wait();
-  for (Command* const each : {&wait, &watch}) {
-    each->expect_err("lost contact (");
-    each->signal(SIGSTOP);
-  }
-  Command again(scene.daemon_words, options);
-  job.expect_out("pid of rank 0", 2);
-  job.signal(SIGTERM);
-  CHECK(job.wait().code == 143);
-  for (Command* const each : {&wait, &watch}) each->signal(SIGCONT);
-  CHECK(wait.wait().code == 143);
-  watch.expect_out("job_ended");
-  again.signal(SIGTERM);
-  CHECK(watch.wait().code == 0);
-  CHECK(again.wait().code == 0);
+  KeptScene scene;
+  scene.lose_daemon();
+  for (Command* const each : {scene.wait.get(), scene.watch.get()}) each->signal(SIGSTOP);
+  scene.daemon = scene.begin_daemon();
+  scene.end_job();
+  for (Command* const each : {scene.wait.get(), scene.watch.get()}) each->signal(SIGCONT);
+  scene.expect_end();
 }
 
 namespace {
