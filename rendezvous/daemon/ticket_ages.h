@@ -25,7 +25,7 @@ class TicketAges {
   void done(std::uint64_t through) {
     while (!moments_.empty() && last_of_front() <= through) moments_.pop_front();
   }
-  // Nobody could hear of them for so long: this process did not run.
+  // This process did not run for so long, and could not hear of them.
   void pass_over_sleep(TimePoint now, Duration slept) {
     for (Moment& each : moments_) each.since = std::min(each.since + slept, now);
   }

@@ -53,8 +53,8 @@ struct JobRecord {
   RoundEnd round_end = {};
   std::optional<TimePoint> pause_until = {};
   std::string why_again = {};
-  // When the coordinator of that record was alive last, as far as the one that resumes the job
-  // knows. Not part of the bytes.
+  // When the coordinator that wrote this record was alive last, as far as its successor knows. Not
+  // part of the bytes.
   std::optional<TimePoint> alive = {};
   Duration patience{};  // that its nodes may have been told of; travels in milliseconds
   std::optional<link::Finish> finish = {};

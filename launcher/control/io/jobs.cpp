@@ -155,7 +155,7 @@ FoundJobs find_jobs(const Wish& wish, const Environment& environment) {
   if (wish.job.empty() || is_there) return jobs;
   for (const Endpoint& leader : leaders_of(jobs)) {
     if (!wish.as_json) {
-      complain(fmt::format("note: a cpprund that stands by is here: asking {}, which leads",
+      complain(fmt::format("note: the cpprund here is a standby; asking the leader at {}",
                            to_string(leader)));
     }
     Wish there = wish;

@@ -71,7 +71,7 @@ struct StateFiles {
   std::vector<File> files;
   std::vector<File> logs = {};          // of each number the newest first, and two at most
   std::uint64_t last_number = 0;        // of any file that was ever called so and is still there
-  std::optional<WallTime> alive = {};   // when whoever wrote them was alive last, where it says
+  std::optional<WallTime> alive = {};   // when their writer was alive last, where known
   std::vector<std::string> wrong = {};  // what is called like one and is none: "job-7.state is …"
 };
 // All that are in that folder, in the order of their numbers. What a write has left unfinished is
