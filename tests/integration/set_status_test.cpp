@@ -92,7 +92,7 @@ TEST_CASE("both of a pair say who leads and who stands by, and the lead is hande
               site.looking())
           .wait();
   CHECK_MESSAGE(asked.code == 0, asked.err);
-  CHECK(contains(asked.err, "asking " + Site::place(0) + ", which leads"));
+  CHECK(contains(asked.err, "asking the leader at " + Site::place(0)));
   CHECK(contains(asked.out, "\"node0\" at " + Site::place(0)));
   for (const int heir : {3, 0}) {
     nodes.expect_progress();
