@@ -229,7 +229,7 @@ TEST_CASE("what a later cpprund has written is not touched") {
 TEST_CASE("a full disk is said once, and what could not be written is when there is room") {
   const Place place;
   Daemon daemon;
-  REQUIRE(daemon.open(place.path, 20ms));
+  REQUIRE(daemon.open(place.path, 500ms));
   // As full as a disk for whoever writes; its signal is blocked there.
   const rlimit small{100, RLIM_INFINITY};
   REQUIRE(::prlimit(daemon.folder->writer(), RLIMIT_FSIZE, &small, nullptr) == 0);
@@ -251,7 +251,7 @@ TEST_CASE("a full disk is said once, and what could not be written is when there
 TEST_CASE("a disk that does not answer holds nobody up, and gets the newest when it does") {
   const Place place;
   Daemon daemon;
-  REQUIRE(daemon.open(place.path, 20ms));
+  REQUIRE(daemon.open(place.path, 500ms));
   REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
   for (int word = 0; word < 2000; ++word) {
     daemon.folder->keep("job" + std::to_string(word % 300), std::to_string(word));
@@ -322,7 +322,7 @@ TEST_CASE("what is synced is told when it is written, each change in its turn") 
 TEST_CASE("nobody waits for a disk of which it was said that it does not work") {
   const Place place;
   Daemon daemon;
-  REQUIRE(daemon.open(place.path, 20ms, true));
+  REQUIRE(daemon.open(place.path, 500ms, true));
   REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
   const auto change = daemon.folder->keep("j", "record");
   CHECK(daemon.folder->written_through() < change);
