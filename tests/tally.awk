@@ -3,7 +3,10 @@
 # prints "passed N", "failed N", one "skip WHY" for each case that could not run here, and one
 # "bad WHO" for each program with failures: also one that ended well but of which a copy failed.
 #
-#   awk -v suite=NAME -f tally.awk LastTestsFailed.log LastTest.log
+#   awk -v suite=NAME -f tally.awk LastTestsFailed.log LastTest.log…
+#
+# A program that is in two logs ran again after it had failed: the later run counts, and if that one
+# passed an "again WHO" says so.
 #
 # A program that says how many cases it ran is believed (doctest's closing line, unittest's
 # "Ran N tests"); any other program is one case. A case that cannot run here prints a line
@@ -55,6 +58,14 @@ unittest && /^(OK|FAILED)/ {
 
 END {
   close_program()
+  for (p = 1; p <= program_count; ++p) {
+    who = programs[p]
+    passed += passed_of[who]
+    failed += failed_of[who]
+    if (failed_of[who] > 0) print "bad " suite ", " who ": " failed_of[who] " failed"
+    if (failed_of[who] == 0 && runs_of[who] > 1) print "again " suite ", " who
+    for (i = 1; i <= reasons_of[who]; ++i) print "skip " suite ", " who ": " reason_of[who, i]
+  }
   print "passed " passed + 0
   print "failed " failed + 0
 }
@@ -70,10 +81,11 @@ function close_program(i) {
   if (counted && !unittest) cases_passed -= reason_count
   if (cases_passed < 0) cases_passed = 0
   if ((name in failed_names) && cases_failed == 0) cases_failed = 1
-  passed += cases_passed
-  failed += cases_failed
-  if (cases_failed > 0) print "bad " suite ", " name ": " cases_failed " failed"
-  for (i = 1; i <= reason_count; ++i) print "skip " suite ", " name ": " reasons[i]
+  if (runs_of[name]++ == 0) programs[++program_count] = name
+  passed_of[name] = cases_passed
+  failed_of[name] = cases_failed
+  reasons_of[name] = reason_count
+  for (i = 1; i <= reason_count; ++i) reason_of[name, i] = reasons[i]
   name = ""
   inside = counted = unittest = told = cases_passed = cases_failed = reason_count = 0
 }

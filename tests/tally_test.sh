@@ -39,10 +39,22 @@ OK (skipped=2)
 8/8 Test: copied
 [doctest] test cases:  4 |  3 passed | 1 failed | 0 skipped
 [doctest] test cases:  5 |  5 passed | 0 failed | 0 skipped
+9/9 Testing: flaky
+9/9 Test: flaky
+[doctest] test cases:  4 |  3 passed | 1 failed | 0 skipped
+LOG
+cat >"$folder/LastTest-again.log" <<'LOG'
+1/2 Testing: flaky
+1/2 Test: flaky
+skipped: once more
+[doctest] test cases:  4 |  4 passed | 0 failed | 0 skipped
+2/2 Testing: some_fail
+2/2 Test: some_fail
+[doctest] test cases: 10 |  8 passed | 2 failed | 0 skipped
 LOG
 cat >"$folder/expected" <<'EXPECTED'
 skip suite, all_pass: no permission to make network namespaces
-bad suite, some_fail: 3 failed
+bad suite, some_fail: 2 failed
 bad suite, crashes: 1 failed
 skip suite, cannot_run: no torch
 bad suite, missing: 1 failed
@@ -50,10 +62,12 @@ skip suite, python: there is no second python
 skip suite, python: 'no queues in this torch'
 skip suite, python: by the test program itself
 bad suite, copied: 1 failed
-passed 30
-failed 6
+again suite, flaky
+skip suite, flaky: once more
+passed 34
+failed 5
 EXPECTED
 
 awk -v suite=suite -f "$here/tally.awk" \
-  "$folder/LastTestsFailed.log" "$folder/LastTest.log" >"$folder/got"
+  "$folder/LastTestsFailed.log" "$folder/LastTest.log" "$folder/LastTest-again.log" >"$folder/got"
 diff "$folder/expected" "$folder/got"
