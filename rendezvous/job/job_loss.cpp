@@ -118,10 +118,11 @@ void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string&
   if (over()) return;
   const bool had_workers =
       round_.phase() != Round::Phase::gathering && member.state == Member::State::running;
-  // Who was asked to leave is gone, as was wished.
-  if (had_workers && member.dismissed.empty()) {
+  const TimePoint at = member.broke_at.value_or(expired.heard);
+  // A node that leaves, or whose job was being ended, is gone as it was asked to be.
+  const bool follows = member.leaving || (round_end_.stop && at >= round_end_.at);
+  if (had_workers && !follows) {
     const std::string what = fmt::format("{} is lost", name_of(member));
-    const TimePoint at = member.broke_at.value_or(expired.heard);
     const auto wall = std::chrono::duration_cast<WallTime::duration>(at.time_since_epoch() +
                                                                      options_.wall_offset);
     const bool has_wall = options_.wall_offset != Duration{};

@@ -337,4 +337,25 @@ TEST_CASE("a node that was asked to stop and goes is not reported as one that le
   }
 }
 
+TEST_CASE("a node that falls silent after it was asked to stop is no failure of the job") {
+  Table table;
+  table.seal();
+  table.hear(t0 + 1s, b, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
+  table.drained(t0 + 2s, 1, {a});
+  const auto ends = table.awake(t0 + 4s);
+  REQUIRE(said<link::Finish>(ends, a).size() == 1);
+  CHECK(said<link::Finish>(ends, a)[0].exit_code == 143);
+  CHECK_FALSE(said<link::Finish>(ends, a)[0].root);
+}
+
+TEST_CASE("a node that was silent before another was asked to stop is still a failure") {
+  Table table;
+  table.seal();
+  table.hear(t0 + 1s, a, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
+  table.drained(t0 + 2s, 1, {a});
+  const auto ends = table.awake(t0 + 3s);
+  REQUIRE(said<link::Finish>(ends, a).size() == 1);
+  CHECK(said<link::Finish>(ends, a)[0].exit_code == 1);
+}
+
 }  // namespace job_loss_test
