@@ -118,6 +118,9 @@ Diagnosis diagnose(const Evidence& evidence) {
       diagnosis.advice =
           missing_module_advice(module, evidence.host_facts.module, evidence.executable);
     }
+    if (cause->id == "silent_exit" && !evidence.stderr_file.empty()) {
+      diagnosis.advice = "read what it said last, in " + evidence.stderr_file;
+    }
     diagnosis.consequence = cause->consequence;
   }
   if (!complaint.empty()) {

@@ -81,6 +81,10 @@ std::string missing_module_advice(std::string_view name, const ModuleSight& sigh
         "set PYTHONPATH={}: \"{}\" is there, and Python looks in the directory of the script",
         sight.elsewhere, name);
   }
+  if (!sight.own_package.empty()) {
+    return fmt::format("look into \"{}\" beside the script: it has no \"{}\"", sight.own_package,
+                       name.substr(sight.own_package.size() + 1));
+  }
   if (!is_python(executable)) {
     return "name the Python that has it with PYTHON_EXEC, or install it in that Python's virtual "
            "environment, not in the system's Python";

@@ -10,7 +10,9 @@
 namespace cpprun {
 
 struct ModuleSight {
-  std::string similar = {};     // a module of a similar name where Python looks, as "pkg.utils"
+  std::string similar = {};  // a module of a similar name where Python looks, as "pkg.utils"
+  std::string own_package =
+      {};  // the first part of its name, where that is a package beside the script
   std::string elsewhere = {};   // a directory with the very module, where Python does not look
   bool in_environment = false;  // the interpreter is a virtual environment's or conda's
   friend bool operator==(const ModuleSight&, const ModuleSight&) = default;

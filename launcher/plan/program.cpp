@@ -209,16 +209,13 @@ std::string here_text(const std::string& script, FileKind kind) {
   return fmt::format("chmod +x {}, then write ./{} for the file here", script, script);
 }
 
-tl::unexpected<Error> not_on_path(const std::string& script, const Environment& environment,
-                                  const FileProbe& probe) {
+// 'train.py --lr 1' as one word.
+bool is_command_in_quotes(const std::string& script, const Environment& environment,
+                          const FileProbe& probe) {
   const auto blank = script.find(' ');
-  if (blank != std::string::npos && find_on_path(script.substr(0, blank), environment, probe)) {
-    return failure(fmt::format(
-        "error: cannot run \"{}\": no program has this name\n  hint: leave out the quotes; the "
-        "program and its arguments are words of their own",
-        script));
-  }
-  return not_runnable(script, FileKind::missing, true);
+  if (blank == std::string::npos || probe(script) != FileKind::missing) return false;
+  const auto first = script.substr(0, blank);
+  return probe(first) != FileKind::missing || find_on_path(first, environment, probe).has_value();
 }
 
 }  // namespace
@@ -234,6 +231,12 @@ Result<ResolvedProgram> resolve_program(const Program& program, const Environmen
                                         const std::vector<std::string>& own_paths) {
   const auto& script = program.script;
   const bool bare = script.find('/') == std::string::npos;
+  if (is_command_in_quotes(script, environment, probe)) {
+    return failure(fmt::format(
+        "error: cannot run \"{}\": no program has this name\n  hint: leave out the quotes; the "
+        "program and its arguments are words of their own",
+        script));
+  }
   switch (program.kind) {
     case ProgramKind::python:
     case ProgramKind::module:
@@ -244,7 +247,7 @@ Result<ResolvedProgram> resolve_program(const Program& program, const Environmen
       if (!bare) return not_runnable(script, kind, true);
       if (auto found = find_on_path(script, environment, probe)) return by_itself(program, *found);
       if (kind == FileKind::directory) return not_runnable(script, kind, true);
-      if (kind == FileKind::missing) return not_on_path(script, environment, probe);
+      if (kind == FileKind::missing) return not_runnable(script, kind, true);
       return failure(fmt::format(
           "error: cannot run \"{}\": --no-python searches PATH, and it is not there\n  hint: {}",
           script, here_text(script, kind)));

@@ -82,8 +82,9 @@ OrderOutcome Job::stop(TimePoint now, const Order& order, coordinator::Actions& 
   round_end_.why_no_other = says;
   if (round_.phase() == Round::Phase::sealed) {
     break_round(now, says, actions);
-  } else if (round_end_.failures.empty()) {
-    round_end_.reason = says;
+  } else {
+    if (round_end_.failures.empty()) round_end_.reason = says;
+    recall_votes(actions);
   }
   round_end_.polite_since(now, says);
   const std::size_t nodes = round_.seated();
@@ -141,8 +142,9 @@ OrderOutcome Job::save(TimePoint now, const Order& order, coordinator::Actions& 
     workers += member->join.local_world_size;
   }
   return {Kind::done,
-          fmt::format("{} goes to the {} workers of round {} in {} s", signal_name(order.signal),
-                      workers, round_.number().value, in_seconds(bounds::save_lead))};
+          fmt::format("{} goes to the {} of round {} in {} s", signal_name(order.signal),
+                      workers == 1 ? "worker" : fmt::format("{} workers", workers),
+                      round_.number().value, in_seconds(bounds::save_lead))};
 }
 
 void Job::noticed(TimePoint now, const Member& member, const std::string& notice,
@@ -334,6 +336,10 @@ void Job::let_go(LinkId link, coordinator::Actions& actions) {
   if (member == nullptr || !member->leaving || has_a_seat(*member)) return;
   if (member->local) return;  // It goes when it is known who leads instead.
   if (!member->dismissed.empty()) {
+    if (member->connected && leadership_.has_vote(link) && !leadership_.is_settled()) {
+      actions.emplace_back(coordinator::Say{link, drain_of_round(*member)});
+      return;  // it comes back to this when it has given its vote up
+    }
     actions.emplace_back(
         change_of(*member, coordinator::NodeChange::Kind::left, member->dismissed));
     // One whose link is broken hears it when it is back.

@@ -191,6 +191,17 @@ TEST_CASE("a preemption notice that cannot come is refused, or given up aloud") 
   const auto no_slurm = run(with_cpprun({"--preemption-notice=slurm", "true"}));
   CHECK(no_slurm.code == 2);
   CHECK(contains(no_slurm.err, "SLURM_JOB_END_TIME is not set"));
+  for (const std::string place : {"/dev/null", "/tmp"}) {
+    const auto no_file = run(with_cpprun({"--preemption-notice=" + place, "true"}));
+    CHECK(no_file.code == 2);
+    CHECK(contains(no_file.err, "--preemption-notice=" + place + ": this is a d"));
+  }
+  Command command(
+      with_cpprun({"--preemption-notice=/nowhere/at/all --now", worker(), "seat", "hang"}));
+  command.expect_err("\"/nowhere/at/all --now\" cannot be run (exit code 127); no notice will be");
+  command.expect_out("restart 0\n");
+  command.signal(SIGTERM);
+  CHECK(command.wait().code == 143);
 }
 
 TEST_CASE("a hang-up comes with the ways to outlive a terminal") {

@@ -113,6 +113,10 @@ TEST_CASE("a module of the script's own that is misspelled gets the name that wa
   folder.write("sub/main.py", "import utils\n");
   ended = in_folder(with_cpprun({"--standalone", "sub/main.py"}));
   CHECK_MESSAGE(contains(ended.err, "set PYTHONPATH=" + folder.path()), ended.err);
+  std::filesystem::create_directory(folder.path() + "/pkg");
+  folder.write("pkg/__init__.py", "");
+  ended = in_folder(with_cpprun({"--standalone", "-m", "pkg.no_such_part"}));
+  CHECK_MESSAGE(contains(ended.err, "look into \"pkg\" beside the script"), ended.err);
   ended = in_folder(with_cpprun({"--standalone", "-m", "train.py"}));
   CHECK(ended.code == 2);
   CHECK(contains(ended.err,

@@ -34,6 +34,8 @@ namespace fs = std::filesystem;
 
 constexpr int slurm_lead_default = 120;
 constexpr int slurm_lead_max = 24 * 3600;
+constexpr int cannot_execute = 126;  // a shell's exit codes
+constexpr int not_found = 127;
 constexpr char notice_mark = '+';
 constexpr char failure_mark = '-';
 
@@ -132,6 +134,11 @@ void wait_for_command(const std::string& command, int pipe) {
     const auto began = std::chrono::steady_clock::now();
     const int code = run_notice_command(command);
     if (code == 0) return send_line(pipe, notice_mark, "command " + command);
+    if (code == cannot_execute || code == not_found) {
+      return send_line(pipe, failure_mark,
+                       fmt::format("\"{}\" cannot be run (exit code {}); no notice will be seen",
+                                   command, code));
+    }
     // A command that ran for long worked until then.
     if (std::chrono::steady_clock::now() - began > long_run) {
       failures = 0;
@@ -211,6 +218,14 @@ Result<PreemptionNotice> preemption_notice(const std::string& text,
     return failure(fmt::format(
         "error: --preemption-notice={}: there is no directory {} that the file could appear in",
         text, parent.string()));
+  }
+  std::error_code unknown;
+  const auto found = fs::status(text, unknown);
+  if (fs::exists(found) && !fs::is_regular_file(found)) {
+    return failure(fmt::format(
+        "error: --preemption-notice={}: this is {}, not a file that could appear or be written\n  "
+        "hint: name a file that does not exist yet, or a command with its arguments",
+        text, fs::is_directory(found) ? "a directory" : "a device or a pipe"));
   }
   return PreemptionNotice{.kind = PreemptionNotice::Kind::file, .text = text};
 }

@@ -107,9 +107,13 @@ ModuleSight look_for_module(const Question& question, const Answer& answer) {
   auto wanted = missing_module({answer.error_text});
   if (wanted.empty()) wanted = missing_module(lines);
   if (wanted.empty()) return {};
-  ModuleSight sight{.similar = similar_module(wanted, question.script_folder)};
-  const auto here = modules_in(".");
   const auto first = wanted.substr(0, wanted.find('.'));
+  const auto beside = modules_in(question.script_folder);
+  const bool is_own = std::ranges::find(beside, first) != beside.end() && first != wanted;
+  ModuleSight sight{.similar = similar_module(wanted, question.script_folder)};
+  if (is_own && wanted == first + ".py") sight.similar = first;  // python -m pkg.py
+  if (is_own && sight.similar.empty()) sight.own_package = first;
+  const auto here = modules_in(".");
   const bool is_here = std::ranges::find(here, first) != here.end();
   std::error_code unknown;
   const bool is_searched = fs::equivalent(question.script_folder, ".", unknown);
@@ -136,13 +140,14 @@ Answer look(const Question& question) {
   return answer;
 }
 
-// From one process of ours to another: seven texts, the number of last lines, these, and the disks.
+// From one process of ours to another: eight texts, the number of last lines, these, and the disks.
 std::string packed_answer(const Answer& answer) {
   std::vector<std::string> texts = {answer.error_text,
                                     answer.small_shm,
                                     answer.program.detail,
                                     std::to_string(static_cast<int>(answer.program.fault)),
                                     answer.module.similar,
+                                    answer.module.own_package,
                                     answer.module.elsewhere,
                                     answer.module.in_environment ? "1" : "",
                                     std::to_string(answer.last_lines.size())};
@@ -152,18 +157,20 @@ std::string packed_answer(const Answer& answer) {
 }
 
 std::optional<Answer> unpacked_answer(const std::optional<std::string>& bytes) {
-  constexpr std::ptrdiff_t first_line = 8;
+  constexpr std::ptrdiff_t first_line = 9;
   const auto texts = unpacked(bytes.value_or(""));
   if (std::ssize(texts) < first_line) return std::nullopt;
   const auto line_count = whole_number(texts[first_line - 1]).value_or(0);
   if (std::ssize(texts) < first_line + line_count) return std::nullopt;
-  Answer answer{
-      .error_text = texts[0],
-      .last_lines = {},
-      .full_disks = {},
-      .small_shm = texts[1],
-      .program = {},
-      .module = {.similar = texts[4], .elsewhere = texts[5], .in_environment = !texts[6].empty()}};
+  Answer answer{.error_text = texts[0],
+                .last_lines = {},
+                .full_disks = {},
+                .small_shm = texts[1],
+                .program = {},
+                .module = {.similar = texts[4],
+                           .own_package = texts[5],
+                           .elsewhere = texts[6],
+                           .in_environment = !texts[7].empty()}};
   answer.program.detail = texts[2];
   answer.program.fault = static_cast<ExecFault>(whole_number(texts[3]).value_or(0));
   const auto lines_end = texts.begin() + first_line + line_count;

@@ -157,6 +157,13 @@ TEST_CASE("advice names the very program that ran") {
   CHECK(diagnose(evidence).message == "ModuleNotFoundError: No module named 'torch'");
 }
 
+TEST_CASE("advice does not name a way that was taken already") {
+  auto evidence = ended({false, 3});
+  CHECK(diagnose(evidence).advice.find("--tee 3") != std::string::npos);
+  evidence.stderr_file = "/logs/1/stderr.log";
+  CHECK(diagnose(evidence).advice == "read what it said last, in /logs/1/stderr.log");
+}
+
 TEST_CASE("a crash is told with what the kernel's log has on it") {
   auto evidence = ended({true, SIGSEGV});
   evidence.host_facts.kernel_lines = {"train[42]: segfault at 0 ip 1 sp 2 error 4 in libx.so"};

@@ -140,6 +140,14 @@ TEST_CASE("--no-python says how to run the file here, which PATH does not lead t
   CHECK(why("gone") == "cannot run \"gone\": no such file, neither here nor on PATH");
 }
 
+TEST_CASE("a command in quotes is refused with what was meant, whatever runs it") {
+  for (const auto kind : {ProgramKind::automatic, ProgramKind::python}) {
+    const auto resolved = resolve(kind, "train.py --lr 1");
+    REQUIRE_FALSE(resolved);
+    CHECK(resolved.error().reason.find("hint: leave out the quotes") != std::string::npos);
+  }
+}
+
 TEST_CASE("--no-python speaks of a folder as what it is") {
   CHECK(resolve(ProgramKind::no_python, "./package/").error().reason.find("__main__") ==
         std::string::npos);
