@@ -9,6 +9,7 @@
 
 #include "launcher/agent/agent_text.h"
 #include "proto/bounds.h"
+#include "proto/standby_bounds.h"
 
 namespace cpprun {
 
@@ -120,6 +121,8 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   drained_ = {.round = sealed.round};
   told_figures_.begin();
   drain_asked_ = false;
+  job_ends_ = false;
+  saves_alone_ = false;
   saving_.reset();
   phase_.become(Phase::running);
   seat_deadline_.reset();
@@ -142,10 +145,12 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
 
 void Agent::drain(TimePoint now, const link::Drain& drain, Actions& actions) {
   if (!sealed_ || drain.round != sealed_->round) return;
-  drained_.asked = standby_.has_value();
-  may_vote_ = false;
-  if (phase_ == Phase::drained && !std::exchange(drain_asked_, true) && drained_.asked) {
-    say(drained_, actions);
+  job_ends_ = drain.ends_job;
+  const bool releases = standby_ && !drain.keeps_vote && !std::exchange(drained_.asked, true);
+  if (!drain.keeps_vote) may_vote_ = false;
+  if (phase_ == Phase::drained) {
+    drain_asked_ = true;
+    if (releases) say(drained_, actions);
   }
   if (phase_ == Phase::running) {
     // The last worker may just have ended with 0, and the coordinator waits for our word.
@@ -304,10 +309,7 @@ void Agent::conclude_if_examined(TimePoint now, Actions& actions) {
     exit(*exit_when_settled_, actions);
     return;
   }
-  if (seat_lost_) {
-    if (stopped_by_) return exit_by_signal(actions);
-    return rejoin(now, actions);
-  }
+  if (seat_lost_) return rejoin(now, actions);
   left_ = pending_failures_.first_to_leave(settled.outcomes, place());
   const bool undisturbed = settled.drain_reason.empty() && !drain_asked_ && !stopped_by_;
   if (!settled.first_failure && undisturbed) {
@@ -349,6 +351,7 @@ Agent::Actions Agent::advance(TimePoint now) {
   if (supervisor_ && phase_ == Phase::running) {
     pass_on(now, supervisor_->advance(worker_time(now)), actions);
   }
+  kill_if_not_saved(now, actions);
   save_if_due(now, actions);
   ask_for_rivals(now, actions);
   look_for_old_masters(now, actions);
@@ -366,7 +369,9 @@ Agent::Actions Agent::advance(TimePoint now) {
     const std::string reason =
         fmt::format("gave up after {:.0f} s: {}{}{}", in_seconds(config_.join_timeout),
                     whose_word_is_missing(), waiting_for_, doubt_ ? "; " + doubt_->sentence : "");
-    if (phase_ == Phase::succeeded) {  // Nobody there waits for us.
+    if (stopped_by_) {
+      exit_by_signal(actions);
+    } else if (phase_ == Phase::succeeded) {  // Nobody there waits for us.
       exit({.code = 1, .reason = done_text(reason)}, actions);
     } else {
       say(link::Leave{.signal = 0, .reason = reason}, actions);
@@ -392,6 +397,7 @@ std::optional<TimePoint> Agent::next_deadline() const {
     if (due) consider(*due + asleep_);
   }
   if (saving_) consider(saving_->at);
+  if (saves_alone_ && phase_ == Phase::running) consider(saves_until());
   if (const auto at = stands_at()) consider(*at);
   if (looks_for_masters()) consider(master_look_due_);
   if (const auto until = own_lead_ends_at()) consider(*until);
@@ -416,6 +422,10 @@ void Agent::wait_for_a_seat(TimePoint now, Phase phase) {
   // A pause before a restart is the coordinator's to know; it is never longer than this.
   const Duration pause = config_.restarts.pause_max();
   seat_deadline_ = now + config_.join_timeout + (phase == Phase::drained ? pause : Duration{});
+  // It goes as soon as another node leads.
+  if (stopped_by_ && phase == Phase::dialing) {
+    seat_deadline_ = now + 2 * config_.lease() + bounds::hand_over_patience;
+  }
 }
 
 void Agent::say(link::Message message, Actions& actions) {

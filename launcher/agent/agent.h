@@ -143,6 +143,9 @@ class Agent {
   bool asks_how_it_ended() const;
   void ask_how_it_ended(TimePoint now, Actions& actions);
   void lease_expired(TimePoint now, const std::string& why, Actions& actions);
+  bool may_save_alone() const;
+  TimePoint saves_until() const;
+  void kill_if_not_saved(TimePoint now, Actions& actions);
   bool is_the_standby() const;
   void consider_voting();
   void dial(TimePoint now, Actions& actions);
@@ -212,6 +215,7 @@ class Agent {
   bool are_paused_ = false;        // the workers, meanwhile
   Duration asleep_{};              // for so long this node slept since its workers were started
   bool drain_asked_ = false;       // the coordinator has asked for it in the current round
+  bool job_ends_ = false;          // and has said that no round follows
   std::optional<int> stopped_by_;  // the first signal that arrived
   std::string stop_reason_;        // of that
   std::string notice_;             // of a preemption, which the coordinator has not heard yet
@@ -230,9 +234,12 @@ class Agent {
     bool is_given = false;  // the standby has it, or may have
   };
   std::optional<Vote> vote_;
-  bool stands_ = false;       // this node is that standby, and has given itself its vote
-  bool is_deposed_ = false;   // this node has the coordinator, which leads no more
-  bool turned_away_ = false;  // it had
+  bool fell_silent_ = false;             // the link that was up last, before it was given up
+  std::optional<TimePoint> refused_at_;  // nothing listens there, as the last attempt showed
+  bool saves_alone_ = false;             // the workers end without a master
+  bool stands_ = false;                  // this node is that standby, and has given itself its vote
+  bool is_deposed_ = false;              // this node has the coordinator, which leads no more
+  bool turned_away_ = false;             // it had
   Endpoint standby_dialled_;
   bool is_at_standby_ = false;              // where the link leads, or was dialled last
   std::optional<TimePoint> leads_until_;    // see LeadsUntil

@@ -16,6 +16,7 @@ namespace cpprun {
 
 void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
   if (event.local_store_port) facts_.node.local_store_port = *event.local_store_port;
+  if (!saves_alone_) refused_at_.reset();
   if (phase_ == Phase::dialing) {
     const auto& address = config_.local_addr ? *config_.local_addr : event.local_address;
     auto sockets = choose_interfaces(facts_.interfaces, address, config_.nodes_max == 1,
@@ -104,7 +105,14 @@ void Agent::on(TimePoint now, const agent::LinkDown& event, Actions&) {
 }
 
 void Agent::link_down(TimePoint now, const agent::LinkDown& event, bool fell_silent) {
+  if (link_.up()) fell_silent_ = fell_silent;
+  if (event.refused && !fell_silent_) {
+    refused_at_ = now;
+  } else if (!saves_alone_) {
+    refused_at_.reset();
+  }
   link_lost(now, fell_silent);
+  if (saves_alone_) link_.dial_by(now + config_.lease() / 4);  // refused again, they may go on
   ask_standby_again(now);
   waiting_for_ = event.reason;
   if (phase_ == Phase::dialing && facts_.hosts_coordinator) {
@@ -173,6 +181,9 @@ bool Agent::has_a_seat_to_lose() const {
 std::optional<TimePoint> Agent::overdue_at() const {
   if (const auto until = own_lead_ends_at()) {
     return *until + std::min(Duration{bounds::fence_margin}, config_.lease() / 10) / 2;
+  }
+  if (saves_alone_ && phase_ == Phase::running) {
+    return saves_until() + std::min(Duration{bounds::fence_margin}, config_.lease() / 10) / 2;
   }
   if (!has_a_seat_to_lose()) return std::nullopt;
   if (doubt_until_) return *doubt_until_ + (link_.overdue_at() - link_.lease_over_at());
@@ -263,8 +274,32 @@ void Agent::lease_expired(TimePoint now, const std::string& why, Actions& action
   doubt_until_.reset();
   are_paused_ = false;  // KILL ends them all the same
   if (phase_ != Phase::running || !supervisor_) return rejoin(now, actions);
-  pass_on(now, supervisor_->handle(worker_time(now), supervisor::Insist{why}), actions);
+  saves_alone_ = may_save_alone();
+  if (saves_alone_) {
+    stop_workers(now, why, SIGTERM, actions);
+  } else {
+    pass_on(now, supervisor_->handle(worker_time(now), supervisor::Insist{why}), actions);
+  }
   hang_up(now, why, actions);
+}
+
+// Nothing listens where the master was, so it has ended and gives no rank away; one that is started
+// there again gives each node a lease to come back. So the workers may save for so long. Where a
+// standby or another cpprund could lead, it waits for them to end.
+bool Agent::may_save_alone() const {
+  return refused_at_ && !standby_ && !turns() && !link_.local();
+}
+
+TimePoint Agent::saves_until() const {
+  return *refused_at_ + config_.lease() -
+         std::min(Duration{bounds::fence_margin}, config_.lease() / 10);
+}
+
+void Agent::kill_if_not_saved(TimePoint now, Actions& actions) {
+  if (!saves_alone_ || phase_ != Phase::running || !supervisor_ || now < saves_until()) return;
+  saves_alone_ = false;
+  const std::string why = "the master may be there again, and give their ranks to another node";
+  pass_on(now, supervisor_->handle(worker_time(now), supervisor::Insist{why}), actions);
 }
 
 void Agent::hang_up(TimePoint now, const std::string& reason, Actions& actions) {
@@ -278,6 +313,12 @@ void Agent::rejoin(TimePoint now, Actions& actions) {
   const bool elastic = config_.elastic();
   // As the coordinator judges: whoever is lost spends no restart, and its seat waits for it.
   const bool may_restart = config_.restarts.may_restart();
+  // The host of a job that another node could lead stays until that is settled.
+  const bool may_transfer = facts_.hosts_coordinator && standby_ && !insisted_;
+  if (stopped_by_ && !may_transfer) return exit_by_signal(actions);
+  if (job_ends_ && !stopped_by_) {
+    return exit({.code = 1, .reason = reason + "; the job was being ended"}, actions);
+  }
   if (!elastic && !may_restart) {
     return exit({.code = 1, .reason = reason}, actions);
   }

@@ -43,7 +43,8 @@ void Agent::record(const link::Record& record, Actions& actions) {
   bytes += record.bytes;
   record_ = {record.round, record.part, record.parts, std::move(bytes)};
   if (record.part + 1 < record.parts) return;
-  if (!sealed_ || record.round != sealed_->round || phase_ != Phase::running) return;
+  const bool can_stand_by = phase_ == Phase::running || phase_ == Phase::drained;
+  if (!sealed_ || record.round != sealed_->round || !can_stand_by) return;
   actions.emplace_back(agent::StandBy{record.round, std::move(record_.bytes)});
   record_ = {};
 }
@@ -234,8 +235,8 @@ void Agent::look_for_old_masters(TimePoint now, Actions& actions) {
 // Where the round has drained, leadership was transferred: to this node, if that is its own place.
 void Agent::led(TimePoint now, const link::Led& led, Actions& actions) {
   if (in_round() && phase_ != Phase::drained) return;
+  if (stopped_by_) return exit_by_signal(actions);
   if (phase_ == Phase::drained) {
-    if (stopped_by_) return exit_by_signal(actions);
     const bool is_here = is_the_standby() && led.address == standby_->address &&
                          led.port == standby_->port && !facts_.hosts_coordinator;
     give_up_drained_seat();

@@ -256,6 +256,11 @@ struct Sealed {
 struct Drain {
   RoundNumber round{};
   std::string reason;
+  // This node may still vote for the standby. When all nodes have drained, another Drain without
+  // this asks for Drained with `asked`.
+  bool keeps_vote = false;
+  // No round follows: a node that loses its coordinator now has nothing to wait for.
+  bool ends_job = false;
   friend bool operator==(const Drain&, const Drain&) = default;
 };
 

@@ -159,6 +159,7 @@ void each_member(M& m, F&& f)
   requires std::same_as<std::remove_const_t<M>, Drain>
 {
   f("round", m.round.value), f("reason", m.reason);
+  f.where_known("keeps_vote", Flag{m.keeps_vote}), f.where_known("ends_job", Flag{m.ends_job});
 }
 
 template <class M, class F>

@@ -121,6 +121,7 @@ void Job::failed(TimePoint now, const Member& member, link::Failed failed,
   failed.failure.host = member.join.host;
   failed.failure.group_rank = member.group_rank.value_or(GroupRank{});
   failed.failure.local_rank = LocalRank{failed.failure.rank.value - member.ranks.base.value};
+  failed.failure.message = with_host_of_address(std::move(failed.failure.message), round_);
   const TimePoint at = when(now, member, failed.noticed);
   if (failed.failure.cause == left_early) {
     round_end_.failures.add_leaver(
@@ -164,6 +165,7 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave,
   const std::string says = fmt::format("{} leaves: {}", name_of(member), leave.reason);
   actions.emplace_back(change_of(member, NodeChange::Kind::left, leave.reason));
   const bool has_seat = member.state != Member::State::waiting;
+  leadership_.released(link);  // it exits without asking anybody for another seat
   // Between two rounds everybody waits, and a job of a fixed size cannot go on without it.
   const bool is_needed =
       round_.phase() == Round::Phase::gathering && member.group_rank && !goes_on_without(member);
@@ -197,7 +199,11 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave,
     round_end_.why_no_other = says;
     if (steps_ > 0) ++steps_;
   }
-  if (round_.phase() == Round::Phase::sealed) break_round(now, says, actions);
+  if (round_.phase() == Round::Phase::sealed) {
+    break_round(now, says, actions);
+  } else if (round_end_.stop) {
+    recall_votes(actions);
+  }
   round_end_.polite_since(when(now, member, leave.asked), says);
   settle(now, actions);
 }
@@ -268,9 +274,11 @@ void Job::say_seat(LinkId link, link::Sealed sealed, coordinator::Actions& actio
 
 void Job::break_round(TimePoint now, const std::string& reason, coordinator::Actions& actions) {
   begin_draining(now, reason);
+  // So that it counts what has failed, if this coordinator is lost before the round has drained.
+  if (standby_) actions.emplace_back(coordinator::ShowRecord{terms_.id, standby_->link});
   for (const auto& [link, member] : round_.members()) {
     if (member->connected && member->state != Member::State::waiting) {
-      actions.emplace_back(coordinator::Say{link, link::Drain{round_.number(), reason}});
+      actions.emplace_back(coordinator::Say{link, drain_of_round(*member)});
     }
   }
 }
@@ -278,6 +286,7 @@ void Job::break_round(TimePoint now, const std::string& reason, coordinator::Act
 void Job::begin_draining(TimePoint now, const std::string& reason) {
   assert(!over());
   ++steps_;
+  recalls_votes_ = false;
   round_end_.reason = reason;
   round_end_.at = now;
   since_ = now;
@@ -305,6 +314,7 @@ void Job::settle(TimePoint now, coordinator::Actions& actions) {
   const bool somebody_is_missing =
       round_.count(Member::State::drained) < round_.seated() || round_.away() > 0;
   // Nor is there another round before it is known that nobody else can lead in this one.
+  if (!somebody_is_missing && !leadership_.is_settled()) recall_votes(actions);
   if (somebody_is_missing || !leadership_.is_settled()) {
     if (!status_due_) status_due_ = now + options_.status_interval;
     return;
@@ -402,9 +412,13 @@ void Job::advance(TimePoint now, coordinator::Actions& actions) {
   look_at_lead(now, actions);
   if (is_deposed_) return;
   if (transfer_until_ && *transfer_until_ <= now) {
-    // Whether the standby leads is not known, so this coordinator may decide nothing.
-    step_aside(now, {standby_->address, standby_->port}, actions);
-    return;
+    if (standby_->port != 0) {
+      // Whether the standby leads is not known, so this coordinator may decide nothing.
+      step_aside(now, {standby_->address, standby_->port}, actions);
+      return;
+    }
+    abort_transfer();
+    settle(now, actions);
   }
   give_up_silent(now, actions);
   if (pause_until_ && *pause_until_ <= now) meet_again(now, actions);

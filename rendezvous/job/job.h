@@ -255,7 +255,11 @@ class Job {
   void look_at_record(TimePoint now);
   void see_lead(TimePoint now);
   void depose(TimePoint now, coordinator::Actions& actions);
+  link::Drain drain_of_round(const Member& member) const;
+  void recall_votes(coordinator::Actions& actions);
   bool may_transfer_leadership(const Member& member, const link::Leave& leave) const;
+  bool would_restart(TimePoint now);
+  const Member* find_successor();
   bool transfer_leadership(TimePoint now, coordinator::Actions& actions);
   void abort_transfer();
   void decline_transfer(TimePoint now, LinkId link, const link::Heartbeat& beat,
@@ -307,8 +311,9 @@ class Job {
   std::optional<TimePoint> leads_until_;
   std::optional<TimePoint> lead_look_due_;  // when that is found out again
   bool is_deposed_ = false;
+  bool recalls_votes_ = false;  // all nodes of the round are asked to give up their votes in it
   // The node of this coordinator is asked to end, and the standby is to lead: why, and until when
-  // it has time to.
+  // it has time to. The standby has been offered the job, or, without a port, is to stand by first.
   std::optional<link::Leave> own_leave_;
   std::optional<TimePoint> transfer_until_;
   LinkId transfer_link_{};  // on which it was offered to the standby

@@ -187,8 +187,7 @@ void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const lin
   if (finish_) {
     actions.emplace_back(coordinator::Say{caller.link, link::brief(*finish_)});
   } else if (round_.phase() == Round::Phase::draining && join.after == round_.number()) {
-    actions.emplace_back(
-        coordinator::Say{caller.link, link::Drain{round_.number(), round_end_.reason}});
+    actions.emplace_back(coordinator::Say{caller.link, drain_of_round(*round_.find(caller.link))});
   }
 }
 

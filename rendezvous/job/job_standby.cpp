@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <csignal>
 #include <string_view>
+#include <utility>
 
 #include "proto/standby_bounds.h"
 #include "rendezvous/job/job.h"
@@ -46,7 +47,7 @@ void Job::choose_standby(coordinator::Actions& actions) {
 // It comes back, and of what it was shown it may have got nothing, or not all.
 void Job::show_record_again(LinkId link, coordinator::Actions& actions) const {
   if (!standby_ || standby_->link != link || standby_->port != 0) return;
-  if (round_.phase() != Round::Phase::sealed) return;
+  if (round_.phase() != Round::Phase::sealed && !transfer_until_) return;
   actions.emplace_back(coordinator::ShowRecord{terms_.id, link});
 }
 
@@ -93,9 +94,17 @@ std::string Job::exposure_text() const {
 
 void Job::stands(TimePoint now, LinkId link, const link::Stands& stands,
                  coordinator::Actions& actions) {
-  if (!standby_ || standby_->link != link || round_.phase() != Round::Phase::sealed) return;
+  const bool is_successor = transfer_until_.has_value();
+  if (!standby_ || standby_->link != link) return;
+  if (round_.phase() != Round::Phase::sealed && !is_successor) return;
   if (standby_->port != 0) return;  // said again on a new link
   standby_->port = stands.port;
+  if (is_successor) {
+    // The others follow it when it leads.
+    actions.emplace_back(coordinator::Say{link, *standby_place()});
+    transfer_until_.reset();
+    return settle(now, actions);
+  }
   for (const auto& [each, member] : round_.members()) tell_standby(now, each, actions);
   // Behind that, so that the votes of ten thousand nodes are looked at once.
   leadership_.appoint(link);
@@ -148,31 +157,74 @@ bool Job::step_aside(TimePoint now, const link::Led& led, coordinator::Actions& 
   return true;
 }
 
+// A node may vote until its round has drained: so the job goes on if this coordinator is lost
+// meanwhile. Not where the job is being ended, or that node leaves.
+link::Drain Job::drain_of_round(const Member& member) const {
+  const bool ends = round_end_.stop.has_value();
+  return {.round = round_.number(),
+          .reason = round_end_.reason,
+          .keeps_vote = standby_place() && !ends && !recalls_votes_ && !member.leaving,
+          .ends_job = ends};
+}
+
+// Each answers with Drained, as soon as it has drained.
+void Job::recall_votes(coordinator::Actions& actions) {
+  if (!leadership_.may_be_lost() || std::exchange(recalls_votes_, true)) return;
+  for (const auto& [link, member] : round_.members()) {
+    if (member->connected && member->state != Member::State::waiting) {
+      actions.emplace_back(coordinator::Say{link, drain_of_round(*member)});
+    }
+  }
+}
+
 // Of a job that goes on without this node. Ctrl-C is typed by who wants the job to end.
 bool Job::may_transfer_leadership(const Member& member, const link::Leave& leave) const {
-  const Member* const heir = standby_place() ? round_.find(standby_->link) : nullptr;
-  return member.local && leave.signal == SIGTERM && round_.phase() == Round::Phase::sealed &&
-         heir != nullptr && heir->connected && !heir->leaving && !round_end_.stop &&
+  return member.local && leave.signal == SIGTERM && standby_ && !round_end_.stop &&
          round_.staying() > static_cast<std::size_t>(terms_.nodes_min);
 }
 
-// The round has drained, so no vote counts in it. The standby leads with the record of its
-// beginning, and says so (step_aside()): before that no other node is sent there. What has failed
-// since would be forgotten. False: the job ends, as where there is no standby.
+// The round has drained, and nobody votes in it any more. The standby leads with the record of that
+// moment, and says so (step_aside()): before that no other node is sent there. False: the job ends,
+// as where there is no standby.
 bool Job::transfer_leadership(TimePoint now, coordinator::Actions& actions) {
   if (transfer_until_) return true;
-  const Member* const heir = standby_ ? round_.find(standby_->link) : nullptr;
-  const bool can = heir != nullptr && heir->connected && round_end_.failures.root() == nullptr &&
-                   round_end_.stop == std::nullopt;
-  if (!can) {
+  const bool are_enough = round_.staying() >= static_cast<std::size_t>(terms_.nodes_min);
+  const Member* const successor = are_enough && would_restart(now) ? find_successor() : nullptr;
+  if (successor == nullptr) {
     abort_transfer();
     return false;
   }
   transfer_until_ = now + bounds::hand_over_patience;
+  actions.emplace_back(coordinator::ShowRecord{terms_.id, standby_->link});
+  if (standby_->port == 0) return true;
   transfer_link_ = standby_->link;
   actions.emplace_back(
       coordinator::Say{standby_->link, link::Led{standby_->address, standby_->port}});
   return true;
+}
+
+// Who leads decides what follows, and counts the restart: this is only a look.
+bool Job::would_restart(TimePoint now) {
+  const RestartPolicy before = policy_;
+  const bool restarts = judge(now).restart;
+  policy_ = before;
+  return restarts;
+}
+
+// The standby; or another node, where that one was lost or leaves as well.
+const Member* Job::find_successor() {
+  const auto can = [](const Member* member) {
+    return member != nullptr && member->connected && !member->leaving && !member->local &&
+           member->dismissed.empty() && member->join.can_lead &&
+           member->state == Member::State::drained;
+  };
+  if (standby_ && can(round_.find(standby_->link))) return round_.find(standby_->link);
+  for (const auto& [link, member] : round_.members()) {
+    if (!can(member)) continue;
+    standby_ = Standing{.link = link, .address = member->peer};
+    return member;
+  }
+  return nullptr;
 }
 
 void Job::abort_transfer() {
@@ -188,7 +240,7 @@ void Job::abort_transfer() {
 // still: it does not know what a transfer is.
 void Job::decline_transfer(TimePoint now, LinkId link, const link::Heartbeat& beat,
                            coordinator::Actions& actions) {
-  if (!transfer_until_ || !standby_ || standby_->link != link) return;
+  if (!transfer_until_ || !standby_ || standby_->link != link || standby_->port == 0) return;
   const TimePoint offered = *transfer_until_ - bounds::hand_over_patience;
   if (transfer_link_ != link || TimePoint{beat.moment} <= offered) return;
   abort_transfer();

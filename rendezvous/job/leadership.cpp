@@ -48,6 +48,11 @@ void Leadership::released(LinkId node) {
   if (found != nodes_.end()) found->second.is_released = true;
 }
 
+bool Leadership::has_vote(LinkId node) const {
+  const auto found = nodes_.find(node);
+  return found != nodes_.end() && !found->second.is_released;
+}
+
 void Leadership::moved(LinkId from, LinkId to) {
   if (standby_ == from) standby_ = to;
   auto node = nodes_.extract(from);

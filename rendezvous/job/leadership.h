@@ -50,6 +50,7 @@ class Leadership {
   // Nobody may vote in this round, or any more.
   void end();
 
+  bool has_vote(LinkId node) const;
   bool may_be_lost() const { return !nodes_.empty(); }
   std::optional<LinkId> standby() const { return standby_; }
 

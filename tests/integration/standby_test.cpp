@@ -39,7 +39,9 @@ bool is_killed(const std::string& status) {
 
 // Three nodes at work, all of whom know who stands by.
 struct Covered {
-  explicit Covered(const Words& flags = {}, const Words& program = {"pid", "seat", "hang"}) {
+  explicit Covered(const Words& flags = {}, const Words& program = {"pid", "seat", "hang"},
+                   const std::string& wanted = "2:3")
+      : cluster(3, wanted) {
     if (!cluster.hosts.why_not().empty()) {
       skip(cluster.hosts.why_not());
       return;
@@ -63,7 +65,7 @@ struct Covered {
   Command& second() const { return *nodes[1]; }
   Command& third() const { return *nodes[2]; }
 
-  Cluster cluster{3, "2:3"};
+  Cluster cluster;
   std::vector<std::unique_ptr<Command>> nodes;
 };
 
@@ -188,6 +190,63 @@ TEST_CASE("a master that is stopped while its round drains leads again when it w
   expect_each({&job.first(), &job.second(), &job.third()}, " of 3, restart 1\n");
   for (Command* const each : {&job.first(), &job.second(), &job.third()}) each->signal(SIGKILL);
   for (Command* const each : {&job.first(), &job.second(), &job.third()}) each->wait_for_exit();
+  job.cluster.expect_nothing_left();
+}
+
+TEST_CASE("a master that is lost while its round drains is followed, and a restart counts") {
+  for (const bool has_failed : {true, false}) {
+    CAPTURE(has_failed);
+    const Covered job({"--max-restarts=1", "--shutdown-timeout=20"},
+                      {"ignore_term", "pid", "seat", "hang"});
+    if (!job.is_there()) return;
+    if (has_failed) {
+      ::kill(pid_of(job.third(), "2"), SIGKILL);
+    } else {
+      job.first().signal(SIGTERM);
+    }
+    for (Command* const each : {&job.first(), &job.second(), &job.third()}) {
+      each->expect_err("ending the workers");
+    }
+    job.first().signal(SIGKILL);
+    job.first().wait_for_exit();
+    job.second().expect_err(leads);
+    expect_each({&job.second(), &job.third()},
+                has_failed ? " of 2, restart 1\n" : " of 2, restart 0\n");
+    for (Command* const each : {&job.second(), &job.third()}) each->signal(SIGKILL);
+    for (Command* const each : {&job.second(), &job.third()}) each->wait_for_exit();
+    job.cluster.expect_nothing_left();
+  }
+}
+
+TEST_CASE("a master that is preempted while its round drains transfers what has failed, too") {
+  const Covered job({"--max-restarts=1", "--shutdown-timeout=2"},
+                    {"ignore_term", "pid", "seat", "hang"});
+  if (!job.is_there()) return;
+  ::kill(pid_of(job.third(), "2"), SIGKILL);
+  for (Command* const each : {&job.first(), &job.second(), &job.third()}) {
+    each->expect_err("ending the workers");
+  }
+  job.first().signal(SIGTERM);
+  const auto left = job.first().wait();
+  CHECK_MESSAGE(left.code == 143, left.err);
+  expect_each({&job.second(), &job.third()}, " of 2, restart 1\n");
+  for (Command* const each : {&job.second(), &job.third()}) each->signal(SIGKILL);
+  for (Command* const each : {&job.second(), &job.third()}) each->wait_for_exit();
+  job.cluster.expect_nothing_left();
+}
+
+TEST_CASE("a master that is preempted while its standby is lost transfers leadership to another") {
+  const Covered job({"--shutdown-timeout=6"}, {"ignore_term", "pid", "seat", "hang"}, "1:3");
+  if (!job.is_there()) return;
+  job.first().signal(SIGTERM);
+  job.third().expect_err("ending the workers");
+  job.second().signal(SIGKILL);
+  const auto left = job.first().wait();
+  CHECK_MESSAGE(left.code == 143, left.err);
+  job.third().expect_err("transferred leadership: this node leads the job");
+  job.third().expect_out(" of 1, restart 0\n");
+  job.third().signal(SIGKILL);
+  for (Command* const each : {&job.second(), &job.third()}) each->wait_for_exit();
   job.cluster.expect_nothing_left();
 }
 

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/sim/must_hold.h"
+#include "tests/sim/world.h"
 
 using namespace cpprun::sim;
 
@@ -24,6 +25,27 @@ TEST_CASE("another node leads where the master is lost, and there are never two"
   must_hold("standby,everything", 105'000, 1500);
   must_hold("standby,coordinator-kill,kill,return", 106'000, 750);
   must_hold("standby,all,stores", 107'000, 750);
+}
+
+TEST_CASE("another node leads as well where the master is lost while its round drains") {
+  using namespace std::chrono_literals;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    // One worker fails, and another one takes the grace to end.
+    const Scenario scenario{
+        .seed = seed,
+        .jobs = {{.nodes_min = 2,
+                  .nodes_max = 4,
+                  .workers_per_node = 1,
+                  .restarts = {.max = 4},
+                  .work_max = 60s}},
+        .faults = {{.kind = FaultKind::worker_hangs, .at = 14s, .nodes = {1}},
+                   {.kind = FaultKind::worker_exits, .at = 15s, .nodes = {2}, .value = 7},
+                   {.kind = FaultKind::coordinator_killed, .at = 15s + seed * 100ms}},
+        .standby = true};
+    World world{scenario};
+    CHECK(world.run().value_or("every promise was kept") == "every promise was kept");
+  }
 }
 
 TEST_CASE("one of several cpprunds leads, and what it has said the next one knows") {

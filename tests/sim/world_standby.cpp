@@ -97,12 +97,18 @@ bool World::may_miss_its_leader() const {
   return std::ranges::any_of(universe_.scenario.faults, hides);
 }
 
-// Everybody has heard who stands by, long ago, and has workers.
+// Everybody has heard who stands by, long ago, and has workers; or ends them, because one failed.
 bool World::will_go_on() {
   const Scenario& scenario = universe_.scenario;
-  if (!scenario.standby || scenario.faults.size() != 1 || scenario.delay_max > 20ms) return false;
+  const auto fails = std::ranges::count_if(
+      scenario.faults, [](const Fault& fault) { return fault.kind == FaultKind::worker_exits; });
+  const auto hangs = std::ranges::count_if(
+      scenario.faults, [](const Fault& fault) { return fault.kind == FaultKind::worker_hangs; });
+  if (!scenario.standby || std::ssize(scenario.faults) - fails - hangs != 1) return false;
   // A node that is lost may cost a restart that there is not.
   const RestartRules& rules = scenario.jobs.front().restarts;
+  const bool has_restarts = rules == RestartRules{.max = rules.max} && rules.max > 2 * fails;
+  if (scenario.delay_max > 20ms || (fails > 0 && !has_restarts)) return false;
   if (rules.budget_for(link::node_lost) != nullptr) return false;
   const Coordinator* const coordinator = coordinator_->coordinator();
   const Job* const job = coordinator == nullptr ? nullptr : coordinator->find(job_id(0));
@@ -110,9 +116,14 @@ bool World::will_go_on() {
   const Round& round = job->round();
   const auto needed = static_cast<std::size_t>(scenario.jobs.front().nodes_min);
   const TimePoint now = node(0).clock().local(universe_.time.now());
-  return round.phase() == Round::Phase::sealed && *job->since() + 1s < now &&
-         round.count(cpprun::Member::State::running) == round.seated() && round.away() == 0 &&
-         round.seated() > needed;
+  const std::size_t running = round.count(cpprun::Member::State::running);
+  const std::size_t drained = round.count(cpprun::Member::State::drained);
+  const bool all_run = round.phase() == Round::Phase::sealed && *job->since() + 1s < now &&
+                       running == round.seated();
+  // Votes are given up when the last node has drained.
+  const bool some_end = round.phase() == Round::Phase::draining && running > 0 &&
+                        running + drained == round.seated() && !job->round_end().stop;
+  return (all_run || some_end) && round.away() == 0 && round.seated() > needed;
 }
 
 // On a connection of its own, which nothing here disturbs.

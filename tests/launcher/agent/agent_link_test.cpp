@@ -157,6 +157,34 @@ TEST_CASE("a worker that is being ended politely is killed all the same when the
   CHECK(work<supervisor::SignalGroup>(gone)[0].signal == SIGKILL);
 }
 
+TEST_CASE("where nothing listens any more at the master, the workers have time to save") {
+  const auto refused = agent::LinkDown{.reason = "connection refused", .refused = true};
+  Stage stage;
+  stage.run();
+  stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
+  SUBCASE("until a master that was started there again could give their ranks away") {
+    stage.agent.handle(t0 + 2s, refused);
+    const auto over = stage.agent.advance(t0 + own_lease);
+    CHECK(work<supervisor::SignalGroup>(over).empty());
+    REQUIRE(work<supervisor::SignalMain>(over).size() == 1);
+    CHECK(work<supervisor::SignalMain>(over)[0].signal == SIGTERM);
+    CHECK(*stage.agent.overdue_at() > t0 + 4750ms);
+    // Each refusal shows that there is none yet.
+    stage.agent.handle(t0 + 4s, refused);
+    CHECK(work<supervisor::SignalGroup>(stage.agent.advance(t0 + 6749ms)).empty());
+    const auto late = stage.agent.advance(t0 + 6750ms);
+    REQUIRE(work<supervisor::SignalGroup>(late).size() == 1);
+    CHECK(work<supervisor::SignalGroup>(late)[0].signal == SIGKILL);
+  }
+  SUBCASE("but not where its machine cannot be reached") {
+    stage.agent.handle(t0 + 2s, refused);
+    stage.agent.handle(t0 + 2500ms, agent::LinkDown{"no route to host"});
+    const auto over = stage.agent.advance(t0 + own_lease);
+    REQUIRE(work<supervisor::SignalGroup>(over).size() == 1);
+    CHECK(work<supervisor::SignalGroup>(over)[0].signal == SIGKILL);
+  }
+}
+
 TEST_CASE("a link that is back in time and answered goes on; one that is not answered does not") {
   Stage stage;
   stage.run();

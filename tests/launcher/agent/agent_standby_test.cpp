@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <csignal>
+#include <memory>
+
 #include "proto/bounds.h"
 #include "proto/standby_bounds.h"
 #include "tests/launcher/agent/agent_stage.h"
@@ -150,6 +153,89 @@ TEST_CASE("who has seen the round end in order, or done its part, has no vote") 
     REQUIRE(join);
     CHECK(join->vote == RoundNumber{});
     CHECK(join->done == !drained);
+  }
+}
+
+TEST_CASE("a node whose round drains votes until it is asked to give its vote up") {
+  for (const bool recalled : {false, true}) {
+    CAPTURE(recalled);
+    Elastic stage;
+    stage.heard(t0, link::Drain{.round = first, .reason = "rank 0 failed", .keeps_vote = true});
+    const auto drained = stage.end_worker(t0, {true, SIGTERM});
+    REQUIRE(said<link::Drained>(drained).size() == 1);
+    CHECK_FALSE(said<link::Drained>(drained)[0].asked);
+    if (recalled) {
+      const auto again = stage.heard(t0, link::Drain{.round = first, .reason = "rank 0 failed"});
+      REQUIRE(said<link::Drained>(again).size() == 1);
+      CHECK(said<link::Drained>(again)[0].asked);
+    }
+    stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
+    stage.agent.advance(t0 + 2750ms);
+    stage.agent.handle(t0 + 2800ms, agent::LinkDown{"no answer"});
+    stage.dialled(t0 + patience - 1ms);
+    REQUIRE(all<agent::Dial>(stage.agent.advance(t0 + patience))[0].at == standby);
+    const auto joined = stage.agent.handle(t0 + patience, agent::LinkUp{"10.0.0.2"});
+    REQUIRE(said<link::Join>(joined).size() == 1);
+    CHECK(said<link::Join>(joined)[0].vote == (recalled ? RoundNumber{} : first));
+  }
+}
+
+TEST_CASE("a node that loses its master while the job is being ended does not wait for another") {
+  Elastic stage;
+  stage.heard(t0,
+              link::Drain{.round = first, .reason = "an operator stopped it", .ends_job = true});
+  stage.end_worker(t0, {true, SIGTERM});
+  stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
+  const auto last = all<agent::Exit>(stage.agent.advance(t0 + 2750ms));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].code == 1);
+  CHECK(last[0].reason.ends_with("; the job was being ended"));
+}
+
+TEST_CASE("a master that is asked to end, and may not decide, waits until somebody leads") {
+  const auto begin = [] {
+    auto stage = std::make_unique<Stage>(true, elastic());
+    stage->run();
+    stage->heard(t0, link::Standby{first, standby.host, standby.port});
+    stage->agent.handle(t0, agent::LeadsUntil{t0 + 3s});
+    stage->agent.handle(t0 + 1s, agent::Signalled{.signal = SIGTERM});
+    stage->heard(t0 + 2s, link::Refused{"too few of the 3 nodes answer"});
+    return stage;
+  };
+  SUBCASE("it leads again, and transfers leadership") {
+    const auto stage = begin();
+    stage->agent.handle(t0 + 2s, agent::Leads{.again = true});
+    auto actions = stage->end_worker(t0 + 2s, {true, SIGKILL});
+    CHECK(all<agent::Exit>(actions).empty());
+    actions = stage->agent.advance(*stage->agent.next_deadline());
+    CHECK(all<agent::Dial>(actions).size() == 1);
+    stage->agent.handle(t0 + 2s, agent::LinkUp{"10.0.0.2"});
+    const auto last =
+        all<agent::Exit>(stage->heard(t0 + 3s, link::Led{standby.host, standby.port}));
+    REQUIRE(last.size() == 1);
+    CHECK(last[0].code == 128 + SIGTERM);
+  }
+  SUBCASE("it does not for two leases: others lead, or nobody can") {
+    const auto stage = begin();
+    CHECK(all<agent::Exit>(stage->end_worker(t0 + 2s, {true, SIGKILL})).empty());
+    std::vector<agent::Exit> last;
+    for (auto due = stage->agent.next_deadline(); due && last.empty();
+         due = stage->agent.next_deadline()) {
+      REQUIRE(*due < t0 + 12s);
+      const auto actions = stage->agent.advance(*due);
+      last = all<agent::Exit>(actions);
+      if (!all<agent::Dial>(actions).empty()) {
+        stage->agent.handle(*due, agent::LinkDown{"no answer"});
+      }
+    }
+    REQUIRE(last.size() == 1);
+    CHECK(last[0].code == 128 + SIGTERM);
+  }
+  SUBCASE("it is asked again") {
+    const auto stage = begin();
+    stage->end_worker(t0 + 2s, {true, SIGKILL});
+    CHECK(all<agent::Exit>(stage->agent.handle(t0 + 3s, agent::Signalled{.signal = SIGTERM}))
+              .size() == 1);
   }
 }
 

@@ -312,6 +312,147 @@ TEST_CASE("a round that has broken is followed by another when its standby can l
   CHECK(said<link::Finish>(ends, c).size() == 1);
 }
 
+TEST_CASE("a node may vote until its round has drained, and is asked to give that up then") {
+  Three table;
+  table.stands(t0);
+  const auto breaks = table.hear(
+      t0 + 1s, c,
+      link::Failed{.round = RoundNumber{1}, .failure = {.rank = Rank{2}, .status = {false, 7}}});
+  REQUIRE(said<link::Drain>(breaks, b).size() == 1);
+  CHECK(said<link::Drain>(breaks, b)[0].keeps_vote);
+  CHECK_FALSE(said<link::Drain>(breaks, b)[0].ends_job);
+  // Whoever leads in its place counts that failure.
+  CHECK(shows_record(breaks, b));
+  table.hear(t0 + 1s, a, link::Drained{RoundNumber{1}});
+  table.hear(t0 + 1s, b, link::Drained{RoundNumber{1}});
+  const auto asks = table.hear(t0 + 1s, c, link::Drained{RoundNumber{1}});
+  for (const LinkId each : {b, c}) {
+    REQUIRE(said<link::Drain>(asks, each).size() == 1);
+    CHECK_FALSE(said<link::Drain>(asks, each)[0].keeps_vote);
+  }
+  CHECK(table.job.leads_until());
+  const auto ends = table.hear(t0 + 1s, b, link::Drained{.round = RoundNumber{1}, .asked = true});
+  CHECK(said<link::Finish>(ends, c).size() == 1);
+}
+
+TEST_CASE("no node may vote in a round with which the job ends, be it that this is known later") {
+  Three table;
+  table.stands(t0);
+  SUBCASE("from the beginning") {
+    const auto stops = table.order(t0 + 1s, {.kind = Order::Kind::stop});
+    REQUIRE(said<link::Drain>(stops.actions, c).size() == 1);
+    CHECK_FALSE(said<link::Drain>(stops.actions, c)[0].keeps_vote);
+    CHECK(said<link::Drain>(stops.actions, c)[0].ends_job);
+  }
+  SUBCASE("while it drains") {
+    const auto restarts = table.order(t0 + 1s, {.kind = Order::Kind::restart});
+    CHECK(said<link::Drain>(restarts.actions, c)[0].keeps_vote);
+    const auto stops = table.order(t0 + 2s, {.kind = Order::Kind::stop});
+    REQUIRE(said<link::Drain>(stops.actions, c).size() == 1);
+    CHECK_FALSE(said<link::Drain>(stops.actions, c)[0].keeps_vote);
+    CHECK(said<link::Drain>(stops.actions, c)[0].ends_job);
+  }
+}
+
+TEST_CASE("a node that leaves, or is asked to, keeps no vote") {
+  Three table;
+  table.stands(t0);
+  SUBCASE("it leaves: it asks nobody for another seat") {
+    for (const LinkId each : {b, c}) {
+      table.hear(t0 + 1s, each, link::Leave{.signal = SIGTERM, .reason = "asked to stop"});
+      table.hear(t0 + 1s, each, link::Drained{RoundNumber{1}});
+    }
+    table.advance(t0 + 1s);
+    CHECK_FALSE(table.job.leads_until());
+    table.hear(t0 + 1s, a, link::Drained{RoundNumber{1}});
+    CHECK(table.job.round().number() == RoundNumber{2});
+  }
+  SUBCASE("it is dismissed while a round drains: it gives its vote up before it goes") {
+    table.order(t0 + 1s, {.kind = Order::Kind::restart});
+    table.hear(t0 + 1s, c, link::Drained{RoundNumber{1}});
+    const auto asked = table.order(t0 + 1s, {.kind = Order::Kind::drain, .whom = "host2"});
+    REQUIRE(asked.outcome.is_done());
+    CHECK(said<link::Dismissed>(asked.actions, c).empty());
+    REQUIRE(said<link::Drain>(asked.actions, c).size() == 1);
+    CHECK_FALSE(said<link::Drain>(asked.actions, c)[0].keeps_vote);
+    const auto goes = table.hear(t0 + 1s, c, link::Drained{.round = RoundNumber{1}, .asked = true});
+    CHECK(said<link::Dismissed>(goes, c).size() == 1);
+  }
+}
+
+namespace {
+
+// With restarts; every node but those has drained, and gives its vote up.
+struct Restarting : Three {
+  explicit Restarting(int restarts_max) {
+    const JobTerms terms{
+        .id = "j", .nodes_min = 1, .nodes_max = 3, .restarts = {.max = restarts_max}};
+    job = Job{terms, {.lease = 3s, .status_interval = 5s, .last_call = 30s, .standby = true}};
+    join(t0, a, elastic(0), true);
+    join(t0, b, elastic(1));
+    join(t0, c, elastic(2));
+    stands(t0);
+  }
+  void fail(TimePoint now) {
+    hear(now, c,
+         link::Failed{.round = RoundNumber{1}, .failure = {.rank = Rank{2}, .status = {false, 7}}});
+  }
+  coordinator::Actions drain(TimePoint now, std::vector<LinkId> links) {
+    coordinator::Actions last;
+    for (const LinkId link : links) {
+      last = hear(now, link, link::Drained{.round = RoundNumber{1}, .asked = true});
+    }
+    return last;
+  }
+};
+
+const link::Leave sigterm{.signal = SIGTERM, .reason = "asked to stop by SIGTERM"};
+
+}  // namespace
+
+TEST_CASE("a master that is asked to end while its round drains transfers leadership as well") {
+  SUBCASE("the standby hears what has failed, and counts the restart") {
+    Restarting table(1);
+    table.fail(t0 + 1s);
+    table.hear(t0 + 1s, a, sigterm);
+    const auto offers = table.drain(t0 + 1s, {a, b, c});
+    CHECK(shows_record(offers, b));
+    CHECK(said<link::Led>(offers, b).size() == 1);
+    CHECK(table.job.record().round_end.failures.count() == 1);
+    CHECK(table.job.policy().restarts_used() == 0);
+  }
+  SUBCASE("no restart is left: the job ends") {
+    Restarting table(0);
+    table.fail(t0 + 1s);
+    table.hear(t0 + 1s, a, sigterm);
+    const auto ends = table.drain(t0 + 1s, {a, b, c});
+    REQUIRE(said<link::Finish>(ends, b).size() == 1);
+    CHECK(said<link::Finish>(ends, b)[0].exit_code == 7);
+  }
+}
+
+TEST_CASE("where the standby is lost as well, a master that is asked to end finds another node") {
+  Restarting table(0);
+  table.hear(t0 + 1s, a, sigterm);
+  table.drain(t0 + 1s, {a, c});
+  table.hear(t0 + 3s, c, link::Heartbeat{});
+  const auto shows = table.awake(t0 + 4s);  // the lease of b is over
+  CHECK(shows_record(shows, c));
+  CHECK(said<link::Led>(shows, c).empty());
+  SUBCASE("it stands by, and leads") {
+    const auto offers = table.stands(t0 + 4s, c);
+    REQUIRE(said<link::Standby>(offers, c).size() == 1);
+    CHECK(said<link::Standby>(offers, c)[0].address == "10.0.0.3");
+    CHECK(said<link::Led>(offers, c) == std::vector{link::Led{"10.0.0.3", 4711}});
+  }
+  SUBCASE("it is of an older version, and cannot: the job ends") {
+    table.hear(t0 + 6s, c, link::Heartbeat{});
+    const auto ends = table.awake(t0 + 4s + bounds::hand_over_patience);
+    CHECK(said<link::Finish>(ends, c).size() == 1);
+    CHECK_FALSE(table.job.check());
+  }
+}
+
 TEST_CASE("a master that came anew sends its nodes to whoever leads, and not those of a round") {
   Table table{JobTerms{.id = "j", .nodes_min = 1, .nodes_max = 3}};
   table.job = Job{table.job.terms(), {.lease = 3s, .last_call = 30s, .standby = true}};
