@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <utility>
 
 namespace cpprun {
 
@@ -30,6 +33,22 @@ coordinator::NodeChange change_of(const Member& member, coordinator::NodeChange:
           .host = member.join.host,
           .rank = member.group_rank,
           .reason = std::move(reason)};
+}
+
+std::string with_host_of_address(std::string message, const Round& round) {
+  constexpr std::string_view words = "cannot connect to ";
+  const auto found = message.find(words);
+  if (found == std::string::npos) return message;
+  const auto begin = found + words.size();
+  const auto end = std::min(message.find_first_of(",; ", begin), message.size());
+  const std::string address = message.substr(begin, end - begin);
+  for (const auto& [link, member] : round.members()) {
+    const auto& addresses = member->join.addresses;
+    const bool is_its =
+        member->peer == address || std::ranges::find(addresses, address) != addresses.end();
+    if (is_its) return message.insert(end, fmt::format(" ({})", member->join.host));
+  }
+  return message;
 }
 
 std::string second_master_text(const link::WhoHosts& other, const std::string& peer) {

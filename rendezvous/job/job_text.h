@@ -30,6 +30,9 @@ struct Waits {
 // Another node takes itself for the master of our job.
 std::string second_master_text(const link::WhoHosts& other, const std::string& peer);
 
+// Whose address it is that a worker could not connect to: "… cannot connect to 10.0.0.6 (beta); …".
+std::string with_host_of_address(std::string message, const Round& round);
+
 // "job \"train\"", or "the job" where it has the id that torchrun gives to jobs without one,
 // "none".
 std::string quoted_job(const std::string& id);

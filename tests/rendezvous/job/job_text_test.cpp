@@ -83,4 +83,18 @@ TEST_CASE("a job without an id of its own is not called none") {
   CHECK(quoted_job("none") == "the job");
 }
 
+TEST_CASE("an address that a worker could not connect to gets the name of its host") {
+  Round round;
+  round.enter(LinkId{1}, {.join = {.host = "alpha"}, .peer = "127.0.0.1"});
+  round.enter(LinkId{2},
+              {.join = {.host = "beta", .addresses = {"10.79.0.2"}}, .peer = "10.0.0.2"});
+  CHECK(with_host_of_address("eth1 (10.79.0.1) cannot connect to 10.79.0.2; eth0 leads", round) ==
+        "eth1 (10.79.0.1) cannot connect to 10.79.0.2 (beta); eth0 leads");
+  CHECK(with_host_of_address("cannot connect to 10.0.0.2", round) ==
+        "cannot connect to 10.0.0.2 (beta)");
+  CHECK(with_host_of_address("cannot connect to 10.0.0.9; so", round) ==
+        "cannot connect to 10.0.0.9; so");
+  CHECK(with_host_of_address("exited with code 1", round) == "exited with code 1");
+}
+
 }  // namespace job_text_test
