@@ -97,8 +97,6 @@ inline constexpr std::chrono::nanoseconds contest_eager_look_pause = 5ms;
 inline constexpr std::chrono::nanoseconds contest_eager_time = 1s;
 // The same where nobody is in need of it.
 inline constexpr std::chrono::nanoseconds contest_seldom_look_pause = 5s;
-// Silence that is reported. While etcd elects its leader, answers and failures alternate.
-inline constexpr std::chrono::nanoseconds etcd_silence_min = 500ms;
 // Before the same members are asked once more, when none of them has answered.
 inline constexpr std::chrono::nanoseconds etcd_round_pause = 200ms;
 

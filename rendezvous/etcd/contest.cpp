@@ -196,7 +196,7 @@ void Contest::note_failure(TimePoint now, const Asked& asked, const etcd::Failur
     is_unwritable_ = true;
     actions.emplace_back(contest::Unwritable{trouble_, !is_of_member});
   } else if (asked.lane == Lane::lease && lanes_.has_failed_in_most(Lane::lease) &&
-             !is_unreachable_ && (!heard_at_ || now - *heard_at_ >= bounds::etcd_silence_min)) {
+             !is_unreachable_) {
     is_unreachable_ = true;
     actions.emplace_back(contest::Unreachable{trouble_, heard_at_ ? now - *heard_at_ : Duration{}});
   }
