@@ -283,8 +283,8 @@ void Agent::lease_expired(TimePoint now, const std::string& why, Actions& action
   hang_up(now, why, actions);
 }
 
-// Nothing listens where the master was, so it has ended and gives no rank away; one that is started
-// there again gives each node a lease to come back. So the workers may save for so long. Where a
+// Nothing listens where the master was, so it has ended and gives no rank away; a master that is
+// started there gives each node a lease to come back. So the workers may save for so long. Where a
 // standby or another cpprund could lead, it waits for them to end.
 bool Agent::may_save_alone() const {
   return refused_at_ && !standby_ && !turns() && !link_.local();

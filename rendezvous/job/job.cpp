@@ -165,7 +165,7 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave,
   const std::string says = fmt::format("{} leaves: {}", name_of(member), leave.reason);
   actions.emplace_back(change_of(member, NodeChange::Kind::left, leave.reason));
   const bool has_seat = member.state != Member::State::waiting;
-  leadership_.released(link);  // it exits without asking anybody for another seat
+  leadership_.released(link);  // it exits, and asks for no other seat
   // Between two rounds everybody waits, and a job of a fixed size cannot go on without it.
   const bool is_needed =
       round_.phase() == Round::Phase::gathering && member.group_rank && !goes_on_without(member);
