@@ -313,7 +313,7 @@ class Job {
   bool is_deposed_ = false;
   bool recalls_votes_ = false;  // all nodes of the round are asked to give up their votes in it
   // The node of this coordinator is asked to end, and the standby is to lead: why, and until when
-  // it has time to. The standby has been offered the job, or, without a port, is still to become one.
+  // it has time to. The standby has been offered the job, or, without a port, is yet to become it.
   std::optional<link::Leave> own_leave_;
   std::optional<TimePoint> transfer_until_;
   LinkId transfer_link_{};  // on which it was offered to the standby

@@ -183,9 +183,9 @@ bool Job::may_transfer_leadership(const Member& member, const link::Leave& leave
          round_.staying() > static_cast<std::size_t>(terms_.nodes_min);
 }
 
-// The round has drained, and all votes in it are given up. The standby leads with the record of that
-// moment, and says so (step_aside()): before that no other node is sent there. False: the job ends,
-// as where there is no standby.
+// The round has drained, and all votes in it are given up. The standby leads with the record of
+// that moment, and says so (step_aside()): before that no other node is sent there. False: the job
+// ends, as where there is no standby.
 bool Job::transfer_leadership(TimePoint now, coordinator::Actions& actions) {
   if (transfer_until_) return true;
   const bool are_enough = round_.staying() >= static_cast<std::size_t>(terms_.nodes_min);
