@@ -99,6 +99,21 @@ TEST_CASE("flags may come from PET variables, and the command line wins") {
   CHECK(values_of(said, "ROLE_NAME") == Values{"typed"});
 }
 
+TEST_CASE("a cpprun that was installed into an environment runs that environment's Python") {
+  const Folder folder;
+  namespace fs = std::filesystem;
+  fs::create_directory(folder.path() + "/bin");
+  folder.write("pyvenv.cfg", "");
+  fs::copy_file(from_build("CPPRUN"), folder.path() + "/bin/cpprun");
+  const auto python = folder.write("bin/python3", "#!/bin/sh\necho \"runs $*\"\n");
+  fs::permissions(python, fs::perms::owner_all);
+  const auto script = folder.write("train.py", "");
+  const auto ended = run({folder.path() + "/bin/cpprun", "--standalone", script},
+                         {.variables = {{"VIRTUAL_ENV", ""}, {"PYTHON_EXEC", ""}}});
+  CHECK_MESSAGE(ended.code == 0, ended.err);
+  CHECK_MESSAGE(contains(ended.out, "runs -u " + script), ended.out);
+}
+
 TEST_CASE("a .py file and -m run through the Python on PATH, or through PYTHON_EXEC") {
   Folder folder;
   const auto script = folder.write("hello.py", "import sys\nprint('hello from', sys.argv)\n");

@@ -174,6 +174,33 @@ TEST_CASE("a host that is excluded from all jobs to come is so when the daemon i
   site.expect_nothing_left();
 }
 
+TEST_CASE("a host that is excluded from one job has its seat in another, and gets more of them") {
+  Site site("1:2");
+  if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
+  site.status_access = "user";
+  Cluster& cluster = site.cluster;
+  Command daemon = site.daemon();
+  daemon.expect_out("\n");
+  cluster.job = "a";
+  Command of_a(cluster.node(1, direct), cluster.options());
+  cluster.job = "b";
+  Command of_b(cluster.node(2, direct), cluster.options());
+  expect_each({&of_a, &of_b}, " of 1, restart 0\n");
+  const Ended done = site.ctl({"exclude", Hosts::host_name(1), "--job", "b"});
+  CHECK_MESSAGE(done.code == 0, done.err);
+  const Ended refused = Command(cluster.node(1, direct), cluster.options()).wait();
+  CHECK(refused.code == 1);
+  CHECK_MESSAGE(contains(refused.err, Hosts::host_name(1) + " is excluded"), refused.err);
+  cluster.job = "c";
+  Command of_c(cluster.node(1, direct), cluster.options());
+  expect_each({&of_c}, " of 1, restart 0\n");
+  CHECK(count(of_a.out(), "restart") == 1);
+  for (Command* const each : {&of_a, &of_b, &of_c}) end_all(*each, {});
+  daemon.signal(SIGTERM);
+  CHECK(daemon.wait().code == 0);
+  site.expect_nothing_left();
+}
+
 TEST_CASE("a folder that cannot be had is refused before anybody is served") {
   const Folder folder;
   Command daemon({from_build("CPPRUND"), "--port=0", "--state=" + folder.path() + "/no/where"}, {});

@@ -204,6 +204,23 @@ TEST_CASE("a preemption notice that cannot come is refused, or given up aloud") 
   CHECK(command.wait().code == 143);
 }
 
+TEST_CASE("the report says who ended the job, where that is known") {
+  const Folder folder;
+  const std::string report = folder.path() + "/report.json";
+  Words words{"timeout", "--foreground", "3"};
+  for (const auto& word :
+       with_cpprun({"--standalone", "--report=" + report, worker(), "seat", "hang"})) {
+    words.push_back(word);
+  }
+  Command command(words);
+  command.expect_out("restart 0\n");
+  command.expect_err("its timeout command ended it");
+  command.wait();
+  const auto told = json::parse(std::ifstream(report));
+  CHECK(told["exit_code"] == 143);
+  CHECK(contains(told["reason"].get<std::string>(), "its timeout command ended it"));
+}
+
 TEST_CASE("a hang-up comes with the ways to outlive a terminal") {
   Command command(with_cpprun({"--standalone", worker(), "seat", "hang"}));
   command.expect_out("restart 0\n");

@@ -134,11 +134,10 @@ TEST_CASE("a daemon shows the jobs that meet at it") {
   Command daemon({from_build("CPPRUND"), "--host=127.0.0.1", "--port=" + std::to_string(port)});
   daemon.expect_out("listening");
   CHECK(look(port, "/api/v1/jobs")["jobs"].empty());
-  Command command(
-      with_cpprun({"--nnodes=1:2", "--rdzv-backend=c10d", "--rdzv-id=seen",
-                   "--rdzv-endpoint=127.0.0.1:" + std::to_string(port),
-                   "--rdzv-conf=last_call_timeout=0.1", "--store=direct", "--no-python", worker(),
-                   "pid", "hang"}));
+  Command command(with_cpprun({"--nnodes=1:2", "--rdzv-backend=c10d", "--rdzv-id=seen",
+                               "--rdzv-endpoint=127.0.0.1:" + std::to_string(port),
+                               "--rdzv-conf=last_call_timeout=0.1", "--store=direct", "--no-python",
+                               worker(), "pid", "hang"}));
   command.expect_out("\n");
   daemon.expect_err("its store is on port ");
   const json seen = look(port, "/api/v1/jobs/seen");
@@ -153,6 +152,36 @@ TEST_CASE("a daemon shows the jobs that meet at it") {
   command.wait();
   daemon.signal(SIGTERM);
   CHECK(daemon.wait().code == 0);
+}
+
+TEST_CASE("an id of an event of an earlier cpprund brings all events, with a remark") {
+  const int port = free_port();
+  const auto place = "127.0.0.1:" + std::to_string(port);
+  const auto with_job = [&](const Words& headers) {
+    Command daemon({from_build("CPPRUND"), "--host=127.0.0.1", "--port=" + std::to_string(port)});
+    daemon.expect_out("listening");
+    Command command(with_cpprun({"--nnodes=1:2", "--rdzv-backend=c10d", "--rdzv-id=seen",
+                                 "--rdzv-endpoint=" + place, "--rdzv-conf=last_call_timeout=0.1",
+                                 "--no-python", worker(), "pid", "hang"}));
+    command.expect_out("\n");
+    Words words{"curl", "-sN", "http://" + place + "/api/v1/events"};
+    words.insert(words.end(), headers.begin(), headers.end());
+    Command watch(words);
+    watch.expect_out("round_sealed");
+    std::string seen = watch.out();
+    for (Command* const each : {&watch, &command, &daemon}) {
+      each->signal(SIGTERM);
+      each->wait();
+    }
+    return seen;
+  };
+  const std::string first = with_job({});
+  const auto at = first.rfind("\nid: ");
+  REQUIRE_MESSAGE(at != std::string::npos, first);
+  const std::string id = first.substr(at + 5, first.find('\n', at + 1) - at - 5);
+  const std::string second = with_job({"-H", "Last-Event-ID: " + id});
+  CHECK_MESSAGE(contains(second, "Last-Event-ID is of another run"), second);
+  CHECK_MESSAGE(contains(second, "node_joined"), second);  // the first event of this run
 }
 
 TEST_CASE("hostile requests get a status and an end, and the job goes on") {
