@@ -14,9 +14,18 @@
 
 namespace cpprun {
 
+namespace {
+
+// While workers save without a master: one that is started there is noticed after that.
+constexpr Duration dial_pause_while_saving = std::chrono::milliseconds(100);
+
+}  // namespace
+
 void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
   if (event.local_store_port) facts_.node.local_store_port = *event.local_store_port;
-  if (!saves_alone_) refused_at_.reset();
+  // Whatever answers may give our ranks to other nodes at once.
+  refused_at_ = saves_alone_ ? std::optional(now - config_.lease()) : std::nullopt;
+  kill_if_not_saved(now, actions);
   if (phase_ == Phase::dialing) {
     const auto& address = config_.local_addr ? *config_.local_addr : event.local_address;
     auto sockets = choose_interfaces(facts_.interfaces, address, config_.nodes_max == 1,
@@ -112,7 +121,7 @@ void Agent::link_down(TimePoint now, const agent::LinkDown& event, bool fell_sil
     refused_at_.reset();
   }
   link_lost(now, fell_silent);
-  if (saves_alone_) link_.dial_by(now + config_.lease() / 4);  // refused again, they may go on
+  if (saves_alone_) link_.dial_by(now + dial_pause_while_saving);  // refused again, they may go on
   ask_standby_again(now);
   waiting_for_ = event.reason;
   if (phase_ == Phase::dialing && facts_.hosts_coordinator) {
@@ -283,11 +292,11 @@ void Agent::lease_expired(TimePoint now, const std::string& why, Actions& action
   hang_up(now, why, actions);
 }
 
-// Nothing listens where the master was, so it has ended and gives no rank away; a master that is
-// started there gives each node a lease to come back. So the workers may save for so long. Where a
-// standby or another cpprund could lead, it waits for them to end.
+// Nothing listens where the master was, so it has ended and gives no rank away. The workers may
+// save until something answers there. Where a standby or another cpprund could lead, it waits for
+// them to end; a standby without votes cannot.
 bool Agent::may_save_alone() const {
-  return refused_at_ && !standby_ && !turns() && !link_.local();
+  return refused_at_ && (!standby_ || job_ends_) && !turns() && !link_.local();
 }
 
 TimePoint Agent::saves_until() const {
@@ -296,9 +305,10 @@ TimePoint Agent::saves_until() const {
 }
 
 void Agent::kill_if_not_saved(TimePoint now, Actions& actions) {
-  if (!saves_alone_ || phase_ != Phase::running || !supervisor_ || now < saves_until()) return;
+  if (!saves_alone_ || phase_ != Phase::running || !supervisor_) return;
+  if (now < saves_until()) return;
   saves_alone_ = false;
-  const std::string why = "the master may be there again, and give their ranks to another node";
+  const std::string why = "a master may be there again, and give their ranks to other nodes";
   pass_on(now, supervisor_->handle(worker_time(now), supervisor::Insist{why}), actions);
 }
 

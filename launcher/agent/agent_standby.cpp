@@ -86,6 +86,8 @@ void Agent::consider_voting() {
 
 // A coordinator that was lost may be back, as long as nobody has our vote.
 void Agent::dial(TimePoint now, Actions& actions) {
+  // Asked to stop, it wants no seat: it waits until it leads again, or its time is over.
+  if (stopped_by_ && turned_away_) return;
   if (turns()) return dial_next(now, actions);
   const bool asks_both = vote_ && !is_the_standby();
   const bool may_vote = asks_both && vote_->from <= now;
@@ -163,6 +165,8 @@ void Agent::on(TimePoint now, const agent::Leads& event, Actions& actions) {
   link_.become_local(true);
   master_look_due_ = now;
   turn_to(now, {standby_->address, standby_->port}, actions);
+  // The one before this node first: after a transfer its nodes wait for that.
+  master_looked_for_ = old_masters_.empty() ? 0 : old_masters_.size() - 1;
   vote_.reset();
   stands_ = false;
   is_at_standby_ = false;

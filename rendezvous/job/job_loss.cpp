@@ -40,8 +40,10 @@ void Job::close(TimePoint now, const Closing& closing, coordinator::Actions& act
   }
   if (over() || !has_workers) {
     // Nothing of it is alive: its seat is free at once.
-    // A node that was asked to stop has sent `leave`, and closes its link when it has drained.
-    const bool has_said_so = !broken && (member->leaving || round_end_.stop);
+    // A node that was asked to stop has sent `leave`, and closes its link when it has drained; and
+    // the standby closes its own when it leads.
+    const bool takes_over = transfer_until_ && link == transfer_link_;
+    const bool has_said_so = !broken && (member->leaving || round_end_.stop || takes_over);
     if (!over() && !has_said_so) {
       actions.emplace_back(
           coordinator::Note{fmt::format("{} left while waiting: {}", name_of(*member), reason)});

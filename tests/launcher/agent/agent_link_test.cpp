@@ -176,6 +176,16 @@ TEST_CASE("where nothing listens any more at the master, the workers have time t
     REQUIRE(work<supervisor::SignalGroup>(late).size() == 1);
     CHECK(work<supervisor::SignalGroup>(late)[0].signal == SIGKILL);
   }
+  SUBCASE("until something answers there") {
+    stage.agent.handle(t0 + 2s, refused);
+    stage.agent.advance(t0 + own_lease);
+    stage.agent.handle(t0 + 3s, refused);
+    CHECK(*stage.agent.next_deadline() <= t0 + 3100ms);
+    const auto answered = stage.agent.handle(t0 + 3100ms, agent::LinkUp{"10.0.0.2"});
+    REQUIRE(work<supervisor::SignalGroup>(answered).size() == 1);
+    CHECK(work<supervisor::SignalGroup>(answered)[0].signal == SIGKILL);
+    CHECK(said<link::Join>(answered).empty());
+  }
   SUBCASE("but not where its machine cannot be reached") {
     stage.agent.handle(t0 + 2s, refused);
     stage.agent.handle(t0 + 2500ms, agent::LinkDown{"no route to host"});
