@@ -25,8 +25,10 @@ class EtcdOnHosts {
 
   std::string why_not() const {
     if (!hosts_.why_not().empty()) return hosts_.why_not();
-    Command look({"/bin/sh", "-c", "command -v etcd"});
-    return look.wait().code == 0 ? "" : "etcd is not installed (Debian's etcd-server)";
+    Command look({"/bin/sh", "-c", "command -v etcd && command -v etcdctl"});
+    return look.wait().code == 0
+               ? ""
+               : "etcd or etcdctl is not installed (Debian's etcd-server and etcd-client)";
   }
 
   // "10.77.0.1:2379,10.77.0.4:2379", each behind that.
