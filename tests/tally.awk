@@ -24,7 +24,11 @@ FILENAME ~ /LastTestsFailed/ { sub(/^[0-9]+:/, ""); failed_names[$0] = 1; next }
 }
 !inside { next }
 
-/^skipped: / { reasons[++reason_count] = substr($0, 10); next }
+# By itself, or as doctest prints a MESSAGE: FILE:LINE: MESSAGE: skipped: REASON
+/^([^ ]+: MESSAGE: )?skipped: / {
+  reasons[++reason_count] = substr($0, index($0, "skipped: ") + 9)
+  next
+}
 
 # [doctest] test cases:  5 |  4 passed | 1 failed | 0 skipped
 /^\[doctest\] test cases:/ {

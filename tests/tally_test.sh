@@ -16,7 +16,7 @@ Start testing: Nov 21 05:04 UTC
 1/8 Testing: all_pass
 1/8 Test: all_pass
 Output:
-skipped: no permission to make network namespaces
+/src/all_pass.cpp:43: MESSAGE: skipped: no permission to make network namespaces
 [doctest] test cases:  5 |  5 passed | 0 failed | 0 skipped
 <end of output>
 2/8 Testing: some_fail
