@@ -20,12 +20,16 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 
 def tests_of(build):
-    text = subprocess.run(
-        ["ctest", "--show-only=json-v1", "--test-dir", build],
-        check=True, capture_output=True, text=True).stdout
+    # CTest replaces the log of the run that is under way, so it is asked in a directory of its own.
+    with tempfile.TemporaryDirectory() as place:
+        (pathlib.Path(place) / "CTestTestfile.cmake").write_text(f'subdirs("{build}")\n')
+        text = subprocess.run(
+            ["ctest", "--show-only=json-v1", "--test-dir", place],
+            check=True, capture_output=True, text=True).stdout
     return {each["name"]: each.get("command") for each in json.loads(text)["tests"]}
 
 
