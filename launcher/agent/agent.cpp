@@ -122,7 +122,6 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   told_figures_.begin();
   drain_asked_ = false;
   job_ends_ = false;
-  saves_alone_ = false;
   saving_.reset();
   phase_.become(Phase::running);
   seat_deadline_.reset();
@@ -351,7 +350,7 @@ Agent::Actions Agent::advance(TimePoint now) {
   if (supervisor_ && phase_ == Phase::running) {
     pass_on(now, supervisor_->advance(worker_time(now)), actions);
   }
-  kill_if_not_saved(now, actions);
+  if (saves_alone_ && now >= saves_until()) end_saving(now, actions);
   save_if_due(now, actions);
   ask_for_rivals(now, actions);
   look_for_old_masters(now, actions);
@@ -397,7 +396,7 @@ std::optional<TimePoint> Agent::next_deadline() const {
     if (due) consider(*due + asleep_);
   }
   if (saving_) consider(saving_->at);
-  if (saves_alone_ && phase_ == Phase::running) consider(saves_until());
+  if (saves_alone_) consider(saves_until());
   if (const auto at = stands_at()) consider(*at);
   if (looks_for_masters()) consider(master_look_due_);
   if (const auto until = own_lead_ends_at()) consider(*until);
@@ -422,7 +421,7 @@ void Agent::wait_for_a_seat(TimePoint now, Phase phase) {
   // A pause before a restart is the coordinator's to know; it is never longer than this.
   const Duration pause = config_.restarts.pause_max();
   seat_deadline_ = now + config_.join_timeout + (phase == Phase::drained ? pause : Duration{});
-  // It goes as soon as another node leads.
+  // Asked to stop, it stays no longer than it takes to find out who leads.
   if (stopped_by_ && phase == Phase::dialing) {
     seat_deadline_ = now + 2 * config_.lease() + bounds::hand_over_patience;
   }

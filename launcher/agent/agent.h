@@ -145,7 +145,7 @@ class Agent {
   void lease_expired(TimePoint now, const std::string& why, Actions& actions);
   bool may_save_alone() const;
   TimePoint saves_until() const;
-  void kill_if_not_saved(TimePoint now, Actions& actions);
+  void end_saving(TimePoint now, Actions& actions);
   bool is_the_standby() const;
   void consider_voting();
   void dial(TimePoint now, Actions& actions);

@@ -16,16 +16,15 @@ namespace cpprun {
 
 namespace {
 
-// While workers save without a master: one that is started there is noticed after that.
+// While workers save without a master: so soon a new master is noticed.
 constexpr Duration dial_pause_while_saving = std::chrono::milliseconds(100);
 
 }  // namespace
 
 void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
   if (event.local_store_port) facts_.node.local_store_port = *event.local_store_port;
-  // Whatever answers may give our ranks to other nodes at once.
-  refused_at_ = saves_alone_ ? std::optional(now - config_.lease()) : std::nullopt;
-  kill_if_not_saved(now, actions);
+  if (saves_alone_) end_saving(now, actions);
+  refused_at_.reset();
   if (phase_ == Phase::dialing) {
     const auto& address = config_.local_addr ? *config_.local_addr : event.local_address;
     auto sockets = choose_interfaces(facts_.interfaces, address, config_.nodes_max == 1,
@@ -189,11 +188,9 @@ bool Agent::has_a_seat_to_lose() const {
 
 std::optional<TimePoint> Agent::overdue_at() const {
   if (const auto until = own_lead_ends_at()) {
-    return *until + std::min(Duration{bounds::fence_margin}, config_.lease() / 10) / 2;
+    return *until + link_.margin() / 2;
   }
-  if (saves_alone_ && phase_ == Phase::running) {
-    return saves_until() + std::min(Duration{bounds::fence_margin}, config_.lease() / 10) / 2;
-  }
+  if (saves_alone_) return saves_until() + link_.margin() / 2;
   if (!has_a_seat_to_lose()) return std::nullopt;
   if (doubt_until_) return *doubt_until_ + (link_.overdue_at() - link_.lease_over_at());
   return link_.overdue_at();
@@ -300,15 +297,12 @@ bool Agent::may_save_alone() const {
 }
 
 TimePoint Agent::saves_until() const {
-  return *refused_at_ + config_.lease() -
-         std::min(Duration{bounds::fence_margin}, config_.lease() / 10);
+  return *refused_at_ + config_.lease() - link_.margin();
 }
 
-void Agent::kill_if_not_saved(TimePoint now, Actions& actions) {
-  if (!saves_alone_ || phase_ != Phase::running || !supervisor_) return;
-  if (now < saves_until()) return;
+void Agent::end_saving(TimePoint now, Actions& actions) {
   saves_alone_ = false;
-  const std::string why = "a master may be there again, and give their ranks to other nodes";
+  const std::string why = "a new master may give their ranks to other nodes";
   pass_on(now, supervisor_->handle(worker_time(now), supervisor::Insist{why}), actions);
 }
 
@@ -320,6 +314,7 @@ void Agent::hang_up(TimePoint now, const std::string& reason, Actions& actions) 
 
 void Agent::rejoin(TimePoint now, Actions& actions) {
   const std::string reason = *std::exchange(seat_lost_, std::nullopt);
+  saves_alone_ = false;
   const bool elastic = config_.elastic();
   // As the coordinator judges: whoever is lost spends no restart, and its seat waits for it.
   const bool may_restart = config_.restarts.may_restart();

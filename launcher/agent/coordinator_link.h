@@ -105,6 +105,8 @@ class CoordinatorLink {
   // The watchdog's deadline: halfway between ours and the coordinator's, so that it acts only if
   // this process did not.
   TimePoint overdue_at() const { return lease_over_at() + margin() / 2; }
+  // By how much our lease is shorter than the coordinator's: killing takes a moment.
+  Duration margin() const;
   // When we sent the latest message that is known to have arrived, and how long ago that was.
   TimePoint proof() const { return proof_; }
   Duration since_last_ack(TimePoint now) const { return now - proof_; }
@@ -112,7 +114,6 @@ class CoordinatorLink {
   std::optional<TimePoint> next_deadline() const;
 
  private:
-  Duration margin() const;
   Duration heartbeat_pause() const;
   void prove(TimePoint sent);
   TimePoint fence() const { return proof_ + timeouts_.lease + patience_; }

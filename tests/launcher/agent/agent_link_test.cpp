@@ -195,6 +195,28 @@ TEST_CASE("where nothing listens any more at the master, the workers have time t
   }
 }
 
+TEST_CASE("a node whose workers have saved dials its master no more often than any other") {
+  const auto refused = agent::LinkDown{.reason = "connection refused", .refused = true};
+  Config config = two_nodes();
+  config.restarts.max = 1;
+  Stage stage(false, config);
+  stage.run();
+  stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
+  stage.agent.handle(t0 + 2s, refused);
+  stage.agent.advance(t0 + own_lease);
+  stage.end_worker(t0 + 3s, {});
+  stage.agent.handle(t0 + 3s, refused);
+  int dials = 0;
+  for (auto due = stage.agent.next_deadline(); due && *due < t0 + 33s;
+       due = stage.agent.next_deadline()) {
+    if (all<agent::Dial>(stage.agent.advance(*due)).empty()) continue;
+    ++dials;
+    stage.agent.handle(*due, refused);
+  }
+  CHECK(dials > 5);
+  CHECK(dials < 100);
+}
+
 TEST_CASE("a link that is back in time and answered goes on; one that is not answered does not") {
   Stage stage;
   stage.run();
