@@ -121,7 +121,9 @@ void Job::failed(TimePoint now, const Member& member, link::Failed failed,
   failed.failure.host = member.join.host;
   failed.failure.group_rank = member.group_rank.value_or(GroupRank{});
   failed.failure.local_rank = LocalRank{failed.failure.rank.value - member.ranks.base.value};
-  failed.failure.message = with_host_of_address(std::move(failed.failure.message), round_);
+  if (failed.failure.cause == "stray_interface") {
+    failed.failure.message = with_host_of_address(std::move(failed.failure.message), round_);
+  }
   const TimePoint at = when(now, member, failed.noticed);
   if (failed.failure.cause == left_early) {
     round_end_.failures.add_leaver(
@@ -276,11 +278,7 @@ void Job::break_round(TimePoint now, const std::string& reason, coordinator::Act
   begin_draining(now, reason);
   // So that it counts what has failed, if this coordinator is lost before the round has drained.
   if (standby_) actions.emplace_back(coordinator::ShowRecord{terms_.id, standby_->link});
-  for (const auto& [link, member] : round_.members()) {
-    if (member->connected && member->state != Member::State::waiting) {
-      actions.emplace_back(coordinator::Say{link, drain_of_round(*member)});
-    }
-  }
+  tell_drain(actions);
 }
 
 void Job::begin_draining(TimePoint now, const std::string& reason) {

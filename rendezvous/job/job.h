@@ -256,10 +256,11 @@ class Job {
   void see_lead(TimePoint now);
   void depose(TimePoint now, coordinator::Actions& actions);
   link::Drain drain_of_round(const Member& member) const;
+  void tell_drain(coordinator::Actions& actions) const;
   void recall_votes(coordinator::Actions& actions);
   bool may_transfer_leadership(const Member& member, const link::Leave& leave) const;
   bool would_restart(TimePoint now);
-  const Member* find_successor();
+  bool choose_successor();
   bool transfer_leadership(TimePoint now, coordinator::Actions& actions);
   void abort_transfer();
   void decline_transfer(TimePoint now, LinkId link, const link::Heartbeat& beat,

@@ -17,6 +17,11 @@ namespace cpprun {
 
 namespace {
 
+bool can_stand_by(const Member& member, Member::State state) {
+  return member.state == state && member.connected && !member.leaving && !member.local &&
+         member.join.can_lead;
+}
+
 // In brackets, where it is as it has to be.
 std::string_view why_no_standby(const JobTerms& terms, const JobOptions& options,
                                 std::size_t seated) {
@@ -35,9 +40,7 @@ void Job::choose_standby(coordinator::Actions& actions) {
   if (!options_.standby || !terms_.elastic() || round_.local_member() == nullptr) return;
   if (round_.seated() < bounds::standby_nodes_min) return;
   for (const auto& [link, member] : round_.members()) {
-    const bool can = member->state == Member::State::running && member->connected &&
-                     !member->local && member->join.can_lead;
-    if (!can) continue;
+    if (!can_stand_by(*member, Member::State::running)) continue;
     standby_ = Standing{.link = link, .address = member->peer};
     actions.emplace_back(coordinator::ShowRecord{terms_.id, link});
     return;
@@ -167,14 +170,17 @@ link::Drain Job::drain_of_round(const Member& member) const {
           .ends_job = ends};
 }
 
-// Each answers with Drained, as soon as it has drained.
-void Job::recall_votes(coordinator::Actions& actions) {
-  if (!leadership_.may_be_lost() || std::exchange(recalls_votes_, true)) return;
+void Job::tell_drain(coordinator::Actions& actions) const {
   for (const auto& [link, member] : round_.members()) {
     if (member->connected && member->state != Member::State::waiting) {
       actions.emplace_back(coordinator::Say{link, drain_of_round(*member)});
     }
   }
+}
+
+// Each answers with Drained, as soon as it has drained.
+void Job::recall_votes(coordinator::Actions& actions) {
+  if (leadership_.may_be_lost() && !std::exchange(recalls_votes_, true)) tell_drain(actions);
 }
 
 // Of a job that goes on without this node. Ctrl-C is typed by who wants the job to end.
@@ -189,8 +195,7 @@ bool Job::may_transfer_leadership(const Member& member, const link::Leave& leave
 bool Job::transfer_leadership(TimePoint now, coordinator::Actions& actions) {
   if (transfer_until_) return true;
   const bool are_enough = round_.staying() >= static_cast<std::size_t>(terms_.nodes_min);
-  const Member* const successor = are_enough && would_restart(now) ? find_successor() : nullptr;
-  if (successor == nullptr) {
+  if (!are_enough || !would_restart(now) || !choose_successor()) {
     abort_transfer();
     return false;
   }
@@ -212,19 +217,15 @@ bool Job::would_restart(TimePoint now) {
 }
 
 // The standby; or another node, where that one was lost or leaves as well.
-const Member* Job::find_successor() {
-  const auto can = [](const Member* member) {
-    return member != nullptr && member->connected && !member->leaving && !member->local &&
-           member->dismissed.empty() && member->join.can_lead &&
-           member->state == Member::State::drained;
-  };
-  if (standby_ && can(round_.find(standby_->link))) return round_.find(standby_->link);
+bool Job::choose_successor() {
+  const Member* const standby = round_.find(standby_->link);
+  if (standby != nullptr && can_stand_by(*standby, Member::State::drained)) return true;
   for (const auto& [link, member] : round_.members()) {
-    if (!can(member)) continue;
+    if (!can_stand_by(*member, Member::State::drained)) continue;
     standby_ = Standing{.link = link, .address = member->peer};
-    return member;
+    return true;
   }
-  return nullptr;
+  return false;
 }
 
 void Job::abort_transfer() {
