@@ -82,8 +82,8 @@ std::string missing_module_advice(std::string_view name, const ModuleSight& sigh
         sight.elsewhere, name);
   }
   if (!sight.own_package.empty()) {
-    return fmt::format("look into \"{}\" beside the script: it has no \"{}\"", sight.own_package,
-                       name.substr(sight.own_package.size() + 1));
+    return fmt::format("the package \"{}\" beside the script has no module \"{}\"",
+                       sight.own_package, name.substr(sight.own_package.size() + 1));
   }
   if (!is_python(executable)) {
     return "name the Python that has it with PYTHON_EXEC, or install it in that Python's virtual "

@@ -101,6 +101,27 @@ TEST_CASE("kill -9 of the master ends the other node's workers within its lease"
   second.expect_no_worker_left();
 }
 
+TEST_CASE("kill -9 of the master leaves the other node's workers time to save") {
+  const Job job;
+  const auto node = [&](int rank) {
+    return with_cpprun({"--nnodes=2", "--node_rank=" + std::to_string(rank),
+                        "--master_addr=127.0.0.1", "--master_port=" + std::to_string(job.port),
+                        "--no-python", "sh", "-c",
+                        "trap 'echo saved; exit 0' TERM; echo here; "
+                        "while :; do sleep 600 & wait; done"});
+  };
+  Command first(node(0));
+  Command second(node(1));
+  first.expect_out("here\n");
+  second.expect_out("here\n");
+  first.signal(SIGKILL);
+  const auto ended = second.wait();
+  CHECK(ended.code == 1);
+  CHECK_MESSAGE(contains(ended.out, "saved\n"), ended.err);
+  first.expect_nobody_left();
+  second.expect_no_worker_left();
+}
+
 TEST_CASE("a failure anywhere starts both nodes again, and the count is the same on both") {
   const Job job;
   const std::string fail_once =

@@ -116,7 +116,9 @@ TEST_CASE("a module of the script's own that is misspelled gets the name that wa
   std::filesystem::create_directory(folder.path() + "/pkg");
   folder.write("pkg/__init__.py", "");
   ended = in_folder(with_cpprun({"--standalone", "-m", "pkg.no_such_part"}));
-  CHECK_MESSAGE(contains(ended.err, "look into \"pkg\" beside the script"), ended.err);
+  CHECK_MESSAGE(contains(ended.err, "the package \"pkg\" beside the script has no"), ended.err);
+  ended = in_folder(with_cpprun({"--standalone", "-m", "pkg.py"}));
+  CHECK_MESSAGE(contains(ended.err, "did you mean \"pkg\"?"), ended.err);
   ended = in_folder(with_cpprun({"--standalone", "-m", "train.py"}));
   CHECK(ended.code == 2);
   CHECK(contains(ended.err,

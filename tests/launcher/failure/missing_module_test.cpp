@@ -34,7 +34,7 @@ TEST_CASE("advice never installs into the system's Python") {
   CHECK(missing_module_advice("torch", {.in_environment = true}, "/opt/venv/bin/python")
             .find("/opt/venv/bin/python -m pip install") != std::string::npos);
   CHECK(missing_module_advice("pkg.modle", {.own_package = "pkg"}, "/opt/venv/bin/python") ==
-        "look into \"pkg\" beside the script: it has no \"modle\"");
+        "the package \"pkg\" beside the script has no module \"modle\"");
   const auto system = missing_module_advice("torch", {}, "/usr/bin/python3.11");
   CHECK(system.find("pip install") == std::string::npos);
   CHECK(system.find("/usr/bin/python3.11 is the system's") != std::string::npos);
