@@ -100,10 +100,8 @@ bool World::may_miss_its_leader() const {
 // Everybody has heard who stands by, long ago, and has workers; or ends them, because one failed.
 bool World::will_go_on() {
   const Scenario& scenario = universe_.scenario;
-  const auto fails = std::ranges::count_if(
-      scenario.faults, [](const Fault& fault) { return fault.kind == FaultKind::worker_exits; });
-  const auto hangs = std::ranges::count_if(
-      scenario.faults, [](const Fault& fault) { return fault.kind == FaultKind::worker_hangs; });
+  const auto fails = std::ranges::count(scenario.faults, FaultKind::worker_exits, &Fault::kind);
+  const auto hangs = std::ranges::count(scenario.faults, FaultKind::worker_hangs, &Fault::kind);
   if (!scenario.standby || std::ssize(scenario.faults) - fails - hangs != 1) return false;
   // A node that is lost may cost a restart that there is not.
   const RestartRules& rules = scenario.jobs.front().restarts;
