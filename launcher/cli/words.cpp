@@ -81,7 +81,7 @@ class WordReader {
     const auto equals = word.find('=');
     const auto spelled = word.substr(0, equals);
     const auto found = candidates(std::string_view(spelled).substr(2));
-    if (found.empty()) return refuse_unknown(spelled);
+    if (found.empty()) return refuse_unknown(spelled, equals != std::string::npos);
     if (found.size() > 1) {
       std::vector<std::string> names;
       for (const auto* flag : found) names.push_back(fmt::format("--{}", flag->name));
@@ -102,7 +102,7 @@ class WordReader {
     for (std::size_t at = 1; at < word.size(); ++at) {
       const auto spelled = fmt::format("-{}", word[at]);
       const auto* flag = by_letter(word[at]);
-      if (flag == nullptr) return refuse_unknown(spelled);
+      if (flag == nullptr) return refuse_unknown(spelled, true);
       if (flag->takes_value() && at + 1 < word.size()) {
         const auto value = word.substr(at + 1);
         return keep(flag, spelled, value.starts_with('=') ? value.substr(1) : value);
@@ -120,12 +120,16 @@ class WordReader {
     result_.typed.back().is_apart = true;
   }
 
-  void refuse_unknown(const std::string& spelled) {
+  // The word after it is its value, if the flag that was meant takes one: not the script.
+  void refuse_unknown(const std::string& spelled, bool has_value) {
     std::vector<std::string> names;
     for (const auto& flag : flags_) names.push_back("--" + flag.name);
     const auto* const near = spelled.starts_with("--") ? nearest(spelled, names) : nullptr;
     if (near == nullptr) return complain("unknown flag {}; cpprun --help lists all flags", spelled);
     complain("unknown flag {}; did you mean {}?", spelled, *near);
+    const bool takes_value = candidates(std::string_view(*near).substr(2)).front()->takes_value();
+    const bool is_last = next_ + 1 >= words_.size();
+    if (takes_value && !has_value && !is_last && !is_flag(words_[next_])) ++next_;
   }
 
   void keep(const FlagFacts* flag, const std::string& spelled, const std::string& value) {

@@ -46,6 +46,11 @@ TEST_CASE("an unknown flag gets one suggestion where a flag is near") {
         "unknown flag --Nproc_per_node; did you mean --nproc-per-node?");
   CHECK(mistakes({"--frobnicate", "x"}) ==
         Words{"unknown flag --frobnicate; cpprun --help lists all flags"});
+  // Its value is not taken for the script.
+  CHECK(mistakes({"--nporc-per-node", "2", "--lr=1"}) ==
+        Words{"unknown flag --nporc-per-node; did you mean --nproc-per-node?",
+              "unknown flag --lr; cpprun --help lists all flags",
+              "there is no script to run; give one after the flags"});
 }
 
 TEST_CASE("a flag of the launcher behind the script gets a note") {
