@@ -226,6 +226,7 @@ class Agent {
   bool may_vote_ = false;                 // in that round, if the lease ends
   link::Record record_;                   // as far as it has come
   std::optional<agent::StandsBy> own_standby_;  // that is this node, where it may be
+  std::optional<link::Standby> own_place_;      // as which the coordinator names it
   // Our vote in a round whose lease has ended, and from when on it may be given; until we follow
   // some coordinator again.
   struct Vote {

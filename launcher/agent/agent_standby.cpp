@@ -69,10 +69,15 @@ void Agent::standby(TimePoint now, const link::Standby& standby, Actions& action
   if (!sealed_ || standby.round != sealed_->round || !in_round()) return;
   if (!standby_) may_vote_ = phase_ != Phase::succeeded && !drain_asked_ && !link_.local();
   standby_ = standby;
+  // The first place named after this node has opened its own is that one. In a round that drains
+  // another node may replace it, with the same port.
+  const bool is_own = own_standby_ && !own_place_ && own_standby_->round == standby.round &&
+                      own_standby_->port == standby.port;
+  if (is_own) own_place_ = standby;
 }
 
 bool Agent::is_the_standby() const {
-  return standby_ && own_standby_ && own_standby_->round == standby_->round;
+  return standby_ && own_place_ && *standby_ == *own_place_;
 }
 
 // The lease is over, which nobody has ended in order. Who knows that the round has ended, or has
@@ -278,6 +283,7 @@ void Agent::follow_standby(TimePoint now, Actions& actions) {
   may_vote_ = false;
   record_ = {};
   own_standby_.reset();
+  own_place_.reset();
   link_.beat_every({});
 }
 

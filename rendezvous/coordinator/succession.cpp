@@ -29,6 +29,10 @@ std::size_t seats_of(const JobRecord& record) {
   return static_cast<std::size_t>(std::ranges::count_if(record.nodes, has_seat));
 }
 
+std::size_t votes_needed(const JobRecord& record) {
+  return record.votes_needed != 0 ? record.votes_needed : votes_to_lead(seats_of(record));
+}
+
 }  // namespace
 
 const Coordinator::Entry* Coordinator::hosted() const {
@@ -62,10 +66,11 @@ bool Coordinator::is_vote(const link::Join& join) const {
   return candidacy_->record && join.vote != RoundNumber{} && join.vote == candidacy_->record->round;
 }
 
-// Each node of the round that has a seat there, and does not host the other coordinator, once.
+// Each node of the round that has a seat there, and does not host the other coordinator, once. One
+// that leaves is not among those of which the coordinator has counted the votes.
 std::size_t Coordinator::votes() const {
   const auto votes_for_us = [this](const JobRecord::Node& node) {
-    if (!has_seat(node) || node.hosts) return false;
+    if (!has_seat(node) || node.hosts || node.leaving) return false;
     if (is_vote(candidacy_->own) && is_of(node, candidacy_->own)) return true;
     return std::ranges::any_of(candidacy_->asked, [&](const Newcomer& each) {
       return is_vote(each.second) && is_of(node, each.second);
@@ -115,10 +120,11 @@ void Coordinator::ask_standby(TimePoint now, const Caller& caller, const link::J
   if (!candidacy_ || join.done) return;
   const std::size_t seats = seats_of(*candidacy_->record);
   actions.emplace_back(coordinator::Say{
-      caller.link, link::Waiting{fmt::format(
-                       "the coordinator is lost, and its standby has the votes of {} of "
-                       "the {} nodes of round {}; it needs {}",
-                       votes(), seats, candidacy_->record->round.value, votes_to_lead(seats))}});
+      caller.link,
+      link::Waiting{fmt::format("the coordinator is lost, and its standby has the votes of {} of "
+                                "the {} nodes of round {}; it needs {}",
+                                votes(), seats, candidacy_->record->round.value,
+                                votes_needed(*candidacy_->record))}});
 }
 
 // The standby of a job whose master was lost has found another one in its place.
@@ -131,11 +137,9 @@ void Coordinator::hear_leader(TimePoint now, const Caller& caller, const link::W
     const bool is_transferred = found->second->job.transfers_leadership();
     if (!led_) {
       actions.emplace_back(coordinator::Note{
-          is_transferred
-              ? fmt::format("leadership moved to {}", leader.host)
-              : fmt::format(
-                    "job \"{}\" is led by {} since its master was lost; this node asks there",
-                    options_.only->id, leader.host)});
+          is_transferred ? fmt::format("leadership moved to {}", leader.host)
+                         : fmt::format("job \"{}\" is led by {}; this node joins it there",
+                                       options_.only->id, leader.host)});
     }
     led_ = led;
     look_after(options_.only->id, said_before, actions);
@@ -160,7 +164,7 @@ void Coordinator::turn_away(const Caller& caller, const link::Join& join, Action
 
 void Coordinator::consider_leading(TimePoint now, Actions& actions) {
   if (!candidacy_->record || !is_vote(candidacy_->own)) return;
-  if (votes() < votes_to_lead(seats_of(*candidacy_->record))) return;
+  if (votes() < votes_needed(*candidacy_->record)) return;
   lead(now, *std::exchange(candidacy_, std::nullopt), /*is_transfer=*/false, actions);
 }
 

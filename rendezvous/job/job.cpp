@@ -277,7 +277,9 @@ void Job::say_seat(LinkId link, link::Sealed sealed, coordinator::Actions& actio
 void Job::break_round(TimePoint now, const std::string& reason, coordinator::Actions& actions) {
   begin_draining(now, reason);
   // So that it counts what has failed, if this coordinator is lost before the round has drained.
-  if (standby_) actions.emplace_back(coordinator::ShowRecord{terms_.id, standby_->link});
+  if (!replace_standby(actions) && standby_) {
+    actions.emplace_back(coordinator::ShowRecord{terms_.id, standby_->link});
+  }
   tell_drain(actions);
 }
 
@@ -314,6 +316,7 @@ void Job::settle(TimePoint now, coordinator::Actions& actions) {
   // Nor is there another round before it is known that nobody else can lead in this one.
   if (!somebody_is_missing && !leadership_.is_settled()) recall_votes(actions);
   if (somebody_is_missing || !leadership_.is_settled()) {
+    replace_standby(actions);
     if (!status_due_) status_due_ = now + options_.status_interval;
     return;
   }
@@ -361,6 +364,12 @@ void Job::begin_again(TimePoint now, const RestartPolicy::Verdict& verdict,
   if (steps_ > 0) ++steps_;
   since_ = now;
   round_.gather_again(now);
+  // Of these a word was waited for with which they give their vote up. The others were enough.
+  std::vector<LinkId> leaving;
+  for (const auto& [link, member] : round_.members()) {
+    if (member->leaving) leaving.push_back(link);
+  }
+  for (const LinkId link : leaving) let_go(link, actions);
   status_due_ = now + options_.status_interval;
   if (verdict.pause > Duration{}) {
     pause_until_ = now + verdict.pause;

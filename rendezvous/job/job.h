@@ -247,6 +247,9 @@ class Job {
   void end(link::Finish finish, TimePoint now, coordinator::Actions& actions);
   void forget_standby();
   void choose_standby(coordinator::Actions& actions);
+  bool replace_standby(coordinator::Actions& actions);
+  std::vector<LinkId> voters_left() const;
+  bool may_appoint() const;
   void show_record_again(LinkId link, coordinator::Actions& actions) const;
   void stands(TimePoint now, LinkId link, const link::Stands& stands,
               coordinator::Actions& actions);
@@ -307,7 +310,7 @@ class Job {
     std::string address;  // at which others meet it
     int port = 0;         // 0: it has not said yet
   };
-  std::optional<Standing> standby_;  // of the round that is sealed
+  std::optional<Standing> standby_;  // of the round that runs or drains
   Leadership leadership_;
   std::optional<TimePoint> leads_until_;
   std::optional<TimePoint> lead_look_due_;  // when that is found out again

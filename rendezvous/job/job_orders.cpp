@@ -241,10 +241,14 @@ std::optional<OrderOutcome> Job::objection_to_dismiss(const std::vector<LinkId>&
   for (const LinkId link : links) {
     const Member& member = *round_.find(link);
     if (member.local) {
-      return OrderOutcome{Kind::not_now,
-                          fmt::format("{} hosts the coordinator, without which nobody can go on: "
-                                      "stop the job instead",
-                                      name_of(member))};
+      return OrderOutcome{
+          Kind::not_now,
+          fmt::format("{} hosts the coordinator and cannot be drained or excluded: "
+                      "{}",
+                      name_of(member),
+                      standby_place() ? "to let it leave, send SIGTERM to its cpprun, which "
+                                        "transfers leadership to the standby"
+                                      : "stop the job instead")};
     }
     if (member.leaving) continue;
     ++leave;

@@ -56,6 +56,9 @@ struct JobRecord {
   // When the coordinator that wrote this record was alive last, as far as its successor knows. Not
   // part of the bytes.
   std::optional<TimePoint> alive = {};
+  // How many votes a standby needs to go on with it; 0: there is none, or it is of an older version
+  // of cpprun, and more than half of the nodes are needed.
+  std::size_t votes_needed = 0;
   Duration patience{};  // that its nodes may have been told of; travels in milliseconds
   std::optional<link::Finish> finish = {};
   RoundHistory::Kept history = {};

@@ -150,7 +150,7 @@ std::string job_record_bytes(const JobRecord& record, const Moment& moment) {
     dismissals.push_back(
         {{"host", each.host}, {"pid", each.pid}, {"agent", each.agent}, {"why", each.why}});
   }
-  const Json json = {
+  Json json = {
       {job_record::version_key, job_record::version},
       {"founder", record.founder},
       {"owner", record.owner},
@@ -170,6 +170,7 @@ std::string job_record_bytes(const JobRecord& record, const Moment& moment) {
       {"time", writer.ledger(record.time)},
       {"exclusions", exclusions_value(record.exclusions, moment)},
       {"dismissals", std::move(dismissals)}};
+  if (record.votes_needed != 0) json["votes_needed"] = record.votes_needed;
   std::string bytes;
   Json::to_cbor(json, bytes);
   return bytes;

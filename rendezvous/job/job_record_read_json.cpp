@@ -195,6 +195,7 @@ JobRecord read(const Json& json, const Reader& reader) {
                    .since = reader.at_if(json.at("since")),
                    .round_end = reader.end(json.at("end")),
                    .why_again = json.at("why_again").get<std::string>(),
+                   .votes_needed = json.value("votes_needed", std::size_t{0}),
                    // A cpprund of before there were several knows of none.
                    .patience = std::chrono::milliseconds(json.value("patience_ms", 0)),
                    .finish = Reader::frame_if<link::Finish>(json.at("finish")),

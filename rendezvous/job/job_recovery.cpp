@@ -55,6 +55,7 @@ JobRecord Job::record() const {
                    .round_end = round_end_,
                    .pause_until = pause_until_,
                    .why_again = why_again_,
+                   .votes_needed = standby_ ? leadership_.votes_needed() : 0,
                    .patience = options_.patience,
                    .finish = finish_,
                    .history = history_.kept(),
@@ -119,6 +120,8 @@ void Job::lose_host(TimePoint now, TimePoint heard, LinkId link, coordinator::Ac
 void Job::succeed_host(TimePoint now, LinkId link, coordinator::Actions& actions) {
   const TimeKept kept{*this, now};
   const Member host = *round_.find(link);
+  // Its round had drained before: the store was of no use any more.
+  if (round_.phase() == Round::Phase::draining) has_lost_its_store_ = false;
   leases_.forget(link);
   round_.leave(link);
   actions.emplace_back(

@@ -47,10 +47,55 @@ void Job::choose_standby(coordinator::Actions& actions) {
   }
 }
 
+// A standby is of use in this round: nodes may vote in it, or will.
+bool Job::may_appoint() const {
+  if (round_.phase() == Round::Phase::sealed) return true;
+  return round_.phase() == Round::Phase::draining && leadership_.may_be_lost() && !recalls_votes_ &&
+         !round_end_.stop;
+}
+
+std::vector<LinkId> Job::voters_left() const {
+  std::vector<LinkId> voters;
+  for (const auto& [link, member] : round_.members()) {
+    const bool has_seat = member->state != Member::State::waiting;
+    if (has_seat && !member->local && !member->leaving && !leadership_.is_released(link)) {
+      voters.push_back(link);
+    }
+  }
+  return voters;
+}
+
+// Nodes leave the round while it drains. If the coordinator is lost before the next round, a
+// standby has to be among those that are left, and they have to be enough for its majority. True:
+// it is shown the record.
+bool Job::replace_standby(coordinator::Actions& actions) {
+  if (!standby_ || !may_appoint() || round_.phase() != Round::Phase::draining) return false;
+  const Member* const standby = round_.find(standby_->link);
+  const bool stays = standby != nullptr && !standby->leaving;
+  const std::size_t host_stays =
+      round_.local_member() != nullptr && !round_.local_member()->leaving ? 1 : 0;
+  if (stays && round_.staying() >= leadership_.votes_needed() + host_stays) return false;
+  const std::vector<LinkId> voters = voters_left();
+  Standing next = *standby_;
+  if (!stays) {
+    const auto found = std::ranges::find_if(voters, [this](LinkId link) {
+      const Member& member = *round_.find(link);
+      return can_stand_by(member, Member::State::running) ||
+             can_stand_by(member, Member::State::drained);
+    });
+    if (found == voters.end()) return false;
+    next = {.link = *found, .address = round_.find(*found)->peer};
+  }
+  if (!leadership_.appoint_again(next.link, voters)) return false;
+  standby_ = std::move(next);
+  actions.emplace_back(coordinator::ShowRecord{terms_.id, standby_->link});
+  return true;
+}
+
 // It comes back, and of what it was shown it may have got nothing, or not all.
 void Job::show_record_again(LinkId link, coordinator::Actions& actions) const {
   if (!standby_ || standby_->link != link || standby_->port != 0) return;
-  if (round_.phase() != Round::Phase::sealed && !transfer_until_) return;
+  if (!may_appoint() && !transfer_until_) return;
   actions.emplace_back(coordinator::ShowRecord{terms_.id, link});
 }
 
@@ -99,8 +144,8 @@ void Job::stands(TimePoint now, LinkId link, const link::Stands& stands,
                  coordinator::Actions& actions) {
   const bool is_successor = transfer_until_.has_value();
   if (!standby_ || standby_->link != link) return;
-  if (round_.phase() != Round::Phase::sealed && !is_successor) return;
-  if (standby_->port != 0) return;  // said again on a new link
+  if (!may_appoint() && !is_successor) return;
+  if (standby_->port != 0) return;  // said again on a new link, or of a newer record
   standby_->port = stands.port;
   if (is_successor) {
     // The others follow it when it leads.
@@ -109,8 +154,9 @@ void Job::stands(TimePoint now, LinkId link, const link::Stands& stands,
     return settle(now, actions);
   }
   for (const auto& [each, member] : round_.members()) tell_standby(now, each, actions);
-  // Behind that, so that the votes of ten thousand nodes are looked at once.
-  leadership_.appoint(link);
+  // Behind that, so that the votes of ten thousand nodes are looked at once. One that replaces
+  // another was appointed before.
+  if (!leadership_.has_standby()) leadership_.appoint(link);
   look_at_lead(now, actions);
 }
 
@@ -118,11 +164,12 @@ void Job::stands(TimePoint now, LinkId link, const link::Stands& stands,
 void Job::tell_standby(TimePoint now, LinkId link, coordinator::Actions& actions) {
   const auto place = standby_place();
   const Member* const member = round_.find(link);
-  if (!place || member == nullptr || round_.phase() != Round::Phase::sealed) return;
+  if (!place || member == nullptr || !may_appoint()) return;
   if (!member->connected || !member->join.can_lead) return;
   const bool is_voter = !member->local && member->state == Member::State::running;
-  if (is_voter && leadership_.may_vote(link, now)) {
+  if (is_voter) {
     const link::Join& join = member->join;
+    leadership_.may_vote(link, now);
     leadership_.identify(link, {.host = join.host, .pid = join.pid, .number = join.agent});
     see_lead(now);
   }
@@ -166,7 +213,7 @@ link::Drain Job::drain_of_round(const Member& member) const {
   const bool ends = round_end_.stop.has_value();
   return {.round = round_.number(),
           .reason = round_end_.reason,
-          .keeps_vote = standby_place() && !ends && !recalls_votes_ && !member.leaving,
+          .keeps_vote = leadership_.may_be_lost() && !ends && !recalls_votes_ && !member.leaving,
           .ends_job = ends};
 }
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <functional>
-#include <vector>
+#include <unordered_set>
 
 #include "proto/bounds.h"
 #include "proto/standby_bounds.h"
@@ -19,11 +19,37 @@ void Leadership::begin(std::size_t nodes) {
   size_ = nodes;
 }
 
-bool Leadership::may_vote(LinkId node, TimePoint now) {
-  const auto [found, is_new] = nodes_.try_emplace(node);
+void Leadership::appoint(LinkId standby) {
+  appointments_ = {{.standby = standby, .voters = size_ - 1, .needed = votes_to_lead(size_)}};
+}
+
+// Whoever is in an earlier appointment and not in this one may be cut off together with the standby
+// of that one, and have its vote.
+bool Leadership::appoint_again(LinkId standby, const std::vector<LinkId>& voters) {
+  std::size_t needed = votes_to_lead(voters.size() + 1);
+  for (const Appointment& before : appointments_) {
+    if (before.standby == standby || is_released(before.standby)) continue;
+    const std::size_t others = before.voters - std::min(before.voters, voters.size());
+    if (others >= before.needed) return false;
+    const std::size_t rest = before.needed - others;
+    if (rest <= voters.size()) needed = std::max(needed, voters.size() - rest + 1);
+  }
+  if (needed > voters.size()) return false;
+  const std::unordered_set<LinkId> kept(voters.begin(), voters.end());
+  for (auto& [link, node] : nodes_) {
+    if (!kept.contains(link)) node.appointments = std::min(node.appointments, appointments_.size());
+  }
+  appointments_.push_back({.standby = standby, .voters = voters.size(), .needed = needed});
+  return true;
+}
+
+std::size_t Leadership::votes_needed() const {
+  return appointments_.empty() ? votes_to_lead(size_) : appointments_.back().needed;
+}
+
+void Leadership::may_vote(LinkId node, TimePoint now) {
   // It hears of the standby after now, and is silent for a lease before it votes.
-  found->second.heard = std::max(found->second.heard, now);
-  return is_new;
+  nodes_.try_emplace(node, Node{.heard = now});
 }
 
 std::optional<LinkId> Leadership::voter(const Agent& agent) const {
@@ -34,7 +60,7 @@ std::optional<LinkId> Leadership::voter(const Agent& agent) const {
 }
 
 void Leadership::end() {
-  standby_.reset();
+  appointments_.clear();
   nodes_.clear();
 }
 
@@ -53,8 +79,15 @@ bool Leadership::has_vote(LinkId node) const {
   return found != nodes_.end() && !found->second.is_released;
 }
 
+bool Leadership::is_released(LinkId node) const {
+  const auto found = nodes_.find(node);
+  return found != nodes_.end() && found->second.is_released;
+}
+
 void Leadership::moved(LinkId from, LinkId to) {
-  if (standby_ == from) standby_ = to;
+  for (Appointment& each : appointments_) {
+    if (each.standby == from) each.standby = to;
+  }
   auto node = nodes_.extract(from);
   if (node.empty()) return;
   node.key() = to;
@@ -65,20 +98,32 @@ TimePoint Leadership::until_of(const Node& node) const {
   return node.is_released ? TimePoint::max() : node.heard + patience_;
 }
 
-// A node that may not vote follows for ever.
-std::optional<TimePoint> Leadership::until() const {
-  if (!may_be_lost() || !standby_) return std::nullopt;
+// Until when that appointment gives leadership to nobody: as long as its standby follows, or so
+// many of the others that a majority is not left. A node that may not vote follows for ever.
+std::optional<TimePoint> Leadership::until_of(std::size_t index) const {
+  const Appointment& appointment = appointments_[index];
   std::vector<TimePoint> ends;
-  for (const auto& [link, node] : nodes_) ends.push_back(until_of(node));
-  const std::size_t others = size_ == 0 ? 0 : size_ - 1;
-  ends.resize(std::max(ends.size(), others), TimePoint::max());
-  const std::size_t at = needed() == 0 ? 0 : needed() - 1;
-  std::ranges::nth_element(ends, ends.begin() + static_cast<std::ptrdiff_t>(at), std::greater{});
-  TimePoint until = ends[at];
-  if (const auto found = nodes_.find(*standby_); found != nodes_.end()) {
+  for (const auto& [link, node] : nodes_) {
+    if (node.appointments > index) ends.push_back(until_of(node));
+  }
+  ends.resize(std::max(ends.size(), appointment.voters), TimePoint::max());
+  const auto last = static_cast<std::ptrdiff_t>(appointment.voters - appointment.needed);
+  std::ranges::nth_element(ends, ends.begin() + last, std::greater{});
+  TimePoint until = ends[static_cast<std::size_t>(last)];
+  if (const auto found = nodes_.find(appointment.standby); found != nodes_.end()) {
     until = std::max(until, until_of(found->second));
   }
   return until == TimePoint::max() ? std::nullopt : std::optional(until);
+}
+
+std::optional<TimePoint> Leadership::until() const {
+  std::optional<TimePoint> soonest;
+  if (!may_be_lost()) return soonest;
+  for (std::size_t index = 0; index < appointments_.size(); ++index) {
+    const auto until = until_of(index);
+    if (until && (!soonest || *until < *soonest)) soonest = until;
+  }
+  return soonest;
 }
 
 bool Leadership::is_settled() const {

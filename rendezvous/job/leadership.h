@@ -9,6 +9,12 @@
 // that the round has ended: then they vote no more in it. (It can never have that right while the
 // standby has its votes: docs/states.md, "Who leads".)
 //
+// While a round drains, nodes leave it. Where the standby is one of them, or too few are left for
+// its majority, the coordinator appoints again: a standby, the nodes that may still vote, and the
+// number of votes it takes. The earlier appointments stay valid, because a standby that is cut off
+// may not know better: the coordinator may decide while none of them can win, and a later one takes
+// so many votes that an earlier one cannot win beside it.
+//
 // What is known of a node is the moment that it says again in its heartbeat (link::Heartbeat): the
 // answer of that moment has arrived.
 
@@ -17,6 +23,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "proto/clock.h"
 #include "proto/ids.h"
@@ -34,9 +41,14 @@ class Leadership {
 
   // A round of so many nodes is sealed. Nobody may vote in it yet.
   void begin(std::size_t nodes);
-  // From now on that one may stand, and the node behind `node` may vote. True: it could not before.
-  void appoint(LinkId standby) { standby_ = standby; }
-  bool may_vote(LinkId node, TimePoint now);
+  // From now on that one may stand: the first time with the votes of a majority of the round.
+  void appoint(LinkId standby);
+  // Again, in the same round, of which only these may still vote. False: there are too few.
+  bool appoint_again(LinkId standby, const std::vector<LinkId>& voters);
+  // How many votes the standby appointed last needs, its own among them.
+  std::size_t votes_needed() const;
+  // The node behind `node` may vote from now on.
+  void may_vote(LinkId node, TimePoint now);
   // Which agent that is, so that it is recognized on another link when the round has lost it.
   struct Agent {
     std::string host;
@@ -50,9 +62,10 @@ class Leadership {
   // Nobody may vote in this round, or any more.
   void end();
 
+  bool has_standby() const { return !appointments_.empty(); }
   bool has_vote(LinkId node) const;
+  bool is_released(LinkId node) const;
   bool may_be_lost() const { return !nodes_.empty(); }
-  std::optional<LinkId> standby() const { return standby_; }
 
   // It has heard the answer of that moment.
   void heard(LinkId node, TimePoint moment);
@@ -66,18 +79,24 @@ class Leadership {
   bool is_settled() const;
 
  private:
+  // Nodes only leave: who may vote in one appointment may vote in all before it.
+  struct Appointment {
+    LinkId standby;
+    std::size_t voters = 0;  // all but the coordinator's own node, and those that cannot vote too
+    std::size_t needed = 0;
+  };
   struct Node {
     TimePoint heard{};
     bool is_released = false;
     Agent agent = {};
+    std::size_t appointments = SIZE_MAX;  // it votes in the first so many
   };
   TimePoint until_of(const Node& node) const;
-  // How many of the others have to follow.
-  std::size_t needed() const { return (size_ + 1) / 2 - 1; }
+  std::optional<TimePoint> until_of(std::size_t index) const;
 
   Duration patience_;  // shorter than the nodes', by what a clock may drift
   std::size_t size_ = 0;
-  std::optional<LinkId> standby_;
+  std::vector<Appointment> appointments_;
   std::unordered_map<LinkId, Node> nodes_;  // that may vote, but for the coordinator's own
 };
 

@@ -37,19 +37,20 @@ bool is_killed(const std::string& status) {
   return false;
 }
 
-// Three nodes at work, all of whom know who stands by.
+// Three nodes at work, or more, all of whom know who stands by.
 struct Covered {
   explicit Covered(const Words& flags = {}, const Words& program = {"pid", "seat", "hang"},
-                   const std::string& wanted = "2:3")
-      : cluster(3, wanted) {
+                   const std::string& wanted = "2:3", int count = 3)
+      : cluster(count, wanted) {
     if (!cluster.hosts.why_not().empty()) {
       skip(cluster.hosts.why_not());
       return;
     }
-    for (int host = 0; host < 3; ++host) {
+    for (int host = 0; host < count; ++host) {
       nodes.push_back(std::make_unique<Command>(node(host, flags, program), cluster.options()));
     }
-    expect_each({&first(), &second(), &third()}, " of 3, restart 0\n");
+    for (const auto& each : nodes)
+      each->expect_out(" of " + std::to_string(count) + ", restart 0\n");
     expect_cover();
   }
   void expect_cover(std::size_t rounds = 1) const {
@@ -60,7 +61,7 @@ struct Covered {
     program.insert(program.begin(), worker());
     return cluster.node(host, flags, program);
   }
-  bool is_there() const { return nodes.size() == 3; }
+  bool is_there() const { return !nodes.empty(); }
   Command& first() const { return *nodes[0]; }
   Command& second() const { return *nodes[1]; }
   Command& third() const { return *nodes[2]; }
@@ -148,7 +149,7 @@ TEST_CASE("a master that is started anew is found by whoever leads, and is a nod
   first.wait_for_exit();
   expect_each({&second, &third}, " of 2, restart 0\n");
   Command anew(job.node(0), cluster.options());
-  anew.expect_err("is led by node1 since its master was lost; this node asks there");
+  anew.expect_err("is led by node1; this node joins it there");
   expect_each({&anew, &second, &third}, " of 3, restart 0\n", 1);
   look_at_events(cluster, 0);
   end_all(second, {&anew, &third});
@@ -214,6 +215,28 @@ TEST_CASE("a master that is lost while its round drains is followed, and a resta
                 has_failed ? " of 2, restart 1\n" : " of 2, restart 0\n");
     for (Command* const each : {&job.second(), &job.third()}) each->signal(SIGKILL);
     for (Command* const each : {&job.second(), &job.third()}) each->wait_for_exit();
+    job.cluster.expect_nothing_left();
+  }
+}
+
+TEST_CASE("a master that is lost after its standby is followed by another node") {
+  for (const bool is_preempted : {true, false}) {
+    CAPTURE(is_preempted);
+    const Covered job({"--shutdown-timeout=20"}, {"ignore_term", "pid", "seat", "hang"}, "2:4", 4);
+    if (!job.is_there()) return;
+    Command& fourth = *job.nodes[3];
+    job.second().signal(is_preempted ? SIGTERM : SIGKILL);
+    for (Command* const each : {&job.first(), &job.third(), &fourth}) {
+      each->expect_err("ending the workers");
+      // Of the same round, but at another place.
+      each->expect_err("stands by for the master", 2);
+    }
+    job.first().signal(SIGKILL);
+    job.first().wait_for_exit();
+    job.third().expect_err(leads);
+    expect_each({&job.third(), &fourth}, " of 2, restart 0\n");
+    for (const auto& each : job.nodes) each->signal(SIGKILL);
+    for (const auto& each : job.nodes) each->wait_for_exit();
     job.cluster.expect_nothing_left();
   }
 }

@@ -3,6 +3,7 @@
 // cpprunds with an etcd. A program of its own, so that two cores share the seeds.
 
 #include <doctest/doctest.h>
+#include <signal.h>
 
 #include "tests/sim/must_hold.h"
 #include "tests/sim/world.h"
@@ -43,6 +44,32 @@ TEST_CASE("another node leads as well where the master is lost while its round d
                    {.kind = FaultKind::worker_exits, .at = 15s, .nodes = {2}, .value = 7},
                    {.kind = FaultKind::coordinator_killed, .at = 15s + seed * 100ms}},
         .standby = true};
+    World world{scenario};
+    CHECK(world.run().value_or("every promise was kept") == "every promise was kept");
+  }
+}
+
+TEST_CASE("another node leads as well where the standby left before the master is lost") {
+  using namespace std::chrono_literals;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    // The standby is asked to end, or killed, and a worker of another node takes the grace to end.
+    const bool is_killed = seed % 2 == 0;
+    const Fault leaves{.kind = is_killed ? FaultKind::agent_killed : FaultKind::agent_signalled,
+                       .at = 15s,
+                       .nodes = {1},
+                       .value = SIGTERM};
+    const Scenario scenario{.seed = seed,
+                            .jobs = {{.nodes_min = 2,
+                                      .nodes_max = 4,
+                                      .workers_per_node = 1,
+                                      .restarts = {.max = 4},
+                                      .work_max = 60s}},
+                            .faults = {{.kind = FaultKind::worker_hangs, .at = 14s, .nodes = {2}},
+                                       leaves,
+                                       {.kind = FaultKind::coordinator_killed,
+                                        .at = (is_killed ? 19s : 16s) + 200ms + seed * 50ms}},
+                            .standby = true};
     World world{scenario};
     CHECK(world.run().value_or("every promise was kept") == "every promise was kept");
   }

@@ -3,6 +3,7 @@
 // cpprund with records, or a node that stands by for the one that hosts it.
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <utility>
@@ -97,12 +98,19 @@ bool World::may_miss_its_leader() const {
   return std::ranges::any_of(universe_.scenario.faults, hides);
 }
 
-// Everybody has heard who stands by, long ago, and has workers; or ends them, because one failed.
+// All nodes have heard of the standby, long ago, and have workers; or they end them, because one
+// failed or a node left. Those that are left are enough for the standby's majority.
 bool World::will_go_on() {
   const Scenario& scenario = universe_.scenario;
   const auto fails = std::ranges::count(scenario.faults, FaultKind::worker_exits, &Fault::kind);
   const auto hangs = std::ranges::count(scenario.faults, FaultKind::worker_hangs, &Fault::kind);
-  if (!scenario.standby || std::ssize(scenario.faults) - fails - hangs != 1) return false;
+  // But for the master's own.
+  const auto leave = std::ranges::count_if(scenario.faults, [](const Fault& fault) {
+    const bool ends = fault.kind == FaultKind::agent_killed ||
+                      (fault.kind == FaultKind::agent_signalled && fault.value == SIGTERM);
+    return ends && std::ranges::find(fault.nodes, 0) == fault.nodes.end();
+  });
+  if (!scenario.standby || std::ssize(scenario.faults) - fails - hangs - leave != 1) return false;
   // A node that is lost may cost a restart that there is not.
   const RestartRules& rules = scenario.jobs.front().restarts;
   const bool has_restarts = rules == RestartRules{.max = rules.max} && rules.max > 2 * fails;
@@ -114,6 +122,16 @@ bool World::will_go_on() {
   const Round& round = job->round();
   const auto needed = static_cast<std::size_t>(scenario.jobs.front().nodes_min);
   const TimePoint now = node(0).clock().local(universe_.time.now());
+  if (leave > 0) {
+    const auto stays = [](const auto& each) {
+      return !each.second->local && !each.second->leaving;
+    };
+    const Member* const standby = round.find(*job->standby());
+    const auto voters = static_cast<std::size_t>(std::ranges::count_if(round.members(), stays));
+    const bool has_heard = *job->since() + 1s < now;
+    if (standby == nullptr || standby->leaving || !has_heard) return false;
+    if (voters < std::max(needed, job->record().votes_needed)) return false;
+  }
   const std::size_t running = round.count(cpprun::Member::State::running);
   const std::size_t drained = round.count(cpprun::Member::State::drained);
   const bool all_run = round.phase() == Round::Phase::sealed && *job->since() + 1s < now &&

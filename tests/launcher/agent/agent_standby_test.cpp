@@ -293,6 +293,34 @@ TEST_CASE("the standby votes for itself, leads when it is told so, and is a host
   CHECK(looks[0].question.leads_port == standby.port);
 }
 
+TEST_CASE("a node that replaces the standby is the standby when it is told so, and no other is") {
+  // Both have the same port.
+  const link::Standby before{first, "10.0.0.8", 4711};
+  const link::Standby own{first, standby.host, 4711};
+  const link::Standby after{first, "10.0.0.7", 4711};
+  Elastic stage;
+  stage.heard(t0, before);
+  stage.heard(t0, link::Drain{.round = first, .reason = "a node leaves", .keeps_vote = true});
+  stage.heard(t0, link::Record{first, 0, 1, "abcd"});
+  stage.agent.handle(t0, agent::StandsBy{first, 4711});
+  bool stands = false;
+  SUBCASE("not yet") {}
+  SUBCASE("told") {
+    stage.heard(t0, own);
+    stands = true;
+  }
+  SUBCASE("and replaced itself") {
+    stage.heard(t0, own);
+    stage.heard(t0, after);
+  }
+  auto actions = stage.lose_master();
+  for (auto due = stage.agent.next_deadline(); due && *due <= t0 + patience;
+       due = stage.agent.next_deadline()) {
+    Stage::append(actions, stage.agent.advance(*due));
+  }
+  CHECK(all<agent::Stand>(actions).size() == (stands ? 1 : 0));
+}
+
 TEST_CASE("the standby's vote for itself is taken back when the master is there") {
   Elastic stage{true};
   stage.lose_master();

@@ -101,6 +101,22 @@ TEST_CASE("a standby leads with the votes of more than half of the round, its ow
   CHECK(job.round().away() == 2);
 }
 
+TEST_CASE("a standby needs the votes that its record says, and a node that leaves has none") {
+  Standby standby;
+  JobRecord record = left_behind();
+  record.votes_needed = 4;
+  record.nodes[4].leaving = true;
+  standby.coordinator.handle(t0, Coordinator::Succession{record, first});
+  standby.stand();
+  for (const int rank : {2, 3, 4}) {
+    CHECK_FALSE(leads(standby.come(LinkId{200 + std::uint64_t(rank)}, join_of(rank, 4))));
+  }
+  // The coordinator shows the record again when other nodes have left.
+  record.votes_needed = 3;
+  standby.coordinator.handle(t0, Coordinator::Succession{record, first});
+  CHECK(leads(standby.come(LinkId{205}, join_of(3, 4))));
+}
+
 TEST_CASE("a node has one vote, however often it says so, and who is not of the round has none") {
   Standby standby;
   standby.stand();

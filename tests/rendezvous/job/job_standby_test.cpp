@@ -354,6 +354,83 @@ TEST_CASE("no node may vote in a round with which the job ends, be it that this 
   }
 }
 
+namespace {
+
+// Five nodes, with restarts; that on link b stands by.
+struct Five : Table {
+  static constexpr LinkId d{4};
+  static constexpr LinkId e{5};
+  Five() : Table(JobTerms{.id = "j", .nodes_min = 1, .nodes_max = 5, .restarts = {.max = 3}}) {
+    job = Job{job.terms(), {.lease = 3s, .status_interval = 5s, .last_call = 30s, .standby = true}};
+    int rank = 0;
+    for (const LinkId each : {a, b, c, d, e}) {
+      auto one = elastic(rank);
+      one.nodes_max = 5;
+      one.restarts = job.terms().restarts;
+      join(t0, each, one, rank++ == 0);
+    }
+    hear(t0, b, link::Stands{RoundNumber{1}, 4711});
+  }
+  // All but the standby.
+  void beat(TimePoint now, TimePoint moment) {
+    const auto said = std::chrono::floor<link::AgentTime>(moment.time_since_epoch());
+    for (const LinkId each : {c, d, e}) {
+      hear(now, each, link::Heartbeat{.sent = link::AgentTime{1}, .moment = said});
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a standby that leaves the round is replaced while the round drains") {
+  Five table;
+  coordinator::Actions breaks;
+  SUBCASE("it is asked to stop") {
+    breaks = table.hear(t0 + 1s, b, link::Leave{.signal = SIGTERM, .reason = "asked to stop"});
+  }
+  SUBCASE("it is drained") {
+    breaks = table.order(t0 + 1s, {.kind = Order::Kind::drain, .whom = "host1"}).actions;
+  }
+  SUBCASE("it is silent, and lost") {
+    table.beat(t0 + 2s, t0 + 1s);
+    breaks = table.awake(t0 + 3s);
+  }
+  SUBCASE("it is lost when the round drains already") {
+    table.order(t0 + 1s, {.kind = Order::Kind::restart});
+    table.beat(t0 + 2s, t0 + 1s);
+    breaks = table.awake(t0 + 3s);
+  }
+  CHECK(shows_record(breaks, c));
+  CHECK(table.job.standby() == c);
+  CHECK_FALSE(table.job.standby_place());
+  for (const auto& drain : said<link::Drain>(breaks, Five::d)) CHECK(drain.keeps_vote);
+  // Of the four nodes that are left, the one of the coordinator among them.
+  CHECK(table.job.record().votes_needed == 3);
+  const auto told = table.hear(t0 + 3s, c, link::Stands{RoundNumber{1}, 4712});
+  const link::Standby place{RoundNumber{1}, "10.0.0.3", 4712};
+  for (const LinkId each : {a, c, Five::d, Five::e}) {
+    CHECK(said<link::Standby>(told, each) == std::vector{place});
+  }
+  CHECK(table.job.leads_until());
+  CHECK_FALSE(table.job.check());
+}
+
+TEST_CASE("a standby needs fewer votes where nodes that could vote for it have left the round") {
+  Five table;
+  CHECK(table.job.record().votes_needed == 3);
+  for (const LinkId each : {Five::d, Five::e}) {
+    const auto leaves =
+        table.hear(t0 + 1s, each, link::Leave{.signal = SIGTERM, .reason = "asked to stop"});
+    CHECK(shows_record(leaves, b));
+  }
+  CHECK(table.job.record().votes_needed == 2);
+  CHECK(table.job.standby() == b);
+  // With the next it would have no majority beside the coordinator's node.
+  const auto last =
+      table.hear(t0 + 1s, c, link::Leave{.signal = SIGTERM, .reason = "asked to stop"});
+  CHECK_FALSE(shows_record(last, b));
+}
+
 TEST_CASE("a node that leaves, or is asked to, keeps no vote") {
   Three table;
   table.stands(t0);
@@ -377,6 +454,16 @@ TEST_CASE("a node that leaves, or is asked to, keeps no vote") {
     CHECK_FALSE(said<link::Drain>(asked.actions, c)[0].keeps_vote);
     const auto goes = table.hear(t0 + 1s, c, link::Drained{.round = RoundNumber{1}, .asked = true});
     CHECK(said<link::Dismissed>(goes, c).size() == 1);
+  }
+  SUBCASE("and the others give theirs up before, which is enough") {
+    table.order(t0 + 1s, {.kind = Order::Kind::restart});
+    table.hear(t0 + 1s, c, link::Drained{RoundNumber{1}});
+    table.order(t0 + 1s, {.kind = Order::Kind::drain, .whom = "host2"});
+    table.hear(t0 + 1s, a, link::Drained{RoundNumber{1}});
+    const auto goes = table.hear(t0 + 1s, b, link::Drained{.round = RoundNumber{1}, .asked = true});
+    CHECK(table.job.round().number() == RoundNumber{2});
+    CHECK(said<link::Dismissed>(goes, c).size() == 1);
+    CHECK(table.job.round().find(c) == nullptr);
   }
 }
 

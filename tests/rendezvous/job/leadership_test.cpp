@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <vector>
+
 #include "proto/bounds.h"
 #include "proto/standby_bounds.h"
 
@@ -86,7 +89,6 @@ TEST_CASE("what is heard late, or of nobody, changes nothing; a new link is the 
   CHECK(leadership.until() == t0 + 1s + patience);
   leadership.moved(link(1), link(7));
   leadership.heard(link(7), t0 + 2s);
-  CHECK(leadership.standby() == link(7));
   CHECK(leadership.until() == t0 + 2s + patience);
 }
 
@@ -99,6 +101,85 @@ TEST_CASE("who was not told of the standby cannot vote, and counts as one who fo
   CHECK(leadership.is_settled());
   leadership.may_vote(link(3), t0);
   CHECK(leadership.until() == t0 + patience);
+}
+
+TEST_CASE("a node that may vote already is not taken to have heard what is sent to it") {
+  auto leadership = of_nodes(3);
+  leadership.may_vote(link(1), t0 + 1s);
+  leadership.may_vote(link(2), t0 + 1s);
+  CHECK(leadership.until() == t0 + patience);
+}
+
+namespace {
+
+// Standby 1 is lost, and node 2 is to replace it. `gone` more nodes, the last ones, are lost too.
+std::vector<LinkId> voters_without(std::size_t nodes, std::size_t gone) {
+  std::vector<LinkId> voters;
+  for (std::uint64_t each = 2; each < nodes - gone; ++each) voters.push_back(link(each));
+  return voters;
+}
+
+// Each node follows the coordinator (0), or votes for standby 1 or 2; the standbys vote for
+// themselves. True for each of the three that leads.
+std::array<bool, 3> leaders(std::size_t nodes, std::size_t gone, std::size_t needed,
+                            const std::vector<int>& follows) {
+  Leadership leadership = of_nodes(nodes);
+  REQUIRE(leadership.appoint_again(link(2), voters_without(nodes, gone)));
+  REQUIRE(leadership.votes_needed() == needed);
+  std::size_t first = 0;
+  std::size_t second = 0;
+  for (std::uint64_t each = 1; each < nodes; ++each) {
+    if (follows[each] == 0) leadership.heard(link(each), t0 + 1s);
+    if (follows[each] == 1) ++first;
+    if (follows[each] == 2 && each >= 2 && each < nodes - gone) ++second;
+  }
+  return {leadership.until() > t0 + patience, follows[1] == 1 && first >= votes_to_lead(nodes),
+          follows[2] == 2 && second >= needed};
+}
+
+}  // namespace
+
+TEST_CASE("of a coordinator, its standby and the one that replaces that, at most one leads") {
+  for (std::size_t nodes = 4; nodes <= 8; ++nodes) {
+    for (std::size_t gone = 0; gone + 3 < nodes; ++gone) {
+      Leadership leadership = of_nodes(nodes);
+      // More than half may be cut off together with the first standby, and have its majority.
+      const bool is_possible = leadership.appoint_again(link(2), voters_without(nodes, gone));
+      CHECK(is_possible == (gone + 1 < votes_to_lead(nodes) && nodes - gone > 3));
+      if (!is_possible) continue;
+      const std::size_t needed = leadership.votes_needed();
+      CAPTURE(nodes);
+      CAPTURE(gone);
+      std::array<int, 3> led{};
+      std::size_t ways = 1;
+      for (std::size_t each = 1; each < nodes; ++each) ways *= 3;
+      for (std::size_t way = 0; way < ways; ++way) {
+        std::vector<int> follows(nodes);
+        std::size_t rest = way;
+        for (std::size_t each = 1; each < nodes; ++each, rest /= 3)
+          follows[each] = static_cast<int>(rest % 3);
+        const auto leads = leaders(nodes, gone, needed, follows);
+        const int count = leads[0] + leads[1] + leads[2];
+        if (count > 1) FAIL("more than one leads, way ", way);
+        for (std::size_t each = 0; each < 3; ++each) led[each] += leads[each];
+      }
+      for (const int each : led) CHECK(each > 0);
+    }
+  }
+}
+
+TEST_CASE("a standby that has left in order has no majority to be afraid of") {
+  auto leadership = of_nodes(8);
+  leadership.released(link(1));
+  for (const std::uint64_t each : {5, 6, 7}) leadership.released(link(each));
+  CHECK(leadership.is_settled());
+  REQUIRE(leadership.appoint_again(link(2), {link(2), link(3), link(4)}));
+  CHECK(leadership.votes_needed() == 3);
+  CHECK(leadership.until() == t0 + patience);
+  // Two of three are no majority of the coordinator's node and them.
+  leadership.heard(link(4), t0 + 1s);
+  CHECK(leadership.until() == t0 + 1s + patience);
+  CHECK_FALSE(leadership.appoint_again(link(2), {link(2)}));
 }
 
 }  // namespace leadership_test

@@ -43,6 +43,7 @@ inline JobRecord recorded_job(TimePoint now) {
                    .sealed_at = now - 60s,
                    .since = now - 1s,
                    .why_again = "rank 1 failed",
+                   .votes_needed = 3,
                    .patience = std::chrono::seconds(4)};
   record.nodes.push_back({.join = recorded_join(0),
                           .peer = "10.0.0.1",
