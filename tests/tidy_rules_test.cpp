@@ -8,6 +8,7 @@
 #include "tests/tidy/guide.h"
 #include "tests/tidy/house.h"
 #include "tests/tidy/includes.h"
+#include "tests/tidy/layers.h"
 #include "tests/tidy/links.h"
 #include "tests/tidy/shape.h"
 #include "tests/tidy/words.h"
@@ -51,6 +52,24 @@ TEST_CASE("within a room arrows point downwards only") {
   CHECK(check_directions({"worker/torch/group/a.cpp", "#include \"worker/torch/ddp/ddp.h\"\n"})
             .size() == 1);
   CHECK(check_directions({"launcher/cpprun.cpp", "#include \"launcher/cli/cli.h\"\n"}).empty());
+}
+
+TEST_CASE("a directory without a layer is found, and a layer without a directory") {
+  const Tree tree = {{"launcher/streams.cpp", ""},      {"launcher/io/a.h", ""},
+                     {"launcher/plan/io/host.cpp", ""}, {"rendezvous/store/foo/a.cpp", ""},
+                     {"rendezvous/foo/a.cpp", ""},      {"rendezvous/foo/io/b.cpp", ""},
+                     {"rendezvous/foo/README.md", ""}};
+  std::string unknown;
+  std::string gone;
+  for (const auto& violation : check_layers(tree)) {
+    (violation.path == "tests/tidy/layers.cpp" ? gone : unknown) += to_text(violation) + "\n";
+  }
+  const std::string end =
+      ":0: this directory has no layer; add it to the table in "
+      "tests/tidy/layers.cpp\n";
+  CHECK(unknown == "rendezvous/foo/" + end + "rendezvous/foo/io/" + end);
+  CHECK(gone.find("launcher/plan/") == std::string::npos);
+  CHECK(gone.find("the layer launcher/agent/ has no source file") != std::string::npos);
 }
 
 TEST_CASE("a root never includes from io, but io, programs and tests do") {

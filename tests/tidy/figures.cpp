@@ -49,7 +49,7 @@ RoomFigures summed(std::string room, const std::vector<const Source*>& sources) 
 
 }  // namespace
 
-std::vector<RoomFigures> figures_of(const std::vector<Source>& tree) {
+std::vector<RoomFigures> figures_of(const Tree& tree) {
   std::map<std::string, std::vector<const Source*>> rooms;
   std::vector<const Source*> all;
   for (const auto& source : tree) {

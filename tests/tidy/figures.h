@@ -21,7 +21,7 @@ struct RoomFigures {
 };
 
 // One for each room that holds C++, by name, and one for all of them at the end, called "all".
-std::vector<RoomFigures> figures_of(const std::vector<Source>& tree);
+std::vector<RoomFigures> figures_of(const Tree& tree);
 
 // A table for people, a line for each room.
 std::string to_text(const std::vector<RoomFigures>& rooms);

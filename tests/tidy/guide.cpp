@@ -122,16 +122,12 @@ std::vector<std::string> sentences_of(std::string_view text) {
 }
 
 std::vector<Violation> check_troubleshooting(const Tree& tree) {
-  const auto source_at = [&tree](std::string_view path) {
-    return std::find_if(tree.begin(), tree.end(),
-                        [path](const Source& source) { return source.path == path; });
-  };
   std::vector<Violation> violations;
-  const auto page = source_at(page_path);
-  const std::string told = page == tree.end() ? "" : flowing(page->text);
+  const auto* page = source_at(tree, page_path);
+  const std::string told = page == nullptr ? "" : flowing(page->text);
   for (const auto& speaker : speakers) {
-    const auto source = source_at(speaker.path);
-    if (source == tree.end()) continue;
+    const auto* source = source_at(tree, speaker.path);
+    if (source == nullptr) continue;
     bool spoke = false;
     for (const std::string& sentence : sentences_of(source->text)) {
       if (!sentence.starts_with(speaker.beginning)) continue;

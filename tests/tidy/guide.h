@@ -3,9 +3,10 @@
 // The page for people whose job was set up wrong names every sentence that the programs can say
 // about it, so that whoever searches for what is on the screen finds what helps.
 
+#include <string>
 #include <vector>
 
-#include "tests/tidy/house.h"
+#include "tests/tidy/source.h"
 
 namespace cpprun::tidy {
 

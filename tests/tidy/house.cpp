@@ -12,6 +12,7 @@
 
 #include "tests/tidy/guide.h"
 #include "tests/tidy/includes.h"
+#include "tests/tidy/layers.h"
 #include "tests/tidy/links.h"
 #include "tests/tidy/shape.h"
 #include "tests/tidy/words.h"
@@ -49,11 +50,6 @@ std::string without_tag(std::string_view text) {
   return rest.erase(begin, rest.find('\n', at) - begin + 1);
 }
 
-bool has(const Tree& tree, std::string_view path) {
-  return std::any_of(tree.begin(), tree.end(),
-                     [path](const Source& source) { return source.path == path; });
-}
-
 // "proto/link/codec.cpp" → "codec_test.cpp" and "link_codec_test.cpp". What reads and writes a noun
 // as JSON (report_json.cpp) may be tested together with the noun.
 std::vector<std::string> test_names_of(std::string_view path) {
@@ -74,9 +70,9 @@ bool wants_a_test(std::string_view path) {
 
 using Rule = std::vector<Violation> (*)(const Source&);
 constexpr std::array<Rule, 13> rules = {
-    check_directions, check_libraries,   check_effect_words, check_environment_words,
-    check_code_words, check_prose_words, check_file_name,    check_length,
-    check_functions,  check_line_ends,   check_title,        check_license_tag,
+    check_directions,  check_libraries,   check_effect_words, check_environment_words,
+    check_code_words,  check_prose_words, check_file_name,    check_length,
+    check_functions,   check_line_ends,   check_title,        check_license_tag,
     check_io_namespace};
 
 }  // namespace
@@ -110,7 +106,7 @@ std::vector<Violation> check_each_source_has_a_test(const Tree& tree) {
     const std::string folder = "tests/" + source.path.substr(0, source.path.rfind('/') + 1);
     const auto names = test_names_of(source.path);
     const bool tested = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-      return has(tree, folder + name) || has(tree, room + name);
+      return source_at(tree, folder + name) != nullptr || source_at(tree, room + name) != nullptr;
     });
     if (tested) continue;
     violations.push_back({source.path, 0, "nothing tests this file",
@@ -130,7 +126,7 @@ std::vector<Violation> check_each_room_has_a_readme(const Tree& tree) {
     rooms.insert(source.path.substr(0, source.path.rfind('/')));
   }
   for (const auto& room : rooms) {
-    if (has(tree, room + "/README.md")) continue;
+    if (source_at(tree, room + "/README.md") != nullptr) continue;
     violations.push_back({room + "/README.md", 0, "this room has no README.md",
                           "say in a few lines what lives here, what does not, and which way it may "
                           "include"});
@@ -159,15 +155,12 @@ std::vector<Violation> check_each_test_has_a_target(const Tree& tree) {
 
 std::vector<Violation> check_shown_programs(const Tree& tree) {
   std::vector<Violation> violations;
-  const auto page = std::find_if(tree.begin(), tree.end(), [](const Source& source) {
-    return source.path == "docs/embedding.md";
-  });
+  const auto* page = source_at(tree, "docs/embedding.md");
   for (const auto& source : tree) {
     const bool program = source.path.ends_with(".cpp") || source.path.ends_with(".c") ||
                          source.path.ends_with(".py");
     if (!source.path.starts_with("tests/embed/") || !program) continue;
-    if (page != tree.end() && page->text.find(without_tag(source.text)) != std::string::npos)
-      continue;
+    if (page != nullptr && page->text.find(without_tag(source.text)) != std::string::npos) continue;
     violations.push_back({source.path, 0, "docs/embedding.md does not show this program as it is",
                           "copy it there: what is shown is what is tested"});
   }
@@ -181,11 +174,13 @@ std::vector<Violation> check_house(const Tree& tree) {
   };
   for (const auto& source : tree) {
     for (const auto rule : rules) add(rule(source));
-    const bool has_header = source.path.ends_with(".cpp") &&
-                            has(tree, source.path.substr(0, source.path.size() - 4) + ".h");
+    const bool has_header =
+        source.path.ends_with(".cpp") &&
+        source_at(tree, source.path.substr(0, source.path.size() - 4) + ".h") != nullptr;
     if (is_cpp(source.path)) add(check_own_header(source, has_header));
     add(check_test_names(source));
   }
+  add(check_layers(tree));
   add(check_each_source_has_a_test(tree));
   add(check_each_room_has_a_readme(tree));
   add(check_each_test_has_a_target(tree));

@@ -9,8 +9,6 @@
 
 namespace cpprun::tidy {
 
-using Tree = std::vector<Source>;
-
 // Every source file, script and document of the repository; not what was built or fetched.
 Tree read_tree(const std::string& folder);
 

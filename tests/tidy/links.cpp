@@ -75,7 +75,7 @@ std::string with_folder(std::string_view line, const std::string& path) {
 
 }  // namespace
 
-std::vector<Violation> check_links(const std::vector<Source>& tree) {
+std::vector<Violation> check_links(const Tree& tree) {
   std::vector<Violation> violations;
   for (const auto& page : tree) {
     if (!page.path.ends_with(".md")) continue;
@@ -86,10 +86,7 @@ std::vector<Violation> check_links(const std::vector<Source>& tree) {
       for (const auto& target : targets_in(line)) {
         if (!target.ends_with(".md") || target.find("://") != std::string::npos) continue;
         const std::string path = (folder / target).lexically_normal().generic_string();
-        const bool there = std::any_of(tree.begin(), tree.end(), [&path](const Source& source) {
-          return source.path == path;
-        });
-        if (there) continue;
+        if (source_at(tree, path) != nullptr) continue;
         violations.push_back({page.path, number,
                               fmt::format("links to {}, which is not there", path),
                               "name the page that has it now"});
@@ -99,7 +96,7 @@ std::vector<Violation> check_links(const std::vector<Source>& tree) {
   return violations;
 }
 
-std::vector<Violation> check_named_files(const std::vector<Source>& tree) {
+std::vector<Violation> check_named_files(const Tree& tree) {
   std::set<std::string_view> there;
   for (const auto& source : tree) there.insert(source.path);
   std::vector<Violation> violations;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 
 namespace cpprun::tidy {
@@ -118,6 +119,12 @@ class Splitter {
 
 }  // namespace
 
+const Source* source_at(const Tree& tree, std::string_view path) {
+  const auto found = std::find_if(tree.begin(), tree.end(),
+                                  [path](const Source& source) { return source.path == path; });
+  return found == tree.end() ? nullptr : &*found;
+}
+
 std::string to_text(const Violation& violation) {
   return fmt::format("{}:{}: {}; {}", violation.path, violation.line, violation.rule,
                      violation.cure);
@@ -148,6 +155,11 @@ bool is_cpp(std::string_view path) {
   return path.ends_with(".cpp") || path.ends_with(".h");
 }
 
+bool is_product(std::string_view path) {
+  const auto room = room_of(path);
+  return room == "proto" || room == "rendezvous" || room == "launcher" || room == "worker";
+}
+
 bool is_test(std::string_view path) {
   return path.starts_with("tests/");
 }
@@ -167,6 +179,10 @@ bool touches_torch(std::string_view path) {
 
 std::string_view room_of(std::string_view path) {
   return path.substr(0, path.find('/'));
+}
+
+std::string_view directory_of(std::string_view path) {
+  return path.substr(0, path.rfind('/') + 1);  // npos + 1 is 0
 }
 
 }  // namespace cpprun::tidy

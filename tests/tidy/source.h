@@ -15,6 +15,12 @@ struct Source {
   std::string text;
 };
 
+// What a rule looks at that needs more than one file: every file, in the order of the paths.
+using Tree = std::vector<Source>;
+
+// The file with that path, or null.
+const Source* source_at(const Tree& tree, std::string_view path);
+
 struct Violation {
   std::string path;
   int line = 0;      // 1 is the first; 0 speaks of the whole file
@@ -36,10 +42,12 @@ std::string comments_of(std::string_view text);
 
 // Where a path lies.
 bool is_cpp(std::string_view path);
+bool is_product(std::string_view path);  // in proto, rendezvous, launcher or worker
 bool is_test(std::string_view path);     // anything under tests/
 bool is_program(std::string_view path);  // the files with a main() that are installed or launched
 bool in_io(std::string_view path);       // under an io/ folder
 bool touches_torch(std::string_view path);  // worker/torch, worker/examples
 std::string_view room_of(std::string_view path);
+std::string_view directory_of(std::string_view path);  // with its last '/'
 
 }  // namespace cpprun::tidy
