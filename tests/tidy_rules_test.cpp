@@ -314,6 +314,17 @@ TEST_CASE("a file that a script or a page names and that is not there is found")
   CHECK(check_named_files({target}).size() == 1);
 }
 
+TEST_CASE("a path that a rule names and that does not exist is found") {
+  const std::string text = "Speaker{\"launcher/plan/gpus.cpp\"}, starts_with(\"worker/exa\")\n";
+  const Source rule{"tests/tidy/guide.cpp", text};
+  const Source file{"launcher/plan/gpus.cpp", ""};
+  const Source example{"worker/examples/digits.cpp", ""};
+  CHECK(check_named_files({file, rule, example}).empty());
+  CHECK(check_named_files({file, rule}).size() == 1);
+  CHECK(check_named_files({rule, example}).size() == 1);
+  CHECK(check_named_files({{"launcher/plan/a.cpp", text}}).empty());
+}
+
 TEST_CASE("the figures of a room count its files, its io/ folder's and their comments") {
   const auto rooms = figures_of({{"launcher/agent/a.h", "// why\nint a;  // and how\n\n\n"},
                                  {"launcher/agent/io/b.cpp", "int b;\n"},

@@ -127,7 +127,7 @@ std::vector<Violation> check_troubleshooting(const Tree& tree) {
   const std::string told = page == nullptr ? "" : flowing(page->text);
   for (const auto& speaker : speakers) {
     const auto* source = source_at(tree, speaker.path);
-    if (source == nullptr) continue;
+    if (source == nullptr) continue;  // check_named_files reports it
     bool spoke = false;
     for (const std::string& sentence : sentences_of(source->text)) {
       if (!sentence.starts_with(speaker.beginning)) continue;

@@ -12,8 +12,9 @@ namespace cpprun::tidy {
 // there.
 std::vector<Violation> check_links(const Tree& tree);
 
-// A file of the house that a script or a page names by its path, `worker/run.h`, is there. Pages
-// that tell of the past (CHANGELOG.md, docs/decisions.md) may name what went.
+// A file of the house that a script, a page or one of these rules names by its path,
+// `proto/text.h`, exists: a rule does not silently lose what was renamed. Pages about the past
+// (CHANGELOG.md, docs/decisions.md) may name what is gone.
 std::vector<Violation> check_named_files(const Tree& tree);
 
 }  // namespace cpprun::tidy
