@@ -169,7 +169,7 @@ endif()
 # cpprun_test(name SOURCES a_test.cpp [LINKS lib…] [ENV A=b…] [OPTIMIZED]): a doctest executable for
 # CTest. Its own sources are compiled together, as a library's are, and without optimization, in two
 # thirds of the time, unless it is said to be OPTIMIZED because it computes for long.
-# tests/tidy_test.cpp fails on a *_test.cpp that no call of this function names.
+# tests/tidy_test.cpp fails on a test file that no CMakeLists.txt names.
 function(cpprun_test name)
   cmake_parse_arguments(ARG "OPTIMIZED" "" "SOURCES;LINKS;ENV" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})

@@ -274,12 +274,21 @@ TEST_CASE("a room that does not say what it is for is found") {
   CHECK(check_each_room_has_a_readme({{"launcher/plan/io/host.cpp", ""}}).empty());
 }
 
-TEST_CASE("a test that no target names is found") {
-  const Tree lost = {{"tests/proto/a_test.cpp", ""},
-                     {"tests/launcher/CMakeLists.txt", "a_test.cpp"}};
-  CHECK(check_each_test_has_a_target(lost).size() == 1);
-  const Tree named = {{"tests/proto/a_test.cpp", ""}, {"tests/proto/CMakeLists.txt", "a_test.cpp"}};
-  CHECK(check_each_test_has_a_target(named).empty());
+TEST_CASE("a test that no target names by its whole path is found") {
+  const auto lost = [](std::string path, std::string lists, std::string text) {
+    return check_each_test_has_a_target({{std::move(path), ""}, {std::move(lists), text}}).size();
+  };
+  CHECK(lost("tests/proto/a_test.cpp", "tests/proto/CMakeLists.txt", "t(SOURCES a_test.cpp)") == 0);
+  CHECK(lost("tests/proto/a_test.cpp", "tests/launcher/CMakeLists.txt", "a_test.cpp") == 1);
+  CHECK(lost("tests/proto/a_test.cpp", "tests/proto/CMakeLists.txt", "page_a_test.cpp") == 1);
+  CHECK(lost("tests/proto/a_test.cpp", "tests/proto/CMakeLists.txt", "io/a_test.cpp") == 1);
+  CHECK(lost("tests/proto/a_test.cpp", "tests/proto/CMakeLists.txt", "# a_test.cpp\n") == 1);
+  CHECK(lost("tests/proto/io/a_test.cpp", "tests/proto/CMakeLists.txt", "io/a_test.cpp") == 0);
+  CHECK(lost("tests/proto/io/a_test.cpp", "tests/proto/CMakeLists.txt", "a_test.cpp") == 1);
+  CHECK(lost("tests/lab/a_test.py", "tests/lab/CMakeLists.txt", "t(\"${here}/a_test.py\" x)") == 0);
+  CHECK(lost("tests/lab/a_test.py", "tests/lab/CMakeLists.txt", "t(\"${here}/b_a_test.py\")") == 1);
+  CHECK(lost("tests/a_test.sh", "tests/CMakeLists.txt", "t(COMMAND \"${here}/a_test.sh\")") == 0);
+  CHECK(lost("tests/a_test.sh", "tests/CMakeLists.txt", "t(NAME a_test)") == 1);
 }
 
 TEST_CASE("a program that the page on embedding shows otherwise than it is tested is found") {

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <sstream>
 
 #include "tests/tidy/guide.h"
 #include "tests/tidy/includes.h"
@@ -61,6 +62,28 @@ std::vector<std::string> test_names_of(std::string_view path) {
   std::vector<std::string> names = {last + "_test.cpp", inner + "_test.cpp"};
   if (last.ends_with("_json")) names.push_back(last.substr(0, last.size() - 5) + "_test.cpp");
   return names;
+}
+
+bool is_test_file(std::string_view path) {
+  return path.ends_with("_test.cpp") || path.ends_with("_test.py") || path.ends_with("_test.sh");
+}
+
+// The tests that a CMakeLists.txt names, by their paths from its directory, after "${here}/" or
+// alone. Comments do not count.
+std::vector<std::string> tests_named_in(std::string_view text) {
+  std::vector<std::string> tests;
+  const auto ends_word = [](char c) {
+    return std::string_view("\"(){};").find(c) != std::string_view::npos;
+  };
+  for (const auto line : lines_of(text)) {
+    std::string words(line.substr(0, line.find('#')));
+    std::replace_if(words.begin(), words.end(), ends_word, ' ');
+    std::istringstream stream(words);
+    for (std::string word; stream >> word;) {
+      if (is_test_file(word)) tests.push_back(word.substr(word.starts_with('/') ? 1 : 0));
+    }
+  }
+  return tests;
 }
 
 bool wants_a_test(std::string_view path) {
@@ -135,20 +158,19 @@ std::vector<Violation> check_each_room_has_a_readme(const Tree& tree) {
 }
 
 std::vector<Violation> check_each_test_has_a_target(const Tree& tree) {
+  std::set<std::string> named;
+  for (const auto& source : tree) {
+    if (!source.path.ends_with("CMakeLists.txt")) continue;
+    const std::string directory(directory_of(source.path));
+    for (const auto& path : tests_named_in(source.text)) named.insert(directory + path);
+  }
   std::vector<Violation> violations;
   for (const auto& source : tree) {
-    if (!is_test(source.path) || !source.path.ends_with("_test.cpp")) continue;
-    const auto slash = source.path.rfind('/');
-    const std::string folder = source.path.substr(0, slash);
-    const std::string name = source.path.substr(slash + 1);
-    const bool named = std::any_of(tree.begin(), tree.end(), [&](const Source& other) {
-      const bool near = other.path.ends_with("CMakeLists.txt") &&
-                        folder.starts_with(other.path.substr(0, other.path.rfind('/')));
-      return near && other.text.find(name) != std::string::npos;
-    });
-    if (named) continue;
-    violations.push_back({source.path, 0, "no target builds this test, so it never runs",
-                          fmt::format("name it in a cpprun_test() of {}/CMakeLists.txt", folder)});
+    if (!is_test(source.path) || !is_test_file(source.path) || named.contains(source.path))
+      continue;
+    violations.push_back({source.path, 0, "no target has this test, so it never runs",
+                          "name it in a cpprun_test() or add_test() of the CMakeLists.txt of its "
+                          "directory or of one above, by its path from there"});
   }
   return violations;
 }

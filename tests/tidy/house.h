@@ -21,7 +21,7 @@ std::vector<Violation> check_each_source_has_a_test(const Tree& tree);
 // includes.
 std::vector<Violation> check_each_room_has_a_readme(const Tree& tree);
 
-// A test that no CMakeLists.txt names never runs.
+// A test, in C++, Python or shell, that no CMakeLists.txt names by its whole path never runs.
 std::vector<Violation> check_each_test_has_a_target(const Tree& tree);
 
 // docs/embedding.md shows programs in C, C++ and Python; each is one that a test builds and runs,
