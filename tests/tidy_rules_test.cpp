@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/tidy/classes.h"
 #include "tests/tidy/figures.h"
 #include "tests/tidy/guide.h"
 #include "tests/tidy/house.h"
@@ -244,6 +245,71 @@ TEST_CASE("a document has exactly one title and it comes first") {
   CHECK(check_title({"docs/a.md", "# One\n\n# Two\n"}).size() == 1);
   CHECK(check_title({"docs/a.md", "Words\n"}).size() == 1);
   CHECK(check_title({"docs/a.md", "# One\n```\n# a shell comment\n```\n## Section\n"}).empty());
+}
+
+// A header with two classes in it, and a source with that text somewhere else.
+std::vector<Violation> methods_elsewhere(std::string text, std::string list = "") {
+  const std::string header =
+      "namespace cpprun {\nclass EXPORT Job final : public Base<int> {\n public:\n  struct Claim "
+      "{\n"
+      "    void f();\n  };\n  void f() { if (x) { g(); } }\n};\n"
+      "template <class T>\nstruct Table {\n  void f();\n};\nenum class Kind { job };\n}\n";
+  return check_methods({{"rendezvous/job/job.h", header},
+                        {"rendezvous/job/job_loss.cpp", std::move(text)},
+                        {"tests/tidy/fragments.txt", std::move(list)}});
+}
+
+TEST_CASE("a method that is defined in another file than its class is found") {
+  const auto count = [](std::string definition) {
+    return methods_elsewhere("namespace cpprun {\n" + std::move(definition) + "\n}\n").size();
+  };
+  const auto violations = methods_elsewhere("namespace cpprun {\n\nvoid Job::f() {}\n}\n");
+  REQUIRE(violations.size() == 1);
+  CHECK(to_text(violations.front()) ==
+        "rendezvous/job/job_loss.cpp:3: a method of Job is defined here, and the class in "
+        "rendezvous/job/job.h; move it to rendezvous/job/job.cpp: a class is one header and one "
+        "source");
+  CHECK(count("Job::Job(int a) : a_{a}, b_(B{1}) {}") == 1);
+  CHECK(count("Job::~Job() = default;") == 1);
+  CHECK(count("std::vector<A::B> Job::f(int (*g)(int)) const {}") == 1);
+  CHECK(count("auto Job::f() -> Kind { return {}; }") == 1);
+  CHECK(count("bool Job::operator<(const Job& b) const { return true; }") == 1);
+  CHECK(count("void Job::operator()() {}\nJob::operator bool() const {}") == 1);
+  CHECK(count("void Job::Claim::f() {}") == 1);
+  CHECK(count("template <class T>\n[[nodiscard]] int Table<T>::f() {}") == 1);
+  CHECK(count("}\nvoid cpprun::Job::f() {\n  for (;;) {}") == 1);
+  CHECK(count("int g() {}\nstatic const int x = 1;\nvoid Job::f() {}\nvoid Job::g() {}") == 1);
+}
+
+TEST_CASE("what is no method of a class of another file is left alone") {
+  const auto count = [](std::string text) { return methods_elsewhere(std::move(text)).size(); };
+  CHECK(count("namespace cpprun {\nvoid f() { Job::f(); }\n}\n") == 0);
+  CHECK(count("namespace cpprun {\nconst auto x = Job::f({1});\nJob g(Job::Claim c) {}\n}\n") == 0);
+  CHECK(
+      count(
+          "namespace cpprun {\nnamespace {\nclass Job { void f(); };\nvoid Job::f() {}\n}\n}\n") ==
+      0);
+  CHECK(count("namespace other {\nvoid Job::f() {}\n}\n") == 0);
+  CHECK(count("namespace cpprun {\n#define F void Job::f() {}\n// void Job::f() {}\n}\n") == 0);
+  const std::string header = "namespace cpprun::inline v1 {\nclass Job { struct Impl; };\n}\n";
+  const std::string source =
+      "namespace cpprun {\ninline namespace v1 {\nstruct Job::Impl { void f(); };\n"
+      "void Job::f() {}\nvoid Job::Impl::f() {}\n}\n}\n";
+  CHECK(check_methods({{"worker/job.h", header}, {"worker/job.cpp", source}}).empty());
+  CHECK(check_methods({{"worker/job.h", header}, {"worker/io/job.cpp", source}}).empty());
+  CHECK(check_methods({{"worker/job.h", header}, {"worker/jobs.cpp", source}}).size() == 1);
+  CHECK(check_methods({{"tests/job.h", header}, {"tests/jobs.cpp", source}}).empty());
+}
+
+TEST_CASE("the list of classes in several files loses what is no longer true") {
+  const std::string text = "namespace cpprun {\nvoid Job::f() {}\n}\n";
+  const std::string line = "rendezvous/job/job_loss.cpp Job\n";
+  CHECK(methods_elsewhere(text, "# a list\n" + line).empty());
+  CHECK(methods_elsewhere(text, "rendezvous/job/job_loss.cpp Job::Claim\n").size() == 2);
+  const auto violations = methods_elsewhere("", "# a list\n" + line);
+  REQUIRE(violations.size() == 1);
+  CHECK(violations.front().path == "tests/tidy/fragments.txt");
+  CHECK(violations.front().line == 2);
 }
 
 TEST_CASE("the name of a test is a sentence") {

@@ -11,6 +11,7 @@
 #include <set>
 #include <sstream>
 
+#include "tests/tidy/classes.h"
 #include "tests/tidy/guide.h"
 #include "tests/tidy/includes.h"
 #include "tests/tidy/layers.h"
@@ -31,6 +32,7 @@ constexpr std::array<std::string_view, 7> endings = {".cpp",   ".h",  ".c", ".py
 
 bool is_ours(const fs::path& path) {
   const std::string name = path.filename().string();
+  if (name.ends_with(".txt") && path.parent_path().filename() == "tidy") return true;
   if (name == "CMakeLists.txt" || name == "dev" || name == "run") return true;
   return std::any_of(endings.begin(), endings.end(),
                      [&name](std::string_view ending) { return name.ends_with(ending); });
@@ -203,6 +205,7 @@ std::vector<Violation> check_house(const Tree& tree) {
     add(check_test_names(source));
   }
   add(check_layers(tree));
+  add(check_methods(tree));
   add(check_each_source_has_a_test(tree));
   add(check_each_room_has_a_readme(tree));
   add(check_each_test_has_a_target(tree));

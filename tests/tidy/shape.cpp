@@ -46,9 +46,8 @@ bool opens_scope(std::string_view head) {
 // Follows braces; a function is the outermost brace after a parameter list.
 class BraceReader {
  public:
-  explicit BraceReader(const Source& source) : source_(source), code_(code_of(source.text)) {
-    blank_directives();
-  }
+  explicit BraceReader(const Source& source)
+      : source_(source), code_(without_directives(code_of(source.text))) {}
 
   std::vector<Violation> read() {
     for (std::size_t i = 0; i < code_.size(); ++i) {
@@ -62,19 +61,6 @@ class BraceReader {
   }
 
  private:
-  void blank_directives() {
-    std::size_t at = 0;
-    bool continued = false;
-    const std::string before = code_;
-    for (const auto line : lines_of(before)) {
-      const auto first = line.find_first_not_of(' ');
-      const bool directive = first != std::string_view::npos && line[first] == '#';
-      if (directive || continued) code_.replace(at, line.size(), line.size(), ' ');
-      continued = (directive || continued) && line.ends_with('\\');
-      at += line.size() + 1;
-    }
-  }
-
   void open(std::size_t at) {
     const auto head = std::string_view(code_).substr(head_begin_, at - head_begin_);
     ++depth_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <sstream>
 
 namespace cpprun::tidy {
 
@@ -141,9 +142,35 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
+std::vector<Row> rows_of(std::string_view text) {
+  std::vector<Row> rows;
+  int number = 0;
+  for (const auto line : lines_of(text)) {
+    Row row{++number, {}};
+    std::istringstream stream{std::string(line.substr(0, line.find('#')))};
+    for (std::string word; stream >> word;) row.words.push_back(word);
+    if (!row.words.empty()) rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 std::string code_of(std::string_view text) {
   return Splitter(text).split(
       [](Part part) { return part == Part::code || part == Part::directive; });
+}
+
+std::string without_directives(std::string code) {
+  std::size_t at = 0;
+  bool continued = false;
+  const std::string before = code;
+  for (const auto line : lines_of(before)) {
+    const auto first = line.find_first_not_of(' ');
+    const bool directive = first != std::string_view::npos && line[first] == '#';
+    if (directive || continued) code.replace(at, line.size(), line.size(), ' ');
+    continued = (directive || continued) && line.ends_with('\\');
+    at += line.size() + 1;
+  }
+  return code;
 }
 
 std::string comments_of(std::string_view text) {

@@ -34,9 +34,18 @@ std::string to_text(const Violation& violation);
 
 std::vector<std::string_view> lines_of(std::string_view text);
 
+// A line of a list like tests/tidy/fragments.txt. Comments, from '#' on, and empty lines are none.
+struct Row {
+  int line = 0;
+  std::vector<std::string> words;
+};
+std::vector<Row> rows_of(std::string_view text);
+
 // The same text, every line in its place, with comments and the insides of literals blanked, so
 // that a rule about code is not misled by words about code. Preprocessor lines stay as they are.
 std::string code_of(std::string_view text);
+// Of such a text, with preprocessor lines blanked too.
+std::string without_directives(std::string code);
 // The opposite: only what stands in comments.
 std::string comments_of(std::string_view text);
 
