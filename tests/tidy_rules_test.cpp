@@ -322,15 +322,32 @@ TEST_CASE("a decision without a test is found, an effect without one is not") {
   const Tree untested = {{"rendezvous/store/store.cpp", ""},
                          {"rendezvous/store/io/listener.cpp", ""},
                          {"launcher/cpprun.cpp", ""}};
-  const auto violations = check_each_source_has_a_test(untested);
+  const auto violations = check_each_class_has_a_test(untested);
   REQUIRE(violations.size() == 1);
-  CHECK(violations.front().cure == "write tests/rendezvous/store/store_test.cpp");
+  CHECK(violations.front().cure ==
+        "write tests/rendezvous/store/store_test.cpp, or include rendezvous/store/store.h in the "
+        "*_test.cpp of that directory that tests it");
   const Tree tested = {{"proto/link/codec.cpp", ""}, {"tests/proto/link_codec_test.cpp", ""}};
-  CHECK(check_each_source_has_a_test(tested).empty());
+  CHECK(check_each_class_has_a_test(tested).empty());
   const Tree together = {{"worker/env/report_json.cpp", ""}, {"tests/worker/report_test.cpp", ""}};
-  CHECK(check_each_source_has_a_test(together).empty());
+  CHECK(check_each_class_has_a_test(together).empty());
   const Tree elsewhere = {{"launcher/plan/numa.cpp", ""}, {"tests/launcher/cli/numa_test.cpp", ""}};
-  CHECK(check_each_source_has_a_test(elsewhere).size() == 1);
+  CHECK(check_each_class_has_a_test(elsewhere).size() == 1);
+}
+
+TEST_CASE("one test file may test several classes of its directory, by including their headers") {
+  const auto untested = [](std::string path, std::string text) {
+    return check_each_class_has_a_test(
+               {{"rendezvous/store/key_map.cpp", ""}, {std::move(path), std::move(text)}})
+        .size();
+  };
+  const std::string text = "// T\n#include \"rendezvous/store/key_map.h\"\n";
+  CHECK(untested("tests/rendezvous/store/store_test.cpp", text) == 0);
+  CHECK(untested("tests/rendezvous/waits_test.cpp", text) == 0);
+  CHECK(untested("tests/rendezvous/store/store_test.cpp", "#include \"key_map.h\"\n") == 1);
+  CHECK(untested("tests/rendezvous/store/world.h", text) == 1);
+  CHECK(untested("tests/rendezvous/job/job_test.cpp", text) == 1);
+  CHECK(untested("tests/integration/store_test.cpp", text) == 1);
 }
 
 TEST_CASE("a room that does not say what it is for is found") {

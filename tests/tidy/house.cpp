@@ -123,19 +123,27 @@ Tree read_tree(const std::string& folder) {
   return tree;
 }
 
-std::vector<Violation> check_each_source_has_a_test(const Tree& tree) {
+std::vector<Violation> check_each_class_has_a_test(const Tree& tree) {
   std::vector<Violation> violations;
   for (const auto& source : tree) {
     if (!wants_a_test(source.path)) continue;
     const std::string room = "tests/" + std::string(room_of(source.path)) + "/";
-    const std::string folder = "tests/" + source.path.substr(0, source.path.rfind('/') + 1);
+    const std::string directory = "tests/" + std::string(directory_of(source.path));
     const auto names = test_names_of(source.path);
-    const bool tested = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-      return source_at(tree, folder + name) != nullptr || source_at(tree, room + name) != nullptr;
+    const std::string header = source.path.substr(0, source.path.size() - 4) + ".h";
+    const bool tested = std::any_of(tree.begin(), tree.end(), [&](const Source& test) {
+      const auto place = directory_of(test.path);
+      if ((place != directory && place != room) || !test.path.ends_with("_test.cpp")) return false;
+      const auto name = test.path.substr(place.size());
+      return std::find(names.begin(), names.end(), name) != names.end() ||
+             test.text.find(fmt::format("\n#include \"{}\"\n", header)) != std::string::npos;
     });
     if (tested) continue;
-    violations.push_back({source.path, 0, "nothing tests this file",
-                          fmt::format("write {}{}", folder, names.front())});
+    violations.push_back(
+        {source.path, 0, "nothing tests this file",
+         fmt::format("write {}{}, or include {} in the *_test.cpp of that directory "
+                     "that tests it",
+                     directory, names.front(), header)});
   }
   return violations;
 }
@@ -206,7 +214,7 @@ std::vector<Violation> check_house(const Tree& tree) {
   }
   add(check_layers(tree));
   add(check_methods(tree));
-  add(check_each_source_has_a_test(tree));
+  add(check_each_class_has_a_test(tree));
   add(check_each_room_has_a_readme(tree));
   add(check_each_test_has_a_target(tree));
   add(check_shown_programs(tree));

@@ -12,10 +12,11 @@ namespace cpprun::tidy {
 // Every source file, script and document of the repository; not what was built or fetched.
 Tree read_tree(const std::string& folder);
 
-// Every decision has its test: launcher/plan/numa.cpp is tested by
-// tests/launcher/plan/numa_test.cpp, proto/link/codec.cpp by tests/proto/link_codec_test.cpp. What
-// acts (io/, programs) is tested from outside.
-std::vector<Violation> check_each_source_has_a_test(const Tree& tree);
+// Every class, or capability, has a test file: launcher/plan/numa.cpp is tested by
+// tests/launcher/plan/numa_test.cpp, proto/link/codec.cpp by tests/proto/link_codec_test.cpp, or
+// either by another *_test.cpp in those directories that includes its header. What acts (io/,
+// programs) is tested from outside.
+std::vector<Violation> check_each_class_has_a_test(const Tree& tree);
 
 // Every folder with sources says in a README.md what lives there, what does not, and which way it
 // includes.
