@@ -10,6 +10,7 @@
 #include "tests/tidy/house.h"
 #include "tests/tidy/includes.h"
 #include "tests/tidy/layers.h"
+#include "tests/tidy/limits.h"
 #include "tests/tidy/links.h"
 #include "tests/tidy/shape.h"
 #include "tests/tidy/words.h"
@@ -421,13 +422,53 @@ TEST_CASE("the figures of a room count its files, its io/ folder's and their com
   const auto rooms = figures_of({{"launcher/agent/a.h", "// why\nint a;  // and how\n\n\n"},
                                  {"launcher/agent/io/b.cpp", "int b;\n"},
                                  {"worker/torch/data/c.cpp", "int c;\nint d;\n"},
+                                 {"proto/secure/io/d.cpp", "int d;\n"},
                                  {"launcher/agent/README.md", "# Agent\n"}});
-  REQUIRE(rooms.size() == 3);
+  REQUIRE(rooms.size() == 4);
   CHECK(rooms[0] == RoomFigures{"launcher/agent", 2, 5, 1, 4, 2});
-  CHECK(rooms[1] == RoomFigures{"worker/torch/data", 1, 2, 2, 2, 0});
-  CHECK(rooms[2] == RoomFigures{"all", 3, 7, 2, 4, 2});
+  CHECK(rooms[1] == RoomFigures{"proto/secure", 1, 1, 1, 1, 0});
+  CHECK(rooms[2] == RoomFigures{"worker/torch/data", 1, 2, 2, 2, 0});
+  CHECK(rooms[3] == RoomFigures{"all", 4, 8, 1, 4, 2});
   CHECK(to_text(rooms).find("launcher/agent") != std::string::npos);
   CHECK(figures_of({}).empty());
+}
+
+TEST_CASE("a room that has more than its table says is found, and a table that says too much") {
+  const auto judged = [](std::string_view list, int lines) {
+    Tree tree = {{"launcher/agent/a.cpp", ""}, {"tests/a_test.cpp", "x\n"}};
+    for (int i = 0; i < lines; ++i) tree.front().text += "x\n";
+    if (!list.empty()) tree.push_back({"tests/tidy/sizes.txt", "# room\n" + std::string(list)});
+    std::string text;
+    for (const auto& violation : check_sizes(tree)) text += to_text(violation) + "\n";
+    return text;
+  };
+  const std::string more =
+      "; remove something, or run ./dev sizes and say in the commit why the room grows\n";
+  const std::string stale = "; run ./dev sizes\n";
+  CHECK(judged("launcher/agent 1 100\n", 100).empty());
+  CHECK(judged("launcher/agent 1 103\n", 100).empty());
+  CHECK(judged("launcher/agent 1 100\n", 101) ==
+        "tests/tidy/sizes.txt:2: launcher/agent has 101 lines, and this line says 100" + more);
+  CHECK(judged("launcher/agent 1 104\n", 100) ==
+        "tests/tidy/sizes.txt:2: launcher/agent has 100 lines, and this line says 104" + stale);
+  CHECK(judged("launcher/agent 2 100\n", 100) ==
+        "tests/tidy/sizes.txt:2: launcher/agent has 1 files, and this line says 2" + stale);
+  CHECK(judged("launcher/agent 0 100\n", 100) ==
+        "tests/tidy/sizes.txt:2: launcher/agent has 1 files, and this line says 0" + more);
+  CHECK(judged("launcher/agent 1 100\nlauncher/gone 1 1\n", 100) ==
+        "tests/tidy/sizes.txt:3: launcher/gone does not exist" + stale);
+  CHECK(judged("launcher/agent 1 many\n", 100) ==
+        "tests/tidy/sizes.txt:2: this line is not a room and two numbers" + stale);
+  CHECK(judged("", 100) == "tests/tidy/sizes.txt:0: launcher/agent is not in this table" + stale);
+}
+
+TEST_CASE("the table that is written for a tree is the one that it keeps") {
+  Tree tree = {{"launcher/agent/a.cpp", "x\n"}, {"worker/env/io/a.h", "x\nx\n"}};
+  CHECK(check_sizes(tree).size() == 2);
+  for (auto& table : limits_of(tree)) tree.push_back(std::move(table));
+  CHECK(check_sizes(tree).empty());
+  CHECK(check_license_tag(tree.back()).empty());
+  CHECK(check_length(tree.back()).empty());
 }
 
 TEST_CASE("a source that does not name its license where one looks for it is found") {

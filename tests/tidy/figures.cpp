@@ -11,10 +11,8 @@ namespace cpprun::tidy {
 namespace {
 
 std::string room_with_figures(std::string_view path) {
-  const auto begins = [&path](std::string_view start) { return path.starts_with(start); };
-  int depth = 1;
-  if (begins("launcher/") || begins("rendezvous/") || begins("worker/")) depth = 2;
-  if (begins("worker/torch/")) depth = 3;
+  int depth = is_product(path) ? 2 : 1;
+  if (path.starts_with("worker/torch/")) depth = 3;
   std::size_t end = 0;
   for (; depth > 0; --depth) {
     const auto slash = path.find('/', end == 0 ? 0 : end + 1);

@@ -11,7 +11,7 @@
 namespace cpprun::tidy {
 
 struct RoomFigures {
-  std::string room;  // launcher/agent, proto, tests, …: an io/ folder counts with its room
+  std::string room;  // launcher/agent, proto, tests, …: io/ counts with its room
   int files = 0;
   int lines = 0;
   int median_lines = 0;   // of a file; of two in the middle the shorter

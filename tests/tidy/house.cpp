@@ -15,6 +15,7 @@
 #include "tests/tidy/guide.h"
 #include "tests/tidy/includes.h"
 #include "tests/tidy/layers.h"
+#include "tests/tidy/limits.h"
 #include "tests/tidy/links.h"
 #include "tests/tidy/shape.h"
 #include "tests/tidy/words.h"
@@ -123,6 +124,12 @@ Tree read_tree(const std::string& folder) {
   return tree;
 }
 
+void write_limits(const std::string& root) {
+  for (const auto& table : limits_of(read_tree(root))) {
+    std::ofstream(fs::path(root) / table.path, std::ios::binary) << table.text;
+  }
+}
+
 std::vector<Violation> check_each_class_has_a_test(const Tree& tree) {
   std::vector<Violation> violations;
   for (const auto& source : tree) {
@@ -214,6 +221,7 @@ std::vector<Violation> check_house(const Tree& tree) {
   }
   add(check_layers(tree));
   add(check_methods(tree));
+  add(check_sizes(tree));
   add(check_each_class_has_a_test(tree));
   add(check_each_room_has_a_readme(tree));
   add(check_each_test_has_a_target(tree));
