@@ -12,6 +12,7 @@
 #include "tests/tidy/layers.h"
 #include "tests/tidy/limits.h"
 #include "tests/tidy/links.h"
+#include "tests/tidy/prose.h"
 #include "tests/tidy/shape.h"
 #include "tests/tidy/words.h"
 
@@ -462,13 +463,64 @@ TEST_CASE("a room that has more than its table says is found, and a table that s
   CHECK(judged("", 100) == "tests/tidy/sizes.txt:0: launcher/agent is not in this table" + stale);
 }
 
-TEST_CASE("the table that is written for a tree is the one that it keeps") {
-  Tree tree = {{"launcher/agent/a.cpp", "x\n"}, {"worker/env/io/a.h", "x\nx\n"}};
+TEST_CASE("the tables that are written for a tree are those that it keeps") {
+  Tree tree = {{"launcher/agent/a.cpp", "// nobody\n"}, {"worker/env/io/a.h", "x\nx\n"}};
   CHECK(check_sizes(tree).size() == 2);
+  CHECK(check_prose(tree).size() == 2);
   for (auto& table : limits_of(tree)) tree.push_back(std::move(table));
+  REQUIRE(tree.size() == 4);
   CHECK(check_sizes(tree).empty());
-  CHECK(check_license_tag(tree.back()).empty());
-  CHECK(check_length(tree.back()).empty());
+  CHECK(check_prose(tree).empty());
+  for (std::size_t i = 2; i < 4; ++i) {
+    CHECK(check_license_tag(tree[i]).empty());
+    CHECK(check_length(tree[i]).empty());
+  }
+}
+
+TEST_CASE("words to avoid are found in comments, literals and pages, and not in names") {
+  const auto found = [](std::string path, std::string text) {
+    return words_to_avoid_in({std::move(path), std::move(text)}).size();
+  };
+  const auto violations = words_to_avoid_in({"proto/a.h", "\n// Whoever asks\n"});
+  REQUIRE(violations.size() == 1);
+  CHECK(to_text(violations.front()) ==
+        "proto/a.h:2: \"whoever\" is a word to avoid; instead: name it: the client, the node, the "
+        "leader, the user");
+  CHECK(found("proto/a.h", "/* nobody */ f(\"somebody {}\", R\"(in vain)\");\n") == 3);
+  CHECK(found("proto/a.h", "int nobody;\n#include \"wish\"\n// _wish wish_ wishing heirs\n") == 0);
+  CHECK(found("docs/a.md", "Nobody is the one that leads no more, and no more.\n") == 4);
+  CHECK(found("docs/a.md", "`--beat-timeout` `beat()` x/wish.h `folder` a.beat \"cure\"\n") == 0);
+  CHECK(found("docs/a.md", "a beat, a folder. The wish\n") == 3);
+  CHECK(found("docs/a.md", "one\nthat\n") == 0);
+  CHECK(found("tests/a.h", "// nobody\n") == 0);
+  CHECK(found("CHANGELOG.md", "nobody\n") == 0);
+}
+
+TEST_CASE("words to avoid are counted for each room, with all words") {
+  const Tree tree = {{"launcher/agent/a.h", "// nobody's here\nint a;\n"},
+                     {"launcher/agent/README.md", "# The agent\n"},
+                     {"README.md", "# A whoever\n"},
+                     {"launcher/agent/a.py", "# nobody\n"}};
+  const auto rooms = prose_figures_of(tree);
+  CHECK(rooms.size() == 2);
+  CHECK(rooms.at("launcher/agent") == ProseFigures{1, 4});
+  CHECK(rooms.at(".") == ProseFigures{1, 2});
+  CHECK(to_text(rooms) == "words to avoid in comments, strings and docs: 2, 3333.3 per 10,000\n");
+}
+
+TEST_CASE("the words to avoid of a room may only get fewer, and those of all rooms too") {
+  const auto tree_with = [](std::string list, std::string words) {
+    return Tree{{"docs/a.md", std::move(words)},
+                {"README.md", "whoever\n"},
+                {"tests/tidy/prose.txt", ". 1 10000\n" + std::move(list)}};
+  };
+  CHECK(check_prose(tree_with("docs 2 1\n", "nobody nobody\n")).empty());
+  CHECK(check_prose(tree_with("docs 1 1\n", "nobody nobody\n")).size() == 1);
+  CHECK(check_prose(tree_with("docs 3 1\n", "nobody nobody\n")).size() == 1);
+  CHECK(limits_of(tree_with("docs 2 1\n", "nobody nobody\n")).size() == 2);
+  CHECK(limits_of(tree_with("docs 1 1\n", "nobody nobody\n")).size() == 1);
+  CHECK(limits_of(tree_with("proto 2 1\n", "nobody nobody\n")).back().text.find("docs") !=
+        std::string::npos);
 }
 
 TEST_CASE("a source that does not name its license where one looks for it is found") {

@@ -9,6 +9,19 @@
 
 #include "tests/tidy/figures.h"
 #include "tests/tidy/house.h"
+#include "tests/tidy/prose.h"
+
+namespace {
+
+void show_words(const cpprun::tidy::Tree& tree) {
+  for (const auto& source : tree) {
+    for (const auto& word : cpprun::tidy::words_to_avoid_in(source)) {
+      fmt::print("{}\n", cpprun::tidy::to_text(word));
+    }
+  }
+}
+
+}  // namespace
 
 TEST_CASE("every file of the house keeps the rules of the house") {
   const char* const given = std::getenv("CPPRUN_SOURCE_FOLDER");
@@ -20,5 +33,7 @@ TEST_CASE("every file of the house keeps the rules of the house") {
   for (const auto& violation : cpprun::tidy::check_house(tree)) {
     FAIL_CHECK(cpprun::tidy::to_text(violation));
   }
+  if (std::getenv("CPPRUN_SHOW_WORDS") != nullptr) show_words(tree);
   fmt::print("{}", cpprun::tidy::to_text(cpprun::tidy::figures_of(tree)));
+  fmt::print("{}", cpprun::tidy::to_text(cpprun::tidy::prose_figures_of(tree)));
 }

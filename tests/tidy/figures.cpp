@@ -10,19 +10,6 @@ namespace cpprun::tidy {
 
 namespace {
 
-std::string room_with_figures(std::string_view path) {
-  int depth = is_product(path) ? 2 : 1;
-  if (path.starts_with("worker/torch/")) depth = 3;
-  std::size_t end = 0;
-  for (; depth > 0; --depth) {
-    const auto slash = path.find('/', end == 0 ? 0 : end + 1);
-    if (slash == std::string_view::npos) break;
-    end = slash;
-  }
-  const auto room = path.substr(0, end);
-  return std::string(room.ends_with("/io") ? room.substr(0, room.size() - 3) : room);
-}
-
 int comment_lines_in(std::string_view text) {
   const std::string comments = comments_of(text);
   const auto lines = lines_of(comments);
@@ -46,6 +33,20 @@ RoomFigures summed(std::string room, const std::vector<const Source*>& sources) 
 }
 
 }  // namespace
+
+std::string room_with_figures(std::string_view path) {
+  int depth = is_product(path) ? 2 : 1;
+  if (path.starts_with("worker/torch/")) depth = 3;
+  std::size_t end = 0;
+  for (; depth > 0; --depth) {
+    const auto slash = path.find('/', end == 0 ? 0 : end + 1);
+    if (slash == std::string_view::npos) break;
+    end = slash;
+  }
+  if (end == 0) return ".";
+  const auto room = path.substr(0, end);
+  return std::string(room.ends_with("/io") ? room.substr(0, room.size() - 3) : room);
+}
 
 std::vector<RoomFigures> figures_of(const Tree& tree) {
   std::map<std::string, std::vector<const Source*>> rooms;

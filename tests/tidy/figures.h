@@ -20,6 +20,9 @@ struct RoomFigures {
   friend bool operator==(const RoomFigures&, const RoomFigures&) = default;
 };
 
+// The room that a file counts with; "." for what is in none.
+std::string room_with_figures(std::string_view path);
+
 // One for each room that holds C++, by name, and one for all of them at the end, called "all".
 std::vector<RoomFigures> figures_of(const Tree& tree);
 

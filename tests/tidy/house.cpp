@@ -222,6 +222,7 @@ std::vector<Violation> check_house(const Tree& tree) {
   add(check_layers(tree));
   add(check_methods(tree));
   add(check_sizes(tree));
+  add(check_prose(tree));
   add(check_each_class_has_a_test(tree));
   add(check_each_room_has_a_readme(tree));
   add(check_each_test_has_a_target(tree));

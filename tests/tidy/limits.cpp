@@ -5,10 +5,12 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <optional>
 
 #include "tests/tidy/figures.h"
+#include "tests/tidy/prose.h"
 
 namespace cpprun::tidy {
 
@@ -22,8 +24,9 @@ struct Table {
   std::string_view path;
   std::string_view comment;
   std::array<std::string_view, 2> columns;
+  std::size_t judged;     // so many of the columns; the others are for information
   std::string_view cure;  // where a room has more
-  std::map<std::string, Counts> rooms;
+  std::map<std::string, Counts> rooms = {};
 };
 
 Table sizes_of(const Tree& tree) {
@@ -33,10 +36,27 @@ Table sizes_of(const Tree& tree) {
       "room has\n"
       "# more, or clearly less; ./dev sizes writes this table.\n",
       {"files", "lines"},
-      "remove something, or run ./dev sizes and say in the commit why the room grows",
-      {}};
+      2,
+      "remove something, or run ./dev sizes and say in the commit why the room grows"};
   for (const auto& room : figures_of(tree)) {
     if (is_product(room.room)) table.rooms[room.room] = {room.files, room.lines};
+  }
+  return table;
+}
+
+Table words_of(const Tree& tree) {
+  Table table{
+      "tests/tidy/prose.txt",
+      "# Words to avoid (tests/tidy/prose.cpp) in the comments, strings and docs of each room. "
+      "tidy_test\n"
+      "# fails where a room has more, or clearly less; the rate is for information. ./dev "
+      "sizes writes\n"
+      "# this table, unless all rooms together have more.\n",
+      {"words to avoid", "per 10,000"},
+      1,
+      "use other words; CPPRUN_SHOW_WORDS=1 tidy_test lists where they are"};
+  for (const auto& [room, figures] : prose_figures_of(tree)) {
+    table.rooms[room] = {figures.found, static_cast<int>(std::lround(figures.per_10000()))};
   }
   return table;
 }
@@ -58,7 +78,7 @@ void compare(const Table& table, const Row& row, std::vector<Violation>& violati
     add(fmt::format("{} does not exist", row.words.front()), "run ./dev sizes");
     return;
   }
-  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+  for (std::size_t i = 0; i < table.judged; ++i) {
     const auto limit = row.words.size() == 3 ? number_in(row.words[i + 1]) : std::nullopt;
     const int count = room->second[i];
     if (!limit) {
@@ -90,10 +110,10 @@ std::vector<Violation> check(const Table& table, const Tree& tree) {
 
 Source written(const Table& table) {
   std::string text =
-      fmt::format("# SPDX-License-{}\n{}# {:<26}{:>6}{:>8}\n", "Identifier: BSD-3-Clause",
+      fmt::format("# SPDX-License-{}\n{}# {:<26}{:>16}{:>12}\n", "Identifier: BSD-3-Clause",
                   table.comment, "room", table.columns[0], table.columns[1]);
   for (const auto& [room, counts] : table.rooms) {
-    text += fmt::format("{:<28}{:>6}{:>8}\n", room, counts[0], counts[1]);
+    text += fmt::format("{:<28}{:>16}{:>12}\n", room, counts[0], counts[1]);
   }
   return {std::string(table.path), text};
 }
@@ -104,8 +124,21 @@ std::vector<Violation> check_sizes(const Tree& tree) {
   return check(sizes_of(tree), tree);
 }
 
+std::vector<Violation> check_prose(const Tree& tree) {
+  return check(words_of(tree), tree);
+}
+
 std::vector<Source> limits_of(const Tree& tree) {
-  return {written(sizes_of(tree))};
+  const Table words = words_of(tree);
+  int more = 0;
+  for (const auto& [room, counts] : words.rooms) more += counts[0];
+  const auto* list = source_at(tree, words.path);
+  for (const auto& row : list == nullptr ? std::vector<Row>{} : rows_of(list->text)) {
+    if (row.words.size() == 3) more -= number_in(row.words[1]).value_or(0);
+  }
+  std::vector<Source> tables = {written(sizes_of(tree))};
+  if (list == nullptr || more <= 0) tables.push_back(written(words));
+  return tables;
 }
 
 }  // namespace cpprun::tidy

@@ -178,6 +178,13 @@ std::string comments_of(std::string_view text) {
       [](Part part) { return part == Part::line_comment || part == Part::block_comment; });
 }
 
+std::string prose_of(std::string_view text) {
+  return Splitter(text).split([](Part part) {
+    return part == Part::line_comment || part == Part::block_comment || part == Part::text ||
+           part == Part::raw_text;
+  });
+}
+
 bool is_cpp(std::string_view path) {
   return path.ends_with(".cpp") || path.ends_with(".h");
 }

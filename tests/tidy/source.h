@@ -48,6 +48,8 @@ std::string code_of(std::string_view text);
 std::string without_directives(std::string code);
 // The opposite: only what stands in comments.
 std::string comments_of(std::string_view text);
+// The comments and the insides of literals.
+std::string prose_of(std::string_view text);
 
 // Where a path lies.
 bool is_cpp(std::string_view path);
