@@ -221,8 +221,11 @@ void Judge::all_is_over() {
     const bool latecomer = late || (!record.had_a_seat && unlucky);
     if (!record.exit || latecomer || record.was_dismissed) continue;
     // It was asked to end.
-    const bool is_old_master = node == 0 && has({FaultKind::agent_signalled});
-    must(!must_go_on_ || !record.had_a_seat || record.exit->code == 0 || is_old_master,
+    const bool was_asked_to_end = std::ranges::any_of(scenario_.faults, [node](const Fault& fault) {
+      return fault.kind == FaultKind::agent_signalled &&
+             std::ranges::find(fault.nodes, node) != fault.nodes.end();
+    });
+    must(!must_go_on_ || !record.had_a_seat || record.exit->code == 0 || was_asked_to_end,
          fmt::format("the master was lost, and node {} ended with {}: {}", node, record.exit->code,
                      record.exit->reason));
     must(!must_turn_ || (record.exit->code == 0 && job.restarts == 0),

@@ -104,11 +104,12 @@ bool World::will_go_on() {
   const Scenario& scenario = universe_.scenario;
   const auto fails = std::ranges::count(scenario.faults, FaultKind::worker_exits, &Fault::kind);
   const auto hangs = std::ranges::count(scenario.faults, FaultKind::worker_hangs, &Fault::kind);
-  // But for the master's own.
-  const auto leave = std::ranges::count_if(scenario.faults, [](const Fault& fault) {
+  // Nodes but for the master's that have left by now.
+  const auto leave = std::ranges::count_if(scenario.faults, [this](const Fault& fault) {
     const bool ends = fault.kind == FaultKind::agent_killed ||
                       (fault.kind == FaultKind::agent_signalled && fault.value == SIGTERM);
-    return ends && std::ranges::find(fault.nodes, 0) == fault.nodes.end();
+    const bool was_before = fault.at < universe_.time.now().time_since_epoch();
+    return ends && was_before && std::ranges::find(fault.nodes, 0) == fault.nodes.end();
   });
   if (!scenario.standby || std::ssize(scenario.faults) - fails - hangs - leave != 1) return false;
   // A node that is lost may cost a restart that there is not.
@@ -126,7 +127,7 @@ bool World::will_go_on() {
     const auto stays = [](const auto& each) {
       return !each.second->local && !each.second->leaving;
     };
-    const Member* const standby = round.find(*job->standby());
+    const cpprun::Member* const standby = round.find(*job->standby());
     const auto voters = static_cast<std::size_t>(std::ranges::count_if(round.members(), stays));
     const bool has_heard = *job->since() + 1s < now;
     if (standby == nullptr || standby->leaving || !has_heard) return false;
