@@ -7,7 +7,7 @@ its answer meanwhile.
 link_load's agents sit on real connections, send a heartbeat a second each, and tell what their
 eight workers do when they are asked. One more agent, in a process and a job of its own, sends a
 heartbeat every five milliseconds and takes the time of each answer. Prints the last two tables of
-"Looking at a job" in docs/performance.md and passes no judgement.
+"Monitoring" in docs/performance.md and passes no judgement.
 """
 
 import argparse
