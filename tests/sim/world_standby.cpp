@@ -119,7 +119,7 @@ bool World::will_go_on() {
   if (rules.budget_for(link::node_lost) != nullptr) return false;
   const Coordinator* const coordinator = coordinator_->coordinator();
   const Job* const job = coordinator == nullptr ? nullptr : coordinator->find(job_id(0));
-  if (job == nullptr || !job->standby_place()) return false;
+  if (job == nullptr || (leave == 0 && !job->standby_place())) return false;
   const Round& round = job->round();
   const auto needed = static_cast<std::size_t>(scenario.jobs.front().nodes_min);
   const TimePoint now = node(0).clock().local(universe_.time.now());
@@ -127,11 +127,11 @@ bool World::will_go_on() {
     const auto stays = [](const auto& each) {
       return !each.second->local && !each.second->leaving;
     };
-    const cpprun::Member* const standby = round.find(*job->standby());
+    // Whoever it was that left: the others have a majority, and had the time to learn for whom.
     const auto voters = static_cast<std::size_t>(std::ranges::count_if(round.members(), stays));
-    const bool has_heard = *job->since() + 1s < now;
-    if (standby == nullptr || standby->leaving || !has_heard) return false;
-    if (voters < std::max(needed, job->record().votes_needed)) return false;
+    const bool is_majority = voters >= std::max(needed, votes_to_lead(voters + 1));
+    const bool has_heard = job->since() && *job->since() + 1s < now;
+    if (leave > 1 || !is_majority || !has_heard) return false;
   }
   const std::size_t running = round.count(cpprun::Member::State::running);
   const std::size_t drained = round.count(cpprun::Member::State::drained);
