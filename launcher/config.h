@@ -11,10 +11,10 @@
 
 #include "launcher/endpoint.h"
 #include "launcher/streams.h"
+#include "proto/bounds.h"
 #include "proto/clock.h"
 #include "proto/restart_rules.h"
-#include "proto/standby_bounds.h"
-#include "rendezvous/log_level.h"
+#include "rendezvous/logging.h"
 #include "rendezvous/status/status_access.h"
 
 namespace cpprun {

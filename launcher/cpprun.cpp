@@ -26,8 +26,8 @@
 #include "launcher/report/io/terminal.h"
 #include "launcher/workers/io/watchdog.h"
 #include "proto/version.h"
+#include "rendezvous/io/program.h"
 #include "rendezvous/io/secret_file.h"
-#include "rendezvous/io/standard_streams.h"
 
 extern char** environ;
 

@@ -10,7 +10,7 @@
 #include "launcher/doctor/io/doctor.h"
 #include "proto/environment.h"
 #include "proto/version.h"
-#include "rendezvous/io/standard_streams.h"
+#include "rendezvous/io/program.h"
 
 extern char** environ;
 

@@ -5,8 +5,7 @@
 
 #include <algorithm>
 
-#include "proto/plain_text.h"
-#include "proto/utf8.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

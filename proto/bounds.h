@@ -397,4 +397,153 @@ inline constexpr auto store_client_attempt_max = 5s;
 inline constexpr auto store_client_pause_first = 20ms;
 inline constexpr auto store_client_pause_max = 1s;
 
+// Limits of links on which both sides prove that they hold a secret; all others are in bounds.h.
+
+using namespace std::chrono_literals;
+
+// What OpenSSL keeps of an established connection that is idle: measured, and rounded up.
+inline constexpr std::size_t secure_channel_bytes = 16 * 1024;
+// What it keeps besides while a record has arrived in part: the largest one, and its header.
+inline constexpr std::size_t secure_record_bytes = 17 * 1024;
+// Who has come and has not proven yet that it holds the secret: 16 MiB of them. An agent's proof
+// takes one round trip, so ten thousand that come at once are let in a few hundred at a time.
+inline constexpr std::size_t handshakes_max = 1024;
+// What may come of it until then. A handshake has some 300 bytes, and the first words behind it, a
+// join or a tool's question, some thousands; OpenSSL would keep 128 KiB of somebody who never ends.
+inline constexpr std::size_t handshake_bytes_max = 16 * 1024;
+// For that round trip and a little patience: the agent's own for an attempt is as long.
+inline constexpr std::chrono::nanoseconds handshake_patience = 5s;
+
+// The limits of whoever goes on with a job whose coordinator is lost: the rest of proto/bounds.h.
+
+using namespace std::chrono_literals;
+
+// What a coordinator leaves of its job travels in parts, so that heartbeats pass between them. As
+// digits each has twice as many bytes, and still fits a frame of the link.
+inline constexpr std::size_t record_part_bytes_max = 12 * 1024;
+// Half a kilobyte a node: for ten thousand of them, twice over.
+inline constexpr int record_parts_max = 1024;
+// That nodes have done their part is recorded together, so long after the first of them: a record
+// is as long as the job has nodes.
+constexpr std::chrono::nanoseconds done_record_delay(std::size_t nodes) {
+  return 200ms + 100us * static_cast<long>(nodes);
+}
+// With fewer nodes there is no majority without the coordinator's.
+inline constexpr std::size_t standby_nodes_min = 3;
+// After so much silence of its coordinator a node votes: longer than its lease by what the others'
+// heartbeats need to say again what they have heard.
+constexpr std::chrono::nanoseconds vote_patience(std::chrono::nanoseconds lease) {
+  return lease + lease / 6;
+}
+// Whoever leads a job whose master was lost looks so often whether that one has come anew. A master
+// seals no round of fewer nodes than could be there before it had been found.
+inline constexpr std::chrono::nanoseconds master_look_pause = 2s;
+inline constexpr std::chrono::nanoseconds lead_search = 5s;
+// Masters of before that are looked for, where one after the other was lost.
+inline constexpr std::size_t masters_looked_for_max = 4;
+// Cppruns of which one leads: more of them do not make it safer, and each of them has to be waited
+// for.
+inline constexpr std::size_t members_max = 7;
+// "host.example.com:29400".
+inline constexpr std::size_t place_bytes_max = 253 + 6;
+// A cpprund that stands by is heard at least so often; one that is not heard for so long is waited
+// for no longer, and somebody waits for it meanwhile.
+inline constexpr std::chrono::nanoseconds standby_beat = 200ms;
+inline constexpr std::chrono::nanoseconds standby_silence = 1s;
+// Of what it is told, so much may wait for its link before images wait for it.
+inline constexpr std::size_t standby_bytes_waiting_max = 64 * 1024 * 1024;
+// With more than this, where nobody waits for it, it begins anew: an image has no more than there
+// is.
+inline constexpr std::size_t standby_bytes_behind_max = 2 * standby_bytes_waiting_max;
+// A lead that is handed over is somebody's by then, or goes on as it was.
+inline constexpr std::chrono::nanoseconds hand_over_patience = 2s;
+// Whoever has asked for that is answered within it: sooner than it gives up waiting.
+inline constexpr std::chrono::nanoseconds hand_over_answer = 4s;
+// For so long workers live on after the lease of their node while another cpprund may be taking the
+// place of the one that leads: longer than it takes etcd to let go of that one (its time to live is
+// two seconds, found out half a second later), and some more for one of etcd's own members that is
+// lost in the same moment. The same for all of a cluster.
+inline constexpr std::chrono::nanoseconds turn_patience = 6s;
+// An attempt to reach the next of them, by its steps (a name, an address, a greeting): whoever is
+// there answers sooner, and so many of them fit into a patience. Where no seat is to be lost, it
+// grows.
+inline constexpr std::chrono::nanoseconds turn_step = 400ms;
+// Between two turns, where one is.
+inline constexpr std::chrono::nanoseconds turn_pause_max = 100ms;
+// How often a coordinator looks until when its nodes follow it: so many times in a lease. What its
+// watchdog knows is never older.
+inline constexpr int lead_looks_per_lease = 8;
+
+// That a node says behind its join before its job can hear them: what it says again when it comes
+// back, and a few beside.
+inline constexpr std::size_t early_words_max = 32;
+// The same of all agents together, in bytes: 20,000 of them with some small messages each.
+inline constexpr std::size_t early_bytes_max = 8 * 1024 * 1024;
+
+// For so long a cpprund that is asked to end hears what has come before it was.
+inline constexpr auto last_words = 10ms;
+
+// The limits of a store that is reached through the nodes' agents: the rest of proto/bounds.h.
+
+// Of one worker's connection, in either direction: bytes under way that were not taken yet. At 1 ms
+// from node to node that lets 256 MB a second through.
+inline constexpr std::size_t store_stream_window = 256 * 1024;
+// Connections of one node's workers, those included that are being closed.
+inline constexpr std::size_t store_streams_max = 65'536;
+// Frames that one end says before its loop looks at everything else: a quarter of a megabyte, which
+// takes the kernel and the cipher well under a millisecond.
+inline constexpr int store_frames_per_turn = 8;
+// What a link may hold whatever else its address holds, as long as the reserve for links lasts:
+// TLS's own, and a few frames that wait. Who sends too much loses what sends it, and not the link.
+inline constexpr std::size_t link_bytes_always = 192 * 1024;
+// What an idle link costs: its channel, its callbacks, its entries in the coordinator's tables.
+inline constexpr std::size_t link_idle_bytes = 2 * 1024;
+// Of what workers of one node are told, that waits until somebody else has it, too.
+inline constexpr std::size_t held_link_bytes_max = 256 * 1024;
+// Who may wait to be let in by a node's agent: eight workers with many threads each come at once.
+inline constexpr int store_forwarder_backlog = 1024;
+// Taken from one worker's connection at once.
+inline constexpr std::size_t store_forwarder_read_bytes = 64 * 1024;
+
+// The limits of whoever watches a job through cpprunctl: the rest of proto/bounds.h.
+
+using namespace std::chrono_literals;
+
+// --- the socket for tools ------------------------------------------------------------------------
+// A job that ends sooner needs none; by then one that lasts has started its workers.
+inline constexpr std::chrono::nanoseconds door_opens_after = 200ms;
+// Programs of one machine whose process ids are the same: one in each of its containers.
+inline constexpr int doors_of_one_name_max = 64;
+// Who may wait to be let in.
+inline constexpr int door_backlog = 16;
+// A door at which nobody can be let in is looked at again after that.
+inline constexpr std::chrono::nanoseconds door_rest = 100ms;
+// Sockets of one folder that are looked at, by whoever sweeps or asks.
+inline constexpr std::size_t doors_looked_at_max = 4096;
+
+// --- the stream of events ------------------------------------------------------------------------
+// What is kept for whoever comes later: the last events, with the words of a few failures.
+inline constexpr std::size_t events_kept_max = 1000;
+inline constexpr std::size_t events_kept_bytes_max = 256 * 1024;
+// Events that are kept as they are while nobody listens; with more of them all are made lines.
+inline constexpr std::size_t events_unsaid_max = 64;
+// Who watches, beside those that ask: some people at their terminals.
+inline constexpr std::size_t watchers_max = 8;
+// What may wait for a watcher, beside what it was told first: then it is not reading.
+inline constexpr std::size_t watcher_bytes_max = 256 * 1024;
+// Between two words to a watcher while nothing happens: what lies between must not take the
+// connection for dead.
+inline constexpr std::chrono::nanoseconds watcher_keep_alive = 15s;
+
+// --- cpprunctl -----------------------------------------------------------------------------------
+// What one answer may make it hold: some times the largest that a coordinator gives.
+inline constexpr std::size_t answer_bytes_max = 32 * 1024 * 1024;
+// How long whoever is asked may take. One that is stopped is told of, and not waited for.
+inline constexpr std::chrono::nanoseconds ask_patience = 5s;
+// Whoever has asked for something hears within that whether it was done, or that this is not known:
+// before it gives up (ask_patience), and after whoever hands over has said (hand_over_answer).
+inline constexpr std::chrono::nanoseconds outcome_patience = 4500ms;
+// What one event may be: the words of a failure many times over.
+inline constexpr std::size_t event_bytes_max = 256 * 1024;
+
 }  // namespace cpprun::bounds

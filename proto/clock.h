@@ -16,4 +16,16 @@ inline double in_seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
+// The same moment by two clocks: the one that decides, which counts from the start of the machine,
+// and the one that people read, by which alone a moment outlives that.
+
+struct Moment {
+  TimePoint now{};
+  WallTime wall{};
+
+  WallTime by_wall(TimePoint moment) const {
+    return wall - std::chrono::duration_cast<WallTime::duration>(now - moment);
+  }
+};
+
 }  // namespace cpprun

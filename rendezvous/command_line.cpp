@@ -11,9 +11,7 @@
 #include <vector>
 
 #include "proto/bounds.h"
-#include "proto/plain_text.h"
 #include "proto/text.h"
-#include "proto/typed_words.h"
 
 namespace cpprun {
 

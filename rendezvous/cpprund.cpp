@@ -13,8 +13,7 @@
 #include "rendezvous/daemon/cpprund_cli.h"
 #include "rendezvous/daemon/io/owner_files.h"
 #include "rendezvous/daemon/io/store_daemon.h"
-#include "rendezvous/io/standard_streams.h"
-#include "rendezvous/io/steadiness.h"
+#include "rendezvous/io/program.h"
 
 namespace {
 

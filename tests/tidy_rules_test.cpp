@@ -187,8 +187,8 @@ TEST_CASE("cpprun::io is what the io/ folders of launcher declare, and nothing e
   CHECK(check_io_namespace({"launcher/plan/io/host.h", without}).size() == 1);
   CHECK(check_io_namespace({"launcher/plan/io/host.cpp", without}).empty());
   CHECK(check_io_namespace({"launcher/plan/plan.h", with_io}).size() == 1);
-  CHECK(check_io_namespace({"rendezvous/io/steadiness.h", without}).empty());
-  CHECK(check_io_namespace({"rendezvous/io/steadiness.h", with_io}).at(0).line == 2);
+  CHECK(check_io_namespace({"rendezvous/io/program.h", without}).empty());
+  CHECK(check_io_namespace({"rendezvous/io/program.h", with_io}).at(0).line == 2);
   CHECK(check_io_namespace({"worker/env/io/spawn.h", "// namespace io {\n" + without}).empty());
 }
 

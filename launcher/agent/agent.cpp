@@ -9,7 +9,6 @@
 
 #include "launcher/agent/agent_text.h"
 #include "proto/bounds.h"
-#include "proto/standby_bounds.h"
 
 namespace cpprun {
 

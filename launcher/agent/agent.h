@@ -40,8 +40,7 @@
 #include "launcher/plan/plan.h"
 #include "launcher/workers/supervisor.h"
 #include "proto/clock.h"
-#include "proto/machine.h"
-#include "proto/phase.h"
+#include "proto/state_machine.h"
 
 namespace cpprun {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "launcher/agent/agent.h"
-#include "proto/standby_bounds.h"
+#include "proto/bounds.h"
 
 namespace cpprun {
 

@@ -11,7 +11,6 @@
 #include "launcher/agent/agent.h"
 #include "launcher/agent/agent_text.h"
 #include "proto/bounds.h"
-#include "proto/standby_bounds.h"
 #include "rendezvous/daemon/place.h"
 
 namespace cpprun {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "proto/bounds.h"
-#include "proto/standby_bounds.h"
 
 namespace cpprun {
 

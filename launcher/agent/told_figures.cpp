@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "proto/link/brief.h"
+#include "proto/link/message.h"
 
 namespace cpprun {
 

@@ -17,7 +17,7 @@
 #include "launcher/cli/settings.h"
 #include "launcher/cli/words.h"
 #include "launcher/scheduler/scheduler_facts.h"
-#include "proto/plain_text.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "launcher/cli/words.h"
-#include "proto/plain_text.h"
 #include "proto/text.h"
 
 namespace cpprun {

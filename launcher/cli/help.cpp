@@ -7,7 +7,7 @@
 #include <array>
 #include <string_view>
 
-#include "proto/page_text.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

@@ -11,10 +11,8 @@
 #include "launcher/endpoint.h"
 #include "launcher/failure/causes.h"
 #include "proto/bounds.h"
-#include "proto/plain_text.h"
 #include "proto/signal_names.h"
 #include "proto/text.h"
-#include "proto/typed_words.h"
 
 namespace cpprun {
 

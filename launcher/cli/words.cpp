@@ -7,8 +7,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "proto/plain_text.h"
-#include "proto/typed_words.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

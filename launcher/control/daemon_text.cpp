@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "launcher/control/durations.h"
-#include "proto/plain_text.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 
-#include "proto/plain_text.h"
 #include "proto/text.h"
 
 namespace cpprun {

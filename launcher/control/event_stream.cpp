@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "proto/watch_bounds.h"
+#include "proto/bounds.h"
 
 namespace cpprun {
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "proto/parse_json.h"
-#include "proto/plain_text.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

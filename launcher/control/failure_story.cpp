@@ -8,7 +8,6 @@
 #include "launcher/failure/causes.h"
 #include "launcher/failure/diagnosis.h"
 #include "launcher/output/printable.h"
-#include "proto/plain_text.h"
 #include "proto/text.h"
 
 namespace cpprun {

@@ -7,7 +7,7 @@
 #include <cctype>
 
 #include "proto/bounds.h"
-#include "proto/plain_text.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

@@ -2,7 +2,7 @@
 #include "launcher/control/job_view_json.h"
 
 #include "launcher/control/view_members_json.h"
-#include "proto/plain_text.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

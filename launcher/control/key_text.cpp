@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-#include "proto/plain_text.h"
+#include "proto/text.h"
 
 namespace cpprun {
 namespace {

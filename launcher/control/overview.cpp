@@ -7,7 +7,7 @@
 
 #include "launcher/control/daemon_text.h"
 #include "launcher/control/durations.h"
-#include "proto/plain_text.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

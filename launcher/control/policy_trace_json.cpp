@@ -13,7 +13,6 @@
 
 #include "launcher/failure/causes.h"
 #include "proto/parse_json.h"
-#include "proto/plain_text.h"
 #include "proto/signal_names.h"
 #include "proto/text.h"
 

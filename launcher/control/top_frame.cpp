@@ -7,7 +7,7 @@
 #include <limits>
 #include <tuple>
 
-#include "proto/plain_text.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

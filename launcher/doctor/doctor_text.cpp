@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "launcher/doctor/sizes.h"
-#include "proto/plain_text.h"
+#include "proto/text.h"
 
 namespace cpprun::doctor {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "launcher/doctor/exchange_json.h"
-#include "proto/machine.h"
+#include "proto/state_machine.h"
 
 namespace cpprun::doctor {
 

@@ -14,7 +14,7 @@
 #include "launcher/fanout/fan_out.h"
 #include "launcher/fanout/message.h"
 #include "proto/clock.h"
-#include "proto/phase.h"
+#include "proto/state_machine.h"
 
 namespace cpprun::doctor {
 

@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "proto/machine.h"
 #include "proto/parse_json.h"
+#include "proto/state_machine.h"
 
 namespace cpprun::doctor {
 

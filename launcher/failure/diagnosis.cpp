@@ -15,7 +15,6 @@
 #include "launcher/output/printable.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
-#include "proto/utf8.h"
 
 namespace cpprun {
 

@@ -7,7 +7,6 @@
 #include <array>
 #include <utility>
 
-#include "proto/plain_text.h"
 #include "proto/text.h"
 
 namespace cpprun::fanout {

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "proto/plain_text.h"
+#include "proto/text.h"
 
 namespace cpprun::fanout {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "proto/machine.h"
+#include "proto/state_machine.h"
 
 namespace cpprun::fanout {
 

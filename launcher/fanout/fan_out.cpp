@@ -8,7 +8,7 @@
 #include <csignal>
 #include <utility>
 
-#include "proto/machine.h"
+#include "proto/state_machine.h"
 
 namespace cpprun::fanout {
 

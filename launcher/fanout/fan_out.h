@@ -12,7 +12,7 @@
 
 #include "launcher/fanout/message.h"
 #include "proto/clock.h"
-#include "proto/phase.h"
+#include "proto/state_machine.h"
 
 namespace cpprun::fanout {
 

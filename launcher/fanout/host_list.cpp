@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "proto/bounds.h"
-#include "proto/plain_text.h"
 #include "proto/text.h"
 
 namespace cpprun {

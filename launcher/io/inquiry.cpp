@@ -11,7 +11,6 @@
 
 #include "launcher/packed_texts.h"
 #include "rendezvous/io/file_descriptor.h"
-#include "rendezvous/io/write_all.h"
 
 namespace cpprun::io {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "proto/bounds.h"
-#include "proto/utf8.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

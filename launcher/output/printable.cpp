@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "proto/utf8.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

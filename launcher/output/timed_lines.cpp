@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/output/timed_lines.h"
 
-#include "rendezvous/log_level.h"
+#include "rendezvous/logging.h"
 
 namespace cpprun {
 

@@ -10,7 +10,6 @@
 #include "launcher/plan/cpu_list.h"
 #include "launcher/plan/meeting_place.h"
 #include "launcher/plan/plan.h"
-#include "proto/heartbeat.h"
 #include "proto/text.h"
 #include "proto/worker_contract.h"
 

@@ -8,8 +8,7 @@
 
 #include "launcher/endpoint.h"
 #include "launcher/table.h"
-#include "proto/page_text.h"
-#include "proto/plain_text.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "launcher/failure/diagnosis.h"
-#include "proto/plain_text.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

@@ -13,7 +13,7 @@
 #include "launcher/report/console_style.h"
 #include "launcher/workers/supervisor.h"
 #include "proto/link/message.h"
-#include "rendezvous/log_level.h"
+#include "rendezvous/logging.h"
 
 namespace cpprun {
 

@@ -4,7 +4,7 @@
 
 #include "launcher/config.h"
 #include "proto/environment.h"
-#include "rendezvous/log_level.h"
+#include "rendezvous/logging.h"
 
 namespace cpprun {
 

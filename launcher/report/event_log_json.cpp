@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/report/event_log.h"
 #include "launcher/report/failure_json.h"
-#include "proto/machine.h"
+#include "proto/state_machine.h"
 
 namespace cpprun {
 

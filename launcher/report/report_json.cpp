@@ -3,7 +3,7 @@
 
 #include "launcher/report/failure_json.h"
 #include "launcher/report/report.h"
-#include "proto/link/time_use_json.h"
+#include "proto/link/values_json.h"
 
 namespace cpprun {
 

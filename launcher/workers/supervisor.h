@@ -37,8 +37,7 @@
 #include "proto/clock.h"
 #include "proto/ids.h"
 #include "proto/link/message.h"
-#include "proto/machine.h"
-#include "proto/phase.h"
+#include "proto/state_machine.h"
 
 namespace cpprun {
 

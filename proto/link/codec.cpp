@@ -12,13 +12,10 @@
 #include <utility>
 
 #include "proto/bounds.h"
-#include "proto/link/budgets_json.h"
-#include "proto/link/figures_json.h"
-#include "proto/link/limits.h"
-#include "proto/link/message_members.h"
-#include "proto/link/time_use_json.h"
+#include "proto/link/message.h"
+#include "proto/link/message_fields.h"
+#include "proto/link/values_json.h"
 #include "proto/parse_json.h"
-#include "proto/plain_text.h"
 #include "proto/text.h"
 
 namespace cpprun::link {

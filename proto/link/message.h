@@ -6,6 +6,7 @@
 // the world's size, because nobody is ever sent the list of members.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -382,5 +383,37 @@ using Message =
     std::variant<Join, Failed, Succeeded, Drained, Leave, Heartbeat, Waiting, Refused, Sealed,
                  Drain, Finish, WhoHosts, Hosts, Save, Dismissed, Status, Record, Stands, Standby,
                  NotLeading, Led, Members, Follow, Leads, TakeOver>;
+
+// What a frame may say at most. The bytes of a frame come from whoever has reached the port, so a
+// number that no cpprun ever says, or a text longer than any it sends, ends the link: what has
+// passed here can be counted with, printed and kept. Numbers that a person may have typed (the
+// terms of a job) pass, and are refused aloud by whoever hosts the job
+// (rendezvous/job/join_check.h).
+
+// A watch may be asked for as long as an unhurried heartbeat and its answer may take.
+inline constexpr auto watch_time_max = std::chrono::hours(1);
+
+// "status=256, which cannot be", or nothing where all of it can be.
+std::optional<std::string> beyond_limits(const Message& message);
+
+// What every agent is sent must stay small whatever the size of the world: Sealed and Finish are
+// sent to ten thousand nodes at once. The agent of the master, whose link is a call, hears all of
+// it.
+
+// What a node's workers do, as it is told while somebody looks: eight of them fit. On a larger node
+// they take turns.
+inline constexpr std::size_t status_frame_bytes_max = 512;
+
+// The same end in a frame of at most bounds::round_frame_bytes_max: sentences are cut, and of the
+// consequences only those are named that still fit. Their count stays true.
+Finish brief(Finish finish);
+
+// The same seat in a frame of at most bounds::round_frame_bytes_max: the message of the failure
+// before it is cut, or the failure is left out.
+Sealed brief(Sealed sealed);
+
+// The first of these workers, as many as fit a frame of status_frame_bytes_max. At least
+// one does.
+Status brief(Status status);
 
 }  // namespace cpprun::link

@@ -10,6 +10,10 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 
+#include <string_view>
+
+#include "proto/secure/secret.h"
+
 namespace cpprun {
 
 // Every member is named as its function is.
@@ -92,5 +96,11 @@ inline int alert_of(unsigned long error) {
                         reason < SSL_AD_REASON_OFFSET + 256;
   return is_alert ? reason - SSL_AD_REASON_OFFSET : -1;
 }
+
+// A key of its own for each use of a secret: what one use gives away says nothing about another,
+// nor about the secret.
+
+// HMAC-SHA256 of `purpose` under `key`. Throws std::bad_alloc where OpenSSL has no memory for it.
+Key derive_key(const OpenSsl& openssl, const Key& key, std::string_view purpose);
 
 }  // namespace cpprun

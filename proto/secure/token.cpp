@@ -9,8 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "proto/plain_text.h"
-#include "proto/secure/derive.h"
+#include "proto/secure/openssl.h"
 #include "proto/text.h"
 
 namespace cpprun {

@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "proto/bounds.h"
-#include "proto/machine.h"
+#include "proto/state_machine.h"
 #include "rendezvous/coordinator/agenda.h"
 #include "rendezvous/coordinator/early_words.h"
 #include "rendezvous/coordinator/ended_jobs.h"

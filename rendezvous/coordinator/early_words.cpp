@@ -3,8 +3,8 @@
 
 #include <utility>
 
+#include "proto/bounds.h"
 #include "proto/link/codec.h"
-#include "proto/standby_bounds.h"
 
 namespace cpprun {
 

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "proto/bounds.h"
 #include "proto/clock.h"
 #include "proto/ids.h"
-#include "proto/secure_bounds.h"
 
 namespace cpprun {
 

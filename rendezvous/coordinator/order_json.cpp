@@ -8,9 +8,9 @@
 
 #include "proto/bounds.h"
 #include "proto/parse_json.h"
-#include "proto/plain_text.h"
 #include "proto/signal_names.h"
-#include "rendezvous/status/snapshot_json.h"
+#include "proto/text.h"
+#include "rendezvous/status/status_json.h"
 
 namespace cpprun {
 

@@ -8,10 +8,9 @@
 #include <string>
 
 #include "proto/bounds.h"
-#include "proto/plain_text.h"
 #include "proto/text.h"
 #include "rendezvous/coordinator/order_json.h"
-#include "rendezvous/status/snapshot_json.h"
+#include "rendezvous/status/status_json.h"
 
 namespace cpprun {
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "proto/moment.h"
+#include "proto/clock.h"
 #include "rendezvous/coordinator/coordinator.h"
 
 namespace cpprun {

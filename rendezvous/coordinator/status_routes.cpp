@@ -9,13 +9,11 @@
 #include <optional>
 
 #include "proto/bounds.h"
-#include "proto/plain_text.h"
 #include "proto/text.h"
 #include "rendezvous/coordinator/order_routes.h"
-#include "rendezvous/status/daemon_json.h"
 #include "rendezvous/status/metrics.h"
 #include "rendezvous/status/page.h"
-#include "rendezvous/status/snapshot_json.h"
+#include "rendezvous/status/status_json.h"
 
 namespace cpprun {
 

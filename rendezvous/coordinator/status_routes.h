@@ -9,8 +9,8 @@
 
 #include "proto/http/session.h"
 #include "rendezvous/coordinator/coordinator.h"
-#include "rendezvous/status/host_names.h"
 #include "rendezvous/status/snapshot.h"
+#include "rendezvous/status/status_access.h"
 
 namespace cpprun {
 

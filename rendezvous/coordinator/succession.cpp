@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "proto/standby_bounds.h"
+#include "proto/bounds.h"
 #include "rendezvous/coordinator/coordinator.h"
 #include "rendezvous/job/leadership.h"
 

@@ -8,7 +8,7 @@
 #include "proto/clock.h"
 #include "proto/http/session.h"
 #include "proto/result.h"
-#include "proto/secure/secure_channel.h"
+#include "proto/secure/tls.h"
 #include "proto/secure/token.h"
 #include "rendezvous/status/status_access.h"
 

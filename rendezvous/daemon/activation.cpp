@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <string_view>
 
-#include "proto/plain_text.h"
 #include "proto/text.h"
 
 namespace cpprun {

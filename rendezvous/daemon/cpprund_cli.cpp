@@ -12,7 +12,7 @@
 
 #include "proto/bounds.h"
 #include "proto/etcd_bounds.h"
-#include "proto/plain_text.h"
+#include "proto/text.h"
 #include "rendezvous/daemon/daemon_pages.h"
 #include "rendezvous/daemon/place.h"
 #include "rendezvous/etcd/etcd_endpoint.h"

@@ -8,13 +8,12 @@
 #include <vector>
 
 #include "proto/bounds.h"
-#include "proto/c10d/dialect.h"
+#include "proto/c10d/request.h"
 #include "proto/clock.h"
 #include "proto/etcd_bounds.h"
 #include "proto/secure/secret.h"
-#include "proto/standby_bounds.h"
 #include "rendezvous/daemon/place.h"
-#include "rendezvous/log_level.h"
+#include "rendezvous/logging.h"
 #include "rendezvous/status/door_places.h"
 #include "rendezvous/status/status_access.h"
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "proto/page_text.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "proto/moment.h"
+#include "proto/clock.h"
 #include "rendezvous/status/daemon_snapshot.h"
 
 namespace cpprun {

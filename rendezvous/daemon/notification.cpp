@@ -2,7 +2,7 @@
 #include "rendezvous/daemon/notification.h"
 
 #include <fmt/format.h>
-#include "proto/plain_text.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

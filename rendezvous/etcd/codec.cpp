@@ -9,9 +9,8 @@
 #include <utility>
 
 #include "proto/etcd_bounds.h"
-#include "proto/machine.h"
 #include "proto/parse_json.h"
-#include "proto/plain_text.h"
+#include "proto/state_machine.h"
 #include "proto/text.h"
 #include "rendezvous/etcd/base64.h"
 

@@ -7,8 +7,8 @@
 #include <array>
 #include <utility>
 
-#include "proto/machine.h"
-#include "proto/plain_text.h"
+#include "proto/state_machine.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

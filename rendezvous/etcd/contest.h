@@ -23,7 +23,7 @@
 
 #include "proto/clock.h"
 #include "proto/etcd_bounds.h"
-#include "proto/phase.h"
+#include "proto/state_machine.h"
 #include "rendezvous/etcd/ask_lanes.h"
 #include "rendezvous/etcd/change_queue.h"
 #include "rendezvous/etcd/contest_events.h"

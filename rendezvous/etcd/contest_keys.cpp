@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "proto/etcd_bounds.h"
-#include "proto/plain_text.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "proto/etcd_bounds.h"
-#include "proto/plain_text.h"
+#include "proto/text.h"
 #include "rendezvous/etcd/contest.h"
 
 namespace cpprun {

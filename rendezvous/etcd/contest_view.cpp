@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "proto/plain_text.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "proto/bounds.h"
-#include "proto/plain_text.h"
+#include "proto/text.h"
 #include "rendezvous/etcd/contest.h"
 
 namespace cpprun {

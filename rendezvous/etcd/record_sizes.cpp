@@ -5,7 +5,7 @@
 
 #include "proto/bounds.h"
 #include "proto/etcd_bounds.h"
-#include "proto/plain_text.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

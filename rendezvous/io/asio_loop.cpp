@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "rendezvous/io/boot_clock.h"
+#include "rendezvous/io/event_loop.h"
 
 namespace cpprun {
 

@@ -5,7 +5,11 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace cpprun {
 
@@ -37,5 +41,30 @@ class FileDescriptor {
  private:
   int fd_ = -1;
 };
+
+// To a descriptor that blocks. Gives how many bytes were written; fewer than all where errno says
+// why.
+inline std::size_t write_all(int descriptor, std::string_view text) {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const auto put = ::write(descriptor, text.data() + done, text.size() - done);
+    if (put > 0) {
+      done += static_cast<std::size_t>(put);
+    } else if (put == 0 || errno != EINTR) {
+      break;
+    }
+  }
+  return done;
+}
+
+// Closing whatever a process was left with. Allocates nothing, so that a child that borrows its
+// parent's memory may call it.
+
+// Every open descriptor from `first` on; where the kernel has no call for it (before 5.9, or in a
+// sandbox that refuses it), one by one.
+void close_from(int first);
+
+// As close_from, but for those in `kept`. For a child with memory of its own.
+void close_from_but(int first, std::vector<int> kept);
 
 }  // namespace cpprun

@@ -11,10 +11,8 @@
 #include <utility>
 
 #include "proto/bounds.h"
+#include "proto/link/binary_frame.h"
 #include "proto/link/codec.h"
-#include "proto/link/standby_frame.h"
-#include "proto/link/stream_frame.h"
-#include "proto/secure_bounds.h"
 
 namespace cpprun {
 

@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "proto/link/message.h"
-#include "proto/secure/secure_channel.h"
+#include "proto/secure/tls.h"
 #include "rendezvous/io/link_end.h"
 
 namespace cpprun {

@@ -17,7 +17,6 @@
 #include <string_view>
 #include <utility>
 
-#include "proto/plain_text.h"
 #include "proto/secure/io/key_memory.h"
 #include "proto/text.h"
 #include "rendezvous/secret_place.h"

@@ -15,9 +15,7 @@
 #include <vector>
 
 #include "proto/text.h"
-#include "rendezvous/io/close_from.h"
 #include "rendezvous/io/file_descriptor.h"
-#include "rendezvous/io/write_all.h"
 
 namespace cpprun {
 

@@ -11,7 +11,7 @@
 #include "proto/ids.h"
 #include "proto/link/message.h"
 #include "rendezvous/job/order.h"
-#include "rendezvous/log_level.h"
+#include "rendezvous/logging.h"
 
 namespace cpprun {
 

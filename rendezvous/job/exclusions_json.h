@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proto/moment.h"
+#include "proto/clock.h"
 #include "proto/result.h"
 #include "rendezvous/job/exclusions.h"
 

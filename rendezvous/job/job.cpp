@@ -7,9 +7,9 @@
 #include <cassert>
 #include <utility>
 
-#include "proto/link/brief.h"
-#include "proto/machine.h"
-#include "proto/standby_bounds.h"
+#include "proto/bounds.h"
+#include "proto/link/message.h"
+#include "proto/state_machine.h"
 #include "rendezvous/job/job_text.h"
 #include "rendezvous/job/job_time.h"
 

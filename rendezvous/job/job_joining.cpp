@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "proto/link/brief.h"
+#include "proto/link/message.h"
 #include "rendezvous/job/job.h"
 #include "rendezvous/job/job_text.h"
 #include "rendezvous/job/job_time.h"

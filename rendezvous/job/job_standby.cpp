@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "proto/standby_bounds.h"
+#include "proto/bounds.h"
 #include "rendezvous/job/job.h"
 #include "rendezvous/job/job_time.h"
 

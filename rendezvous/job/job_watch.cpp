@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "proto/link/limits.h"
+#include "proto/link/message.h"
 #include "rendezvous/job/job.h"
 #include "rendezvous/job/job_text.h"
 

@@ -6,7 +6,6 @@
 #include <unordered_set>
 
 #include "proto/bounds.h"
-#include "proto/standby_bounds.h"
 
 namespace cpprun {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "proto/moment.h"
+#include "proto/clock.h"
 #include "proto/result.h"
 #include "rendezvous/job/restart_state.h"
 

@@ -22,7 +22,7 @@
 #include "proto/clock.h"
 #include "proto/ids.h"
 #include "proto/link/message.h"
-#include "proto/phase.h"
+#include "proto/state_machine.h"
 #include "rendezvous/job/clock_offset.h"
 #include "rendezvous/job/node_figures.h"
 #include "rendezvous/job/ranks.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "proto/bounds.h"
-#include "proto/plain_text.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

@@ -1,18 +1,31 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What Prometheus is told, in its text format 0.0.4 or in OpenMetrics. Every series names its job
-// by `run_id`, never by `job`, which is Prometheus' own name for whom it asks. A job costs the same
-// whatever its size: nodes are counted, not named.
+// In which of its formats Prometheus wants to be told, by the Accept of its request.
 
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/status/metrics_format.h"
 #include "rendezvous/status/snapshot.h"
 
 namespace cpprun {
+
+enum class MetricsFormat {
+  plain,         // Prometheus' text format 0.0.4
+  open_metrics,  // OpenMetrics 1.0.0
+};
+
+// The weights (q=) of both are compared; OpenMetrics has to be asked for by name, and is given
+// where neither is preferred. What is no weight counts as 0.
+MetricsFormat metrics_format(std::string_view accept);
+
+// The Content-Type of an answer in it.
+std::string_view content_type(MetricsFormat format);
+
+// What Prometheus is told, in its text format 0.0.4 or in OpenMetrics. Every series names its job
+// by `run_id`, never by `job`, which is Prometheus' own name for whom it asks. A job costs the same
+// whatever its size: nodes are counted, not named.
 
 struct MetricFacts {
   std::string_view name;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A job as it can be shown to somebody: one value, made from what the coordinator knows when
-// somebody asks, and forgotten afterwards. A job in short costs the same whatever its size. Its
-// nodes come in pages, so that ten thousand of them never hold anybody up.
+// How far a job is, from what its nodes have said of their workers: the extremes, and the ranks
+// that are behind. Costs a look at every worker.
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,13 +13,47 @@
 
 #include "proto/clock.h"
 #include "proto/ids.h"
+#include "proto/link/figures.h"
 #include "proto/link/message.h"
-#include "proto/moment.h"
 #include "rendezvous/job/job.h"
 #include "rendezvous/status/daemon_snapshot.h"
-#include "rendezvous/status/progress.h"
 
 namespace cpprun {
+
+// One worker as its node described it.
+struct WorkerSnapshot {
+  Rank rank;
+  link::WorkerFigures figures;  // its ages are those of now
+  TimePoint at{};               // when its node said so
+};
+
+// A node's, in order of rank.
+std::vector<WorkerSnapshot> workers_of(const Member& member, TimePoint now);
+
+struct SlowWorker {
+  WorkerSnapshot worker;
+  GroupRank node;
+  std::string host;
+};
+
+struct JobProgress {
+  std::size_t workers = 0;  // that run and were told of
+  std::size_t beating = 0;  // of those
+  std::optional<std::int64_t> step_min = {};
+  std::optional<std::int64_t> step_max = {};
+  std::optional<std::int64_t> checkpoint_step = {};  // the latest that anybody has told of
+  std::optional<std::int64_t> millisteps_per_second_min = {};
+  std::optional<Duration> beat_age_max = {};
+  std::optional<std::int64_t> resident_kib_max = {};
+  std::optional<Duration> told_ago_max = {};  // the oldest of these figures
+  std::vector<SlowWorker> slowest = {};       // a few
+};
+
+JobProgress progress_of(const Job& job, TimePoint now);
+
+// A job as it can be shown to somebody: one value, made from what the coordinator knows when
+// somebody asks, and forgotten afterwards. A job in short costs the same whatever its size. Its
+// nodes come in pages, so that ten thousand of them never hold anybody up.
 
 enum class JobState {
   gathering,  // waits for its nodes

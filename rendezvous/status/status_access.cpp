@@ -3,6 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "proto/text.h"
+
 namespace cpprun {
 
 namespace {
@@ -66,6 +73,77 @@ Result<void> may_order(const Visitor& visitor, std::uint32_t own_user) {
       "only the user that runs this (uid {}) and root may ask for that, whatever --status-access "
       "says, and this is a connection of uid {}",
       own_user, *visitor.user));
+}
+
+std::optional<std::size_t> who_gives_way(const std::vector<VisitPlace>& taken, Standing newcomer) {
+  std::map<std::string, std::size_t> strangers;
+  for (const VisitPlace& each : taken) {
+    if (each.standing == Standing::stranger) ++strangers[each.source];
+  }
+  // The least in regard, of the most that came from one place, and the longest there.
+  const auto rank = [&](const VisitPlace& each) {
+    const std::size_t crowd = each.standing == Standing::stranger ? strangers[each.source] : 0;
+    return std::tuple(each.standing, taken.size() - crowd, each.since);
+  };
+  std::optional<std::size_t> first;
+  for (std::size_t at = 0; at < taken.size(); ++at) {
+    const VisitPlace& each = taken[at];
+    const bool is_below = each.standing < newcomer || each.standing == Standing::stranger;
+    if (!is_below && (each.standing > newcomer || !each.is_idle)) continue;
+    if (!first || rank(each) < rank(taken[*first])) first = at;
+  }
+  return first;
+}
+
+namespace {
+
+// The words of a line of a configuration file, without its remark.
+std::vector<std::string> words_of(std::string_view line) {
+  line = line.substr(0, line.find_first_of("#;"));
+  std::vector<std::string> words;
+  std::string word;
+  for (const char letter : std::string(line) + ' ') {
+    const bool is_blank = letter == ' ' || letter == '\t' || letter == '\r';
+    if (!is_blank) word += letter;
+    if (is_blank && !word.empty()) words.push_back(std::exchange(word, {}));
+  }
+  return words;
+}
+
+// As names are written in HTTP: a dot at the end says that nothing follows.
+std::string without_last_dot(std::string name) {
+  if (name.ends_with('.')) name.pop_back();
+  return name;
+}
+
+void add(HostNames& names, std::string name) {
+  name = without_last_dot(std::move(name));
+  if (!name.empty() && std::ranges::find(names, name) == names.end()) names.push_back(name);
+}
+
+}  // namespace
+
+HostNames host_names(HostNames given, const HostFiles& files) {
+  HostNames names;
+  for (std::string& each : given) add(names, std::move(each));
+  const std::string plain = without_last_dot(files.host).substr(0, files.host.find('.'));
+  add(names, files.host);
+  add(names, plain);
+  if (plain.empty()) return names;
+  for (const std::string_view line : split(files.resolv, '\n')) {
+    const auto words = words_of(line);
+    if (words.empty() || (words[0] != "search" && words[0] != "domain")) continue;
+    for (std::size_t at = 1; at < words.size(); ++at) {
+      if (words[at] != ".") add(names, plain + "." + words[at]);
+    }
+  }
+  for (const std::string_view line : split(files.hosts, '\n')) {
+    const auto words = words_of(line);
+    const bool is_own = std::ranges::any_of(
+        words, [&](const std::string& word) { return word == files.host || word == plain; });
+    for (std::size_t at = 1; is_own && at < words.size(); ++at) add(names, words[at]);
+  }
+  return names;
 }
 
 }  // namespace cpprun

@@ -4,10 +4,13 @@
 // and root, on the machine itself: names of hosts and words of failures are not for everybody who
 // has an account there.
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "proto/clock.h"
 #include "proto/result.h"
@@ -51,5 +54,45 @@ bool asks_whose(StatusAccess access, bool by_loopback);
 // and root, on this machine, however far it is opened to those who look; and whoever has shown a
 // credential that is good for it.
 Result<void> may_order(const Visitor& visitor, std::uint32_t own_user);
+
+// Who gives way where all places of those who look are taken. Strangers are told no and no more, so
+// whoever may look takes a stranger's place at any time, and strangers push out each other: of the
+// source that has most of them whoever has been there longest, so that a flood pushes out itself.
+// Among equals only those go that wait for their own next request.
+
+// In what regard somebody is held; the greatest first to be served.
+enum class Standing {
+  stranger,  // may not look, so far
+  admitted,  // may, as everybody may who comes this way
+  proven,    // may by what it is: its user, or what it has shown of a secret
+};
+
+struct VisitPlace {
+  Standing standing = Standing::stranger;
+  bool is_idle = false;  // nobody is answering it
+  std::string source;    // the address that it counts for
+  std::chrono::steady_clock::time_point since{};
+};
+
+// Its index; nothing: none of them does for somebody like that.
+std::optional<std::size_t> who_gives_way(const std::vector<VisitPlace>& taken, Standing newcomer);
+
+// The names by which a machine is called, from its configuration alone: no name server is asked.
+
+// Names by which this machine may be asked for, beside its addresses and localhost.
+using HostNames = std::vector<std::string>;
+
+// What this machine says of itself: gethostname(2), and the text of /etc/hosts and
+// /etc/resolv.conf, empty where there is none.
+struct HostFiles {
+  std::string host;
+  std::string hosts = {};
+  std::string resolv = {};
+};
+
+// `given` (--host, --advertise), the name of the host with and without its domain, that name in
+// each domain of resolv.conf, and the names that stand beside it in /etc/hosts. Each once, none
+// empty.
+HostNames host_names(HostNames given, const HostFiles& files);
 
 }  // namespace cpprun

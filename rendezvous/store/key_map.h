@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/store/key_hash.h"
 #include "rendezvous/store/ledger.h"
 
 namespace cpprun {

@@ -1,5 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
+// SipHash: a hash of a key that only who knows the seed can foresee. Keys come from strangers; with
+// a hash that everybody knows, they would choose keys that all fall into one bucket.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "proto/ids.h"
+#include "rendezvous/peer_address.h"
+
+namespace cpprun {
+
+struct HashSeed {
+  std::uint64_t first = 0;
+  std::uint64_t second = 0;
+};
+
+// With one round a word and three at the end: what hash tables use.
+std::uint64_t key_hash(const HashSeed& seed, std::string_view key);
+// With two and four, as published; its test vectors vouch for both.
+std::uint64_t siphash_2_4(const HashSeed& seed, std::string_view key);
+
 // The books of the memory that clients of the store make a process hold: values, keys, waits,
 // requests that have not arrived in full, replies that were not taken yet. Kept in all and for each
 // address, since an address is all that is known of a stranger; all IPv6 addresses that begin with
@@ -7,21 +36,6 @@
 // nothing by itself: who is about to hold more asks first.
 //
 // What is large is freed in pieces: giving a gigabyte back at once would keep everybody waiting.
-
-#include <array>
-#include <cstdint>
-#include <limits>
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "proto/ids.h"
-#include "rendezvous/peer_address.h"
-#include "rendezvous/store/key_hash.h"
-
-namespace cpprun {
 
 // One address' page in the books; 0 is the page of nobody in particular, which has no limits.
 using AccountId = Id<struct AccountTag, std::uint32_t>;
@@ -137,6 +151,48 @@ class Charge {
   std::size_t bytes_ = 0;
   AccountId account_{};
   bool is_key_ = false;
+};
+
+// What one peer makes the process hold beside its store: bytes of a link, of a TLS handshake, of an
+// HTTP request and its response. Charged to the peer's address, in the ledger that also counts the
+// store clients.
+
+class PeerMemory {
+ public:
+  PeerMemory(std::shared_ptr<Ledger> ledger, const PeerAddress& peer)
+      : ledger_(std::move(ledger)),
+        account_(ledger_->open_connection(peer)),
+        charge_(*ledger_, account_, 0) {}
+  ~PeerMemory() {
+    charge_ = Charge();
+    ledger_->close_connection(account_);
+  }
+  PeerMemory(const PeerMemory&) = delete;
+  PeerMemory& operator=(const PeerMemory&) = delete;
+
+  // Charges `bytes` in place of what was charged before. The reason why it must not be that much;
+  // empty: it may.
+  std::string hold(std::size_t bytes) {
+    const std::size_t before = std::exchange(bytes_, bytes);
+    std::string objection =
+        bytes > before ? ledger_->objection(account_, bytes - before) : std::string();
+    charge_.resize(bytes);
+    return objection;
+  }
+
+  std::size_t bytes() const { return bytes_; }
+  // The same; the reason why all that its address holds is too much, also where this is not more
+  // than before.
+  std::string hold_at_all(std::size_t bytes) {
+    charge_.resize(bytes_ = bytes);
+    return ledger_->objection(account_, 0);
+  }
+
+ private:
+  std::shared_ptr<Ledger> ledger_;
+  AccountId account_;
+  Charge charge_;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace cpprun

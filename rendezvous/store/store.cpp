@@ -6,15 +6,21 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
+#include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
 
 #include "proto/bounds.h"
-#include "proto/c10d/encoder.h"
-#include "proto/plain_text.h"
-#include "rendezvous/store/counter_text.h"
+#include "proto/c10d/codec.h"
+#include "proto/state_machine.h"
+#include "proto/text.h"
+#include "rendezvous/store/stored_value.h"
 
 namespace cpprun {
+
 namespace {
 
 // Overflow wraps, as observed upstream.
@@ -364,6 +370,507 @@ void Store::drop_non_number(ConnectionId from, std::string_view operation, std::
   actions.emplace_back(Drop{from, std::string(operation) + " on key \"" +
                                       plain_line(key, bounds::name_shown_bytes_max) +
                                       "\", whose value is not a number"});
+}
+
+// Those whom a request of somebody else concerns: who waits for a key, and who watches one.
+
+void Store::on(ConnectionId from, const c10d::Barrier& request, Actions& actions) {
+  const std::optional<std::int64_t> arrived = counted(request.key, 1);
+  if (!arrived) return drop_non_number(from, "BARRIER", request.key, actions);
+  store(request.key, std::to_string(*arrived), actions);
+  if (*arrived >= request.world_size) {
+    actions.emplace_back(Answer{from, c10d::Waited{}});
+    return wake_all(request.key, actions);
+  }
+  // The counter exists now, which is what a plain WAIT waits for; the barrier itself is not full.
+  wake_waits_only(request.key, actions);
+  park(from, request.key, true);
+}
+
+// --- watches -----------------------------------------------------------------------------------
+
+void Store::on(ConnectionId from, const c10d::WatchKey& request, Actions& actions) {
+  std::shared_ptr<Watchers>& watchers = watchers_.try_emplace(request.key).second;
+  if (watchers == nullptr) watchers = std::make_shared<Watchers>();
+  if (std::ranges::find(*watchers, from) == watchers->end()) {
+    watchers->push_back(from);
+    Watched& watched = watched_by_[from];
+    watched.keys.emplace_back(request.key);
+    watched.charges.emplace_back(*ledger_, origin_.account,
+                                 bounds::store_entry_bytes + request.key.size());
+  }
+  actions.emplace_back(Answer{from, c10d::WatchRegistered{}});
+}
+
+// --- waits -------------------------------------------------------------------------------------
+
+void Store::park(ConnectionId from, std::string_view key, bool in_barrier) {
+  Line& line = waiters_.try_emplace(key);
+  Waiters& waiters = in_barrier ? line.second.barriers : line.second.waits;
+  // The same key named twice is one thing to wait for. Both come from this very request, so the
+  // first of them is still last in line.
+  if (!waiters.empty() && waiters.back().connection == from) return;
+  Parked& parked = parked_[from];
+  // A waiter without a place must not be, even when there is no memory for the place.
+  if (parked.places.size() == parked.places.capacity()) {
+    parked.places.reserve(std::max<std::size_t>(1, parked.places.size() * 2));
+  }
+  waiters.push_back({from, in_barrier, parked.places.size()});
+  parked.places.push_back({&line, std::prev(waiters.end())});
+  if (parked.places.size() == 1) parked.charge = Charge(*ledger_, origin_.account, 0);
+  parked.charge.grow(bounds::store_entry_bytes + key.size());
+}
+
+// The last of its places, so that the others keep their numbers.
+void Store::leave_place(Parked& parked) {
+  const Place place = parked.places.back();
+  parked.places.pop_back();
+  WaitLine& line = place.line->second;
+  (place.at->in_barrier ? line.barriers : line.waits).erase(place.at);
+  if (line.empty() && !line.is_waking) waiters_.erase(place.line);
+}
+
+bool Store::cancel_wait_of(ConnectionId connection) {
+  const auto parked = parked_.find(connection);
+  if (parked == parked_.end()) return false;
+  while (!parked->second.places.empty()) leave_place(parked->second);
+  parked_.erase(parked);
+  return true;
+}
+
+void Store::abandon_wait(ConnectionId from, Actions& actions) {
+  let_go();
+  if (cancel_wait_of(from)) pass_on_unclaimed(from, actions);
+}
+
+// Takes one waiter out of the line of a key that came into being, and answers it if that was all it
+// waited for. The line itself stays, even when it is empty now.
+Store::Waiters::iterator Store::release(Line& line, Waiters::iterator waiter, Actions& actions) {
+  const ConnectionId connection = waiter->connection;
+  const auto parked = parked_.find(connection);
+  std::vector<Place>& places = parked->second.places;
+  const bool is_answered = places.size() == 1 && !parked->second.is_over;
+  // There may be no memory for it: then nothing has changed.
+  if (is_answered) actions.emplace_back(Answer{connection, c10d::Waited{}});
+  // The last place takes the freed one, so that a wait for many keys is not searched each time.
+  places[waiter->place] = places.back();
+  places[waiter->place].at->place = waiter->place;
+  places.pop_back();
+  if (is_answered) parked_.erase(parked);
+  return (waiter->in_barrier ? line.second.barriers : line.second.waits).erase(waiter);
+}
+
+void Store::wake_all(std::string_view key, Actions& actions) {
+  if (waiters_.empty()) return;
+  wake({waiters_.find(key), true}, actions);
+}
+
+void Store::wake_waits_only(std::string_view key, Actions& actions) {
+  wake({waiters_.find(key), false}, actions);
+}
+
+void Store::wake_one(std::string_view key, Actions& actions) {
+  Line* line = waiters_.find(key);
+  // Who waits for a key that came into being a moment ago is told of it anyway.
+  if (line == nullptr || line->second.is_waking) return;
+  // Barriers count arrivals; an entry of a queue that happens to have their name is none.
+  Waiters& waiters = line->second.waits;
+  for (auto waiter = waiters.begin(); waiter != waiters.end();) {
+    // Who waits for other keys as well is not woken by this one: the entry is for the next in line.
+    const Parked& parked = parked_.at(waiter->connection);
+    const bool is_woken = parked.places.size() == 1 && !parked.is_over;
+    if (is_woken) unclaimed_.insert_or_assign(waiter->connection, std::string(key));
+    waiter = release(*line, waiter, actions);
+    if (is_woken) break;
+  }
+  if (line->second.empty()) waiters_.erase(line);
+}
+
+// The entry for which that connection was woken is still there, and it is not going to take it: the
+// next in line gets its chance. Otherwise it would wait although something is there.
+void Store::pass_on_unclaimed(ConnectionId connection, Actions& actions) {
+  const auto owed = unclaimed_.find(connection);
+  if (owed == unclaimed_.end()) return;
+  const std::string key = std::move(owed->second);
+  unclaimed_.erase(owed);
+  if (queues_.contains(key)) wake_one(key, actions);
+}
+
+// What may concern more connections and keys than one turn should look at: whom a new value wakes,
+// who is told of a change, what somebody leaves behind. Little of it is done at once; the rest
+// waits for go_on(), and nothing else is asked of the store meanwhile.
+
+namespace {
+
+// What it costs to tell one connection of that, beside telling it anything at all.
+std::size_t steps_for_each(const Pieces& text) {
+  constexpr std::size_t bytes_of_step = 1024;
+  return 1 + text.shared.size() + text.copied.size() / bytes_of_step;
+}
+
+}  // namespace
+
+// What came earlier has to be done first, or who watches two keys would hear of them in the wrong
+// order.
+bool Store::may_tell_at_once(std::size_t steps) {
+  if (!fan_outs_.empty() || told_at_once_ + steps > bounds::store_told_at_once_max) return false;
+  told_at_once_ += steps;
+  return true;
+}
+
+void Store::go_on(std::size_t steps, Actions& actions) {
+  let_go();
+  while (steps > 0 && !departures_.empty()) {
+    if (tidy_some(departures_.front(), steps)) departures_.pop_front();
+  }
+  while (steps > 0 && !fan_outs_.empty()) {
+    const bool is_done =
+        std::visit(Overloaded{
+                       [&](const Waking& waking) { return wake_some(waking, steps, actions); },
+                       [&](Notice& notice) { return tell_some(notice, steps, actions); },
+                   },
+                   fan_outs_.front());
+    if (is_done) fan_outs_.pop_front();
+  }
+}
+
+// --- who is woken --------------------------------------------------------------------------------
+
+void Store::wake(Waking waking, Actions& actions) {
+  if (waking.line == nullptr || waking.line->second.is_waking) return;
+  WaitLine& line = waking.line->second;
+  std::size_t all = line.waits.size() + (waking.with_barriers ? line.barriers.size() : 0);
+  if (all == 0) return;
+  const bool is_at_once = may_tell_at_once(all);
+  // Where there is no memory half way, go_on() goes on with it.
+  fan_outs_.emplace_back(waking);
+  line.is_waking = true;
+  if (!is_at_once) return;
+  (void)wake_some(waking, all, actions);  // which is all of them
+  fan_outs_.pop_back();
+}
+
+bool Store::wake_some(const Waking& waking, std::size_t& steps, Actions& actions) {
+  WaitLine& line = waking.line->second;
+  for (Waiters* waiters : {&line.waits, &line.barriers}) {
+    if (waiters == &line.barriers && !waking.with_barriers) break;
+    for (; !waiters->empty(); --steps) {
+      if (steps == 0) return false;
+      release(*waking.line, waiters->begin(), actions);
+    }
+  }
+  line.is_waking = false;
+  if (line.empty()) waiters_.erase(waking.line);
+  return true;
+}
+
+// --- who is told of a change ---------------------------------------------------------------------
+
+void Store::notify(c10d::Change change, std::string_view key, const StoredValue& old_value,
+                   const StoredValue& new_value, Actions& actions) {
+  const auto* found = watchers_.find(key);
+  if (found == nullptr) return;
+  const std::shared_ptr<Watchers>& watchers = found->second;
+  const auto old_view = old_value.view();
+  const auto new_view = new_value.view();
+  const bool is_short =
+      old_view && new_view &&
+      key.size() + old_view->size() + new_view->size() < bounds::store_shared_bytes_min;
+  if (is_short && may_tell_at_once(watchers->size())) {
+    // A later entry of the same MULTI_SET may change the value again before this notice is sent.
+    const std::string& old_text = retained_.emplace_back(*old_view);
+    const std::string& new_text = retained_.emplace_back(*new_view);
+    for (const ConnectionId watcher : *watchers) {
+      actions.emplace_back(Answer{watcher, c10d::WatchNotice{change, key, old_text, new_text}});
+    }
+    return;
+  }
+  Notice notice{notice_text(change, key, old_value, new_value), watchers};
+  if (std::size_t all = watchers->size() * steps_for_each(notice.text); may_tell_at_once(all)) {
+    (void)tell_some(notice, all, actions);  // which is all of them
+  } else {
+    fan_outs_.emplace_back(std::move(notice));
+  }
+}
+
+// Refers to the values where they lie; one that is short for that is copied, once for everybody.
+Pieces Store::notice_text(c10d::Change change, std::string_view key, const StoredValue& old_value,
+                          const StoredValue& new_value) {
+  Pieces text;
+  text.copied.push_back(static_cast<char>(change));
+  c10d::encode(c10d::Value{key}, text.copied);
+  old_value.show(text);
+  new_value.show(text);
+  return text;
+}
+
+bool Store::tell_some(Notice& notice, std::size_t& steps, Actions& actions) {
+  const std::size_t for_each = steps_for_each(notice.text);
+  for (; notice.next < notice.watchers->size(); ++notice.next) {
+    if (steps == 0) return false;
+    actions.emplace_back(Parcel{(*notice.watchers)[notice.next], notice.text});
+    steps -= std::min(steps, for_each);
+  }
+  return true;
+}
+
+// --- who leaves ----------------------------------------------------------------------------------
+
+bool Store::abandon_large_wait(ConnectionId from) {
+  if (parked_.empty()) return false;
+  const auto parked = parked_.find(from);
+  if (parked == parked_.end() || parked->second.places.size() <= bounds::store_told_at_once_max) {
+    return false;
+  }
+  parked->second.is_over = true;
+  departures_.push_back({from});
+  return true;
+}
+
+void Store::forget(ConnectionId connection, Actions& actions) {
+  let_go();
+  const Departure departure{connection, true};
+  const auto parked = parked_.find(connection);
+  if (parked != parked_.end()) parked->second.is_over = true;
+  // Many may leave in one turn.
+  std::size_t steps = bounds::store_told_at_once_max / 8;
+  if (!departures_.empty() || !tidy_some(departure, steps)) departures_.push_back(departure);
+  pass_on_unclaimed(connection, actions);
+}
+
+bool Store::tidy_some(const Departure& departure, std::size_t& steps) {
+  if (const auto parked = parked_.find(departure.connection); parked != parked_.end()) {
+    for (; !parked->second.places.empty(); --steps) {
+      if (steps == 0) return false;
+      leave_place(parked->second);
+    }
+    parked_.erase(parked);
+  }
+  const auto watched = departure.with_watches ? watched_by_.find(departure.connection)  //
+                                              : watched_by_.end();
+  if (watched == watched_by_.end()) return true;
+  unwatch(watched->second, departure.connection, steps);
+  if (!watched->second.keys.empty()) return false;
+  watched_by_.erase(watched);
+  return true;
+}
+
+void Store::unwatch(Watched& watched, ConnectionId connection, std::size_t& steps) {
+  // Moving so many ids costs about as much as finding a key.
+  constexpr std::size_t ids_of_step = 512;
+  while (steps > 0 && !watched.keys.empty()) {
+    auto* const line = watchers_.find(watched.keys.back());
+    std::shared_ptr<Watchers>& watchers = line->second;
+    // A notice that is on its way to them keeps its list as it was.
+    if (watchers.use_count() > 1) watchers = std::make_shared<Watchers>(*watchers);
+    std::erase(*watchers, connection);
+    steps -= std::min(steps, 1 + watchers->size() / ids_of_step);
+    if (watchers->empty()) watchers_.erase(line);
+    watched.keys.pop_back();
+    watched.charges.pop_back();
+  }
+}
+
+// --- the end of all ------------------------------------------------------------------------------
+
+bool Store::Stored::free_some(std::size_t& work) {
+  work -= std::min(work, value.size() / bounds::store_bytes_freed_of_work);
+  return true;
+}
+
+bool Store::Queue::free_some(std::size_t& work) {
+  for (; !entries.empty(); entries.pop_front()) {
+    if (work < bounds::store_work_of_key) return false;
+    work -= bounds::store_work_of_key;
+    (void)entries.front().free_some(work);  // goes with the entry
+  }
+  return true;
+}
+
+bool Store::WaitLine::free_some(std::size_t& work) {
+  for (Waiters* waiters : {&waits, &barriers}) {
+    for (; !waiters->empty(); waiters->pop_front()) {
+      if (work < bounds::store_work_of_key) return false;
+      work -= bounds::store_work_of_key;
+    }
+  }
+  return true;
+}
+
+class Store::BuriedWatches : public Remains {
+ public:
+  explicit BuriedWatches(std::unordered_map<ConnectionId, Watched> watched)
+      : watched_(std::move(watched)) {}
+  bool free_some(std::size_t& work) override {
+    while (!watched_.empty()) {
+      Watched& first = watched_.begin()->second;
+      for (; !first.keys.empty(); first.keys.pop_back(), first.charges.pop_back()) {
+        if (work < bounds::store_work_of_key) return false;
+        work -= bounds::store_work_of_key;
+      }
+      watched_.erase(watched_.begin());
+    }
+    return true;
+  }
+
+ private:
+  std::unordered_map<ConnectionId, Watched> watched_;
+};
+
+void Store::clear() {
+  // They point at what is buried below.
+  fan_outs_.clear();
+  departures_.clear();
+  parked_.clear();
+  if (!watched_by_.empty()) {
+    ledger_->bury(std::make_unique<BuriedWatches>(std::exchange(watched_by_, {})));
+  }
+  unclaimed_.clear();
+  listed_.clear();
+  retained_.clear();
+  retained_values_.clear();
+  values_.bury(*ledger_);
+  queues_.bury(*ledger_);
+  waiters_.bury(*ledger_);
+  watchers_.bury(*ledger_);
+}
+
+// A request of very many keys, carried out in parts.
+
+std::string Store::begin_parts(ConnectionId from, const c10d::Request& request,
+                               const Origin& origin, Actions& actions) {
+  abandon_wait(from, actions);
+  origin_ = origin;
+  std::string objection = objection_to(request);
+  origin_ = {};
+  return objection;
+}
+
+bool Store::has_all(std::span<const c10d::Bytes> keys) const {
+  return std::ranges::all_of(keys, [this](c10d::Bytes key) { return exists(key); });
+}
+
+void Store::show_part(std::span<const c10d::Bytes> keys, Pieces& reply) const {
+  for (const c10d::Bytes key : keys) {
+    if (reply.size() > bounds::store_reply_bytes_max) return;
+    if (const StoredValue* value = value_of(key)) {
+      value->show(reply);
+    } else {
+      c10d::encode(c10d::Value{}, reply.copied);
+    }
+  }
+}
+
+void Store::wait_for_part(ConnectionId from, std::span<const c10d::Bytes> keys,
+                          const Origin& origin) {
+  origin_ = origin;
+  for (const c10d::Bytes key : keys) {
+    if (!exists(key)) park(from, key, false);
+  }
+  origin_ = {};
+}
+
+// Whether there is room for what a request would add to the store.
+
+std::string Store::objection_to(const c10d::Request& request) const {
+  if (takes_all_) return {};
+  // What came in memory that is kept is in the books already.
+  const auto size_of = [this](std::string_view value) {
+    return origin_.memory && value.size() >= bounds::store_bulk_bytes_min ? 0 : value.size();
+  };
+  const auto of_key = [this](std::string_view key, std::size_t bytes) {
+    // The usual case, which costs no look at the store.
+    if (ledger_->has_room(origin_.account, bytes + key.size() + bounds::store_entry_bytes, 1)) {
+      return std::string();
+    }
+    const StoredValue* old = value_of(key);
+    if (old != nullptr && bytes <= old->size()) return std::string();
+    return ledger_->objection(origin_.account, bytes + key.size() + bounds::store_entry_bytes,
+                              old == nullptr ? 1 : 0);
+  };
+  const auto of_keys = [this](std::span<const c10d::Bytes> keys) {
+    std::size_t bytes = 0;
+    for (const c10d::Bytes key : keys) bytes += key.size() + bounds::store_entry_bytes;
+    return ledger_->objection(origin_.account, bytes);
+  };
+  return std::visit(
+      Overloaded{
+          [&](const c10d::Set& set) { return of_key(set.key, size_of(set.value)); },
+          [&](const c10d::CompareSet& set) {
+            return of_key(set.key, size_of(set.expected) + size_of(set.desired));
+          },
+          [&](const c10d::Add& add) { return of_key(add.key, bounds::store_number_digits_max); },
+          [&](const c10d::Append& append) { return of_key(append.key, size_of(append.value)); },
+          [&](const c10d::QueuePush& push) { return of_key(push.key, size_of(push.value)); },
+          [&](const c10d::Barrier& barrier) {
+            return of_key(barrier.key, bounds::store_number_digits_max);
+          },
+          [&](const c10d::Wait& wait) { return of_keys(wait.keys); },
+          [&](const c10d::MultiSet& set) {
+            std::size_t bytes = 0;
+            for (const c10d::KeyValue& entry : set.entries) {
+              bytes += entry.key.size() + size_of(entry.value) + bounds::store_entry_bytes;
+            }
+            return ledger_->objection(origin_.account, bytes, set.entries.size());
+          },
+          [&](const c10d::WatchKey& watch) {
+            return ledger_->objection(origin_.account,
+                                      watch.key.size() + bounds::store_entry_bytes);
+          },
+          // What asks and what takes away adds nothing.
+          [](const auto&) { return std::string(); },
+      },
+      request);
+}
+
+// What a store holds, shown to whoever makes another one of it, and the other one that is made.
+
+void Store::show_shard(std::size_t shard, Viewer& viewer) const {
+  values_.visit_shard(shard, [&](const std::string& key, const Stored& stored) {
+    viewer.value(key, stored.value);
+  });
+  queues_.visit_shard(shard, [&](const std::string& key, const Queue& queue) {
+    for (const Stored& entry : queue.entries) viewer.queued(key, entry.value);
+  });
+  waiters_.visit_shard(shard, [&](const std::string& key, const WaitLine& line) {
+    for (const Waiters* waiters : {&line.waits, &line.barriers}) {
+      for (const Waiter& waiter : *waiters) viewer.waits(waiter.connection, key, waiter.in_barrier);
+    }
+  });
+  watchers_.visit_shard(shard, [&](const std::string& key, const std::shared_ptr<Watchers>& all) {
+    for (const ConnectionId watcher : *all) viewer.watches(watcher, key);
+  });
+  if (shard != 0) return;
+  for (const auto& [connection, key] : unclaimed_) viewer.owed(connection, key);
+}
+
+void Store::put_value(std::string_view key, std::string_view value) {
+  origin_ = {};
+  StoredValue made(*ledger_, origin_, value);
+  Stored& stored = values_.try_emplace(key).second;
+  stored.value = std::move(made);
+  charge_for(stored, key);
+}
+
+void Store::put_queued(std::string_view key, std::string_view value) {
+  Actions nobody_waits;
+  origin_ = {};
+  on(ConnectionId{}, c10d::QueuePush{.key = key, .value = value}, nobody_waits);
+}
+
+void Store::put_waiting(ConnectionId connection, std::string_view key, bool in_barrier) {
+  origin_ = {};
+  park(connection, key, in_barrier);
+}
+
+void Store::put_watching(ConnectionId connection, std::string_view key) {
+  Actions answered;
+  origin_ = {};
+  on(connection, c10d::WatchKey{.key = key}, answered);
+}
+
+void Store::put_owed(ConnectionId connection, std::string_view key) {
+  unclaimed_.insert_or_assign(connection, std::string(key));
 }
 
 }  // namespace cpprun

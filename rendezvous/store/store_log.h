@@ -18,10 +18,10 @@
 #include <string_view>
 
 #include "proto/ids.h"
-#include "proto/link/stream_frame.h"
+#include "proto/link/binary_frame.h"
 #include "proto/result.h"
 #include "rendezvous/peer_address.h"
-#include "rendezvous/store/store_journal.h"
+#include "rendezvous/store/session.h"
 
 namespace cpprun {
 

@@ -27,10 +27,7 @@
 #include "proto/bounds.h"
 #include "proto/clock.h"
 #include "rendezvous/store/session.h"
-#include "rendezvous/store/session_actions.h"
 #include "rendezvous/store/store.h"
-#include "rendezvous/store/store_journal.h"
-#include "rendezvous/store/strangers.h"
 
 namespace cpprun {
 

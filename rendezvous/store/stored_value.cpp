@@ -2,6 +2,7 @@
 #include "rendezvous/store/stored_value.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -9,9 +10,10 @@
 #include <utility>
 
 #include "proto/bounds.h"
-#include "proto/c10d/encoder.h"
+#include "proto/c10d/codec.h"
 
 namespace cpprun {
+
 namespace {
 
 // The chunk itself, and what the allocator needs for both.
@@ -213,6 +215,27 @@ StoredValue StoredValue::snapshot() const {
   copy.small_ = small_;
   if (large_) copy.large_ = std::make_unique<Large>(*large_);
   return copy;
+}
+
+std::optional<std::int64_t> parse_counter(std::string_view text) {
+  const std::size_t start = text.find_first_not_of(" \t\n\v\f\r");
+  if (start == std::string_view::npos || start > bounds::store_number_blanks_max) {
+    return std::nullopt;
+  }
+  text.remove_prefix(start);
+  if (text.starts_with('+')) {
+    text.remove_prefix(1);
+    if (text.starts_with('-')) return std::nullopt;
+  }
+  const std::size_t sign = text.starts_with('-') ? 1 : 0;
+  const std::size_t end_of_digits = text.find_first_not_of("0123456789", sign);
+  if (std::min(end_of_digits, text.size()) > sign + bounds::store_number_digits_max) {
+    return std::nullopt;
+  }
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{}) return std::nullopt;
+  return number;
 }
 
 }  // namespace cpprun

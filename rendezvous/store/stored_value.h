@@ -6,12 +6,14 @@
 // only be written behind it; so an APPEND copies nothing but what it appends.
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "proto/bounds.h"
 #include "rendezvous/store/ledger.h"
 
 namespace cpprun {
@@ -107,5 +109,16 @@ class StoredValue {
   std::string small_;
   std::unique_ptr<Large> large_;  // null: small_ is all of it
 };
+
+// The decimal text that ADD and BARRIER keep their counters in.
+
+// More than a number may have: blanks, a sign, digits, and the one behind them. Who parses a
+// counter needs no more of a value than this.
+inline constexpr std::size_t counter_bytes_max =
+    bounds::store_number_blanks_max + 1 + bounds::store_number_digits_max + 1;
+
+// A number as C's stoll reads it, which is what upstream's ADD uses: blanks before and anything
+// after the digits are tolerated; no digits at all, or too many, are not.
+std::optional<std::int64_t> parse_counter(std::string_view text);
 
 }  // namespace cpprun

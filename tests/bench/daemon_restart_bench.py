@@ -26,7 +26,7 @@ import tempfile
 import time
 
 PREAMBLE = b"cpprun1\n"
-MARK, OPEN, BYTES, TAKEN, STREAM = 1, 1, 2, 3, 1  # proto/link/stream_frame.h
+MARK, OPEN, BYTES, TAKEN, STREAM = 1, 1, 2, 3, 1  # proto/link/binary_frame.h
 HELLO = struct.pack("<BI", 0, 0x3C85F7CE)  # VALIDATE
 SET, GET = 1, 3  # PyTorch's
 SAID_MAX = 200 * 1024  # of what the other side has not taken

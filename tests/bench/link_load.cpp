@@ -35,8 +35,8 @@
 #include <string_view>
 #include <vector>
 
-#include "proto/link/brief.h"
 #include "proto/link/codec.h"
+#include "proto/link/message.h"
 #include "rendezvous/client/io/link_security.h"
 #include "rendezvous/io/secret_file.h"
 #include "tests/bench/process_counters.h"

@@ -21,8 +21,8 @@
 #include <utility>
 #include <vector>
 
-#include "proto/c10d/encoder.h"
-#include "proto/machine.h"
+#include "proto/c10d/codec.h"
+#include "proto/state_machine.h"
 #include "rendezvous/store/store_sessions.h"
 #include "rendezvous/store/store_streams.h"
 

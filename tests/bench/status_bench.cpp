@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "proto/http/session.h"
-#include "proto/link/brief.h"
 #include "proto/link/codec.h"
+#include "proto/link/message.h"
 #include "rendezvous/coordinator/coordinator.h"
 #include "rendezvous/coordinator/status_routes.h"
 

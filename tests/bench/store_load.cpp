@@ -27,7 +27,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proto/c10d/encoder.h"
+#include "proto/c10d/codec.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "proto/etcd_bounds.h"
-#include "proto/http/reply.h"
+#include "proto/http/client.h"
 #include "rendezvous/etcd/codec.h"
 #include "rendezvous/etcd/contest_view.h"
 #include "rendezvous/etcd/etcd_endpoint.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "launcher/failure/error_file.h"
-#include "proto/heartbeat.h"
+#include "proto/worker_contract.h"
 #include "tests/fuzz/targets.h"
 #include "worker/torch/files/pickle_reader.h"
 #include "worker/torch/files/safetensors.h"

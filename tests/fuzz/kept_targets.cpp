@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "proto/bounds.h"
-#include "proto/link/standby_frame.h"
-#include "proto/link/stream_frame.h"
+#include "proto/link/binary_frame.h"
 #include "rendezvous/coordinator/io/store_replay.h"
 #include "rendezvous/daemon/log_file.h"
 #include "rendezvous/store/store_sessions.h"

@@ -3,7 +3,7 @@
 
 #include <stdexcept>
 
-#include "proto/c10d/encoder.h"
+#include "proto/c10d/codec.h"
 #include "tests/fuzz/targets.h"
 #include "tests/rendezvous/store/string_sockets.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "proto/c10d/dialect.h"
+#include "proto/c10d/request.h"
 
 namespace cpprun::fuzz {
 

@@ -9,7 +9,7 @@
 #include <iterator>
 #include <random>
 
-#include "proto/c10d/encoder.h"
+#include "proto/c10d/codec.h"
 #include "proto/c10d/request.h"
 
 namespace store_fuzz_test {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "proto/bounds.h"
-#include "proto/link/stream_frame.h"
+#include "proto/link/binary_frame.h"
 #include "proto/secure/io/openssl_library.h"
 #include "proto/secure/secret.h"
 #include "proto/secure/token.h"

@@ -6,8 +6,7 @@
 #include <variant>
 
 #include "proto/bounds.h"
-#include "proto/c10d/encoder.h"
-#include "proto/c10d/reply_decoder.h"
+#include "proto/c10d/codec.h"
 #include "proto/http/session.h"
 #include "proto/link/codec.h"
 #include "proto/sniff.h"

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "rendezvous/io/write_all.h"
+#include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun::integration {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "proto/c10d/decoder.h"
+#include "proto/c10d/codec.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,6 @@
 #include <random>
 
 #include "proto/bounds.h"
-#include "proto/c10d/encoder.h"
 #include "tests/proto/c10d_golden.h"
 
 namespace c10d_decoder_test {

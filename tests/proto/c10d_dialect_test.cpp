@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "proto/c10d/dialect.h"
+#include "proto/c10d/request.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "proto/c10d/encoder.h"
+#include "proto/c10d/codec.h"
 
 #include <doctest/doctest.h>
 

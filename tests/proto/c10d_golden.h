@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "proto/c10d/dialect.h"
 #include "proto/c10d/request.h"
 
 namespace cpprun::c10d::golden {

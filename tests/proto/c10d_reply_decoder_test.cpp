@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "proto/c10d/reply_decoder.h"
+#include "proto/c10d/codec.h"
 
 #include <doctest/doctest.h>
 
-#include "proto/c10d/encoder.h"
 #include "tests/proto/c10d_golden.h"
 
 namespace c10d_reply_decoder_test {

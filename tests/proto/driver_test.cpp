@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "proto/driver.h"
+#include "proto/state_machine.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 #include <vector>
-
-#include "proto/phase.h"
 
 using namespace cpprun;
 using namespace std::chrono_literals;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "proto/http/exchange.h"
+#include "proto/http/client.h"
 
 #include <doctest/doctest.h>
 
-#include "proto/watch_bounds.h"
+#include "proto/bounds.h"
 
 namespace http_exchange_test {
 

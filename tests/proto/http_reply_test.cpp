@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "proto/http/reply.h"
+#include "proto/http/client.h"
 
 #include <doctest/doctest.h>
 

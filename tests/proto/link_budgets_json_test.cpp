@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "proto/link/budgets_json.h"
+#include "proto/link/values_json.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "proto/link/figures_json.h"
+#include "proto/link/values_json.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "proto/bounds.h"
-#include "proto/link/brief.h"
 #include "proto/link/codec.h"
+#include "proto/link/message.h"
 
 namespace link_figures_json_test {
 

@@ -4,8 +4,7 @@
 #include <string>
 
 #include "proto/bounds.h"
-#include "proto/link/standby_frame.h"
-#include "proto/link/stream_frame.h"
+#include "proto/link/binary_frame.h"
 
 namespace link_standby_frame_test {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "proto/link/stream_frame.h"
+#include "proto/link/binary_frame.h"
 
 #include <doctest/doctest.h>
 

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "proto/secure/derive.h"
 #include "proto/secure/io/openssl_library.h"
+#include "proto/secure/openssl.h"
 
 namespace secure_derive_test {
 

@@ -10,7 +10,7 @@
 
 #include "proto/secure/io/key_memory.h"
 #include "proto/secure/io/openssl_library.h"
-#include "proto/secure/secure_channel.h"
+#include "proto/secure/tls.h"
 
 namespace cpprun::test {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "proto/secure/tls_client.h"
+#include "proto/secure/tls.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/log_level.h"
+#include "rendezvous/logging.h"
 
 #include <doctest/doctest.h>
 

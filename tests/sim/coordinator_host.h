@@ -14,8 +14,8 @@
 #include <string>
 #include <utility>
 
-#include "proto/driver.h"
-#include "proto/moment.h"
+#include "proto/clock.h"
+#include "proto/state_machine.h"
 #include "rendezvous/coordinator/coordinator.h"
 #include "rendezvous/coordinator/held_words.h"
 #include "rendezvous/coordinator/io/led_coordinator.h"

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "proto/bounds.h"
+#include "proto/link/binary_frame.h"
 #include "proto/link/codec.h"
-#include "proto/link/standby_frame.h"
 
 namespace cpprun::sim {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "launcher/agent/agent.h"
-#include "proto/driver.h"
+#include "proto/state_machine.h"
 #include "tests/sim/coordinator_host.h"
 #include "tests/sim/machine_clock.h"
 #include "tests/sim/network.h"

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/store/worker_streams.h"
+#include "rendezvous/store/store_streams.h"
 #include "tests/sim/loopback.h"
 #include "tests/sim/universe.h"
 

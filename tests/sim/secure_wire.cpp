@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "proto/link/binary_frame.h"
 #include "proto/link/codec.h"
-#include "proto/link/stream_frame.h"
 #include "proto/secure/io/key_memory.h"
 #include "proto/secure/io/openssl_library.h"
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proto/secure/secure_channel.h"
+#include "proto/secure/tls.h"
 #include "tests/sim/packet.h"
 
 namespace cpprun::sim {

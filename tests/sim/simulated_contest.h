@@ -6,7 +6,7 @@
 #include <functional>
 #include <optional>
 
-#include "proto/driver.h"
+#include "proto/state_machine.h"
 #include "rendezvous/etcd/contest.h"
 #include "rendezvous/etcd/contestant.h"
 #include "tests/sim/etcd_host.h"

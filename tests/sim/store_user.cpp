@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "proto/c10d/encoder.h"
+#include "proto/c10d/codec.h"
 
 namespace cpprun::sim {
 

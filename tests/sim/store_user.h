@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "proto/c10d/reply_decoder.h"
+#include "proto/c10d/codec.h"
 #include "tests/sim/loopback.h"
 #include "tests/sim/random.h"
 #include "tests/sim/store_judge.h"

@@ -85,8 +85,8 @@ bool speaks_asio(std::string_view path) {
 }
 
 bool speaks_http(std::string_view path) {
-  return path == "proto/http/session.cpp" || path == "proto/http/exchange.cpp" ||
-         path == "proto/http/reply.cpp";
+  return path == "proto/http/session.cpp" || path == "proto/http/client.cpp" ||
+         path == "proto/http/client.cpp";
 }
 
 bool uses_boost(std::string_view path) {

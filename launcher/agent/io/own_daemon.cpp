@@ -27,10 +27,9 @@
 #include "proto/text.h"
 #include "rendezvous/daemon/activation.h"
 #include "rendezvous/daemon/io/store_daemon.h"
-#include "rendezvous/io/close_from.h"
 #include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/io/program.h"
 #include "rendezvous/io/secret_file.h"
-#include "rendezvous/io/steadiness.h"
 #include "rendezvous/status/io/door.h"
 
 namespace cpprun::io {

@@ -16,8 +16,8 @@
 #include "launcher/plan/numa.h"
 #include "launcher/report/io/terminal.h"
 #include "proto/bounds.h"
+#include "rendezvous/io/program.h"
 #include "rendezvous/io/random_bytes.h"
-#include "rendezvous/io/steadiness.h"
 
 namespace cpprun::io {
 

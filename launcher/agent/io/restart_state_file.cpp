@@ -8,13 +8,13 @@
 #include <cerrno>
 #include <utility>
 
-#include "rendezvous/job/restart_state_json.h"
 #include "launcher/io/wall_clock.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/packed_texts.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
-#include "rendezvous/io/boot_clock.h"
+#include "rendezvous/io/event_loop.h"
+#include "rendezvous/job/restart_state_json.h"
 
 namespace cpprun::io {
 

@@ -16,7 +16,7 @@
 #include "launcher/plan/secrecy.h"
 #include "launcher/report/io/terminal.h"
 #include "proto/bounds.h"
-#include "rendezvous/io/boot_clock.h"
+#include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/random_bytes.h"
 
 namespace cpprun::io {

@@ -3,7 +3,7 @@
 // The agent's runtime: connects it to the coordinator, the processes, the consoles and the signals,
 // performs what it decides, and tells it the outcome. Decides nothing itself.
 //
-// Whatever happens becomes an event in the queue of one driver (proto/driver.h).
+// Whatever happens becomes an event in the queue of one driver (proto/state_machine.h).
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
@@ -30,13 +30,13 @@
 #include "launcher/workers/io/process.h"
 #include "launcher/workers/io/signals.h"
 #include "launcher/workers/io/watchdog.h"
-#include "proto/driver.h"
+#include "proto/state_machine.h"
 #include "rendezvous/client/io/link_client.h"
 #include "rendezvous/client/io/link_security.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
-#include "rendezvous/io/machine_timer.h"
+#include "rendezvous/io/asio_loop.h"
 #include "rendezvous/io/side_processes.h"
-#include "rendezvous/log_limiter.h"
+#include "rendezvous/logging.h"
 #include "rendezvous/store/io/store_forwarder.h"
 
 namespace cpprun::io {

@@ -16,10 +16,9 @@
 #include "launcher/io/wall_clock.h"
 #include "launcher/workers/io/process_usage.h"
 #include "proto/bounds.h"
-#include "proto/heartbeat.h"
 #include "proto/signal_names.h"
 #include "proto/worker_contract.h"
-#include "rendezvous/io/boot_clock.h"
+#include "rendezvous/io/event_loop.h"
 
 namespace cpprun::io {
 

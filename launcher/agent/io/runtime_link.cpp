@@ -16,7 +16,6 @@
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/meeting_place.h"
 #include "proto/bounds.h"
-#include "proto/watch_bounds.h"
 #include "rendezvous/status/door_places.h"
 
 namespace cpprun::io {

@@ -10,7 +10,7 @@
 #include "launcher/io/wall_clock.h"
 #include "launcher/plan/hosting.h"
 #include "launcher/plan/secrecy.h"
-#include "rendezvous/io/boot_clock.h"
+#include "rendezvous/io/event_loop.h"
 #include "rendezvous/job/job_record_json.h"
 
 namespace cpprun::io {

@@ -16,10 +16,10 @@
 #include <memory>
 #include <utility>
 
+#include "proto/bounds.h"
 #include "proto/sniff.h"
 #include "proto/text.h"
-#include "proto/watch_bounds.h"
-#include "rendezvous/io/write_all.h"
+#include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/status/door_places.h"
 #include "rendezvous/status/io/door.h"
 

@@ -12,9 +12,9 @@
 #include "launcher/endpoint.h"
 #include "proto/clock.h"
 #include "proto/environment.h"
-#include "proto/http/exchange.h"
+#include "proto/http/client.h"
 #include "proto/result.h"
-#include "proto/secure/secure_channel.h"
+#include "proto/secure/tls.h"
 #include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun::io {

@@ -19,7 +19,7 @@
 #include "launcher/control/policy_trace_json.h"
 #include "launcher/plan/io/host.h"
 #include "proto/bounds.h"
-#include "proto/plain_text.h"
+#include "proto/text.h"
 
 namespace cpprun::io {
 

@@ -5,9 +5,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "proto/plain_text.h"
-#include "rendezvous/io/standard_streams.h"
-#include "rendezvous/io/write_all.h"
+#include "proto/text.h"
+#include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/io/program.h"
 
 namespace cpprun::io {
 

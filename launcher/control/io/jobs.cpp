@@ -12,7 +12,7 @@
 #include "launcher/control/daemon_view_json.h"
 #include "launcher/control/io/console.h"
 #include "launcher/control/job_choice.h"
-#include "proto/watch_bounds.h"
+#include "proto/bounds.h"
 #include "rendezvous/client/io/link_security.h"
 #include "rendezvous/io/secret_file.h"
 #include "rendezvous/status/door_places.h"

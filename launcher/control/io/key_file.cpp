@@ -13,11 +13,9 @@
 #include <vector>
 
 #include "launcher/control/key_text.h"
-#include "proto/plain_text.h"
 #include "proto/text.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/io/secret_file.h"
-#include "rendezvous/io/write_all.h"
 
 namespace cpprun::io {
 

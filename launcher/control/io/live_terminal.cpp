@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "proto/text.h"
-#include "rendezvous/io/write_all.h"
+#include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun::io {
 

@@ -12,7 +12,7 @@
 #include "launcher/control/io/console.h"
 #include "launcher/control/io/jobs.h"
 #include "launcher/control/job_choice.h"
-#include "proto/plain_text.h"
+#include "proto/text.h"
 
 namespace cpprun::io {
 

@@ -20,9 +20,9 @@
 #include "proto/secure/io/openssl_library.h"
 #include "proto/secure/token.h"
 #include "proto/text.h"
+#include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/io/random_bytes.h"
 #include "rendezvous/io/secret_file.h"
-#include "rendezvous/io/write_all.h"
 #include "rendezvous/secret_place.h"
 
 namespace cpprun::io {

@@ -19,7 +19,7 @@
 #include "launcher/control/event_text_json.h"
 #include "launcher/control/io/console.h"
 #include "launcher/control/io/jobs.h"
-#include "proto/watch_bounds.h"
+#include "proto/bounds.h"
 
 namespace cpprun::io {
 

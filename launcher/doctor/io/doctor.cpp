@@ -12,7 +12,7 @@
 #include "launcher/fanout/io/host_side.h"
 #include "launcher/fanout/io/shells.h"
 #include "launcher/io/wall_clock.h"
-#include "proto/machine.h"
+#include "proto/state_machine.h"
 
 namespace cpprun::io {
 

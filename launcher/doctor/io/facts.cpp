@@ -19,7 +19,6 @@
 
 #include "launcher/plan/io/gpus.h"
 #include "launcher/plan/io/host.h"
-#include "proto/plain_text.h"
 #include "proto/text.h"
 #include "proto/version.h"
 #include "rendezvous/io/file_descriptor.h"

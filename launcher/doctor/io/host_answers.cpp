@@ -17,7 +17,7 @@
 #include "launcher/io/wall_clock.h"
 #include "launcher/plan/io/addresses.h"
 #include "launcher/plan/io/host.h"
-#include "proto/machine.h"
+#include "proto/state_machine.h"
 
 namespace cpprun::io {
 

@@ -18,8 +18,8 @@
 #include "launcher/fanout/fan_out.h"
 #include "launcher/fanout/io/shells.h"
 #include "launcher/output/line_splitter.h"
-#include "proto/machine.h"
-#include "rendezvous/io/standard_streams.h"
+#include "proto/state_machine.h"
+#include "rendezvous/io/program.h"
 
 namespace cpprun::io {
 

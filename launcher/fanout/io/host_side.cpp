@@ -25,7 +25,7 @@
 #include "launcher/fanout/io/piped_program.h"
 #include "launcher/fanout/io/shells.h"
 #include "launcher/fanout/message_codec.h"
-#include "proto/machine.h"
+#include "proto/state_machine.h"
 #include "proto/text.h"
 #include "rendezvous/io/file_descriptor.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "launcher/output/line_mux.h"
-#include "rendezvous/io/patient_writer.h"
+#include "rendezvous/io/stream_writer.h"
 
 namespace cpprun::io {
 

@@ -18,8 +18,8 @@
 
 #include "proto/clock.h"
 #include "rendezvous/io/file_descriptor.h"
-#include "rendezvous/io/patient_writer.h"
 #include "rendezvous/io/side_processes.h"
+#include "rendezvous/io/stream_writer.h"
 
 namespace cpprun::io {
 

@@ -24,8 +24,8 @@
 #include "launcher/workers/io/signals.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
-#include "rendezvous/io/boot_clock.h"
-#include "rendezvous/io/scribe.h"
+#include "rendezvous/io/event_loop.h"
+#include "rendezvous/io/stream_writer.h"
 
 namespace cpprun::io {
 

@@ -18,7 +18,7 @@
 #include "launcher/preview/preview_json.h"
 #include "launcher/preview/preview_text.h"
 #include "proto/version.h"
-#include "rendezvous/io/standard_streams.h"
+#include "rendezvous/io/program.h"
 
 namespace cpprun::io {
 

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <utility>
 
-#include "proto/heartbeat.h"
 #include "proto/link/figures.h"
+#include "proto/worker_contract.h"
 
 namespace cpprun::io {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/io/close_from.h"
+#include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun::io {
 

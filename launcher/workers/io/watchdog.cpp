@@ -33,9 +33,9 @@
 #include "launcher/workers/io/search.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
-#include "rendezvous/io/boot_clock.h"
-#include "rendezvous/io/close_from.h"
-#include "rendezvous/io/steadiness.h"
+#include "rendezvous/io/event_loop.h"
+#include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/io/program.h"
 #include "rendezvous/status/io/door.h"
 
 namespace cpprun::io {

@@ -12,7 +12,7 @@
 
 #include "proto/bounds.h"
 #include "proto/link/codec.h"
-#include "rendezvous/io/secure_handshake.h"
+#include "rendezvous/io/secure_connection.h"
 
 namespace cpprun {
 

@@ -8,7 +8,7 @@
 #include "proto/result.h"
 #include "proto/secure/openssl.h"
 #include "proto/secure/secret.h"
-#include "proto/secure/secure_channel.h"
+#include "proto/secure/tls.h"
 
 namespace cpprun {
 

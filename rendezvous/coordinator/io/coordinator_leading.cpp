@@ -9,7 +9,7 @@
 #include "rendezvous/coordinator/io/coordinator_ports.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/coordinator/records.h"
-#include "rendezvous/io/boot_clock.h"
+#include "rendezvous/io/event_loop.h"
 #include "rendezvous/store/store_sessions.h"
 
 namespace cpprun {

@@ -9,13 +9,12 @@
 #include <string>
 #include <utility>
 
+#include "proto/bounds.h"
 #include "proto/link/codec.h"
 #include "proto/sniff.h"
-#include "proto/stream_bounds.h"
-#include "proto/watch_bounds.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
-#include "rendezvous/io/secure_pump.h"
-#include "rendezvous/store/peer_memory.h"
+#include "rendezvous/io/secure_connection.h"
+#include "rendezvous/store/ledger.h"
 
 namespace cpprun {
 

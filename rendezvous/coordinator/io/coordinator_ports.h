@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "rendezvous/coordinator/io/coordinator_server.h"
-#include "rendezvous/store/io/worker_admission.h"
+#include "rendezvous/store/io/store_forwarder.h"
 
 namespace cpprun {
 

@@ -9,14 +9,14 @@
 #include <set>
 #include <utility>
 
-#include "proto/standby_bounds.h"
+#include "proto/bounds.h"
 #include "rendezvous/coordinator/io/coordinator_ports.h"
 #include "rendezvous/coordinator/records.h"
 #include "rendezvous/coordinator/token_routes.h"
-#include "rendezvous/io/boot_clock.h"
+#include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/random_bytes.h"
 #include "rendezvous/job/job_record_json.h"
-#include "rendezvous/status/io/own_host_names.h"
+#include "rendezvous/status/io/status_server.h"
 #include "rendezvous/store/io/listener.h"
 
 namespace cpprun {

@@ -19,7 +19,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "proto/driver.h"
+#include "proto/state_machine.h"
 #include "rendezvous/coordinator/coordinator.h"
 #include "rendezvous/coordinator/held_words.h"
 #include "rendezvous/coordinator/io/led_coordinator.h"
@@ -29,8 +29,8 @@
 #include "rendezvous/coordinator/order_routes.h"
 #include "rendezvous/coordinator/status_routes.h"
 #include "rendezvous/coordinator/token_routes.h"
+#include "rendezvous/io/asio_loop.h"
 #include "rendezvous/io/link_channel.h"
-#include "rendezvous/io/machine_timer.h"
 #include "rendezvous/status/daemon_snapshot.h"
 #include "rendezvous/status/event_ring.h"
 #include "rendezvous/status/io/status_server.h"

@@ -6,11 +6,11 @@
 #include <asio/post.hpp>
 #include <utility>
 
-#include "proto/stream_bounds.h"
+#include "proto/bounds.h"
 #include "rendezvous/coordinator/io/coordinator_ports.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/coordinator/io/store_replay.h"
-#include "rendezvous/io/boot_clock.h"
+#include "rendezvous/io/event_loop.h"
 
 namespace cpprun {
 

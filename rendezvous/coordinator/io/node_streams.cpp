@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "proto/stream_bounds.h"
+#include "proto/bounds.h"
 
 namespace cpprun {
 

@@ -14,7 +14,7 @@
 #include "proto/clock.h"
 #include "proto/ids.h"
 #include "rendezvous/store/io/connection_set.h"
-#include "rendezvous/store/peer_memory.h"
+#include "rendezvous/store/ledger.h"
 #include "rendezvous/store/store_log.h"
 #include "rendezvous/store/store_streams.h"
 

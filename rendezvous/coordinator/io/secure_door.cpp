@@ -6,9 +6,9 @@
 #include <new>
 #include <utility>
 
-#include "proto/secure_bounds.h"
+#include "proto/bounds.h"
 #include "proto/sniff.h"
-#include "rendezvous/io/boot_clock.h"
+#include "rendezvous/io/event_loop.h"
 
 namespace cpprun {
 

@@ -10,10 +10,10 @@
 #include <string>
 
 #include "rendezvous/coordinator/handshake_places.h"
-#include "rendezvous/io/machine_timer.h"
-#include "rendezvous/io/secure_handshake.h"
+#include "rendezvous/io/asio_loop.h"
+#include "rendezvous/io/secure_connection.h"
 #include "rendezvous/peer_address.h"
-#include "rendezvous/store/peer_memory.h"
+#include "rendezvous/store/ledger.h"
 
 namespace cpprun {
 

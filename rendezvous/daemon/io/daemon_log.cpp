@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "proto/plain_text.h"
+#include "proto/text.h"
 
 namespace cpprun {
 namespace {

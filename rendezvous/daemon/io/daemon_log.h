@@ -13,12 +13,10 @@
 
 #include "proto/bounds.h"
 #include "rendezvous/daemon/daemon_options.h"
-#include "rendezvous/io/machine_timer.h"
-#include "rendezvous/io/patient_writer.h"
-#include "rendezvous/io/scribe.h"
+#include "rendezvous/io/asio_loop.h"
 #include "rendezvous/io/side_processes.h"
-#include "rendezvous/log_level.h"
-#include "rendezvous/log_limiter.h"
+#include "rendezvous/io/stream_writer.h"
+#include "rendezvous/logging.h"
 #include "rendezvous/store/io/connection_set.h"
 
 namespace cpprun {

@@ -7,9 +7,9 @@
 #include <chrono>
 #include <utility>
 
+#include "proto/bounds.h"
 #include "proto/etcd_bounds.h"
-#include "proto/machine.h"
-#include "proto/standby_bounds.h"
+#include "proto/state_machine.h"
 #include "rendezvous/daemon/member_name.h"
 #include "rendezvous/daemon/place.h"
 #include "rendezvous/job/exclusions_json.h"

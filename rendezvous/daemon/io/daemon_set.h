@@ -19,9 +19,9 @@
 #include <string>
 #include <vector>
 
-#include "proto/moment.h"
+#include "proto/bounds.h"
+#include "proto/clock.h"
 #include "proto/result.h"
-#include "proto/standby_bounds.h"
 #include "rendezvous/coordinator/io/led_coordinator.h"
 #include "rendezvous/daemon/io/follower.h"
 #include "rendezvous/daemon/io/standbys.h"

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <utility>
 
-#include "proto/machine.h"
-#include "proto/standby_bounds.h"
+#include "proto/bounds.h"
+#include "proto/state_machine.h"
 #include "rendezvous/daemon/io/daemon_set.h"
 #include "rendezvous/daemon/member_name.h"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "proto/standby_bounds.h"
+#include "proto/bounds.h"
 
 namespace cpprun {
 

@@ -14,13 +14,13 @@
 #include <string_view>
 
 #include "proto/clock.h"
+#include "proto/link/binary_frame.h"
 #include "proto/link/message.h"
-#include "proto/link/standby_frame.h"
 #include "proto/result.h"
 #include "rendezvous/daemon/place.h"
 #include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/link_end.h"
-#include "rendezvous/log_level.h"
+#include "rendezvous/logging.h"
 
 namespace cpprun {
 

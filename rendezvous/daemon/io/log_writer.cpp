@@ -16,7 +16,7 @@
 
 #include "rendezvous/daemon/io/state_writer.h"
 #include "rendezvous/daemon/log_file.h"
-#include "rendezvous/io/write_all.h"
+#include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun {
 

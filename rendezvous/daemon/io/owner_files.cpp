@@ -13,7 +13,6 @@
 #include <string_view>
 #include <utility>
 
-#include "proto/plain_text.h"
 #include "proto/text.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/io/secret_file.h"

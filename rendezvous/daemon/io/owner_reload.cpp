@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "proto/plain_text.h"
+#include "proto/text.h"
 #include "rendezvous/daemon/io/owner_files.h"
 
 namespace cpprun {

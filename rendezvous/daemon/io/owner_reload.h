@@ -11,7 +11,7 @@
 #include "proto/result.h"
 #include "rendezvous/daemon/daemon_options.h"
 #include "rendezvous/daemon/owners.h"
-#include "rendezvous/log_level.h"
+#include "rendezvous/logging.h"
 
 namespace cpprun {
 

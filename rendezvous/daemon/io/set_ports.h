@@ -9,7 +9,7 @@
 
 #include "proto/clock.h"
 #include "proto/result.h"
-#include "proto/secure/secure_channel.h"
+#include "proto/secure/tls.h"
 #include "rendezvous/daemon/io/daemon_set.h"
 #include "rendezvous/etcd/io/lease_guard.h"
 #include "rendezvous/io/side_processes.h"

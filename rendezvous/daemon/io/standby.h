@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "proto/standby_bounds.h"
+#include "proto/bounds.h"
 #include "rendezvous/daemon/io/standbys.h"
 
 namespace cpprun {

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <utility>
 
-#include "proto/standby_bounds.h"
+#include "proto/bounds.h"
 #include "rendezvous/daemon/io/standby.h"
 #include "rendezvous/daemon/member_name.h"
 

@@ -16,12 +16,12 @@
 #include <string_view>
 #include <vector>
 
+#include "proto/link/binary_frame.h"
 #include "proto/link/message.h"
-#include "proto/link/standby_frame.h"
 #include "rendezvous/coordinator/io/store_logs.h"
 #include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/link_end.h"
-#include "rendezvous/log_level.h"
+#include "rendezvous/logging.h"
 #include "rendezvous/status/daemon_snapshot.h"
 
 namespace cpprun {

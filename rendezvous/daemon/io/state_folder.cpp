@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "proto/plain_text.h"
 #include "proto/text.h"
 #include "rendezvous/daemon/io/state_files_text.h"
 #include "rendezvous/daemon/io/state_place.h"

@@ -34,7 +34,7 @@
 #include "rendezvous/daemon/ticket_ages.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/io/side_processes.h"
-#include "rendezvous/log_level.h"
+#include "rendezvous/logging.h"
 
 namespace cpprun {
 

@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "proto/text.h"
-#include "rendezvous/io/write_all.h"
+#include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun {
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "rendezvous/io/boot_clock.h"
+#include "rendezvous/io/event_loop.h"
 #include "rendezvous/job/exclusions_json.h"
 #include "rendezvous/job/job_record_json.h"
 

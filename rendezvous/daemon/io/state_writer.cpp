@@ -24,7 +24,6 @@
 #include "proto/text.h"
 #include "rendezvous/daemon/io/log_writer.h"
 #include "rendezvous/io/file_descriptor.h"
-#include "rendezvous/io/write_all.h"
 
 namespace cpprun {
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "rendezvous/io/boot_clock.h"
+#include "rendezvous/io/event_loop.h"
 
 namespace cpprun {
 

@@ -7,13 +7,13 @@
 #include <memory>
 #include <optional>
 
-#include "proto/driver.h"
+#include "proto/state_machine.h"
 #include "rendezvous/etcd/contest.h"
 #include "rendezvous/etcd/contestant.h"
 #include "rendezvous/etcd/io/etcd_access.h"
 #include "rendezvous/etcd/io/etcd_client.h"
 #include "rendezvous/etcd/io/lease_guard.h"
-#include "rendezvous/io/machine_timer.h"
+#include "rendezvous/io/asio_loop.h"
 
 namespace cpprun {
 

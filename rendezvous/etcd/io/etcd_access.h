@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "proto/result.h"
-#include "proto/secure/tls_client.h"
+#include "proto/secure/tls.h"
 #include "rendezvous/etcd/etcd_endpoint.h"
 
 namespace cpprun {

@@ -5,7 +5,7 @@
 #include <cassert>
 #include <utility>
 
-#include "proto/http/exchange.h"
+#include "proto/http/client.h"
 
 namespace cpprun {
 

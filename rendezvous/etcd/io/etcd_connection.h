@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "proto/clock.h"
-#include "proto/http/reply.h"
-#include "proto/secure/tls_client.h"
+#include "proto/http/client.h"
+#include "proto/secure/tls.h"
 #include "rendezvous/etcd/etcd_endpoint.h"
 #include "rendezvous/etcd/etcd_failure.h"
 

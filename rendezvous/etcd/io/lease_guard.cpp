@@ -16,7 +16,7 @@
 #include "proto/text.h"
 #include "rendezvous/etcd/fence.h"
 #include "rendezvous/etcd/io/etcd_client.h"
-#include "rendezvous/io/boot_clock.h"
+#include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun {

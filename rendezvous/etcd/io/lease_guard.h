@@ -13,12 +13,12 @@
 #include <string>
 
 #include "proto/clock.h"
-#include "proto/secure/tls_client.h"
+#include "proto/secure/tls.h"
 #include "rendezvous/etcd/contest_events.h"
 #include "rendezvous/etcd/contest_keys.h"
 #include "rendezvous/etcd/io/etcd_access.h"
 #include "rendezvous/io/side_processes.h"
-#include "rendezvous/log_level.h"
+#include "rendezvous/logging.h"
 
 namespace cpprun {
 

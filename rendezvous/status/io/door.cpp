@@ -16,8 +16,8 @@
 #include <cstring>
 #include <memory>
 
+#include "proto/bounds.h"
 #include "proto/text.h"
-#include "proto/watch_bounds.h"
 
 namespace cpprun {
 

@@ -1,16 +1,339 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// One connection of somebody who looks, for StatusServer's own file alone.
+
 #include "rendezvous/status/io/status_server.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <limits.h>
+#include <sys/socket.h>
 #include <unistd.h>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "proto/text.h"
+#include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/io/socket_owner.h"
-#include "rendezvous/status/io/status_visit.h"
+#include "rendezvous/status/status_json.h"
 
 namespace cpprun {
+
+// One connection. It is there until it ends; handlers that are under way hold it for as long.
+class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
+ public:
+  Visit(StatusServer& server, const Comer& comer, Standing standing, std::string first_bytes)
+      : server_(&server),
+        standing_(standing),
+        peer_(comer.peer),
+        visitor_(comer.visitor),
+        is_by_secret_(comer.visitor.credential.has_value()),
+        name_(comer.name),
+        socket_(server.context_),
+        timer_(server.context_),
+        unread_(std::move(first_bytes)) {
+    if (server.callbacks_.ledger) memory_.emplace(server.callbacks_.ledger, peer_);
+  }
+
+  // Why that connection cannot be served; empty: it can.
+  std::string take(FileDescriptor socket) {
+    asio::error_code error;
+    socket_.assign(socket.get(), error);
+    if (error) return error.message();
+    (void)socket.release();  // the stream's now
+    return {};
+  }
+
+  // Who may not look is told so. Nothing of what they sent is read, unless it may show a token.
+  void begin(const std::string& objection) {
+    const bool may_show_token = server_->callbacks_.credential != nullptr;
+    if (may_show_token) objection_ = objection;
+    const auto begun = [self = shared_from_this(), objection, may_show_token] {
+      if (self->server_ == nullptr) return;
+      if (objection.empty() || may_show_token) return self->serve_in_turn();
+      self->unread_.clear();
+      self->is_last_ = true;
+      self->say(http::last_answer({.status = 403, .body = objection + "\n"}));
+    };
+    since_ = std::chrono::steady_clock::now();
+    asio::post(server_->context_, begun);
+  }
+
+  VisitPlace place() const {
+    return {.standing = is_by_secret_ ? Standing::proven : standing_,
+            .is_idle = !watches_ && outbox_.empty() && waits_for_ == 0,
+            .source = peer_.source().host_text(),
+            .since = since_};
+  }
+  bool watches() const { return watches_; }
+  std::uint64_t waits_for() const { return waits_for_; }
+  const std::optional<std::string>& watched_owner() const { return watched_owner_; }
+  bool is_by_secret() const { return is_by_secret_; }
+  bool may_hear_of(const std::string* owner) const {
+    return owner == nullptr || !watched_owner_ || *watched_owner_ == *owner;
+  }
+
+  // More of an answer that goes on.
+  void add(const std::string& bytes) {
+    if (server_ == nullptr) return;
+    if (outbox_.size() - sent_ + bytes.size() > server_->limits_.watcher_bytes) return end();
+    if (!outbox_.empty()) {
+      outbox_ += bytes;  // it is being written
+      (void)may_hold();
+      return;
+    }
+    say(bytes);
+  }
+
+  void answer_at_last(const http::Response& response) {
+    if (server_ == nullptr) return;
+    waits_for_ = 0;
+    std::string bytes = session_.answer(response);
+    is_last_ = session_.closes();
+    say(std::move(bytes));
+  }
+
+  void end() {
+    if (server_ == nullptr) return;
+    StatusServer* const server = std::exchange(server_, nullptr);
+    asio::error_code ignored;  // It is over either way.
+    timer_.cancel();
+    socket_.close(ignored);
+    server->forget(this);
+  }
+
+ private:
+  static constexpr std::size_t target_shown_bytes = 100;
+  // What it may hold whatever else its address holds: the figures of a hundred jobs.
+  static constexpr std::size_t bytes_always = 192 * 1024;
+  static constexpr int unauthorized = 401;
+
+  int fd() { return socket_.native_handle(); }
+
+  // What has come is looked at between two looks at everything else.
+  void serve_in_turn() {
+    server_->turns_->add([self = shared_from_this()] {
+      if (self->server_ != nullptr) self->serve();
+    });
+  }
+
+  // One request is answered; the next has to wait for its turn.
+  void serve() {
+    try {
+      const std::size_t taken = std::min(unread_.size(), session_.room());
+      session_.hear(std::string_view(unread_).substr(0, taken));
+      unread_.erase(0, taken);
+      const auto step = session_.next();
+      if (const auto* asked = std::get_if<http::Session::Asked>(&step)) {
+        return answer(asked->request);
+      }
+      if (const auto* refused = std::get_if<http::Session::Refused>(&step)) {
+        is_last_ = true;
+        return say(refused->bytes);
+      }
+    } catch (const std::bad_alloc&) {
+      return end();  // there is no memory for it; nobody else notices
+    }
+    if (!unread_.empty() && session_.room() > 0) return serve_in_turn();
+    listen();
+  }
+
+  // Whoever may look need not be known; whoever asks for something is. A token is good for the
+  // request that shows it.
+  http::Response answer_to(const http::Request& request) {
+    const auto& credential_of = server_->callbacks_.credential;
+    const bool shows_token = credential_of != nullptr && !request.authorization.empty();
+    Visitor visitor = visitor_;
+    if (shows_token || !objection_.empty()) {
+      auto shown = shows_token ? credential_of(request) : failure(objection_);
+      if (!shown) return refusal_of(request, shown.error().reason);
+      visitor.credential = *std::move(shown);
+    }
+    if (visitor.credential) {
+      is_by_secret_ = true;
+      watched_owner_ = visitor.credential->owner;
+    }
+    ends_at_.reset();
+    if (visitor.credential && visitor.credential->lasts) {
+      ends_at_ = std::chrono::steady_clock::now() + *visitor.credential->lasts;
+    }
+    const bool asks_for_more = request.method == http::Method::post && !visitor.credential;
+    if (asks_for_more && visitor.by_loopback && !visitor.user) {
+      visitor.user = visitor_.user = owner_of_peer(fd(), peer_);
+    }
+    return server_->callbacks_.answer(request, visitor);
+  }
+
+  http::Response refusal_of(const http::Request& request, const std::string& why) const {
+    server_->callbacks_.refused(fmt::format("{} may not ask for {}: {}", name_,
+                                            plain_line(request.target, target_shown_bytes), why));
+    return {.status = unauthorized,
+            .body = fmt::format("{}; a token helps (cpprunctl token)\n", why),
+            .fields = {{"WWW-Authenticate", "Bearer"}}};
+  }
+
+  void answer(const http::Request& request) {
+    http::Response response = answer_to(request);
+    // Who has shown nothing that is good does so on a connection that does not keep its place.
+    if (response.status == unauthorized) {
+      is_last_ = true;
+      return say(http::last_answer(response));
+    }
+    if (response.ticket != 0) {
+      waits_for_ = response.ticket;
+      return end_after(server_->limits_.outcome);
+    }
+    if (response.goes_on) {
+      const std::string why = server_->objection_to_watching(watched_owner_);
+      if (!why.empty()) response = {.status = 503, .body = why + "\n"};
+    }
+    watches_ = response.goes_on && request.method == http::Method::get;
+    std::string bytes = session_.answer(response);
+    is_last_ = session_.closes() && !watches_;
+    if (watches_) server_->keep_alive();
+    say(std::move(bytes));
+    if (watches_ && server_ != nullptr) drain();
+  }
+
+  // A request has to be whole a while after its first byte, however its bytes trickle in.
+  void listen() {
+    const bool is_torn = session_.is_torn();
+    if (!std::exchange(was_torn_, is_torn) || !is_torn) {
+      since_ = std::chrono::steady_clock::now();
+      end_after(is_torn ? server_->limits_.request : server_->limits_.idle);
+    }
+    wait(asio::posix::stream_descriptor::wait_read, &Visit::read);
+  }
+
+  void read() {
+    std::array<char, bounds::link_read_bytes> chunk;
+    const ssize_t count = ::recv(fd(), chunk.data(), chunk.size(), MSG_DONTWAIT);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return listen();
+    if (count <= 0) return end();
+    unread_.append(chunk.data(), static_cast<std::size_t>(count));
+    if (may_hold()) serve_in_turn();
+  }
+
+  void say(std::string bytes) {
+    outbox_ = std::move(bytes);
+    sent_ = 0;
+    was_torn_ = false;
+    if (!may_hold()) return;
+    end_after(server_->limits_.answer);
+    write();
+  }
+
+  void write() {
+    while (sent_ < outbox_.size()) {
+      const ssize_t count =
+          ::send(fd(), outbox_.data() + sent_, outbox_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0 && errno == EAGAIN) {
+        return wait(asio::posix::stream_descriptor::wait_write, &Visit::write);
+      }
+      if (count < 0) return end();
+      sent_ += static_cast<std::size_t>(count);
+    }
+    outbox_ = {};
+    sent_ = 0;
+    if (!may_hold()) return;
+    if (watches_) return rest();
+    since_ = std::chrono::steady_clock::now();
+    if (!is_last_) return serve_in_turn();
+    // To close while something is unread would take the answer from whoever has not read it yet.
+    (void)::shutdown(fd(), SHUT_WR);  // Where that fails they are gone.
+    end_after(server_->limits_.farewell);
+    drain();
+  }
+
+  // False: it has ended, because its address holds too much. Who asks for little, or has proven who
+  // it is, keeps its connection: operators look when something is wrong.
+  bool may_hold() {
+    if (!memory_) return true;
+    constexpr std::size_t request = bounds::http_head_bytes_max + bounds::http_body_bytes_max;
+    const std::size_t held = request + unread_.capacity() + outbox_.capacity();
+    const std::string objection = memory_->hold(held);
+    const bool may_always = held <= bytes_always || standing_ == Standing::proven || is_by_secret_;
+    if (objection.empty() || may_always) return true;
+    server_->callbacks_.refused(fmt::format("{} is not answered: {}", name_, objection));
+    end();
+    return false;
+  }
+
+  // Until there is more to say, or what was shown is good for no more.
+  void rest() {
+    timer_.cancel();
+    if (ends_at_) end_after(*ends_at_ - std::chrono::steady_clock::now());
+  }
+
+  // What it still says is of no interest, but that it hangs up is.
+  void drain() {
+    std::array<char, bounds::link_read_bytes> chunk;
+    const ssize_t count = ::recv(fd(), chunk.data(), chunk.size(), MSG_DONTWAIT);
+    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) return end();
+    wait(asio::posix::stream_descriptor::wait_read, &Visit::drain);
+  }
+
+  void wait(asio::posix::stream_descriptor::wait_type what, void (Visit::*then)()) {
+    socket_.async_wait(what, [self = shared_from_this(), then](const asio::error_code& error) {
+      if (self->server_ == nullptr) return;
+      if (error) return self->end();
+      try {
+        ((*self).*then)();
+      } catch (const std::bad_alloc&) {
+        self->end();  // there is no memory for it; nobody else notices
+      }
+    });
+  }
+
+  void end_after(Duration patience) {
+    timer_.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(patience));
+    timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+      if (error) return;
+      if (self->waits_for_ == 0) return self->end();
+      try {
+        self->answer_at_last({.status = 503,
+                              .type = "application/json",
+                              .body = error_json("what came of it is not known yet: look whether "
+                                                 "it was done before you ask again")});
+      } catch (const std::bad_alloc&) {
+        self->end();  // there is no memory for it; nobody else notices
+      }
+    });
+  }
+
+  StatusServer* server_;  // null: it has ended
+  Standing standing_;     // when it came
+  PeerAddress peer_;
+  Visitor visitor_;
+  bool is_by_secret_ = false;  // or by a token of one
+  std::string name_;
+  std::string objection_;  // to whoever shows no token; empty: there is none
+  asio::posix::stream_descriptor socket_;
+  asio::steady_timer timer_;
+  std::optional<PeerMemory> memory_;
+  http::Session session_;
+  std::string unread_;  // has come, and the session has no room for it yet
+  std::string outbox_;
+  std::size_t sent_ = 0;                      // of the outbox
+  bool is_last_ = false;                      // what is said now is the last of this connection
+  bool watches_ = false;                      // its answer goes on
+  std::uint64_t waits_for_ = 0;               // the number of its answer, which comes later
+  std::optional<std::string> watched_owner_;  // of whose jobs alone it may hear
+  // What it has shown is good for no more then.
+  std::optional<std::chrono::steady_clock::time_point> ends_at_;
+  bool was_torn_ = false;                        // the deadline that runs is that of a request
+  std::chrono::steady_clock::time_point since_;  // when it began to wait
+};
 
 namespace {
 
@@ -152,6 +475,34 @@ bool StatusServer::make_room(Standing newcomer) {
 
 void StatusServer::forget(const Visit* visit) {
   std::erase_if(visits_, [visit](const auto& each) { return each.get() == visit; });
+}
+
+namespace {
+
+constexpr std::size_t text_bytes_max = 256 * 1024;  // of /etc/hosts, that is looked at
+
+// Empty where there is no such file.
+std::string text_of(const char* path) {
+  const FileDescriptor file(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::string text;
+  std::array<char, 4096> buffer;
+  while (file && text.size() < text_bytes_max) {
+    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
+    if (got <= 0) break;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  return text;
+}
+
+}  // namespace
+
+HostNames own_host_names(HostNames given) {
+  char name[HOST_NAME_MAX + 1] = {};
+  // A machine that is called nothing has its addresses.
+  (void)::gethostname(name, HOST_NAME_MAX);
+  return host_names(
+      std::move(given),
+      {.host = name, .hosts = text_of("/etc/hosts"), .resolv = text_of("/etc/resolv.conf")});
 }
 
 }  // namespace cpprun

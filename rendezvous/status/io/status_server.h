@@ -1,32 +1,68 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Serves whoever looks, over connections that somebody else has accepted: a few at a time, each
-// within deadlines, and one request of each between two looks at everything else. Nobody who is
-// slow, says nothing or reads nothing keeps the next one out: where there is no room, somebody
-// gives way (visit_places.h). While nobody looks there is nothing here that could wake anybody up.
+// Pieces of work that nobody else may have to wait for more than once: they are done one at a time,
+// in the order in which they came, and between two of them the event loop looks at every socket and
+// does what it finds there.
 
 #include <asio/io_context.hpp>
+#include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
+
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/bounds.h"
 #include "proto/clock.h"
 #include "proto/http/session.h"
-#include "proto/watch_bounds.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/peer_address.h"
-#include "rendezvous/status/io/turns.h"
 #include "rendezvous/status/status_access.h"
-#include "rendezvous/status/visit_places.h"
-#include "rendezvous/store/peer_memory.h"
+#include "rendezvous/store/ledger.h"
 
 namespace cpprun {
+
+class Turns : public std::enable_shared_from_this<Turns> {
+ public:
+  explicit Turns(asio::io_context& context) : context_(context) {}
+
+  // Done from the event loop, never from within this call.
+  void add(std::function<void()> work) {
+    waiting_.push_back(std::move(work));
+    if (!is_posted_) post();
+  }
+
+ private:
+  // What is posted comes before what a look at the sockets finds, so that one look is let pass.
+  void post() {
+    is_posted_ = true;
+    asio::post(context_, [self = shared_from_this()] {
+      asio::post(self->context_, [self] { self->next(); });
+    });
+  }
+  void next() {
+    const auto work = std::move(waiting_.front());
+    waiting_.pop_front();
+    is_posted_ = false;
+    if (!waiting_.empty()) post();  // before the work, which may throw
+    work();                         // may add to them
+  }
+
+  asio::io_context& context_;
+  std::deque<std::function<void()>> waiting_;
+  bool is_posted_ = false;  // the first of them has its turn coming
+};
+
+// Serves whoever looks, over connections that somebody else has accepted: a few at a time, each
+// within deadlines, and one request of each between two looks at everything else. Nobody who is
+// slow, says nothing or reads nothing keeps the next one out: where there is no room, somebody
+// gives way (visit_places.h). While nobody looks there is nothing here that could wake anybody up.
 
 // Tests choose shorter ones.
 struct StatusLimits {
@@ -103,5 +139,9 @@ class StatusServer {
   asio::steady_timer keep_alive_;  // runs only while somebody watches
   bool keeps_alive_ = false;
 };
+
+// The names of this machine beside those; see host_names(). Reads two small files and waits for
+// nothing else.
+HostNames own_host_names(HostNames given);
 
 }  // namespace cpprun

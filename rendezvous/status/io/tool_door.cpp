@@ -14,9 +14,9 @@
 #include <csignal>
 #include <utility>
 
+#include "proto/bounds.h"
 #include "proto/text.h"
-#include "proto/watch_bounds.h"
-#include "rendezvous/io/write_all.h"
+#include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/status/io/door.h"
 
 namespace cpprun {

@@ -1,22 +1,165 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The inside of ConnectionSet: the sockets of StoreSessions, which decides. connection_set.cpp
+// holds what concerns ports, turns and time, connection_begins.cpp how connections come in,
+// connection_traffic.cpp how bytes go in and out and how connections end, connection_streams.cpp
+// what is different about those that have no socket.
+
 #include "rendezvous/store/io/connection_set.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <deque>
+#include <functional>
 #include <limits>
+#include <memory>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "proto/state_machine.h"
 #include "proto/text.h"
 #include "rendezvous/io/random_bytes.h"
-#include "rendezvous/store/io/connection_set_impl.h"
+#include "rendezvous/io/socket_address.h"
+#include "rendezvous/store/io/listener.h"
+#include "rendezvous/store/store_sessions.h"
 
 namespace cpprun {
+
+class ConnectionSet::Impl {
+ public:
+  explicit Impl(const ConnectionLimits& limits);
+  ~Impl();
+
+  Result<Listening> listen(StoreHost& host, const ListenOptions& options);
+  void stop_listening(ListenerId listener, const std::string& reason);
+  void close_clients(ListenerId listener, const std::string& reason);
+  Result<ConnectionId> open_stream(ListenerId listener, const PeerAddress& peer,
+                                   std::shared_ptr<StoreStream> stream);
+  void tell_stream(ConnectionId id, StreamNews news) {
+    told_streams_.push_back({id, std::move(news)});
+  }
+  void serve_streams(TimePoint now);
+  bool with_sessions(const std::function<void(StoreSessions&)>& step);
+  int descriptor() const { return epoll_.get(); }
+  bool serve(TimePoint now);
+  void shut_down();
+  std::optional<TimePoint> next_deadline() const;
+  std::size_t connection_count() const { return sessions_.size(); }
+  const Ledger& ledger() const { return *ledger_; }
+  const std::shared_ptr<Ledger>& shared_ledger() const { return ledger_; }
+
+ private:
+  struct Port {
+    StoreHost* host = nullptr;  // null: closed
+    c10d::Dialect dialect = c10d::Dialect::undecided;
+    OpenPort open;
+    bool is_resting = false;  // it will be watched again: until then its number is taken
+    std::size_t left = 0;     // once it is closed: its connections, which are still to be
+  };
+  struct ToldStream {
+    ConnectionId id;
+    StreamNews news;
+  };
+  struct Rest {
+    TimePoint until;
+    std::uint32_t port = 0;
+  };
+
+  // --- ports and turns (connection_set.cpp) ---
+  bool watch(Port& port, std::uint64_t number);
+  void unwatch(Port& port);
+  void wake();
+  void close_doomed();
+  void serve_events();
+  void handle(const epoll_event& event);
+  void end_rests();
+
+  // --- the doors (connection_begins.cpp) ---
+  void serve_doors();
+  void accept_some(std::uint32_t number);
+  bool refuse_for_lack(Port& port, int listening, int error);
+  bool make_room(ConnectionId newest = {});
+  bool is_kept_for_links(int fd) const;
+  void open_connection(int fd, const PeerAddress& peer, std::uint32_t number);
+  bool pass_door(int fd, ConnectionId id);
+  static int open_spare();
+
+  // --- clients without a socket (connection_streams.cpp) ---
+  void serve_told_streams();
+  void hear_stream(const ToldStream& told);
+  // Null: that is a socket's number.
+  StoreStream* stream_of(int socket);
+  std::size_t write_to(StoreStream& stream, std::span<const std::string_view> pieces);
+  void admit_stream(const session::Admit& admit, StoreHost& host);
+  void release_stream(int socket);
+
+  // --- bytes, and what is decided of them (connection_traffic.cpp) ---
+  void read(ConnectionId id);
+  void perform();
+  void on(const session::Write& write);
+  void on(const session::Watch& watch);
+  void on(const session::Admit& admit);
+  void on(session::HandOver& hand_over);
+  void on(const session::Close& close);
+  // Does something for that connection, and what follows from it; where there is no memory for it,
+  // that connection ends and nobody else.
+  template <class Step>
+  void with_memory(ConnectionId id, Step step) {
+    try {
+      step();
+      return perform();
+    } catch (const std::bad_alloc&) {
+      sessions_.lack_memory(id);
+    }
+    try {
+      perform();
+    } catch (const std::bad_alloc&) {
+      sessions_.lack_memory({});  // what is left to be done is done in the next turn
+    }
+  }
+
+  std::shared_ptr<Ledger> ledger_;
+  FileDescriptor epoll_;
+  FileDescriptor doors_;  // watches ports and strangers, and is watched by epoll_
+  FileDescriptor wake_;   // readable while serve() is needed and nothing else may call it
+  // Given up for a moment when there are no more, so that a client can be told by a close.
+  FileDescriptor spare_;
+  // Descriptors from this number on are kept for links.
+  const int kept_for_links_from_;
+  const std::size_t clients_max_;        // connections and ports, so that those stay free
+  const std::ptrdiff_t share_of_doors_;  // of a turn's work
+  StoreSessions sessions_;
+  std::deque<Port> ports_;  // an id is an index; that of a closed one is given to another
+  // By their numbers; null: that place is free.
+  std::vector<std::shared_ptr<StoreStream>> streams_;
+  std::vector<std::size_t> free_streams_;
+  std::deque<ToldStream> told_streams_;
+  std::vector<ToldStream> told_later_;  // of stores that another process decides
+  std::deque<Rest> rests_;  // of ports that could accept nothing, the first to end in front
+  TimePoint now_{};
+  std::ptrdiff_t work_after_doors_ = 0;  // what of this turn's is not for the doors
+  bool is_woken_ = false;                // wake_ is readable
+  bool events_are_first_ = false;        // before what is queued, in this turn
+  std::size_t port_sockets_ = 0;         // that are open
+  std::array<epoll_event, 256> events_{};
+  std::size_t event_count_ = 0;  // of events_, and which of them
+  std::size_t next_event_ = 0;   // is the next to be looked at
+};
+
 namespace {
 
 Result<OpenPort> port_of(const ListenOptions& options) {
@@ -268,6 +411,428 @@ void ConnectionSet::Impl::end_rests() {
     port.is_resting = port.host != nullptr && !watch(port, number);
     if (port.is_resting) rests_.push_back({now_ + bounds::store_accept_rest, number});
   }
+}
+
+// How connections begin: the doors. Listening ports, and connections that have not said yet what
+// they speak, are watched apart from the store's clients and served first in a turn, within a share
+// of its work: an agent waits for nobody's requests, however long they take.
+
+namespace {
+
+// Marks an event of a listening socket; the rest of it is the port's number. Connection ids never
+// grow that far.
+constexpr std::uint64_t port_mark = std::uint64_t{1} << 63;
+
+bool is_lack_of_resources(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+}  // namespace
+
+int ConnectionSet::Impl::open_spare() {
+  return ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+// Whoever is left at a door is seen again in the next turn.
+void ConnectionSet::Impl::serve_doors() {
+  std::array<epoll_event, 64> events;
+  work_after_doors_ = sessions_.work_left() - share_of_doors_;
+  const int count = epoll_wait(doors_.get(), events.data(), static_cast<int>(events.size()), 0);
+  for (int at = 0; at < count && sessions_.work_left() > work_after_doors_; ++at) {
+    const std::uint64_t who = events[static_cast<std::size_t>(at)].data.u64;
+    const bool is_port = (who & port_mark) != 0;
+    with_memory(ConnectionId{is_port ? 0 : who}, [&] {
+      if (is_port) return accept_some(static_cast<std::uint32_t>(who & ~port_mark));
+      read(ConnectionId{who});
+    });
+  }
+}
+
+// It is a client from now on, and waits with the others.
+bool ConnectionSet::Impl::pass_door(int fd, ConnectionId id) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = id.value;
+  (void)epoll_ctl(doors_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+bool ConnectionSet::Impl::watch(Port& port, std::uint64_t number) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = port_mark | number;
+  return std::ranges::all_of(port.open.sockets, [&](const FileDescriptor& socket) {
+    return epoll_ctl(doors_.get(), EPOLL_CTL_ADD, socket.get(), &event) == 0;
+  });
+}
+
+void ConnectionSet::Impl::unwatch(Port& port) {
+  for (const FileDescriptor& socket : port.open.sockets) {
+    // It was watched, so this cannot fail.
+    (void)epoll_ctl(doors_.get(), EPOLL_CTL_DEL, socket.get(), nullptr);
+  }
+}
+
+void ConnectionSet::Impl::accept_some(std::uint32_t number) {
+  Port& port = ports_[number];
+  for (std::size_t at = 0; at < port.open.sockets.size(); ++at) {
+    const int listening = port.open.sockets[at].get();
+    while (sessions_.work_left() > work_after_doors_) {
+      sockaddr_storage address{};
+      socklen_t size = sizeof address;
+      const int fd = accept4(listening, reinterpret_cast<sockaddr*>(&address), &size,
+                             SOCK_NONBLOCK | SOCK_CLOEXEC);
+      if (fd >= 0) {
+        open_connection(fd, peer_of(address), number);
+        continue;
+      }
+      if (errno == EAGAIN || errno == EWOULDBLOCK) break;
+      if (!is_lack_of_resources(errno)) continue;  // that client left while it stood in line
+      const int error = errno;
+      if (make_room() || refuse_for_lack(port, listening, error)) continue;
+      unwatch(port);
+      port.is_resting = true;
+      rests_.push_back({now_ + bounds::store_accept_rest, number});
+      return;
+    }
+  }
+}
+
+bool ConnectionSet::Impl::make_room(ConnectionId newest) {
+  const bool had_silent = sessions_.close_silent(
+      "it said nothing, and others need its descriptor (ulimit -Hn)", newest);
+  perform();
+  return had_silent;
+}
+
+// By how many there are, and by their numbers where other descriptors of this process have taken
+// what was counted on. Some number below may have become free since that one was given.
+bool ConnectionSet::Impl::is_kept_for_links(int fd) const {
+  const std::size_t streams = streams_.size() - free_streams_.size();  // they have none
+  if (sessions_.size() - streams + port_sockets_ > clients_max_) return true;
+  if (fd < kept_for_links_from_) return false;
+  const FileDescriptor lowest(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  return !lowest || lowest.get() >= kept_for_links_from_;
+}
+
+// Takes the next client in line with the spare descriptor and closes it again: left in line, it
+// would keep the port readable for ever and everybody busy with nothing. False: not even that.
+bool ConnectionSet::Impl::refuse_for_lack(Port& port, int listening, int error) {
+  spare_.reset();
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  FileDescriptor refused(
+      accept4(listening, reinterpret_cast<sockaddr*>(&address), &size, SOCK_CLOEXEC));
+  const bool was_refused = static_cast<bool>(refused);
+  const std::string why = errno_text(error);
+  refused.reset();
+  spare_.reset(open_spare());
+  if (was_refused) {
+    port.host->note({.peer = peer_of(address), .text = "refused: " + why});
+  } else {
+    port.host->note({.ordinary = false,
+                     .peer = std::nullopt,
+                     .text = fmt::format("cannot accept on {}: {}", port.open.address, why),
+                     .level = LogLevel::warning});
+  }
+  return was_refused;
+}
+
+void ConnectionSet::Impl::open_connection(int fd, const PeerAddress& peer, std::uint32_t number) {
+  FileDescriptor socket(fd);
+  sessions_.spend(bounds::store_work_of_connection);
+  Port& port = ports_[number];
+  // Somebody there who has said nothing yet must not keep out whoever has something to say.
+  if (const std::string objection = ledger_->objection_to_connection(peer); !objection.empty()) {
+    if (!sessions_.close_silent_of(peer, "it said nothing, and others came from its address")) {
+      return port.host->note({.peer = peer, .text = "refused: " + objection});
+    }
+    perform();
+  }
+  const ConnectionId id = sessions_.open(fd, peer, number, port.dialect);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = id.value;
+  if (epoll_ctl(doors_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+    const std::string why = errno_text(errno);
+    sessions_.take_back(id);
+    return port.host->note({.peer = peer, .text = "refused: " + why});
+  }
+  (void)socket.release();  // the session's now
+  if (is_kept_for_links(fd)) make_room(id);
+}
+
+// How bytes go in and out, and what else StoreSessions decides about sockets.
+
+namespace {
+
+constexpr std::size_t written_pieces_max = 64;
+
+bool is_departure(int error) {
+  return error == ECONNRESET || error == EPIPE || error == ETIMEDOUT;
+}
+
+bool is_full_or_empty(int error) {
+  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+}
+
+ssize_t write_all_of(int socket, std::span<const std::string_view> pieces) {
+  if (pieces.size() == 1) {
+    return ::send(socket, pieces[0].data(), pieces[0].size(), MSG_NOSIGNAL);
+  }
+  std::array<iovec, written_pieces_max> places;
+  for (std::size_t at = 0; at < pieces.size(); ++at) {
+    // sendmsg only reads them, though its type does not say so.
+    places[at] = {const_cast<char*>(pieces[at].data()), pieces[at].size()};
+  }
+  msghdr message{};
+  message.msg_iov = places.data();
+  // Its width differs from one C library to the other.
+  message.msg_iovlen = static_cast<decltype(message.msg_iovlen)>(pieces.size());
+  return ::sendmsg(socket, &message, MSG_NOSIGNAL);
+}
+
+}  // namespace
+
+void ConnectionSet::Impl::read(ConnectionId id) {
+  const std::span<char> room = sessions_.room(id);
+  if (room.empty()) return;
+  const ssize_t count = ::recv(sessions_.socket_of(id), room.data(), room.size(), 0);
+  if (count > 0) return sessions_.received(id, static_cast<std::size_t>(count));
+  if (count == 0) return sessions_.close(id, "the client left", true);
+  if (is_full_or_empty(errno)) return;
+  const int error = errno;
+  sessions_.close(id, errno_text(error), is_departure(error));
+}
+
+void ConnectionSet::Impl::perform() {
+  while (std::optional<SessionAction> action = sessions_.next_action()) {
+    std::visit([this](auto& what) { on(what); }, *action);
+  }
+}
+
+void ConnectionSet::Impl::on(const session::Write& write) {
+  std::array<std::string_view, written_pieces_max> room;
+  const std::span<const std::string_view> pieces = sessions_.pieces(write.to, room);
+  if (pieces.empty()) return;  // it is gone
+  if (StoreStream* const stream = stream_of(write.socket)) {
+    return sessions_.sent(write, write_to(*stream, pieces));
+  }
+  const ssize_t count = write_all_of(write.socket, pieces);
+  if (count >= 0) return sessions_.sent(write, static_cast<std::size_t>(count));
+  const int error = errno;
+  if (is_full_or_empty(error)) return sessions_.sent(write, 0);
+  sessions_.close(write.to, errno_text(error), is_departure(error));
+}
+
+void ConnectionSet::Impl::on(const session::Watch& watch) {
+  // A stream says itself when it takes bytes; what it has said meanwhile is looked at again.
+  if (stream_of(watch.socket) != nullptr) {
+    if (watch.for_bytes) tell_stream(watch.id, {.has_bytes = true});
+    return;
+  }
+  epoll_event event{};
+  event.events = (watch.for_bytes ? static_cast<unsigned>(EPOLLIN) : 0U) |
+                 (watch.for_room ? static_cast<unsigned>(EPOLLOUT) : 0U);
+  event.data.u64 = watch.id.value;
+  // The descriptor is open and was added; there is nothing this could fail of.
+  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, watch.socket, &event);
+}
+
+void ConnectionSet::Impl::on(const session::Admit& admit) {
+  StoreHost* const host = ports_[admit.port].host;
+  if (host == nullptr) return;
+  if (stream_of(admit.socket) != nullptr) return admit_stream(admit, *host);
+  if (is_kept_for_links(admit.socket)) {
+    return sessions_.close(
+        admit.id,
+        "the descriptors that are left are kept for agents; raise the limit of them (ulimit -Hn)");
+  }
+  // The host may close clients, for instance because a new round begins.
+  const Result<void> admitted = host->admit(admit.peer);
+  if (!sessions_.is_heard(admit.id)) return;
+  if (!admitted) return sessions_.close(admit.id, admitted.error().reason);
+  if (pass_door(admit.socket, admit.id)) return sessions_.admit(admit.id);
+  const std::string why = errno_text(errno);
+  sessions_.close(admit.id, why);
+}
+
+void ConnectionSet::Impl::on(session::HandOver& hand_over) {
+  if (stream_of(hand_over.socket) != nullptr) return release_stream(hand_over.socket);
+  FileDescriptor socket(hand_over.socket);
+  (void)epoll_ctl(doors_.get(), EPOLL_CTL_DEL, socket.get(), nullptr);
+  StoreHost* const host = ports_[hand_over.port].host;
+  if (host == nullptr) return;
+  if (hand_over.speaks == Protocol::http) {
+    return host->adopt_http(std::move(socket), hand_over.peer, std::move(hand_over.first_bytes));
+  }
+  if (hand_over.speaks == Protocol::secure) {
+    return host->adopt_secure(std::move(socket), hand_over.peer, std::move(hand_over.first_bytes));
+  }
+  host->adopt_link(std::move(socket), hand_over.peer, std::move(hand_over.first_bytes));
+}
+
+void ConnectionSet::Impl::on(const session::Close& close) {
+  if (stream_of(close.socket) != nullptr) {
+    release_stream(close.socket);
+  } else {
+    const FileDescriptor socket(close.socket);
+    // Closing alone would leave it watched for as long as a forked child holds a copy.
+    (void)epoll_ctl(close.was_client ? epoll_.get() : doors_.get(), EPOLL_CTL_DEL, socket.get(),
+                    nullptr);
+  }
+  Port& port = ports_[close.port];
+  if (port.host == nullptr) {
+    --port.left;
+    return;  // its port was closed, and that has been said of all of them
+  }
+  port.host->note(
+      {.ordinary = close.is_ordinary, .peer = close.peer, .text = "closed: " + close.reason});
+}
+
+// Clients without a socket: their bytes come through an agent's link. To StoreSessions they are
+// like all others, with a number below every descriptor's; within a turn they come behind the
+// sockets, and take of the same work.
+
+namespace {
+
+// -1 is no descriptor anywhere, so these begin below.
+constexpr int first_stream = -2;
+
+std::size_t place_of(int socket) {
+  return static_cast<std::size_t>(first_stream - socket);
+}
+
+int number_of(std::size_t place) {
+  return first_stream - static_cast<int>(place);
+}
+
+}  // namespace
+
+StoreStream* ConnectionSet::Impl::stream_of(int socket) {
+  return socket > first_stream ? nullptr : streams_.at(place_of(socket)).get();
+}
+
+Result<ConnectionId> ConnectionSet::Impl::open_stream(ListenerId listener, const PeerAddress& peer,
+                                                      std::shared_ptr<StoreStream> stream) {
+  Port& port = ports_.at(listener.value);
+  if (port.host == nullptr) return failure("its store is closed");
+  if (const std::string objection = ledger_->objection_to_connection(peer); !objection.empty()) {
+    port.host->note({.peer = peer, .text = "refused: " + objection});
+    return failure(objection);
+  }
+  if (free_streams_.empty()) {
+    free_streams_.reserve(streams_.size() + 1);  // so that releasing one takes no memory
+    free_streams_.push_back(streams_.size());
+    streams_.emplace_back();
+  }
+  const std::size_t place = free_streams_.back();
+  const ConnectionId id = sessions_.open(number_of(place), peer, listener.value, port.dialect);
+  free_streams_.pop_back();
+  streams_[place] = std::move(stream);
+  return id;
+}
+
+void ConnectionSet::Impl::release_stream(int socket) {
+  const std::size_t place = place_of(socket);
+  const auto stream = std::exchange(streams_.at(place), nullptr);
+  free_streams_.push_back(place);
+  stream->closed();
+}
+
+void ConnectionSet::Impl::serve_streams(TimePoint now) {
+  now_ = now;
+  const std::optional<TimePoint> deadline = sessions_.next_deadline();
+  sessions_.begin_turn(now);
+  // Others stand in line: then these stand behind them.
+  if (!sessions_.is_busy() && !sessions_.has_undecided()) {
+    serve_told_streams();
+    with_memory({}, [this] {
+      while (sessions_.send_next()) perform();
+    });
+  }
+  // Whoever drives us asks for the next deadline only after serve().
+  const std::optional<TimePoint> next = sessions_.next_deadline();
+  const bool is_sooner = next && (!deadline || *next < *deadline);
+  if (!told_streams_.empty() || sessions_.has_more() || is_sooner) wake();
+}
+
+bool ConnectionSet::Impl::with_sessions(const std::function<void(StoreSessions&)>& step) {
+  bool is_done = false;
+  with_memory({}, [&] {
+    step(sessions_);
+    perform();
+    while (sessions_.send_any()) perform();
+    is_done = true;
+  });
+  wake();
+  return is_done;
+}
+
+void ConnectionSet::Impl::serve_told_streams() {
+  std::erase_if(told_later_, [this](const ToldStream& told) {
+    const bool is_due = !sessions_.is_replayed(told.id);
+    if (is_due) told_streams_.push_back(told);
+    return is_due;
+  });
+  // Whoever has more is looked at again in the next turn.
+  for (std::size_t left = told_streams_.size();
+       left > 0 && sessions_.work_left() > 0 && !sessions_.is_busy(); --left) {
+    const ToldStream told = std::move(told_streams_.front());
+    told_streams_.pop_front();
+    with_memory(told.id, [&] { hear_stream(told); });
+  }
+}
+
+void ConnectionSet::Impl::hear_stream(const ToldStream& told) {
+  if (!sessions_.is_heard(told.id)) return;
+  // What there is of it is being shown: nothing may change meanwhile.
+  if (sessions_.is_held(told.id)) return told_streams_.push_back(told);
+  if (!told.news.reason.empty()) return sessions_.close(told.id, told.news.reason);
+  if (told.news.has_room) {
+    sessions_.writable(told.id);
+    perform();
+  }
+  if (!sessions_.is_heard(told.id)) return;
+  if (told.news.has_bytes && !sessions_.is_paused(told.id)) {
+    StoreStream& stream = *stream_of(sessions_.socket_of(told.id));
+    const std::span<char> room = sessions_.room(told.id);
+    if (room.empty()) {
+      // What it has asked before is decided first, or somewhere else.
+      if (sessions_.is_replayed(told.id)) {
+        told_later_.push_back(told);
+      } else if (sessions_.is_heard(told.id)) {
+        told_streams_.push_back({told.id, told.news});
+      }
+      return;
+    }
+    const std::size_t count = stream.read(room);
+    if (count > 0) sessions_.received(told.id, count);
+    if (count == room.size()) tell_stream(told.id, {.has_bytes = true});
+    perform();
+  }
+  if (told.news.is_over && sessions_.is_heard(told.id)) {
+    sessions_.close(told.id, "the client left", true);
+  }
+}
+
+std::size_t ConnectionSet::Impl::write_to(StoreStream& stream,
+                                          std::span<const std::string_view> pieces) {
+  std::size_t written = 0;
+  for (const std::string_view piece : pieces) {
+    const std::size_t count = stream.write(piece);
+    written += count;
+    if (count < piece.size()) break;
+  }
+  return written;
+}
+
+// Whoever brought it has been let in by its link.
+void ConnectionSet::Impl::admit_stream(const session::Admit& admit, StoreHost& host) {
+  const Result<void> admitted = host.admit_stream(admit.peer);
+  if (!sessions_.is_heard(admit.id)) return;
+  if (!admitted) return sessions_.close(admit.id, admitted.error().reason);
+  sessions_.admit(admit.id);
 }
 
 }  // namespace cpprun

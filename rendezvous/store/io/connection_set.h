@@ -19,14 +19,14 @@
 #include <vector>
 
 #include "proto/bounds.h"
-#include "proto/c10d/dialect.h"
+#include "proto/c10d/request.h"
 #include "proto/clock.h"
 #include "proto/result.h"
 #include "rendezvous/io/file_descriptor.h"
-#include "rendezvous/log_level.h"
+#include "rendezvous/logging.h"
 #include "rendezvous/peer_address.h"
 #include "rendezvous/store/ledger.h"
-#include "rendezvous/store/session_actions.h"
+#include "rendezvous/store/session.h"
 #include "rendezvous/store/store.h"
 
 namespace cpprun {

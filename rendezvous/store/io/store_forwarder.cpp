@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/store/io/store_forwarder.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+#include <asio/post.hpp>
+
 #include <algorithm>
 #include <array>
-#include <asio/post.hpp>
 #include <utility>
 
 #include "proto/bounds.h"
-#include "proto/stream_bounds.h"
 #include "rendezvous/io/socket_address.h"
-#include "rendezvous/store/io/worker_admission.h"
 
 namespace cpprun {
 
@@ -173,6 +174,16 @@ void StoreForwarder::turn_soon() {
   asio::post(context_, [this, alive = std::weak_ptr<char>(alive_)] {
     if (!alive.expired()) streams_.turn();
   });
+}
+
+Result<void> admit_worker(const SocketPair& pair) {
+  const auto owner = owner_of_peer(pair);
+  if (!owner) return failure("whose it is cannot be told: " + owner.error().reason);
+  const auto own = static_cast<std::uint32_t>(::geteuid());
+  // Root may look into our memory, too.
+  if (*owner == own || *owner == 0) return {};
+  return failure(fmt::format(
+      "it is of user {}, and the store of this node is for the workers of user {}", *owner, own));
 }
 
 }  // namespace cpprun

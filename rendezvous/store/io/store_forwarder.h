@@ -8,14 +8,16 @@
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/steady_timer.hpp>
+
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "proto/result.h"
+#include "rendezvous/io/socket_owner.h"
 #include "rendezvous/peer_address.h"
-#include "rendezvous/store/worker_streams.h"
+#include "rendezvous/store/store_streams.h"
 
 namespace cpprun {
 
@@ -56,5 +58,12 @@ class StoreForwarder {
   std::shared_ptr<char> alive_ = std::make_shared<char>();  // of what was posted
   WorkerStreams streams_;
 };
+
+// Who may use a store that is local to a node: workers of the user that started cpprun. The port is
+// one of loopback, which every user of the machine reaches.
+
+// A connection to a port of ours at loopback, as that port sees it. Fails with the reason why
+// whoever began it may not.
+Result<void> admit_worker(const SocketPair& pair);
 
 }  // namespace cpprun

@@ -7,7 +7,6 @@
 #include <memory>
 
 #include "proto/bounds.h"
-#include "proto/standby_bounds.h"
 #include "tests/launcher/agent/agent_stage.h"
 
 namespace agent_standby_test {

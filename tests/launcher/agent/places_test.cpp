@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/standby_bounds.h"
+#include "proto/bounds.h"
 
 namespace places_test {
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "proto/bounds.h"
-#include "proto/standby_bounds.h"
 #include "tests/launcher/agent/agent_stage.h"
 
 namespace cpprun::testing {

@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/link/brief.h"
 #include "proto/link/codec.h"
+#include "proto/link/message.h"
 
 namespace told_figures_test {
 

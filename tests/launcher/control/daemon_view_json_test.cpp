@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "rendezvous/status/daemon_json.h"
+#include "rendezvous/status/status_json.h"
 
 namespace daemon_view_json_test {
 

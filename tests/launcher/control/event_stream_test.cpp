@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/watch_bounds.h"
+#include "proto/bounds.h"
 
 using namespace cpprun;
 

@@ -15,7 +15,7 @@
 
 #include "launcher/workers/supervisor.h"
 #include "proto/bounds.h"
-#include "proto/driver.h"
+#include "proto/state_machine.h"
 
 namespace supervisor_exploration_test {
 

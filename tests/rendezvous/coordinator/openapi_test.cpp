@@ -13,10 +13,8 @@
 
 #include "rendezvous/coordinator/order_routes.h"
 #include "rendezvous/coordinator/status_routes.h"
-#include "rendezvous/status/daemon_json.h"
 #include "rendezvous/status/event_ring.h"
-#include "rendezvous/status/job_events_json.h"
-#include "rendezvous/status/snapshot_json.h"
+#include "rendezvous/status/status_json.h"
 #include "tests/rendezvous/coordinator/schema.h"
 #include "tests/rendezvous/job/job_table.h"
 

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proto/c10d/encoder.h"
+#include "proto/c10d/codec.h"
 #include "proto/link/codec.h"
 #include "rendezvous/client/io/store_client.h"
 #include "tests/rendezvous/daemon/cpprund_program.h"

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/machine.h"
+#include "proto/state_machine.h"
 #include "tests/rendezvous/etcd/contest_table.h"
 
 namespace contest_test {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/driver.h"
+#include "proto/state_machine.h"
 #include "rendezvous/etcd/contest.h"
 #include "tests/rendezvous/etcd/contest_judge.h"
 #include "tests/rendezvous/etcd/etcd_model.h"

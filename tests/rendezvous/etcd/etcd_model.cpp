@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "proto/machine.h"
+#include "proto/state_machine.h"
 
 namespace cpprun::test {
 

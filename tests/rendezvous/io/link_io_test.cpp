@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/c10d/encoder.h"
+#include "proto/c10d/codec.h"
 #include "proto/link/codec.h"
 #include "tests/rendezvous/io/link_kit.h"
 

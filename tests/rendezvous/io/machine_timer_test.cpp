@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The timer of the machines, and the clock it goes by.
 
-#include "rendezvous/io/machine_timer.h"
+#include "rendezvous/io/asio_loop.h"
 
 #include <doctest/doctest.h>
 #include <sched.h>
@@ -15,7 +15,7 @@
 #include <optional>
 #include <vector>
 
-#include "rendezvous/io/boot_clock.h"
+#include "rendezvous/io/event_loop.h"
 
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x00000080

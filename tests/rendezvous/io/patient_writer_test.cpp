@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/io/patient_writer.h"
+#include "rendezvous/io/stream_writer.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

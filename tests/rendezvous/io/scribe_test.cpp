@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/io/scribe.h"
+#include "rendezvous/io/stream_writer.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

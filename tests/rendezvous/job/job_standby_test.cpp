@@ -5,7 +5,7 @@
 
 #include <csignal>
 
-#include "proto/standby_bounds.h"
+#include "proto/bounds.h"
 #include "tests/rendezvous/job/job_table.h"
 
 namespace job_standby_test {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "proto/bounds.h"
-#include "proto/standby_bounds.h"
 
 namespace leadership_test {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/status/job_events_json.h"
+#include "rendezvous/status/status_json.h"
 
 #include <doctest/doctest.h>
 

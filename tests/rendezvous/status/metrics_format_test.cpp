@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/status/metrics_format.h"
+#include "rendezvous/status/metrics.h"
 
 #include <doctest/doctest.h>
 
 #include <sstream>
 #include <string>
 
-#include "rendezvous/status/metrics.h"
 #include "tests/rendezvous/job/job_table.h"
 
 namespace metrics_format_test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/status/progress.h"
+#include "rendezvous/status/snapshot.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/status/visit_places.h"
+#include "rendezvous/status/status_access.h"
 
 #include <doctest/doctest.h>
 

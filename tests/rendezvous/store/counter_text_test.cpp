@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/store/counter_text.h"
+#include "rendezvous/store/stored_value.h"
 
 #include <doctest/doctest.h>
 

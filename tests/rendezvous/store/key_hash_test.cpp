@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/store/key_hash.h"
+#include "rendezvous/store/ledger.h"
 
 #include <doctest/doctest.h>
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/c10d/encoder.h"
+#include "proto/c10d/codec.h"
 #include "rendezvous/store/store_streams.h"
 #include "tests/rendezvous/store/linearizable.h"
 #include "tests/rendezvous/store/string_sockets.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/store/outbox.h"
+#include "rendezvous/store/session.h"
 
 #include <doctest/doctest.h>
 

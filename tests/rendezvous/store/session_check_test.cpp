@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "proto/c10d/encoder.h"
+#include "proto/c10d/codec.h"
 #include "tests/rendezvous/store/string_sockets.h"
 
 using namespace cpprun;

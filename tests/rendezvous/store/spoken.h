@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "proto/c10d/encoder.h"
+#include "proto/c10d/codec.h"
 #include "tests/proto/c10d_golden.h"
 
 namespace cpprun {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/store/strangers.h"
+#include "rendezvous/store/session.h"
 
 #include <doctest/doctest.h>
 

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proto/machine.h"
+#include "proto/state_machine.h"
 #include "rendezvous/store/store_sessions.h"
 
 namespace cpprun {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/store/worker_streams.h"
+#include "rendezvous/store/store_streams.h"
 
 #include <doctest/doctest.h>
 

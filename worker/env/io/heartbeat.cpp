@@ -12,8 +12,8 @@
 #include <cstring>
 #include <ctime>
 
-#include "proto/heartbeat.h"
 #include "proto/text.h"
+#include "proto/worker_contract.h"
 #include "worker/env/io/environment.h"
 
 namespace cpprun {

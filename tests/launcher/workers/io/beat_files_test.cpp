@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "launcher/workers/io/process_usage.h"
-#include "proto/heartbeat.h"
-#include "rendezvous/io/boot_clock.h"
+#include "proto/worker_contract.h"
+#include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/file_descriptor.h"
 
 namespace beat_files_test {

@@ -17,7 +17,7 @@
 
 #include "launcher/workers/io/process.h"
 #include "launcher/workers/io/process_tree.h"
-#include "rendezvous/io/boot_clock.h"
+#include "rendezvous/io/event_loop.h"
 #include "tests/launcher/io_probe.h"
 
 namespace watchdog_test {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "proto/c10d/encoder.h"
+#include "proto/c10d/codec.h"
 #include "rendezvous/coordinator/io/store_logs.h"
 #include "rendezvous/store/store_streams.h"
 #include "tests/rendezvous/coordinator/io/replayed_process.h"

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "proto/c10d/encoder.h"
+#include "proto/c10d/codec.h"
 #include "rendezvous/store/store_streams.h"
 #include "tests/rendezvous/coordinator/io/replayed_process.h"
 #include "tests/rendezvous/store/linearizable.h"

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "proto/standby_bounds.h"
+#include "proto/bounds.h"
 #include "rendezvous/daemon/io/daemon_set.h"
 #include "tests/rendezvous/daemon/io/standby_stage.h"
 

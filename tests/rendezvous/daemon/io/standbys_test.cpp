@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "proto/standby_bounds.h"
+#include "proto/bounds.h"
 #include "tests/rendezvous/daemon/io/standby_stage.h"
 
 namespace standbys_test {

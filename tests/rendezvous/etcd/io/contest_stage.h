@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "rendezvous/etcd/io/contest_host.h"
-#include "rendezvous/io/boot_clock.h"
+#include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/random_bytes.h"
 #include "tests/integration/command.h"
 

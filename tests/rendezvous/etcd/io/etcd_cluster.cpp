@@ -18,8 +18,7 @@
 #include <optional>
 #include <set>
 
-#include "proto/http/exchange.h"
-#include "proto/http/reply.h"
+#include "proto/http/client.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "tests/integration/command.h"
 

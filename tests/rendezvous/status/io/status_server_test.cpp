@@ -14,8 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/standby_bounds.h"
-#include "proto/watch_bounds.h"
+#include "proto/bounds.h"
 #include "rendezvous/io/socket_address.h"
 
 namespace status_server_test {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/c10d/encoder.h"
+#include "proto/c10d/codec.h"
 #include "tests/proto/c10d_golden.h"
 #include "tests/rendezvous/store/io/served_set.h"
 #include "tests/rendezvous/store/spoken.h"

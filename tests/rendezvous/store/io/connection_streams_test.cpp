@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "proto/c10d/encoder.h"
+#include "proto/c10d/codec.h"
 #include "rendezvous/store/io/connection_driver.h"
 #include "tests/proto/c10d_golden.h"
 #include "tests/rendezvous/store/io/served_set.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "proto/bounds.h"
-#include "proto/c10d/encoder.h"
+#include "proto/c10d/codec.h"
 #include "rendezvous/store/io/listener.h"
 #include "tests/proto/c10d_golden.h"
 #include "tests/rendezvous/store/io/served_set.h"

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "proto/heartbeat.h"
+#include "proto/worker_contract.h"
 #include "tests/worker/child.h"
 #include "tests/worker/temporary_folder.h"
 

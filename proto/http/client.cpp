@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proto/http/client.h"
+
+#include <fmt/format.h>
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+#include <limits>
+#include <utility>
+
+#include "proto/bounds.h"
+#include "proto/text.h"
+
+namespace cpprun::http {
+
+namespace {
+
+namespace beast = boost::beast::http;
+
+constexpr std::string_view head_end = "\r\n\r\n";
+
+template <class View>
+std::string_view text_view(const View& text) {
+  return {text.data(), text.size()};
+}
+
+std::string_view name_of(Method method) {
+  switch (method) {
+    case Method::get:
+      return "GET";
+    case Method::head:
+      return "HEAD";
+    case Method::post:
+      return "POST";
+    case Method::other:
+      break;  // asked of us, and never by us
+  }
+  return "GET";
+}
+
+tl::unexpected<Error> no_http() {
+  return failure("what answers there does not speak HTTP: is that the port of a cpprun?");
+}
+
+}  // namespace
+
+std::string to_bytes(const Question& question) {
+  std::string bytes = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", name_of(question.method),
+                                  question.target, question.host);
+  if (!question.is_kept) bytes += "Connection: close\r\n";
+  if (!question.authorization.empty()) {
+    bytes += fmt::format("Authorization: {}\r\n", question.authorization);
+  }
+  if (!question.last_event.empty()) {
+    bytes += fmt::format("Last-Event-ID: {}\r\n", question.last_event);
+  }
+  if (question.method == Method::post) {
+    bytes += fmt::format("Content-Type: application/json\r\nContent-Length: {}\r\n",
+                         question.body.size());
+  }
+  return bytes + "\r\n" + (question.method == Method::post ? question.body : std::string());
+}
+
+Result<void> AnswerReader::hear(std::string_view bytes) {
+  if (has_head_) return take(bytes);
+  inbox_ += bytes;
+  const auto end = inbox_.find(head_end);
+  if (end == std::string::npos) {
+    if (inbox_.size() > bounds::http_head_bytes_max) return no_http();
+    return {};
+  }
+  const std::size_t size = end + head_end.size();
+  if (auto read = read_head(size); !read) return read;
+  const std::string rest = std::exchange(inbox_, {}).substr(size);
+  return take(rest);
+}
+
+Result<void> AnswerReader::read_head(std::size_t size) {
+  beast::response_parser<beast::empty_body> parser;
+  parser.header_limit(bounds::http_head_bytes_max);
+  // None at all is less than any in Boost 1.74; ours is looked at where bytes are taken.
+  parser.body_limit(std::numeric_limits<std::uint64_t>::max());
+  boost::system::error_code error;
+  parser.put(boost::asio::buffer(inbox_.data(), size), error);
+  if (error || !parser.is_header_done()) return no_http();
+  const auto& message = parser.get();
+  if (message.count(beast::field::transfer_encoding) > 0) {
+    return failure("its answer comes in chunks, which no cpprun sends");
+  }
+  status_ = message.result_int();
+  type_ = std::string(text_view(message[beast::field::content_type]));
+  const auto length = message.find(beast::field::content_length);
+  if (length != message.end()) {
+    missing_ = exact_number<std::uint64_t>(text_view(length->value()));
+    if (!missing_) return no_http();
+  }
+  has_head_ = true;
+  is_whole_ = missing_ == 0U;
+  return {};
+}
+
+Result<void> AnswerReader::take(std::string_view bytes) {
+  if (missing_ && bytes.size() > *missing_) return failure("its answer is longer than it says");
+  body_ += bytes;
+  if (body_.size() > bounds::answer_bytes_max) {
+    return failure(fmt::format("its answer has more than {} bytes", bounds::answer_bytes_max));
+  }
+  if (missing_) {
+    *missing_ -= bytes.size();
+    is_whole_ = *missing_ == 0;
+  }
+  return {};
+}
+
+Result<void> AnswerReader::end() {
+  if (!has_head_) return failure("the connection was closed without an answer");
+  if (missing_.value_or(0) > 0) return failure("the connection was closed within the answer");
+  is_whole_ = true;
+  return {};
+}
+
+std::string AnswerReader::take_body() {
+  return std::exchange(body_, {});
+}
+
+namespace {
+
+namespace beast = boost::beast::http;
+
+}  // namespace
+
+struct ReplyReader::Inside {
+  beast::response_parser<beast::string_body> parser;
+  std::string inbox;  // what the parser wants to see once more, with what follows
+  std::size_t body_bytes_max;
+  bool has_begun = false;
+
+  Result<void> why(const boost::system::error_code& error) const {
+    if (error == beast::error::body_limit) {
+      return failure(fmt::format("its answer has more than {} bytes", body_bytes_max));
+    }
+    if (error == beast::error::header_limit) {
+      return failure(fmt::format("the head of its answer has more than {} bytes",
+                                 bounds::http_head_bytes_max));
+    }
+    return failure("it does not speak HTTP");
+  }
+};
+
+ReplyReader::ReplyReader(std::size_t body_bytes_max) : inside_(std::make_unique<Inside>()) {
+  inside_->body_bytes_max = body_bytes_max;
+  inside_->parser.eager(true);
+  inside_->parser.header_limit(bounds::http_head_bytes_max);
+  inside_->parser.body_limit(body_bytes_max);
+}
+
+ReplyReader::~ReplyReader() = default;
+ReplyReader::ReplyReader(ReplyReader&&) noexcept = default;
+ReplyReader& ReplyReader::operator=(ReplyReader&&) noexcept = default;
+
+Result<void> ReplyReader::hear(std::string_view bytes) {
+  Inside& in = *inside_;
+  if (bytes.empty()) return {};
+  in.has_begun = true;
+  in.inbox += bytes;
+  std::size_t taken = 0;
+  boost::system::error_code error;
+  while (!in.parser.is_done() && taken < in.inbox.size()) {
+    const auto rest = std::string_view(in.inbox).substr(taken);
+    taken += in.parser.put(boost::asio::buffer(rest.data(), rest.size()), error);
+    if (error) break;
+  }
+  in.inbox.erase(0, taken);
+  if (error && error != beast::error::need_more) return in.why(error);
+  if (in.parser.is_done() && !in.inbox.empty()) {
+    return failure("it says more than it was asked");
+  }
+  // The parser waits for the end of a line, or of a head, and there need not be one.
+  if (in.inbox.size() > 2 * bounds::http_head_bytes_max) return in.why(beast::error::header_limit);
+  return {};
+}
+
+Result<void> ReplyReader::end() {
+  Inside& in = *inside_;
+  if (in.parser.is_done()) return {};
+  if (!in.has_begun) return failure("it closed the connection without an answer");
+  boost::system::error_code error;
+  // One that has neither a length nor chunks ends there.
+  if (in.parser.is_header_done() && in.inbox.empty()) in.parser.put_eof(error);
+  if (error || !in.parser.is_done()) return failure("it closed the connection within its answer");
+  return {};
+}
+
+bool ReplyReader::has_begun() const {
+  return inside_->has_begun;
+}
+
+bool ReplyReader::is_whole() const {
+  return inside_->parser.is_done();
+}
+
+unsigned ReplyReader::status() const {
+  return inside_->parser.get().result_int();
+}
+
+bool ReplyReader::is_kept() const {
+  return inside_->parser.get().keep_alive() && !inside_->parser.get().need_eof();
+}
+
+std::string ReplyReader::take_body() {
+  return std::exchange(inside_->parser.get().body(), {});
+}
+
+}  // namespace cpprun::http

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proto/link/values_json.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "proto/bounds.h"
+#include "proto/text.h"
+
+namespace cpprun::link {
+
+namespace {
+
+constexpr int count_max = std::numeric_limits<int>::max();
+
+}  // namespace
+
+nlohmann::json budgets_json(const std::vector<CauseBudget>& budgets) {
+  nlohmann::json object = nlohmann::json::object();
+  for (const CauseBudget& each : budgets) {
+    object[each.cause] = each.max ? nlohmann::json(*each.max) : nlohmann::json(nullptr);
+  }
+  return object;
+}
+
+Result<std::vector<CauseBudget>> budgets_of(const nlohmann::json& object) {
+  std::vector<CauseBudget> budgets;
+  for (const auto& [cause, value] : object.get_ref<const nlohmann::json::object_t&>()) {
+    CauseBudget budget{.cause = plain_line(cause)};
+    if (!value.is_null()) {
+      const bool fits = value.is_number_integer() && value >= 0 && value <= count_max;
+      if (!fits) return failure(fmt::format("the budget of {} is no number", budget.cause));
+      budget.max = value.get<int>();
+    }
+    budgets.push_back(std::move(budget));
+  }
+  return budgets;
+}
+
+using nlohmann::json;
+
+json rows_of(const std::vector<WorkerFigures>& workers) {
+  json rows = json::array();
+  FiguresRow before{};
+  for (const WorkerFigures& each : workers) {
+    const FiguresRow row = row_of(each);
+    json differences = json::array();
+    for (std::size_t i = 0; i < row.size(); ++i) differences.push_back(row[i] - before[i]);
+    rows.push_back(std::move(differences));
+    before = row;
+  }
+  return rows;
+}
+
+Result<std::vector<WorkerFigures>> figures_in(const json& rows) {
+  constexpr double most = 2.0 * figure_max;
+  std::vector<WorkerFigures> workers;
+  FiguresRow row{};
+  for (const json& differences : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const json& difference = differences.at(i);
+      // Both are small enough for their sum; the row before has been looked at.
+      if (!difference.is_number_integer() || std::abs(difference.get<double>()) > most) {
+        return failure(std::string(name_of_column(i)) + " is not a whole number that fits there");
+      }
+      row[i] += difference.get<std::int64_t>();
+    }
+    auto figures = figures_of(row);
+    if (!figures) return tl::unexpected<Error>(figures.error());
+    workers.push_back(*figures);
+  }
+  return workers;
+}
+
+namespace {
+
+using nlohmann::json;
+using Milliseconds = std::chrono::milliseconds;
+
+json row_of(const NodeTime& time) {
+  json row = json::array();
+  for (const auto each : time)
+    row.push_back(std::chrono::duration_cast<Milliseconds>(each).count());
+  return row;
+}
+
+// A number of milliseconds of which any sum can be counted in microseconds.
+bool read(const json& value, NodeDuration& time) {
+  if (!value.is_number_unsigned()) return false;
+  const auto count = value.get<std::uint64_t>();
+  if (count > static_cast<std::uint64_t>(Milliseconds{time_use_max}.count())) return false;
+  time = Milliseconds{count};
+  return true;
+}
+
+bool read(const json& row, NodeTime& time) {
+  if (!row.is_array() || row.size() != account_count) return false;
+  for (std::size_t i = 0; i < account_count; ++i) {
+    if (!read(row.at(i), time[i])) return false;
+  }
+  return true;
+}
+
+nlohmann::ordered_json accounts_of(const NodeTime& time) {
+  nlohmann::ordered_json object;
+  for (std::size_t i = 0; i < account_count; ++i) {
+    const std::string name{name_of(static_cast<Account>(i))};
+    object[name] = std::chrono::duration<double>(time[i]).count();
+  }
+  return object;
+}
+
+}  // namespace
+
+json time_use_json(const TimeUse& use) {
+  json object = {{"wall", std::chrono::duration_cast<Milliseconds>(use.wall).count()},
+                 {"nodes", row_of(use.nodes)},
+                 {"lost", json::array()}};
+  for (const LostTime& each : use.lost) {
+    object["lost"].push_back({each.cause, each.host, each.count, row_of(each.time)});
+  }
+  return object;
+}
+
+nlohmann::ordered_json readable_json(const TimeUse& use) {
+  nlohmann::ordered_json object;
+  object["wall"] = std::chrono::duration<double>(use.wall).count();
+  object["node_seconds"] = accounts_of(use.nodes);
+  object["lost"] = json::array();
+  for (const LostTime& each : use.lost) {
+    nlohmann::ordered_json row;
+    row["cause"] = each.cause;
+    row["host"] = each.host;
+    row["count"] = each.count;
+    row["node_seconds"] = accounts_of(each.time);
+    object["lost"].push_back(std::move(row));
+  }
+  object["text"] = to_text(use);
+  return object;
+}
+
+Result<TimeUse> time_use_of(const json& object) {
+  TimeUse use;
+  if (!read(object.at("wall"), use.wall)) return failure("a wall time that cannot be");
+  if (!read(object.at("nodes"), use.nodes)) return failure("times of nodes that cannot be");
+  for (const json& row : object.at("lost")) {
+    if (use.lost.size() >= bounds::causes_counted_max)
+      return failure("too many causes of lost time");
+    LostTime& lost = use.lost.emplace_back();
+    lost.cause = plain_line(row.at(0).get<std::string>());
+    lost.host = plain_line(row.at(1).get<std::string>());
+    if (!row.at(2).is_number_unsigned()) return failure("a count that cannot be");
+    lost.count = row.at(2).get<std::size_t>();
+    if (!read(row.at(3), lost.time)) return failure("lost times that cannot be");
+  }
+  return use;
+}
+
+}  // namespace cpprun::link

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/io/program.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <exception>
+#include <initializer_list>
+#include <new>
+#include <string>
+#include <system_error>
+
+#include "proto/text.h"
+#include "rendezvous/io/file_descriptor.h"
+
+namespace cpprun {
+
+namespace {
+
+// Of the program, for the handler that has no argument.
+std::string& program_name() {
+  static std::string name;
+  return name;
+}
+
+// There may be no memory for a text.
+void say_error(std::string_view what, std::string_view hint = {}) {
+  for (const std::string_view part :
+       {std::string_view(program_name()), std::string_view(": error: "), what,
+        std::string_view("\n"), hint}) {
+    (void)write_all(STDERR_FILENO, part);
+  }
+}
+
+// Says what the exception that is being handled was.
+void say_exception() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    say_error("out of memory",
+              "  hint: raise the memory limit (ulimit -v, or the control group's)\n");
+  } catch (const std::system_error& error) {
+    const bool lacks_files = error.code().value() == EMFILE;  // Asio has a category of its own
+    say_error(error.what(),
+              lacks_files ? "  hint: raise the limit on open files (ulimit -n)\n" : "");
+  } catch (const std::exception& error) {
+    say_error(error.what());
+  } catch (...) {
+    say_error("unknown exception");
+  }
+}
+
+// Of a thread, or where nothing may be thrown. Without an exception it is a bug, which leaves its
+// core.
+[[noreturn]] void on_terminate() {
+  if (std::current_exception() == nullptr) std::abort();
+  say_exception();
+  ::_exit(EXIT_FAILURE);
+}
+
+}  // namespace
+
+int run_program(std::string_view name, const std::function<int()>& body) {
+  program_name() = name;
+  fill_standard_streams();
+  survive_failed_writes();
+  reset_inherited_signals();
+  std::set_terminate(on_terminate);
+  try {
+    return body();
+  } catch (...) {
+    say_exception();
+    return EXIT_FAILURE;
+  }
+}
+
+void reset_inherited_signals() {
+  std::signal(SIGCHLD, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+void fill_standard_streams() {
+  for (const int each : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(each, F_GETFD) >= 0) continue;
+    const int opened = ::open("/dev/null", each == STDOUT_FILENO ? O_RDONLY : O_RDWR);
+    // A bare root has no /dev. Of a folder nothing can be read and nothing can be written to it,
+    // which is what a closed descriptor says, too.
+    if (opened < 0 && ::open("/", O_RDONLY | O_DIRECTORY) < 0) return;
+  }
+}
+
+void open_missing_stdout() {
+  const int mode = ::fcntl(STDOUT_FILENO, F_GETFL);
+  if (mode < 0 || (mode & O_ACCMODE) != O_RDONLY) return;
+  const int opened = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (opened < 0) return;
+  ::dup2(opened, STDOUT_FILENO);
+  ::close(opened);
+}
+
+bool print_or_exit(std::string_view program, std::string_view text) {
+  if (write_all(STDOUT_FILENO, text) == text.size()) return true;
+  if (errno == EPIPE) return false;
+  exit_for_lost_output(program);
+}
+
+void exit_for_lost_output(std::string_view program) {
+  constexpr int failed = 1;
+  std::string message(program);
+  message += ": error: cannot write to stdout: " + errno_text(errno) + "\n";
+  (void)write_all(STDERR_FILENO, message);
+  std::_Exit(failed);
+}
+
+void survive_failed_writes() {
+  for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
+}
+
+namespace {
+
+// Well before whatever computes, and behind what the machine itself lives by.
+constexpr int nice_wanted = -10;
+
+}  // namespace
+
+Steadiness hold_steady() {
+  Steadiness got;
+  // What is there already, some megabytes; a store that grows to gigabytes later is not held.
+  got.locked = ::mlockall(MCL_CURRENT) == 0;
+  errno = 0;
+  const int now = ::getpriority(PRIO_PROCESS, 0);
+  if (now == -1 && errno != 0) return got;
+  got.raised = ::setpriority(PRIO_PROCESS, 0, std::min(now, nice_wanted)) == 0;
+  return got;
+}
+
+}  // namespace cpprun

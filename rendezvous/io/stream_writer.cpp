@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/io/stream_writer.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "proto/bounds.h"
+#include "proto/text.h"
+#include "rendezvous/io/file_descriptor.h"
+
+namespace cpprun {
+
+PatientWriter::PatientWriter(asio::io_context& context, int descriptor, Callbacks callbacks)
+    : descriptor_(descriptor), watch_(context), callbacks_(std::move(callbacks)) {
+  choose_way();
+  if (way_ == Way::direct) return;
+  const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
+  epoll_event event{};
+  event.events = EPOLLOUT | EPOLLONESHOT;
+  if (epoll >= 0 && ::epoll_ctl(epoll, EPOLL_CTL_ADD, watched(), &event) == 0) {
+    watch_.assign(epoll);
+  } else {
+    // What cannot be watched does not block either: /dev/null and its like.
+    if (epoll >= 0) ::close(epoll);
+    way_ = Way::direct;
+  }
+}
+
+PatientWriter::~PatientWriter() {
+  close();
+}
+
+void PatientWriter::close() {
+  if (own_ >= 0) ::close(std::exchange(own_, -1));
+  is_lost_ = true;
+}
+
+void PatientWriter::choose_way() {
+  struct stat kind {};
+  if (::fstat(descriptor_, &kind) != 0 || S_ISREG(kind.st_mode)) return;
+  if (S_ISSOCK(kind.st_mode)) {
+    way_ = Way::socket;
+    return;
+  }
+  const auto path = "/proc/self/fd/" + std::to_string(descriptor_);
+  own_ = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  way_ = own_ >= 0 ? Way::own : Way::cautiously;
+}
+
+void PatientWriter::write(std::string_view bytes) {
+  if (bytes.empty()) return;
+  if (!is_lost_) {
+    queue_ += bytes;
+    if (!waiting_) push_out();
+    was_full_ = was_full_ || full();
+    return;
+  }
+  // Nothing is queued while words are lost. Perhaps they no longer are.
+  if (is_torn_) queue_ += '\n';
+  queue_ += bytes;
+  const int error_number = write_queued();
+  if (error_number != 0 && error_number != EAGAIN) {
+    lost_bytes_ += std::min(waiting(), bytes.size());
+    queue_.clear();
+    written_ = 0;
+    return;
+  }
+  is_lost_ = false;
+  const std::uint64_t lost = std::exchange(lost_bytes_, 0);
+  push_out();
+  if (callbacks_.back) callbacks_.back(lost);
+}
+
+bool PatientWriter::full() const {
+  return waiting() > bounds::console_queue_bytes_max;
+}
+
+// As write(2), but comes back at once: EAGAIN where the reader takes nothing now.
+long PatientWriter::put(const char* bytes, std::size_t count) const {
+  switch (way_) {
+    case Way::direct:
+      return ::write(descriptor_, bytes, count);
+    case Way::own:
+      return ::write(own_, bytes, count);
+    case Way::socket:
+      return ::send(descriptor_, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL);
+    case Way::cautiously:
+      break;
+  }
+  pollfd asked{.fd = descriptor_, .events = POLLOUT, .revents = 0};
+  if (::poll(&asked, 1, 0) <= 0) {
+    errno = EAGAIN;
+    return -1;
+  }
+  // A pipe that is writable takes this much without blocking.
+  return ::write(descriptor_, bytes, std::min<std::size_t>(count, PIPE_BUF));
+}
+
+int PatientWriter::write_queued() {
+  while (written_ < queue_.size()) {
+    const auto count = put(queue_.data() + written_, queue_.size() - written_);
+    if (count > 0) {
+      written_ += static_cast<std::size_t>(count);
+      is_torn_ = queue_[written_ - 1] != '\n';
+    } else if (count == 0 || errno == EAGAIN || errno == EWOULDBLOCK) {
+      return EAGAIN;
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
+void PatientWriter::push_out() {
+  const int error_number = write_queued();
+  if (error_number != 0 && error_number != EAGAIN) return lose(error_number);
+  const bool all = empty();
+  // The front is let go of only when it is worth moving the rest.
+  if (all || written_ > bounds::console_queue_bytes_max) {
+    queue_.erase(0, written_);
+    written_ = 0;
+  }
+  if (!all) wait();
+  if (was_full_ && !full()) {
+    was_full_ = false;
+    call(callbacks_.room);
+  }
+  if (all) call(callbacks_.empty);
+}
+
+void PatientWriter::wait() {
+  // Whoever takes nothing and cannot be watched will not say when that is over: what waits goes
+  // with the next words.
+  if (waiting_ || way_ == Way::direct) return;
+  epoll_event event{};
+  event.events = EPOLLOUT | EPOLLONESHOT;
+  ::epoll_ctl(watch_.native_handle(), EPOLL_CTL_MOD, watched(), &event);
+  waiting_ = true;
+  watch_.async_wait(asio::posix::stream_descriptor::wait_read,
+                    [this](const asio::error_code& error) {
+                      if (error) return;
+                      waiting_ = false;
+                      push_out();
+                    });
+}
+
+void PatientWriter::lose(int error_number) {
+  is_lost_ = true;
+  lost_bytes_ += waiting();
+  queue_.clear();
+  written_ = 0;
+  was_full_ = false;
+  if (callbacks_.lost) callbacks_.lost(error_number);
+  call(callbacks_.room);
+  call(callbacks_.empty);
+}
+
+void PatientWriter::flush(Duration patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (!empty() && !is_lost_ && way_ != Way::direct) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    pollfd asked{.fd = watched(), .events = POLLOUT, .revents = 0};
+    if (left.count() <= 0 || ::poll(&asked, 1, static_cast<int>(left.count())) == 0) return;
+    if (const int error = write_queued(); error != 0 && error != EAGAIN) return lose(error);
+  }
+}
+
+namespace {
+
+// All the process has of ours.
+struct Desk {
+  int file;
+  int words;
+  int news;
+};
+
+// What is missing is told in its place, as soon as there is room for that.
+bool close_gap(int file, std::size_t lost, int error_number) {
+  const auto note = "\ncpprun: " + std::to_string(lost) +
+                    " bytes are missing here: " + errno_text(error_number) + "\n";
+  const auto begin = ::lseek(file, 0, SEEK_CUR);
+  const auto put = write_all(file, note);
+  if (put == note.size()) return true;
+  // Half of a note is worse than none; one that is not at the end any more is left alone.
+  if (put > 0 && begin >= 0 && ::lseek(file, 0, SEEK_END) == begin + static_cast<off_t>(put)) {
+    (void)!::ftruncate(file, begin);
+    static_cast<void>(::lseek(file, begin, SEEK_SET));
+  }
+  return false;
+}
+
+void write_until_the_end(const Desk& desk) {
+  std::vector<char> buffer(bounds::pump_read_bytes);
+  std::size_t lost = 0;
+  int error_number = 0;
+  while (true) {
+    const auto got = ::read(desk.words, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return;
+    const std::string_view bytes(buffer.data(), static_cast<std::size_t>(got));
+    if (lost > 0 && !close_gap(desk.file, lost, error_number)) {
+      lost += bytes.size();
+      continue;
+    }
+    const bool was_lost = std::exchange(lost, 0) > 0;
+    const auto done = write_all(desk.file, bytes);
+    if (done == bytes.size()) continue;
+    error_number = errno;
+    lost = bytes.size() - done;
+    // Nobody may be there to hear it, which is no reason to stop.
+    if (!was_lost) (void)!::write(desk.news, &error_number, sizeof error_number);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Scribe> Scribe::begin(asio::io_context& context, SideProcesses& side, int file,
+                                      Callbacks callbacks) {
+  int words[2];
+  int news[2];
+  if (::pipe2(words, O_CLOEXEC) != 0) return nullptr;
+  const FileDescriptor words_read{words[0]};
+  FileDescriptor words_write{words[1]};
+  if (::pipe2(news, O_CLOEXEC) != 0) return nullptr;
+  FileDescriptor news_read{news[0]};
+  const FileDescriptor news_write{news[1]};
+  const Desk desk{file, words[0], news[1]};
+  const auto pid =
+      side.start({desk.file, desk.words, desk.news}, [desk] { write_until_the_end(desk); });
+  if (!pid) return nullptr;
+  std::unique_ptr<Scribe> scribe(
+      new Scribe(context, std::move(words_write), std::move(news_read), std::move(callbacks)));
+  scribe->listen();
+  return scribe;
+}
+
+std::unique_ptr<Scribe> Scribe::begin_for_file(asio::io_context& context, SideProcesses& side,
+                                               int descriptor, Callbacks callbacks) {
+  struct stat kind {};
+  if (::fstat(descriptor, &kind) != 0 || !S_ISREG(kind.st_mode)) return nullptr;
+  return begin(context, side, descriptor, std::move(callbacks));
+}
+
+Scribe::Scribe(asio::io_context& context, FileDescriptor words, FileDescriptor news,
+               Callbacks callbacks)
+    : words_(std::move(words)), news_(context, news.release()), callbacks_(std::move(callbacks)) {
+  news_.non_blocking(true);
+}
+
+void Scribe::finish(Duration patience) {
+  words_.reset();
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (true) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    pollfd news{news_.native_handle(), POLLIN, 0};
+    if (left.count() <= 0 || ::poll(&news, 1, static_cast<int>(left.count())) == 0) return;
+    int error_number = 0;
+    if (::read(news.fd, &error_number, sizeof error_number) == 0) return;
+  }
+}
+
+void Scribe::listen() {
+  news_.async_wait(
+      asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
+        if (error) return;
+        int error_number = 0;
+        const auto got = ::read(news_.native_handle(), &error_number, sizeof error_number);
+        if (got == 0) {
+          if (callbacks_.ended) callbacks_.ended();
+          return;
+        }
+        if (got == sizeof error_number && callbacks_.trouble) callbacks_.trouble(error_number);
+        listen();
+      });
+}
+
+}  // namespace cpprun

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// Writes to a stream it does not own (a terminal, a pipe, a socket, a file) without ever blocking.
+// What cannot be written yet waits in a queue; callers check `full` and pause. Everybody else on
+// the same terminal or pipe keeps a blocking descriptor: the non-blocking one is our own.
+//
+// No error is final: a full disk gets room, a named pipe gets another reader. Until then what is
+// written is lost and counted; each write tries again.
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "proto/clock.h"
+#include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/io/side_processes.h"
+
+namespace cpprun {
+
+class PatientWriter {
+ public:
+  struct Callbacks {
+    std::function<void()> room = {};   // the queue was full and no longer is
+    std::function<void()> empty = {};  // everything was written, or is lost
+    // From here on what is written is lost; said once, until it is back.
+    std::function<void(int error_number)> lost = {};
+    // It takes words again, and so many bytes were lost meanwhile.
+    std::function<void(std::uint64_t bytes)> back = {};
+  };
+
+  // `descriptor` stays the caller's.
+  PatientWriter(asio::io_context& context, int descriptor, Callbacks callbacks);
+  ~PatientWriter();
+  PatientWriter(const PatientWriter&) = delete;
+  PatientWriter& operator=(const PatientWriter&) = delete;
+
+  // Writes at once what the reader takes, and queues the rest.
+  void write(std::string_view bytes);
+
+  bool full() const;
+  // False for what can only be asked first and then written to, and for a terminal may block.
+  bool never_blocks() const { return way_ != Way::cautiously; }
+  bool empty() const { return waiting() == 0; }
+  std::size_t waiting() const { return queue_.size() - written_; }
+
+  // The last act of a process without an event loop: waits for a slow reader, but no longer.
+  void flush(Duration patience);
+  // Nothing more is written, and our own descriptor is let go.
+  void close();
+
+ private:
+  enum class Way {
+    direct,      // a file: never blocks for long
+    own,         // reopened for us alone, non-blocking
+    socket,      // a flag per call does it
+    cautiously,  // asked first, and then a little at a time
+  };
+
+  void choose_way();
+  int watched() const { return own_ >= 0 ? own_ : descriptor_; }
+  long put(const char* bytes, std::size_t count) const;
+  // Writes until the reader takes no more: 0, EAGAIN, or the error that lost the rest.
+  int write_queued();
+  void push_out();
+  void wait();
+  void lose(int error_number);
+  static void call(const std::function<void()>& callback) {
+    if (callback) callback();
+  }
+
+  int descriptor_;
+  int own_ = -1;
+  Way way_ = Way::direct;
+  // An epoll of our own around the descriptor: waiting on the descriptor itself would make Asio
+  // switch it to non-blocking for everybody who shares it.
+  asio::posix::stream_descriptor watch_;
+  Callbacks callbacks_;
+  std::string queue_;
+  std::size_t written_ = 0;  // of the queue's front
+  bool waiting_ = false;
+  bool was_full_ = false;
+  bool is_lost_ = false;
+  bool is_torn_ = false;  // what was written last is a line without its end
+  std::uint64_t lost_bytes_ = 0;
+};
+
+// Writes a file from a process of its own. A write to a file never reports "not now": if its disk
+// hangs, so does the writer, and heartbeats and signals with it. So words for a file go through a
+// pipe, which does report it, and only the process at its other end waits.
+
+class Scribe {
+ public:
+  struct Callbacks {
+    // Something could not be written, and is lost; said once until something can be again.
+    std::function<void(int error_number)> trouble;
+    std::function<void()> ended;  // after `end`: everything is in the file
+  };
+
+  // Nothing where the machine refuses a pipe or a process. `file` stays the caller's.
+  static std::unique_ptr<Scribe> begin(asio::io_context& context, SideProcesses& side, int file,
+                                       Callbacks callbacks);
+  // Nothing, too, where it is no file on a disk.
+  static std::unique_ptr<Scribe> begin_for_file(asio::io_context& context, SideProcesses& side,
+                                                int descriptor, Callbacks callbacks);
+  Scribe(const Scribe&) = delete;
+  Scribe& operator=(const Scribe&) = delete;
+
+  // What is written here reaches the file.
+  int pipe() const { return words_.get(); }
+  // Nothing more comes. Whoever else holds the pipe open lets go of it first.
+  void end() { words_.reset(); }
+  // Without an event loop: waits until everything is in the file, but no longer.
+  void finish(Duration patience);
+
+ private:
+  Scribe(asio::io_context& context, FileDescriptor words, FileDescriptor news, Callbacks callbacks);
+  void listen();
+
+  FileDescriptor words_;
+  asio::posix::stream_descriptor news_;  // errnos from the process; it closes as the last thing
+  Callbacks callbacks_;
+};
+
+}  // namespace cpprun
