@@ -9,10 +9,10 @@
 
 #include "proto/environment.h"
 #include "proto/version.h"
-#include "rendezvous/daemon/activation.h"
 #include "rendezvous/daemon/cpprund_cli.h"
 #include "rendezvous/daemon/io/owner_files.h"
 #include "rendezvous/daemon/io/store_daemon.h"
+#include "rendezvous/daemon/service.h"
 #include "rendezvous/io/program.h"
 
 namespace {

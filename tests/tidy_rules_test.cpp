@@ -269,7 +269,8 @@ TEST_CASE("a method that is defined in another file than its class is found") {
   REQUIRE(violations.size() == 1);
   CHECK(to_text(violations.front()) ==
         "rendezvous/job/job_loss.cpp:3: a method of Job is defined here, and the class in "
-        "rendezvous/job/job.h; move it to rendezvous/job/job.cpp: a class is one header and one "
+        "rendezvous/job/job.h; move it to rendezvous/job/job.cpp: a class is one header "
+        "and one "
         "source");
   CHECK(count("Job::Job(int a) : a_{a}, b_(B{1}) {}") == 1);
   CHECK(count("Job::~Job() = default;") == 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The agent and whoever goes on with the job if its coordinator is lost: how it stands by itself,
 // whom it votes for, and whom it asks for a seat then. What a vote promises: from when it is said
-// until NotLeading is heard, this node follows nobody else (rendezvous/job/leadership.h).
+// until NotLeading is heard, this node follows nobody else (rendezvous/job/leases.h).
 
 #include <fmt/format.h>
 

@@ -13,7 +13,7 @@
 #include "launcher/workers/supervisor.h"
 #include "proto/link/message.h"
 #include "proto/signal_names.h"
-#include "rendezvous/job/failures.h"
+#include "rendezvous/job/round_outcome.h"
 
 namespace cpprun {
 

@@ -388,7 +388,7 @@ using Message =
 // number that no cpprun ever says, or a text longer than any it sends, ends the link: what has
 // passed here can be counted with, printed and kept. Numbers that a person may have typed (the
 // terms of a job) pass, and are refused aloud by whoever hosts the job
-// (rendezvous/job/join_check.h).
+// (rendezvous/job/job_terms.h).
 
 // A watch may be asked for as long as an unhurried heartbeat and its answer may take.
 inline constexpr auto watch_time_max = std::chrono::hours(1);

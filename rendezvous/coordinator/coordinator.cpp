@@ -5,13 +5,33 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "proto/bounds.h"
-#include "rendezvous/job/exclusions_json.h"
-#include "rendezvous/job/job_text.h"
-#include "rendezvous/job/join_check.h"
+#include "rendezvous/job/job.h"
+#include "rendezvous/job/job_record_json.h"
+#include "rendezvous/job/job_terms.h"
 
 namespace cpprun {
+
+void EndedJobs::add(TimePoint now, JobSnapshot job) {
+  forget(job.terms.id);
+  job.silence_max.reset();  // nobody is watched any more
+  ended_.push_back({now, std::move(job)});
+  if (ended_.size() > ended_jobs_told_max) ended_.pop_front();
+}
+
+void EndedJobs::forget(const std::string& id) {
+  std::erase_if(ended_, [&](const Ended& each) { return each.job.terms.id == id; });
+}
+
+std::vector<JobSnapshot> EndedJobs::told(TimePoint now) const {
+  std::vector<JobSnapshot> jobs;
+  for (const Ended& each : ended_) {
+    if (now - each.at < ended_job_told) jobs.push_back(each.job);
+  }
+  return jobs;
+}
 
 Coordinator::Coordinator(CoordinatorOptions options)
     : options_(std::move(options)),
@@ -394,6 +414,30 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
     if (each && (!next || *each < *next)) next = each;
   }
   return next;
+}
+
+std::string record_bytes(const Coordinator& coordinator, const std::string& name,
+                         const Moment& moment) {
+  if (name == hosts_record_name) {
+    const auto& hosts = coordinator.excluded_hosts();
+    return hosts.empty() ? std::string() : hosts_record_bytes(hosts, moment);
+  }
+  const JobRecord record = coordinator.record_of(name);
+  return record.nodes.empty() ? std::string() : job_record_bytes(record, moment);
+}
+
+std::map<std::string, std::string> all_records(const Coordinator& coordinator,
+                                               const Moment& moment) {
+  std::map<std::string, std::string> records;
+  const auto add = [&](const std::string& name) {
+    auto bytes = record_bytes(coordinator, name, moment);
+    if (!bytes.empty()) records[name] = std::move(bytes);
+  };
+  add(hosts_record_name);
+  for (const Job* const job : coordinator.jobs_after("", coordinator.job_count())) {
+    add(job->terms().id);
+  }
+  return records;
 }
 
 }  // namespace cpprun

@@ -1,5 +1,58 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
+// How a daemon's last jobs ended, for Prometheus, which looks four times a minute: a job itself is
+// forgotten with its last node. Kept for a while and in small number; nothing here wakes anybody
+// up.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "proto/bounds.h"
+#include "proto/clock.h"
+#include "proto/state_machine.h"
+#include "rendezvous/coordinator/admission_control.h"
+#include "rendezvous/coordinator/agenda.h"
+#include "rendezvous/coordinator/held_messages.h"
+#include "rendezvous/job/job.h"
+#include "rendezvous/job/leases.h"
+#include "rendezvous/status/snapshot.h"
+#include "rendezvous/store/store.h"
+
+namespace cpprun {
+
+// Several looks of Prometheus, and as many jobs as might end together; 2 KiB each.
+inline constexpr Duration ended_job_told = std::chrono::minutes(10);
+inline constexpr std::size_t ended_jobs_told_max = 64;
+
+class EndedJobs {
+ public:
+  // A job is over since then. One of that name that has ended before is told of no more.
+  void add(TimePoint now, JobSnapshot job);
+  // A job of that name has begun.
+  void forget(const std::string& id);
+  // In the order in which they ended.
+  std::vector<JobSnapshot> told(TimePoint now) const;
+
+ private:
+  struct Ended {
+    TimePoint at{};
+    JobSnapshot job;
+  };
+  std::deque<Ended> ended_;  // Invariant: each name once.
+};
+
 // The whole daemon as one machine: which jobs there are, which link belongs to which, and each
 // job's store. It knows no socket: links are numbers, time is an argument, and what has to be done
 // comes back as a list.
@@ -14,31 +67,6 @@
 // Store clients are not events: a request goes to the job's Store directly (`store`), because at a
 // million requests a second nothing should stand in between. Whether a client may speak at all is
 // asked once, when it connects (`admit`).
-
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <tuple>
-#include <unordered_map>
-#include <unordered_set>
-#include <utility>
-#include <variant>
-#include <vector>
-
-#include "proto/bounds.h"
-#include "proto/state_machine.h"
-#include "rendezvous/coordinator/agenda.h"
-#include "rendezvous/coordinator/early_words.h"
-#include "rendezvous/coordinator/ended_jobs.h"
-#include "rendezvous/coordinator/job_places.h"
-#include "rendezvous/coordinator/quota.h"
-#include "rendezvous/job/job.h"
-#include "rendezvous/job/leases.h"
-#include "rendezvous/store/store.h"
-
-namespace cpprun {
 
 // What strangers can take of a daemon at most, so that something is left for everybody else. A site
 // may set them; a coordinator of one job counts only the links that have not joined it.
@@ -352,5 +380,15 @@ class Coordinator {
 };
 
 static_assert(StateMachine<Coordinator>);
+
+// What the next coordinator has to know, each under the name under which it is kept: of every job,
+// and which hosts get no seat in those to come.
+
+// Empty: there is nothing to know any more. `name`: that of a job that it knows, or
+// hosts_record_name.
+std::string record_bytes(const Coordinator& coordinator, const std::string& name,
+                         const Moment& moment);
+std::map<std::string, std::string> all_records(const Coordinator& coordinator,
+                                               const Moment& moment);
 
 }  // namespace cpprun

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "rendezvous/coordinator/coordinator.h"
-#include "rendezvous/job/exclusions_json.h"
+#include "rendezvous/job/job_record_json.h"
 
 namespace cpprun {
 

@@ -11,7 +11,7 @@
 
 #include "proto/bounds.h"
 #include "rendezvous/coordinator/coordinator.h"
-#include "rendezvous/job/leadership.h"
+#include "rendezvous/job/leases.h"
 
 namespace cpprun {
 

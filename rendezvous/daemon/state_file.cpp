@@ -2,10 +2,11 @@
 #include "rendezvous/daemon/state_file.h"
 
 #include <fmt/format.h>
-
 #include <boost/crc.hpp>
+
 #include <charconv>
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 namespace cpprun {
@@ -63,6 +64,99 @@ tl::expected<std::string, NoState> record_of_state_file(std::string_view file) {
   }
   if (checksum_of(file) != *crc) return damaged_state("its bytes are not those that were written");
   return std::string(file);
+}
+
+namespace {
+
+constexpr std::string_view mark = "cpprund-log ";
+constexpr std::uint64_t version = 1;
+constexpr std::size_t chunk_head = 1 + 4 + 4;
+
+void put(std::string& out, std::uint32_t number) {
+  for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<char>(number >> shift));
+}
+
+std::uint32_t number_at(std::string_view bytes) {
+  std::uint32_t number = 0;
+  for (std::size_t at = 4; at > 0; --at) {
+    number = number << 8 | static_cast<unsigned char>(bytes[at - 1]);
+  }
+  return number;
+}
+
+tl::expected<LogFile, NoState> read_head(std::string_view& file) {
+  if (!file.starts_with(mark)) return damaged_state("its first line is not one of cpprund's");
+  file.remove_prefix(mark.size());
+  const auto said = take_number(file, ' ');
+  if (!said) return damaged_state("its first line names no version");
+  if (*said != version) return state_of_version(*said, version);
+  const auto round = take_number(file, ' ');
+  const auto synced = round ? take_number(file, ' ') : std::nullopt;
+  const auto line = synced ? file.find('\n') : file.npos;
+  if (line == file.npos || *synced > 1 || *round > std::numeric_limits<std::uint32_t>::max()) {
+    return damaged_state("its first line is cut off");
+  }
+  const std::string boot(file.substr(0, line));
+  file.remove_prefix(line + 1);
+  return LogFile{.round = RoundNumber{static_cast<std::uint32_t>(*round)},
+                 .is_synced = *synced == 1,
+                 .boot = boot};
+}
+
+}  // namespace
+
+std::string log_file_head(RoundNumber round, bool is_synced, std::string_view boot) {
+  return fmt::format("{}{} {} {} {}\n", mark, version, round.value, is_synced ? 1 : 0, boot);
+}
+
+std::string log_chunk(LogChunk kind, std::string_view bytes) {
+  std::string chunk;
+  chunk.reserve(chunk_head + bytes.size());
+  chunk.push_back(static_cast<char>(kind));
+  put(chunk, static_cast<std::uint32_t>(bytes.size()));
+  put(chunk, checksum_of(std::string_view(chunk).substr(0, 1), bytes));
+  chunk.append(bytes);
+  return chunk;
+}
+
+tl::expected<LogFile, NoState> read_log_file(std::string_view file) {
+  std::string_view rest = file;
+  auto log = read_head(rest);
+  if (!log) return log;
+  log->size = file.size() - rest.size();
+  while (!rest.empty()) {
+    const auto at = static_cast<std::uint64_t>(file.size() - rest.size());
+    const bool has_head = rest.size() >= chunk_head;
+    const std::size_t size = has_head ? number_at(rest.substr(1)) : 0;
+    if (!has_head || rest.size() - chunk_head < size) return log;
+    const std::string_view bytes = rest.substr(chunk_head, size);
+    const bool is_last = rest.size() == chunk_head + size;
+    if (checksum_of(rest.substr(0, 1), bytes) != number_at(rest.substr(5))) {
+      // The end of a file may be there without the bytes that were to stand there.
+      if (is_last) return log;
+      return damaged_state(
+          fmt::format("what stands at byte {} is not what was written, and {} bytes lie "
+                      "behind it",
+                      at, rest.size()));
+    }
+    log->has_end = false;
+    switch (static_cast<LogChunk>(rest.front())) {
+      case LogChunk::bytes:
+        log->bytes.append(bytes);
+        break;
+      case LogChunk::whole:
+        log->is_whole = true;
+        break;
+      case LogChunk::end:
+        log->has_end = true;
+        break;
+      case LogChunk::again:
+        break;
+    }
+    rest.remove_prefix(chunk_head + size);
+    log->size = file.size() - rest.size();
+  }
+  return log;
 }
 
 }  // namespace cpprun

@@ -4,11 +4,12 @@
 // base64, whatever is false, zero or empty is not there, and a failure has one of three shapes.
 // What answers is believed no further than proto/etcd_bounds.h says, and never throws out of here.
 
-#include <string>
-#include <string_view>
 #include <tl/expected.hpp>
 
-#include "rendezvous/etcd/etcd_failure.h"
+#include <optional>
+#include <string>
+#include <string_view>
+
 #include "rendezvous/etcd/etcd_request.h"
 
 namespace cpprun::etcd {
@@ -24,3 +25,15 @@ using Heard = tl::expected<Answer, Failure>;
 Heard read_answer(const Request& request, unsigned http_status, std::string_view body);
 
 }  // namespace cpprun::etcd
+
+// Bytes as the JSON of etcd's gateway has them: RFC 4648, the common alphabet, padded.
+
+namespace cpprun {
+
+std::string base64_of(std::string_view bytes);
+// Nothing where that is not what they are, to the last bit.
+std::optional<std::string> bytes_of_base64(std::string_view text);
+
+}  // namespace cpprun
+
+namespace cpprun::etcd {}  // namespace cpprun::etcd

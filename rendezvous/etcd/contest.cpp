@@ -7,6 +7,8 @@
 #include <array>
 #include <utility>
 
+#include "proto/bounds.h"
+#include "proto/etcd_bounds.h"
 #include "proto/state_machine.h"
 #include "proto/text.h"
 
@@ -265,6 +267,699 @@ void Contest::finish(TimePoint now, Actions& actions) {
   if (!is_clean && now < *withdrawn_by_) return;
   withdrawn_by_.reset();
   actions.emplace_back(contest::Withdrawn{});
+}
+
+// What a Contest asks next, and when.
+
+namespace {
+
+constexpr TimePoint at_once = TimePoint::min();
+
+// What etcd has to take in, or may have to give out.
+std::size_t bytes_of(const etcd::Request& request, AskLanes::Step step) {
+  if (step == AskLanes::Step::load) {
+    return bounds::contest_page_records * bounds::contest_record_bytes_max / 8;
+  }
+  std::size_t bytes = 0;
+  if (const auto* const transaction = std::get_if<etcd::Transaction>(&request)) {
+    for (const auto& each : transaction->success) {
+      if (const auto* const put = std::get_if<etcd::Put>(&each)) bytes += put->value.size();
+    }
+  }
+  return bytes;
+}
+
+Duration patience_for(std::size_t bytes, Duration ttl) {
+  constexpr std::int64_t mebibyte = 1024 * 1024;
+  return bounds::etcd_patience(ttl) +
+         Duration{bounds::etcd_patience_per_mebibyte} * static_cast<std::int64_t>(bytes) / mebibyte;
+}
+
+std::int64_t whole_seconds(Duration duration) {
+  return std::chrono::ceil<std::chrono::seconds>(duration).count();
+}
+
+}  // namespace
+
+Duration Contest::look_pause(TimePoint now) const {
+  if (now < eager_until_) return bounds::contest_eager_look_pause;
+  return is_wanted_ || is_needed_ ? bounds::contest_look_pause(options_.ttl)
+                                  : bounds::contest_seldom_look_pause;
+}
+
+std::optional<TimePoint> Contest::next_deadline() const {
+  std::optional<TimePoint> next;
+  const auto consider = [&next](std::optional<TimePoint> at) {
+    if (at && (!next || *at < *next)) next = at;
+  };
+  if (has_won()) consider(tenure_->until());
+  if (lanes_.is_idle(Lane::lease)) {
+    if (const auto due = lease_due()) consider(std::max(*due, lanes_.ready_at(Lane::lease)));
+  }
+  if (lanes_.is_idle(Lane::writes)) {
+    if (const auto due = writes_due()) consider(std::max(*due, lanes_.ready_at(Lane::writes)));
+  }
+  if (phase_ == Phase::following) consider(withdrawn_by_);
+  return next;
+}
+
+// A new lease is wanted when etcd has chosen a leader of its own, and as soon as nothing is
+// written: from its grant on the old one is renewed no more.
+bool Contest::wants_next_lease() const {
+  return phase_ == Phase::leading && tenure_->wants_next() && lanes_.is_idle(Lane::writes) &&
+         !fenced_;
+}
+
+std::optional<TimePoint> Contest::lease_due() const {
+  switch (phase_) {
+    case Phase::following:
+      return may_run() && run_at_ ? std::min(*run_at_, look_at_) : look_at_;
+    case Phase::granting:
+      return std::nullopt;
+    case Phase::standing:
+    case Phase::finding_out:
+      return at_once;
+    case Phase::loading:
+    case Phase::leading:
+    case Phase::leaving:
+      if (must_look_ || tenure_->needs_look()) return at_once;
+      return wants_next_lease() ? std::min(move_at_, tenure_->renew_at()) : tenure_->renew_at();
+  }
+  return std::nullopt;
+}
+
+std::optional<Contest::Step> Contest::next_lease_step(TimePoint now) const {
+  const auto due = lease_due();
+  if (!due || *due > now) return std::nullopt;
+  switch (phase_) {
+    case Phase::following:
+      return may_run() && run_at_ && *run_at_ <= now ? Step::grant : Step::look;
+    case Phase::granting:
+      return std::nullopt;
+    case Phase::standing:
+      return Step::stand;
+    case Phase::finding_out:
+      return Step::look;
+    case Phase::loading:
+    case Phase::leading:
+    case Phase::leaving:
+      if (must_look_ || tenure_->needs_look()) return Step::look;
+      return tenure_->renew_at() <= now ? Step::keep_alive : Step::grant;
+  }
+  return std::nullopt;
+}
+
+std::optional<TimePoint> Contest::writes_due() const {
+  // What is begun while a lease is asked for would hold up the move to it.
+  const bool may_write = has_won() && !lanes_.is_asked(Lane::lease, Step::grant);
+  if (may_write && (fenced_ || phase_ == Phase::loading || tenure_->next() || queue_.has_more())) {
+    return at_once;
+  }
+  const auto alarms = phase_ == Phase::leading ? std::optional(alarms_at_) : std::nullopt;
+  if (unused_.empty()) return alarms;
+  return alarms ? std::min(*alarms, unused_.front().ready) : unused_.front().ready;
+}
+
+std::optional<Contest::Step> Contest::next_writes_step(TimePoint now) const {
+  const auto due = writes_due();
+  if (!due || *due > now) return std::nullopt;
+  if (has_won() && !lanes_.is_asked(Lane::lease, Step::grant)) {
+    if (fenced_) return fenced_->step;
+    if (phase_ == Phase::loading) return is_loaded_ ? Step::take_over : Step::load;
+    if (phase_ == Phase::leading && tenure_->next()) return Step::move;
+    if (queue_.has_more()) return Step::write;
+  }
+  if (unused_.empty() || unused_.front().ready > now) {
+    return phase_ == Phase::leading && alarms_at_ <= now ? std::optional(Step::alarms)
+                                                         : std::nullopt;
+  }
+  return unused_.front().farewell ? Step::resign : Step::revoke;
+}
+
+void Contest::ask(TimePoint now, Lane lane, Step step, Actions& actions) {
+  auto request = request_for(step, actions);
+  const Duration patience = patience_for(bytes_of(request, step), options_.ttl);
+  actions.emplace_back(lanes_.ask(now, lane, step, std::move(request), patience));
+}
+
+etcd::Request Contest::request_for(Step step, Actions& actions) {
+  switch (step) {
+    case Step::look:
+      return etcd::Transaction{.success = view_reads(options_.keys)};
+    case Step::keep_alive:
+      return etcd::KeepAlive{tenure_->renewed_lease()};
+    case Step::grant:
+      if (phase_ == Phase::following) phase_.become(Phase::granting);
+      // Chosen here, so that it can be taken back even where no answer comes.
+      asked_lease_ = numbers_.positive();
+      return etcd::Grant{asked_lease_, whole_seconds(options_.ttl)};
+    case Step::stand:
+      return request_to_stand();
+    case Step::load:
+      return etcd::Transaction{
+          .success = {etcd::Read{load_from_, options_.keys.records_end(),
+                                 static_cast<std::int64_t>(bounds::contest_page_records)}}};
+    case Step::take_over:
+    case Step::write:
+    case Step::move:
+      return fenced_request(step, actions);
+    case Step::resign:
+      return *unused_.front().farewell;
+    case Step::revoke:
+      return etcd::Revoke{unused_.front().id};
+    case Step::alarms:
+      return etcd::GetAlarms{};
+  }
+  return etcd::Revoke{};
+}
+
+// A Contest that follows, and one that wants to lead.
+
+using Kind = etcd::Failure::Kind;
+
+void Contest::hear_look(TimePoint now, const Asked& asked, const etcd::Decided& decided,
+                        Actions& actions) {
+  auto view = read_view(options_.keys, decided.header, decided.outcomes);
+  if (!view) return see_strange(now, view.error().reason, actions);
+  if (has_won()) return see_own(now, asked, *view, actions);
+  // A look that was under way when it began to stand may be from before.
+  if (phase_ == Phase::standing || phase_ == Phase::granting) return;
+  if (phase_ == Phase::finding_out) return settle(now, *std::move(view), actions);
+  see(now, *std::move(view), actions);
+  // It was under way when somebody had reason to look: what it shows may be from before.
+  if (attended_at_ && asked.sent < *attended_at_) look_at_ = now;
+}
+
+void Contest::see_strange(TimePoint now, const std::string& reason, Actions& actions) {
+  look_at_ = now + look_pause(now);
+  if (has_won()) depose(now, reason, /*is_orderly=*/false, actions);
+  if (tenure_) let_go(now);
+  view_.reset();
+  vacant_since_.reset();
+  run_at_.reset();
+  bar(reason, actions);
+}
+
+void Contest::see(TimePoint now, ContestView view, Actions& actions) {
+  look_at_ = now + look_pause(now);
+  const bool is_other = !view_ || view_->synced_changed != view.synced_changed;
+  view_ = std::move(view);
+  // From here on the last leader's right cannot have been longer than its lease.
+  if (view_->leader) vacant_since_.reset();
+  if (!view_->leader && (is_other || !vacant_since_)) vacant_since_ = now;
+  if (options_.leaves_nothing && begins_anew(*view_, options_.memory)) {
+    options_.memory.cluster.clear();
+    bar(std::nullopt, actions);
+  } else {
+    bar(objection_to(*view_, options_.memory, options_.keys), actions);
+  }
+  run_at_.reset();
+  if (barred_) return;
+  if (vacant_since_) {
+    run_at_ =
+        std::max(*vacant_since_ + wait_to_run(*view_, options_.name, options_.ttl), not_before_);
+  }
+  tell_cluster(view_->cluster, actions);
+  tell_who_leads(actions);
+}
+
+void Contest::tell_cluster(const std::string& cluster, Actions& actions) {
+  if (cluster.empty() || cluster == told_cluster_) return;
+  told_cluster_ = cluster;
+  options_.memory.cluster = cluster;
+  actions.emplace_back(contest::ClusterIs{cluster});
+}
+
+void Contest::tell_who_leads(Actions& actions) {
+  if (!view_->leader) {
+    told_leader_.reset();
+    if (std::exchange(told_nobody_, true)) return;
+    const bool is_left = view_->synced && view_->synced->is_vacant;
+    actions.emplace_back(contest::NobodyLeads{is_left ? view_->synced->heir : std::string()});
+    return;
+  }
+  const auto& leader = *view_->leader;
+  const bool is_new = leader.epoch > options_.memory.epoch;
+  options_.memory.epoch = std::max(options_.memory.epoch, leader.epoch);
+  contest::LeaderIs is{leader.epoch, leader.card.name, leader.card.card,
+                       view_->synced ? view_->synced->names : std::vector<std::string>()};
+  told_nobody_ = false;
+  if (told_leader_ == is) return;
+  // Somebody could write to win.
+  if (is_new && std::exchange(is_unwritable_, false)) actions.emplace_back(contest::Writable{});
+  told_leader_ = is;
+  actions.emplace_back(std::move(is));
+}
+
+void Contest::bar(const std::optional<std::string>& reason, Actions& actions) {
+  const bool was_barred = barred_.has_value();
+  barred_ = reason;
+  if (was_barred == barred_.has_value()) return;
+  if (!barred_) {
+    actions.emplace_back(contest::Unbarred{});
+    return;
+  }
+  told_leader_.reset();
+  told_nobody_ = false;
+  actions.emplace_back(contest::Barred{*barred_});
+}
+
+// --- a lease, and standing with it ---------------------------------------------------------------
+
+void Contest::hear_grant(TimePoint now, const Asked& asked, const etcd::Granted& granted) {
+  const bool is_wanted_still = lanes_.is_of_this_life(asked) && may_run();
+  const Duration ttl = lease_time(granted.ttl_seconds);
+  if (phase_ == Phase::granting) {
+    tenure_.emplace(GrantedLease{granted.lease, ttl, asked.sent, view_->header.term});
+    if (!is_wanted_still) return let_go(now);
+    return phase_.become(Phase::standing);
+  }
+  if (phase_ != Phase::leading || !is_wanted_still) return put_away(granted.lease, now);
+  tenure_->take_next({granted.lease, ttl, asked.sent, tenure_->term()});
+}
+
+etcd::Request Contest::request_to_stand() {
+  using Target = etcd::Compare::Target;
+  const ContestKeys& keys = options_.keys;
+  names_ = {options_.name};
+  names_before_ = view_->synced ? view_->synced->complete() : std::vector<std::string>();
+  // It has won before, and never led.
+  if (view_->synced && view_->synced->epoch == idle_epoch_) names_before_ = idle_names_;
+  const auto& lease = tenure_->lease();
+  Synced synced = own_synced(lease);
+  synced.before = names_before_;
+  synced.epoch = 0;  // It is not known before etcd has decided.
+  etcd::Transaction win{
+      .compares = {{keys.leader(), Target::created, 0},
+                   {keys.synced(), Target::changed, view_->synced_changed}},
+      .success = {etcd::Put{keys.leader(), to_json(LeaderCard{options_.name, options_.card}),
+                            lease.id},
+                  etcd::Put{keys.synced(), to_json(synced)}, Fence::first_turn(keys)},
+      .otherwise = view_reads(keys)};
+  if (view_->cluster.empty()) {
+    win.compares.push_back({keys.cluster(), Target::created, 0});
+    win.success.emplace_back(etcd::Put{keys.cluster(), new_cluster_});
+  } else {
+    win.compares.push_back({keys.cluster(), Target::value, 0, view_->cluster});
+  }
+  return win;
+}
+
+void Contest::hear_stand(TimePoint now, const etcd::Decided& decided, Actions& actions) {
+  if (decided.succeeded) return win(now, decided.header.revision, actions);
+  auto view = read_view(options_.keys, decided.header, decided.outcomes);
+  if (!view) return see_strange(now, view.error().reason, actions);
+  settle(now, *std::move(view), actions);
+}
+
+void Contest::fail_to_stand(TimePoint now, Kind kind) {
+  // It may have won already, or may win yet.
+  if (etcd::may_have_happened(kind)) return phase_.become(Phase::finding_out);
+  if (kind == Kind::unreachable && is_fresh(now)) return;
+  not_before_ = now + bounds::etcd_round_pause;
+  let_go(now);
+}
+
+// It has not won the last time, or does not know.
+void Contest::settle(TimePoint now, ContestView view, Actions& actions) {
+  if (view.leader && tenure_->owns(view.leader->lease)) {
+    return win(now, view.leader->epoch, actions);
+  }
+  see(now, std::move(view), actions);
+  // The transaction of which nothing is known can still win: with this lease, which is one's own.
+  const bool is_my_turn = may_run() && run_at_ && *run_at_ <= now && is_fresh(now);
+  if (!is_my_turn) return let_go(now);
+  phase_.become(Phase::standing);
+}
+
+// Half of a lease is enough to win and to renew it.
+bool Contest::is_fresh(TimePoint now) const {
+  return now < tenure_->lease().confirmed + tenure_->lease().ttl / 2;
+}
+
+void Contest::win(TimePoint now, etcd::Revision epoch, Actions& actions) {
+  if (epoch <= options_.memory.epoch) {
+    bar(fmt::format("it has won epoch {} under \"{}\" in etcd, where {} was seen before: was it "
+                    "restored from an old snapshot? Start every cpprund of this cluster anew, with "
+                    "an empty --state where it has one",
+                    epoch, options_.keys.prefix(), options_.memory.epoch),
+        actions);
+  }
+  if (!may_run() || now >= tenure_->until()) return let_go(now);
+  options_.memory.epoch = epoch;
+  phase_.become(Phase::loading);
+  fence_ = Fence(epoch);
+  must_look_ = false;
+  move_at_ = TimePoint::min();
+  is_loaded_ = false;
+  load_from_ = options_.keys.records();
+  told_written_ = queue_.through();
+}
+
+// A Contest that has won.
+
+void Contest::see_own(TimePoint now, const Asked& asked, const ContestView& view,
+                      Actions& actions) {
+  // From before it had won, when it was asked.
+  if (!lanes_.is_of_this_life(asked)) return;
+  if (const auto objection = objection_to(view, {options_.memory.cluster, 0}, options_.keys)) {
+    depose(now, *objection, /*is_orderly=*/false, actions);
+    return bar(objection, actions);
+  }
+  if (!view.leader) {
+    return depose(now, "its key in etcd is gone: its lease has ended, or somebody removed it",
+                  /*is_orderly=*/false, actions);
+  }
+  if (view.leader->epoch != fence_.epoch() || !tenure_->owns(view.leader->lease)) {
+    return depose(now,
+                  fmt::format("\"{}\" leads since epoch {}",
+                              plain_line(view.leader->card.name, bounds::contest_name_bytes_max),
+                              view.leader->epoch),
+                  /*is_orderly=*/false, actions);
+  }
+  must_look_ = false;
+  if (tenure_->seen(view.header.term) && is_leading()) {
+    actions.emplace_back(contest::Renewed{tenure_->until()});
+  }
+  tell_cluster(view.cluster, actions);
+}
+
+void Contest::hear_keep_alive(TimePoint now, const Asked& asked, const etcd::KeptAlive& kept) {
+  if (!has_won() || kept.lease != tenure_->renewed_lease()) return;
+  if (kept.ttl_seconds > 0) {
+    return tenure_->renewed(asked.sent, lease_time(kept.ttl_seconds));
+  }
+  // It is gone, and so is the key, or whoever says so has not heard of it yet.
+  must_look_ = true;
+  lanes_.turn_from(asked);
+  tenure_->renewal_failed(now + bounds::etcd_round_pause);
+}
+
+// While it is raised no change is taken, be it that none is asked for now.
+void Contest::hear_alarms(TimePoint now, const Asked& asked, const etcd::Alarms& alarms,
+                          Actions& actions) {
+  alarms_at_ = now + bounds::etcd_alarm_pause;
+  if (!alarms.has_no_space) {
+    if (std::exchange(is_alarmed_, false) && std::exchange(is_unwritable_, false)) {
+      actions.emplace_back(contest::Writable{});
+    }
+    return;
+  }
+  is_alarmed_ = true;
+  if (std::exchange(is_unwritable_, true)) return;
+  const etcd::Failure failed{etcd::Failure::Kind::no_space, "alarm NOSPACE is raised"};
+  actions.emplace_back(contest::Unwritable{
+      etcd::describe(failed, options_.endpoints[asked.endpoint]), /*is_refused=*/true});
+}
+
+void Contest::hear_load(TimePoint now, const etcd::Decided& decided, Actions& actions) {
+  const auto& page = decided.outcomes.front();
+  for (const auto& pair : page.pairs) {
+    const auto name = options_.keys.name_of_record(pair.key);
+    if (!name) continue;
+    sizes_.found(*name, pair.value.size());
+    loaded_.push_back({*name, pair.value});
+  }
+  if (sizes_.count() > 2 * bounds::contest_records_max ||
+      sizes_.bytes() > 2 * bounds::contest_records_bytes_max) {
+    let_go(now);
+    return bar(fmt::format("there are more records under \"{}\" in etcd than any cpprun keeps: "
+                           "remove what is not ours",
+                           options_.keys.records()),
+               actions);
+  }
+  if (page.has_more && !page.pairs.empty()) {
+    load_from_ = page.pairs.back().key + '\0';
+    return;
+  }
+  is_loaded_ = true;
+}
+
+// It is asked for again, unless it would be in vain: then others may have a better right to read.
+void Contest::fail_to_load(TimePoint now, etcd::Failure::Kind kind) {
+  using Kind = etcd::Failure::Kind;
+  if (kind != Kind::forbidden && kind != Kind::rejected) return;
+  not_before_ = now + bounds::contest_seldom_look_pause;
+  let_go(now);
+}
+
+// From here on nobody else has everything, and etcd says so.
+void Contest::take_over(Actions& actions) {
+  phase_.become(Phase::leading);
+  told_leader_.reset();
+  told_nobody_ = false;
+  actions.emplace_back(contest::Found{names_before_, std::exchange(loaded_, {})});
+  actions.emplace_back(contest::Leads{fence_.epoch(), tenure_->until()});
+  tell_will(actions);
+  alarms_at_ = tenure_->lease().confirmed + bounds::etcd_alarm_pause;
+}
+
+// Those who have everything, as farewell() would say it now. A standby that is no longer one of
+// them is waited for until the change is written, and so is not named here any more by then.
+void Contest::tell_will(Actions& actions) const {
+  Synced last = own_synced(tenure_->lease());
+  last.is_vacant = true;
+  actions.emplace_back(contest::Will{fence_.epoch(), to_json(last)});
+}
+
+void Contest::depose(TimePoint now, std::string reason, bool is_orderly, Actions& actions) {
+  if (is_leading()) actions.emplace_back(contest::Deposed{std::move(reason), is_orderly});
+  let_go(now);
+}
+
+void Contest::let_go(TimePoint now) {
+  if (phase_ == Phase::loading) {
+    idle_epoch_ = fence_.epoch();
+    idle_names_ = names_before_;
+  }
+  if (tenure_) {
+    put_away(tenure_->lease().id, now, has_won() ? std::optional(farewell()) : std::nullopt);
+    if (tenure_->next()) put_away(tenure_->next()->id, now);
+  }
+  tenure_.reset();
+  fenced_.reset();
+  queue_.clear();
+  sizes_.clear();
+  loaded_.clear();
+  heir_.clear();
+  lanes_.begin_life();
+  phase_.become(Phase::following);
+  look_at_ = now;
+  vacant_since_.reset();
+  run_at_.reset();
+}
+
+// It is taken back, so that nothing of it is in anybody's way; what cannot be taken back ends by
+// itself.
+void Contest::put_away(etcd::LeaseId lease, TimePoint now,
+                       std::optional<etcd::Transaction> farewell) {
+  constexpr std::size_t kept_max = 16;  // of one after the other in an etcd that answers nothing
+  if (unused_.size() >= kept_max && lanes_.is_idle(Lane::writes)) unused_.pop_front();
+  unused_.push_back({lease, now, std::move(farewell)});
+}
+
+// Whoever says that decides nothing any more, and whenever it arrives, if nobody else leads by
+// then, the next one need not wait for the end of a right.
+etcd::Transaction Contest::farewell() const {
+  const ContestKeys& keys = options_.keys;
+  const bool withdraws = !is_wanted_ && phase_ == Phase::leaving && heir_.empty();
+  if (options_.leaves_nothing && withdraws && sizes_.count() == 0) {
+    return {.compares = {{keys.leader(), etcd::Compare::Target::created, fence_.epoch()}},
+            .success = {etcd::Delete{keys.leader()}, etcd::Delete{keys.synced()},
+                        etcd::Delete{keys.turn()}, etcd::Delete{keys.cluster()}}};
+  }
+  Synced last = own_synced(tenure_->lease());
+  // Where it has never led, those who had everything have it still.
+  if (phase_ == Phase::loading) last.names = names_before_;
+  last.is_vacant = true;
+  last.heir = heir_;
+  return resignation(keys, fence_.epoch(), to_json(last));
+}
+
+// What a Contest's leader has written for whoever leads next.
+
+using Kind = etcd::Failure::Kind;
+
+// --- wishes --------------------------------------------------------------------------------------
+
+void Contest::hear(TimePoint, const contest::Keep& keep, Actions& actions) {
+  if (!accepts(keep.number, actions)) return;
+  if (auto kept = sizes_.keep(keep.name, keep.record.size()); !kept) {
+    return refuse(keep.number, kept.error().reason, actions);
+  }
+  queue_.keep(keep.name, keep.record, keep.number);
+}
+
+void Contest::hear(TimePoint, const contest::Drop& drop, Actions& actions) {
+  if (!accepts(drop.number, actions)) return;
+  if (drop.name.empty() || drop.name.size() > bounds::contest_record_name_bytes_max) {
+    return refuse(drop.number, "no record in etcd has such a name", actions);
+  }
+  sizes_.drop(drop.name);
+  queue_.drop(drop.name, drop.number);
+}
+
+void Contest::hear(TimePoint, const contest::Publish& publish, Actions& actions) {
+  if (!accepts(publish.number, actions)) return;
+  // Whoever leads has everything.
+  std::vector<std::string> names = {options_.name};
+  for (const std::string& name : publish.synced) {
+    if (name.empty() || name.size() > bounds::contest_name_bytes_max) {
+      return refuse(publish.number,
+                    fmt::format("\"{}\" cannot be the name of a standby",
+                                plain_line(name, bounds::name_shown_bytes_max)),
+                    actions);
+    }
+    if (std::ranges::count(names, name) == 0) names.push_back(name);
+  }
+  if (names.size() > bounds::contest_synced_max) {
+    return refuse(publish.number,
+                  fmt::format("{} are said to have everything, and at most {} may be", names.size(),
+                              bounds::contest_synced_max),
+                  actions);
+  }
+  queue_.publish(std::move(names), publish.number);
+}
+
+bool Contest::accepts(std::uint64_t number, Actions& actions) {
+  if (number <= queue_.last()) {
+    actions.emplace_back(contest::NotWritten{number, "numbers of wishes have to grow"});
+    return false;
+  }
+  if (is_leading()) return true;
+  refuse(number, "it does not lead", actions);
+  return false;
+}
+
+void Contest::refuse(std::uint64_t number, std::string reason, Actions& actions) {
+  queue_.skip(number);
+  actions.emplace_back(contest::NotWritten{number, std::move(reason)});
+  tell_written(actions);
+}
+
+void Contest::tell_written(Actions& actions) {
+  const auto through = queue_.through();
+  if (!is_leading() && phase_ != Phase::leaving) return;
+  if (through > std::exchange(told_written_, std::max(told_written_, through))) {
+    actions.emplace_back(contest::Written{through});
+  }
+}
+
+// --- an end that was asked for -------------------------------------------------------------------
+
+void Contest::hear(TimePoint, const contest::HandOver& hand, Actions& actions) {
+  const std::string shown = plain_line(hand.name, bounds::name_shown_bytes_max);
+  if (!is_leading()) {
+    actions.emplace_back(contest::NotHandedOver{
+        fmt::format("it does not lead, and cannot hand over to \"{}\"", shown)});
+    return;
+  }
+  if (hand.name == options_.name || std::ranges::count(names_, hand.name) == 0) {
+    actions.emplace_back(contest::NotHandedOver{
+        fmt::format("etcd does not say yet that \"{}\" has everything", shown)});
+    return;
+  }
+  end_orderly(hand.name, fmt::format("it hands over to \"{}\"", shown), actions);
+}
+
+// The owner decides nothing any more before anybody else can.
+void Contest::end_orderly(std::string heir, std::string reason, Actions& actions) {
+  actions.emplace_back(contest::Deposed{std::move(reason), /*is_orderly=*/true});
+  heir_ = std::move(heir);
+  phase_.become(Phase::leaving);
+}
+
+// --- what etcd is asked --------------------------------------------------------------------------
+
+Synced Contest::own_synced(const GrantedLease& lease) const {
+  return {.names = names_, .epoch = fence_.epoch(), .term = lease.term, .ttl = lease.ttl};
+}
+
+std::vector<etcd::Operation> Contest::operations_of(const ChangeQueue::Batch& batch,
+                                                    Actions& actions) {
+  std::vector<etcd::Operation> operations;
+  for (const auto& change : batch) {
+    if (change.name.empty()) {
+      names_ = change.synced;
+      tell_will(actions);
+      operations.emplace_back(
+          etcd::Put{options_.keys.synced(), to_json(own_synced(tenure_->lease()))});
+    } else if (change.record) {
+      operations.emplace_back(etcd::Put{options_.keys.record(change.name), *change.record});
+    } else {
+      operations.emplace_back(etcd::Delete{options_.keys.record(change.name)});
+    }
+  }
+  return operations;
+}
+
+std::vector<etcd::Operation> Contest::operations_for(Step step, Actions& actions) {
+  const ContestKeys& keys = options_.keys;
+  if (step == Step::write) return operations_of(queue_.next_batch(), actions);
+  if (step == Step::take_over) {
+    return {etcd::Put{keys.synced(), to_json(own_synced(tenure_->lease()))}};
+  }
+  const GrantedLease& next = *tenure_->next();
+  return {etcd::Put{keys.leader(), to_json(LeaderCard{options_.name, options_.card}), next.id},
+          etcd::Put{keys.synced(), to_json(own_synced(next))}};
+}
+
+etcd::Request Contest::fenced_request(Step step, Actions& actions) {
+  if (!fenced_) fenced_ = Fenced{step, fence_.guard(options_.keys, operations_for(step, actions))};
+  return fenced_->transaction;
+}
+
+void Contest::hear_fenced(TimePoint now, const Asked& asked, const etcd::Decided& decided,
+                          Actions& actions) {
+  fenced_.reset();
+  if (fence_.judge(decided) == Fence::Verdict::lost) {
+    return depose(now, "its changes in etcd are not taken any more: somebody else leads",
+                  /*is_orderly=*/false, actions);
+  }
+  if (asked.step == Step::take_over) return take_over(actions);
+  if (asked.step == Step::move) {
+    put_away(tenure_->moved(), now);
+    if (is_leading()) actions.emplace_back(contest::Renewed{tenure_->until()});
+    return;
+  }
+  queue_.written();
+  tell_written(actions);
+}
+
+void Contest::fail_fenced(TimePoint now, Step step, Kind kind, Actions& actions) {
+  if (step == Step::move && kind == Kind::no_such_lease) {
+    // Its comparisons were true, so it has never happened.
+    fenced_.reset();
+    tenure_->lose_next();
+    move_at_ = now + options_.ttl / 2;
+    return;
+  }
+  if (step == Step::take_over) return fail_to_load(now, kind);
+  if (step != Step::write || kind != Kind::rejected) return;  // Asked for again, as it was.
+  fenced_.reset();
+  if (queue_.narrow()) return;
+  const auto change = queue_.give_up();
+  actions.emplace_back(contest::NotWritten{change.last, trouble_});
+  tell_written(actions);
+}
+
+// What must always be so about a Contest.
+
+std::optional<std::string> Contest::check() const {
+  const bool has_lease = phase_ == Phase::standing || phase_ == Phase::finding_out || has_won();
+  if (has_lease != tenure_.has_value())
+    return "it stands or leads without a lease, or has one idly";
+  if (fenced_ && !has_won()) return "it changes what is not its own";
+  if (has_won() && fence_.epoch() != options_.memory.epoch) return "its epoch is not the highest";
+  if (!has_won() && queue_.has_more()) return "it would write without leading";
+  if (phase_ == Phase::granting && !lanes_.is_asked(Lane::lease, Step::grant)) {
+    return "it waits for a lease that it has not asked for";
+  }
+  if (has_won() && barred_) return "it leads what it objects to";
+  if (told_leader_ && told_nobody_) return "it has told two things about who leads";
+  const auto is_held = [this](const Unused& each) { return tenure_ && tenure_->owns(each.id); };
+  if (std::ranges::any_of(unused_, is_held)) return "it takes back the lease that it leads by";
+  return queue_.check();
 }
 
 }  // namespace cpprun

@@ -1,5 +1,43 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
+// Numbers that nobody else has, out of one that is random: splitmix64. For ids, and not for
+// secrets.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/clock.h"
+#include "proto/etcd_bounds.h"
+#include "proto/state_machine.h"
+#include "rendezvous/etcd/contest_events.h"
+#include "rendezvous/etcd/contest_requests.h"
+#include "rendezvous/etcd/contest_view.h"
+#include "rendezvous/etcd/etcd_endpoint.h"
+#include "rendezvous/etcd/leader_lease.h"
+
+namespace cpprun {
+
+class NumberStream {
+ public:
+  explicit NumberStream(std::uint64_t seed) : state_(seed) {}
+
+  std::uint64_t next() {
+    std::uint64_t value = state_ += 0x9E3779B97F4A7C15ULL;
+    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    value = (value ^ (value >> 27)) * 0x94D049BB133111EBULL;
+    return value ^ (value >> 31);
+  }
+  // Above zero.
+  std::int64_t positive() { return static_cast<std::int64_t>(next() >> 1 | 1); }
+
+ private:
+  std::uint64_t state_;
+};
+
 // One of several programs that want to lead, or want to know who does, with etcd as judge. It knows
 // no socket: it says what etcd is to be asked (contest_events.h), is told the answers, and says
 // what follows. README.md has what is kept in etcd, and why no two lead at once.
@@ -13,29 +51,6 @@
 // finding_out: whether it has won is not known, for etcd has not answered, and is read from there.
 // loading: it has won, reads what was left, and takes over from whoever had everything. leaving:
 // the owner has asked for it.
-
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "proto/clock.h"
-#include "proto/etcd_bounds.h"
-#include "proto/state_machine.h"
-#include "rendezvous/etcd/ask_lanes.h"
-#include "rendezvous/etcd/change_queue.h"
-#include "rendezvous/etcd/contest_events.h"
-#include "rendezvous/etcd/contest_keys.h"
-#include "rendezvous/etcd/contest_view.h"
-#include "rendezvous/etcd/etcd_endpoint.h"
-#include "rendezvous/etcd/fence.h"
-#include "rendezvous/etcd/number_stream.h"
-#include "rendezvous/etcd/record_sizes.h"
-#include "rendezvous/etcd/tenure.h"
-
-namespace cpprun {
 
 struct ContestOptions {
   std::string name;  // of this one; no two programs have the same

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <variant>
@@ -183,3 +184,23 @@ using Action = std::variant<Ask, Will, LeaderIs, NobodyLeads, Found, Leads, Rene
 using Actions = std::vector<Action>;
 
 }  // namespace cpprun::contest
+
+// A contest at work, as its owner has it: ContestHost, or what a simulated world has in its place.
+
+namespace cpprun {
+
+class Contestant {
+ public:
+  // Told everything but an Ask, which is not the owner's matter, in order. It may tell() something,
+  // and end the contestant, but not from within.
+  using Told = std::function<void(const contest::Action&)>;
+
+  virtual ~Contestant() = default;
+  // Looks who leads from here on, and wants to lead when it is told so.
+  virtual void start() = 0;
+  virtual void tell(contest::Event event) = 0;
+};
+
+}  // namespace cpprun
+
+namespace cpprun::contest {}  // namespace cpprun::contest

@@ -1,20 +1,45 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A contest as one linearizable read of etcd shows it, and what follows from that for somebody who
-// wants to lead.
+// Where in etcd one contest keeps what.
 
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "proto/clock.h"
 #include "proto/result.h"
-#include "rendezvous/etcd/contest_keys.h"
 #include "rendezvous/etcd/contest_values_json.h"
 #include "rendezvous/etcd/etcd_request.h"
 
 namespace cpprun {
+
+class ContestKeys {
+ public:
+  // "/cpprun/name/", or with something else in front. Why it cannot be, as a clause.
+  static Result<ContestKeys> make(std::string_view name, std::string_view before = "/cpprun/");
+
+  const std::string& prefix() const { return prefix_; }
+  std::string leader() const { return prefix_ + "leader"; }
+  std::string synced() const { return prefix_ + "synced"; }
+  std::string cluster() const { return prefix_ + "cluster"; }
+  // Changes with every change of the leader's, so that one that is late is known as such.
+  std::string turn() const { return prefix_ + "turn"; }
+  std::string record(std::string_view name) const { return records() + std::string(name); }
+  std::string records() const { return prefix_ + "jobs/"; }
+  // Behind the last record.
+  std::string records_end() const { return prefix_ + "jobs0"; }
+  // Nothing: it is the key of something else.
+  std::optional<std::string> name_of_record(std::string_view key) const;
+
+ private:
+  explicit ContestKeys(std::string prefix) : prefix_(std::move(prefix)) {}
+  std::string prefix_;
+};
+
+// A contest as one linearizable read of etcd shows it, and what follows from that for somebody who
+// wants to lead.
 
 struct ContestView {
   struct Leader {

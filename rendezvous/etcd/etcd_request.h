@@ -4,9 +4,13 @@
 // How they look as JSON is codec.h's matter.
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
+
+#include "rendezvous/etcd/etcd_endpoint.h"
 
 namespace cpprun::etcd {
 
@@ -143,5 +147,65 @@ struct Alarms {
 };
 
 using Answer = std::variant<Granted, KeptAlive, Revoked, Decided, Authenticated, Alarms>;
+
+// What can go wrong when etcd is asked, told apart by what follows from it.
+
+struct Failure {
+  enum class Kind {
+    unreachable,      // nothing was asked: no connection, or no TLS
+    silent,           // it was asked, and has not answered: what was asked for may happen still
+    unavailable,      // it says that it cannot, or not now; that may happen still as well
+    no_space,         // it takes nothing more before somebody has made room
+    unauthenticated,  // the token is old, or there is none
+    forbidden,        // the user may not, or is not who he says
+    no_such_lease,
+    lease_exists,
+    no_authentication,  // it was asked for a token and gives none out
+    rejected,           // it does not want to, and would not the next time
+    nonsense            // what answers is no etcd
+  };
+  Kind kind = Kind::unreachable;
+  std::string said = {};  // a clause: its words, or what we have seen of it
+  friend bool operator==(const Failure&, const Failure&) = default;
+};
+
+// Whether another member may do better.
+bool is_of_this_member(Failure::Kind kind);
+// Whether what was asked for may have been done, or may be done yet.
+bool may_have_happened(Failure::Kind kind);
+
+// What gRPC's code and etcd's words for it mean.
+Failure::Kind kind_of(int code, std::string_view words);
+
+// "etcd at http://a:2379 has no room left (…): compact …". A sentence for people: who was asked,
+// what was answered, and what would help.
+std::string describe(const Failure& failure, const EtcdEndpoint& endpoint);
+
+// Who asks etcd: a user with a password, for which etcd gives out a token that it forgets after a
+// while, and when a member is begun anew.
+
+class Credentials {
+ public:
+  // Without a user: whoever asks says nothing of himself.
+  explicit Credentials(std::string user = {}, std::string password = {})
+      : user_(std::move(user)), password_(std::move(password)) {}
+
+  // What is to be asked before anything else; nothing: one may go on.
+  std::optional<Authenticate> needed() const;
+  // With every request; empty: nothing.
+  const std::string& token() const { return token_; }
+
+  void hear(const Authenticated& given) { token_ = given.token; }
+  // A token was asked for in vain. True: one may go on without, for etcd knows no users.
+  bool hear(const Failure& failed);
+  // A request with that token has failed. True: it may be asked once more, after needed().
+  bool may_ask_again(const Failure& failed, const std::string& used);
+
+ private:
+  std::string user_;
+  std::string password_;
+  std::string token_;
+  bool is_unknown_ = false;  // etcd has no users
+};
 
 }  // namespace cpprun::etcd

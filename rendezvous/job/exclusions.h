@@ -5,6 +5,8 @@
 // where it comes from. Behind one address there may be several machines; then all of them are
 // meant.
 
+#include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
@@ -49,5 +51,31 @@ class Exclusions {
 
 // Whether that is what a node's host is called, or one of the addresses from which it speaks.
 bool is_host_of(const std::string& host, const link::Join& join, const std::string& peer);
+
+// The agents that were asked to leave a job. One whose link broke before it heard so asks for a
+// seat as if nothing had been: it is told again. A new cpprun on the same machine is another agent.
+
+class Dismissals {
+ public:
+  struct Entry {
+    std::string host;
+    int pid = 0;
+    std::uint32_t agent = 0;
+    std::string why = {};
+    friend bool operator==(const Entry&, const Entry&) = default;
+  };
+  Dismissals() = default;
+  // As they were kept, the oldest first.
+  explicit Dismissals(const std::vector<Entry>& entries)
+      : entries_(entries.begin(), entries.end()) {}
+  std::vector<Entry> entries() const { return {entries_.begin(), entries_.end()}; }
+
+  void add(const link::Join& agent, std::string why);
+  // Why that agent was asked to leave; null: it was not, or very many were since.
+  const std::string* find(const link::Join& agent) const;
+
+ private:
+  std::deque<Entry> entries_;  // the last bounds::dismissals_max
+};
 
 }  // namespace cpprun

@@ -1,5 +1,78 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
+// What of a job outlives its coordinator: who had a seat, what was used of its restarts, and what
+// people want to know of its past. Not what its store held: a job that goes on from here begins its
+// round anew, on a store that is empty, and spends no restart for that.
+//
+// A record is made at each step of the round, and not for each word of a node: what a node says in
+// a round it says again when its link comes back (Failed, Succeeded, Drained), and a spare asks for
+// a seat again.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/clock.h"
+#include "proto/ids.h"
+#include "proto/link/message.h"
+#include "proto/result.h"
+#include "rendezvous/job/coordinator_actions.h"
+#include "rendezvous/job/exclusions.h"
+#include "rendezvous/job/job_terms.h"
+#include "rendezvous/job/leases.h"
+#include "rendezvous/job/order.h"
+#include "rendezvous/job/restart_policy.h"
+#include "rendezvous/job/round.h"
+#include "rendezvous/job/round_outcome.h"
+#include "rendezvous/job/time_ledger.h"
+
+namespace cpprun {
+
+struct JobRecord {
+  struct Node {
+    link::Join join;  // as it was said first
+    std::string peer;
+    std::vector<std::string> further_peers = {};
+    Member::State state = Member::State::waiting;
+    std::optional<GroupRank> group_rank = {};  // in that round
+    RankRange ranks = {};
+    bool leaving = false;
+    std::string dismissed = {};
+    bool hosts = false;  // its cpprun is the coordinator, too
+    friend bool operator==(const Node&, const Node&) = default;
+  };
+
+  std::string founder;  // the address whose node was the first
+  std::string owner;    // whose secret that node held; empty: nobody's
+  RoundNumber round{};  // the one that was sealed last
+  Round::Phase phase = Round::Phase::gathering;
+  int world_size = 0;
+  // That have a seat in that round, or wait for the next. Where there are none there is nothing to
+  // go on with.
+  std::vector<Node> nodes;
+  TimePoint sealed_at{};
+  std::optional<TimePoint> since = {};  // of the phase, or of the end
+  RestartState restarts = {};
+  RoundEnd round_end = {};
+  std::optional<TimePoint> pause_until = {};
+  std::string why_again = {};
+  // When the coordinator that wrote this record was alive last, as far as its successor knows. Not
+  // part of the bytes.
+  std::optional<TimePoint> alive = {};
+  // How many votes a standby needs to go on with it; 0: there is none, or it is of an older version
+  // of cpprun, and more than half of the nodes are needed.
+  std::size_t votes_needed = 0;
+  Duration patience{};  // that its nodes may have been told of; travels in milliseconds
+  std::optional<link::Finish> finish = {};
+  RoundHistory::Kept history = {};
+  TimeLedger::Kept time = {};
+  std::vector<Exclusions::Entry> exclusions = {};
+  std::vector<Dismissals::Entry> dismissals = {};
+
+  const std::string& job() const { return nodes.front().join.job; }
+};
+
 // One job as its coordinator sees it: who has a seat, what failed first, how many restarts are
 // left, how it ended. A machine without sockets: it is told what agents say and what time it is,
 // and appends what has to be done to a list (docs/states.md, "Coordinator").
@@ -16,33 +89,6 @@
 //   - a change of membership costs no restart. Fixed size: the round waits for a replacement, or a
 //     spare takes the seat. Elastic: it goes on with the nodes left while they are at least MIN,
 //     and lets newcomers in together, at the end of the last call.
-
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "proto/clock.h"
-#include "proto/ids.h"
-#include "proto/link/message.h"
-#include "proto/result.h"
-#include "rendezvous/job/admission.h"
-#include "rendezvous/job/coordinator_actions.h"
-#include "rendezvous/job/dismissals.h"
-#include "rendezvous/job/exclusions.h"
-#include "rendezvous/job/job_record.h"
-#include "rendezvous/job/job_terms.h"
-#include "rendezvous/job/last_call.h"
-#include "rendezvous/job/leadership.h"
-#include "rendezvous/job/leases.h"
-#include "rendezvous/job/order.h"
-#include "rendezvous/job/restart_policy.h"
-#include "rendezvous/job/round.h"
-#include "rendezvous/job/round_end.h"
-#include "rendezvous/job/round_history.h"
-#include "rendezvous/job/time_ledger.h"
-
-namespace cpprun {
 
 struct JobOptions {
   Duration lease{};            // silence after which a node is lost, as its nodes know it
@@ -325,5 +371,34 @@ class Job {
   // Somebody has looked; until then nodes are asked for figures.
   std::optional<TimePoint> watched_until_;
 };
+
+// What a job says in words of its own, to the nodes that wait and of those that no longer speak.
+
+// Stands in for the words of a node that says nothing any more.
+link::Failure failure_of_lost(const Member& member, Duration lease, WallTime time = {});
+
+coordinator::NodeChange change_of(const Member& member, coordinator::NodeChange::Kind kind,
+                                  std::string reason = {});
+
+// Why a job waits, as far as its round does not know.
+struct Waits {
+  std::string reason;                      // why the last round broke
+  std::string master = {};                 // why the coordinator's own node does not come
+  std::optional<Duration> pause = {};      // that is left before a restart
+  std::optional<Duration> last_call = {};  // that is left for more nodes to come
+};
+
+// Another node takes itself for the master of our job.
+std::string second_master_text(const link::WhoHosts& other, const std::string& peer);
+
+// Whose address it is that a worker could not connect to: "… cannot connect to 10.0.0.6 (beta); …".
+std::string with_host_of_address(std::string message, const Round& round);
+
+// "job \"train\"", or "the job" where it has the id that torchrun gives to jobs without one,
+// "none".
+std::string quoted_job(const std::string& id);
+
+// What is being waited for: a pause, the workers' ends, or more nodes.
+std::string status_of(const Round& round, const JobTerms& terms, const Waits& waits);
 
 }  // namespace cpprun

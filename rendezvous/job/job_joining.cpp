@@ -7,9 +7,8 @@
 
 #include "proto/link/message.h"
 #include "rendezvous/job/job.h"
-#include "rendezvous/job/job_text.h"
+#include "rendezvous/job/job_terms.h"
 #include "rendezvous/job/job_time.h"
-#include "rendezvous/job/join_check.h"
 
 namespace cpprun {
 

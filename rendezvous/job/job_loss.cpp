@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "rendezvous/job/job.h"
-#include "rendezvous/job/job_text.h"
 #include "rendezvous/job/job_time.h"
 
 namespace cpprun {

@@ -10,7 +10,6 @@
 
 #include "proto/signal_names.h"
 #include "rendezvous/job/job.h"
-#include "rendezvous/job/job_text.h"
 #include "rendezvous/job/job_time.h"
 
 namespace cpprun {

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "rendezvous/job/job.h"
-#include "rendezvous/job/job_text.h"
 #include "rendezvous/job/job_time.h"
 
 namespace cpprun {

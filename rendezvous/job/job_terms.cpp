@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+
+#include "proto/bounds.h"
+
 namespace cpprun {
 
 namespace {
@@ -47,6 +51,79 @@ std::optional<std::string> disagreement(const JobTerms& terms, const link::Join&
   if (join.node_rank && (*join.node_rank < 0 || *join.node_rank >= terms.nodes_max)) {
     return fmt::format("--node_rank={} on {} is outside 0…{} of {}", *join.node_rank, join.host,
                        terms.nodes_max - 1, nodes_text(terms.nodes_min, terms.nodes_max));
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> impossible(const link::Join& join) {
+  const auto outside = [](const char* name, std::int64_t value) {
+    return fmt::format("its join says {}={}, which cannot be", name, value);
+  };
+  if (join.job.empty()) return "its join names no job: give every node the same --rdzv-id";
+  if (join.nodes_min < 1) return outside("min", join.nodes_min);
+  if (join.nodes_max < join.nodes_min || join.nodes_max > bounds::nodes_max) {
+    return outside("max", join.nodes_max);
+  }
+  if (join.local_world_size < 1 || join.local_world_size > bounds::local_world_size_max) {
+    return outside("workers", join.local_world_size);
+  }
+  if (join.restarts.max < 0) return outside("restarts", join.restarts.max);
+  const auto impossible_time = [&outside](const char* name, Duration duration) {
+    return outside(name, std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+  };
+  if (join.restarts.backoff < Duration{})
+    return impossible_time("backoff_ms", join.restarts.backoff);
+  if (join.restarts.window < Duration{}) return impossible_time("window_ms", join.restarts.window);
+  if (join.lease != Duration{} && join.lease < bounds::lease_min) {
+    return impossible_time("lease_ms", join.lease);
+  }
+  if (join.last_call < Duration{}) return impossible_time("last_call_ms", join.last_call);
+  // The next rounds' numbers have to be greater, and must not begin again with 0.
+  if (join.after.value > bounds::round_number_max) return outside("after", join.after.value);
+  return std::nullopt;
+}
+
+std::string unknown_round_of(const link::Join& join) {
+  return fmt::format(
+      "round {}, in which every worker of {} ended with 0, is not known here: this is another "
+      "master, or that job is over and forgotten",
+      join.after.value, join.host);
+}
+
+std::string seat_taken_text(const JobTerms& terms, const Member& holder, const link::Join& join) {
+  return fmt::format(
+      "node rank {} is taken by {} (pid {}); {} (pid {}) asked for it too: give each node its "
+      "own --node_rank, from 0 to {}",
+      *join.node_rank, holder.join.host, holder.join.pid, join.host, join.pid, terms.nodes_max - 1);
+}
+
+std::optional<std::string> join_check(const JobTerms& terms, const Round& round, Duration lease,
+                                      const link::Join& join) {
+  if (join.after != RoundNumber{} && !join.idle) {
+    // Its workers may be alive, and others have their ranks by now: it must not come in as it is.
+    return fmt::format(
+        "round {}, of which {} still is, does not go on here: either this node was silent "
+        "for {} s and was given up, or this is another master",
+        join.after.value, join.host, in_seconds(lease));
+  }
+  if (join.done && join.after.value > round.number().value) return unknown_round_of(join);
+  if (auto reason = disagreement(terms, join)) return reason;
+  // Whoever believed in a longer lease would still compute when another has its ranks.
+  if (join.lease != Duration{} &&
+      join.lease != std::chrono::floor<std::chrono::milliseconds>(lease)) {
+    return fmt::format(
+        "this job declares a node lost after {} s, but {} came with {} s (keep_alive_interval "
+        "times keep_alive_max_attempt of --rdzv-conf); start every node with the same",
+        in_seconds(lease), join.host, in_seconds(join.lease));
+  }
+  if (join.node_rank) {
+    // Whoever is started in the place of a node that is dead, be it that nobody knows it yet, waits
+    // here until that is sure, and is not sent away. One is enough.
+    if (const auto claimant = round.claimant_of(*join.node_rank)) {
+      return seat_taken_text(terms, *round.find(*claimant), join);
+    }
+    const Member* holder = round.holder_of(*join.node_rank);
+    if (holder != nullptr && holder->local) return seat_taken_text(terms, *holder, join);
   }
   return std::nullopt;
 }

@@ -7,7 +7,6 @@
 
 #include "proto/link/message.h"
 #include "rendezvous/job/job.h"
-#include "rendezvous/job/job_text.h"
 
 namespace cpprun {
 

@@ -2,6 +2,8 @@
 #include "rendezvous/job/leases.h"
 
 #include <algorithm>
+#include <functional>
+#include <unordered_set>
 #include <utility>
 
 #include "proto/bounds.h"
@@ -89,6 +91,126 @@ std::vector<Leases::Expired> Leases::expire(TimePoint now) {
     forget(by_age_.front().holder);
   }
   return gone;
+}
+
+Leadership::Leadership(Duration lease)
+    : patience_(bounds::vote_patience(lease) -
+                std::min(Duration{bounds::fence_margin}, lease / 10)) {}
+
+void Leadership::begin(std::size_t nodes) {
+  end();
+  size_ = nodes;
+}
+
+void Leadership::appoint(LinkId standby) {
+  appointments_ = {{.standby = standby, .voters = size_ - 1, .needed = votes_to_lead(size_)}};
+}
+
+// Whoever is in an earlier appointment and not in this one may be cut off together with the standby
+// of that one, and have its vote.
+bool Leadership::appoint_again(LinkId standby, const std::vector<LinkId>& voters) {
+  std::size_t needed = votes_to_lead(voters.size() + 1);
+  for (const Appointment& before : appointments_) {
+    if (before.standby == standby || is_released(before.standby)) continue;
+    const std::size_t others = before.voters - std::min(before.voters, voters.size());
+    if (others >= before.needed) return false;
+    const std::size_t rest = before.needed - others;
+    if (rest <= voters.size()) needed = std::max(needed, voters.size() - rest + 1);
+  }
+  if (needed > voters.size()) return false;
+  const std::unordered_set<LinkId> kept(voters.begin(), voters.end());
+  for (auto& [link, node] : nodes_) {
+    if (!kept.contains(link)) node.appointments = std::min(node.appointments, appointments_.size());
+  }
+  appointments_.push_back({.standby = standby, .voters = voters.size(), .needed = needed});
+  return true;
+}
+
+std::size_t Leadership::votes_needed() const {
+  return appointments_.empty() ? votes_to_lead(size_) : appointments_.back().needed;
+}
+
+void Leadership::may_vote(LinkId node, TimePoint now) {
+  // It hears of the standby after now, and is silent for a lease before it votes.
+  nodes_.try_emplace(node, Node{.heard = now});
+}
+
+std::optional<LinkId> Leadership::voter(const Agent& agent) const {
+  for (const auto& [link, node] : nodes_) {
+    if (node.agent == agent) return link;
+  }
+  return std::nullopt;
+}
+
+void Leadership::end() {
+  appointments_.clear();
+  nodes_.clear();
+}
+
+void Leadership::heard(LinkId node, TimePoint moment) {
+  const auto found = nodes_.find(node);
+  if (found != nodes_.end()) found->second.heard = std::max(found->second.heard, moment);
+}
+
+void Leadership::released(LinkId node) {
+  const auto found = nodes_.find(node);
+  if (found != nodes_.end()) found->second.is_released = true;
+}
+
+bool Leadership::has_vote(LinkId node) const {
+  const auto found = nodes_.find(node);
+  return found != nodes_.end() && !found->second.is_released;
+}
+
+bool Leadership::is_released(LinkId node) const {
+  const auto found = nodes_.find(node);
+  return found != nodes_.end() && found->second.is_released;
+}
+
+void Leadership::moved(LinkId from, LinkId to) {
+  for (Appointment& each : appointments_) {
+    if (each.standby == from) each.standby = to;
+  }
+  auto node = nodes_.extract(from);
+  if (node.empty()) return;
+  node.key() = to;
+  nodes_.insert(std::move(node));
+}
+
+TimePoint Leadership::until_of(const Node& node) const {
+  return node.is_released ? TimePoint::max() : node.heard + patience_;
+}
+
+// Until when that appointment gives leadership to nobody: as long as its standby follows, or so
+// many of the others that a majority is not left. A node that may not vote follows for ever.
+std::optional<TimePoint> Leadership::until_of(std::size_t index) const {
+  const Appointment& appointment = appointments_[index];
+  std::vector<TimePoint> ends;
+  for (const auto& [link, node] : nodes_) {
+    if (node.appointments > index) ends.push_back(until_of(node));
+  }
+  ends.resize(std::max(ends.size(), appointment.voters), TimePoint::max());
+  const auto last = static_cast<std::ptrdiff_t>(appointment.voters - appointment.needed);
+  std::ranges::nth_element(ends, ends.begin() + last, std::greater{});
+  TimePoint until = ends[static_cast<std::size_t>(last)];
+  if (const auto found = nodes_.find(appointment.standby); found != nodes_.end()) {
+    until = std::max(until, until_of(found->second));
+  }
+  return until == TimePoint::max() ? std::nullopt : std::optional(until);
+}
+
+std::optional<TimePoint> Leadership::until() const {
+  std::optional<TimePoint> soonest;
+  if (!may_be_lost()) return soonest;
+  for (std::size_t index = 0; index < appointments_.size(); ++index) {
+    const auto until = until_of(index);
+    if (until && (!soonest || *until < *soonest)) soonest = until;
+  }
+  return soonest;
+}
+
+bool Leadership::is_settled() const {
+  return !until().has_value();
 }
 
 }  // namespace cpprun

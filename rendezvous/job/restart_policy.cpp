@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "proto/bounds.h"
-#include "rendezvous/job/failures.h"
+#include "rendezvous/job/round_outcome.h"
 
 namespace cpprun {
 

@@ -6,12 +6,175 @@
 #include <algorithm>
 #include <cassert>
 #include <functional>
+#include <map>
 #include <tuple>
 #include <utility>
 
 #include "proto/bounds.h"
 
 namespace cpprun {
+
+namespace {
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// The run of digits at the front, without its leading zeros.
+std::string_view take_number(std::string_view& text) {
+  std::size_t end = 0;
+  while (end < text.size() && is_digit(text[end])) ++end;
+  std::string_view digits = text.substr(0, end);
+  text.remove_prefix(end);
+  while (digits.size() > 1 && digits.front() == '0') digits.remove_prefix(1);
+  return digits;
+}
+
+bool comes_before(const Candidate& a, const Candidate& b) {
+  if (a.node_rank != b.node_rank) {
+    if (a.node_rank && b.node_rank) return *a.node_rank < *b.node_rank;
+    return a.node_rank.has_value();
+  }
+  if (a.previous != b.previous) {
+    if (a.previous && b.previous) return *a.previous < *b.previous;
+    return a.previous.has_value();
+  }
+  if (a.host != b.host) return natural_less(a.host, b.host);
+  return a.pid < b.pid;
+}
+
+}  // namespace
+
+bool natural_less(std::string_view left, std::string_view right) {
+  const std::string_view left_whole = left;
+  const std::string_view right_whole = right;
+  while (!left.empty() && !right.empty()) {
+    if (is_digit(left.front()) && is_digit(right.front())) {
+      const std::string_view a = take_number(left);
+      const std::string_view b = take_number(right);
+      if (a.size() != b.size()) return a.size() < b.size();
+      if (a != b) return a < b;
+      continue;
+    }
+    if (left.front() != right.front()) return left.front() < right.front();
+    left.remove_prefix(1);
+    right.remove_prefix(1);
+  }
+  if (left.empty() != right.empty()) return left.empty();
+  return left_whole < right_whole;  // equal but for leading zeros: any order, but always the same
+}
+
+std::vector<std::size_t> seat_order(const std::vector<Candidate>& candidates) {
+  std::vector<std::size_t> sorted(candidates.size());
+  for (std::size_t i = 0; i < sorted.size(); ++i) sorted[i] = i;
+  std::sort(sorted.begin(), sorted.end(), [&](std::size_t a, std::size_t b) {
+    return comes_before(candidates[a], candidates[b]);
+  });
+
+  // Where somebody's seat does not exist, because there are fewer of them, the wishes only order:
+  // into the seats that are free whoever is last would get before the others.
+  const bool all_exist = std::ranges::all_of(candidates, [&](const Candidate& each) {
+    return !each.node_rank || static_cast<std::size_t>(*each.node_rank) < candidates.size();
+  });
+  if (!all_exist) return sorted;
+
+  // First whoever asked for a seat, then the others into what is free, in order.
+  std::vector<std::optional<std::size_t>> seats(candidates.size());
+  std::vector<std::size_t> unseated;
+  for (const std::size_t index : sorted) {
+    const std::optional<int> wish = candidates[index].node_rank;
+    if (wish && !seats[static_cast<std::size_t>(*wish)]) {
+      seats[static_cast<std::size_t>(*wish)] = index;
+    } else {
+      unseated.push_back(index);
+    }
+  }
+  std::vector<std::size_t> order;
+  std::size_t next_unseated = 0;
+  for (const auto& seat : seats) order.push_back(seat ? *seat : unseated[next_unseated++]);
+  return order;
+}
+
+RankTable assign_ranks(const std::vector<NodeShape>& nodes_in_order) {
+  RankTable table;
+  std::map<std::string, int> role_sizes;
+  for (const NodeShape& node : nodes_in_order) {
+    int& role_size = role_sizes[node.role];
+    table.nodes.push_back({.base = Rank{table.world_size}, .role_base = role_size});
+    table.world_size += node.local_world_size;
+    role_size += node.local_world_size;
+  }
+  for (std::size_t i = 0; i < nodes_in_order.size(); ++i) {
+    table.nodes[i].role_world_size = role_sizes[nodes_in_order[i].role];
+  }
+  return table;
+}
+
+void ClockOffset::heard(TimePoint now, link::AgentTime sent, Duration round_trip) {
+  if (samples_ == bounds::clock_samples) {
+    previous_ = current_;
+    current_ = {};
+    samples_ = 0;
+  }
+  ++samples_;
+  current_.lag = std::min(current_.lag, now.time_since_epoch() - Duration{sent});
+  if (round_trip > Duration{}) current_.trip = std::min(current_.trip, round_trip);
+}
+
+std::optional<TimePoint> ClockOffset::by_coordinator(link::AgentTime moment) const {
+  const auto known = ahead();
+  if (!known) return std::nullopt;
+  return TimePoint{Duration{moment} + *known};
+}
+
+std::optional<link::AgentTime> ClockOffset::by_agent(TimePoint moment) const {
+  const auto known = ahead();
+  if (!known) return std::nullopt;
+  return std::chrono::duration_cast<link::AgentTime>(moment.time_since_epoch() - *known);
+}
+
+// By how much the coordinator's clock is.
+std::optional<Duration> ClockOffset::ahead() const {
+  const Duration lag = std::min(current_.lag, previous_.lag);
+  if (lag == unknown) return std::nullopt;
+  const Duration trip = std::min(current_.trip, previous_.trip);
+  const Duration one_way = trip == unknown ? Duration{} : trip / 2;
+  return lag - one_way;
+}
+
+namespace {
+
+// Between two words of one node. Each wakes the coordinator up, which costs it 40 us, so that 200 a
+// second are what may be spent on a job that is looked at all the time: less than 1 % of a core.
+// In a job of thousands figures would be too old then, but many words come with one wake-up: those
+// of ten thousand nodes may come in ten seconds, and no faster, because of the heartbeats.
+constexpr Duration status_pause_min = std::chrono::seconds(2);
+constexpr Duration status_pause_of_many = std::chrono::seconds(10);
+constexpr int statuses_per_second = 200;
+constexpr int statuses_per_second_max = 1000;
+
+}  // namespace
+
+void NodeFigures::hear(TimePoint now, const link::Status& status, int local_world_size) {
+  for (const link::WorkerFigures& each : status.workers) {
+    if (each.local_rank.value >= local_world_size) return;  // they come in order
+    const auto at =
+        std::ranges::lower_bound(workers, each.local_rank, {},
+                                 [](const SeenWorker& seen) { return seen.figures.local_rank; });
+    if (at != workers.end() && at->figures.local_rank == each.local_rank) {
+      *at = {each, now};
+    } else {
+      workers.insert(at, {each, now});
+    }
+  }
+}
+
+Duration pause_between_looks(std::size_t nodes) {
+  const Duration second = std::chrono::seconds(1);
+  const Duration cheap = second / statuses_per_second * nodes;
+  const Duration bearable = second / statuses_per_second_max * nodes;
+  return std::max({status_pause_min, std::min(cheap, status_pause_of_many), bearable});
+}
 
 namespace {
 
@@ -352,6 +515,58 @@ std::string Round::who_is_here() const {
 std::string name_of(const Member& member) {
   if (!member.group_rank) return member.join.host;
   return fmt::format("node {} on {}", member.group_rank->value, member.join.host);
+}
+
+bool LastCall::may_seal(TimePoint now, std::size_t here) {
+  if (here < seats_.min) {
+    over_at_.reset();
+    return false;
+  }
+  if (here >= seats_.max) return true;
+  if (!over_at_) over_at_ = now + seals_after_;
+  return *over_at_ <= now;
+}
+
+bool LastCall::may_grow(TimePoint now, std::size_t seated, std::size_t waiting) {
+  if (waiting == 0 || seated >= seats_.max) {
+    over_at_.reset();
+    return false;
+  }
+  if (!over_at_) over_at_ = now + length_;
+  return seated + waiting >= seats_.max || *over_at_ <= now;
+}
+
+namespace {
+
+bool is_loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+}  // namespace
+
+void Admission::follow(const Round& round) {
+  admitted_.clear();
+  admits_loopback_ = false;
+  for (const auto& [link, each] : round.members()) {
+    const Member& member = *each;
+    if (member.state == Member::State::waiting) continue;
+    const auto& further = member.further_peers;
+    const bool is_here = member.local || is_loopback(member.peer) ||
+                         std::any_of(further.begin(), further.end(), is_loopback);
+    if (is_here) admits_loopback_ = true;
+    admitted_.insert(member.peer);
+    admitted_.insert(member.further_peers.begin(), member.further_peers.end());
+    // Of itself the coordinator's own process tells the truth.
+    if (!member.local) continue;
+    admitted_.insert(member.join.addresses.begin(), member.join.addresses.end());
+  }
+}
+
+Result<void> Admission::check(const std::string& address) const {
+  if (is_loopback(address) ? admits_loopback_ : admitted_.contains(address)) return {};
+  return failure(
+      "no node of the round that runs reaches its master from that address: give every node the "
+      "same address of the master, as a number");
 }
 
 }  // namespace cpprun

@@ -1,5 +1,115 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
+// Who gets which number. Pure functions from what nodes said about themselves to group ranks (of
+// nodes) and ranks (of workers), in torchrun's numbering: workers count through the nodes in order
+// of group rank, and again within each role. No node is ever sent the whole list.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "proto/clock.h"
+#include "proto/ids.h"
+#include "proto/link/message.h"
+#include "proto/result.h"
+#include "proto/state_machine.h"
+
+namespace cpprun {
+
+// What decides a node's place.
+struct Candidate {
+  std::optional<int> node_rank = {};       // --node_rank, where the user gave one
+  std::optional<GroupRank> previous = {};  // its place in the round before: survivors stay in order
+  std::string host = {};
+  int pid = 0;
+};
+
+// The candidates' indices in order of group rank: the n-th entry gets group rank n. A node rank is
+// honoured if that seat exists; survivors keep their order, ahead of newcomers; newcomers follow in
+// natural host order.
+std::vector<std::size_t> seat_order(const std::vector<Candidate>& candidates);
+
+// Numbers inside a text compare as numbers: "node2" before "node10".
+bool natural_less(std::string_view left, std::string_view right);
+
+struct NodeShape {
+  int local_world_size = 1;
+  std::string role = "default";
+};
+
+struct RankRange {
+  Rank base;  // of the node's local rank 0
+  int role_base = 0;
+  int role_world_size = 0;
+  friend bool operator==(const RankRange&, const RankRange&) = default;
+};
+
+struct RankTable {
+  int world_size = 0;
+  std::vector<RankRange> nodes;  // by group rank
+};
+
+RankTable assign_ranks(const std::vector<NodeShape>& nodes_in_order);
+
+// The offset between one agent's monotonic clock and the coordinator's. Every heartbeat says when
+// it was sent and how long the previous one took there and back. Of many, the fastest is right to
+// within half its round trip: congestion only delays, it makes nothing arrive early.
+//
+// Wall clocks are ignored: they jump, and are seconds apart where nobody maintains them.
+
+class ClockOffset {
+ public:
+  // A message that was sent then has arrived now. `round_trip` of an earlier one; zero: not known.
+  void heard(TimePoint now, link::AgentTime sent, Duration round_trip = {});
+
+  // The same moment by the coordinator's clock; nothing where nothing was heard yet.
+  std::optional<TimePoint> by_coordinator(link::AgentTime moment) const;
+  // And back: that moment of the coordinator's clock by the agent's.
+  std::optional<link::AgentTime> by_agent(TimePoint moment) const;
+
+ private:
+  std::optional<Duration> ahead() const;
+
+  static constexpr Duration unknown = Duration::max();
+  // The least seen among some messages.
+  struct Least {
+    Duration lag = unknown;   // arrival by the coordinator's clock - sending by the agent's
+    Duration trip = unknown;  // there and back
+  };
+  // The window slides by halves: what is older than two of them has drifted away.
+  Least current_;
+  Least previous_;
+  int samples_ = 0;  // in current_
+};
+
+// What a node has said of its workers while somebody looked, and when it was asked last. For
+// whoever looks; decides nothing.
+
+struct SeenWorker {
+  link::WorkerFigures figures;
+  TimePoint at{};  // when it was said
+};
+
+struct NodeFigures {
+  std::optional<TimePoint> asked = {};
+  std::vector<SeenWorker> workers = {};  // in order of local rank
+
+  // Those that are told of replace what was known of them. A node speaks of no more workers than it
+  // has.
+  void hear(TimePoint now, const link::Status& status, int local_world_size);
+};
+
+// Between two questions to one node of a job of that many.
+Duration pause_between_looks(std::size_t nodes);
+
 // One agreed membership of a job, and how it leads to the next:
 //
 //   gathering   members come and wait for a seat. Sealed when enough are there.
@@ -10,24 +120,6 @@
 //
 // Round knows who is here and in which state; it does not know why a round breaks, or whether there
 // is another. That is Job's business.
-
-#include <array>
-#include <cstddef>
-#include <optional>
-#include <string>
-#include <unordered_map>
-#include <utility>
-#include <vector>
-
-#include "proto/clock.h"
-#include "proto/ids.h"
-#include "proto/link/message.h"
-#include "proto/state_machine.h"
-#include "rendezvous/job/clock_offset.h"
-#include "rendezvous/job/node_figures.h"
-#include "rendezvous/job/ranks.h"
-
-namespace cpprun {
 
 struct Member {
   enum class State { waiting, running, succeeded, drained };
@@ -180,5 +272,59 @@ class Round {
 
 // "node 1 on host-b", or "host-b" before it has a number.
 std::string name_of(const Member& member);
+
+// When a job stops waiting for more nodes. The last call starts once there are enough; when it is
+// over, or nobody else can come, the round is sealed. It also lets newcomers into a running round
+// together, so that the round is broken once for all of them and not once for each.
+
+class LastCall {
+ public:
+  struct Seats {
+    std::size_t min = 1;
+    std::size_t max = 1;
+  };
+
+  // `seals_after`: the least that is waited for more nodes before a round is sealed.
+  LastCall(Seats seats, Duration length, Duration seals_after = {})
+      : seats_(seats), length_(length), seals_after_(std::max(length, seals_after)) {}
+
+  // Gathering, with that many here: is it time to seal?
+  bool may_seal(TimePoint now, std::size_t here);
+  // Sealed, with that many seated and that many who came later: is it time to let them in?
+  bool may_grow(TimePoint now, std::size_t seated, std::size_t waiting);
+  void cancel() { over_at_.reset(); }
+
+  // Set while the call runs.
+  std::optional<TimePoint> over_at() const { return over_at_; }
+
+ private:
+  Seats seats_;
+  Duration length_;
+  Duration seals_after_;
+  std::optional<TimePoint> over_at_;
+};
+
+// Which machines may use a job's store: those of the running round. A machine is known by the
+// addresses from which its agent has spoken, its link's and a few that the agent showed by speaking
+// from them too, and never by what anybody claims: a claim could let in a stranger, or a node that
+// was given up. Only the agent in the coordinator's own process is believed about this machine's
+// interfaces, and loopback is admitted if one of the nodes is this machine. This fences a node that
+// was given up: once the next round is sealed, its address is a stranger's.
+//
+// Workers usually reach the store at the address at which their agent reached the coordinator, so
+// the kernel gives both the same source address. If the master's name has several addresses, the
+// agent speaks at each of them. docs/decisions.md explains what this means behind NAT.
+
+class Admission {
+ public:
+  // From here on, the seated members and nobody else.
+  void follow(const Round& round);
+  // Fails, with the reason, if that numeric address is not admitted.
+  Result<void> check(const std::string& address) const;
+
+ private:
+  std::unordered_set<std::string> admitted_;
+  bool admits_loopback_ = false;
+};
 
 }  // namespace cpprun

@@ -24,7 +24,7 @@
 #include "proto/link/codec.h"
 #include "proto/link/message.h"
 #include "rendezvous/coordinator/coordinator.h"
-#include "rendezvous/coordinator/status_routes.h"
+#include "rendezvous/coordinator/http_routes.h"
 
 namespace {
 

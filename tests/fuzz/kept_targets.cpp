@@ -10,8 +10,8 @@
 
 #include "proto/bounds.h"
 #include "proto/link/binary_frame.h"
-#include "rendezvous/coordinator/io/store_replay.h"
-#include "rendezvous/daemon/log_file.h"
+#include "rendezvous/coordinator/io/store_logs.h"
+#include "rendezvous/daemon/state_file.h"
 #include "rendezvous/store/store_sessions.h"
 #include "tests/fuzz/targets.h"
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "rendezvous/coordinator/status_routes.h"
+#include "rendezvous/coordinator/http_routes.h"
 #include "rendezvous/status/event_ring.h"
 #include "rendezvous/status/io/status_server.h"
 #include "tests/integration/browser.h"

@@ -8,7 +8,6 @@
 
 #include "proto/bounds.h"
 #include "proto/link/codec.h"
-#include "rendezvous/job/exclusions_json.h"
 #include "rendezvous/job/job_record_json.h"
 
 namespace cpprun::sim {

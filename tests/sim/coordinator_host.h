@@ -17,7 +17,7 @@
 #include "proto/clock.h"
 #include "proto/state_machine.h"
 #include "rendezvous/coordinator/coordinator.h"
-#include "rendezvous/coordinator/held_words.h"
+#include "rendezvous/coordinator/held_messages.h"
 #include "rendezvous/coordinator/io/led_coordinator.h"
 #include "tests/sim/hosted_stores.h"
 #include "tests/sim/kept_logs.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/coordinator/records.h"
-#include "rendezvous/job/exclusions_json.h"
+#include "rendezvous/coordinator/coordinator.h"
+#include "rendezvous/job/job_record_json.h"
 #include "tests/sim/coordinator_host.h"
 
 namespace cpprun::sim {

@@ -13,8 +13,8 @@
 #include <string_view>
 
 #include "rendezvous/coordinator/coordinator.h"
+#include "rendezvous/coordinator/io/node_streams.h"
 #include "rendezvous/coordinator/io/store_logs.h"
-#include "rendezvous/coordinator/io/stream_routes.h"
 #include "tests/sim/loopback.h"
 #include "tests/sim/universe.h"
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/coordinator/io/store_replay.h"
+#include "rendezvous/coordinator/io/store_logs.h"
 #include "tests/sim/hosted_stores.h"
 
 namespace cpprun::sim {

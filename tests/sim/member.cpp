@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/daemon/member_name.h"
+#include "rendezvous/daemon/place.h"
 
 namespace cpprun::sim {
 

@@ -8,7 +8,7 @@
 
 #include "proto/state_machine.h"
 #include "rendezvous/etcd/contest.h"
-#include "rendezvous/etcd/contestant.h"
+#include "rendezvous/etcd/contest_events.h"
 #include "tests/sim/etcd_host.h"
 #include "tests/sim/machine_clock.h"
 #include "tests/sim/program.h"

@@ -14,7 +14,7 @@
 #include "proto/bounds.h"
 #include "proto/text.h"
 #include "rendezvous/io/event_loop.h"
-#include "rendezvous/job/restart_state_json.h"
+#include "rendezvous/job/job_record_json.h"
 
 namespace cpprun::io {
 

@@ -13,7 +13,7 @@
 #include "launcher/io/inquiry.h"
 #include "proto/result.h"
 #include "rendezvous/io/side_processes.h"
-#include "rendezvous/job/restart_state.h"
+#include "rendezvous/job/restart_policy.h"
 
 namespace cpprun::io {
 

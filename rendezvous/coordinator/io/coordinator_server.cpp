@@ -2,22 +2,31 @@
 #include "rendezvous/coordinator/io/coordinator_server.h"
 
 #include <fmt/format.h>
+#include <sys/socket.h>
 #include <unistd.h>
+#include <asio/post.hpp>
 
 #include <algorithm>
-#include <asio/post.hpp>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "proto/bounds.h"
+#include "proto/link/codec.h"
+#include "proto/sniff.h"
+#include "rendezvous/coordinator/coordinator.h"
+#include "rendezvous/coordinator/http_routes.h"
 #include "rendezvous/coordinator/io/coordinator_ports.h"
-#include "rendezvous/coordinator/records.h"
-#include "rendezvous/coordinator/token_routes.h"
+#include "rendezvous/coordinator/io/store_logs.h"
 #include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/random_bytes.h"
+#include "rendezvous/io/secure_connection.h"
 #include "rendezvous/job/job_record_json.h"
 #include "rendezvous/status/io/status_server.h"
 #include "rendezvous/store/io/listener.h"
+#include "rendezvous/store/ledger.h"
+#include "rendezvous/store/store_sessions.h"
 
 namespace cpprun {
 
@@ -387,6 +396,516 @@ void CoordinatorServer::arm(std::optional<TimePoint> deadline) {
     });
   }
   timer_.arm(deadline);
+}
+
+// How links begin: who has come as an agent, whether it has to prove that it holds the secret, and
+// what a link makes us hold.
+
+namespace {
+
+// What one link holds. Its address's limit counts for it, unless it holds little and the reserve
+// for links has room: little is less for a link that has not said anything yet.
+class LinkMemory {
+ public:
+  LinkMemory(const std::shared_ptr<Ledger>& ledger, const PeerAddress& peer,
+             std::shared_ptr<std::uint64_t> reserve)
+      : memory_(ledger, peer), reserve_(std::move(reserve)) {}
+  ~LinkMemory() { *reserve_ += excused_; }
+  LinkMemory(const LinkMemory&) = delete;
+  LinkMemory& operator=(const LinkMemory&) = delete;
+
+  void has_spoken() { most_excused_ = bounds::link_bytes_always; }
+  // The reason why it must not be that much; empty: it may.
+  std::string hold(std::size_t bytes) {
+    const std::size_t with_link = bytes + bounds::link_idle_bytes;
+    const bool is_more = with_link > memory_.bytes();
+    std::string objection = memory_.hold(with_link);
+    if (objection.empty()) return excuse(is_more ? 0 : std::min(excused_, with_link));
+    const bool has_reserve = with_link <= *reserve_ + excused_;
+    if (with_link > most_excused_ || !has_reserve) return objection;
+    return excuse(with_link);
+  }
+
+ private:
+  std::string excuse(std::size_t bytes) {
+    *reserve_ = *reserve_ + excused_ - bytes;
+    excused_ = bytes;
+    return {};
+  }
+
+  PeerMemory memory_;
+  std::size_t most_excused_ = bounds::link_idle_bytes;
+  std::size_t excused_ = 0;
+  std::shared_ptr<std::uint64_t> reserve_;  // what is left of it
+};
+
+// What carries a tool behind the secret to the status server: one of so many, and its buffers.
+struct PumpPlace {
+  PumpPlace(std::shared_ptr<int> of, const std::shared_ptr<Ledger>& ledger, const PeerAddress& peer)
+      : place(std::move(of)), memory(ledger, peer) {}
+  std::shared_ptr<int> place;
+  PeerMemory memory;
+};
+constexpr std::size_t pump_bytes = bounds::secure_channel_bytes + 2 * bounds::link_read_bytes;
+
+}  // namespace
+
+void CoordinatorServer::require_secret(std::shared_ptr<SecureContext> secure, HolderOf whose) {
+  holder_of_ = std::move(whose);
+  const auto through = [this](SecureHandshake::Done done, const PeerAddress& peer) {
+    if (!done.channel->is_valid_still()) {
+      return refuse(peer, "its secret was taken away while it proved that it holds it");
+    }
+    const Protocol speaks = sniff(done.heard);
+    if (speaks == Protocol::http && status_) return show_holder(std::move(done), peer);
+    if (speaks != Protocol::link) {
+      return refuse(peer, fmt::format("{} behind its secret", describe(done.heard)));
+    }
+    done.heard.erase(0, link::preamble.size());
+    std::string owner = holder_of(holder_of_, done.channel->secret_id()).owner;
+    begin_link(std::make_shared<LinkChannel>(std::move(done.socket), std::move(done.heard),
+                                             std::move(done.channel)),
+               peer, std::move(owner));
+  };
+  secure_door_.emplace(
+      context_, std::move(secure),
+      SecureDoor::Callbacks{through, [this](const PeerAddress& peer,
+                                            const std::string& reason) { refuse(peer, reason); }},
+      connections_.shared_ledger());
+}
+
+void CoordinatorServer::secrets_changed() {
+  if (status_) status_->end_holders();
+}
+
+// A tool that holds the secret may look, and ask for whatever its user may ask for.
+void CoordinatorServer::show_holder(SecureHandshake::Done done, const PeerAddress& peer) {
+  auto credential = credential_of(done.channel->secret_id(), peer.host_text(), holder_of_);
+  if (pumps_.use_count() > static_cast<long>(2 * bounds::status_connections_max)) {
+    return refuse(peer, "too many tools are being answered");
+  }
+  const auto place = std::make_shared<PumpPlace>(pumps_, connections_.shared_ledger(), peer);
+  (void)place->memory.hold(pump_bytes);  // There are few, and each has proven who it is.
+  auto inner = SecurePump::start(std::move(done), place);
+  if (!inner) return refuse(peer, inner.error().reason);
+  status_->adopt_holder(*std::move(inner), std::move(credential));
+}
+
+void CoordinatorServer::refuse(const PeerAddress& peer, const std::string& why) {
+  callbacks_.note(
+      {.ordinary = false, .peer = peer, .text = "refused: " + why, .peer_is = "somebody at"});
+}
+
+std::optional<asio::ip::tcp::socket> CoordinatorServer::stream_of(FileDescriptor socket,
+                                                                  const PeerAddress& peer) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  const bool is_v6 =
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0 &&
+      address.ss_family == AF_INET6;
+  asio::ip::tcp::socket stream{context_};
+  asio::error_code error;
+  stream.assign(is_v6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), socket.get(), error);
+  if (error) {
+    callbacks_.note({.ordinary = false,
+                     .peer = peer,
+                     .text = "cannot serve its link: " + error.message(),
+                     .peer_is = "agent"});
+    return std::nullopt;
+  }
+  (void)socket.release();  // The stream owns it now.
+  return stream;
+}
+
+void CoordinatorServer::adopt_secure(FileDescriptor socket, const PeerAddress& peer,
+                                     std::string first_bytes) {
+  if (!secure_door_) {
+    // Whoever holds a secret hears that there is none here; where that cannot be said, it sees the
+    // connection closed.
+    (void)::send(socket.get(), no_secret_here.data(), no_secret_here.size(),
+                 MSG_NOSIGNAL | MSG_DONTWAIT);
+    return refuse(peer, "it wants TLS, and this side holds no secret (--secret-file)");
+  }
+  if (auto stream = stream_of(std::move(socket), peer)) {
+    secure_door_->adopt(*std::move(stream), peer, std::move(first_bytes));
+  }
+}
+
+void CoordinatorServer::adopt_link(FileDescriptor socket, const PeerAddress& peer,
+                                   std::string first_bytes) {
+  if (secure_door_) return refuse_open_link(socket.get(), peer);
+  auto stream = stream_of(std::move(socket), peer);
+  if (!stream) return;
+  first_bytes.erase(0, link::preamble.size());
+  const auto channel = std::make_shared<LinkChannel>(*std::move(stream), std::move(first_bytes));
+  channel->send_bytes(link::preamble);
+  begin_link(channel, peer);
+}
+
+// What it has to say is not even read; it hears why, and nothing of any job.
+void CoordinatorServer::refuse_open_link(int socket, const PeerAddress& peer) {
+  const std::string answer =
+      std::string(link::preamble) +
+      link::encode(link::Refused{
+          "whoever joins here has to hold the secret of this master: start cpprun with "
+          "--secret-file, or with that secret in ~/.config/cpprun/secret"});
+  // Where that cannot be said, it sees the connection closed.
+  (void)::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  refuse(peer, "it holds no secret, and this side takes only those who hold its own");
+}
+
+void CoordinatorServer::begin_link(const std::shared_ptr<LinkChannel>& channel,
+                                   const PeerAddress& peer, std::string owner) {
+  const auto memory =
+      std::make_shared<LinkMemory>(connections_.shared_ledger(), peer, link_reserve_);
+  if (channel->is_secure()) memory->has_spoken();  // it has proven that it holds the secret
+  if (std::string objection = memory->hold(0); !objection.empty()) {
+    channel->break_off();
+    return refuse(peer, objection);
+  }
+  const LinkId link{++last_link_.value};
+  channels_[link] = channel;
+  channel->start(
+      {.message =
+           [this, link, peer, owner, memory](link::Message message) {
+             memory->has_spoken();
+             const auto* const follow = std::get_if<link::Follow>(&message);
+             if (follow != nullptr && callbacks_.follower) {
+               return adopt_follower(link, *follow, peer, owner);
+             }
+             tell(Coordinator::Said{link, std::move(message)});
+           },
+       .streams = [this, link,
+                   peer](std::string_view frame) { return hear_streams(link, peer, frame); },
+       .room = [this, link] { routes_.go_on(link); },
+       .holds =
+           [this, peer, memory](std::size_t bytes) {
+             std::string objection = memory->hold(bytes);
+             if (!objection.empty()) {
+               callbacks_.note({.peer = peer, .text = "closed: " + objection, .peer_is = "agent"});
+             }
+             return objection;
+           },
+       .closed =
+           [this, link](std::string reason) {
+             const auto ended = channels_.extract(link);
+             routes_.forget(link);
+             const bool broke = !ended.empty() && ended.mapped()->broke();
+             const bool has_missed = missed_something_.erase(link) > 0;
+             const bool may_come_back = broke || has_missed || held_.holds_end_for(link);
+             tell(Coordinator::Closed{link, std::move(reason), may_come_back});
+           }});
+  tell(Coordinator::Opened{
+      {.link = link, .peer = peer.host_text(), .local = false, .owner = std::move(owner)}});
+}
+
+// The ways to the jobs' stores: a port of its own for each of a daemon's jobs, or the links of a
+// job's nodes, or a port of loopback for the workers of this machine.
+
+void CoordinatorServer::open_store(const std::string& job, bool is_local) {
+  if (replicas_.contains(job)) {
+    asio::post(context_, [this, job] { tell(Coordinator::StoreReady{job, listen_.port}); });
+    return;
+  }
+  auto host = std::make_unique<JobPort>(*this, job);
+  ListenOptions any_port = listen_;
+  any_port.port = 0;
+  any_port.streams_only = is_local;
+  auto listening = connections_.listen(*host, any_port);
+  // Nobody connects to it: where a number is to be named, it is that of the links.
+  if (listening && is_local) listening->port = listen_.port;
+  // The answer is an event of its own: the coordinator is still in the middle of what led here.
+  asio::post(context_, [this, job, listening] {
+    if (listening) {
+      tell(Coordinator::StoreReady{job, listening->port});
+    } else {
+      tell(Coordinator::StoreFailed{job, listening.error().reason});
+    }
+  });
+  if (listening) job_ports_[job] = {std::move(host), listening->id};
+}
+
+void CoordinatorServer::close_store(const std::string& job, const std::string& reason) {
+  logs_before_.erase(job);
+  if (job_ports_.contains(job)) logs_.end(job);
+  routes_.forget(job);
+  const auto port = job_ports_.extract(job);
+  if (!port.empty()) connections_.stop_listening(port.mapped().listener, reason);
+}
+
+void CoordinatorServer::reset_store(const coordinator::ResetStore& reset) {
+  store_was_asked_ = false;
+  // What was decided together with this may have brought back what the round before had.
+  if (coordinator_.machine().knows(reset.job)) coordinator_.machine().store(reset.job).clear();
+  if (job_ports_.contains(reset.job)) logs_.end(reset.job);
+  routes_.forget(reset.job);
+  connections_.close_clients(job_ports_.at(reset.job).listener, reset.reason);
+  if (local_port_.host) connections_.close_clients(local_port_.listener, reset.reason);
+  const Job* const job = coordinator_.machine().find(reset.job);
+  if (is_deposed_) return;
+  if (job != nullptr && job->terms().store_is_local) logs_.begin(reset.job, job->round().number());
+}
+
+// Before any of its nodes is heard.
+void CoordinatorServer::restore_store(const std::string& job) {
+  if (const auto replica = replicas_.extract(job); !replica.empty()) {
+    return restore_replica(job, *replica.mapped());
+  }
+  const auto log = logs_before_.extract(job);
+  const Job* const its = coordinator_.machine().find(job);
+  if (log.empty() || its == nullptr) return;
+  const RoundNumber round = its->round().number();
+  StoreReplay replay({.connections = connections_,
+                      .routes = routes_,
+                      .listener = job_ports_.at(job).listener,
+                      .store = coordinator_.machine().store(job),
+                      .job = job,
+                      .round = round});
+  const Result<void> heard = replay.hear(log.mapped());
+  replay.end();
+  if (heard && replay.is_whole()) return logs_.go_on(job, round, &replay);
+  routes_.forget(job);
+  connections_.close_clients(job_ports_.at(job).listener, "the store of its round is lost");
+  tell(Coordinator::StoreLost{job, heard ? "its log ends in the middle" : heard.error().reason});
+}
+
+void CoordinatorServer::note_asked(const std::string& job) {
+  store_was_asked_ = true;
+  const Job* const its = coordinator_.machine().find(job);
+  if (its != nullptr && !its->time().training()) tell(Coordinator::StoreAsked{job});
+}
+
+Result<int> CoordinatorServer::open_local_store() {
+  auto host = std::make_unique<LocalPort>(*this, job_ports_.begin()->first);
+  const auto listening = connections_.listen(*host, {.host = "127.0.0.1", .port = 0});
+  if (!listening) return tl::unexpected<Error>(listening.error());
+  host->set_port(listening->port);
+  local_port_ = {std::move(host), listening->id};
+  return listening->port;
+}
+
+// --- through links -------------------------------------------------------------------------------
+
+StreamRoutes::Callbacks CoordinatorServer::callbacks_of_routes() {
+  const auto channel_of = [this](LinkId link) {
+    const auto found = channels_.find(link);
+    return found == channels_.end() ? nullptr : found->second.get();
+  };
+  return {
+      .seat_of = [this](LinkId link) { return coordinator_.machine().seat_of(link); },
+      .listener_of = [this](const std::string& job) { return job_ports_.at(job).listener; },
+      .loop = {.has_room =
+                   [this, channel_of](LinkId link) {
+                     const LinkChannel* const channel = channel_of(link);
+                     return channel != nullptr && channel->has_room() &&
+                            held_.bytes_for(link) < bounds::held_link_bytes_max;
+                   },
+               .send = [this](LinkId link, std::string_view frame) { send_streams(link, frame); },
+               .soon = [this](std::function<void()> what) { asio::post(context_, what); },
+               .now = boot_now},
+      .log_of = [this](const std::string& job) { return logs_.log_of(job); }};
+}
+
+StoreLogs::Callbacks CoordinatorServer::callbacks_of_logs() {
+  return {.listener_of = [this](const std::string& job) { return job_ports_.at(job).listener; },
+          .store_of = [this](const std::string& job) -> const Store& {
+            return coordinator_.machine().store(job);
+          },
+          .soon = [this](std::function<void()> what) { asio::post(context_, std::move(what)); }};
+}
+
+std::string CoordinatorServer::hear_streams(LinkId link, const PeerAddress& peer,
+                                            std::string_view frame) {
+  std::string reason = routes_.hear(link, peer, frame);
+  // What needs no answer is written down no later than what does.
+  if (const std::string* const job = coordinator_.machine().job_of(link)) logs_.flush(*job);
+  return reason;
+}
+
+// Whoever keeps the log has it before anybody hears what follows from it.
+void CoordinatorServer::send_streams(LinkId link, std::string_view frame) {
+  if (const std::string* const job = coordinator_.machine().job_of(link)) logs_.flush(*job);
+  if (!may_speak() || held_.hold(link, frame)) return;
+  const auto found = channels_.find(link);
+  if (found != channels_.end()) found->second->send_bytes(frame);
+}
+
+// A coordinator that is one of several daemons: what it has of jobs while another one leads, and
+// how it goes on with that, or leaves its own.
+
+namespace {
+
+Moment clock_moment() {
+  return {
+      .now = boot_now(),
+      .wall = std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now())};
+}
+
+}  // namespace
+
+// Somebody else may lead from that moment on, be it that this process has slept through it.
+bool CoordinatorServer::may_speak() {
+  const bool may = !is_deposed_ && (!speaks_until_ || boot_now() < *speaks_until_);
+  if (!may) has_kept_quiet_ = true;
+  return may;
+}
+
+void CoordinatorServer::speak_until(std::optional<TimePoint> until) {
+  speaks_until_ = until;
+  if (!has_kept_quiet_ || !may_speak()) return;
+  has_kept_quiet_ = false;
+  const std::string reason =
+      "it has not been told everything: this cpprund did not know for a "
+      "moment that it leads";
+  const auto channels = channels_;
+  for (const auto& [link, channel] : channels) {
+    // Its agent comes back for what it has missed, though nothing broke.
+    missed_something_.insert(link);
+    channel->hang_up(reason);
+  }
+}
+
+void CoordinatorServer::wait_for(Keeping keeping, std::uint64_t number) {
+  if (!is_deposed_) held_.wait_for(keeping, number);
+}
+
+// It is a link of an agent no more. Its first message is being heard: the rest is for later.
+void CoordinatorServer::adopt_follower(LinkId link, const link::Follow& follow,
+                                       const PeerAddress& peer, const std::string& owner) {
+  asio::post(context_, [this, link, follow, peer, owner] {
+    const auto found = channels_.extract(link);
+    if (found.empty()) return;
+    tell(Coordinator::Closed{link, "it is a cpprund that stands by"});
+    callbacks_.follower(found.mapped(), follow, peer, owner);
+  });
+}
+
+// --- it leads no more ----------------------------------------------------------------------------
+
+std::map<std::string, std::string> CoordinatorServer::records() const {
+  return all_records(coordinator_.machine(), clock_moment());
+}
+
+std::map<std::string, std::string> CoordinatorServer::follow(const Coordinator::Follows& follows) {
+  std::map<std::string, std::string> kept;
+  if (!coordinator_.machine().follows() && !is_deposed_) {
+    // What was decided and not said yet is never said; nor what it is about to say, in the middle
+    // of a decision.
+    is_deposed_ = true;
+    leave_open(held_.drop_all());
+    has_kept_quiet_ = false;
+    kept = records();
+    for (const auto& [job, record] : kept) keep_as_replica(job);
+    logs_.end_all();
+  }
+  tell(follows);
+  return kept;
+}
+
+// Its workers are answered no more; what they have asked and what they were told stays.
+void CoordinatorServer::keep_as_replica(const std::string& job) {
+  const Job* const its = coordinator_.machine().find(job);
+  const bool has_store =
+      its != nullptr && its->terms().store_is_local && !its->has_lost_its_store() &&
+      its->round().phase() != Round::Phase::gathering && job_ports_.contains(job);
+  if (!has_store) return;
+  auto replica = std::make_unique<Replica>();
+  replica->round = its->round().number();
+  replica->store = std::move(coordinator_.machine().store(job));
+  replica->is_whole = true;
+  const OpenPort& port = job_ports_.at(job);
+  static_cast<JobPort&>(*port.host).keep(&replica->store);
+  connections_.with_sessions(
+      [&](StoreSessions& sessions) { sessions.begin_replay(port.listener.value); });
+  replicas_[job] = std::move(replica);
+}
+
+// --- another one leads ---------------------------------------------------------------------------
+
+Result<void> CoordinatorServer::open_replica_port(const std::string& job) {
+  auto host = std::make_unique<JobPort>(*this, job);
+  ListenOptions options = listen_;
+  options.port = 0;
+  options.streams_only = true;
+  const auto listening = connections_.listen(*host, options);
+  if (!listening) return tl::unexpected<Error>(listening.error());
+  job_ports_[job] = {std::move(host), listening->id};
+  return {};
+}
+
+Result<void> CoordinatorServer::begin_replica(const std::string& job, RoundNumber round) {
+  end_replica(job);
+  if (const auto opened = open_replica_port(job); !opened) return opened;
+  auto replica = std::make_unique<Replica>();
+  replica->round = round;
+  const OpenPort& port = job_ports_.at(job);
+  static_cast<JobPort&>(*port.host).keep(&replica->store);
+  replica->replay = std::make_unique<StoreReplay>(StoreReplay::Place{.connections = connections_,
+                                                                     .routes = routes_,
+                                                                     .listener = port.listener,
+                                                                     .store = replica->store,
+                                                                     .job = job,
+                                                                     .round = round});
+  replicas_[job] = std::move(replica);
+  return {};
+}
+
+Result<void> CoordinatorServer::add_to_replica(const std::string& job, std::string_view bytes) {
+  const auto found = replicas_.find(job);
+  if (found == replicas_.end() || found->second->replay == nullptr) return {};
+  auto heard = found->second->replay->hear(bytes);
+  if (!heard) end_replica(job);
+  return heard;
+}
+
+void CoordinatorServer::replica_is_whole(const std::string& job) {
+  if (const auto found = replicas_.find(job); found != replicas_.end()) {
+    found->second->is_whole = true;
+  }
+}
+
+void CoordinatorServer::end_replica(const std::string& job) {
+  const auto replica = replicas_.extract(job);
+  if (replica.empty()) return;
+  close_store(job, "its store is kept elsewhere");
+}
+
+void CoordinatorServer::end_replicas(const std::map<std::string, std::string>& but_of) {
+  std::vector<std::string> jobs;
+  for (const auto& [job, replica] : replicas_) {
+    if (!but_of.contains(job)) jobs.push_back(job);
+  }
+  for (const std::string& job : jobs) end_replica(job);
+}
+
+// --- it leads ------------------------------------------------------------------------------------
+
+void CoordinatorServer::recover_hosts(std::vector<Exclusions::Entry> hosts) {
+  tell(Coordinator::HostsExcluded{std::move(hosts)});
+}
+
+void CoordinatorServer::recover_with_replica(JobRecord record) {
+  const std::string job = record.job();
+  const auto found = replicas_.find(job);
+  const bool has_store = found != replicas_.end() && found->second->is_whole &&
+                         found->second->round == record.round &&
+                         (found->second->replay == nullptr || found->second->replay->is_whole());
+  if (!has_store) end_replica(job);
+  const LinkId first = links_before(record);
+  tell(Coordinator::Recovered{std::move(record), first, has_store});
+}
+
+void CoordinatorServer::restore_replica(const std::string& job, Replica& replica) {
+  OpenPort& port = job_ports_.at(job);
+  if (replica.replay != nullptr) {
+    replica.replay->end();
+  } else {
+    connections_.with_sessions(
+        [&](StoreSessions& sessions) { sessions.end_replay(port.listener.value); });
+  }
+  coordinator_.machine().store(job) = std::move(replica.store);
+  static_cast<JobPort&>(*port.host).keep(nullptr);
+  logs_.go_on(job, replica.round, replica.replay.get());
 }
 
 }  // namespace cpprun

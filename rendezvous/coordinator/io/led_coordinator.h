@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "rendezvous/coordinator/coordinator.h"
-#include "rendezvous/coordinator/held_words.h"
+#include "rendezvous/coordinator/held_messages.h"
 #include "rendezvous/coordinator/io/store_logs.h"
 
 namespace cpprun {

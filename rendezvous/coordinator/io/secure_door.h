@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "rendezvous/coordinator/handshake_places.h"
+#include "rendezvous/coordinator/admission_control.h"
 #include "rendezvous/io/asio_loop.h"
 #include "rendezvous/io/secure_connection.h"
 #include "rendezvous/peer_address.h"

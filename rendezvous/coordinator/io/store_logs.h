@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The logs of the stores of all jobs whose workers come through links, for whoever keeps them: a
-// folder, another cpprund, or both. A keeper has of each job what was written down since its round
-// began, or since an image that was made for it. One that has lost that asks for an image (renew);
-// one for which it has become long, too (shorten), and is told what happens until the image is
-// whole: it has all of the job at any moment. Where nobody keeps anything nothing is written.
+// What a job's store holds at one moment, as the beginning of a log (StoreLog, "image"): whoever
+// reads it, and then what is written down from that moment on, comes to the same. It is made a
+// slice at a time, with all links served in between; the job's own workers wait meanwhile, and
+// nobody else does.
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
@@ -14,13 +15,101 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
-#include "rendezvous/coordinator/io/store_image.h"
-#include "rendezvous/coordinator/io/store_replay.h"
-#include "rendezvous/coordinator/io/stream_routes.h"
+#include "proto/result.h"
+#include "rendezvous/coordinator/io/node_streams.h"
 #include "rendezvous/store/store_log.h"
 
 namespace cpprun {
+
+class StoreImage {
+ public:
+  struct Place {
+    ConnectionSet& connections;
+    const StreamRoutes& routes;
+    ListenerId listener;
+    const Store& store;
+    std::string job;
+    const StoreLog& log;  // of what happens meanwhile
+  };
+  explicit StoreImage(Place place);
+  ~StoreImage();
+  StoreImage(const StoreImage&) = delete;
+  StoreImage& operator=(const StoreImage&) = delete;
+
+  // One slice. True: it is whole.
+  bool go_on();
+  // What there is of it and was not taken yet.
+  std::string take() { return image_.take(); }
+  // It is what the store was when so much of the log was written; nothing: that is still to come.
+  std::optional<std::uint64_t> at() const { return at_; }
+  // There was no memory for it.
+  bool is_lost() const { return image_.is_lost(); }
+
+ private:
+  void show_clients();
+
+  const Place place_;
+  StoreLog image_;
+  std::optional<std::uint64_t> at_;
+  std::size_t next_shard_ = 0;
+};
+
+// One job's store as another process has it, or had it: what that one has written down (StoreLog)
+// is read here, and the same sessions, streams and values come into being. Until end() nothing is
+// decided here and no link leads to it; from then on it is a store like any other, and its nodes
+// find in it what they were last told of.
+
+class StoreReplay {
+ public:
+  struct Place {
+    ConnectionSet& connections;
+    StreamRoutes& routes;
+    ListenerId listener;  // that the job's clients come through here
+    Store& store;         // which is empty, and the listener's
+    std::string job;
+    RoundNumber round;
+  };
+  explicit StoreReplay(Place place);
+  StoreReplay(const StoreReplay&) = delete;
+  StoreReplay& operator=(const StoreReplay&) = delete;
+
+  // A piece of the log, cut anywhere. An error: it does not lead anywhere, and what came of it is
+  // of no use.
+  Result<void> hear(std::string_view bytes);
+  // It has ended between two records.
+  bool is_whole() const { return reader_.left() == 0; }
+  // It is decided here from now on.
+  void end();
+  // Whoever goes on with the same log calls its clients what they are called here.
+  void rename(StoreLog& log) const;
+
+ private:
+  // A client of the writer's, here.
+  struct Client {
+    ConnectionId id;
+    GroupRank node;
+    StreamId stream;
+  };
+  Result<void> go_on(StoreSessions& sessions, bool& has_more);
+  Result<void> on(StoreSessions& sessions, StoreRecord record);
+  Result<void> on_client(StoreSessions& sessions, const StoreRecord& record);
+  Result<void> open(const StoreRecord& record);
+  NodeStreams* streams_of(GroupRank node);
+
+  const Place place_;
+  StoreLogReader reader_;
+  std::unordered_map<ConnectionId, Client> clients_;  // by what the writer calls them
+  std::unordered_map<ConnectionId, Client> renamed_;  // and will call them, as far as it has said
+  std::unordered_map<GroupRank, std::shared_ptr<NodeStreams>> nodes_;
+};
+
+// The logs of the stores of all jobs whose workers come through links, for whoever keeps them: a
+// folder, another cpprund, or both. A keeper has of each job what was written down since its round
+// began, or since an image that was made for it. One that has lost that asks for an image (renew);
+// one for which it has become long, too (shorten), and is told what happens until the image is
+// whole: it has all of the job at any moment. Where nobody keeps anything nothing is written.
 
 // It is called in order, and from within the calls of StoreLogs.
 class LogKeeper {

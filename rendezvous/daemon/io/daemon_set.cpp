@@ -10,9 +10,8 @@
 #include "proto/bounds.h"
 #include "proto/etcd_bounds.h"
 #include "proto/state_machine.h"
-#include "rendezvous/daemon/member_name.h"
 #include "rendezvous/daemon/place.h"
-#include "rendezvous/job/exclusions_json.h"
+#include "rendezvous/job/job_record_json.h"
 
 namespace cpprun {
 
@@ -350,6 +349,511 @@ DaemonSnapshot DaemonSet::seen() const {
                       .last_change = watch_.last()};
   for (StandbySnapshot& each : seen.standbys) each.name = called(each.name);
   return seen;
+}
+
+// The part of DaemonSet that hears who leads from etcd, and has written there what has to be.
+
+void DaemonSet::hear(const contest::Action& action) {
+  const auto no_trouble = [this](std::string& kind, const char* sentence) {
+    kind.clear();
+    callbacks_.say(LogLevel::info, sentence);
+  };
+  std::visit(
+      Overloaded{
+          [](const contest::Ask&) {},   // the host's own
+          [](const contest::Will&) {},  // and this
+          [this](const contest::LeaderIs& leader) { on(leader); },
+          [this](const contest::NobodyLeads& left) { on(left); },
+          [this](const contest::Found& found) { found_ = found; },
+          [this](const contest::Leads& leads) {
+            server_.speak_until(leads.until);
+            memory_.epoch = std::max(memory_.epoch, leads.epoch);
+            lead(static_cast<std::uint64_t>(leads.epoch));
+          },
+          [this](const contest::Renewed& renewed) {
+            // Whoever hands over says nothing meanwhile.
+            if (is_mute_) {
+              muted_until_ = renewed.until;
+            } else {
+              server_.speak_until(renewed.until);
+            }
+            // It leads, be it that changes cannot be written.
+            trouble_.is_silence = false;
+            look_whether_etcd_is_waited_for();
+            // By now everything that goes on is written.
+            if (leads_) keep_self(true);
+          },
+          [this](const contest::Deposed& deposed) {
+            // The other one comes first, as soon as that is in etcd.
+            is_resigning_ = deposed.is_orderly && heir_is_told_;
+            if (!is_resigning_) stop_leading(deposed.reason, deposed.is_orderly);
+          },
+          [this](const contest::NotHandedOver& it) { not_handed_over(it.reason); },
+          [this](const contest::Written& written) { heard_written(written.through); },
+          [this](const contest::NotWritten& refused) { heard_refused(refused); },
+          [this](const contest::Withdrawn&) {
+            if (is_resigning_) pass_on();
+            if (left_) left();
+          },
+          [this](const contest::Unreachable& it) { on(it); },
+          [&](const contest::Reachable&) {
+            silence_alarm_->call_off();
+            no_trouble(trouble_.unreachable, "etcd answers again");
+          },
+          [&](const contest::Unwritable& it) {
+            callbacks_.say(LogLevel::warning, "etcd: " + it.reason);
+            note_trouble(trouble_.unwritable, it.reason, !it.is_refused);
+          },
+          [&](const contest::Writable&) {
+            no_trouble(trouble_.unwritable, "etcd takes changes again");
+          },
+          [&](const contest::Barred& it) {
+            callbacks_.say(LogLevel::warning, "etcd: " + it.reason);
+            note_trouble(trouble_.barred, it.reason, false);
+            if (!leads_) (void)server_.follow({it.reason});
+          },
+          [&](const contest::Unbarred&) { no_trouble(trouble_.barred, "etcd is what it was"); },
+          [this](const contest::ClusterIs& it) { memory_.cluster = it.id; },
+      },
+      action);
+}
+
+void DaemonSet::note_trouble(std::string& kind, const std::string& reason, bool is_silence) {
+  kind = reason;
+  trouble_.is_silence = is_silence;
+  look_whether_etcd_is_waited_for();
+  cannot_hand_over("nobody else can lead now: " + reason);
+}
+
+// "etcd at http://a:2379 not responding for 7.0 s".
+std::string DaemonSet::silence_text() const {
+  std::string members;
+  for (const EtcdEndpoint& each : options_.etcd->endpoints) {
+    members += (members.empty() ? "" : ", ") + to_string(each);
+  }
+  return fmt::format("etcd at {} not responding for {:.1f} s", members,
+                     in_seconds(ports_.loop.now() - trouble_.silent_since));
+}
+
+std::string DaemonSet::with_silence(const std::string& reason) const {
+  return trouble_.unreachable.empty() ? reason : fmt::format("{}; {}", reason, silence_text());
+}
+
+// Said when it begins, and where it leads once more before its lease ends.
+void DaemonSet::on(const contest::Unreachable& it) {
+  trouble_.silent_since = ports_.loop.now() - it.silence;
+  const auto tell = [this](const std::string& why) {
+    std::string text = silence_text();
+    const auto until = is_mute_ ? muted_until_ : server_.speaks_until();
+    if (leads_ && until) {
+      text += fmt::format("; jobs keep running, the leader's lease ends in {:.1f} s",
+                          in_seconds(*until - ports_.loop.now()));
+    }
+    callbacks_.say(LogLevel::warning, why.empty() ? text : text + ": " + why);
+  };
+  tell(it.reason);
+  note_trouble(trouble_.unreachable, it.reason, /*is_silence=*/true);
+  const auto until = server_.speaks_until();
+  if (!leads_ || !until) return;
+  const Duration left = *until - ports_.loop.now();
+  if (left > options_.etcd_lease / 4) {
+    silence_alarm_->ring_in(left - options_.etcd_lease / 4, [this, tell] {
+      if (leads_ && !trouble_.unreachable.empty()) tell("");
+    });
+  }
+}
+
+void DaemonSet::on(const contest::NobodyLeads& left) {
+  if (is_resigning_) return pass_on();
+  if (leads_ || expects_lead_) return;
+  watch_.lost(ports_.loop.now(),
+              left.heir.empty() ? std::string("its lease in etcd has ended")
+                                : fmt::format("it has handed over to \"{}\"", called(left.heir)));
+  leader_.clear();
+  leader_place_.clear();
+  (void)server_.follow({"nobody leads at the moment"});
+}
+
+void DaemonSet::on(const contest::LeaderIs& leader) {
+  epoch_max_ = std::max(epoch_max_, static_cast<std::uint64_t>(leader.epoch));
+  if (is_resigning_) pass_on();
+  if (std::exchange(expects_lead_, false) && left_) withdraw();
+  memory_.epoch = std::max(memory_.epoch, leader.epoch);
+  // At another place one of that name may live, and says what is wrong with that when it is asked.
+  const bool is_own =
+      leader.name == options_.name ||
+      (called(leader.name) == called(options_.name) && leader.card == options_.place);
+  if (is_own) {
+    (void)server_.follow({"the lease that it had in an earlier life has not ended yet"});
+    return;
+  }
+  epoch_ = static_cast<std::uint64_t>(leader.epoch);
+  follow_place(leader.name, leader.card, epoch_);
+  note_leader(false);
+}
+
+// Nobody waits for what cannot be written now: that it is not is known (`trouble`). But one that
+// hears nothing of etcd may lead no more in a moment, and then somebody else does who has only what
+// etcd has.
+bool DaemonSet::waits_for_etcd() const {
+  if (trouble_.text().empty()) return true;
+  return trouble_.is_silence &&
+         std::ranges::none_of(standbys_.seen(), &StandbySnapshot::is_in_sync);
+}
+
+void DaemonSet::look_whether_etcd_is_waited_for() {
+  if (!waits_for_etcd()) server_.kept(Keeping::etcd, last_number_);
+}
+
+void DaemonSet::heard_written(std::uint64_t through) {
+  written_ = through;
+  server_.kept(Keeping::etcd, through);
+  while (!published_.empty() && published_.begin()->first <= through) {
+    const auto names = published_.extract(published_.begin()).mapped();
+    standbys_.known(names);
+  }
+  go_on_with_hand_over();
+}
+
+// Of a job that is too large, or one too many: it is not waited for, and goes on. Each step of it
+// is refused, and said once.
+void DaemonSet::heard_refused(const contest::NotWritten& refused) {
+  published_.erase(refused.number);
+  if (std::exchange(refused_, refused.reason) == refused.reason) return;
+  callbacks_.say(LogLevel::warning, "etcd does not have it for the next leader: " + refused.reason);
+}
+
+void DaemonSet::make_known(const std::vector<std::string>& names) {
+  if (!contest_) {
+    ports_.loop.soon([this, names, alive = std::weak_ptr(alive_)] {
+      if (!alive.expired()) standbys_.known(names);
+    });
+    return;
+  }
+  // The contest takes nothing more, unless it leads on.
+  if (heir_is_told_) {
+    unknown_names_ = names;
+    return;
+  }
+  std::vector<std::string> others = names;
+  std::erase(others, options_.name);
+  published_[++last_number_] = names;
+  contest_->tell(contest::Publish{std::move(others), last_number_});
+}
+
+// The part of DaemonSet that hands the lead over, as it is asked to or on its way out.
+
+void DaemonSet::hand_over(HandedOver then) {
+  const auto begun =
+      asked_ ? failure(fmt::format("it is just being handed over to \"{}\"", called(asked_->heir)))
+             : begin_hand_over();
+  if (!begun) return then(begun);
+  asked_ = {heir_, ports_.loop.now(), std::move(then)};
+  asked_alarm_->ring_in(bounds::hand_over_answer, [this] {
+    if (!asked_) return;
+    answer_asked(failure(fmt::format(
+        "it was handed over to \"{}\", which was not heard to lead within {} s: its log and "
+        "cpprunctl status say what it does",
+        called(asked_->heir),
+        std::chrono::duration_cast<std::chrono::seconds>(bounds::hand_over_answer).count())));
+  });
+  // Etcd may be known to refuse it, which is heard at once.
+  go_on_with_hand_over();
+}
+
+void DaemonSet::answer_asked(const Result<std::string>& said) {
+  asked_alarm_->call_off();
+  const auto asked = std::exchange(asked_, std::nullopt);
+  if (asked) asked->then(said);
+}
+
+// Why not, and what helps.
+Error DaemonSet::nobody_to_hand_over_to() const {
+  const auto standbys = standbys_.seen();
+  if (standbys.empty()) {
+    return Error{
+        fmt::format("nobody stands by for this cpprund: start another one with {}",
+                    contest_ ? "the same --etcd and --cluster" : "--standby-of=" + options_.place)};
+  }
+  return Error{fmt::format(
+      "nobody stands by for it that has everything: \"{}\" at {} is {} bytes behind; ask again "
+      "when cpprunctl status says that it is in sync",
+      called(standbys.front().name), standbys.front().place, standbys.front().bytes_behind)};
+}
+
+Result<std::string> DaemonSet::begin_hand_over() {
+  if (!leads_) return failure("this cpprund does not lead");
+  if (!heir_.empty())
+    return failure(fmt::format("it is just being handed over to \"{}\"", called(heir_)));
+  // The heir could not win, and nobody would lead.
+  if (!trouble_.text().empty()) {
+    return failure(
+        fmt::format("nobody else can lead now, since etcd takes no changes: {}; this "
+                    "one leads on until it does",
+                    trouble_.text()));
+  }
+  std::string heir;
+  for (const StandbySnapshot& each : standbys_.seen()) {
+    if (!each.is_in_sync || !heir.empty()) continue;
+    heir = each.name;
+    heir_place_ = each.place;
+  }
+  if (heir.empty()) return tl::unexpected<Error>(nobody_to_hand_over_to());
+  heir_ = heir;
+  heir_is_told_ = false;
+  callbacks_.say(LogLevel::info, fmt::format("hands over to \"{}\"", called(heir_)));
+  alarm_->ring_in(bounds::hand_over_patience, [this] { give_up_hand_over(); });
+  // An etcd that has no room renews leases all the same: nobody could win.
+  if (contest_) make_known(standbys_.names());
+  heir_waits_for_ = last_number_;
+  return fmt::format("hands over to \"{}\" at {}", called(heir_), heir_place_);
+}
+
+// From here on nobody hears anything, so that the other one has everything in a moment.
+void DaemonSet::fall_silent() {
+  if (std::exchange(is_mute_, true)) return;
+  muted_until_ = server_.speaks_until();
+  server_.speak_until(ports_.loop.now());
+  watch_.lost(ports_.loop.now(), fmt::format("it has handed over to \"{}\"", called(heir_)));
+  if (asked_) asked_->muted = ports_.loop.now();
+}
+
+void DaemonSet::go_on_with_hand_over() {
+  if (heir_.empty() || heir_is_told_ || !leads_) return;
+  if (contest_ && written_ < heir_waits_for_) return;
+  fall_silent();
+  if (!standbys_.is_ready(heir_)) return;
+  heir_is_told_ = true;
+  if (contest_) return contest_->tell(contest::HandOver{heir_});
+  ports_.loop.soon([this, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired() && leads_) pass_on();
+  });
+}
+
+void DaemonSet::pass_on() {
+  is_resigning_ = false;
+  alarm_->call_off();
+  const std::string heir = heir_;
+  const std::string place = heir_place_;
+  standbys_.hand_over(heir);
+  stop_leading(fmt::format("it has handed over to \"{}\"", called(heir)), /*is_planned=*/true);
+  if (contest_) {
+    if (left_) withdraw();
+    return;
+  }
+  callbacks_.forget_own();
+  epoch_max_ = std::max(epoch_max_, epoch_ + 1);
+  if (options_.may_dial) {
+    follow_place(heir, place, 0);
+  } else {
+    stay_behind(heir, place);
+  }
+  if (left_) left();
+}
+
+// It was started alone, and dials nobody: it says who leads to whoever asks, and is of no other
+// use.
+void DaemonSet::stay_behind(const std::string& heir, const std::string& place) {
+  is_left_behind_ = true;
+  has_led_ = false;
+  own_records_.clear();
+  ++epoch_;
+  epoch_max_ = std::max(epoch_max_, epoch_);
+  leader_ = heir;
+  leader_place_ = place;
+  answer_asked(fmt::format(
+      "\"{}\" at {} was told to lead, in epoch {}; this cpprund was started alone and cannot stand "
+      "by for it: end it",
+      called(heir), place, epoch_));
+  note_leader(false);
+}
+
+// The other one has not said in time that it has everything.
+void DaemonSet::give_up_hand_over() {
+  if (heir_.empty() || !leads_) {
+    // It was deposed meanwhile, and is on its way out all the same.
+    if (left_) withdraw();
+    return;
+  }
+  if (is_resigning_) return pass_on();
+  if (left_) return withdraw();
+  if (heir_is_told_) return;
+  lead_on(is_mute_ ? fmt::format("\"{}\" does not say that it has everything", called(heir_))
+                   : std::string("etcd does not say that it takes changes"));
+}
+
+// Before anything was said to anybody.
+void DaemonSet::cannot_hand_over(const std::string& reason) {
+  if (heir_.empty() || heir_is_told_ || !leads_) return;
+  lead_on(reason);
+  if (left_) withdraw();
+}
+
+// Etcd could not name the heir.
+void DaemonSet::not_handed_over(const std::string& reason) {
+  if (!heir_is_told_) return;
+  lead_on(reason);
+  if (left_) withdraw();
+}
+
+// Nothing was handed over, for that reason: what nobody was told meanwhile they are told now.
+void DaemonSet::lead_on(const std::string& reason) {
+  callbacks_.say(LogLevel::warning, reason + ": this one leads on");
+  heir_.clear();
+  heir_place_.clear();
+  heir_is_told_ = false;
+  alarm_->call_off();
+  if (std::exchange(is_mute_, false)) server_.speak_until(muted_until_);
+  if (asked_) answer_asked(failure(reason + ": this one leads on; ask again"));
+  note_leader(false);
+  if (const auto names = std::exchange(unknown_names_, {}); !names.empty()) make_known(names);
+}
+
+// From the one that has led until now.
+void DaemonSet::take_over(std::uint64_t epoch) {
+  callbacks_.say(LogLevel::info, fmt::format("\"{}\" hands over", called(leader_)));
+  watch_.lost(ports_.loop.now(),
+              fmt::format("it has handed over to \"{}\"", called(options_.name)));
+  if (!contest_) return lead(epoch + 1);
+  expects_lead_ = true;
+  follower_.leave();
+  (void)server_.follow({.reason = "this cpprund is about to lead", .is_about_to_lead = true});
+  alarm_->ring_in(bounds::hand_over_patience, [this] {
+    if (leads_ || !std::exchange(expects_lead_, false)) return;
+    (void)server_.follow({"nobody leads at the moment"});
+    if (left_) withdraw();
+  });
+  contest_->tell(contest::Attend{.is_imminent = true});
+}
+
+// Without an etcd. Whoever it was to stand by for stands by for it, and so nobody leads: it did in
+// its life before, or was told to in words that were lost. What one says that has not heard yet
+// that this one has handed over is of an epoch before.
+void DaemonSet::lead_again(std::uint64_t epoch) {
+  if (leads_ || epoch < epoch_max_) return;
+  callbacks_.say(
+      LogLevel::info,
+      fmt::format("the cpprund at {} stands by for this one, which leads again", leader_place_));
+  lead(std::max(own_epoch(), epoch + 1));
+}
+
+void DaemonSet::leave(std::function<void()> done) {
+  left_ = std::move(done);
+  // What it has just been handed goes to the next one; and what has come by now is heard first, for
+  // whoever has said it may have ended.
+  if (expects_lead_ || (leads_ && !heir_.empty())) return;
+  alarm_->ring_in(bounds::last_words, [this] {
+    if (left_ && !expects_lead_) end_leading();
+  });
+}
+
+bool DaemonSet::knows_no_job() const {
+  const auto records = server_.records();
+  return records.size() == records.count(hosts_record_name);
+}
+
+void DaemonSet::end_leading() {
+  const bool has_none = options_.leaves_nothing && knows_no_job();
+  if (leads_ && !has_none && !trouble_.text().empty()) {
+    callbacks_.say(LogLevel::warning,
+                   fmt::format("nobody else can lead now, and this one ends: whoever stands by "
+                               "leads when etcd takes changes again: {}",
+                               trouble_.text()));
+  }
+  const bool hands_over = leads_ && !has_none && (!heir_.empty() || begin_hand_over().has_value());
+  hands_over ? go_on_with_hand_over() : withdraw();
+}
+
+void DaemonSet::withdraw() {
+  if (!contest_) return left();
+  alarm_->ring_in(bounds::hand_over_patience, [this] {
+    if (left_) left();
+  });
+  if (options_.leaves_nothing) drop_what_is_over();
+  contest_->tell(contest::Withdraw{});
+}
+
+// Whoever has not heard how a job has ended, and comes after the last of all, hears nothing. Where
+// none goes on there are none to come.
+void DaemonSet::drop_what_is_over() {
+  bool goes_on = false;
+  for (const auto& [job, bytes] : server_.records()) {
+    if (job == hosts_record_name) continue;
+    const auto record = read_job_record(bytes, Moment{});
+    const bool is_over = record && record->finish;
+    if (is_over) forget(job);
+    goes_on = goes_on || !is_over;
+  }
+  if (!goes_on) forget(hosts_record_name);
+}
+
+// Whoever was told where to ask hears it before this process ends.
+void DaemonSet::left() {
+  constexpr auto glance = std::chrono::milliseconds(5);
+  constexpr int glances_max = 100;
+  alarm_->call_off();
+  if (leads_ || server_.link_count() == 0 || ++glances_ > glances_max) {
+    ports_.loop.soon(std::exchange(left_, nullptr));
+    return;
+  }
+  alarm_->ring_in(glance, [this] { left(); });
+}
+
+// The part of DaemonSet that goes on with what the one that led before has left.
+
+// Whoever has followed until the end knows everything, and so does whoever has led last. If neither
+// is here, etcd has the records; what the stores held is lost. Whether its folder has it all.
+bool DaemonSet::recover_all() {
+  const bool is_named = std::ranges::find(found_.synced, options_.name) != found_.synced.end();
+  const bool is_synced = !contest_ || found_.synced.empty() || is_named;
+  if (is_synced && follower_.is_whole()) return recover(follower_.records(), "its standby's copy");
+  if (is_synced && has_led_) return recover(own_records_, "what it had when it led last");
+  server_.end_replicas({});
+  if (is_synced && callbacks_.recover_own()) return true;
+  callbacks_.forget_own();
+  std::map<std::string, std::string> records;
+  for (const contest::Record& each : found_.records) records[each.name] = each.record;
+  return recover(records, "etcd's records, without the stores");
+}
+
+bool DaemonSet::recover(const std::map<std::string, std::string>& records, const char* source) {
+  // The one before may have begun a store, and not the record of its round.
+  server_.end_replicas(records);
+  std::size_t count = 0;
+  for (const auto& [job, bytes] : records) {
+    if (job == hosts_record_name) {
+      recover_hosts(bytes);
+      continue;
+    }
+    auto record = read_job_record(bytes, moment());
+    if (!record || record->job() != job) {
+      callbacks_.say(LogLevel::error,
+                     fmt::format("job \"{}\" does not go on: its record {}", job,
+                                 record ? "is of another job" : record.error().reason));
+      server_.end_replica(job);
+      continue;
+    }
+    record->alive = watch_.lost_at();
+    server_.recover_with_replica(*std::move(record));
+    ++count;
+  }
+  // Of what etcd had and nobody knows any more.
+  for (const contest::Record& each : found_.records) {
+    if (!records.contains(each.name)) forget(each.name);
+  }
+  if (count == 0) return true;
+  callbacks_.say(LogLevel::info,
+                 fmt::format("goes on with {} job{}: {}", count, count == 1 ? "" : "s", source));
+  return false;
+}
+
+void DaemonSet::recover_hosts(const std::string& bytes) {
+  auto hosts = read_hosts_record(bytes, moment());
+  if (hosts) return server_.recover_hosts(*std::move(hosts));
+  callbacks_.say(LogLevel::error,
+                 fmt::format("hosts that were excluded get seats until they are excluded again: "
+                             "their record {}",
+                             hosts.error().reason));
 }
 
 }  // namespace cpprun

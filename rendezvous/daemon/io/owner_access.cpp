@@ -2,9 +2,13 @@
 #include "rendezvous/daemon/io/owner_access.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <utility>
+
+#include "proto/text.h"
+#include "rendezvous/daemon/io/owner_files.h"
 
 namespace cpprun {
 
@@ -52,6 +56,73 @@ Result<std::shared_ptr<SecureContext>> OwnerAccess::for_dialing() const {
                     admin_name));
   }
   return dialing_->for_dialing();
+}
+
+OwnerReload::OwnerReload(asio::io_context& io, const DaemonOptions& options, Hooks hooks)
+    : options_(options), hooks_(std::move(hooks)), hangup_(io, SIGHUP) {
+  wait();
+}
+
+Result<void> OwnerReload::load() {
+  if (!options_.has_secrets()) {
+    if (options_.requires_secret) {
+      return failure(
+          "CPPRUN_REQUIRE_SECRET=1 asks for a secret, and this daemon has none: "
+          "--secrets or --secret-file names it, \"cpprunctl keygen\" makes one");
+    }
+    if (!options_.looks_for_secret) return {};
+    hooks_.say(LogLevel::info,
+               "holds no secret: whoever reaches its port may join its jobs and use its stores");
+    return {};
+  }
+  auto loaded = read();
+  // Of a file that nobody has named, and that could be done without.
+  const bool is_own = options_.secret_file == options_.own_secret_file;
+  if (!loaded && options_.secrets_folder.empty() && is_own) {
+    return failure(loaded.error().reason + "; --no-secret serves whoever comes");
+  }
+  return loaded;
+}
+
+Result<void> OwnerReload::read() {
+  // Read in place, and not by a side process, which keys would have to come back from: an operator
+  // has just put the files there.
+  auto files = read_owner_files(options_);
+  if (!files) return tl::unexpected(std::move(files.error()));
+  for (const auto& name : files->passed_over) {
+    hooks_.say(LogLevel::info, fmt::format("passes over \"{}/{}\", which is no file of secrets",
+                                           plain_line(options_.secrets_folder), plain_line(name)));
+  }
+  const std::string known = owners_text(files->owners);
+  if (auto taken = hooks_.take(std::move(files->owners)); !taken) return taken;
+  hooks_.say(LogLevel::info, "knows the secrets of " + known);
+  return {};
+}
+
+void OwnerReload::wait() {
+  hangup_.async_wait([this](const asio::error_code& error, int) {
+    if (error) return;
+    reload();
+    wait();
+  });
+}
+
+void OwnerReload::reload() {
+  if (!options_.has_secrets()) {
+    hooks_.say(
+        LogLevel::info,
+        "SIGHUP: nothing to reload, this daemon was started without a secret; where there is "
+        "one now, start it again");
+    return;
+  }
+  const auto loaded = read();
+  if (loaded) return;
+  hooks_.say(LogLevel::error,
+             fmt::format("SIGHUP: the secrets stay as they were: {}{}", loaded.error().reason,
+                         options_.has_sandbox
+                             ? "; what was put elsewhere since the start is closed to this daemon: "
+                               "where that is it, restart it"
+                             : ""));
 }
 
 }  // namespace cpprun

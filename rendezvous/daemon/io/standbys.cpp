@@ -1,17 +1,96 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/daemon/io/standbys.h"
+// One cpprund that stands by, as Standbys has it.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "proto/bounds.h"
-#include "rendezvous/daemon/io/standby.h"
-#include "rendezvous/daemon/member_name.h"
+#include "rendezvous/daemon/io/standbys.h"
+#include "rendezvous/daemon/place.h"
 
 namespace cpprun {
+
+// One of them, and its link. What it is told waits here while the socket takes no more.
+class Standbys::Standby : public LogKeeper {
+ public:
+  Standby(Standbys& all, std::shared_ptr<LinkEnd> channel, const link::Follow& follow);
+
+  void begin();
+  void leave(const std::string& reason);
+
+  const link::Follow& who() const { return follow_; }
+  bool has_been_told() const { return caught_up_at_ > 0; }
+  // It has everything that it was to have when it had been told all there was.
+  bool is_caught_up() const { return caught_up_at_ > 0 && has_ >= caught_up_at_; }
+  // Of all that anybody was told up to `place`, it lacks nothing through here: what was told to
+  // others alone it need not have.
+  std::uint64_t has_through(std::uint64_t place) const {
+    return sent_.empty() ? place : sent_.front().place - 1;
+  }
+  bool has_everything() const { return is_caught_up() && has_ >= last_; }
+  std::uint64_t bytes_behind() const { return bytes_told_ - bytes_had_; }
+  // Nothing holds up what it is told, and its link does not take it.
+  bool is_swamped() const;
+  TimePoint heard() const { return heard_; }
+  // This process did not run for so long.
+  void pass_over_sleep(Duration slept);
+  // For how long it has lacked what it was told first of what it lacks.
+  Duration lag() const;
+  // Nobody waits for it from here on, until it has come near again.
+  void fall_behind();
+  void send(const link::Message& message) { channel_->send(message); }
+
+  void keep(const std::string& job, const std::string& record);
+  void forget(const std::string& job) { tell({.kind = Kind::forgotten, .job = job}); }
+
+  void begin_log(const std::string& job, RoundNumber round) override;
+  void add_log(const std::string& job, std::string_view bytes) override;
+  void add_image(const std::string& job, std::string_view bytes) override { add_log(job, bytes); }
+  bool has_room_for_image() override;
+  void log_is_whole(const std::string& job) override;
+  bool go_on_log(const std::string&) override { return false; }
+  void end_log(const std::string& job) override;
+
+ private:
+  using Kind = link::StandbyRecord::Kind;
+
+  void look_soon();
+  void look_whether_all_is_told();
+  void tell(link::StandbyRecord record);
+  void write();
+  void come_near();
+  std::string hear(std::string_view frame);
+
+  Standbys& all_;
+  std::shared_ptr<LinkEnd> channel_;
+  const link::Follow follow_;
+  TimePoint heard_;
+  std::deque<std::string> waiting_;
+  std::size_t bytes_waiting_ = 0;
+  bool is_asked_for_room_ = false;  // and had none
+  struct Sent {
+    std::uint64_t place = 0;
+    std::uint64_t bytes = 0;  // told with it and before
+    TimePoint at{};
+  };
+  std::deque<Sent> sent_;  // that it does not have yet, for all that is known
+  std::uint64_t last_ = 0;
+  std::uint64_t has_ = 0;
+  // 0: it has not been told all there was, or is too slow to be waited for.
+  std::uint64_t caught_up_at_ = 0;
+  bool is_slow_ = false;
+  std::uint64_t bytes_told_ = 0;
+  std::uint64_t bytes_had_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
 
 Standbys::Standbys(EventLoop loop, Callbacks callbacks)
     : loop_(std::move(loop)), callbacks_(std::move(callbacks)), alarm_(loop_.make_alarm()) {}
@@ -290,6 +369,154 @@ void Standbys::beat() {
     look_at_what_is_asked();
     beat();
   });
+}
+
+Standbys::Standby::Standby(Standbys& all, std::shared_ptr<LinkEnd> channel,
+                           const link::Follow& follow)
+    : all_(all), channel_(std::move(channel)), follow_(follow), heard_(all.loop_.now()) {}
+
+void Standbys::Standby::begin() {
+  channel_->listen({.message =
+                        [this](const link::Message& message) {
+                          heard_ = all_.loop_.now();
+                          if (const auto* const beat = std::get_if<link::Heartbeat>(&message)) {
+                            channel_->send(*beat);
+                          }
+                        },
+                    .streams = [this](std::string_view frame) { return hear(frame); },
+                    .room = [this] { write(); },
+                    .closed = [this](const std::string& reason) { all_.ended(*this, reason); }});
+  channel_->send(all_.own_);
+  for (const auto& [job, record] : all_.callbacks_.records()) keep(job, record);
+  all_.callbacks_.logs->attach(*this);
+  look_whether_all_is_told();
+}
+
+void Standbys::Standby::leave(const std::string& reason) {
+  all_.callbacks_.logs->detach(*this);
+  channel_->forget();
+  channel_->hang_up(reason);
+}
+
+Duration Standbys::Standby::lag() const {
+  return sent_.empty() ? Duration{} : Duration(all_.loop_.now() - sent_.front().at);
+}
+
+void Standbys::Standby::pass_over_sleep(Duration slept) {
+  const TimePoint now = all_.loop_.now();
+  heard_ = without_sleep(heard_, now, slept);
+  for (Sent& each : sent_) each.at = without_sleep(each.at, now, slept);
+}
+
+bool Standbys::Standby::is_swamped() const {
+  return caught_up_at_ == 0 && bytes_waiting_ > bounds::standby_bytes_behind_max;
+}
+
+void Standbys::Standby::fall_behind() {
+  is_slow_ = true;
+  caught_up_at_ = 0;
+}
+
+void Standbys::Standby::keep(const std::string& job, const std::string& record) {
+  const std::size_t most = link::standby_frame_room(job);
+  std::string_view rest = record;
+  for (; rest.size() > most; rest.remove_prefix(most)) {
+    tell({.kind = Kind::part, .job = job, .bytes = rest.substr(0, most)});
+  }
+  tell({.kind = Kind::record, .job = job, .bytes = rest});
+}
+
+void Standbys::Standby::begin_log(const std::string& job, RoundNumber round) {
+  tell({.kind = Kind::log_begins, .round = round, .job = job});
+}
+
+void Standbys::Standby::add_log(const std::string& job, std::string_view bytes) {
+  const std::size_t most = link::standby_frame_room(job);
+  for (; !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), most))) {
+    tell({.kind = Kind::log, .job = job, .bytes = bytes.substr(0, most)});
+  }
+}
+
+// What its socket does not take waits here. Nobody is served while an image waits for room, so
+// there is some.
+bool Standbys::Standby::has_room_for_image() {
+  is_asked_for_room_ = bytes_waiting_ > bounds::standby_bytes_waiting_max;
+  return !is_asked_for_room_;
+}
+
+void Standbys::Standby::log_is_whole(const std::string& job) {
+  tell({.kind = Kind::log_whole, .job = job});
+  look_soon();
+}
+
+void Standbys::Standby::end_log(const std::string& job) {
+  tell({.kind = Kind::log_ends, .job = job});
+  look_soon();
+}
+
+// The log itself has it among the whole ones when this is over, or is no more.
+void Standbys::Standby::look_soon() {
+  all_.loop_.soon([this, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired()) look_whether_all_is_told();
+  });
+}
+
+void Standbys::Standby::look_whether_all_is_told() {
+  if (is_slow_ || caught_up_at_ > 0 || !all_.callbacks_.logs->is_whole_at(*this)) return;
+  tell({.kind = Kind::caught_up});
+  caught_up_at_ = last_;
+  // From here on nobody is told what it does not have.
+  all_.callbacks_.wait_for(last_);
+}
+
+void Standbys::Standby::tell(link::StandbyRecord record) {
+  record.number = last_ = all_.next_place();
+  std::string frame = link::standby_frame(record);
+  bytes_told_ += frame.size();
+  sent_.push_back({last_, bytes_told_, all_.loop_.now()});
+  bytes_waiting_ += frame.size();
+  waiting_.push_back(std::move(frame));
+  if (caught_up_at_ > 0) all_.callbacks_.wait_for(last_);
+  write();
+}
+
+void Standbys::Standby::write() {
+  while (!waiting_.empty() && channel_->has_room()) {
+    const std::string frame = std::move(waiting_.front());
+    waiting_.pop_front();
+    bytes_waiting_ -= frame.size();
+    channel_->send_bytes(frame);
+  }
+  if (is_asked_for_room_ && has_room_for_image()) all_.callbacks_.logs->resume_images();
+}
+
+// What it lacked was little: it counts again when it has that, too.
+void Standbys::Standby::come_near() {
+  is_slow_ = false;
+  if (!all_.callbacks_.logs->is_whole_at(*this)) return look_soon();
+  caught_up_at_ = last_;
+  all_.callbacks_.wait_for(last_);
+}
+
+std::string Standbys::Standby::hear(std::string_view frame) {
+  heard_ = all_.loop_.now();
+  const auto record = link::read_standby_frame(frame);
+  if (!record) return record.error().reason;
+  if (record->kind == Kind::renew) {
+    all_.callbacks_.logs->renew(*this, std::string(record->job));
+    return {};
+  }
+  if (record->kind != Kind::has) return "it says what only the one that leads says";
+  if (record->number > last_) return "it has what it was never told";
+  has_ = std::max(has_, record->number);
+  for (; !sent_.empty() && sent_.front().place <= has_; sent_.pop_front()) {
+    bytes_had_ = sent_.front().bytes;
+  }
+  if (is_slow_ && lag() < bounds::standby_silence / 4) come_near();
+  // It may be the last of those that were waited for; whoever is told may end this one.
+  all_.look_at_names();
+  all_.look_at_places();
+  return {};
 }
 
 }  // namespace cpprun

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What cpprund has to know of its jobs, in a folder (--state), for the cpprund that comes after it:
-// one file a job, written by a process beside it (state_writer.h). What is handed over is written
-// even if the daemon is killed in the next moment; the next daemon waits for that, for the folder
-// is locked until it is done. A disk that is full or hangs holds nobody up: that is said, and what
-// could not be written is written when it can be.
-//
-// Where it is synced (--state-sync), whoever hands something over is told when it is on the disk,
-// and has not to wait for a disk of which it was said that it does not work.
+// The folder of --state as a place: made, looked at and locked. One daemon has it.
 
+#include <fmt/format.h>
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
+
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -22,21 +17,42 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "proto/clock.h"
 #include "proto/result.h"
 #include "rendezvous/daemon/io/log_ring.h"
-#include "rendezvous/daemon/io/log_writer.h"
-#include "rendezvous/daemon/io/state_place.h"
 #include "rendezvous/daemon/io/state_writer.h"
-#include "rendezvous/daemon/log_file.h"
+#include "rendezvous/daemon/state_file.h"
 #include "rendezvous/daemon/ticket_ages.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/io/side_processes.h"
 #include "rendezvous/logging.h"
 
 namespace cpprun {
+
+template <class... Arguments>
+tl::unexpected<Error> state_refused(fmt::format_string<Arguments...> text,
+                                    Arguments&&... arguments) {
+  return failure("--state: " + fmt::format(text, std::forward<Arguments>(arguments)...));
+}
+
+// Which life of this machine it is; empty where that is not to be known.
+std::string own_boot();
+// Fails where it cannot be had, or is open to others.
+Result<FileDescriptor> open_state_folder(const std::string& path);
+// Held by the writer, too: who comes next finds what was handed over last.
+Result<FileDescriptor> lock_state_folder(int folder, const std::string& path, Duration patience);
+
+// What cpprund has to know of its jobs, in a folder (--state), for the cpprund that comes after it:
+// one file a job, written by a process beside it (state_writer.h). What is handed over is written
+// even if the daemon is killed in the next moment; the next daemon waits for that, for the folder
+// is locked until it is done. A disk that is full or hangs holds nobody up: that is said, and what
+// could not be written is written when it can be.
+//
+// Where it is synced (--state-sync), whoever hands something over is told when it is on the disk,
+// and has not to wait for a disk of which it was said that it does not work.
 
 class StateFolder {
  public:

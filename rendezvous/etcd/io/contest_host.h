@@ -1,21 +1,71 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A Contest with its etcd, its timer and its owner.
+// A child process that resigns for a leader that is killed. The kernel closes its pipe in the
+// moment in which the leader's process is gone: so it is certain that the leader decides nothing
+// any more, and a standby need not wait for the end of the lease. A host that is lost, or cut off,
+// takes its guard along, and the lease ends by itself.
 
 #include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
+#include "proto/clock.h"
+#include "proto/secure/tls.h"
 #include "proto/state_machine.h"
 #include "rendezvous/etcd/contest.h"
-#include "rendezvous/etcd/contestant.h"
+#include "rendezvous/etcd/contest_events.h"
+#include "rendezvous/etcd/contest_view.h"
 #include "rendezvous/etcd/io/etcd_access.h"
 #include "rendezvous/etcd/io/etcd_client.h"
-#include "rendezvous/etcd/io/lease_guard.h"
 #include "rendezvous/io/asio_loop.h"
+#include "rendezvous/io/side_processes.h"
+#include "rendezvous/logging.h"
 
 namespace cpprun {
+
+class LeaseGuard {
+ public:
+  struct Options {
+    EtcdAccess access;
+    std::shared_ptr<TlsClientContext> tls;  // as open_tls() gives it
+    ContestKeys keys;
+    Duration lease;  // for so long it tries
+  };
+  using Say = std::function<void(LogLevel level, const std::string& sentence)>;
+
+  // Starts the child; one that ends is reported and started again, after a pause that grows.
+  LeaseGuard(asio::io_context& context, SideProcesses& side, Options options, Say say);
+  // An end in an orderly way: the child ends and changes nothing.
+  ~LeaseGuard();
+  LeaseGuard(const LeaseGuard&) = delete;
+  LeaseGuard& operator=(const LeaseGuard&) = delete;
+
+  void keep(const contest::Will& will);
+  int pid() const { return pid_; }
+
+ private:
+  void start();
+  void send(const std::string& message);
+  void watch();
+  void ended(const std::string& why);
+
+  SideProcesses& side_;
+  const Options options_;
+  const Say say_;
+  asio::posix::stream_descriptor pipe_;
+  asio::steady_timer timer_;
+  int pid_ = -1;
+  std::string will_;  // the last one, as it is sent; empty: this process has not led
+  Duration pause_{};  // before the next start
+  TimePoint started_{};
+};
+
+// A Contest with its etcd, its timer and its owner.
 
 class ContestHost : public Contestant {
  public:

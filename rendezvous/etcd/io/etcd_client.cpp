@@ -1,13 +1,255 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/etcd/io/etcd_client.h"
 
+#include <fmt/format.h>
+#include <asio/buffer.hpp>
+#include <asio/post.hpp>
+
 #include <algorithm>
 #include <cassert>
 #include <utility>
 
+#include "proto/bounds.h"
+#include "proto/etcd_bounds.h"
 #include "proto/http/client.h"
 
 namespace cpprun {
+
+using Kind = etcd::Failure::Kind;
+
+namespace {
+
+std::string to_text(const asio::error_code& error) {
+  if (error == asio::error::connection_refused) {
+    return "connection refused: nothing listens there (yet)";
+  }
+  if (error == asio::error::host_unreachable || error == asio::error::network_unreachable) {
+    return error.message() + ": is the address right, and on a network of this machine?";
+  }
+  return error.message();
+}
+
+}  // namespace
+
+EtcdConnection::EtcdConnection(asio::io_context& context, EtcdEndpoint endpoint,
+                               std::shared_ptr<TlsClientContext> tls, KnownAddresses& addresses)
+    : endpoint_(std::move(endpoint)),
+      tls_(std::move(tls)),
+      addresses_(addresses),
+      resolver_(context),
+      socket_(context),
+      timer_(context) {}
+
+void EtcdConnection::ask(std::string bytes, Duration patience, Done done) {
+  assert(!done_);
+  question_ = std::move(bytes);
+  patience_ = patience;
+  done_ = std::move(done);
+  reader_.emplace(bounds::etcd_answer_bytes_max);
+  is_asked_ = false;
+  timer_.expires_after(patience);
+  timer_.async_wait(
+      [self = shared_from_this(), asked = ++asked_](const asio::error_code& cancelled) {
+        if (cancelled || !self->done_ || asked != self->asked_) return;
+        if (self->is_connecting_) (void)self->addresses_.turn();  // for the next question
+        self->fail(self->is_asked_ ? Kind::silent : Kind::unreachable, self->silence());
+      });
+  is_new_ = !is_connected_;
+  if (is_connected_) return say();
+  dial();
+}
+
+std::string EtcdConnection::silence() const {
+  return fmt::format("nothing has come within {:.1f} s: {}", in_seconds(patience_),
+                     is_asked_
+                         ? "is it stopped, or cut off from the other members?"
+                         : "packets are dropped (a firewall, or a wrong address), or its name "
+                           "server does not answer");
+}
+
+// Of a connection that was closed.
+std::string EtcdConnection::why_closed() const {
+  if (reader_->has_begun()) return "it has closed the connection within its answer";
+  return fmt::format("it has closed the connection without an answer{}",
+                     is_new_ && !tls_ ? ": is https:// meant?" : "");
+}
+
+void EtcdConnection::close() {
+  done_ = nullptr;
+  timer_.cancel();
+  drop();
+}
+
+void EtcdConnection::drop() {
+  ++life_;
+  asio::error_code ignored;  // There may be nothing to close.
+  resolver_.cancel();
+  socket_.close(ignored);
+  channel_.reset();
+  outbox_.clear();
+  is_connecting_ = is_connected_ = is_reading_ = is_writing_ = false;
+}
+
+// --- a connection --------------------------------------------------------------------------------
+
+void EtcdConnection::dial() {
+  drop();
+  asio::error_code not_literal;
+  const auto address = asio::ip::make_address(endpoint_.host, not_literal);
+  if (!not_literal) {
+    addresses_.found = {{address, static_cast<unsigned short>(endpoint_.port)}};
+  }
+  if (addresses_.found.empty()) return resolve();
+  connect();
+}
+
+void EtcdConnection::resolve() {
+  resolver_.async_resolve(
+      endpoint_.host, std::to_string(endpoint_.port), tcp::resolver::numeric_service,
+      [self = shared_from_this(), life = life_](const asio::error_code& error,
+                                                const tcp::resolver::results_type& results) {
+        if (life != self->life_) return;
+        if (error) {
+          return self->fail(Kind::unreachable,
+                            fmt::format("the name \"{}\" cannot be resolved ({}): use an address, "
+                                        "or add the name to /etc/hosts or DNS",
+                                        self->endpoint_.host, error.message()));
+        }
+        for (const auto& each : results) self->addresses_.found.push_back(each.endpoint());
+        self->connect();
+      });
+}
+
+// The address that was reached last comes first, and each of the others has its turn: one that says
+// nothing at all takes all the patience of a question, and the next question goes to the next one.
+void EtcdConnection::connect() {
+  asio::error_code ignored;  // A socket of an earlier address is of no use any more.
+  socket_.close(ignored);
+  is_connecting_ = true;
+  socket_.async_connect(addresses_.found[addresses_.next],
+                        [self = shared_from_this(), life = life_](const asio::error_code& error) {
+                          if (life != self->life_) return;
+                          self->is_connecting_ = false;
+                          if (!error) return self->establish();
+                          if (self->addresses_.turn()) return self->connect();
+                          self->fail(Kind::unreachable, to_text(error));
+                        });
+}
+
+void EtcdConnection::establish() {
+  asio::error_code error;
+  socket_.set_option(tcp::no_delay(true), error);
+  socket_.non_blocking(true, error);
+  if (error) return fail(Kind::unreachable, to_text(error));
+  is_connected_ = true;
+  if (tls_) channel_ = std::make_unique<TlsClientChannel>(tls_, endpoint_.host);
+  say();
+}
+
+// --- a question, and what comes ------------------------------------------------------------------
+
+void EtcdConnection::say() {
+  if (channel_) {
+    // What the server hears before it has proven itself is no question.
+    is_asked_ = channel_->is_established();
+    channel_->say(std::exchange(question_, {}));
+    outbox_ += channel_->take_outgoing();
+  } else {
+    is_asked_ = true;
+    outbox_ += std::exchange(question_, {});
+  }
+  flush();
+  wait_for_bytes();
+}
+
+void EtcdConnection::flush() {
+  if (is_writing_) return;
+  asio::error_code error;
+  while (!outbox_.empty()) {
+    const std::size_t written = socket_.write_some(asio::buffer(outbox_), error);
+    if (error == asio::error::would_block) break;
+    // Then a read says so, too.
+    if (error) return outbox_.clear();
+    outbox_.erase(0, written);
+  }
+  if (outbox_.empty()) return;
+  is_writing_ = true;
+  socket_.async_wait(tcp::socket::wait_write,
+                     [self = shared_from_this(), life = life_](const asio::error_code& cancelled) {
+                       if (life != self->life_) return;
+                       self->is_writing_ = false;
+                       if (!cancelled) self->flush();
+                     });
+}
+
+// Also while nothing was asked: a member that goes away is known as such before the next question.
+void EtcdConnection::wait_for_bytes() {
+  if (is_reading_) return;
+  is_reading_ = true;
+  socket_.async_wait(tcp::socket::wait_read,
+                     [self = shared_from_this(), life = life_](const asio::error_code& cancelled) {
+                       if (life != self->life_) return;
+                       self->is_reading_ = false;
+                       if (!cancelled) self->read();
+                     });
+}
+
+void EtcdConnection::read() {
+  std::array<char, bounds::link_read_bytes> chunk;
+  asio::error_code error;
+  const std::size_t length = socket_.read_some(asio::buffer(chunk), error);
+  if (error == asio::error::would_block) return wait_for_bytes();
+  if (error) {
+    if (!done_) return drop();
+    const bool is_end = error == asio::error::eof;
+    if (is_end && reader_->end() && reader_->is_whole()) {
+      return finish(Reply{reader_->status(), reader_->take_body()});
+    }
+    return fail(is_asked_ ? Kind::silent : Kind::unreachable,
+                is_end ? why_closed() : to_text(error));
+  }
+  if (auto taken = take({chunk.data(), length}); !taken) {
+    if (!done_) return drop();
+    return fail(is_asked_ ? Kind::nonsense : Kind::unreachable, taken.error().reason);
+  }
+  if (done_ && reader_->is_whole()) {
+    const bool is_kept = reader_->is_kept();
+    Reply reply{reader_->status(), reader_->take_body()};
+    if (is_kept) {
+      wait_for_bytes();
+    } else {
+      drop();
+    }
+    return finish(std::move(reply));
+  }
+  wait_for_bytes();
+}
+
+Result<void> EtcdConnection::take(std::string_view bytes) {
+  if (!channel_) {
+    return done_ ? reader_->hear(bytes) : failure("it speaks without having been asked");
+  }
+  const bool goes_on = channel_->hear(bytes);
+  const std::string heard = channel_->take_heard();
+  outbox_ += channel_->take_outgoing();
+  flush();
+  if (channel_->is_established()) is_asked_ = true;
+  if (!goes_on) return failure(channel_->reason());
+  if (heard.empty()) return {};
+  return done_ ? reader_->hear(heard) : failure("it speaks without having been asked");
+}
+
+void EtcdConnection::fail(Kind kind, std::string why) {
+  drop();
+  if (done_) finish(tl::unexpected(etcd::Failure{kind, std::move(why)}));
+}
+
+void EtcdConnection::finish(Heard heard) {
+  timer_.cancel();
+  reader_.reset();
+  const Done done = std::exchange(done_, nullptr);
+  done(std::move(heard));
+}
 
 EtcdClient::EtcdClient(asio::io_context& context, const EtcdAccess& access,
                        std::shared_ptr<TlsClientContext> tls)

@@ -11,7 +11,7 @@
 #include "launcher/failure/cause_rules.h"
 #include "launcher/failure/causes.h"
 #include "proto/link/message.h"
-#include "rendezvous/job/failures.h"
+#include "rendezvous/job/round_outcome.h"
 
 namespace cause_table_test {
 

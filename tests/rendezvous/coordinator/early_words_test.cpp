@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/coordinator/early_words.h"
+#include "rendezvous/coordinator/held_messages.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/coordinator/ended_jobs.h"
+#include "rendezvous/coordinator/coordinator.h"
 
 #include <doctest/doctest.h>
 

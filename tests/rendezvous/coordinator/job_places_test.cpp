@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/coordinator/job_places.h"
+#include "rendezvous/coordinator/admission_control.h"
 
 #include <doctest/doctest.h>
 

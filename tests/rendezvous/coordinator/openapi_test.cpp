@@ -11,8 +11,7 @@
 #include <map>
 #include <set>
 
-#include "rendezvous/coordinator/order_routes.h"
-#include "rendezvous/coordinator/status_routes.h"
+#include "rendezvous/coordinator/http_routes.h"
 #include "rendezvous/status/event_ring.h"
 #include "rendezvous/status/status_json.h"
 #include "tests/rendezvous/coordinator/schema.h"

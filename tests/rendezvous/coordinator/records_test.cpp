@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/coordinator/records.h"
+#include "rendezvous/coordinator/coordinator.h"
 
 #include <doctest/doctest.h>
 
-#include "rendezvous/job/exclusions_json.h"
 #include "rendezvous/job/job_record_json.h"
 
 namespace records_test {

@@ -7,7 +7,7 @@
 
 #include "proto/bounds.h"
 #include "rendezvous/coordinator/coordinator.h"
-#include "rendezvous/job/exclusions_json.h"
+#include "rendezvous/job/job_record_json.h"
 
 namespace recovery_test {
 

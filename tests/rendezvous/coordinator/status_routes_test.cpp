@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/coordinator/status_routes.h"
+#include "rendezvous/coordinator/http_routes.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/daemon/member_name.h"
+#include "rendezvous/daemon/place.h"
 
 #include <doctest/doctest.h>
 

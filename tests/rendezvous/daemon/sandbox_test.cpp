@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/daemon/sandbox.h"
+#include "rendezvous/daemon/service.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/etcd/ask_lanes.h"
+#include "rendezvous/etcd/contest_requests.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/etcd/base64.h"
+#include "rendezvous/etcd/codec.h"
 
 #include <doctest/doctest.h>
 

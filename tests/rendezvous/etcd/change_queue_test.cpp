@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/etcd/change_queue.h"
+#include "rendezvous/etcd/contest_requests.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -17,7 +17,7 @@
 
 #include "proto/clock.h"
 #include "rendezvous/etcd/contest_events.h"
-#include "rendezvous/etcd/contest_keys.h"
+#include "rendezvous/etcd/contest_view.h"
 #include "tests/rendezvous/etcd/etcd_model.h"
 
 namespace cpprun::test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/etcd/contest_keys.h"
+#include "rendezvous/etcd/contest_view.h"
 
 #include <doctest/doctest.h>
 

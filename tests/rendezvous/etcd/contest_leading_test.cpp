@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "rendezvous/etcd/contest_values_json.h"
-#include "rendezvous/etcd/fence.h"
+#include "rendezvous/etcd/leader_lease.h"
 #include "tests/rendezvous/etcd/contest_table.h"
 
 namespace contest_leading_test {

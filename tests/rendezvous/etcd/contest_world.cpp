@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "proto/state_machine.h"
-#include "rendezvous/etcd/fence.h"
+#include "rendezvous/etcd/leader_lease.h"
 
 namespace cpprun::test {
 

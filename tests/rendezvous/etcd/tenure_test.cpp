@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/etcd/tenure.h"
+#include "rendezvous/etcd/leader_lease.h"
 
 #include <doctest/doctest.h>
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/coordinator/token_routes.h"
+#include "rendezvous/coordinator/http_routes.h"
 #include "rendezvous/status/event_ring.h"
 #include "rendezvous/status/io/status_server.h"
 #include "tests/proto/secure_pair.h"

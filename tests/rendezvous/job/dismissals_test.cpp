@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/job/dismissals.h"
+#include "rendezvous/job/exclusions.h"
 
 #include <doctest/doctest.h>
 

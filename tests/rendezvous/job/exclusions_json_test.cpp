@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/job/exclusions_json.h"
+#include "rendezvous/job/job_record_json.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/job/job_text.h"
+#include "rendezvous/job/job.h"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "rendezvous/job/node_figures.h"
+#include "rendezvous/job/round.h"
 #include "tests/rendezvous/job/job_table.h"
 
 namespace job_watch_test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/job/join_check.h"
+#include "rendezvous/job/job_terms.h"
 
 #include <doctest/doctest.h>
 

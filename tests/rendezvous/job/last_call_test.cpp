@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/job/last_call.h"
+#include "rendezvous/job/round.h"
 
 #include <doctest/doctest.h>
 

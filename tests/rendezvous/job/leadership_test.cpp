@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/job/leadership.h"
+#include "rendezvous/job/leases.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/job/node_figures.h"
+#include "rendezvous/job/round.h"
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,7 @@
 #pragma once
 // A record in which every member says something, for the tests of its bytes.
 
-#include "rendezvous/job/job_record.h"
+#include "rendezvous/job/job.h"
 
 namespace cpprun::testing {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/job/round_end.h"
+#include "rendezvous/job/round_outcome.h"
 
 #include <doctest/doctest.h>
 

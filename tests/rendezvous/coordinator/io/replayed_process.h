@@ -14,10 +14,8 @@
 #include <string_view>
 #include <utility>
 
-#include "rendezvous/coordinator/io/store_image.h"
+#include "rendezvous/coordinator/io/node_streams.h"
 #include "rendezvous/coordinator/io/store_logs.h"
-#include "rendezvous/coordinator/io/store_replay.h"
-#include "rendezvous/coordinator/io/stream_routes.h"
 #include "rendezvous/store/store_sessions.h"
 
 namespace cpprun {

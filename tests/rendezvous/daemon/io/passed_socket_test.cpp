@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What is found at descriptor 3, in a child that has something there.
 
-#include "rendezvous/daemon/io/passed_socket.h"
+#include "rendezvous/daemon/io/service.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 // What the kernel refuses behind the sandbox. Each look is a child of its own: there is no way
 // back.
 
-#include "rendezvous/daemon/io/sandbox.h"
+#include "rendezvous/daemon/io/service.h"
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>

@@ -12,8 +12,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "rendezvous/daemon/io/log_writer.h"
 #include "rendezvous/daemon/io/state_folder.h"
+#include "rendezvous/daemon/io/state_writer.h"
 
 namespace state_logs_test {
 

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "rendezvous/etcd/base64.h"
+#include "rendezvous/etcd/codec.h"
 #include "tests/integration/folder.h"
 #include "tests/rendezvous/etcd/io/contest_stage.h"
 #include "tests/rendezvous/etcd/io/etcd_cluster.h"

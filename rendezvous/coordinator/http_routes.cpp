@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/coordinator/http_routes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "proto/bounds.h"
+#include "proto/text.h"
+#include "rendezvous/coordinator/order_json.h"
+#include "rendezvous/status/metrics.h"
+#include "rendezvous/status/page.h"
+#include "rendezvous/status/status_json.h"
+
+namespace cpprun {
+
+const Job* Coordinator::find(const std::string& job) const {
+  const auto found = jobs_.find(job);
+  return found == jobs_.end() ? nullptr : &found->second->job;
+}
+
+std::optional<std::string> Coordinator::owner_of(const std::string& job) const {
+  if (const auto found = jobs_.find(job); found != jobs_.end()) return found->second->owner;
+  const auto begins = awaiting_store_.find(job);
+  if (begins != awaiting_store_.end()) return begins->second.owner;
+  return std::nullopt;
+}
+
+const std::string* Coordinator::job_of(LinkId link) const {
+  const auto found = job_of_link_.find(link);
+  return found == job_of_link_.end() ? nullptr : &found->second;
+}
+
+std::vector<const Job*> Coordinator::jobs_after(const std::string& name, std::size_t jobs_max,
+                                                const std::optional<std::string>& owner) const {
+  std::vector<const Job*> jobs;
+  for (const auto& [id, entry] : jobs_) {
+    if (owner && entry->owner != *owner) continue;
+    if (name.empty() || name < id) jobs.push_back(&entry->job);
+  }
+  const auto by_name = [](const Job* left, const Job* right) {
+    return left->terms().id < right->terms().id;
+  };
+  const std::size_t count = std::min(jobs.size(), jobs_max);
+  std::partial_sort(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(count), jobs.end(),
+                    by_name);
+  jobs.resize(count);
+  return jobs;
+}
+
+void Coordinator::on(TimePoint now, const LookedAt& event, Actions& actions) {
+  if (!event.job) {
+    for (const auto& [id, entry] : jobs_) entry->job.look(now, actions);
+  } else if (const auto found = jobs_.find(*event.job); found != jobs_.end()) {
+    found->second->job.look(now, actions);
+  }
+}
+
+namespace {
+
+constexpr std::string_view jobs_path = "/api/v1/jobs";
+constexpr std::string_view nodes_path = "/nodes";
+constexpr std::string_view events_path = "/api/v1/events";  // the server's own
+constexpr const char* json_type = "application/json";
+
+// What an address has before and behind its question mark, taken apart.
+struct Address {
+  std::string_view path;
+  std::string after;  // of ?after=…; empty: from the beginning
+  std::optional<std::size_t> limit;
+  bool with_ranks = true;
+};
+
+http::Response refusal(unsigned status, const std::string& why) {
+  return {.status = status, .type = json_type, .body = error_json(why)};
+}
+
+http::Response json(std::string text) {
+  return {.type = json_type, .body = std::move(text)};
+}
+
+// False where that is not known here.
+bool read_parameter(std::string_view parameter, Address& address) {
+  const auto equals = parameter.find('=');
+  if (equals == std::string_view::npos) return false;
+  const auto name = parameter.substr(0, equals);
+  const auto value = parameter.substr(equals + 1);
+  if (name == "after") {
+    auto after = unescaped(value);
+    if (after) address.after = std::move(*after);
+    return after.has_value();
+  }
+  if (name == "limit") {
+    address.limit = exact_number<std::size_t>(value);
+    return address.limit && *address.limit > 0;
+  }
+  address.with_ranks = value == "1";
+  return name == "ranks" && (value == "0" || value == "1");
+}
+
+// Somebody's look, and what is looked at.
+struct Look {
+  const Coordinator& coordinator;
+  const Moment& moment;
+  const Address& address;
+  const http::Request& request;
+  const std::optional<std::string>&
+      owner;  // of whom others' jobs are hidden; nothing: all are shown
+  const std::optional<DaemonSnapshot>& daemon;  // see answer()
+};
+
+// Nothing where it asks for what is not known here.
+std::optional<Address> address_of(std::string_view target) {
+  const auto mark = target.find('?');
+  Address address{.path = target.substr(0, mark)};
+  const auto query = mark == std::string_view::npos ? std::string_view() : target.substr(mark + 1);
+  if (query.empty()) return address;
+  for (const auto parameter : split(query, '&')) {
+    if (!read_parameter(parameter, address)) return std::nullopt;
+  }
+  return address;
+}
+
+std::vector<JobSnapshot> snapshots_of(const std::vector<const Job*>& jobs, TimePoint now) {
+  std::vector<JobSnapshot> snapshots;
+  snapshots.reserve(jobs.size());
+  for (const Job* job : jobs) snapshots.push_back(snapshot_of(*job, now));
+  return snapshots;
+}
+
+http::Response all_jobs(const Look& look) {
+  const auto& [coordinator, moment, address, request, owner, daemon] = look;
+  // One more than is shown tells whether these are the last.
+  auto jobs = coordinator.jobs_after(address.after, bounds::status_jobs_shown_max + 1, owner);
+  std::optional<std::string> next;
+  if (jobs.size() > bounds::status_jobs_shown_max) {
+    jobs.pop_back();
+    next = jobs.back()->terms().id;
+  }
+  return json(jobs_json(snapshots_of(jobs, moment.now), next, moment));
+}
+
+http::Response the_page(const Look& /*look*/) {
+  return status_page();
+}
+
+http::Response health(const Look& /*look*/) {
+  return {.body = "ok\n"};
+}
+
+http::Response all_metrics(const Look& look) {
+  const auto& [coordinator, moment, address, request, owner, daemon] = look;
+  if (owner)
+    return refusal(403,
+                   "these are figures of everybody's jobs: the secret of \"admin\" shows them");
+  const MetricsFormat format = metrics_format(request.accept);
+  std::vector<JobSnapshot> jobs = coordinator.ended().told(moment.now);
+  for (const Job* job : coordinator.jobs_after({}, bounds::status_jobs_measured_max)) {
+    jobs.push_back(measured(*job, moment.now));
+  }
+  return {.type = std::string(content_type(format)),
+          .body = metrics_text(jobs, coordinator.job_count(), moment.now, format, daemon),
+          .fields = {{"Vary", "Accept"}}};
+}
+
+http::Response of_job(const Look& look) {
+  const auto& [coordinator, moment, address, request, owner, daemon] = look;
+  auto rest = address.path.substr(jobs_path.size() + 1);
+  const bool wants_nodes = rest.ends_with(nodes_path);
+  if (wants_nodes) rest.remove_suffix(nodes_path.size());
+  const auto id = unescaped(rest);
+  const bool is_shown = id && (!owner || coordinator.owner_of(*id) == owner);
+  const Job* job = is_shown ? coordinator.find(*id) : nullptr;
+  if (job == nullptr) {
+    const auto name = plain_line(id.value_or(std::string(rest)), bounds::name_shown_bytes_max);
+    return refusal(404, fmt::format("no job \"{}\" is known here", name));
+  }
+  if (!wants_nodes) return json(job_json(details_of(*job, moment.now, daemon), moment));
+  const auto place = node_place(address.after);
+  if (!address.after.empty() && !place) {
+    return refusal(400, "after= is no place that an earlier page has named as its next");
+  }
+  const std::size_t most = bounds::status_nodes_shown_max;
+  const auto page = nodes_of(*job, moment.now,
+                             {.after = place,
+                              .nodes_max = std::min(address.limit.value_or(most), most),
+                              .with_ranks = address.with_ranks});
+  return json(nodes_json(page, moment));
+}
+
+http::Response the_daemon(const Look& look) {
+  if (look.daemon) return json(daemon_json(*look.daemon, look.moment));
+  return refusal(404, "this is a cpprun, which hosts its own job: /api/v1/jobs shows it");
+}
+
+// One with a name in it is taken apart by who shows it.
+struct Route {
+  std::string_view path;
+  http::Response (*show)(const Look&);
+};
+constexpr std::array routes = {Route{"/", the_page},
+                               Route{"/healthz", health},
+                               Route{"/readyz", health},
+                               Route{"/metrics", all_metrics},
+                               Route{"/api/v1/daemon", the_daemon},
+                               Route{jobs_path, all_jobs},
+                               Route{"/api/v1/jobs/{id}", of_job},
+                               Route{"/api/v1/jobs/{id}/nodes", of_job}};
+
+}  // namespace
+
+std::vector<std::string_view> status_routes() {
+  std::vector<std::string_view> paths;
+  for (const Route& route : routes) paths.push_back(route.path);
+  return paths;
+}
+
+bool is_shown_path(std::string_view target) {
+  std::string_view path = target.substr(0, target.find('?'));
+  if (path == events_path || std::ranges::find(routes, path, &Route::path) != routes.end()) {
+    return true;
+  }
+  if (!path.starts_with(jobs_path)) return false;
+  path.remove_prefix(jobs_path.size());
+  if (path.ends_with(nodes_path)) path.remove_suffix(nodes_path.size());
+  return path.size() > 1 && path.starts_with('/') && path.find('/', 1) == std::string_view::npos;
+}
+
+http::Response not_allowed(const http::Request& request) {
+  const bool is_order = is_order_path(request.target);
+  http::Response response = refusal(
+      405, is_order ? "that is asked for with POST" : "there is nothing to be changed here");
+  response.fields.emplace_back("Allow", is_order ? "POST" : "GET, HEAD");
+  return response;
+}
+
+bool is_for_us(const HostNames& names, const http::Request& request) {
+  return request.host.empty() || http::is_own_host(request.host, names);
+}
+
+http::Response answer(const Coordinator& coordinator, const HostNames& names, const Moment& moment,
+                      const http::Request& request, const std::optional<std::string>& owner,
+                      const std::optional<DaemonSnapshot>& daemon) {
+  if (!is_for_us(names, request)) {
+    return refusal(421, fmt::format("this machine is not called \"{}\": ask for it by an address",
+                                    plain_line(request.host, bounds::name_shown_bytes_max)));
+  }
+  const bool is_look = request.method == http::Method::get || request.method == http::Method::head;
+  if (!is_look || is_order_path(request.target)) return not_allowed(request);
+  const auto address = address_of(request.target);
+  if (!address)
+    return refusal(
+        400, "nothing but after=…, limit=… and ranks=0 may follow an address's question mark");
+  const auto path = address->path;
+  const auto* const route = std::ranges::find(routes, path, &Route::path);
+  const Look look{coordinator, moment, *address, request, owner, daemon};
+  if (route != routes.end()) return route->show(look);
+  const bool is_of_job =
+      path.starts_with(jobs_path) && path.substr(jobs_path.size()).starts_with('/');
+  if (is_of_job) return of_job(look);
+  return refusal(404, "there is nothing at this address; / shows what there is");
+}
+
+std::optional<Coordinator::LookedAt> looked_at(const http::Request& request) {
+  const auto address = address_of(request.target);
+  if (!address || request.method == http::Method::post || request.method == http::Method::other) {
+    return std::nullopt;
+  }
+  if (address->path == "/metrics") return Coordinator::LookedAt{};
+  if (!address->path.starts_with(jobs_path)) return std::nullopt;
+  auto rest = address->path.substr(jobs_path.size());
+  // The list of all jobs shows nobody's workers.
+  if (!rest.starts_with('/')) return std::nullopt;
+  rest.remove_prefix(1);
+  if (rest.ends_with(nodes_path)) rest.remove_suffix(nodes_path.size());
+  auto job = unescaped(rest);
+  return job ? std::optional(Coordinator::LookedAt{std::move(job)}) : std::nullopt;
+}
+
+std::optional<std::string> unescaped(std::string_view text) {
+  std::string plain;
+  while (!text.empty()) {
+    if (text.front() != '%') {
+      plain += text.front();
+      text.remove_prefix(1);
+      continue;
+    }
+    unsigned value = 0;
+    if (text.size() < 3) return std::nullopt;
+    const auto [end, error] = std::from_chars(text.data() + 1, text.data() + 3, value, 16);
+    if (error != std::errc{} || end != text.data() + 3) return std::nullopt;
+    plain += static_cast<char>(value);
+    text.remove_prefix(3);
+  }
+  return plain;
+}
+
+namespace {
+
+constexpr std::string_view orders_prefix = "/api/v1/jobs/";
+constexpr std::string_view hosts_prefix = "/api/v1/hosts/";
+constexpr std::string_view daemon_prefix = "/api/v1/daemon/";
+constexpr std::string_view order_type = "application/json";
+constexpr std::uint32_t root = 0;
+
+http::Response order_refusal(unsigned status, const std::string& why) {
+  return {.status = status, .type = std::string(order_type), .body = error_json(why)};
+}
+
+// What an address names: whom, as it was sent, and what is to become of them.
+struct OrderAddress {
+  std::string_view name;
+  Order::Kind kind;
+};
+
+// Nothing where the address asks for nothing that is known here.
+std::optional<OrderAddress> order_address(std::string_view target) {
+  if (target.starts_with(daemon_prefix)) {
+    const auto kind = order_kind(target.substr(daemon_prefix.size()));
+    const bool is_known = kind && Order{.kind = *kind}.is_about_the_daemon();
+    return is_known ? std::optional(OrderAddress{.name = {}, .kind = *kind}) : std::nullopt;
+  }
+  const bool is_of_job = target.starts_with(orders_prefix);
+  if (!is_of_job && !target.starts_with(hosts_prefix)) return std::nullopt;
+  target.remove_prefix(is_of_job ? orders_prefix.size() : hosts_prefix.size());
+  const auto slash = target.find('/');
+  if (slash == std::string_view::npos || slash == 0) return std::nullopt;
+  const auto kind = order_kind(target.substr(slash + 1));
+  if (!kind || Order{.kind = *kind}.is_about_the_daemon()) return std::nullopt;
+  if (Order{.kind = *kind}.is_about_a_host() == is_of_job) return std::nullopt;
+  return OrderAddress{.name = target.substr(0, slash), .kind = *kind};
+}
+
+// "application/json", perhaps with "; charset=utf-8" behind it.
+bool is_json(std::string_view type) {
+  type = type.substr(0, type.find(';'));
+  while (type.ends_with(' ')) type.remove_suffix(1);
+  return is_alike(type, order_type);
+}
+
+std::string name_of(const Visitor& visitor) {
+  if (visitor.credential) return visitor.credential->holder;
+  return *visitor.user == root ? "uid 0 (root)" : fmt::format("uid {}", *visitor.user);
+}
+
+}  // namespace
+
+bool is_order_path(std::string_view target) {
+  return order_address(target).has_value();
+}
+
+std::variant<Order, http::Response> order_of(const http::Request& request, const Visitor& visitor,
+                                             const OrderDesk& desk) {
+  if (!request.host.empty() && !http::is_own_host(request.host, desk.names)) {
+    return order_refusal(421,
+                         fmt::format("this machine is not called \"{}\": ask for it by an address",
+                                     plain_line(request.host, bounds::name_shown_bytes_max)));
+  }
+  if (request.has_origin) {
+    return order_refusal(403, "a page in a browser may not ask for that: use a terminal");
+  }
+  const auto address = order_address(request.target);
+  if (!address) {
+    const bool is_near = request.target.starts_with(orders_prefix) ||
+                         request.target.starts_with(hosts_prefix) ||
+                         request.target.starts_with(daemon_prefix);
+    if (is_near && !is_shown_path(request.target)) {
+      return order_refusal(404,
+                           "a job can be told to stop, restart, save, drain and forget, a host to "
+                           "exclude and include, a daemon to handover: nothing else is known here");
+    }
+    return not_allowed(request);
+  }
+  if (const auto may = may_order(visitor, desk.own_user); !may) {
+    return order_refusal(403, may.error().reason);
+  }
+  // Asked of an empty body as well: a page in a browser cannot say it unasked.
+  if (!is_json(request.content_type)) {
+    return order_refusal(415, "say Content-Type: application/json, with an empty body as well");
+  }
+  const auto name = unescaped(address->name);
+  if (!name) return order_refusal(400, "a percent sign in the address is no escape");
+  const auto plain = plain_line(*name, bounds::job_id_bytes_max + bounds::host_bytes_max);
+  Order order{.kind = address->kind, .by = name_of(visitor)};
+  (order.is_about_a_host() ? order.whom : order.job) = plain;
+  if (const auto read = read_order(request.body, order); !read) {
+    return order_refusal(400, read.error().reason);
+  }
+  return order;
+}
+
+std::optional<http::Response> objection_of_owners(const Order& order, const Visitor& visitor,
+                                                  const Coordinator& coordinator) {
+  if (!visitor.credential || !visitor.credential->owner) return std::nullopt;
+  if (order.is_about_a_host() && order.job.empty()) {
+    return order_refusal(403, "hosts are everybody's: the secret of \"admin\" is asked for");
+  }
+  if (order.is_about_the_daemon()) {
+    return order_refusal(403,
+                         "who leads everybody's jobs is for whoever holds the secret of \"admin\"");
+  }
+  if (coordinator.owner_of(order.job) == visitor.credential->owner) return std::nullopt;
+  return order_refusal(404, fmt::format("no job \"{}\" is known here",
+                                        plain_line(order.job, bounds::name_shown_bytes_max)));
+}
+
+http::Response answer_to(const OrderOutcome& outcome) {
+  http::Response response{.type = std::string(order_type), .body = outcome_json(outcome)};
+  switch (outcome.kind) {
+    case OrderOutcome::Kind::done:
+      break;
+    case OrderOutcome::Kind::malformed:
+      response.status = 400;
+      break;
+    case OrderOutcome::Kind::unknown:
+      response.status = 404;
+      break;
+    case OrderOutcome::Kind::not_now:
+      response.status = 409;
+      break;
+  }
+  return response;
+}
+
+namespace {
+
+constexpr std::string_view jobs_prefix = "/api/v1/jobs/";
+constexpr std::string_view nodes_suffix = "/nodes";
+constexpr std::string_view bearer = "Bearer";
+
+// Behind the scheme, whose name has no case, and the blanks after it (RFC 9110, 11.4).
+std::optional<std::string_view> shown_token(std::string_view authorization) {
+  if (!is_alike(authorization.substr(0, bearer.size()), bearer)) return std::nullopt;
+  authorization.remove_prefix(bearer.size());
+  if (!authorization.starts_with(' ')) return std::nullopt;
+  return trimmed(authorization);
+}
+
+}  // namespace
+
+WantedToken token_wanted_for(const http::Request& request) {
+  const bool orders = request.method == http::Method::post;
+  WantedToken wanted{.purpose = orders ? TokenPurpose::order : TokenPurpose::read};
+  std::string_view target = request.target;
+  if (!target.starts_with(jobs_prefix)) return wanted;
+  target.remove_prefix(jobs_prefix.size());
+  // Cut as what answers cuts it, so that a token for "a" is not good for "a/b". What is no name is
+  // refused there, whoever asks.
+  target = target.substr(0, orders ? target.find('/') : target.find('?'));
+  if (!orders && target.ends_with(nodes_suffix)) target.remove_suffix(nodes_suffix.size());
+  wanted.job = unescaped(target).value_or("");
+  return wanted;
+}
+
+Holder holder_of(const HolderOf& holder_of, const std::string& secret_id) {
+  return holder_of ? holder_of(secret_id) : Holder{};
+}
+
+// Of a token that is valid now. As long as a timer can count, at most.
+Duration time_left(const TokenTerms& terms, WallTime now) {
+  constexpr std::chrono::seconds most = std::chrono::years(10);
+  const auto since_1970 = std::chrono::floor<std::chrono::seconds>(now.time_since_epoch());
+  return std::min(most, std::chrono::seconds(terms.expiry_unix_seconds) - since_1970);
+}
+
+Credential credential_of(const std::string& secret_id, const std::string& address,
+                         const HolderOf& whose) {
+  Credential credential{.holder = fmt::format("{} with the secret \"{}\"", address, secret_id),
+                        .may_order = true};
+  if (Holder holder = holder_of(whose, secret_id); !holder.sees_all) {
+    credential.owner = std::move(holder.owner);
+  }
+  return credential;
+}
+
+Result<Credential> credential_of(const http::Request& request, const SecureContext& secure,
+                                 WallTime now, const HolderOf& whose) {
+  const auto token = shown_token(request.authorization);
+  if (!token) return failure("what it shows is no token (Authorization: Bearer cpprun1…)");
+  const std::string_view shown = *token;
+  const WantedToken wanted = token_wanted_for(request);
+  const auto terms = check_token(secure.openssl(), secure.secrets(), shown, now,
+                                 {.purpose = wanted.purpose, .job = wanted.job});
+  if (!terms) return tl::unexpected<Error>(terms.error());
+  const std::string id = secret_id_of_token(shown);
+  Credential credential{.holder = fmt::format("a token of the secret \"{}\"", id),
+                        .may_order = terms->purpose == TokenPurpose::order,
+                        .lasts = time_left(*terms, now)};
+  if (Holder holder = holder_of(whose, id); !holder.sees_all) {
+    credential.owner = std::move(holder.owner);
+  }
+  return credential;
+}
+
+}  // namespace cpprun
