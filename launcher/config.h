@@ -1,23 +1,46 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Everything the command line and the PET_* variables decided, checked, with every default filled
-// in. A plain value: `cli` makes it, everybody else only reads it.
+// Which of a worker's two output streams a flag means, for which local ranks: the syntax of -r and
+// -t. `3` means both streams of everybody, `0:1,1:3` names local ranks.
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/endpoint.h"
-#include "launcher/streams.h"
 #include "proto/bounds.h"
 #include "proto/clock.h"
 #include "proto/restart_rules.h"
+#include "proto/result.h"
 #include "rendezvous/logging.h"
 #include "rendezvous/status/status_access.h"
 
 namespace cpprun {
+
+struct StreamChoice {
+  bool out = false;
+  bool err = false;
+  friend bool operator==(const StreamChoice&, const StreamChoice&) = default;
+};
+
+struct StreamChoices {
+  StreamChoice everybody;  // holds where `by_local_rank` is empty
+  std::map<int, StreamChoice> by_local_rank;
+  friend bool operator==(const StreamChoices&, const StreamChoices&) = default;
+
+  // A rank that a map does not name means neither stream.
+  StreamChoice of(int local_rank) const;
+  bool any() const;
+};
+
+Result<StreamChoices> parse_stream_choices(std::string_view text);
+
+// Everything the command line and the PET_* variables decided, checked, with every default filled
+// in. A plain value: `cli` makes it, everybody else only reads it.
 
 // What a shell expects of a command line that cannot be obeyed.
 inline constexpr int usage_exit_code = 2;

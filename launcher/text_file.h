@@ -5,11 +5,19 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "proto/result.h"
 
 namespace cpprun {
 
 using TextFile = std::function<Result<std::string>(const std::string& path)>;
+
+// Texts as one, for the way from one process of ours to another: whatever is in them comes out as
+// it went in, and of what was torn off in the middle what is whole.
+
+std::string packed(const std::vector<std::string>& texts);
+std::vector<std::string> unpacked(std::string_view bytes);
 
 }  // namespace cpprun

@@ -44,7 +44,7 @@ TEST_CASE("within a room arrows point downwards only") {
   const auto from_plan = [](std::string path) {
     return check_directions({std::move(path), "#include \"launcher/plan/plan.h\"\n"}).size();
   };
-  CHECK(from_plan("launcher/plan/numa.cpp") == 0);
+  CHECK(from_plan("launcher/plan/cpu_binding.cpp") == 0);
   CHECK(from_plan("launcher/workers/supervisor.cpp") == 0);
   CHECK(from_plan("launcher/agent/io/runtime.cpp") == 0);
   CHECK(from_plan("launcher/endpoint.cpp") == 1);
@@ -58,7 +58,7 @@ TEST_CASE("within a room arrows point downwards only") {
 }
 
 TEST_CASE("a directory without a layer is found, and a layer without a directory") {
-  const Tree tree = {{"launcher/streams.cpp", ""},      {"launcher/io/a.h", ""},
+  const Tree tree = {{"launcher/config.cpp", ""},       {"launcher/io/a.h", ""},
                      {"launcher/plan/io/host.cpp", ""}, {"rendezvous/store/foo/a.cpp", ""},
                      {"rendezvous/foo/a.cpp", ""},      {"rendezvous/foo/io/b.cpp", ""},
                      {"rendezvous/foo/README.md", ""}};
@@ -334,7 +334,8 @@ TEST_CASE("a decision without a test is found, an effect without one is not") {
   CHECK(check_each_class_has_a_test(tested).empty());
   const Tree together = {{"worker/env/report_json.cpp", ""}, {"tests/worker/report_test.cpp", ""}};
   CHECK(check_each_class_has_a_test(together).empty());
-  const Tree elsewhere = {{"launcher/plan/numa.cpp", ""}, {"tests/launcher/cli/numa_test.cpp", ""}};
+  const Tree elsewhere = {{"launcher/plan/cpu_binding.cpp", ""},
+                          {"tests/launcher/cli/numa_test.cpp", ""}};
   CHECK(check_each_class_has_a_test(elsewhere).size() == 1);
 }
 
@@ -354,7 +355,7 @@ TEST_CASE("one test file may test several classes of its directory, by including
 }
 
 TEST_CASE("a room that does not say what it is for is found") {
-  const Source source{"launcher/plan/numa.cpp", ""};
+  const Source source{"launcher/plan/cpu_binding.cpp", ""};
   CHECK(check_each_room_has_a_readme({source}).size() == 1);
   CHECK(check_each_room_has_a_readme({source, {"launcher/plan/README.md", ""}}).empty());
   CHECK(check_each_room_has_a_readme({{"launcher/plan/io/host.cpp", ""}}).empty());
@@ -558,7 +559,8 @@ TEST_CASE("the sentences of a source are its longer literals, as people will rea
 
 TEST_CASE("the troubleshooting page has every sentence about the set-up, however it is wrapped") {
   const Source page{"docs/troubleshooting.md", "# T\n\n> the node … is\n> not here at all\n"};
-  const Source source{"launcher/agent/own_world.cpp", "f(\"the node {} is not here at all\");"};
+  const Source source{"launcher/agent/misconfiguration.cpp",
+                      "f(\"the node {} is not here at all\");"};
   CHECK(check_troubleshooting({page, source}).empty());
   CHECK(check_troubleshooting({{"docs/troubleshooting.md", "# T\n"}, source}).size() == 1);
   CHECK(check_troubleshooting({source}).size() == 1);

@@ -30,12 +30,10 @@
 #include <vector>
 
 #include "launcher/agent/agent_actions.h"
+#include "launcher/agent/agent_messages.h"
 #include "launcher/agent/coordinator_link.h"
-#include "launcher/agent/join_message.h"
-#include "launcher/agent/places.h"
-#include "launcher/agent/rival_master.h"
-#include "launcher/agent/stray_interface.h"
-#include "launcher/failure/pending_failures.h"
+#include "launcher/agent/misconfiguration.h"
+#include "launcher/failure/diagnosis.h"
 #include "launcher/plan/meeting_place.h"
 #include "launcher/plan/plan.h"
 #include "launcher/workers/supervisor.h"

@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/agent/own_world.h"
-#include "launcher/agent/told_figures.h"
+#include "launcher/agent/agent_messages.h"
+#include "launcher/agent/misconfiguration.h"
 #include "launcher/failure/diagnosis.h"
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/plan.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/agent/coordinator_link.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -117,6 +119,132 @@ CoordinatorLink::Due CoordinatorLink::take_due(TimePoint now) {
 std::optional<TimePoint> CoordinatorLink::next_deadline() const {
   if (!dial_due_ || !heartbeat_due_) return dial_due_ ? dial_due_ : heartbeat_due_;
   return std::min(*dial_due_, *heartbeat_due_);
+}
+
+Places::Places(const Endpoint& first, std::vector<Endpoint> named)
+    : named_(std::move(named)), led_last_(first), at_(first) {}
+
+std::vector<Endpoint> Places::all() const {
+  std::vector<Endpoint> all{led_last_};
+  const auto add = [&all](const Endpoint& place) {
+    if (std::ranges::find(all, place) == all.end()) all.push_back(place);
+  };
+  std::ranges::for_each(told_, add);
+  std::ranges::for_each(named_, add);
+  if (hinted_) add(*hinted_);
+  return all;
+}
+
+bool Places::was_asked(const Endpoint& place) const {
+  return std::ranges::find(asked_, place) != asked_.end();
+}
+
+std::optional<Endpoint> Places::left() const {
+  if (hinted_ && !was_asked(*hinted_)) return hinted_;
+  for (const Endpoint& each : all()) {
+    if (!was_asked(each)) return each;
+  }
+  return std::nullopt;
+}
+
+const Endpoint& Places::next() {
+  auto place = left();
+  if (!place) {
+    begin_turn();
+    ++turns_;
+    place = left();
+  }
+  at_ = *place;
+  asked_.push_back(at_);
+  leads_ = false;
+  return at_;
+}
+
+void Places::begin_turn() {
+  asked_.clear();
+  hints_ = 0;
+}
+
+void Places::leads() {
+  leads_ = true;
+  led_last_ = at_;
+  hinted_.reset();
+  turns_ = 0;
+}
+
+// Of its own word, so that another turn begins, in which it was asked.
+void Places::leads_no_more() {
+  if (!std::exchange(leads_, false)) return;
+  begin_turn();
+  asked_.push_back(at_);
+}
+
+void Places::hint(const Endpoint& there) {
+  if (!was_asked(at_)) asked_.push_back(at_);
+  // Whoever sends us on and on, to places without an end, is not followed for ever.
+  if (hints_ == static_cast<int>(bounds::members_max)) return;
+  ++hints_;
+  hinted_ = there;
+}
+
+bool Places::lost(bool fell_silent) {
+  if (std::exchange(leads_, false)) {
+    begin_turn();
+    if (fell_silent) asked_.push_back(at_);
+    return !fell_silent;
+  }
+  return !left();
+}
+
+std::optional<agent::LinkUp> place_alone(const Config& config,
+                                         const std::optional<std::string>& literal) {
+  if (config.nodes_max != 1) return std::nullopt;
+  agent::LinkUp place{"127.0.0.1"};
+  if (literal) place.master_addresses.push_back(*literal);
+  return place;
+}
+
+agent::LinkUp place_among_nodes(const std::vector<std::string>& addresses,
+                                const Result<std::string>& way) {
+  // No way to it may be right as well: behind a NAT or a Service the address is nobody's here.
+  return {way.value_or(std::string{}), addresses};
+}
+
+void RivalMaster::look_at(TimePoint now, std::vector<std::string> addresses) {
+  addresses_ = std::move(addresses);
+  if (addresses_.size() > bounds::node_addresses_max) addresses_.resize(bounds::node_addresses_max);
+  due_.reset();
+  if (!addresses_.empty()) due_ = now;
+}
+
+std::vector<std::string> RivalMaster::take_due(TimePoint now) {
+  if (!due_ || *due_ > now) return {};
+  due_ = now + bounds::status_interval;
+  return addresses_;
+}
+
+RivalVerdict judge_rival(const Config& config, const AgentFacts& facts, const link::Hosts& answer) {
+  const std::string where = to_string(config.endpoint);
+  if (answer.itself) return {};
+  if (answer.job.empty()) {
+    return {.sentence = fmt::format("a cpprund answers at {}, and this node hosts its job itself: "
+                                    "to meet at the daemon use --rdzv-backend=c10d and "
+                                    "--rdzv-endpoint={}, without --node-rank",
+                                    where, where)};
+  }
+  if (answer.job != config.job) {
+    return {.sentence =
+                fmt::format("{} is the master of another job, \"{}\", at {}, where the other nodes "
+                            "of this one will look for theirs: give each job an address of its own",
+                            answer.host, answer.job, where)};
+  }
+  const std::string job = answer.job == "none" ? "this job" : fmt::format("job \"{}\"", answer.job);
+  return {
+      .sentence = fmt::format("there are two masters of {}: {} (pid {}) hosts it at {}, and "
+                              "this node, {}, hosts it as well; start one of them, and no other, "
+                              "with --node-rank=0 (or is_host=true)",
+                              job, answer.host, answer.pid, where, facts.host),
+      .same_job = true};
 }
 
 }  // namespace cpprun

@@ -27,9 +27,16 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "launcher/agent/agent_actions.h"
+#include "launcher/agent/agent_messages.h"
+#include "launcher/config.h"
+#include "launcher/endpoint.h"
 #include "proto/clock.h"
 #include "proto/link/message.h"
+#include "proto/result.h"
 
 namespace cpprun {
 
@@ -135,5 +142,90 @@ class CoordinatorLink {
   Duration beat_pause_{};     // zero: as in timeouts_
   link::AgentTime moment_{};  // the latest that was heard
 };
+
+// Where the cppruns of a set are met, of which one leads, and whom to ask next for the one that
+// does: each of them once in a turn. Knows no time and no link.
+
+class Places {
+ public:
+  // As flags name them: one, or several.
+  Places(const Endpoint& first, std::vector<Endpoint> named);
+
+  bool several() const { return all().size() > 1; }
+  // Each once, in the order in which they are asked: the one that led last comes first.
+  std::vector<Endpoint> all() const;
+  // The one that was asked last.
+  const Endpoint& at() const { return at_; }
+  // Whom to ask now. A turn in which nobody is left is followed by another.
+  const Endpoint& next();
+  // How many turns have ended since somebody led.
+  int turns() const { return turns_; }
+
+  // The one at at() leads; or has said so, and does not.
+  void leads();
+  void leads_no_more();
+  // It has said where the others are.
+  void told(std::vector<Endpoint> others) { told_ = std::move(others); }
+  // It has said that this one leads: it is the next, if it was not asked in this turn. So two that
+  // name each other are asked once in a turn.
+  void hint(const Endpoint& there);
+  // There is no link to it any more, or none could be made. One that led is asked first once more,
+  // unless it fell silent. Whether it is too early to ask the next one at once.
+  bool lost(bool fell_silent);
+
+ private:
+  bool was_asked(const Endpoint& place) const;
+  std::optional<Endpoint> left() const;
+  void begin_turn();
+
+  std::vector<Endpoint> named_;
+  std::vector<Endpoint> told_;
+  std::optional<Endpoint> hinted_;
+  Endpoint led_last_;
+  Endpoint at_;
+  bool leads_ = false;           // the one at at_
+  std::vector<Endpoint> asked_;  // in this turn
+  int hints_ = 0;                // in this turn
+  int turns_ = 0;
+};
+
+// From where the node that hosts the coordinator is seen by the others, which is what a link tells
+// everybody else. Pure: the runtime looks names up and asks for the way to an address.
+
+// What is known without asking a name server, which a job of one node never waits for; `literal` is
+// the master's host, where that is an address. Absent: the name has to be looked up.
+std::optional<agent::LinkUp> place_alone(const Config& config,
+                                         const std::optional<std::string>& literal);
+
+// Once that is done: the addresses it stands for, at least one, and from which of ours the first of
+// them is reached.
+agent::LinkUp place_among_nodes(const std::vector<std::string>& addresses,
+                                const Result<std::string>& way);
+
+// Two nodes of one job that both believe they are its master wait for ever, each for the other. So
+// while it waits, a master whose address leads elsewhere asks there now and then who hosts: another
+// master, or this very node, reached by a roundabout way.
+
+class RivalMaster {
+ public:
+  // Nothing is asked where all of the master's addresses are this machine's.
+  void look_at(TimePoint now, std::vector<std::string> addresses);
+  void stop() { due_.reset(); }
+  std::optional<TimePoint> next_deadline() const { return due_; }
+  // The addresses at which to ask now; none where it is not time.
+  std::vector<std::string> take_due(TimePoint now);
+
+ private:
+  std::vector<std::string> addresses_;
+  std::optional<TimePoint> due_;
+};
+
+struct RivalVerdict {
+  std::string sentence;  // empty: there is no rival
+  bool same_job = false;
+};
+
+// What somebody's answer means for this node.
+RivalVerdict judge_rival(const Config& config, const AgentFacts& facts, const link::Hosts& answer);
 
 }  // namespace cpprun

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-
 #include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -13,7 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/cli/words.h"
+#include "launcher/cli/cli.h"
+#include "launcher/cli/declaration.h"
+#include "launcher/cli/flags.h"
+#include "launcher/cli/settings.h"
 #include "proto/text.h"
 
 namespace cpprun {
@@ -185,6 +188,20 @@ void tell_config_file(const std::string& path, const std::string& text, Declarat
                  fmt::format("{}: {} more lines like these; is it the right file?",
                              plain_line(path), wrong.size() - mistakes_told_max));
   }
+}
+
+RulesFile read_rules_file(const std::string& path, const std::string& text) {
+  Flags flags;
+  Declaration declaration(flags);
+  Mistakes mistakes;
+  tell_config_file(path, text, declaration, mistakes);
+  declaration.settle(mistakes);
+  Config config;
+  const Environment environment;
+  SettingReader reader(flags, environment, mistakes, config.notes);
+  const auto no_file = [](const std::string&) -> Result<std::string> { return failure("none"); };
+  read_ending_settings(reader, no_file, config);
+  return {.rules = config.restarts, .mistakes = mistakes.sentences()};
 }
 
 }  // namespace cpprun

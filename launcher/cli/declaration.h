@@ -12,8 +12,6 @@
 #include <vector>
 
 #include "launcher/cli/flags.h"
-#include "launcher/cli/mistakes.h"
-#include "launcher/cli/values.h"
 
 namespace CLI {
 class App;

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
-#include "launcher/fanout/agent_words.h"
-#include "launcher/fanout/host_choice.h"
+#include "launcher/fanout/bootstrap.h"
+#include "launcher/fanout/host_list.h"
 
 namespace cpprun {
 

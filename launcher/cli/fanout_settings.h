@@ -8,8 +8,7 @@
 #include "launcher/cli/cli.h"
 #include "launcher/cli/declaration.h"
 #include "launcher/cli/flags.h"
-#include "launcher/cli/mistakes.h"
-#include "launcher/fanout/request.h"
+#include "launcher/fanout/fan_out.h"
 
 namespace cpprun {
 

@@ -2,7 +2,9 @@
 #pragma once
 // The help, and the same as a manual page.
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/cli/declaration.h"
@@ -13,5 +15,11 @@ std::string help_text(const std::vector<FlagFacts>& flags);
 
 // For man(1), in the macros of man(7).
 std::string manual_page(const std::vector<FlagFacts>& flags, const std::string& version);
+
+// What a shell needs to complete cpprun's flags and their values as they are typed.
+
+// A script to be sourced by bash, zsh, fish or tcsh; nothing for any other shell.
+std::optional<std::string> completion_script(std::string_view shell,
+                                             const std::vector<FlagFacts>& flags);
 
 }  // namespace cpprun

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "launcher/cli/values.h"
+#include "launcher/cli/flags.h"
 #include "proto/worker_contract.h"
 
 namespace cpprun {

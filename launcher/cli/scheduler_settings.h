@@ -8,7 +8,6 @@
 #include "launcher/cli/cli.h"
 #include "launcher/cli/declaration.h"
 #include "launcher/cli/flags.h"
-#include "launcher/cli/mistakes.h"
 #include "launcher/scheduler/scheduler_facts.h"
 
 namespace cpprun {

@@ -4,14 +4,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
+#include <csignal>
+#include <optional>
+#include <string_view>
 #include <type_traits>
 
-#include "launcher/cli/ending_settings.h"
-#include "launcher/cli/log_settings.h"
 #include "launcher/cli/rendezvous_settings.h"
-#include "launcher/cli/secret_settings.h"
-#include "launcher/cli/setting_reader.h"
-#include "launcher/cli/worker_settings.h"
+#include "launcher/plan/cpu_binding.h"
+#include "launcher/scheduler/scheduler_facts.h"
+#include "proto/bounds.h"
+#include "proto/signal_names.h"
+#include "proto/text.h"
+#include "proto/worker_contract.h"
+#include "rendezvous/secret_place.h"
 
 namespace cpprun {
 
@@ -164,6 +171,434 @@ Config config_of(const Flags& flags, const CommandLine& line, Mistakes& mistakes
     reader.complain(shell, "={} is none of bash, zsh, fish, tcsh", *shell.value);
   }
   return config;
+}
+
+namespace {
+
+int count_workers(SettingReader& reader, const CommandLine& line) {
+  const auto& workers = reader.flags().nproc_per_node;
+  if (!workers.value) return 1;
+  const auto& value = *workers.value;
+  if (value == "cpu") return line.count_cpus();
+  const int devices = value == "auto" || value == "gpu" ? line.count_devices() : 0;
+  if (value == "auto") return devices > 0 ? devices : line.count_cpus();
+  if (value == "gpu") {
+    if (devices > 0) return devices;
+    reader.complain(workers,
+                    "=gpu finds no GPU on this machine (no /dev/nvidia0, or CUDA_VISIBLE_DEVICES "
+                    "hides them); give a number, or auto");
+    return 1;
+  }
+  if (value == "xpu") {
+    reader.complain(workers, "=xpu: cpprun counts NVIDIA's devices only; give the number of yours");
+    return 1;
+  }
+  const auto count = whole_number(value);
+  if (count && *count >= 1 && *count <= bounds::local_world_size_max) return *count;
+  reader.complain(workers, "={} is neither a number from 1 to {} nor cpu, gpu or auto", value,
+                  bounds::local_world_size_max);
+  return 1;
+}
+
+ProgramKind program_kind(SettingReader& reader) {
+  const auto& flags = reader.flags();
+  if (is_on(flags.run_path)) {
+    // It wins over the others, as in torchrun. What it saves there, a start of Python per worker by
+    // forking the launcher's, is not to be had from a launcher without one.
+    reader.note(flags.run_path, ": every worker runs the script in a Python of its own");
+    return ProgramKind::python;
+  }
+  if (is_on(flags.module) && is_on(flags.no_python)) {
+    reader.complain(flags.module, " and {} exclude each other; leave one of them out",
+                    flags.no_python.source);
+  }
+  if (is_on(flags.module)) return ProgramKind::module;
+  return is_on(flags.no_python) ? ProgramKind::no_python : ProgramKind::automatic;
+}
+
+void check_start_method(SettingReader& reader) {
+  const auto& method = reader.flags().start_method;
+  if (!method.value) return;
+  const auto& value = *method.value;
+  if (value != "spawn" && value != "fork" && value != "forkserver") {
+    reader.complain(method, "={} is none of spawn, fork, forkserver", value);
+  } else if (value != "spawn") {
+    reader.note(method, " has no effect: workers are always executed as programs");
+  }
+}
+
+void check_monitor_interval(SettingReader& reader) {
+  constexpr double torchruns_default = 0.1;
+  const auto& interval = reader.flags().monitor_interval;
+  if (!interval.value || *interval.value == torchruns_default) return;
+  reader.note(interval, " has no effect: cpprun does not poll, it is told at once");
+}
+
+// CUDA_VISIBLE_DEVICES has to name a device for each worker, or one would be without.
+void read_virtual_local_rank(SettingReader& reader, Config& config) {
+  const auto& flag = reader.flags().virtual_local_rank;
+  config.virtual_local_rank = is_on(flag);
+  const auto* visible = find_variable(reader.environment(), contract::cuda_visible_devices);
+  if (!config.virtual_local_rank || visible == nullptr) return;
+  const auto devices = visible->empty() ? 0 : split(*visible, ',').size();
+  if (devices < static_cast<std::size_t>(config.local_world_size)) {
+    reader.complain(flag, " gives each of {} workers one device, and {}={} names {}",
+                    config.local_world_size, contract::cuda_visible_devices, *visible, devices);
+  }
+}
+
+// The way of torch.distributed.launch, whose scripts read an option and not LOCAL_RANK.
+void read_local_rank_flag(SettingReader& reader, Config& config) {
+  const auto& wanted = reader.flags().pass_local_rank;
+  if (!wanted.value) return;
+  if (is_on(reader.flags().use_env)) {
+    reader.complain(wanted, " and {} exclude each other; leave one of them out",
+                    reader.flags().use_env.source);
+  }
+  const auto& name = *wanted.value;
+  const bool plain = !name.empty() && name.front() != '-' &&
+                     std::all_of(name.begin(), name.end(), [](unsigned char byte) {
+                       return std::isalnum(byte) || byte == '-' || byte == '_';
+                     });
+  if (!plain) {
+    return reader.complain(
+        wanted, "={} is no name of an option without its dashes, as local-rank or local_rank",
+        name);
+  }
+  config.local_rank_flag = name;
+}
+
+}  // namespace
+
+void read_worker_settings(SettingReader& reader, const CommandLine& line, Config& config) {
+  config.local_world_size = count_workers(reader, line);
+  const auto& flags = reader.flags();
+  config.role = flags.role.value.value_or(config.role);
+  config.program.kind = program_kind(reader);
+  check_start_method(reader);
+  check_monitor_interval(reader);
+  read_virtual_local_rank(reader, config);
+  read_local_rank_flag(reader, config);
+  if (const auto& binding = flags.numa_binding; binding.value) {
+    config.numa_binding = numa_binding_named(*binding.value);
+    if (!config.numa_binding) {
+      reader.complain(binding, "={} is none of node, socket, exclusive, core-complex",
+                      *binding.value);
+    }
+  }
+}
+
+namespace {
+
+// Words between commas; two commas are one that belongs to a word. An empty word would be found in
+// every line, which nobody means, and is dropped.
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words(1);
+  while (!text.empty()) {
+    const bool comma = text.front() == ',';
+    const bool doubled = text.starts_with(",,");
+    if (comma && !doubled) {
+      words.emplace_back();
+    } else {
+      words.back() += text.front();
+    }
+    text.remove_prefix(doubled ? 2 : 1);
+  }
+  std::erase(words, "");
+  return words;
+}
+
+std::vector<std::string> duplicates(SettingReader& reader, const Flag<std::string>& flag, bool teed,
+                                    const LogOptions& logs) {
+  auto words = words_of(flag.value.value_or(""));
+  if (words.empty()) return words;
+  if (logs.disabled) {
+    reader.complain(flag, " needs a folder for its file, and {}=/dev/null says that there is none",
+                    reader.flags().log_dir.source);
+  } else if (!teed) {
+    reader.note(flag, " has no effect: it looks at lines that --tee brings to the console");
+  }
+  return words;
+}
+
+bool any_teed(const StreamChoices& tee, bool StreamChoice::*stream) {
+  if (tee.by_local_rank.empty()) return tee.everybody.*stream;
+  return std::any_of(tee.by_local_rank.begin(), tee.by_local_rank.end(),
+                     [&](const auto& entry) { return entry.second.*stream; });
+}
+
+// It names a thing that other people's Python brings along.
+void check_logs_specs(SettingReader& reader) {
+  const auto& specs = reader.flags().logs_specs;
+  if (!specs.value || *specs.value == "default") return;
+  reader.complain(specs,
+                  "={} names a Python class, and there is no Python in cpprun; leave it out, "
+                  "torchrun's own layout of the logs is there",
+                  *specs.value);
+}
+
+bool wants_stderr_inherited(SettingReader& reader) {
+  const auto& kind = reader.flags().stderr_kind;
+  if (!kind.value || *kind.value == "pass") return false;
+  if (*kind.value != "inherit") {
+    reader.complain(
+        kind,
+        "={} is neither pass (the workers' output passes through cpprun, so that the report has "
+        "its last lines) nor inherit (they write to cpprun's own stderr)",
+        *kind.value);
+  }
+  return true;
+}
+
+// As they are spelled, seen from here; streams (/dev/stderr) may be shared.
+bool is_one_file(std::string_view one, std::string_view other) {
+  for (auto* const each : {&one, &other}) {
+    while (each->starts_with("./")) each->remove_prefix(2);
+  }
+  return !one.empty() && !one.starts_with("/dev/") && one == other;
+}
+
+// torchrun knows two names for nothing at all, and lets packages bring others along.
+bool wants_events_on_console(SettingReader& reader) {
+  const auto& handler = reader.flags().event_log_handler;
+  const auto value = handler.value.value_or("null");
+  if (value == "null" || value == "dynamic_rendezvous") return false;
+  if (value == "console") return true;
+  reader.complain(handler,
+                  "={} is not there: console writes what happens to stderr, null nothing; others "
+                  "are Python packages, and --events=FILE writes to a file",
+                  value);
+  return false;
+}
+
+LogLevel log_level(SettingReader& reader) {
+  const auto& flag = reader.flags().log_level;
+  if (!flag.value) return LogLevel::info;
+  const auto level = log_level_of(*flag.value);
+  if (!level) reader.complain(flag, "={} is not a level; use {}", *flag.value, log_level_names);
+  return level.value_or(LogLevel::info);
+}
+
+LogTimes log_times(SettingReader& reader) {
+  const auto& flag = reader.flags().log_time;
+  const auto value = flag.value.value_or("auto");
+  if (value == "auto") return LogTimes::automatic;
+  if (value == "always") return LogTimes::always;
+  if (value != "never") reader.complain(flag, "={} is neither auto, always nor never", value);
+  return LogTimes::never;
+}
+
+}  // namespace
+
+void read_log_settings(SettingReader& reader, Config& config) {
+  const auto& flags = reader.flags();
+  auto& logs = config.logs;
+  logs.disabled = flags.log_dir.value == "/dev/null";
+  const bool is_named = flags.log_dir.value && !flags.log_dir.value->empty();
+  if (is_named && !logs.disabled) logs.root = flags.log_dir.value;
+  logs.attempts_kept = flags.log_keep.value.value_or(0);
+  logs.file_bytes_max = flags.log_max_bytes.value.value_or(0);
+  logs.redirects = flags.redirects.value.value_or(StreamChoices{});
+  logs.tee = flags.tee.value.value_or(StreamChoices{});
+  // An empty list and an empty template are torchrun's defaults.
+  const auto& ranks = flags.local_ranks_filter.value;
+  if (ranks && !ranks->empty()) logs.console_ranks = ranks;
+  const auto& prefix = flags.log_line_prefix_template.value;
+  if (prefix && !prefix->empty()) logs.prefix_template = prefix;
+  logs.duplicate_out = duplicates(reader, flags.duplicate_stdout_filters,
+                                  any_teed(logs.tee, &StreamChoice::out), logs);
+  logs.duplicate_err = duplicates(reader, flags.duplicate_stderr_filters,
+                                  any_teed(logs.tee, &StreamChoice::err), logs);
+  logs.report_file = flags.report.value.value_or("");
+  logs.events_file = flags.events.value.value_or("");
+  if (is_one_file(logs.report_file, logs.events_file)) {
+    reader.complain(flags.events, "={} is the file of --report as well; give each one of its own",
+                    logs.events_file);
+  }
+  logs.stderr_inherited = wants_stderr_inherited(reader);
+  logs.events_on_console = wants_events_on_console(reader);
+  logs.level = log_level(reader);
+  logs.times = log_times(reader);
+  check_logs_specs(reader);
+}
+
+namespace {
+
+// Who sends TERM to a whole node insists with KILL after a while of its own, and what ends later
+// than that ends without a report. How long is not told to a pod, and stands in Slurm's
+// configuration, where a node has that; these are the defaults, 30 s each (KillWait,
+// terminationGracePeriodSeconds).
+struct OuterEnd {
+  std::string_view variable;  // set by it in whatever it runs
+  std::string_view name;
+  std::chrono::seconds patience;
+};
+constexpr std::array<OuterEnd, 2> outer_ends = {{
+    {"SLURM_JOB_ID", "Slurm", std::chrono::seconds(30)},
+    {"KUBERNETES_SERVICE_HOST", "Kubernetes", std::chrono::seconds(30)},
+}};
+// What is left of that for KILL, the sweep and the report.
+constexpr auto time_to_report = std::chrono::seconds(5);
+
+constexpr std::string_view default_signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
+
+// What is left of somebody's patience, if it is little, is shared with the workers.
+Duration grace_within(std::chrono::seconds patience) {
+  return std::max<Duration>(patience - time_to_report, patience / 2);
+}
+
+void read_grace(SettingReader& reader, const TextFile& read_file, Config& config) {
+  const auto kill_wait = slurm_kill_wait(reader.environment(), read_file);
+  const auto& seconds = reader.flags().shutdown_timeout;
+  if (seconds.value) {
+    config.grace = std::chrono::seconds(*seconds.value);
+    if (kill_wait && config.grace >= kill_wait->value) {
+      reader.note(seconds,
+                  "={} is no less than Slurm's own patience ({}): its KILL may come before the "
+                  "report is written",
+                  *seconds.value, kill_wait->source);
+    }
+    return;
+  }
+  for (const auto& outer : outer_ends) {
+    if (find_variable(reader.environment(), outer.variable) == nullptr) continue;
+    const bool is_told = kill_wait && outer.name == "Slurm";
+    config.grace =
+        std::min(config.grace, grace_within(is_told ? kill_wait->value : outer.patience));
+  }
+}
+
+void read_restarts(SettingReader& reader, Config& config) {
+  const auto& flags = reader.flags();
+  const RestartBudgets budgets = flags.max_restarts.value.value_or(RestartBudgets{});
+  config.restarts.max = budgets.whole_job;
+  config.restarts.budgets = budgets.causes;
+  config.restarts.backoff = flags.restart_backoff.value.value_or(Duration{});
+  config.restarts.window = flags.restart_window.value.value_or(Duration{});
+  config.restarts.final_codes = flags.no_restart_codes.value.value_or(std::vector<int>{});
+  config.restarts.free_codes = flags.free_restart_codes.value.value_or(std::vector<int>{});
+  config.restarts.fruitless_max = flags.max_no_progress.value.value_or(0);
+  config.restarts.host_limit = flags.max_host_failures.value.value_or(HostLimit{});
+  for (const int code : config.restarts.free_codes) {
+    if (std::ranges::find(config.restarts.final_codes, code) == config.restarts.final_codes.end()) {
+      continue;
+    }
+    reader.complain(flags.free_restart_codes,
+                    " has {} as well as --no-restart-codes; leave one out",
+                    code < 0 ? std::string(signal_name(-code)) : std::to_string(code));
+  }
+  const auto check = [&](const auto& flag) {
+    if (config.restarts.may_restart() || !flag.given) return;
+    reader.note(flag, " has no effect without --max-restarts");
+  };
+  check(flags.restart_backoff);
+  check(flags.restart_window);
+  check(flags.no_restart_codes);
+  check(flags.max_no_progress);
+  check(flags.restart_state);
+  config.restart_state_file = flags.restart_state.value.value_or("");
+}
+
+void read_signals(SettingReader& reader, Config& config) {
+  config.signals_text =
+      reader.flags().signals_to_handle.value.value_or(std::string(default_signals));
+  for (auto name : split(config.signals_text, ',')) {
+    while (name.starts_with(' ')) name.remove_prefix(1);
+    while (name.ends_with(' ')) name.remove_suffix(1);
+    if (name.empty()) continue;
+    const auto signal = signal_number(name);
+    // As torchrun: a name that this system does not know is worth a word, not the job.
+    if (!signal || *signal == SIGKILL || *signal == SIGSTOP || *signal == SIGCHLD) {
+      reader.note(fmt::format("{} cannot be handled and is left out of --signals-to-handle", name));
+    } else if (std::find(config.signals.begin(), config.signals.end(), *signal) ==
+               config.signals.end()) {
+      config.signals.push_back(*signal);
+    }
+  }
+  // Whoever preempts a job sends one of these before, so that it can save. They would end cpprun.
+  for (const int signal : {SIGUSR1, SIGUSR2}) {
+    if (std::ranges::find(config.signals, signal) == config.signals.end()) {
+      config.notices.push_back(signal);
+    }
+  }
+}
+
+void read_scopes(SettingReader& reader, Config& config) {
+  const auto& scope = reader.flags().signal_scope;
+  if (scope.value == "group") {
+    config.signal_scope = SignalScope::group;
+  } else if (scope.value && scope.value != "process") {
+    reader.complain(scope, "=\"{}\" is invalid; expected process or group", *scope.value);
+  }
+  const auto& stragglers = reader.flags().stragglers;
+  if (stragglers.value == "kill") {
+    config.stragglers = Stragglers::kill;
+  } else if (stragglers.value == "leave") {
+    config.stragglers = Stragglers::leave;
+  } else if (stragglers.value && stragglers.value != "wait") {
+    reader.complain(stragglers, "=\"{}\" is invalid; expected wait, kill or leave",
+                    *stragglers.value);
+  }
+}
+
+void read_status_access(SettingReader& reader, Config& config) {
+  const auto& flag = reader.flags().status_access;
+  if (!flag.value) return;
+  const auto access = status_access(*flag.value);
+  if (!access) reader.complain(flag, "={} is none of {}", *flag.value, status_access_names);
+  config.status_access = access.value_or(config.status_access);
+}
+
+}  // namespace
+
+void read_ending_settings(SettingReader& reader, const TextFile& read_file, Config& config) {
+  config.beat_timeout = reader.flags().beat_timeout.value;
+  config.preemption_notice = reader.flags().preemption_notice.value.value_or("");
+  read_restarts(reader, config);
+  read_grace(reader, read_file, config);
+  read_scopes(reader, config);
+  read_signals(reader, config);
+  read_status_access(reader, config);
+}
+
+namespace {
+
+bool is_required(SettingReader& reader) {
+  const auto required = secret_required(reader.environment());
+  if (!required) reader.complain_whole(reader.flags().secret_file, required.error().reason);
+  return required.value_or(false);
+}
+
+StoreWay store_way(SettingReader& reader) {
+  const auto& kind = reader.flags().store;
+  if (!kind.value) return StoreWay::automatic;
+  if (*kind.value == "local") return StoreWay::local;
+  if (*kind.value != "direct") {
+    reader.complain(kind,
+                    "={} is neither local (workers reach the store through cpprun of their own "
+                    "node, the default with a secret) nor direct (they connect to the master, the "
+                    "default without one)",
+                    *kind.value);
+  }
+  return StoreWay::direct;
+}
+
+}  // namespace
+
+void read_secret_settings(SettingReader& reader, Config& config) {
+  const auto& flags = reader.flags();
+  config.secret_file = flags.secret_file.value.value_or("");
+  config.insecure = is_on(flags.insecure);
+  config.store = store_way(reader);
+  config.require_secret = is_required(reader);
+  if (!config.insecure) return;
+  if (config.require_secret) {
+    reader.complain(flags.insecure,
+                    " wants no word about a job without a secret, and CPPRUN_REQUIRE_SECRET=1 "
+                    "refuses such a job; leave one of them out");
+  } else if (!config.secret_file.empty()) {
+    reader.note(flags.insecure, " has no effect, {} names a secret", flags.secret_file.source);
+  }
 }
 
 }  // namespace cpprun

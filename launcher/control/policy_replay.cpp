@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "launcher/control/durations.h"
+#include "launcher/control/text.h"
 #include "proto/signal_names.h"
 
 namespace cpprun {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/control/job_view.h"
-#include "launcher/control/overview.h"
+#include "launcher/control/text.h"
+#include "launcher/control/views.h"
 #include "launcher/table.h"
 
 namespace cpprun {

@@ -2,10 +2,12 @@
 #pragma once
 // What is wrong with the hosts of an examination, and what helps. Pure.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "launcher/doctor/examination.h"
+#include "launcher/table.h"
 
 namespace cpprun::doctor {
 
@@ -35,5 +37,18 @@ struct Sight {
   friend bool operator==(const Sight&, const Sight&) = default;
 };
 Sight sight_of(const ExaminedHost& host);
+
+// "64.0 MiB".
+std::string size_text(std::uint64_t bytes);
+
+// An examination for people, and for scripts.
+
+// A table of the hosts, what was found with its cure, and how many pairs were tried.
+std::string doctor_text(const std::vector<ExaminedHost>& hosts,
+                        const std::vector<Finding>& findings, const Canvas& canvas);
+
+// The same as JSON, in one line.
+std::string doctor_json(const std::vector<ExaminedHost>& hosts,
+                        const std::vector<Finding>& findings);
 
 }  // namespace cpprun::doctor

@@ -1,14 +1,62 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Everything known about a worker's bad end. io/ collects it, diagnosis judges it.
+// A Python module that was not found: its name, and the advice, by the modules beside the script.
+// Pure: the evidence collector looks at the disk.
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "launcher/failure/missing_module.h"
 #include "launcher/workers/supervisor.h"
+#include "proto/result.h"
 
 namespace cpprun {
+
+struct ModuleSight {
+  std::string similar = {};  // a module of a similar name where Python looks, as "pkg.utils"
+  std::string own_package =
+      {};  // the first part of its name, where that is a package beside the script
+  std::string elsewhere = {};   // a directory with the very module, where Python does not look
+  bool in_environment = false;  // the interpreter is a virtual environment's or conda's
+  friend bool operator==(const ModuleSight&, const ModuleSight&) = default;
+};
+
+// "pkg.utils" of "ModuleNotFoundError: No module named 'pkg.utils'", the last such line; else
+// empty.
+std::string missing_module(const std::vector<std::string>& lines);
+
+// The name that `wanted` is most likely a misspelling of; else empty.
+std::string similar_name(std::string_view wanted, const std::vector<std::string>& names);
+
+// `executable` ran, which need not be Python itself: it may be a shell.
+std::string missing_module_advice(std::string_view name, const ModuleSight& sight,
+                                  std::string_view executable);
+
+// What a process was doing at one moment, from /proc, and the same in words: taken of a worker that
+// ignored the signal to end, before it is sent KILL.
+
+struct ProcessSnapshot {
+  int pid = 0;
+  std::string name;                // "python3"
+  char state = '?';                // as in ps: R S D T Z
+  std::string wait_channel;        // the kernel's function it sleeps in; empty: not known
+  std::optional<int> system_call;  // its number on this machine; nothing: none, or not readable
+  int threads = 1;
+  std::vector<std::string> kernel_stack;  // innermost first; empty: not readable
+};
+
+// "train (pid 42) was in state S (sleeping), in futex_wait_queue, system call futex, 8 threads".
+std::string to_text(const ProcessSnapshot& look);
+
+// "futex"; the number where nobody here knows its name.
+std::string system_call_name(int number);
+
+// "sleeping in the kernel and not to be disturbed: …"
+std::string state_text(char state);
+
+// Everything known about a worker's bad end. io/ collects it, diagnosis judges it.
 
 // What is wrong with a file that could not be executed, beyond the errno the kernel gave.
 enum class ExecFault {
@@ -50,5 +98,21 @@ struct Evidence {
   HostFacts host_facts;
   friend bool operator==(const Evidence&, const Evidence&) = default;
 };
+
+// What a worker wrote into its error.json, in either of torchrun's two schemas.
+
+struct WorkerError {
+  // Both without what a terminal would obey.
+  std::string message;                       // one sentence, e.g. "RuntimeError: out of memory"
+  std::string traceback;                     // may be empty
+  std::optional<std::int64_t> unix_seconds;  // when the worker wrote it
+  friend bool operator==(const WorkerError&, const WorkerError&) = default;
+};
+
+// Garbage is an error that says in what way; it never ends a job.
+Result<WorkerError> parse_error_file(const std::string& text);
+
+// The file's text with the exit code added, as torchrun's agent leaves it in its own error file.
+Result<std::string> with_exit_code(const std::string& text, int exit_code);
 
 }  // namespace cpprun

@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <utility>
+
 #include "proto/text.h"
 
 namespace cpprun::fanout {
@@ -73,6 +77,108 @@ std::optional<BootstrapAnswer> read_bootstrap_answer(std::string_view line, cons
         "or $TMPDIR is mounted noexec"};
   }
   return std::nullopt;
+}
+
+namespace {
+
+constexpr std::array<std::string_view, 19> passed_prefixes = {
+    "NCCL_",   "GLOO_",     "TORCH_",  "PYTORCH_", "PYTHON",     "OMP_",           "MKL_",
+    "KMP_",    "OPENBLAS_", "UCX_",    "FI_",      "HSA_",       "TORCHINDUCTOR_", "TRITON_",
+    "HF_HOME", "LC_",       "CUBLAS_", "CUDNN_",   "TENSORPIPE_"};
+constexpr std::array<std::string_view, 8> passed_names = {
+    "PATH", "LD_LIBRARY_PATH", "LANG", "TZ", "VIRTUAL_ENV", "CONDA_PREFIX", "CUDA_HOME", "HF_HOME"};
+// Each is of one host, and wrong on another.
+constexpr std::array<std::string_view, 4> kept_back = {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME",
+                                                       "NCCL_IB_HCA", "TORCHELASTIC_RUN_ID"};
+
+template <class List>
+bool lists(const List& list, std::string_view name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+bool is_passed(std::string_view name) {
+  if (lists(kept_back, name)) return false;
+  return lists(passed_names, name) ||
+         std::any_of(passed_prefixes.begin(), passed_prefixes.end(),
+                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+// Of cpprun's own settings, which the console has read and put into words.
+bool is_setting(std::string_view name) {
+  return name.starts_with("PET_") || name == "CPPRUN_CONFIG" || name == "CPPRUN_SECRET_FILE" ||
+         name == "CPPRUN_LOG_LEVEL";
+}
+
+}  // namespace
+
+std::vector<std::string> agent_words(const JobTerms& job, const Member& self, const Begin& begin) {
+  auto words = job.flags;
+  if (self.slots > 0) words.push_back(fmt::format("--nproc-per-node={}", self.slots));
+  if (!job.nodes.empty()) {
+    words.push_back("--nnodes=" + job.nodes);
+    if (job.elastic) {
+      const bool is_host = self.number == begin.master;
+      const bool is_v6 = begin.address.find(':') != std::string::npos;
+      words.emplace_back("--rdzv-backend=c10d");
+      words.push_back(is_v6 ? fmt::format("--rdzv-endpoint=[{}]:{}", begin.address, begin.port)
+                            : fmt::format("--rdzv-endpoint={}:{}", begin.address, begin.port));
+      words.push_back(fmt::format("--rdzv-conf={}{}is_host={}", job.conf,
+                                  job.conf.empty() ? "" : ",", is_host));
+    } else {
+      words.push_back(fmt::format("--node-rank={}", self.number));
+      words.push_back("--master-addr=" + begin.address);
+      words.push_back(fmt::format("--master-port={}", begin.port));
+    }
+  }
+  words.insert(words.end(), job.program.begin(), job.program.end());
+  return words;
+}
+
+Environment agent_environment(const JobTerms& job, Environment own) {
+  std::erase_if(own, [](const auto& each) { return is_setting(each.first); });
+  for (const auto& [name, value] : job.environment) {
+    std::string& place = own[name];
+    place = name == "PATH" && !place.empty() ? value + ":" + place : value;
+  }
+  return own;
+}
+
+Result<Environment> passed_environment(const Environment& own, std::string_view exported) {
+  Environment passed;
+  for (const auto& [name, value] : own) {
+    if (is_passed(name)) passed[name] = value;
+  }
+  if (exported.empty()) return passed;
+  for (const auto part : split(exported, ',')) {
+    const auto equals = part.find('=');
+    const std::string name(trimmed(part.substr(0, equals)));
+    if (name.empty()) return failure(fmt::format("\"{}\" names no variable", plain_line(part)));
+    if (equals != part.npos) {
+      passed[name] = part.substr(equals + 1);
+    } else if (const auto* value = find_variable(own, name)) {
+      passed[name] = *value;
+    } else {
+      return failure(fmt::format("{} is not set here; give it a value as {}=VALUE",
+                                 plain_line(name), plain_line(name)));
+    }
+  }
+  return passed;
+}
+
+std::vector<std::string> shell_words(const std::vector<std::string>& shell,
+                                     const std::string& host) {
+  constexpr std::string_view place = "{host}";
+  auto words = shell;
+  bool named = false;
+  for (auto& word : words) {
+    for (auto at = word.find(place); at != word.npos; at = word.find(place, at + host.size())) {
+      word.replace(at, place.size(), host);
+      named = true;
+    }
+  }
+  if (!named) words.push_back(host);
+  words.emplace_back("sh");
+  return words;
 }
 
 }  // namespace cpprun::fanout

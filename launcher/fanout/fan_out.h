@@ -107,4 +107,12 @@ class FanOut {
   bool killing_ = false;
 };
 
+// What --hosts and --hostfile come to: all that the console needs to start a job on those hosts.
+
+struct Request {
+  Wanted wanted;
+  // Without what only the console's process knows: its folder, and the secrets.
+  JobTerms job;
+};
+
 }  // namespace cpprun::fanout

@@ -3,11 +3,16 @@
 // The hosts a person has named: on the command line, or in a file as Open MPI and DeepSpeed have
 // them. Ranks of nodes follow their order.
 
+#include <tl/expected.hpp>
+
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
 #include <vector>
+
+#include "launcher/fanout/message.h"
+#include "launcher/text_file.h"
+#include "proto/environment.h"
 
 namespace cpprun {
 
@@ -28,3 +33,25 @@ HostList parse_hosts(std::string_view text);
 HostList parse_host_file(std::string_view text, std::string_view path);
 
 }  // namespace cpprun
+
+// --hosts, --hostfile and --remote-shell: which hosts are meant, and how a command gets there.
+
+namespace cpprun::fanout {
+
+// --hosts: a list, or "slurm" for those of the allocation.
+HostList hosts_of(const std::string& text, const Environment& environment);
+
+// --hostfile; `source` is how the flag was given, for complaints.
+HostList hosts_in_file(const std::string& path, const std::string& source,
+                       const TextFile& read_file);
+
+// Numbered in their order.
+std::vector<Member> members_of(const std::vector<Host>& hosts);
+
+// The words that run a command on {host}: those of --remote-shell, srun for the hosts of an
+// allocation, or else ssh. None where --remote-shell names no program.
+std::vector<std::string> remote_shell(const std::optional<std::string>& given,
+                                      const std::optional<std::string>& hosts);
+
+}  // namespace cpprun::fanout
+

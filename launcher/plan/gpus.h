@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "proto/environment.h"
 
@@ -26,5 +27,12 @@ int gpus_there(const GpuCounts& counts);
 // all can be, where there is no driver at all, and where somebody has given this process only some
 // of them (a container, Slurm, CUDA_VISIBLE_DEVICES).
 std::optional<std::string> missing_gpus(const GpuCounts& counts, const Environment& environment);
+
+// How many GPUs a worker of this machine would see. CUDA itself is not asked: loading it takes
+// longer than everything else cpprun does.
+
+// `device_files` are the names in /dev. CUDA_VISIBLE_DEVICES hides some of the devices there, but
+// adds none.
+int count_devices(const std::vector<std::string>& device_files, const Environment& environment);
 
 }  // namespace cpprun

@@ -5,7 +5,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <string_view>
+#include <utility>
+
+#include "rendezvous/etcd/etcd_endpoint.h"
+#include "rendezvous/secret_place.h"
 
 namespace cpprun {
 
@@ -181,6 +186,133 @@ std::string unresolved_text(const Config& config, const std::string& why,
 std::string unresolved_for_others(const Config& config, const std::string& why) {
   return fmt::format("the master is there, but cannot resolve its own name \"{}\" ({})",
                      config.endpoint.host, why);
+}
+
+namespace {
+
+// By any of its names, aliases and addresses.
+Result<bool> is_this_machine(const Config& config, const HostingFacts& facts) {
+  const std::string& host = config.endpoint.host;
+  if (is_loopback(host)) return true;
+  auto meant = is_meant(config, facts.addresses_of(host), facts.interfaces);
+  // Its own name is its own, whatever it resolves to, unless others go by it as well.
+  if (meant && host == facts.host_name) return true;
+  return meant;
+}
+
+}  // namespace
+
+Result<Hosting> decide_hosting(const Config& config, const HostingFacts& facts) {
+  if (config.meets_at_a_set()) return Hosting::never;
+  if (config.is_host) return *config.is_host ? Hosting::must : Hosting::never;
+  // An endpoint may be somebody else's, a daemon's, even for a job of one node.
+  if (config.rendezvous != RendezvousMode::endpoint) {
+    if (config.nodes_max == 1) return Hosting::must;
+    if (config.node_rank) return *config.node_rank == 0 ? Hosting::must : Hosting::never;
+  }
+  const auto meant = is_this_machine(config, facts);
+  if (!meant) return tl::unexpected(meant.error());
+  return *meant ? Hosting::may : Hosting::never;
+}
+
+std::string listening_address(const Endpoint& endpoint) {
+  return endpoint.host != "localhost" && is_loopback(endpoint.host) ? endpoint.host : "";
+}
+
+namespace {
+
+// So many have everything that the one that leads has, and each answer waits for all of them.
+constexpr std::size_t standbys_max = 2;
+
+// Letters, digits and dashes as they are, everything else by its number: names keep apart what they
+// are made of.
+std::string plain(std::string_view text) {
+  std::string plain;
+  for (const char byte : text) {
+    const auto letter = static_cast<unsigned char>(byte);
+    if (std::isalnum(letter) != 0 || byte == '-' || byte == '_') {
+      plain += byte;
+    } else {
+      plain += fmt::format("%{:02x}", letter);
+    }
+  }
+  return plain;
+}
+
+}  // namespace
+
+Result<EtcdMembers> etcd_endpoints(std::string_view text, bool is_secure) {
+  auto endpoints = parse_etcd_endpoints(text);
+  if (!endpoints) return tl::unexpected(endpoints.error());
+  const bool names_protocol = text.find("://") != text.npos;
+  EtcdMembers members{.first = {endpoints->front().host, endpoints->front().port}};
+  for (EtcdEndpoint& each : *endpoints) {
+    if (!names_protocol) each.is_secure = is_secure;
+    members.all += (members.all.empty() ? "" : ",") + to_string(each);
+  }
+  return members;
+}
+
+std::string etcd_cluster(std::string_view prefix, std::string_view job) {
+  return fmt::format("job.{}.{}", plain(prefix), plain(job));
+}
+
+DaemonOptions own_daemon_options(const Config& config, const std::string& name,
+                                 const std::string& address, Secrets secrets) {
+  const EtcdMeeting& etcd = *config.etcd;
+  DaemonOptions options{
+      .port = 0,
+      .is_quiet = true,
+      .log_level = config.logs.level > LogLevel::info ? LogLevel::debug : LogLevel::warning,
+      .status_access = config.status_access,
+      .looks_for_secret = false,
+      .etcd = etcd.endpoints,
+      .etcd_user = etcd.user,
+      .etcd_password_file = etcd.password_file,
+      .etcd_authorities_file = etcd.authorities_file,
+      .etcd_certificate_file = etcd.certificate_file,
+      .etcd_key_file = etcd.key_file,
+      .cluster = etcd_cluster(etcd.prefix, config.job),
+      .name = name,
+      .advertised = address.find(':') == std::string::npos ? address : "[" + address + "]",
+      .has_plain_store = false};
+  options.secrets_in_hand = std::move(secrets);
+  options.etcd_lease = etcd.lease.value_or(options.etcd_lease);
+  options.standbys_max = standbys_max;
+  options.leaves_nothing = true;
+  options.lease_max = std::max(options.lease_max, config.lease());
+  return options;
+}
+
+bool uses_secret(const Config& config) {
+  return config.rendezvous != RendezvousMode::standalone;
+}
+
+StoreWay settle_store(const Config& config, bool has_secret) {
+  if (config.store != StoreWay::automatic) return config.store;
+  // A store that workers reach through their links goes on under the next cpprund that leads.
+  if (config.meets_at_a_set()) return StoreWay::local;
+  return has_secret ? StoreWay::local : StoreWay::direct;
+}
+
+std::optional<std::string> missing_secret(const Config& config) {
+  if (!config.require_secret || config.nodes_max == 1) return std::nullopt;
+  return "CPPRUN_REQUIRE_SECRET=1 asks for a secret that the nodes of a job share, and this node "
+         "has none: \"cpprunctl keygen\" makes one, and every node needs the same";
+}
+
+std::optional<std::string> open_port_note(const Config& config, std::string_view address) {
+  if (config.insecure || config.nodes_max == 1) return std::nullopt;
+  return fmt::format(
+      "this job's port {} is open to everybody who reaches {}: \"cpprunctl keygen\" makes a secret",
+      config.endpoint.port, address);
+}
+
+Environment without_secret_place(Environment environment) {
+  // C++20 erases no key of another type.
+  const auto found = environment.find(secret_file_variable);
+  if (found != environment.end()) environment.erase(found);
+  return environment;
 }
 
 }  // namespace cpprun

@@ -7,13 +7,18 @@
 // Service, a NAT or a forwarded port leads here and no interface shows it. So what may work is
 // questioned aloud and tried; only what cannot work is refused.
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/config.h"
+#include "launcher/endpoint.h"
 #include "launcher/plan/interfaces.h"
+#include "proto/environment.h"
 #include "proto/result.h"
+#include "rendezvous/daemon/daemon_options.h"
 
 namespace cpprun {
 
@@ -64,5 +69,71 @@ std::string unresolved_text(const Config& config, const std::string& why,
 
 // The same for the others, who wait for this master meanwhile.
 std::string unresolved_for_others(const Config& config, const std::string& why);
+
+// Whether this node hosts the coordinator. Node rank 0 does, where ranks were given; otherwise the
+// machine that the endpoint names; nobody where it names a set of daemons. Pure: io/addresses
+// resolves names.
+
+enum class Hosting {
+  must,   // here or nowhere: the job fails if the port cannot be had
+  may,    // any node on this machine: the first one gets the port, and the others join it
+  never,  // another node hosts it, or a daemon
+};
+
+// The literal addresses a host name stands for. It may wait for a name server, so it is asked only
+// where the answer depends on it.
+using AddressProbe = std::function<std::vector<std::string>(const std::string& host)>;
+
+struct HostingFacts {
+  std::string host_name;  // this machine's own
+  std::vector<NetworkInterface> interfaces;
+  AddressProbe addresses_of;
+};
+
+// Fails where the endpoint's name means several machines: each would take itself for the master.
+Result<Hosting> decide_hosting(const Config& config, const HostingFacts& facts);
+
+// The address the coordinator listens on; empty: on every one. Only a literal loopback address
+// keeps it off the network: "localhost" may be a habit of somebody who has other nodes.
+std::string listening_address(const Endpoint& endpoint);
+
+// A job whose nodes meet by etcd alone (--rdzv-backend=etcd, etcd-v2). Each of them begins a
+// cpprund of its own, on a port of its choice; etcd says which of these leads, the next ones have
+// everything that it has, and nodes are told where it is. So whichever node is lost, the job goes
+// on, and with the last node nothing is left of it.
+
+struct EtcdMembers {
+  Endpoint first;
+  std::string all;  // as a cpprund takes them
+};
+// "a,b:2379" or "http://a:2379": those that do not say are asked securely, or not.
+Result<EtcdMembers> etcd_endpoints(std::string_view text, bool is_secure);
+
+// What the cppruns of a job are called in etcd: no two jobs alike, of the same or of another
+// prefix.
+std::string etcd_cluster(std::string_view prefix, std::string_view job);
+
+// How the cpprund of this node runs; it is met at that address.
+DaemonOptions own_daemon_options(const Config& config, const std::string& name,
+                                 const std::string& address, Secrets secrets);
+
+// What a job with or without a secret means for this node.
+
+// One node by itself, at a loopback port that nobody was told, meets nobody to prove anything to.
+bool uses_secret(const Config& config);
+
+// What --store=… means then; an answer, never `automatic`.
+StoreWay settle_store(const Config& config, bool has_secret);
+
+// Why the job cannot go without a secret, with what makes one; nothing where it can.
+std::optional<std::string> missing_secret(const Config& config);
+
+// What is said at the start where this node hosts the store of a job of several nodes, there is no
+// secret, and nobody has wanted to hear nothing of it. `address` is one at which it is reached.
+std::optional<std::string> open_port_note(const Config& config, std::string_view address);
+
+// What cpprun itself was started with, for the workers: where the secret lies is none of their
+// business, and they pass on what they get to programs of all kinds.
+Environment without_secret_place(Environment environment);
 
 }  // namespace cpprun

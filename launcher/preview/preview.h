@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "launcher/config.h"
-#include "launcher/plan/cpu_list.h"
+#include "launcher/plan/cpu_binding.h"
 #include "launcher/plan/gpus.h"
-#include "launcher/plan/hosting.h"
 #include "launcher/plan/interfaces.h"
+#include "launcher/plan/meeting_place.h"
 #include "launcher/plan/program.h"
 #include "proto/environment.h"
 #include "proto/result.h"
@@ -100,5 +100,32 @@ std::vector<Unknown> unknowns_of(const Preview& preview);
 
 // Marks variables as found out at the start.
 void forget(PreviewVariables& variables, std::initializer_list<std::string_view> names);
+
+// The previews of all hosts put together. Whoever knows how many workers each of them starts knows
+// their ranks, which no node knows alone.
+
+struct HostPreview {
+  std::string name;  // as --hosts calls it
+  Preview preview;   // with one node
+  friend bool operator==(const HostPreview&, const HostPreview&) = default;
+};
+
+// `hosts`: at least one, in the order of their ranks. `is_port_given`: otherwise the first host
+// finds one that is free, and what it has said is none.
+Preview joint_preview(std::vector<HostPreview> hosts, bool is_port_given);
+
+// A preview for people: the job, a table of its workers, what they are given, and what is not known
+// yet.
+
+std::string preview_text(const Preview& preview);
+
+// A preview as JSON, for scripts, and from a host to the console that asked it. What is not known
+// before the start is null.
+
+// Several lines, and a newline at the end.
+std::string to_json(const Preview& preview);
+
+// What another cpprun of the same version has written.
+Result<Preview> read_preview(std::string_view json);
 
 }  // namespace cpprun

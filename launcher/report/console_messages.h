@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What cpprun says while a job runs: one sentence per line, to stderr, starting with "cpprun: ". On
-// a terminal there are also a start line and colour. Pure: text out of values, complete with its
-// newline, empty if there is nothing to say.
+// How the console is spoken to: whether it is a terminal, what it shows, and what is worth saying.
 
 #include <string>
 #include <string_view>
@@ -10,12 +8,28 @@
 #include "launcher/config.h"
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/program.h"
-#include "launcher/report/console_style.h"
 #include "launcher/workers/supervisor.h"
+#include "proto/environment.h"
 #include "proto/link/message.h"
 #include "rendezvous/logging.h"
 
 namespace cpprun {
+
+struct ConsoleStyle {
+  bool terminal = false;           // stderr is one: the start line is said
+  bool colour = false;             // and NO_COLOR is not set
+  bool timed = false;              // each line is given its time where it is written, by `timed`
+  LogLevel most = LogLevel::info;  // what matters less is not said
+  friend bool operator==(const ConsoleStyle&, const ConsoleStyle&) = default;
+};
+
+// Colour only on a terminal, and never where NO_COLOR is set or TERM is "dumb".
+// Lines have their time where that was asked for, or where nothing was and there is no terminal.
+ConsoleStyle console_style(bool terminal, const Environment& environment, const LogOptions& logs);
+
+// What cpprun says while a job runs: one sentence per line, to stderr, starting with "cpprun: ". On
+// a terminal there are also a start line and colour. Pure: text out of values, complete with its
+// newline, empty if there is nothing to say.
 
 class ConsoleMessages {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/report/event_log.h"
-#include "launcher/report/failure_json.h"
+#include "launcher/report/event_log_json.h"
+#include "launcher/report/report_json.h"
 #include "proto/state_machine.h"
 
 namespace cpprun {

@@ -3,11 +3,14 @@
 // What the scheduler or MPI launcher that started this process says of the job, read from its
 // environment. Nothing of it is believed against a flag, a variable or a file of the person's.
 
+#include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/text_file.h"
+#include "proto/clock.h"
 #include "proto/environment.h"
 
 namespace cpprun {
@@ -58,5 +61,61 @@ std::optional<SchedulerFacts> lsf_facts(const Environment& environment);
 // Indexed Jobs, JobSets, and Kubeflow's PyTorchJob.
 std::optional<SchedulerFacts> kubernetes_facts(const Environment& environment,
                                                const TextFile& read_file);
+
+// Reading what schedulers write: machines' words, so what is not as expected counts as not said.
+
+// The first of these variables that is a whole number from `lowest`.
+std::optional<Said<int>> said_number(const Environment& environment, int lowest,
+                                     std::initializer_list<std::string_view> names);
+
+// The first of these variables that is not empty.
+std::optional<Said<std::string>> said_text(const Environment& environment,
+                                           std::initializer_list<std::string_view> names);
+
+// A port from 20000 to 29999, which no kernel hands out by itself: the same wherever the text is
+// the same, and with luck another for another job.
+int port_of(std::string_view text);
+
+// "8 tasks on this node (X)".
+std::string tasks_here(const Said<int>& tasks);
+
+// "mpirun started 8 tasks on this node (X), and cpprun wants one on each node …: " and the cure.
+std::string crowded_text(std::string_view starter, std::string_view tasks, std::string_view cure);
+
+// The hosts of a file with one a line, in its order, each once. PBS names a host for each of its
+// processors.
+std::vector<std::string> hosts_of_lines(std::string_view text);
+
+// What Slurm's configuration says of how it ends jobs. Source: slurm.conf(5).
+
+// KillWait: the time between TERM and KILL, in whole seconds. Nothing outside of Slurm's jobs, and
+// where the configuration is not on this node or leaves it out.
+std::optional<Said<std::chrono::seconds>> slurm_kill_wait(const Environment& environment,
+                                                          const TextFile& read_file);
+
+// Its value in such a file. Names are written in any case.
+std::optional<int> kill_wait_in(std::string_view configuration);
+
+// Who ends a job, as far as a signal, its sender and the environment tell: a scheduler, a
+// container's runtime, systemd, a terminal that closed.
+
+struct SignalSender {
+  int pid = 0;             // 0: a process outside of our container; or the kernel
+  bool is_kernel = false;  // as for Ctrl-C, and for a terminal that closes
+  std::string name = {};   // of that process; empty: it is gone, or cannot be seen
+  friend bool operator==(const SignalSender&, const SignalSender&) = default;
+};
+
+// "pid 812 (slurmstepd)"; empty where no process of ours has sent it.
+std::string to_text(const SignalSender& sender);
+
+struct EndedBy {
+  std::string who = {};   // a clause: "Slurm ended the job (time limit)"; empty: not known
+  std::string hint = {};  // how to have it otherwise
+  friend bool operator==(const EndedBy&, const EndedBy&) = default;
+};
+
+EndedBy ended_by(int signal, const SignalSender& sender, const Environment& environment,
+                 WallTime now);
 
 }  // namespace cpprun

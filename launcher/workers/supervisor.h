@@ -33,7 +33,7 @@
 #include "launcher/config.h"
 #include "launcher/plan/plan.h"
 #include "launcher/workers/beat_watch.h"
-#include "launcher/workers/spawn_error.h"
+#include "launcher/workers/spawn.h"
 #include "proto/clock.h"
 #include "proto/ids.h"
 #include "proto/link/message.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "launcher/failure/error_file.h"
+#include "launcher/failure/evidence.h"
 #include "proto/worker_contract.h"
 #include "tests/fuzz/targets.h"
 #include "worker/torch/files/pickle_reader.h"

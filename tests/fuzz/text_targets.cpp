@@ -6,13 +6,10 @@
 #include <vector>
 
 #include "launcher/cli/cli.h"
-#include "launcher/cli/rendezvous_conf.h"
+#include "launcher/cli/rendezvous_settings.h"
+#include "launcher/config.h"
 #include "launcher/endpoint.h"
-#include "launcher/output/last_lines.h"
-#include "launcher/output/line_filter.h"
-#include "launcher/output/line_mux.h"
-#include "launcher/output/line_splitter.h"
-#include "launcher/streams.h"
+#include "launcher/output/lines.h"
 #include "proto/bounds.h"
 #include "tests/fuzz/targets.h"
 

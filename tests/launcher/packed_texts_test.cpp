@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/packed_texts.h"
+#include "launcher/text_file.h"
 
 #include <doctest/doctest.h>
 

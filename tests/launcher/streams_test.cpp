@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/streams.h"
+#include "launcher/config.h"
 
 #include <doctest/doctest.h>
 

@@ -19,9 +19,9 @@
 #include <optional>
 #include <utility>
 
-#include "launcher/plan/etcd_meeting.h"
 #include "launcher/plan/io/addresses.h"
 #include "launcher/plan/io/host.h"
+#include "launcher/plan/meeting_place.h"
 #include "launcher/report/console_messages.h"
 #include "proto/signal_names.h"
 #include "proto/text.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The cpprund of a node whose job meets by etcd alone (launcher/plan/etcd_meeting.h), on a port of
+// The cpprund of a node whose job meets by etcd alone (launcher/plan/meeting_place.h), on a port of
 // its choice. A child of cpprun supervises it: a cpprund that ends is reported and started again at
 // the same port. Both end with cpprun; a cpprund that leads hands over first.
 
 #include <sys/types.h>
 
-#include "launcher/agent/io/run_inputs.h"
+#include "launcher/agent/io/preparation.h"
 #include "launcher/endpoint.h"
 #include "proto/result.h"
 #include "rendezvous/io/file_descriptor.h"

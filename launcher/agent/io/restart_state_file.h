@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/io/inquiry.h"
+#include "launcher/io/disk_helper.h"
 #include "proto/result.h"
 #include "rendezvous/io/side_processes.h"
 #include "rendezvous/job/restart_policy.h"

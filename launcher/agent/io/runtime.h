@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The agent's runtime: connects it to the coordinator, the processes, the consoles and the signals,
-// performs what it decides, and tells it the outcome. Decides nothing itself.
+// Shows the coordinator every address from which this node reaches it. The master's name may stand
+// for several addresses, and a worker may pick another one than our link did and so arrive from
+// another address of ours. The coordinator admits an address only after being spoken to from it.
 //
-// Whatever happens becomes an event in the queue of one driver (proto/state_machine.h).
+// This happens before the node asks for a seat, since a worker may connect to the store a
+// millisecond after the round is sealed.
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
+
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,22 +18,20 @@
 #include <vector>
 
 #include "launcher/agent/agent.h"
-#include "launcher/agent/io/introduction.h"
+#include "launcher/agent/io/preparation.h"
 #include "launcher/agent/io/restart_state_file.h"
-#include "launcher/agent/io/run_inputs.h"
 #include "launcher/failure/io/evidence_collector.h"
-#include "launcher/io/inquiry.h"
+#include "launcher/io/disk_helper.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/output/io/output_pump.h"
-#include "launcher/report/attempts.h"
 #include "launcher/report/console_messages.h"
 #include "launcher/report/io/output_files.h"
-#include "launcher/report/leader_changes.h"
 #include "launcher/report/report.h"
 #include "launcher/workers/io/beat_files.h"
 #include "launcher/workers/io/process.h"
 #include "launcher/workers/io/signals.h"
 #include "launcher/workers/io/watchdog.h"
+#include "proto/link/message.h"
 #include "proto/state_machine.h"
 #include "rendezvous/client/io/link_client.h"
 #include "rendezvous/client/io/link_security.h"
@@ -40,6 +42,37 @@
 #include "rendezvous/store/io/store_forwarder.h"
 
 namespace cpprun::io {
+
+class Introduction {
+ public:
+  explicit Introduction(asio::io_context& context) : context_(context), patience_(context) {}
+
+  // From here on both sides of every link prove that they hold the same secret; null: neither does.
+  void use(std::shared_ptr<SecureContext> secure) { secure_ = std::move(secure); }
+  // Says `who` at each of these addresses, a few at most. `done` is called once: when the last has
+  // answered or cannot be reached, or bounds::introduction_patience is over.
+  void begin(std::vector<std::string> addresses, int port, const link::WhoHosts& who,
+             std::function<void()> done);
+  // Calls nobody any more. The links stay until the coordinator, which counts them, needs them no
+  // longer.
+  void end();
+
+ private:
+  void one_is_done();
+
+  asio::io_context& context_;
+  std::shared_ptr<SecureContext> secure_;
+  asio::steady_timer patience_;
+  std::vector<std::unique_ptr<LinkClient>> links_;
+  std::vector<char> answered_;  // by link
+  std::size_t left_ = 0;
+  std::function<void()> done_;
+};
+
+// The agent's runtime: connects it to the coordinator, the processes, the consoles and the signals,
+// performs what it decides, and tells it the outcome. Decides nothing itself.
+//
+// Whatever happens becomes an event in the queue of one driver (proto/state_machine.h).
 
 class Runtime {
  public:

@@ -14,7 +14,7 @@
 #include "launcher/agent/io/runtime.h"
 #include "launcher/agent/io/world_look.h"
 #include "launcher/io/wall_clock.h"
-#include "launcher/workers/io/process_usage.h"
+#include "launcher/workers/io/process_tree.h"
 #include "proto/bounds.h"
 #include "proto/signal_names.h"
 #include "proto/worker_contract.h"

@@ -9,9 +9,8 @@
 #include <utility>
 
 #include "launcher/agent/agent_text.h"
+#include "launcher/agent/coordinator_link.h"
 #include "launcher/agent/io/runtime.h"
-#include "launcher/agent/own_place.h"
-#include "launcher/plan/hosting.h"
 #include "launcher/plan/io/addresses.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/meeting_place.h"

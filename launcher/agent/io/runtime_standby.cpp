@@ -8,8 +8,7 @@
 
 #include "launcher/agent/io/runtime.h"
 #include "launcher/io/wall_clock.h"
-#include "launcher/plan/hosting.h"
-#include "launcher/plan/secrecy.h"
+#include "launcher/plan/meeting_place.h"
 #include "rendezvous/io/event_loop.h"
 #include "rendezvous/job/job_record_json.h"
 

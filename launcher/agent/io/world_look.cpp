@@ -9,7 +9,7 @@
 #include <set>
 #include <string_view>
 
-#include "launcher/agent/proc_tables.h"
+#include "launcher/agent/misconfiguration.h"
 #include "launcher/workers/io/process_tree.h"
 #include "proto/bounds.h"
 

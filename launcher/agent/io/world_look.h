@@ -3,7 +3,7 @@
 // Looks once at a worker and everything it has started: who listens on a port, who is a process of
 // Python's multiprocessing, and how much CPU time they have used.
 
-#include "launcher/agent/own_world.h"
+#include "launcher/agent/misconfiguration.h"
 
 namespace cpprun::io {
 

@@ -1,25 +1,47 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/control/io/commands.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <iterator>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "launcher/cli/rules_file.h"
-#include "launcher/control/failure_story.h"
+#include "launcher/cli/config_file.h"
 #include "launcher/control/io/console.h"
-#include "launcher/control/io/doctor_visit.h"
 #include "launcher/control/io/jobs.h"
-#include "launcher/control/io/live_view.h"
-#include "launcher/control/io/orders.h"
-#include "launcher/control/io/secrets.h"
-#include "launcher/control/io/status.h"
 #include "launcher/control/io/watch.h"
-#include "launcher/control/overview.h"
+#include "launcher/control/job_choice.h"
 #include "launcher/control/policy_replay.h"
-#include "launcher/control/policy_trace_json.h"
+#include "launcher/control/text.h"
+#include "launcher/doctor/findings.h"
+#include "launcher/doctor/io/doctor.h"
+#include "launcher/fanout/host_list.h"
+#include "launcher/io/wall_clock.h"
 #include "launcher/plan/io/host.h"
 #include "proto/bounds.h"
+#include "proto/secure/io/key_memory.h"
+#include "proto/secure/io/openssl_library.h"
+#include "proto/secure/token.h"
 #include "proto/text.h"
+#include "proto/version.h"
+#include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/io/random_bytes.h"
+#include "rendezvous/io/secret_file.h"
+#include "rendezvous/secret_place.h"
 
 namespace cpprun::io {
 
@@ -112,6 +134,509 @@ int run_control(const Wish& wish, const Environment& environment) {
       return examine(wish, environment);
   }
   return control_code::misuse;
+}
+
+namespace {
+
+// Of a daemon that has no job, or several, what is asked for is how it stands itself.
+int show_daemons(const FoundJobs& found, const std::vector<FoundDaemon>& daemons, const Wish& wish,
+                 const Canvas& canvas) {
+  if (wish.as_json) {
+    std::vector<SeenAnswer> seen;
+    for (const auto& each : daemons) seen.push_back({each.place.text(), each.text});
+    print(daemons_json(seen, found.answers));
+    return control_code::done;
+  }
+  for (const auto& each : daemons) {
+    print(daemon_text(each.view) + warnings_text(each.view.warnings, canvas));
+  }
+  std::vector<SeenJob> jobs;
+  for (const auto& each : found.jobs) jobs.push_back({each.job, each.place.text()});
+  if (!jobs.empty()) print("\n" + list_text(jobs, canvas));
+  return control_code::done;
+}
+
+}  // namespace
+
+int show_status(const Wish& wish, const Environment& environment) {
+  FoundJobs jobs = find_jobs(wish, environment);
+  const auto daemons = find_daemons(jobs);
+  const Canvas canvas = canvas_of_stdout(environment);
+  if (wish.job.empty() && jobs.jobs.size() != 1 && !daemons.empty()) {
+    return show_daemons(jobs, daemons, wish, canvas);
+  }
+  const auto found = pick_job(std::move(jobs), wish, environment);
+  if (!found) return give_up(found.error());
+  const auto details = body_of(found->place, {.target = found->target()});
+  if (!details) return give_up(details.error());
+  const auto pages = node_pages(*found);
+  if (!pages) return give_up(pages.error());
+  const auto its = std::ranges::find_if(
+      daemons, [&](const FoundDaemon& each) { return each.place.text() == found->place.text(); });
+  if (wish.as_json) {
+    print(status_json(*details, *pages, its == daemons.end() ? std::string() : its->text));
+    return control_code::done;
+  }
+  const auto job = job_view(*details);
+  if (!job) return give_up({job.error().reason});
+  std::vector<NodeView> nodes;
+  for (const auto& page : *pages) {
+    auto view = nodes_view(page);
+    if (!view) return give_up({view.error().reason});
+    std::move(view->nodes.begin(), view->nodes.end(), std::back_inserter(nodes));
+  }
+  print(status_text(*job, nodes, canvas));
+  if (its != daemons.end()) print("\n" + daemon_text(its->view));
+  return control_code::done;
+}
+
+namespace {
+
+// As the address has it; only those that are orders have one.
+std::string_view name_of(Verb verb) {
+  switch (verb) {
+    case Verb::stop:
+      return "stop";
+    case Verb::restart:
+      return "restart";
+    case Verb::save:
+      return "save";
+    case Verb::drain:
+      return "drain";
+    case Verb::exclude:
+      return "exclude";
+    case Verb::include:
+      return "include";
+    case Verb::forget:
+      return "forget";
+    case Verb::handover:
+      return "handover";
+    case Verb::list:
+    case Verb::status:
+    case Verb::top:
+    case Verb::events:
+    case Verb::report:
+    case Verb::wait:
+    case Verb::simulate:
+    case Verb::keygen:
+    case Verb::token:
+    case Verb::doctor:
+      break;
+  }
+  return "";
+}
+
+bool is_about_hosts(Verb verb) {
+  return verb == Verb::exclude || verb == Verb::include;
+}
+
+Attempt<std::string> order(const Place& place, const std::string& target, const Wish& wish) {
+  auto body =
+      body_of(place, {.method = http::Method::post, .target = target, .body = order_json(wish)});
+  if (!body) return tl::unexpected(body.error());
+  return said_in(*body);
+}
+
+int tell(const Attempt<std::string>& said, const Wish& wish) {
+  if (!said) return give_up(said.error());
+  print(wish.as_json ? said_json(*said) : plain_line(*said) + "\n");
+  return control_code::done;
+}
+
+// The program that is meant may be one of those that do not respond.
+Setback cannot_tell_program(const std::vector<std::string>& silent) {
+  return {.sentence = fmt::format("cannot tell which program is meant: no response from {}",
+                                  plain_line(fmt::format("{}", fmt::join(silent, ", ")))),
+          .code = control_code::unreachable,
+          .hint = "choose where to ask with --address"};
+}
+
+// Whoever has answered, with what they host.
+std::vector<KnownPlace> known_places(const FoundJobs& found) {
+  std::vector<KnownPlace> known;
+  for (const auto& each : found.places) {
+    const auto has_answered = [&](const SeenAnswer& answer) {
+      return answer.has_answered && answer.place == each.text();
+    };
+    if (std::ranges::none_of(found.answers, has_answered)) continue;
+    known.push_back({.place = each.text(), .jobs = {}});
+    for (const auto& job : found.jobs) {
+      if (job.place.text() == each.text()) known.back().jobs.push_back(job.job.id);
+    }
+  }
+  return known;
+}
+
+int order_everybody(const Wish& wish, const std::vector<Place>& places, const std::string& target) {
+  int code = control_code::unreachable;
+  for (const auto& place : places) {
+    const int own = tell(order(place, target, wish), wish);
+    // It is done where one of them has done it.
+    if (own == control_code::done || code == control_code::unreachable) code = own;
+  }
+  return code;
+}
+
+// Those that stand by for one that is here do what that one does.
+void leave_out_standbys(FoundJobs& found) {
+  const auto daemons = find_daemons(found);
+  for (const FoundDaemon& each : daemons) {
+    if (!is_led_by_one_of(daemons, each)) continue;
+    std::erase_if(found.places,
+                  [&](const Place& place) { return place.text() == each.place.text(); });
+  }
+}
+
+// A host is no job's own: where several programs host jobs here, it has to be said who is meant.
+int order_about_host(const Wish& wish, const Environment& environment) {
+  const auto target = fmt::format("/api/v1/hosts/{}/{}", escaped(wish.subject), name_of(wish.verb));
+  if (!wish.job.empty()) {
+    const auto chosen = find_job(wish, environment);
+    if (!chosen) return tell(tl::unexpected(chosen.error()), wish);
+    auto said = order(chosen->place, target, wish);
+    if (!said && said.error().sentence.ends_with("takes no \"job\"")) {
+      said.error().hint = fmt::format(
+          "the program at {} is older and knows only all of its jobs: leave out --job and give "
+          "--address",
+          chosen->place.text());
+    }
+    return tell(said, wish);
+  }
+  FoundJobs found = find_jobs(wish, environment);
+  leave_out_standbys(found);
+  const auto known = known_places(found);
+  const auto silent = silent_places(found);
+  if (!known.empty() && !silent.empty() && !wish.to_all) {
+    return tell(tl::unexpected(cannot_tell_program(silent)), wish);
+  }
+  if (known.empty()) {
+    const auto nobody = find_job(wish, environment);
+    return tell(tl::unexpected(nobody ? Setback{} : nobody.error()), wish);
+  }
+  if (known.size() > 1 && !wish.to_all) {
+    return tell(tl::unexpected(Setback{which_place(known)}), wish);
+  }
+  return order_everybody(wish, found.places, target);
+}
+
+// The cpprund that is meant: the only one here, or the only one that leads.
+Attempt<Place> daemon_to_hand_over(const Wish& wish, const Environment& environment) {
+  const FoundJobs found = find_jobs(wish, environment);
+  // Whoever has an address is asked there, and says itself what is wrong with it.
+  if (wish.address) return found.places.front();
+  const auto silent = silent_places(found);
+  if (!found.places.empty() && !silent.empty()) return tl::unexpected(cannot_tell_program(silent));
+  std::vector<FoundDaemon> daemons = find_daemons(found);
+  if (daemons.size() > 1) {
+    std::erase_if(daemons, [](const FoundDaemon& each) { return !each.view.leads; });
+  }
+  if (daemons.size() == 1) return daemons.front().place;
+  if (daemons.empty()) {
+    return tl::unexpected(Setback{
+        found.places.empty()
+            ? "no cpprund of this user runs on this machine: say with --address HOST:PORT where "
+              "the one is met that leads"
+            : "no cpprund that leads runs on this machine, and what a cpprun hosts is handed over "
+              "to nobody: say with --address HOST:PORT where the one is met that leads"});
+  }
+  std::string places;
+  for (const auto& each : daemons) {
+    places += (places.empty() ? "" : ", ") + plain_line(each.place.text());
+  }
+  return tl::unexpected(Setback{fmt::format(
+      "{} cpprunds lead here, say with --address which one is meant: {}", daemons.size(), places)});
+}
+
+}  // namespace
+
+int give_order(const Wish& wish, const Environment& environment) {
+  if (wish.verb == Verb::handover) {
+    const auto place = daemon_to_hand_over(wish, environment);
+    if (!place) return tell(tl::unexpected(place.error()), wish);
+    return tell(order(*place, "/api/v1/daemon/handover", wish), wish);
+  }
+  if (is_about_hosts(wish.verb)) return order_about_host(wish, environment);
+  const auto chosen = find_job(wish, environment);
+  if (!chosen) return tell(tl::unexpected(chosen.error()), wish);
+  const auto target = fmt::format("{}/{}", chosen->target(), name_of(wish.verb));
+  return tell(order(chosen->place, target, wish), wish);
+}
+
+namespace {
+
+// What is wrong with the hosts has been told where there is nothing.
+std::optional<DoctorOrder> order_of(const DoctorWish& wish, const Environment& environment) {
+  const auto read = [](const std::string& path) {
+    return read_text_file(path, bounds::config_file_bytes_max);
+  };
+  const HostList hosts = wish.hosts ? fanout::hosts_of(*wish.hosts, environment)
+                                    : fanout::hosts_in_file(wish.host_file, "--hostfile", read);
+  if (!hosts) {
+    for (const auto& mistake : hosts.error()) {
+      complain(wish.hosts ? "error: --hosts: " + mistake : "error: " + mistake);
+    }
+    return std::nullopt;
+  }
+  DoctorOrder order{.members = fanout::members_of(*hosts),
+                    .shell = fanout::remote_shell(wish.remote_shell, wish.hosts),
+                    .port = wish.port,
+                    .ship = wish.ship};
+  if (!order.shell.empty()) return order;
+  complain("error: --remote-shell names no program");
+  return std::nullopt;
+}
+
+}  // namespace
+
+int examine(const Wish& wish, const Environment& environment) {
+  Examined examined;
+  if (wish.doctor.hosts || !wish.doctor.host_file.empty()) {
+    const auto order = order_of(wish.doctor, environment);
+    if (!order) return control_code::misuse;
+    examined = examine_hosts(*order, environment);
+    if (examined.interrupted != 0) return examined.interrupted;
+  } else {
+    examined = examine_here(wish.doctor.port, environment);
+  }
+  const auto findings = doctor::findings_of(
+      examined.hosts, {.version = std::string(version_text()), .is_shipped = wish.doctor.ship});
+  const bool is_told = print(
+      wish.as_json ? doctor::doctor_json(examined.hosts, findings)
+                   : doctor::doctor_text(examined.hosts, findings, canvas_of_stdout(environment)));
+  return findings.empty() && is_told ? control_code::done : control_code::refused;
+}
+
+namespace {
+
+constexpr std::string_view standard_output = "-";
+
+int give_up(const std::string& why) {
+  complain("error: " + why);
+  return control_code::refused;
+}
+
+Result<Secret> random_secret(const std::string& id) {
+  auto key = make_key_memory();
+  IdBytes name{};
+  for (const std::span<unsigned char> bytes : {std::span<unsigned char>(*key), {name}}) {
+    if (auto filled = fill_randomly(bytes); !filled)
+      return tl::unexpected(std::move(filled.error()));
+  }
+  return Secret{id.empty() ? secret_id(wall_now(), name) : id, std::move(key)};
+}
+
+// Wiped when it goes.
+struct KeyText {
+  explicit KeyText(const Secret& secret) : text(secrets_text({secret})) {}
+  ~KeyText() { ::explicit_bzero(text.data(), text.size()); }
+  KeyText(const KeyText&) = delete;
+  KeyText& operator=(const KeyText&) = delete;
+  std::string text;
+};
+
+int print_secret(const Secret& secret) {
+  const KeyText key(secret);
+  if (!print(key.text)) return give_up("cannot write the secret to stdout: " + errno_text(errno));
+  (void)write_all(STDERR_FILENO, fmt::format("cpprunctl: made the secret {}\n", secret.id));
+  return control_code::done;
+}
+
+}  // namespace
+
+int make_secret(const Wish& wish, const Environment& environment) {
+  const auto secret = random_secret(wish.id);
+  if (!secret) return give_up(secret.error().reason);
+  if (wish.subject == standard_output) return print_secret(*secret);
+  const std::string path =
+      secret_place(wish.subject.empty() ? wish.secret_file : wish.subject, environment).path;
+  if (path.empty()) return give_up("HOME says no folder of yours; say where: keygen FILE");
+  if (wish.adds) {
+    const auto old = add_to_key_file(path, *secret);
+    if (!old) return give_up(old.error().reason);
+    print(added_text(secret->id, path, old->id));
+    return control_code::done;
+  }
+  const KeyText key(*secret);
+  if (const auto made = create_key_file(path, key.text); !made) return give_up(made.error().reason);
+  print(made_text(secret->id, path));
+  return control_code::done;
+}
+
+int print_token(const Wish& wish, const Environment& environment) {
+  const auto secrets = find_secrets(wish.secret_file, environment);
+  if (!secrets) return give_up(secrets.error().reason);
+  if (secrets->empty()) {
+    return give_up(
+        "there is no secret that a token could be made with: \"cpprunctl keygen\" makes "
+        "one, --secret-file FILE names one");
+  }
+  const auto openssl = open_openssl();
+  if (!openssl) return give_up(openssl.error().reason);
+  const auto now = std::chrono::duration_cast<std::chrono::seconds>(wall_now().time_since_epoch());
+  const auto purpose = wish.token_orders ? TokenPurpose::order : TokenPurpose::read;
+  const auto token = make_token(*openssl, secrets->front(),
+                                {.purpose = purpose,
+                                 .expiry_unix_seconds = now.count() + wish.for_seconds.value_or(0),
+                                 .job = wish.job});
+  if (!print(token + "\n")) return give_up("cannot write the token to stdout");
+  return control_code::done;
+}
+
+namespace {
+
+constexpr mode_t own_file = 0600;
+constexpr mode_t own_folder = 0700;
+
+tl::unexpected<Error> refused(const std::string& path, std::string_view why) {
+  return failure(fmt::format("cannot make a secret in \"{}\": {}", plain_line(path), why));
+}
+
+std::string folder_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  if (slash == path.npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// The folders that were made for a file. They go again unless it is kept.
+class MadeFolders {
+ public:
+  MadeFolders() = default;
+  ~MadeFolders() {
+    // Where somebody has put something there meanwhile, they stay.
+    for (auto each = made_.rbegin(); each != made_.rend(); ++each) (void)::rmdir(each->c_str());
+  }
+  MadeFolders(const MadeFolders&) = delete;
+  MadeFolders& operator=(const MadeFolders&) = delete;
+
+  // errno says why not.
+  bool make(const std::string& folder) {
+    if (::mkdir(folder.c_str(), own_folder) == 0) {
+      made_.push_back(folder);
+      return true;
+    }
+    if (errno == EEXIST) return true;
+    if (errno != ENOENT || folder_of(folder) == folder || !make(folder_of(folder))) return false;
+    if (::mkdir(folder.c_str(), own_folder) == 0) {
+      made_.push_back(folder);
+      return true;
+    }
+    return errno == EEXIST;
+  }
+  void keep() { made_.clear(); }
+
+ private:
+  std::vector<std::string> made_;
+};
+
+// A file that we have made. It goes again unless it is kept.
+class MadeFile {
+ public:
+  explicit MadeFile(std::string path)
+      : path_(std::move(path)),
+        file_(
+            ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, own_file)),
+        is_ours_(static_cast<bool>(file_)) {}
+  ~MadeFile() {
+    if (is_ours_) (void)::unlink(path_.c_str());
+  }
+  MadeFile(const MadeFile&) = delete;
+  MadeFile& operator=(const MadeFile&) = delete;
+
+  explicit operator bool() const { return static_cast<bool>(file_); }
+
+  // Up to the disk, which may be full only then. errno says why not.
+  bool fill(std::string_view text) {
+    return write_all(file_.get(), text) == text.size() && ::fsync(file_.get()) == 0 &&
+           ::close(file_.release()) == 0;
+  }
+  void keep() { is_ours_ = false; }
+
+ private:
+  std::string path_;
+  FileDescriptor file_;
+  bool is_ours_;
+};
+
+// So that the name, too, outlives a power cut. A disk that does not know how has done its best.
+void settle(const std::string& path) {
+  const FileDescriptor folder(::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder) (void)::fsync(folder.get());
+}
+
+// Hidden, so that a daemon whose folder it is in passes it over.
+std::string draft_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  const auto begin = slash == path.npos ? 0 : slash + 1;
+  return fmt::format("{}.{}.new", path.substr(0, begin), path.substr(begin));
+}
+
+// Written to the draft's place, which nobody else has meanwhile.
+Result<Secret> add_by_draft(const std::string& path, const std::string& draft, const Secret& secret,
+                            MadeFile& file) {
+  auto old = read_secret_file(path);
+  if (!old) return tl::unexpected(std::move(old.error()));
+  if (find_secret(*old, secret.id) != nullptr) {
+    return refused(path, fmt::format("it has one that is called \"{}\" already", secret.id));
+  }
+  if (old->size() == secrets_max) {
+    return refused(path,
+                   fmt::format("it has {} already, as many as there can be; take the lines of "
+                               "those out of it that nobody uses any more",
+                               secrets_max));
+  }
+  Secret first = old->front();
+  old->insert(old->begin(), secret);
+  std::string text = secrets_text(*old);
+  const bool is_written = file.fill(text);
+  const int error = errno;
+  ::explicit_bzero(text.data(), text.size());
+  if (!is_written) return refused(path, errno_text(error) + "; it is as it was");
+  if (::rename(draft.c_str(), path.c_str()) != 0) {
+    return refused(path, errno_text(errno) + "; it is as it was");
+  }
+  file.keep();
+  return first;
+}
+
+}  // namespace
+
+Result<void> create_key_file(const std::string& path, std::string_view text) {
+  MadeFolders folders;
+  if (!folders.make(folder_of(path))) return refused(path, errno_text(errno));
+  MadeFile file(path);
+  if (!file) {
+    const int error = errno;
+    if (error != EEXIST) return refused(path, errno_text(error));
+    return refused(path,
+                   "there is a file, and none is written over; --add puts a new secret before the "
+                   "one that it has, which stays valid until its line is taken out");
+  }
+  if (!file.fill(text)) return refused(path, errno_text(errno) + "; nothing is left there");
+  // Where it cannot be taken from, it should not lie: a disk without modes, a folder of
+  // everybody's.
+  if (const auto read = read_secret_file(path); !read) {
+    return tl::unexpected(Error{read.error().reason});
+  }
+  file.keep();
+  folders.keep();
+  settle(path);
+  return {};
+}
+
+Result<Secret> add_to_key_file(const std::string& path, const Secret& secret) {
+  const std::string draft = draft_of(path);
+  // Whoever has it may change the file. Two who read the same old ones would lose one new one.
+  MadeFile file(draft);
+  if (!file && errno == EEXIST) {
+    return refused(path,
+                   fmt::format("somebody else adds one at this moment; where nobody does, one "
+                               "has been interrupted: remove {}",
+                               plain_line(draft)));
+  }
+  if (!file) return refused(path, errno_text(errno));
+  auto first = add_by_draft(path, draft, secret, file);
+  if (first) settle(path);
+  return first;
 }
 
 }  // namespace cpprun::io

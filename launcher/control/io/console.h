@@ -2,10 +2,17 @@
 #pragma once
 // Where cpprunctl prints.
 
+#include <termios.h>
+
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "launcher/table.h"
+#include "proto/clock.h"
 #include "proto/environment.h"
+#include "proto/result.h"
+#include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun::io {
 
@@ -17,5 +24,37 @@ std::size_t height_of_terminal();
 bool print(std::string_view text);
 // A sentence on stderr, with the program's name before it; a hint is a second line.
 void complain(std::string_view sentence, std::string_view hint = {});
+
+// A terminal on which a picture is shown that changes, and which is left as it was found, however
+// the program ends: signals that would end it are heard as words instead.
+
+class LiveTerminal {
+ public:
+  static Result<LiveTerminal> take();
+  LiveTerminal(LiveTerminal&& other) noexcept;
+  LiveTerminal& operator=(LiveTerminal&&) = delete;
+  ~LiveTerminal();
+
+  // False where it is gone.
+  bool show(const std::vector<std::string>& lines) const;
+
+  struct News {
+    std::string keys;  // as they came; empty: none was pressed
+    int signal = 0;    // that asks for the end; 0: none does
+    bool is_gone = false;
+  };
+  // Until something happens or that time has passed.
+  News wait(Duration patience);
+
+ private:
+  LiveTerminal() = default;
+  void enter() const;
+  void leave() const;
+  void pause() const;
+
+  FileDescriptor signals_;
+  termios before_{};
+  bool is_mine_ = false;
+};
 
 }  // namespace cpprun::io

@@ -2,12 +2,17 @@
 #pragma once
 // The commands that listen: events as lines, and the end of a job.
 
-#include "launcher/control/wish.h"
+#include "launcher/control/command_line.h"
 #include "proto/environment.h"
 
 namespace cpprun::io {
 
 int show_events(const Wish& wish, const Environment& environment);
 int wait_for_end(const Wish& wish, const Environment& environment);
+
+// `cpprunctl top`: looks again each second, and shows it.
+
+// Where stdout is no terminal, once.
+int show_top(const Wish& wish, const Environment& environment);
 
 }  // namespace cpprun::io

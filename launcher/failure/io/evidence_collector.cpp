@@ -10,13 +10,12 @@
 #include <optional>
 #include <utility>
 
-#include "launcher/failure/io/process_snapshot.h"
-#include "launcher/failure/io/program_file.h"
-#include "launcher/failure/missing_module.h"
+#include "launcher/failure/evidence.h"
+#include "launcher/failure/io/evidence_sources.h"
 #include "launcher/output/io/log_dir.h"
-#include "launcher/packed_texts.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/program.h"
+#include "launcher/text_file.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
 

@@ -10,9 +10,8 @@
 #include <vector>
 
 #include "launcher/failure/evidence.h"
-#include "launcher/failure/io/kernel_log.h"
-#include "launcher/failure/io/memory_watch.h"
-#include "launcher/io/inquiry.h"
+#include "launcher/failure/io/evidence_sources.h"
+#include "launcher/io/disk_helper.h"
 #include "launcher/output/io/output_pump.h"
 #include "launcher/plan/plan.h"
 #include "proto/environment.h"

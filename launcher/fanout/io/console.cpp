@@ -17,7 +17,7 @@
 
 #include "launcher/fanout/fan_out.h"
 #include "launcher/fanout/io/shells.h"
-#include "launcher/output/line_splitter.h"
+#include "launcher/output/lines.h"
 #include "proto/state_machine.h"
 #include "rendezvous/io/program.h"
 

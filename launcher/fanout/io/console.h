@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/fanout/request.h"
+#include "launcher/fanout/fan_out.h"
 #include "proto/environment.h"
 
 namespace cpprun::io {

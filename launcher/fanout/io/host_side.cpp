@@ -21,10 +21,10 @@
 #include <optional>
 #include <utility>
 
-#include "launcher/fanout/agent_words.h"
+#include "launcher/fanout/bootstrap.h"
 #include "launcher/fanout/io/piped_program.h"
 #include "launcher/fanout/io/shells.h"
-#include "launcher/fanout/message_codec.h"
+#include "launcher/fanout/message.h"
 #include "proto/state_machine.h"
 #include "proto/text.h"
 #include "rendezvous/io/file_descriptor.h"

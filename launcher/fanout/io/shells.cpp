@@ -16,9 +16,9 @@
 #include <optional>
 #include <utility>
 
-#include "launcher/fanout/agent_words.h"
+#include "launcher/fanout/bootstrap.h"
 #include "launcher/fanout/io/piped_program.h"
-#include "launcher/fanout/message_codec.h"
+#include "launcher/fanout/message.h"
 #include "proto/state_machine.h"
 #include "proto/text.h"
 #include "proto/version.h"

@@ -14,9 +14,9 @@
 #include <system_error>
 #include <utility>
 
-#include "launcher/output/last_lines.h"
-#include "launcher/packed_texts.h"
+#include "launcher/output/lines.h"
 #include "launcher/plan/io/host.h"
+#include "launcher/text_file.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
 

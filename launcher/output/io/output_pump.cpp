@@ -16,11 +16,8 @@
 #include <utility>
 
 #include "launcher/io/wall_clock.h"
-#include "launcher/output/io/console.h"
-#include "launcher/output/io/worker_stream.h"
-#include "launcher/output/io/worker_terminal.h"
-#include "launcher/output/line_filter.h"
-#include "launcher/output/timed_lines.h"
+#include "launcher/output/io/output_streams.h"
+#include "launcher/output/lines.h"
 #include "launcher/workers/io/signals.h"
 #include "proto/bounds.h"
 #include "proto/text.h"

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/plan/cpu_binding.h"
+#include "launcher/plan/gpus.h"
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/program.h"
 #include "proto/environment.h"
@@ -38,5 +40,23 @@ Result<std::string> read_text_file(const std::string& path, std::size_t bytes_ma
 
 // Lets this process open as many files as the administrator allows; gives the limit before.
 std::optional<rlimit> raise_open_files();
+
+// Which processors, caches, sockets and NUMA nodes this machine has, and near which of them its
+// GPUs are, as the kernel and NVIDIA's driver show it in /sys and /proc.
+
+// Devices are numbered as CUDA numbers devices of one kind: by their place on the bus, then by
+// CUDA_VISIBLE_DEVICES. Fails if that variable names something that cannot be located. `root` is
+// put in front of every path; `allowed` are the processors that count.
+Result<Topology> read_topology(const Environment& environment, const CpuSet& allowed,
+                               const std::string& root = "");
+
+// The processors on which this process itself may run.
+CpuSet own_cpus();
+
+// How many GPUs there are, by the kernel's files. No library of NVIDIA's is loaded: that takes
+// longer than everything else cpprun does.
+
+// `root`: where proc, sys and dev are, for tests.
+GpuCounts count_gpus(const std::string& root = {});
 
 }  // namespace cpprun::io

@@ -8,15 +8,10 @@
 #include <utility>
 
 #include "launcher/agent/io/preparation.h"
-#include "launcher/agent/io/refusal.h"
 #include "launcher/fanout/io/console.h"
 #include "launcher/plan/io/addresses.h"
-#include "launcher/plan/io/gpus.h"
 #include "launcher/plan/io/host.h"
-#include "launcher/preview/joint_preview.h"
 #include "launcher/preview/preview.h"
-#include "launcher/preview/preview_json.h"
-#include "launcher/preview/preview_text.h"
 #include "proto/version.h"
 #include "rendezvous/io/program.h"
 

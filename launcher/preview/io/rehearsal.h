@@ -3,7 +3,7 @@
 // cpprun --dry-run: looks at this machine, or has the hosts look at theirs, and prints what would
 // be started. No port is opened, no worker is started, and no file is made.
 
-#include "launcher/agent/io/run_inputs.h"
+#include "launcher/agent/io/preparation.h"
 #include "launcher/cli/cli.h"
 #include "proto/environment.h"
 

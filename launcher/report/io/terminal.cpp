@@ -5,7 +5,7 @@
 
 #include <ctime>
 
-#include "launcher/output/io/console.h"
+#include "launcher/output/io/output_streams.h"
 
 namespace cpprun::io {
 

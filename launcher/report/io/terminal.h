@@ -4,7 +4,7 @@
 // colour, and the local time zone.
 
 #include "launcher/plan/plan.h"
-#include "launcher/report/console_style.h"
+#include "launcher/report/console_messages.h"
 #include "proto/environment.h"
 
 namespace cpprun::io {

@@ -3,14 +3,23 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
+#include <string_view>
+#include <utility>
 
 #include "proto/bounds.h"
 #include "proto/text.h"
@@ -182,6 +191,171 @@ bool kill_checked(int pid, int signal, const std::function<bool(int pid)>& still
   const bool sent_plainly = refused && kill_looked_at(pid, signal, still_meant);
   ::close(held);
   return sent || sent_plainly;
+}
+
+namespace {
+
+constexpr std::size_t usage_bytes_max = 4096;
+
+std::int64_t number_at(const std::vector<std::string_view>& words, std::size_t index) {
+  return index < words.size() ? leading_number<std::int64_t>(words[index]).value_or(0) : 0;
+}
+
+}  // namespace
+
+std::optional<ProcessUsage> usage_of(int pid) {
+  const auto stat = read_proc(fmt::format("/proc/{}/stat", pid), usage_bytes_max);
+  const auto statm = read_proc(fmt::format("/proc/{}/statm", pid), usage_bytes_max);
+  // The name may hold anything, a bracket as well: what follows the last one is numbers.
+  const auto name_end = stat ? stat->rfind(')') : std::string::npos;
+  if (!statm || name_end == std::string::npos || name_end + 2 > stat->size()) return std::nullopt;
+  const auto words = split(std::string_view(*stat).substr(name_end + 2), ' ');
+  constexpr std::size_t user_word = 11;  // of those behind the name
+  constexpr std::size_t system_word = 12;
+  constexpr std::size_t resident_word = 1;
+  static const std::int64_t ticks_a_second = ::sysconf(_SC_CLK_TCK);
+  static const std::int64_t page_kib = ::sysconf(_SC_PAGESIZE) / 1024;
+  const std::int64_t ticks = number_at(words, user_word) + number_at(words, system_word);
+  return ProcessUsage{.resident_kib = number_at(split(*statm, ' '), resident_word) * page_kib,
+                      .cpu = std::chrono::nanoseconds(ticks * (1'000'000'000 / ticks_a_second))};
+}
+
+namespace {
+
+std::optional<rlimit> worn_by(int pid) {
+  rlimit worn{};
+  if (::prlimit(pid, RLIMIT_RTTIME, nullptr, &worn) != 0) return std::nullopt;
+  return worn;
+}
+
+// Whether a limit like that can be set here at all; ours is as before when this comes back.
+bool can_be_worn(WorkerMark mark, const rlimit& before) {
+  const rlimit tried{mark.value, before.rlim_max};
+  if (::setrlimit(RLIMIT_RTTIME, &tried) != 0) return false;
+  const auto seen = worn_by(::getpid());
+  return ::setrlimit(RLIMIT_RTTIME, &before) == 0 && seen && seen->rlim_cur == mark.value;
+}
+
+}  // namespace
+
+Kin make_kin(const std::string& token, std::uint32_t random) {
+  Kin kin{.mark = {}, .token = token};
+  const auto worn = worn_by(::getpid());
+  if (!worn) return kin;
+  const auto mark = make_worker_mark(random, worn->rlim_cur);
+  if (can_be_worn(mark, *worn)) kin.mark = mark;
+  return kin;
+}
+
+bool is_kin(const Kin& kin, int pid) {
+  if (!kin.mark) return carries_token(pid, kin.token);
+  const auto worn = worn_by(pid);
+  return worn && is_marked(worn->rlim_cur, *kin.mark);
+}
+
+std::vector<int> line_of(int pid) {
+  std::vector<int> line;
+  while (pid > 0) {
+    line.push_back(pid);
+    const auto stat = read_stat(pid);
+    pid = stat ? stat->parent : 0;
+  }
+  return line;
+}
+
+bool descends_from_worker(const Kin& kin, int pid, int owner, const std::vector<int>& heirs) {
+  for (auto stat = read_stat(pid); stat && stat->parent > 0; stat = read_stat(stat->parent)) {
+    if (stat->parent == owner) return true;
+    if (std::find(heirs.begin(), heirs.end(), stat->parent) != heirs.end()) return true;
+    if (!carries_token(stat->parent, kin.token)) return false;
+  }
+  return false;
+}
+
+Search::Search(Kin kin, int owner, std::vector<int> heirs, Eye eye)
+    : kin_(std::move(kin)), eye_(std::move(eye)), owner_(owner), heirs_(std::move(heirs)) {
+  void* const shared =
+      ::mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared != MAP_FAILED) looked_at_ = static_cast<int*>(shared);
+}
+
+Search::~Search() {
+  if (looked_at_ != nullptr) ::munmap(looked_at_, sizeof(int));
+}
+
+void Search::kill_everybody(const std::set<int>& groups, int word) {
+  for (int child = 0; child < bounds::watchdog_children_max; ++child) {
+    if (look_in_a_child(groups, word) != End::held_up) return;
+    if (looked_at_ != nullptr) passed_over_.insert(*looked_at_);
+  }
+}
+
+Search::End Search::look_in_a_child(const std::set<int>& groups, int word) {
+  // Those that were abandoned, if they have come to their end by now.
+  while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+  }
+  int ends[2];
+  const bool has_pipe = ::pipe2(ends, O_CLOEXEC) == 0;
+  const auto child = has_pipe ? ::fork() : -1;
+  if (child == 0) {
+    look_until_nobody_is_left(groups);
+    ::_exit(0);
+  }
+  if (has_pipe) ::close(ends[1]);
+  // No process can be had: better ourselves than nobody.
+  if (child < 0) look_until_nobody_is_left(groups);
+  const auto end = child < 0 ? End::nobody_is_left : await(child, ends[0], word);
+  if (has_pipe) ::close(ends[0]);
+  return end;
+}
+
+Search::End Search::await(int child, int done, int word) const {
+  constexpr auto patience = std::chrono::milliseconds(bounds::watchdog_child_patience);
+  while (true) {
+    const int before = looked_at_ != nullptr ? *looked_at_ : 0;
+    pollfd either[2] = {{done, POLLIN, 0}, {word, POLLIN, 0}};
+    const int told = ::poll(either, 2, static_cast<int>(patience.count()));
+    if (told < 0 && errno == EINTR) continue;
+    if (told > 0 && either[0].revents != 0) {
+      ::waitpid(child, nullptr, 0);
+      return End::nobody_is_left;
+    }
+    if (told == 0 && looked_at_ != nullptr && *looked_at_ != before) continue;
+    // It dies of this when the kernel lets it.
+    ::kill(child, SIGKILL);
+    return told > 0 ? End::called_back : End::held_up;
+  }
+}
+
+void Search::look_until_nobody_is_left(const std::set<int>& groups) const {
+  for (int look = 0; look < bounds::watchdog_looks_max && kill_once(groups); ++look) {
+    const std::timespec pause{0, std::chrono::nanoseconds(bounds::watchdog_pause).count()};
+    ::nanosleep(&pause, nullptr);
+  }
+}
+
+// True when there was somebody to kill: then another look is due.
+bool Search::kill_once(const std::set<int>& groups) const {
+  bool found = false;
+  for (const int pid : all_processes()) {
+    if (pid == ::getpid() || pid == ::getppid() || passed_over_.contains(pid)) continue;
+    if (looked_at_ != nullptr) *looked_at_ = pid;
+    // With a mark one call tells most of them from kin.
+    if (kin_.mark && !eye_(kin_, pid)) continue;
+    found |= kill_checked(pid, SIGKILL, [&](int held) { return belongs(held, groups); });
+  }
+  if (looked_at_ != nullptr) *looked_at_ = 0;
+  return found;
+}
+
+// By what makes it kin; or, for one that cleared its environment, by a group we were told of whose
+// leader is no more: as long as it has a member its number is given to nobody else.
+bool Search::belongs(int pid, const std::set<int>& groups) const {
+  const auto stat = read_stat(pid);
+  if (!stat || !stat->alive()) return false;
+  if (kin_.mark) return eye_(kin_, pid);
+  if (groups.contains(stat->group) && !read_stat(stat->group)) return true;
+  return eye_(kin_, pid) && descends_from_worker(kin_, pid, owner_, heirs_);
 }
 
 }  // namespace cpprun::io

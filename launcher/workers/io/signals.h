@@ -4,12 +4,14 @@
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
+
 #include <csignal>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "launcher/scheduler/ended_by.h"
+#include "launcher/scheduler/scheduler_facts.h"
 
 namespace cpprun::io {
 
@@ -36,5 +38,14 @@ class Signals {
   std::function<void(int, const SignalSender&)> on_signal_;
   std::vector<std::string> not_handled_;
 };
+
+// Whether a process takes a signal: by a handler, by waiting for it, or by ignoring it. One that
+// does not would end of SIGUSR1.
+
+// Of a process that is there, by /proc; where that does not say, it does not.
+bool takes_signal(int pid, int signal);
+
+// The same of what /proc/PID/status says.
+bool takes_signal_by(std::string_view status, int signal);
 
 }  // namespace cpprun::io

@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "launcher/plan/plan.h"
-#include "launcher/workers/spawn_error.h"
-#include "launcher/workers/worker_mark.h"
+#include "launcher/workers/spawn.h"
 
 namespace cpprun::io {
 

@@ -30,7 +30,6 @@
 #include <vector>
 
 #include "launcher/workers/io/process_tree.h"
-#include "launcher/workers/io/search.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
 #include "rendezvous/io/event_loop.h"

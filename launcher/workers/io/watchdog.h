@@ -2,8 +2,9 @@
 #pragma once
 // A tiny child of cpprun that outlives it by a moment: when cpprun is gone, for whatever reason,
 // the watchdog kills every process of the job that is left, and ends. It knows them by the groups
-// it was told of and by being kin (launcher/workers/io/kin.h); it never kills by a bare pid, which
-// may have been reused. At an ordinary end it is told that nobody is left, and does not search.
+// it was told of and by being kin (launcher/workers/io/process_tree.h); it never kills by a bare
+// pid, which may have been reused. At an ordinary end it is told that nobody is left, and does not
+// search.
 
 #include <atomic>
 #include <memory>
@@ -11,7 +12,7 @@
 #include <set>
 #include <string>
 
-#include "launcher/workers/io/kin.h"
+#include "launcher/workers/io/process_tree.h"
 #include "proto/clock.h"
 #include "proto/result.h"
 #include "rendezvous/io/file_descriptor.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/agent/proc_tables.h"
+#include "launcher/agent/misconfiguration.h"
 
 #include <doctest/doctest.h>
 

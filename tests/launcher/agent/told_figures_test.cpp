@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/agent/told_figures.h"
+#include "launcher/agent/agent_messages.h"
 
 #include <doctest/doctest.h>
 

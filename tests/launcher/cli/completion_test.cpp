@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/cli/completion.h"
+#include "launcher/cli/help.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/cli/rendezvous_conf.h"
+#include "launcher/cli/rendezvous_settings.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/cli/rules_file.h"
+#include "launcher/cli/config_file.h"
 
 #include <doctest/doctest.h>
 

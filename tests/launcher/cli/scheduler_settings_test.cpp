@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "launcher/scheduler/said.h"
+#include "launcher/scheduler/scheduler_facts.h"
 #include "tests/launcher/cli/cli_probe.h"
 
 namespace cpprun::scheduler_settings_test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/cli/values.h"
+#include "launcher/cli/flags.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/cli/worker_settings.h"
+#include "launcher/cli/settings.h"
 
 #include <doctest/doctest.h>
 

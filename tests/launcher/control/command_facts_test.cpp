@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/control/command_facts.h"
+#include "launcher/control/command_line.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/control/policy_trace_json.h"
+#include "launcher/control/policy_replay.h"
 
 #include <doctest/doctest.h>
 

@@ -5,8 +5,6 @@
 
 #include <csignal>
 
-#include "launcher/doctor/exchange_json.h"
-
 namespace examination_test {
 
 using namespace cpprun;

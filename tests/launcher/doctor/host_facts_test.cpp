@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/doctor/host_facts.h"
+#include "launcher/doctor/examination.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/doctor/sizes.h"
+#include "launcher/doctor/findings.h"
 
 #include <doctest/doctest.h>
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "launcher/failure/pending_failures.h"
+#include "launcher/failure/diagnosis.h"
 
 namespace cpprun::testing {
 

@@ -8,7 +8,7 @@
 #include <csignal>
 #include <type_traits>
 
-#include "launcher/output/last_lines.h"
+#include "launcher/output/lines.h"
 #include "proto/bounds.h"
 #include "tests/launcher/failure/diagnosed.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/failure/missing_module.h"
+#include "launcher/failure/evidence.h"
 
 #include <doctest/doctest.h>
 

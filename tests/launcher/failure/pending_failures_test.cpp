@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/failure/pending_failures.h"
+#include "launcher/failure/diagnosis.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/failure/process_snapshot.h"
+#include "launcher/failure/evidence.h"
 
 #include <doctest/doctest.h>
 #include <syscall.h>

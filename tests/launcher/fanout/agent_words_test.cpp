@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/fanout/agent_words.h"
+#include "launcher/fanout/bootstrap.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/fanout/host_choice.h"
+#include "launcher/fanout/host_list.h"
 
 #include <doctest/doctest.h>
 

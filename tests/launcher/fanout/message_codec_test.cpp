@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/fanout/message_codec.h"
+#include "launcher/fanout/message.h"
 
 #include <doctest/doctest.h>
 

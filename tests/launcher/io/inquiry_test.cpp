@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/io/inquiry.h"
+#include "launcher/io/disk_helper.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

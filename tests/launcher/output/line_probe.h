@@ -5,8 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/output/line_mux.h"
-#include "launcher/output/line_splitter.h"
+#include "launcher/output/lines.h"
 
 namespace cpprun::probe {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/output/line_splitter.h"
+#include "launcher/output/lines.h"
 
 #include <doctest/doctest.h>
 

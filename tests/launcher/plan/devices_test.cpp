@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/plan/devices.h"
+#include "launcher/plan/gpus.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/plan/etcd_meeting.h"
+#include "launcher/plan/meeting_place.h"
 
 #include <doctest/doctest.h>
 

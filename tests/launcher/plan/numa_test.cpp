@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/plan/numa.h"
+#include "launcher/plan/cpu_binding.h"
 
 #include <doctest/doctest.h>
 

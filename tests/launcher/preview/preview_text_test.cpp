@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/preview/preview_text.h"
+#include "launcher/preview/preview.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/report/attempts.h"
+#include "launcher/report/report.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/report/console_style.h"
+#include "launcher/report/console_messages.h"
 
 #include <doctest/doctest.h>
 

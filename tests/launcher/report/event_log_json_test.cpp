@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "launcher/report/event_log.h"
+#include "launcher/report/event_log_json.h"
 
 namespace event_log_json_test {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/report/failure_json.h"
+#include "launcher/report/report_json.h"
 
 #include <doctest/doctest.h>
 

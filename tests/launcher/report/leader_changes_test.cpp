@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/report/leader_changes.h"
+#include "launcher/report/report.h"
 
 #include <doctest/doctest.h>
 

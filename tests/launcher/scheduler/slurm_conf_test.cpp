@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/scheduler/slurm_conf.h"
+#include "launcher/scheduler/scheduler_facts.h"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <doctest/doctest.h>
 
-#include "launcher/scheduler/said.h"
 #include "launcher/scheduler/scheduler_facts.h"
 
 namespace cpprun::slurm_test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/workers/spawn_error.h"
+#include "launcher/workers/spawn.h"
 
 #include <doctest/doctest.h>
 

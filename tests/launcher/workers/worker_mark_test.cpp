@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/workers/worker_mark.h"
+#include "launcher/workers/spawn.h"
 
 #include <doctest/doctest.h>
 

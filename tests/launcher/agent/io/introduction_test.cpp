@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/agent/io/introduction.h"
+#include "launcher/agent/io/runtime.h"
 
 #include <doctest/doctest.h>
 

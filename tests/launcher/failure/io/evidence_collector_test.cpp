@@ -11,9 +11,7 @@
 #include <fstream>
 #include <string>
 
-#include "launcher/failure/io/memory_watch.h"
-#include "launcher/failure/io/process_snapshot.h"
-#include "launcher/failure/io/program_file.h"
+#include "launcher/failure/io/evidence_sources.h"
 
 namespace evidence_collector_test {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/output/io/log_file.h"
+#include "launcher/output/io/log_writer.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/workers/io/process_usage.h"
+#include "launcher/workers/io/process_tree.h"
 #include "proto/worker_contract.h"
 #include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/file_descriptor.h"

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/workers/io/search.h"
+#include "launcher/workers/io/process_tree.h"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
-
-#include "launcher/workers/io/process_tree.h"
 
 namespace search_test {
 

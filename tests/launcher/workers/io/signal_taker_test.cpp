@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/workers/io/signal_taker.h"
+#include "launcher/workers/io/signals.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

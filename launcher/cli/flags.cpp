@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/cli/flags.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "launcher/endpoint.h"
+#include "launcher/failure/causes.h"
+#include "proto/bounds.h"
+#include "proto/signal_names.h"
+#include "proto/text.h"
+
+namespace cpprun {
+
+namespace {
+
+// Up to this many seconds fit the milliseconds in which nodes tell them each other.
+constexpr double policy_seconds_max = 2'000'000;
+
+// What another reader has to say begins with the flag's name and a colon.
+template <class T>
+Result<T> after_colon(Result<T> read) {
+  if (!read) return failure(fmt::format(": {}", read.error().reason));
+  return read;
+}
+
+}  // namespace
+
+ValueReader<int> whole_number_within(int lowest, int highest) {
+  return [lowest, highest](const std::string& text) -> Result<int> {
+    const auto value = whole_number(text);
+    if (value && *value >= lowest && *value <= highest) return *value;
+    const auto end = highest == any_count_max ? "" : fmt::format(" to {}", highest);
+    return failure(fmt::format("={} is not a whole number from {}{}", text, lowest, end));
+  };
+}
+
+ValueReader<std::string> name_within(std::size_t bytes_max) {
+  return [bytes_max](const std::string& text) -> Result<std::string> {
+    if (text.size() > bytes_max) {
+      return failure(fmt::format(
+          " has {} bytes; a name of at most {} travels between nodes: give a shorter one",
+          text.size(), bytes_max));
+    }
+    const std::string plain = plain_line(text);
+    if (plain == text) return text;
+    // The other nodes would read another name than ours.
+    return failure(fmt::format(
+        "={}: where it says \"?\" there is nothing that can be read: a control or format "
+        "character, or half a character; give a name of letters",
+        plain));
+  };
+}
+
+Result<std::string> job_id(const std::string& text) {
+  return name_within(bounds::job_id_bytes_max)(text);
+}
+
+Result<std::string> any_text(const std::string& text) {
+  return text;
+}
+
+Result<std::string> host_name(const std::string& text) {
+  return after_colon(parse_host(text));
+}
+
+Result<NodeRange> node_range(const std::string& text) {
+  const auto parts = split(text, ':');
+  const auto lowest = whole_number(parts.front());
+  const auto highest = whole_number(parts.back());
+  if (parts.size() > 2 || !lowest || !highest || *lowest < 1 || *highest < *lowest) {
+    return failure(
+        fmt::format("={} is neither a number of nodes, as 2, nor a range, as 2:4", text));
+  }
+  if (*highest > bounds::nodes_max) {
+    return failure(
+        fmt::format("={} is more than a job can have: {} nodes", text, bounds::nodes_max));
+  }
+  return NodeRange{*lowest, *highest};
+}
+
+Result<Duration> policy_seconds(const std::string& given) {
+  const auto text = trimmed(given);
+  const auto seconds = exact_number<double>(text);
+  // Written so that "nan" is outside.
+  if (!seconds || !(*seconds >= 0.001) || *seconds > policy_seconds_max) {
+    return failure(fmt::format("={} is no number of seconds from 0.001 to {}, as 30 or 0.5", text,
+                               static_cast<int>(policy_seconds_max)));
+  }
+  return std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(*seconds));
+}
+
+Result<BeatTimeout> beat_timeout(const std::string& given) {
+  if (trimmed(given) == "auto") return BeatTimeout{.automatic = true};
+  const auto seconds = policy_seconds(given);
+  if (seconds && *seconds >= std::chrono::seconds(1)) return BeatTimeout{.fixed = *seconds};
+  return failure(fmt::format("={} is neither auto nor a number of seconds from 1 to {}",
+                             trimmed(given), static_cast<int>(policy_seconds_max)));
+}
+
+Result<double> seconds_above_zero(const std::string& given) {
+  const auto text = trimmed(given);
+  const auto seconds = exact_number<double>(text);
+  if (seconds && *seconds > 0) return *seconds;
+  return failure(fmt::format("={} is not a number of seconds above 0", text));
+}
+
+Result<std::vector<int>> final_codes(const std::string& text) {
+  constexpr int exit_code_max = 255;
+  std::vector<int> codes;
+  for (const auto each : split(text, ',')) {
+    const auto part = trimmed(each);
+    const auto code = whole_number(part);
+    const auto signal = signal_number(part);
+    if (signal) {
+      codes.push_back(-*signal);
+    } else if (code && *code >= 1 && *code <= exit_code_max) {
+      codes.push_back(*code);
+    } else {
+      return failure(
+          fmt::format("={}: \"{}\" is neither an exit code from 1 to {} nor a signal, as SIGSEGV",
+                      text, part, exit_code_max));
+    }
+  }
+  // The same on every node in whatever order it was typed.
+  std::ranges::sort(codes);
+  codes.erase(std::ranges::unique(codes).begin(), codes.end());
+  if (codes.size() > bounds::no_restart_codes_max) {
+    return failure(fmt::format("={} lists {} codes; there is room for {}", text, codes.size(),
+                               bounds::no_restart_codes_max));
+  }
+  return codes;
+}
+
+namespace {
+
+bool is_cause(std::string_view name) {
+  return find_cause(name) != nullptr ||
+         std::ranges::find(cause_groups(), name, &CauseGroup::name) != cause_groups().end();
+}
+
+std::string unknown_cause(std::string_view text, std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const CauseGroup& each : cause_groups()) names.push_back(each.name);
+  return fmt::format("={}: \"{}\" is no cause: give one of {}, or an id of docs/failures.md", text,
+                     name, fmt::join(names, ", "));
+}
+
+}  // namespace
+
+Result<RestartBudgets> restart_budgets(const std::string& text) {
+  RestartBudgets budgets;
+  bool has_number = false;
+  for (const auto each : split(text, ',')) {
+    const auto part = trimmed(each);
+    const auto equals = part.find('=');
+    const auto count = whole_number(trimmed(part.substr(equals + 1)));
+    const bool is_count = count && *count >= 0;
+    if (equals == std::string_view::npos) {
+      if (!is_count && part == trimmed(text)) {
+        return failure(fmt::format("={} is not a whole number from 0", part));
+      }
+      if (!is_count) {
+        return failure(
+            fmt::format("={}: \"{}\" is neither a whole number from 0 nor CAUSE=N", text, part));
+      }
+      if (has_number) return failure(fmt::format("={} gives the whole job two budgets", text));
+      budgets.whole_job = *count;
+      has_number = true;
+      continue;
+    }
+    const auto name = trimmed(part.substr(0, equals));
+    if (!is_cause(name)) return failure(unknown_cause(text, name));
+    if (!is_count && trimmed(part.substr(equals + 1)) != "unlimited") {
+      return failure(
+          fmt::format("={}: {} is given neither a whole number from 0 nor unlimited", text, name));
+    }
+    const auto same = [name](const CauseBudget& other) { return other.cause == name; };
+    if (std::ranges::any_of(budgets.causes, same)) {
+      return failure(fmt::format("={} gives {} two budgets", text, name));
+    }
+    budgets.causes.push_back(
+        {.cause = std::string(name), .max = is_count ? std::optional(*count) : std::nullopt});
+  }
+  // The same on every node in whatever order it was typed.
+  std::ranges::sort(budgets.causes, {}, &CauseBudget::cause);
+  if (budgets.causes.size() > cause_budgets_max) {
+    return failure(fmt::format("={} lists {} causes; there is room for {}", text,
+                               budgets.causes.size(), cause_budgets_max));
+  }
+  return budgets;
+}
+
+Result<HostLimit> host_limit(const std::string& text) {
+  const auto slash = text.find('/');
+  const auto count = whole_number(trimmed(std::string_view(text).substr(0, slash)));
+  if (!count || *count < 1) {
+    return failure(fmt::format("={} is not a whole number from 1, as 3 or 3/3600", text));
+  }
+  HostLimit limit{.failures = *count};
+  if (slash == std::string::npos) return limit;
+  const auto window = policy_seconds(text.substr(slash + 1));
+  if (!window) {
+    return failure(fmt::format("={}: \"{}\" is no number of seconds, as 3/3600", text,
+                               text.substr(slash + 1)));
+  }
+  limit.window = *window;
+  return limit;
+}
+
+Result<std::vector<int>> local_ranks(const std::string& text) {
+  std::vector<int> ranks;
+  if (text.empty()) return ranks;  // torchrun's default
+  for (const auto part : split(text, ',')) {
+    const auto rank = whole_number(part);
+    if (!rank || *rank < 0) {
+      return failure(fmt::format("={} is not a list of local ranks, as 0,2", text));
+    }
+    ranks.push_back(*rank);
+  }
+  return ranks;
+}
+
+Result<std::uint64_t> log_bytes(const std::string& text) {
+  const auto bytes = byte_size(text);
+  if (bytes && *bytes >= bounds::log_file_bytes_least) return *bytes;
+  return failure(fmt::format("={} is no number of bytes from {}, as 500000 or 64M", text,
+                             bounds::log_file_bytes_least));
+}
+
+Result<StreamChoices> stream_choices(const std::string& text) {
+  return after_colon(parse_stream_choices(text));
+}
+
+}  // namespace cpprun

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/control/text.h"
+
+#include <fmt/format.h>
+#include <string.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "launcher/failure/causes.h"
+#include "launcher/failure/diagnosis.h"
+#include "launcher/output/lines.h"
+#include "proto/text.h"
+
+namespace cpprun {
+
+namespace {
+
+constexpr std::int64_t minute = 60;
+constexpr std::int64_t hour = 60 * minute;
+constexpr std::int64_t day = 24 * hour;
+constexpr std::int64_t seconds_max = 366 * day;
+
+std::int64_t seconds_of(char unit) {
+  if (unit == 's') return 1;
+  if (unit == 'm') return minute;
+  if (unit == 'h') return hour;
+  return unit == 'd' ? day : 0;
+}
+
+}  // namespace
+
+Result<std::int64_t> parse_duration(std::string_view text) {
+  const auto wrong = [text] {
+    return failure(fmt::format("\"{}\" is no length of time: write 90s, 45m, 2h, 1h30m or 2d",
+                               plain_line(text)));
+  };
+  std::int64_t total = 0;
+  std::int64_t unit_before = std::numeric_limits<std::int64_t>::max();
+  auto rest = text;
+  while (!rest.empty()) {
+    std::size_t digits = 0;
+    while (digits < rest.size() && std::isdigit(static_cast<unsigned char>(rest[digits])) != 0) {
+      ++digits;
+    }
+    const auto number = exact_number<std::int64_t>(rest.substr(0, digits));
+    if (!number || *number > seconds_max) return wrong();
+    rest.remove_prefix(digits);
+    // The last one needs no unit where it is alone: then it is seconds.
+    const bool is_bare = rest.empty() && total == 0;
+    const std::int64_t unit = is_bare ? 1 : seconds_of(rest.empty() ? '?' : rest.front());
+    if (unit == 0 || unit >= unit_before) return wrong();
+    if (!rest.empty()) rest.remove_prefix(1);
+    unit_before = unit;
+    total += *number * unit;
+  }
+  if (total < 1 || total > seconds_max) return wrong();
+  return total;
+}
+
+std::string duration_text(double seconds) {
+  if (!(seconds >= 0)) return "0 s";
+  if (seconds < 9.95) return fmt::format("{:.1f} s", seconds);
+  const auto whole = static_cast<std::int64_t>(std::min(seconds, 1e15));
+  if (whole < minute) return fmt::format("{} s", whole);
+  if (whole < hour) return fmt::format("{} min", whole / minute);
+  if (whole < day) return fmt::format("{} h {} min", whole / hour, whole % hour / minute);
+  return fmt::format("{} d {} h", whole / day, whole % day / hour);
+}
+
+namespace {
+
+constexpr double bytes_of_mebibyte = 1024.0 * 1024.0;
+constexpr double mebibytes_of_gibibyte = 1024.0;
+
+std::string since_text(double now, std::optional<double> since) {
+  return since ? duration_text(now - *since) : "-";
+}
+
+std::string nodes_text(const JobView& job) {
+  const auto there = job.nodes();
+  if (job.nodes_min == job.nodes_max) return fmt::format("{}/{}", there, job.nodes_max);
+  return fmt::format("{}/{}-{}", there, job.nodes_min, job.nodes_max);
+}
+
+std::string ranks_text(const NodeView& node) {
+  if (!node.base_rank || node.workers < 1) return "-";
+  if (node.workers == 1) return fmt::format("{}", *node.base_rank);
+  return fmt::format("{}-{}", *node.base_rank, *node.base_rank + node.workers - 1);
+}
+
+std::string state_text(const NodeView& node) {
+  if (!node.is_connected) return node.state + ", away";
+  return node.is_leaving ? node.state + ", leaving" : node.state;
+}
+
+std::string heard_text(const NodeView& node) {
+  if (node.hosts_coordinator) return "here";
+  return node.silence ? duration_text(*node.silence) : "-";
+}
+
+std::string memory_text(double bytes) {
+  const double mebibytes = bytes / bytes_of_mebibyte;
+  if (mebibytes < mebibytes_of_gibibyte) return fmt::format("{:.0f} MiB", mebibytes);
+  return fmt::format("{:.1f} GiB", mebibytes / mebibytes_of_gibibyte);
+}
+
+template <class Write>
+std::string or_dash(const std::optional<double>& figure, Write&& write) {
+  return figure ? write(*figure) : std::string("-");
+}
+
+void add_figures(Table& table, const std::vector<NodeView>& nodes) {
+  const auto add = [&](const char* title, auto FiguresView::*which, auto&& write) {
+    const bool is_known = std::ranges::any_of(
+        nodes, [&](const NodeView& node) { return (node.figures.*which).has_value(); });
+    if (!is_known) return;
+    table.columns.push_back({.title = title, .is_number = true});
+    for (std::size_t at = 0; at < nodes.size(); ++at) {
+      table.rows[at].push_back({or_dash(nodes[at].figures.*which, write)});
+    }
+  };
+  add("STEP", &FiguresView::step, [](double step) { return fmt::format("{:.0f}", step); });
+  add("STEPS/S", &FiguresView::steps_per_second,
+      [](double speed) { return fmt::format("{:.2f}", speed); });
+  add("CPU %", &FiguresView::cpu_percent, [](double load) { return fmt::format("{:.0f}", load); });
+  add("MEMORY", &FiguresView::resident_bytes, memory_text);
+}
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const auto& line : lines) text += line + "\n";
+  return text;
+}
+
+std::string state_words(const std::string& state) {
+  if (state == "gathering") return "has been gathering its nodes";
+  if (state == "pausing") return "has been pausing before a restart";
+  if (state == "draining") return "has been ending its workers";
+  return "has been running";
+}
+
+}  // namespace
+
+Tint tint_of(const std::string& state) {
+  if (state == "running" || state == "succeeded") return Tint::good;
+  if (state == "gathering" || state == "pausing" || state == "waiting") return Tint::busy;
+  if (state == "draining" || state == "drained") return Tint::bad;
+  return Tint::plain;
+}
+
+std::string failure_text(const FailureView& failure) {
+  const auto ending =
+      failure.signal.empty() ? fmt::format("exit code {}", failure.exit_code) : failure.signal;
+  const auto cause = failure.cause.empty() ? std::string() : fmt::format(" ({})", failure.cause);
+  return plain_line(fmt::format("rank {} on {}: {}{}", failure.rank, failure.host, ending, cause));
+}
+
+std::string job_sentence(const JobView& job) {
+  const auto name = plain_line(job.id);
+  if (job.state == "over") {
+    const auto why = job.reason.empty() ? std::string() : ": " + plain_line(job.reason);
+    return fmt::format("job \"{}\" is over with exit code {}{}", name, job.exit_code.value_or(0),
+                       why);
+  }
+  const auto length = job.since ? fmt::format(" for {}", duration_text(job.now - *job.since)) : "";
+  return fmt::format("job \"{}\" {}{}: round {}, {} nodes, {} workers; {} of {} restarts used",
+                     name, state_words(job.state), length, job.round, nodes_text(job),
+                     job.world_size, job.restarts, job.restarts_max);
+}
+
+Table jobs_table(const std::vector<SeenJob>& jobs) {
+  Table table{.columns = {{.title = "JOB", .gives_way = true},
+                          {.title = "STATE"},
+                          {.title = "SINCE", .is_number = true},
+                          {.title = "ROUND", .is_number = true},
+                          {.title = "NODES", .is_number = true},
+                          {.title = "WORKERS", .is_number = true},
+                          {.title = "RESTARTS", .is_number = true},
+                          {.title = "AT", .gives_way = true}},
+              .rows = {}};
+  for (const auto& [job, place] : jobs) {
+    const bool is_bad_end = job.state == "over" && job.exit_code.value_or(0) != 0;
+    const auto state =
+        job.exit_code ? fmt::format("{} ({})", job.state, *job.exit_code) : job.state;
+    table.rows.push_back({{job.id},
+                          {state, is_bad_end ? Tint::bad : tint_of(job.state)},
+                          {since_text(job.now, job.since)},
+                          {fmt::format("{}", job.round)},
+                          {nodes_text(job)},
+                          {fmt::format("{}", job.world_size)},
+                          {fmt::format("{}/{}", job.restarts, job.restarts_max)},
+                          {place, Tint::faint}});
+  }
+  return table;
+}
+
+Table nodes_table(const std::vector<NodeView>& nodes, double now) {
+  Table table{.columns = {{.title = "NODE", .is_number = true},
+                          {.title = "HOST", .gives_way = true},
+                          {.title = "STATE"},
+                          {.title = "SINCE", .is_number = true},
+                          {.title = "RANKS", .is_number = true},
+                          {.title = "HEARD", .is_number = true},
+                          {.title = "PID", .is_number = true}},
+              .rows = {}};
+  for (const auto& node : nodes) {
+    table.rows.push_back({{node.node ? fmt::format("{}", *node.node) : "-"},
+                          {node.host},
+                          {state_text(node), node.is_connected ? tint_of(node.state) : Tint::bad},
+                          {since_text(now, node.since)},
+                          {ranks_text(node)},
+                          {heard_text(node)},
+                          {fmt::format("{}", node.pid)}});
+  }
+  add_figures(table, nodes);
+  return table;
+}
+
+Table rounds_table(const JobView& job) {
+  Table table{.columns = {{.title = "ROUND", .is_number = true},
+                          {.title = "BEGAN"},
+                          {.title = "LASTED", .is_number = true},
+                          {.title = "WHAT BROKE IT", .gives_way = true}},
+              .rows = {}};
+  for (const auto& round : job.rounds) {
+    const bool runs = !round.ended && job.state != "over";
+    const auto what = round.failure                  ? failure_text(*round.failure)
+                      : runs && round.reason.empty() ? std::string("it runs")
+                                                     : round.reason;
+    table.rows.push_back({{fmt::format("{}", round.round)},
+                          {duration_text(job.now - round.began) + " ago"},
+                          {duration_text(round.ended.value_or(job.now) - round.began)},
+                          {what, round.failure ? Tint::bad : Tint::plain}});
+  }
+  return table;
+}
+
+std::string list_text(const std::vector<SeenJob>& jobs, const Canvas& canvas) {
+  return joined(lines_of(jobs_table(jobs), canvas));
+}
+
+std::string status_text(const JobView& job, const std::vector<NodeView>& nodes,
+                        const Canvas& canvas) {
+  std::string text = job_sentence(job) + "\n";
+  if (!job.waits_for.empty()) text += plain_line(job.waits_for) + "\n";
+  if (!job.warnings.empty()) {
+    text += warnings_text(job.warnings, canvas);
+  } else if (!job.cover.empty()) {
+    text += plain_line(job.cover) + "\n";
+  }
+  if (!nodes.empty()) text += "\n" + joined(lines_of(nodes_table(nodes, job.now), canvas));
+  if (!job.rounds.empty()) text += "\n" + joined(lines_of(rounds_table(job), canvas));
+  if (job.rounds_left_out > 0) {
+    text += fmt::format("({} rounds between the first and the last are kept no more)\n",
+                        job.rounds_left_out);
+  }
+  return text;
+}
+
+namespace {
+
+constexpr double kibibyte = 1024;
+
+std::string bytes_text(double bytes) {
+  if (bytes < kibibyte) return fmt::format("{:.0f} bytes", bytes);
+  if (bytes < kibibyte * kibibyte) return fmt::format("{:.1f} KiB", bytes / kibibyte);
+  return fmt::format("{:.1f} MiB", bytes / kibibyte / kibibyte);
+}
+
+std::string called_at(const std::string& name, const std::string& place) {
+  return fmt::format("\"{}\" at {}", plain_line(name), plain_line(place));
+}
+
+std::string role_line(const DaemonView& daemon) {
+  const std::string length =
+      daemon.since ? fmt::format(" for {}", duration_text(daemon.now - *daemon.since)) : "";
+  const std::string own = fmt::format("cpprund {} ({})", called_at(daemon.name, daemon.place),
+                                      plain_line(daemon.version));
+  if (daemon.leads) {
+    const bool is_alone = !daemon.has_etcd && daemon.standbys.empty();
+    if (is_alone) return fmt::format("{} is alone: it has led{}\n", own, length);
+    return fmt::format("{} leads, in epoch {}{}\n", own, daemon.epoch, length);
+  }
+  if (daemon.leader.empty() && daemon.leader_place.empty()) {
+    return own + " stands by, and nobody leads as far as it knows\n";
+  }
+  // It was told where to look, and has met nobody there who leads.
+  if (daemon.leader.empty() && daemon.epoch == 0) {
+    return fmt::format("{} is to stand by, and looks for the one that leads at {}\n", own,
+                       plain_line(daemon.leader_place));
+  }
+  const std::string leader = daemon.leader.empty() ? "the one at " + plain_line(daemon.leader_place)
+                                                   : called_at(daemon.leader, daemon.leader_place);
+  return fmt::format("{} stands by, {}; {} leads, in epoch {}{}: ask there for jobs\n", own,
+                     daemon.is_in_sync ? "in sync" : "without everything yet", leader, daemon.epoch,
+                     length);
+}
+
+std::string standby_line(const StandbyView& standby) {
+  const std::string state =
+      standby.is_in_sync && standby.bytes_behind == 0 ? "in sync"
+      : standby.is_in_sync
+          ? fmt::format("in sync, {} under way", bytes_text(standby.bytes_behind))
+          : fmt::format("catching up, {} behind", bytes_text(standby.bytes_behind));
+  return fmt::format("  {} ({}) stands by: {}\n", called_at(standby.name, standby.place),
+                     plain_line(standby.version), state);
+}
+
+std::string kept_line(const DaemonView& daemon) {
+  if (!daemon.is_durable) return "  it keeps nothing on a disk (--state)\n";
+  if (!*daemon.is_durable) {
+    return "  it cannot write to its folder (--state) as it should: its log says why\n";
+  }
+  return daemon.is_synced
+             ? "  what it knows of jobs is on its disk before anybody hears of it (--state-sync)\n"
+             : "  what it knows of jobs is in its folder (--state)\n";
+}
+
+std::string change_line(const DaemonView& daemon) {
+  const ChangeView& change = *daemon.last_change;
+  const std::string before =
+      change.from.empty() ? "" : fmt::format(" from \"{}\"", plain_line(change.from));
+  const std::string silence =
+      change.silence ? fmt::format("; nobody led for {:.3f} s", *change.silence) : "";
+  return fmt::format("  \"{}\" has taken the lead{} {} ago: {}{}\n", plain_line(change.to), before,
+                     duration_text(daemon.now - change.time), plain_line(change.reason), silence);
+}
+
+}  // namespace
+
+std::string daemon_text(const DaemonView& daemon) {
+  std::string text = role_line(daemon);
+  for (const StandbyView& each : daemon.standbys) text += standby_line(each);
+  text += kept_line(daemon);
+  if (!daemon.trouble.empty()) text += fmt::format("  etcd: {}\n", plain_line(daemon.trouble));
+  if (daemon.last_change) text += change_line(daemon);
+  return text;
+}
+
+std::string warnings_text(const std::vector<std::string>& warnings, const Canvas& canvas) {
+  std::string text;
+  for (const std::string& each : warnings) {
+    text += tinted("warning: " + plain_line(each), Tint::bad, canvas.has_colour) + "\n";
+  }
+  return text;
+}
+
+namespace {
+
+constexpr std::string_view indent = "    ";
+// What the advice calls the program, which the coordinator does not know.
+constexpr const char* program = "the program";
+
+// Every line of somebody else's words stands behind a mark, and so is taken for nothing of ours.
+std::string quoted_lines(const std::string& words) {
+  const std::string plain = printable(words);
+  std::string text;
+  for (const auto line : split(plain, '\n')) {
+    if (!trimmed(line).empty()) text += fmt::format("{}| {}\n", indent, line);
+  }
+  return text;
+}
+
+std::string cause_text(const std::string& id) {
+  const Cause* cause = find_cause(id);
+  if (cause == nullptr) return {};
+  return fmt::format("{}why: {}\n{}try: {}\n", indent, cause->sentence, indent,
+                     cause_advice(*cause, program));
+}
+
+std::string about(const FailureView& failure, std::size_t consequences, const Canvas& canvas) {
+  auto text = tinted(failure_text(failure), Tint::bad, canvas.has_colour) +
+              fmt::format(" (node {}, pid {})\n", failure.node, failure.pid);
+  text += cause_text(failure.cause) + quoted_lines(failure.message);
+  if (consequences > 0) {
+    text += fmt::format("{}{} other workers ended because of it\n", indent, consequences);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string failure_story(const JobView& job, const Canvas& canvas) {
+  std::string text = job_sentence(job) + "\n";
+  std::size_t failed = 0;
+  for (const auto& round : job.rounds) {
+    const auto age = duration_text(job.now - round.ended.value_or(job.now));
+    const auto head = fmt::format("\nround {}, {} ago: ", round.round, age);
+    if (round.failure) {
+      text += head + about(*round.failure, round.consequence_count, canvas);
+      ++failed;
+    } else if (round.ended && !round.reason.empty()) {
+      text += head + plain_line(round.reason) + "\n";
+    }
+  }
+  if (job.rounds_left_out > 0) {
+    text += fmt::format("\n({} rounds between the first and the last are kept no more)\n",
+                        job.rounds_left_out);
+  }
+  if (failed == 0 && !job.root) text += "\nno worker of this job has failed\n";
+  // One that failed before any round was told is known by the end alone.
+  if (failed == 0 && job.root) text += "\nat its end: " + about(*job.root, 0, canvas);
+  return text;
+}
+
+namespace {
+
+// Thirty-two, so that each is as likely as the others; without those that look like another.
+constexpr std::string_view letters = "abcdefghijkmnpqrstuvwxyz23456789";
+static_assert(letters.size() == 32);
+
+}  // namespace
+
+std::string secret_id(WallTime now, const IdBytes& random) {
+  const std::chrono::year_month_day day{std::chrono::floor<std::chrono::days>(now)};
+  std::string id =
+      fmt::format("{:04}{:02}{:02}-", static_cast<int>(day.year()),
+                  static_cast<unsigned>(day.month()), static_cast<unsigned>(day.day()));
+  for (const unsigned char byte : random) id += letters[byte % letters.size()];
+  return id;
+}
+
+std::string made_text(std::string_view id, std::string_view path) {
+  return fmt::format(
+      "made the secret {} in {}\n"
+      "Every node needs this file, readable for its user alone: copy it there (scp -p), or use a "
+      "home\nthat they share. A cpprund that runs knows it from its next SIGHUP on, or, where it "
+      "had none,\nfrom its next start. Whoever has it can join your jobs and end them.\n",
+      id, plain_line(path));
+}
+
+std::string added_text(std::string_view id, std::string_view path, std::string_view old_id) {
+  return fmt::format(
+      "made the secret {} in {}, before {}\n"
+      "Copy the file to every node, and have each cpprund read it again (SIGHUP). Whoever has it "
+      "takes\nboth. When all have it, and the jobs that began before are over, take the line of "
+      "the "
+      "old one\nout everywhere.\n",
+      id, plain_line(path), old_id);
+}
+
+std::string secrets_text(const Secrets& secrets) {
+  std::string text;
+  // At once: what is outgrown is not wiped.
+  text.reserve(secret_file_bytes_max);
+  for (const auto& secret : secrets) {
+    std::string line = secret_line(secret);
+    text += line;
+    text += '\n';
+    ::explicit_bzero(line.data(), line.size());
+  }
+  return text;
+}
+
+}  // namespace cpprun

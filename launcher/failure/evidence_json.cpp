@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "launcher/failure/evidence.h"
+#include "launcher/output/lines.h"
+#include "proto/bounds.h"
+#include "proto/parse_json.h"
+#include "proto/text.h"
+
+namespace cpprun {
+
+namespace {
+
+using Json = nlohmann::json;
+
+std::string text_of(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// Larger than any, and exact as a double and as an integer.
+constexpr double timestamp_seconds_max = 1e15;
+
+// Seconds since 1970, which upstream writes as a number or as its digits. A number that is no time
+// is as good as none: to convert one that does not fit would not be defined.
+std::optional<std::int64_t> seconds_of(const Json& object) {
+  const auto found = object.find("timestamp");
+  if (found == object.end()) return std::nullopt;
+  if (found->is_number()) {
+    const auto seconds = found->get<double>();
+    if (!(std::abs(seconds) < timestamp_seconds_max)) return std::nullopt;
+    return static_cast<std::int64_t>(seconds);
+  }
+  if (!found->is_string()) return std::nullopt;
+  return leading_number<std::int64_t>(found->get<std::string>());
+}
+
+}  // namespace
+
+Result<WorkerError> parse_error_file(const std::string& text) {
+  const auto json = parse_json(text, bounds::error_file_depth_max);
+  if (json.is_discarded()) {
+    if (json_depth(text) <= bounds::error_file_depth_max)
+      return failure("its error file is not JSON");
+    return failure(
+        fmt::format("its error file is nested more than {} deep", bounds::error_file_depth_max));
+  }
+  if (!json.is_object() || !json.contains("message")) {
+    return failure("its error file has no \"message\"");
+  }
+  const auto& message = json.at("message");
+  if (message.is_string()) {
+    return WorkerError{.message = printable(message.get<std::string>()),
+                       .traceback = "",
+                       .unix_seconds = seconds_of(json)};
+  }
+  if (!message.is_object() || text_of(message, "message").empty()) {
+    return failure("its error file has a \"message\" that is neither text nor holds one");
+  }
+  WorkerError error{
+      .message = printable(text_of(message, "message")), .traceback = "", .unix_seconds = {}};
+  if (const auto extra = message.find("extraInfo"); extra != message.end() && extra->is_object()) {
+    error.traceback = printable(text_of(*extra, "py_callstack"));
+    error.unix_seconds = seconds_of(*extra);
+  }
+  return error;
+}
+
+Result<std::string> with_exit_code(const std::string& text, int exit_code) {
+  auto json = parse_json(text, bounds::error_file_depth_max);
+  if (json.is_discarded() || !json.is_object() || !json.contains("message")) {
+    return failure("its error file is not one that can be passed on");
+  }
+  // The flat schema has no place for it, in torchrun neither.
+  if (json["message"].is_object()) json["message"]["errorCode"] = exit_code;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace cpprun

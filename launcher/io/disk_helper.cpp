@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/io/disk_helper.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <asio/post.hpp>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "launcher/text_file.h"
+#include "rendezvous/io/file_descriptor.h"
+
+namespace cpprun::io {
+
+Inquiry::Inquiry(asio::io_context& context, SideProcesses& side, Duration patience)
+    : news_(context), timer_(context), side_(side), patience_(patience) {}
+
+Inquiry::~Inquiry() {
+  *alive_ = false;
+}
+
+void Inquiry::ask(Look look, Told told) {
+  waiting_.push_back({std::move(look), std::move(told)});
+  begin();
+}
+
+void Inquiry::begin() {
+  if (!asked_.empty()) return;
+  asked_ = std::exchange(waiting_, {});
+  if (asked_.empty()) return;
+  answers_.clear();
+  news_.close();
+  int ends[2] = {-1, -1};
+  const bool has_pipe = ::pipe2(ends, O_CLOEXEC) == 0;
+  FileDescriptor theirs{ends[1]};
+  if (has_pipe) {
+    news_.assign(ends[0]);
+    news_.non_blocking(true);
+  }
+  const auto look_at_all = [&] {
+    for (const auto& each : asked_) write_all(ends[1], packed({each.look()}));
+  };
+  const auto pid = has_pipe ? side_.start({ends[1]}, look_at_all) : failure("no pipe");
+  if (!pid) {
+    // No process can be had: better waited for than not looked at.
+    for (const auto& each : asked_) answers_ += packed({each.look()});
+    asio::post(timer_.get_executor(), [this, alive = alive_] {
+      if (*alive) tell();
+    });
+    return;
+  }
+  timer_.expires_after(patience_);
+  timer_.async_wait([this, alive = alive_, pid = *pid](const asio::error_code& cancelled) {
+    if (cancelled || !*alive) return;
+    side_.end(pid);
+    tell();
+  });
+  listen();
+}
+
+// Asio may say that it can be read though it cannot: what it had to say of a descriptor that was
+// closed since is told of the next one.
+void Inquiry::listen() {
+  news_.async_wait(asio::posix::stream_descriptor::wait_read,
+                   [this, alive = alive_](const asio::error_code& cancelled) {
+                     if (cancelled || !*alive) return;
+                     std::array<char, 4096> some;
+                     const auto got = ::read(news_.native_handle(), some.data(), some.size());
+                     if (got == 0) return tell();
+                     if (got > 0) answers_.append(some.data(), static_cast<std::size_t>(got));
+                     listen();
+                   });
+}
+
+void Inquiry::tell() {
+  timer_.cancel();
+  news_.close();
+  const auto told = std::exchange(asked_, {});
+  const auto answers = unpacked(std::exchange(answers_, {}));
+  const auto alive = alive_;
+  for (std::size_t i = 0; i < told.size() && *alive; ++i) {
+    told[i].told(i < answers.size() ? std::optional(answers[i]) : std::nullopt);
+  }
+  if (*alive) begin();
+}
+
+namespace {
+
+using Numbers = std::array<int, 2>;
+
+struct Letter {
+  Numbers numbers{};
+  iovec part{numbers.data(), sizeof numbers};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> beside{};
+  msghdr head{};
+  Letter() {
+    head.msg_iov = &part;
+    head.msg_iovlen = 1;
+  }
+  void make_room() {
+    head.msg_control = beside.data();
+    head.msg_controllen = static_cast<decltype(head.msg_controllen)>(beside.size());
+  }
+};
+
+}  // namespace
+
+std::optional<HandedFileWay> make_way() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return std::nullopt;
+  return HandedFileWay{FileDescriptor{ends[0]}, FileDescriptor{ends[1]}};
+}
+
+void hand(int socket, int number, int error_number, int file) {
+  Letter letter;
+  letter.numbers = {number, error_number};
+  if (file >= 0) {
+    letter.make_room();
+    cmsghdr* const beside = CMSG_FIRSTHDR(&letter.head);
+    beside->cmsg_level = SOL_SOCKET;
+    beside->cmsg_type = SCM_RIGHTS;
+    beside->cmsg_len = CMSG_LEN(sizeof file);
+    std::memcpy(CMSG_DATA(beside), &file, sizeof file);
+  }
+  // Where nobody is there to take it there is nobody to be told.
+  static_cast<void>(::sendmsg(socket, &letter.head, MSG_NOSIGNAL));
+}
+
+std::optional<HandedFile> take_handed_now(int socket, bool& ended) {
+  Letter letter;
+  letter.make_room();
+  const auto got = ::recvmsg(socket, &letter.head, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  const bool nothing_yet = got < 0 && (errno == EAGAIN || errno == EINTR);
+  ended = !nothing_yet && got != static_cast<ssize_t>(sizeof(Numbers));
+  if (nothing_yet || ended) return std::nullopt;
+  HandedFile handed{.number = letter.numbers[0], .error_number = letter.numbers[1], .file = {}};
+  const cmsghdr* const beside = CMSG_FIRSTHDR(&letter.head);
+  if (beside != nullptr && beside->cmsg_type == SCM_RIGHTS) {
+    int file = -1;
+    std::memcpy(&file, CMSG_DATA(beside), sizeof file);
+    handed.file.reset(file);
+  }
+  return handed;
+}
+
+std::optional<HandedFile> take_handed(int socket, TimePoint deadline) {
+  bool ended = false;
+  while (!ended) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    pollfd news{socket, POLLIN, 0};
+    if (left.count() <= 0 || ::poll(&news, 1, static_cast<int>(left.count())) == 0) break;
+    if (auto handed = take_handed_now(socket, ended)) return handed;
+  }
+  return std::nullopt;
+}
+
+}  // namespace cpprun::io

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/output/io/output_streams.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <termios.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace cpprun::io {
+
+void AttemptFiles::open(const std::vector<WorkerSpec>& specs, Duration patience) {
+  finish();
+  std::vector<LogWriter::Order> orders;
+  for (const auto& spec : specs) {
+    for (const auto* plan : {&spec.out, &spec.err}) add(*plan, orders);
+  }
+  if (orders.empty()) return;
+  writer_ = std::make_shared<LogWriter>(context_, side_, std::move(orders), patience, callbacks_);
+}
+
+// One for all streams that have the same: it is limited as one.
+void AttemptFiles::add(const StreamPlan& plan, std::vector<LogWriter::Order>& orders) {
+  const auto add_one = [&](const std::string& path, bool emptied, bool handed_over) {
+    if (path.empty() || !orders_.try_emplace(path, orders.size()).second) return;
+    orders.push_back({path, emptied, handed_over ? 0 : plan.file_bytes_max, handed_over});
+  };
+  add_one(plan.file, true, plan.target == StreamTarget::file);
+  add_one(plan.duplicate_file, false, false);
+}
+
+StreamFiles AttemptFiles::find(const StreamPlan& plan) {
+  StreamFiles files;
+  files.writer = writer_;
+  const auto find_one = [&](const std::string& path, std::optional<std::size_t>& order) {
+    const auto found = orders_.find(path);
+    if (path.empty() || found == orders_.end() || files.error_number != 0) return;
+    order = found->second;
+    auto& opened = writer_->opened()[*order];
+    files.error_number = opened.error_number;
+    if (opened.file) files.own = std::move(opened.file);
+  };
+  find_one(plan.file, files.file);
+  find_one(plan.duplicate_file, files.duplicates);
+  return files;
+}
+
+void AttemptFiles::finish() {
+  std::erase_if(finished_, [](const auto& each) { return each->ended(); });
+  orders_.clear();
+  if (!writer_) return;
+  writer_->end();
+  finished_.push_back(std::exchange(writer_, nullptr));
+}
+
+bool AttemptFiles::all_written() const {
+  return std::ranges::all_of(finished_, [](const auto& each) { return each->ended(); });
+}
+
+std::vector<std::string> AttemptFiles::give_up() {
+  std::vector<std::string> places;
+  for (const auto& each : std::exchange(finished_, {})) {
+    if (!each->ended()) places.push_back(each->place());
+  }
+  return places;
+}
+
+namespace {
+
+constexpr int worker_side_flags = O_RDWR | O_NOCTTY | O_CLOEXEC;
+
+// By its number, which is the same in every mount namespace; by its path on kernels before 4.13.
+int open_worker_side(int ours) {
+#ifdef TIOCGPTPEER
+  if (const int peer = ::ioctl(ours, TIOCGPTPEER, worker_side_flags); peer >= 0) return peer;
+#endif
+  std::array<char, 64> path{};
+  if (::ptsname_r(ours, path.data(), path.size()) != 0) return -1;
+  return ::open(path.data(), worker_side_flags);
+}
+
+}  // namespace
+
+std::optional<WorkerTerminal> open_worker_terminal(int like) {
+  termios settings{};
+  if (::tcgetattr(like, &settings) != 0) return std::nullopt;
+  WorkerTerminal made;
+  made.ours.reset(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  if (!made.ours || ::grantpt(made.ours.get()) != 0 || ::unlockpt(made.ours.get()) != 0) {
+    return std::nullopt;
+  }
+  made.worker.reset(open_worker_side(made.ours.get()));
+  if (!made.worker) return std::nullopt;
+  // The terminal at which the person sits translates line ends; once is enough.
+  settings.c_oflag &= ~static_cast<tcflag_t>(OPOST);
+  if (::tcsetattr(made.worker.get(), TCSANOW, &settings) != 0) return std::nullopt;
+  copy_terminal_size(like, made.worker.get());
+  return made;
+}
+
+void copy_terminal_size(int from, int to) {
+  winsize size{};
+  // A terminal without a size leaves the other one as it is.
+  if (::ioctl(from, TIOCGWINSZ, &size) == 0) static_cast<void>(::ioctl(to, TIOCSWINSZ, &size));
+}
+
+bool same_file(int a, int b) {
+  struct stat first {};
+  struct stat second {};
+  return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
+
+void Console::write(int speaker, std::string_view prefix, const Piece& piece) {
+  std::string text;
+  mux_.add(speaker, prefix, piece, text);
+  writer_.write(text);
+}
+
+}  // namespace cpprun::io

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/plan/cpu_binding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "proto/bounds.h"
+#include "proto/text.h"
+
+namespace cpprun {
+
+namespace {
+
+std::optional<int> processor(std::string_view text) {
+  const auto number = exact_number<int>(trimmed(text));
+  return number && *number >= 0 && *number < bounds::cpus_max ? number : std::nullopt;
+}
+
+}  // namespace
+
+CpuSet parse_cpu_list(std::string_view text) {
+  CpuSet cpus;
+  for (const std::string_view range : split(text, ',')) {
+    const auto dash = range.find('-');
+    const auto first = processor(range.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : processor(range.substr(dash + 1));
+    if (!first || !last) continue;
+    for (int cpu = *first; cpu <= *last; ++cpu) cpus.insert(cpu);
+  }
+  return cpus;
+}
+
+std::string to_cpu_list(const CpuSet& cpus) {
+  std::string text;
+  for (auto at = cpus.begin(); at != cpus.end();) {
+    const int first = *at;
+    int last = first;
+    while (++at != cpus.end() && *at == last + 1) last = *at;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", first);
+    if (last != first) text += fmt::format("-{}", last);
+  }
+  return text;
+}
+
+namespace {
+
+constexpr std::array<std::pair<std::string_view, NumaBinding>, 4> names = {{
+    {"node", NumaBinding::node},
+    {"socket", NumaBinding::socket},
+    {"exclusive", NumaBinding::exclusive},
+    {"core-complex", NumaBinding::core_complex},
+}};
+
+CpuSet allowed_on(const Topology& topology, int node) {
+  CpuSet cpus;
+  const auto found = topology.nodes.find(node);
+  if (found == topology.nodes.end()) return cpus;
+  for (const int cpu : found->second) {
+    if (topology.cpus.contains(cpu)) cpus.insert(cpu);
+  }
+  return cpus;
+}
+
+// Where each worker belongs: its device's node, or, where there are no devices, a node that has
+// processors for us, workers spread evenly and in order.
+Result<std::vector<int>> nodes_of_workers(const Topology& topology, int workers) {
+  const auto devices = static_cast<int>(topology.node_of_device.size());
+  if (devices > 0) {
+    if (workers > devices) {
+      return failure(
+          fmt::format("there are {} GPUs for {} workers, and a worker is bound near its "
+                      "own; start no more workers than GPUs",
+                      devices, workers));
+    }
+    return std::vector<int>(topology.node_of_device.begin(),
+                            topology.node_of_device.begin() + workers);
+  }
+  std::vector<int> usable;
+  for (const auto& [node, cpus] : topology.nodes) {
+    if (!allowed_on(topology, node).empty()) usable.push_back(node);
+  }
+  if (usable.empty()) return failure("no NUMA node has a processor that cpprun may use");
+  std::vector<int> result;
+  for (int worker = 0; worker < workers; ++worker) {
+    const auto nodes = static_cast<int>(usable.size());
+    result.push_back(usable[static_cast<std::size_t>(worker * nodes / workers)]);
+  }
+  return result;
+}
+
+CpuSet on_socket_of(const Topology& topology, int node) {
+  const auto here = allowed_on(topology, node);
+  if (here.empty()) return here;
+  const int socket = topology.cpus.at(*here.begin()).socket;
+  CpuSet cpus;
+  for (const auto& [each, unused] : topology.nodes) {
+    const auto there = allowed_on(topology, each);
+    // A node belongs to one socket; its first processor tells which.
+    if (!there.empty() && topology.cpus.at(*there.begin()).socket == socket) {
+      cpus.insert(there.begin(), there.end());
+    }
+  }
+  return cpus;
+}
+
+using Groups = std::vector<CpuSet>;
+
+// Processors that have the same place in one respect, by the lowest of them.
+Groups grouped(const Topology& topology, const CpuSet& cpus, int CpuPlace::*respect) {
+  std::map<int, CpuSet> by_place;
+  for (const int cpu : cpus) by_place[topology.cpus.at(cpu).*respect].insert(cpu);
+  Groups groups;
+  for (auto& [place, group] : by_place) groups.push_back(std::move(group));
+  return groups;
+}
+
+// The `position`th of `sharers` even parts of the cores; the first ones get what is left over.
+Result<CpuSet> share_of_cores(const Groups& cores, int node, std::size_t position,
+                              std::size_t sharers) {
+  const auto each = cores.size() / sharers;
+  const auto rest = cores.size() % sharers;
+  if (each == 0) {
+    return failure(fmt::format("NUMA node {} has {} cores for {} workers that want their own", node,
+                               cores.size(), sharers));
+  }
+  const auto begin = position * each + std::min(position, rest);
+  CpuSet cpus;
+  for (auto core = begin; core < begin + each + (position < rest ? 1 : 0); ++core) {
+    cpus.insert(cores[core].begin(), cores[core].end());
+  }
+  return cpus;
+}
+
+// The largest caches first: they are handed out in turn.
+CpuSet core_complex(Groups caches, std::size_t position) {
+  std::stable_sort(caches.begin(), caches.end(),
+                   [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  return caches.empty() ? CpuSet{} : caches[position % caches.size()];
+}
+
+}  // namespace
+
+Result<std::vector<CpuSet>> bind_workers(NumaBinding binding, const Topology& topology,
+                                         int local_world_size) {
+  const auto nodes = nodes_of_workers(topology, local_world_size);
+  if (!nodes) return tl::unexpected(nodes.error());
+  // Who shares a node: all its devices, used or not, as in torchrun; without devices its workers.
+  const auto& sharing = topology.node_of_device.empty() ? *nodes : topology.node_of_device;
+  std::vector<CpuSet> result;
+  for (int worker = 0; worker < local_world_size; ++worker) {
+    const int node = (*nodes)[static_cast<std::size_t>(worker)];
+    const auto position =
+        static_cast<std::size_t>(std::count(sharing.begin(), sharing.begin() + worker, node));
+    const auto sharers = static_cast<std::size_t>(std::count(sharing.begin(), sharing.end(), node));
+    CpuSet cpus = allowed_on(topology, node);
+    if (binding == NumaBinding::socket) cpus = on_socket_of(topology, node);
+    if (binding == NumaBinding::exclusive) {
+      auto share =
+          share_of_cores(grouped(topology, cpus, &CpuPlace::core), node, position, sharers);
+      if (!share) return tl::unexpected(share.error());
+      cpus = std::move(*share);
+    }
+    if (binding == NumaBinding::core_complex) {
+      cpus = core_complex(grouped(topology, cpus, &CpuPlace::cache), position);
+    }
+    if (cpus.empty()) {
+      return failure(
+          fmt::format("local rank {} belongs to NUMA node {}, of which cpprun may use "
+                      "no processor",
+                      worker, node));
+    }
+    result.push_back(std::move(cpus));
+  }
+  return result;
+}
+
+Result<WorkerBinding> settle_binding(NumaBinding binding, const Result<Topology>& topology,
+                                     int devices, int local_world_size) {
+  const auto refuse = [](const std::string& why) { return failure("--numa-binding: " + why); };
+  if (!topology) return refuse(topology.error().reason);
+  const bool places_known = !topology->node_of_device.empty();
+  if (!places_known && devices > 0) {
+    return refuse("the driver does not show where the GPUs are (/proc/driver/nvidia/gpus)");
+  }
+  auto cpus = bind_workers(binding, *topology, local_world_size);
+  if (!cpus) return refuse(cpus.error().reason);
+  WorkerBinding settled{.cpus = std::move(*cpus), .notes = {}};
+  settled.notes.push_back("processors: " + to_text(settled.cpus));
+  if (!places_known) {
+    settled.notes.emplace_back("no GPU is here, so the workers are spread over the NUMA nodes");
+  }
+  return settled;
+}
+
+std::optional<NumaBinding> numa_binding_named(std::string_view name) {
+  for (const auto& [each, binding] : names) {
+    if (each == name) return binding;
+  }
+  return std::nullopt;
+}
+
+std::string to_text(const std::vector<CpuSet>& cpus_by_rank) {
+  std::string text;
+  for (std::size_t first = 0; first < cpus_by_rank.size();) {
+    auto last = first;
+    while (last + 1 < cpus_by_rank.size() && cpus_by_rank[last + 1] == cpus_by_rank[first]) ++last;
+    const auto whom = first == last ? fmt::format("local rank {} ", first)
+                                    : fmt::format("local ranks {}-{} ", first, last);
+    text +=
+        fmt::format("{}{}on {}", text.empty() ? "" : ", ", whom, to_cpu_list(cpus_by_rank[first]));
+    first = last + 1;
+  }
+  return text;
+}
+
+}  // namespace cpprun

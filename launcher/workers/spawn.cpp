@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/workers/spawn.h"
+
+#include <cerrno>
+
+namespace cpprun {
+
+std::string to_text(SpawnStage stage) {
+  switch (stage) {
+    case SpawnStage::log_folder:
+      return "make the folder of its logs";
+    case SpawnStage::pipes:
+      return "make the pipes of its output";
+    case SpawnStage::clone:
+      return "make a process";
+    case SpawnStage::session:
+      return "give it its own session";
+    case SpawnStage::death_signal:
+      return "tie its end to cpprun's";
+    case SpawnStage::processors:
+      return "bind it to its processors";
+    case SpawnStage::stdout_target:
+      return "open what its stdout goes to";
+    case SpawnStage::stderr_target:
+      return "open what its stderr goes to";
+    case SpawnStage::exec:
+      return "execute";
+  }
+  return "start it";
+}
+
+int exit_code_of(const SpawnError& error) {
+  return error.stage == SpawnStage::exec && error.error_number == ENOENT ? 127 : 126;
+}
+
+namespace {
+
+// From the top: four bits that say that this is a mark, the outer run's number, the inner one's.
+// With the first bit 0 it is below "unlimited", with the second 1 above every limit that is meant.
+constexpr int number_bits = 30;
+constexpr std::uint64_t number_max = (1ULL << number_bits) - 1;
+constexpr std::uint64_t kind = 0b0101;
+constexpr int kind_at = 2 * number_bits;
+
+std::uint64_t outer_number(std::uint64_t worn) {
+  return (worn >> number_bits) & number_max;
+}
+
+std::uint64_t own_number(std::uint64_t worn) {
+  return worn & number_max;
+}
+
+bool is_mark(std::uint64_t worn) {
+  return worn >> kind_at == kind;
+}
+
+}  // namespace
+
+WorkerMark make_worker_mark(std::uint32_t random, std::uint64_t worn) {
+  const std::uint64_t own = random & number_max;
+  // Of cppruns within each other the outermost is remembered: its end is the end of them all.
+  const std::uint64_t outer = is_mark(worn) ? outer_number(worn) : own;
+  return {kind << kind_at | outer << number_bits | own};
+}
+
+bool is_marked(std::uint64_t worn, WorkerMark mark) {
+  if (!is_mark(worn)) return false;
+  const std::uint64_t own = own_number(mark.value);
+  return own_number(worn) == own || outer_number(worn) == own;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/control/views.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace job_view_json_test {
+
+using namespace cpprun;
+using nlohmann::json;
+
+namespace {
+
+const std::string one_job =
+    R"({"job":"a","state":"running","since":90.5,"round":2,"nodes_min":1,"nodes_max":2,)"
+    R"("nodes":{"waiting":1,"running":2,"succeeded":0,"drained":0,"away":1},"world_size":4,)"
+    R"("restarts":1,"restarts_max":3,"restarts_left":2,"lease":3.0,"silence_max":0.5,)"
+    R"("exit_code":null,"reason":"","time":100.0,"waits_for":"",)"
+    R"("cover":"somebody goes on","root":null,"rounds":[)"
+    R"({"round":1,"restart":0,"began":50,"ended":60,"reason":"rank 1 failed","failure":)"
+    R"({"rank":1,"local_rank":1,"node":0,"host":"h","pid":7,"exit_code":137,"signal":"SIGKILL",)"
+    R"("time":59,"message":"m","cause":"killed","consequence":false},"consequences":[],)"
+    R"("consequence_count":3}],"rounds_left_out":5})";
+
+}  // namespace
+
+TEST_CASE("a job is read with its rounds and what broke them") {
+  const auto job = job_view(one_job);
+  REQUIRE(job);
+  CHECK(job->id == "a");
+  CHECK(job->since == 90.5);
+  CHECK(job->nodes() == 3);
+  CHECK(job->away == 1);
+  CHECK(job->restarts_left == 2);
+  CHECK_FALSE(job->exit_code);
+  CHECK(job->cover == "somebody goes on");
+  REQUIRE(job->rounds.size() == 1);
+  CHECK(job->rounds[0].ended == 60.0);
+  CHECK(job->rounds[0].consequence_count == 3);
+  REQUIRE(job->rounds[0].failure);
+  CHECK(job->rounds[0].failure->signal == "SIGKILL");
+  CHECK(job->rounds[0].failure->cause == "killed");
+  CHECK(job->rounds_left_out == 5);
+}
+
+TEST_CASE("jobs and nodes are read with where the next page begins") {
+  const auto jobs = jobs_view(R"({"time":7,"jobs":[)" + one_job + R"(],"next":"a"})");
+  REQUIRE(jobs);
+  CHECK(jobs->jobs[0].now == 7);
+  CHECK(jobs->next == "a");
+  const auto nodes = nodes_view(
+      R"({"time":9,"nodes":[{"host":"h","node":null,"state":"waiting","since":1,"silence":null,)"
+      R"("connected":false,"leaving":true,"hosts_coordinator":true,"pid":4,"workers":2,)"
+      R"("base_rank":2,"role":"r"}],"next":null})");
+  REQUIRE(nodes);
+  CHECK_FALSE(nodes->next);
+  CHECK_FALSE(nodes->nodes[0].node);
+  CHECK_FALSE(nodes->nodes[0].is_connected);
+  CHECK(nodes->nodes[0].base_rank == 2);
+}
+
+TEST_CASE("of the figures of a node's workers the slowest counts, and what all of them use") {
+  const auto nodes = nodes_view(
+      R"({"nodes":[{"host":"h","ranks":[{"step":12,"steps_per_second":2.5,"resident_bytes":100,)"
+      R"("cpu_percent":90},{"step":10,"steps_per_second":null,"resident_bytes":50,)"
+      R"("cpu_percent":5},{}]},{"host":"i","ranks":[]},{"host":"j","ranks":7}]})");
+  REQUIRE(nodes);
+  const FiguresView& figures = nodes->nodes[0].figures;
+  CHECK(figures.step == 10);
+  CHECK(figures.steps_per_second == 2.5);
+  CHECK(figures.resident_bytes == 150);
+  CHECK(figures.cpu_percent == 95);
+  CHECK_FALSE(nodes->nodes[1].figures.step);
+  CHECK_FALSE(nodes->nodes[2].figures.resident_bytes);
+}
+
+TEST_CASE("what is missing or no such thing keeps its default, and what is no answer is refused") {
+  const auto job = job_view(R"({"job":"a","round":"x","nodes":3,"rounds":7,"restarts":1e99})");
+  REQUIRE(job);
+  CHECK(job->round == 0);
+  CHECK(job->restarts == 0);
+  CHECK(job->rounds.empty());
+  for (const auto* wrong : {"", "[]", "null", "{}", "{\"jobs\":3}", "{\"jobs\":", "\xff"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(jobs_view(wrong));
+    CHECK_FALSE(job_view(wrong));
+    CHECK_FALSE(nodes_view(wrong));
+  }
+}
+
+TEST_CASE("an order says what was given and no more, and its answer is read") {
+  CHECK(order_json({.verb = Verb::stop}) == "{}");
+  CHECK(json::parse(order_json({.verb = Verb::drain, .subject = "3", .reason = "ECC"})) ==
+        json{{"reason", "ECC"}, {"node", "3"}});
+  CHECK(json::parse(order_json({.verb = Verb::exclude, .subject = "h", .for_seconds = 7200})) ==
+        json{{"for_s", 7200}});
+  CHECK(json::parse(order_json({.verb = Verb::save, .signal = "SIGUSR2"})) ==
+        json{{"signal", "SIGUSR2"}});
+  CHECK(said_in(R"({"said":"it ends"})") == "it ends");
+  CHECK(error_in(R"({"error":"no such job"})") == "no such job");
+  CHECK(error_in("only root may\nmore") == "only root may");
+}
+
+TEST_CASE("scripts get the jobs of all places in one value, and who did not answer") {
+  const auto all =
+      json::parse(list_json({{.place = "/a", .text = R"({"time":5,"jobs":[{"job":"x"}]})"},
+                             {.place = "/b", .text = "gone", .has_answered = false}}));
+  REQUIRE(all["jobs"].size() == 1);
+  CHECK(all["jobs"][0] == json{{"job", "x"}, {"time", 5.0}, {"at", "/a"}});
+  CHECK(all["silent"][0] == json{{"at", "/b"}, {"reason", "gone"}});
+  const auto status = json::parse(status_json(one_job, {R"({"nodes":[{"host":"h"}]})"}));
+  CHECK(status["job"] == "a");
+  CHECK(status["members"] == json::array({{{"host", "h"}}}));
+  CHECK(status["daemon"].is_null());
+  CHECK(json::parse(status_json(one_job, {}, R"({"role":"leads"})"))["daemon"]["role"] == "leads");
+  const auto daemons =
+      json::parse(daemons_json({{"/d", R"({"role":"leads"})"}}, {{"/b", "gone", false}}));
+  CHECK(daemons["daemons"] == json::array({{{"role", "leads"}, {"at", "/d"}}}));
+  CHECK(daemons["jobs"].empty());
+  CHECK(daemons["silent"].size() == 1);
+  CHECK(json::parse(ending_json("a", 3, "\xff")) ==
+        json{{"job", "a"}, {"exit_code", 3}, {"reason", "\xEF\xBF\xBD"}});
+  CHECK(json::parse(said_json("done")) == json{{"said", "done"}});
+}
+
+}  // namespace job_view_json_test
