@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The words of a JobRecord's JSON, for the two files that write and read it alone.
 
+#include "rendezvous/job/job_record_json.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -16,7 +18,6 @@
 #include "proto/link/codec.h"
 #include "proto/parse_json.h"
 #include "proto/text.h"
-#include "rendezvous/job/job_record_json.h"
 #include "rendezvous/job/job_terms.h"
 #include "rendezvous/job/order.h"
 

@@ -85,8 +85,7 @@ bool speaks_asio(std::string_view path) {
 }
 
 bool speaks_http(std::string_view path) {
-  return path == "proto/http/session.cpp" || path == "proto/http/client.cpp" ||
-         path == "proto/http/client.cpp";
+  return path == "proto/http/session.cpp" || path == "proto/http/client.cpp";
 }
 
 bool uses_boost(std::string_view path) {
@@ -101,11 +100,9 @@ constexpr std::string_view in_io_only = "effects live in io/: hand the value in"
 
 const std::array homes = {
     Home{"asio", speaks_asio, "Asio appears only under io/"},
-    Home{
-        "boost/", uses_boost,
-        "Boost.Beast reads and writes HTTP in proto/http's session.cpp, exchange.cpp and reply.cpp "
-        "alone, and "
-        "Boost.CRC checks records in rendezvous/daemon/state_file.cpp"},
+    Home{"boost/", uses_boost,
+         "Boost.Beast reads and writes HTTP in proto/http's session.cpp and client.cpp alone, and "
+         "Boost.CRC checks records in rendezvous/daemon/state_file.cpp"},
     Home{"CLI/", is_cli, "CLI11 appears only where command lines are declared"},
     Home{"nlohmann/", is_codec, "JSON is read and written only in codec.cpp and *_json files"},
     Home{"openssl/", speaks_tls, "OpenSSL appears only in proto/secure"},

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One cpprund that stands by, as Standbys has it.
 
+#include "rendezvous/daemon/io/standbys.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +15,6 @@
 #include <utility>
 
 #include "proto/bounds.h"
-#include "rendezvous/daemon/io/standbys.h"
 #include "rendezvous/daemon/place.h"
 
 namespace cpprun {

@@ -2,6 +2,8 @@
 // The last step before a daemon serves: its socket for tools, and before that the sandbox, in which
 // only the folder of that socket stays open.
 
+#include "rendezvous/daemon/io/store_daemon.h"
+
 #include <fmt/format.h>
 #include <limits.h>
 #include <signal.h>
@@ -38,7 +40,6 @@
 #include "rendezvous/daemon/io/owner_access.h"
 #include "rendezvous/daemon/io/service.h"
 #include "rendezvous/daemon/io/state_recovery.h"
-#include "rendezvous/daemon/io/store_daemon.h"
 #include "rendezvous/daemon/place.h"
 #include "rendezvous/daemon/service.h"
 #include "rendezvous/etcd/io/contest_host.h"
