@@ -81,7 +81,7 @@ http::Response refusal(unsigned status, const std::string& why) {
   return {.status = status, .type = json_type, .body = error_json(why)};
 }
 
-http::Response json(std::string text) {
+http::Response json_response(std::string text) {
   return {.type = json_type, .body = std::move(text)};
 }
 
@@ -143,7 +143,7 @@ http::Response all_jobs(const Look& look) {
     jobs.pop_back();
     next = jobs.back()->terms().id;
   }
-  return json(jobs_json(snapshots_of(jobs, moment.now), next, moment));
+  return json_response(jobs_json(snapshots_of(jobs, moment.now), next, moment));
 }
 
 http::Response the_page(const Look& /*look*/) {
@@ -181,7 +181,7 @@ http::Response of_job(const Look& look) {
     const auto name = plain_line(id.value_or(std::string(rest)), bounds::name_shown_bytes_max);
     return refusal(404, fmt::format("no job \"{}\" is known here", name));
   }
-  if (!wants_nodes) return json(job_json(details_of(*job, moment.now, daemon), moment));
+  if (!wants_nodes) return json_response(job_json(details_of(*job, moment.now, daemon), moment));
   const auto place = node_place(address.after);
   if (!address.after.empty() && !place) {
     return refusal(400, "after= is no place that an earlier page has named as its next");
@@ -191,11 +191,11 @@ http::Response of_job(const Look& look) {
                              {.after = place,
                               .nodes_max = std::min(address.limit.value_or(most), most),
                               .with_ranks = address.with_ranks});
-  return json(nodes_json(page, moment));
+  return json_response(nodes_json(page, moment));
 }
 
 http::Response the_daemon(const Look& look) {
-  if (look.daemon) return json(daemon_json(*look.daemon, look.moment));
+  if (look.daemon) return json_response(daemon_json(*look.daemon, look.moment));
   return refusal(404, "this is a cpprun, which hosts its own job: /api/v1/jobs shows it");
 }
 

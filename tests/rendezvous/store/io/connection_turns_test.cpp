@@ -174,7 +174,12 @@ TEST_CASE("who sends more than there is memory for is closed with the figures, a
   });
   REQUIRE(served.notes.size() == 1);
   CAPTURE(served.notes[0].text);
-  CHECK(served.notes[0].text.starts_with("closed: all clients together hold 13."));
+  // How near to the limit depends on what the kernel hands over at once.
+  const std::string_view told = served.notes[0].text;
+  const auto held = [told](std::string_view figure) {
+    return told.starts_with("closed: all clients together hold " + std::string(figure));
+  };
+  CHECK((held("13.") || held("14.0 ")));
   CHECK(served.notes[0].text.ends_with(" of the 14.0 MiB that they may"));
   CHECK_FALSE(served.notes[0].ordinary);
   CHECK(served.ask(modest, request(c10d::Add{"n", 1}), 8) == number(2));
