@@ -118,12 +118,16 @@ void Judge::check_patience(int node) {
   for (const Fault& fault : scenario_.faults) {
     if (TimePoint{fault.at + 2 * fault.lasts} > calm_since) return;
   }
+  const bool a_place_is_lost =
+      has({FaultKind::coordinator_killed, FaultKind::coordinator_host_dies});
   int there = 0;
   for (int each = 0; each < scenario_.nodes(); ++each) {
     const NodeRecord& record = nodes_[index(each)];
     const bool is_there = each == node || (!record.exit && !record.gone);
     const bool has_begun = record.began && *record.began <= calm_since;
-    if (scenario_.job_of(each) == number && is_there && has_begun) ++there;
+    // The only cpprund that it was told of may be gone before it says where the others are.
+    const bool may_be_lost = a_place_is_lost && scenario_.knows_one_place(each);
+    if (scenario_.job_of(each) == number && is_there && has_begun && !may_be_lost) ++there;
   }
   const int needed = shape.nodes_min < shape.nodes_max ? shape.nodes_min : shape.nodes_max;
   must(there < needed, fmt::format("node {} gives up waiting for a seat, {} nodes are there, and "

@@ -31,10 +31,9 @@ int place_of(const std::string& host, int nodes) {
 
 // All of them, or one, who says where the others are.
 void name_places(const Scenario& scenario, int node, Config& config) {
-  Random random{scenario.seed, 77, node};
-  const int first = random.between(0, scenario.set->daemons - 1);
+  const int first = scenario.first_place(node);
   config.endpoint = {host_of_daemon(first), 29400};
-  if (random.chance(0.2)) return;
+  if (scenario.knows_one_place(node)) return;
   for (int each = 0; each < scenario.set->daemons; ++each) {
     config.places.push_back({host_of_daemon((first + each) % scenario.set->daemons), 29400});
   }

@@ -240,6 +240,17 @@ int Scenario::job_of(int node) const {
   return job;
 }
 
+int Scenario::first_place(int node) const {
+  return Random{seed, 77, node}.between(0, set->daemons - 1);
+}
+
+bool Scenario::knows_one_place(int node) const {
+  if (!set) return false;
+  Random random{seed, 77, node};
+  random.between(0, set->daemons - 1);  // first_place()
+  return random.chance(0.2);
+}
+
 int Scenario::workers_of(int node) const {
   const JobShape& job = jobs[static_cast<std::size_t>(job_of(node))];
   return job.workers_per_node + (job.uneven ? node % 2 : 0);

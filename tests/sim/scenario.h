@@ -70,6 +70,9 @@ struct Scenario {
   // The job of that node.
   int job_of(int node) const;
   int workers_of(int node) const;
+  // Of several cpprunds the one that this node asks first, and whether it is told of no other.
+  int first_place(int node) const;
+  bool knows_one_place(int node) const;
   // By when every run must have ended.
   Duration time_max() const;
 };
