@@ -399,8 +399,6 @@ inline constexpr auto store_client_pause_max = 1s;
 
 // Limits of links on which both sides prove that they hold a secret; all others are in bounds.h.
 
-using namespace std::chrono_literals;
-
 // What OpenSSL keeps of an established connection that is idle: measured, and rounded up.
 inline constexpr std::size_t secure_channel_bytes = 16 * 1024;
 // What it keeps besides while a record has arrived in part: the largest one, and its header.
@@ -415,8 +413,6 @@ inline constexpr std::size_t handshake_bytes_max = 16 * 1024;
 inline constexpr std::chrono::nanoseconds handshake_patience = 5s;
 
 // The limits of whoever goes on with a job whose coordinator is lost: the rest of proto/bounds.h.
-
-using namespace std::chrono_literals;
 
 // What a coordinator leaves of its job travels in parts, so that heartbeats pass between them. As
 // digits each has twice as many bytes, and still fits a frame of the link.
@@ -506,8 +502,6 @@ inline constexpr int store_forwarder_backlog = 1024;
 inline constexpr std::size_t store_forwarder_read_bytes = 64 * 1024;
 
 // The limits of whoever watches a job through cpprunctl: the rest of proto/bounds.h.
-
-using namespace std::chrono_literals;
 
 // --- the socket for tools ------------------------------------------------------------------------
 // A job that ends sooner needs none; by then one that lasts has started its workers.

@@ -63,7 +63,7 @@ void tell_environment(const TypedWords& words, const Environment& environment,
     const std::string* value = nullptr;
     if (const auto* name = variable_of(flag, environment, value)) {
       if (flag.takes_value() || *value == "1" || *value == "0") {
-        declaration.tell(flag, *value, Origin::environment, *name);
+        declaration.tell(flag, *value, SettingOrigin::environment, *name);
       } else if (last_typed(words, flag.name) == nullptr) {
         mistakes.add(place, fmt::format("{}={} is neither 1 (on) nor 0 (off)", *name, *value));
       }
@@ -90,8 +90,8 @@ void tell_file(const TypedWords& words, const CommandLine& line, Declaration& de
 void tell_words(const TypedWords& words, Declaration& declaration, Mistakes& mistakes) {
   for (const auto& mistake : words.mistakes) mistakes.add(Mistakes::before_flags, mistake);
   for (const auto& typed : words.typed) {
-    declaration.tell(*typed.flag, typed.flag->takes_value() ? typed.value : "true", Origin::typed,
-                     "--" + typed.flag->name);
+    declaration.tell(*typed.flag, typed.flag->takes_value() ? typed.value : "true",
+                     SettingOrigin::typed, "--" + typed.flag->name);
   }
 }
 

@@ -108,7 +108,7 @@ class FileReader {
       return complain(number, fmt::format("{}: {} is not closed where its value ends", flag->name,
                                           opened ? "a quote" : "a [list]"));
     }
-    declaration_.tell(*flag, value_of(raw), Origin::file,
+    declaration_.tell(*flag, value_of(raw), SettingOrigin::file,
                       fmt::format("{}:{}: {}", name_, number, flag->name));
   }
 

@@ -303,7 +303,8 @@ const FlagFacts* Declaration::find(std::string_view name) const {
   return nullptr;
 }
 
-void Declaration::tell(const FlagFacts& flag, std::string text, Origin origin, std::string source) {
+void Declaration::tell(const FlagFacts& flag, std::string text, SettingOrigin origin,
+                       std::string source) {
   if (app_ == nullptr) {
     app_ = std::make_unique<CLI::App>("", "cpprun");
     // --help is a flag like the others here: it wins over mistakes, CLI11's is one of several ends.

@@ -49,7 +49,7 @@ class Declaration {
   const FlagFacts* find(std::string_view name) const;
 
   // Tells a flag what was written, and where. What is told later wins.
-  void tell(const FlagFacts& flag, std::string text, Origin origin, std::string source);
+  void tell(const FlagFacts& flag, std::string text, SettingOrigin origin, std::string source);
   // Turns the texts that are new since the last call into values. A text that is no value is a
   // mistake, and the others are read all the same.
   void settle(Mistakes& mistakes);
@@ -64,7 +64,7 @@ class Declaration {
     bool* given = nullptr;
     std::string* text = nullptr;
     std::string* source = nullptr;
-    Origin* origin = nullptr;
+    SettingOrigin* origin = nullptr;
     int place = 0;
     bool is_settled = false;
   };

@@ -22,7 +22,7 @@ namespace cpprun {
 
 // Where a setting comes from, the weakest first. Where two contradict each other, the stronger
 // applies; two of one origin that do are a mistake.
-enum class Origin { preset, scheduler, file, environment, typed };
+enum class SettingOrigin { preset, scheduler, file, environment, typed };
 
 template <class T>
 struct Flag {
@@ -30,7 +30,7 @@ struct Flag {
   bool given = false;
   std::string text;    // as it was written
   std::string source;  // where: "--nnodes", "PET_NNODES", "job.toml:3: nnodes"
-  Origin origin = Origin::preset;
+  SettingOrigin origin = SettingOrigin::preset;
   int place = 0;  // in the help; mistakes are told in that order
 };
 

@@ -76,7 +76,7 @@ class Teller {
   }
 
   void declare(std::string_view flag, std::string text, std::string source) {
-    declaration_.tell(*declaration_.find(flag), std::move(text), Origin::scheduler,
+    declaration_.tell(*declaration_.find(flag), std::move(text), SettingOrigin::scheduler,
                       std::move(source));
   }
 

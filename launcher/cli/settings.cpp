@@ -27,7 +27,7 @@ namespace {
 template <class T>
 std::string spelled(const Flag<T>& flag) {
   // A flag without a value that was typed has none to show.
-  const bool has_value = flag.origin != Origin::typed || !std::is_same_v<T, bool>;
+  const bool has_value = flag.origin != SettingOrigin::typed || !std::is_same_v<T, bool>;
   return has_value ? fmt::format("{}={}", flag.source, flag.text) : flag.source;
 }
 

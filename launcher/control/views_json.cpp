@@ -18,21 +18,21 @@
 
 namespace cpprun::view_json {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-inline const Json* member(const Json& json, const char* name) {
+inline const OrderedJson* member(const OrderedJson& json, const char* name) {
   if (!json.is_object()) return nullptr;
   const auto found = json.find(name);
   return found == json.end() || found->is_null() ? nullptr : &*found;
 }
 
-inline std::string text_at(const Json& json, const char* name) {
-  const Json* found = member(json, name);
+inline std::string text_at(const OrderedJson& json, const char* name) {
+  const OrderedJson* found = member(json, name);
   return found != nullptr && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-inline std::optional<double> figure_at(const Json& json, const char* name) {
-  const Json* found = member(json, name);
+inline std::optional<double> figure_at(const OrderedJson& json, const char* name) {
+  const OrderedJson* found = member(json, name);
   if (found == nullptr || !found->is_number()) return std::nullopt;
   const auto figure = found->get<double>();
   return std::isfinite(figure) ? std::optional(figure) : std::nullopt;
@@ -40,7 +40,7 @@ inline std::optional<double> figure_at(const Json& json, const char* name) {
 
 // A number that is none of that type is as good as none.
 template <class Number>
-std::optional<Number> number_at(const Json& json, const char* name) {
+std::optional<Number> number_at(const OrderedJson& json, const char* name) {
   const auto figure = figure_at(json, name);
   constexpr auto most = static_cast<double>(std::numeric_limits<Number>::max());
   constexpr auto least = static_cast<double>(std::numeric_limits<Number>::min());
@@ -48,9 +48,9 @@ std::optional<Number> number_at(const Json& json, const char* name) {
   return static_cast<Number>(*figure);
 }
 
-inline std::vector<std::string> texts_at(const Json& json, const char* name) {
+inline std::vector<std::string> texts_at(const OrderedJson& json, const char* name) {
   std::vector<std::string> texts;
-  const Json* found = member(json, name);
+  const OrderedJson* found = member(json, name);
   if (found == nullptr || !found->is_array()) return texts;
   for (const auto& each : *found) {
     if (each.is_string()) texts.push_back(each.get<std::string>());
@@ -59,25 +59,25 @@ inline std::vector<std::string> texts_at(const Json& json, const char* name) {
 }
 
 template <class Number>
-Number count_at(const Json& json, const char* name) {
+Number count_at(const OrderedJson& json, const char* name) {
   return number_at<Number>(json, name).value_or(Number{});
 }
 
-inline bool flag_at(const Json& json, const char* name, bool otherwise) {
-  const Json* found = member(json, name);
+inline bool flag_at(const OrderedJson& json, const char* name, bool otherwise) {
+  const OrderedJson* found = member(json, name);
   return found != nullptr && found->is_boolean() ? found->get<bool>() : otherwise;
 }
 
-inline Json parsed(std::string_view text) {
-  return parse_json<Json>(text);
+inline OrderedJson parsed(std::string_view text) {
+  return parse_json<OrderedJson>(text);
 }
 
 inline tl::unexpected<Error> not_understood() {
   return failure("its answer is no JSON of a coordinator: is that the port of a cpprun?");
 }
 
-inline std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+inline std::string text_of(const OrderedJson& json) {
+  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace cpprun::view_json
@@ -88,12 +88,12 @@ namespace {
 
 using namespace view_json;
 
-std::optional<std::string> next_at(const Json& json) {
+std::optional<std::string> next_at(const OrderedJson& json) {
   auto next = text_at(json, "next");
   return next.empty() ? std::nullopt : std::optional(std::move(next));
 }
 
-FailureView failure_of(const Json& json) {
+FailureView failure_of(const OrderedJson& json) {
   return {.rank = count_at<int>(json, "rank"),
           .node = count_at<int>(json, "node"),
           .host = text_at(json, "host"),
@@ -104,12 +104,12 @@ FailureView failure_of(const Json& json) {
           .cause = text_at(json, "cause")};
 }
 
-std::optional<FailureView> failure_at(const Json& json, const char* name) {
-  const Json* found = member(json, name);
+std::optional<FailureView> failure_at(const OrderedJson& json, const char* name) {
+  const OrderedJson* found = member(json, name);
   return found == nullptr ? std::nullopt : std::optional(failure_of(*found));
 }
 
-RoundView round_of(const Json& json) {
+RoundView round_of(const OrderedJson& json) {
   return {.round = count_at<std::int64_t>(json, "round"),
           .restart = count_at<int>(json, "restart"),
           .began = figure_at(json, "began").value_or(0),
@@ -119,7 +119,7 @@ RoundView round_of(const Json& json) {
           .consequence_count = count_at<std::size_t>(json, "consequence_count")};
 }
 
-JobView job_of(const Json& json) {
+JobView job_of(const OrderedJson& json) {
   JobView job{.id = text_at(json, "job"),
               .state = text_at(json, "state"),
               .now = figure_at(json, "time").value_or(0),
@@ -139,14 +139,14 @@ JobView job_of(const Json& json) {
               .cover = text_at(json, "cover"),
               .root = failure_at(json, "root"),
               .rounds_left_out = count_at<std::size_t>(json, "rounds_left_out")};
-  if (const Json* nodes = member(json, "nodes"); nodes != nullptr) {
+  if (const OrderedJson* nodes = member(json, "nodes"); nodes != nullptr) {
     job.waiting = count_at<std::size_t>(*nodes, "waiting");
     job.running = count_at<std::size_t>(*nodes, "running");
     job.succeeded = count_at<std::size_t>(*nodes, "succeeded");
     job.drained = count_at<std::size_t>(*nodes, "drained");
     job.away = count_at<std::size_t>(*nodes, "away");
   }
-  if (const Json* rounds = member(json, "rounds"); rounds != nullptr && rounds->is_array()) {
+  if (const OrderedJson* rounds = member(json, "rounds"); rounds != nullptr && rounds->is_array()) {
     for (const auto& each : *rounds) job.rounds.push_back(round_of(each));
   }
   job.warnings = texts_at(json, "warnings");
@@ -154,9 +154,9 @@ JobView job_of(const Json& json) {
 }
 
 // Of the figures of a node's workers the least, or their sum.
-FiguresView figures_of(const Json& node) {
+FiguresView figures_of(const OrderedJson& node) {
   FiguresView figures;
-  const Json* ranks = member(node, "ranks");
+  const OrderedJson* ranks = member(node, "ranks");
   if (ranks == nullptr || !ranks->is_array()) return figures;
   const auto take_least = [](std::optional<double>& least, std::optional<double> figure) {
     if (figure && (!least || *figure < *least)) least = figure;
@@ -173,7 +173,7 @@ FiguresView figures_of(const Json& node) {
   return figures;
 }
 
-NodeView node_of(const Json& json) {
+NodeView node_of(const OrderedJson& json) {
   return {.host = text_at(json, "host"),
           .node = number_at<int>(json, "node"),
           .state = text_at(json, "state"),
@@ -191,18 +191,18 @@ NodeView node_of(const Json& json) {
 
 // Jobs of several answers, and who has not answered.
 Json listed(const std::vector<SeenAnswer>& answers) {
-  Json json;
-  json["jobs"] = Json::array();
-  json["silent"] = Json::array();
+  OrderedJson json;
+  json["jobs"] = OrderedJson::array();
+  json["silent"] = OrderedJson::array();
   for (const auto& answer : answers) {
     if (!answer.has_answered) {
       json["silent"].push_back({{"at", answer.place}, {"reason", answer.text}});
       continue;
     }
-    const Json seen = parsed(answer.text);
-    const Json* jobs = member(seen, "jobs");
+    const OrderedJson seen = parsed(answer.text);
+    const OrderedJson* jobs = member(seen, "jobs");
     if (jobs == nullptr || !jobs->is_array()) continue;
-    for (Json job : *jobs) {
+    for (OrderedJson job : *jobs) {
       if (!job.is_object()) continue;
       job["time"] = figure_at(seen, "time").value_or(0);
       job["at"] = answer.place;
@@ -215,8 +215,8 @@ Json listed(const std::vector<SeenAnswer>& answers) {
 }  // namespace
 
 Result<JobsView> jobs_view(std::string_view text) {
-  const Json json = parsed(text);
-  const Json* jobs = member(json, "jobs");
+  const OrderedJson json = parsed(text);
+  const OrderedJson* jobs = member(json, "jobs");
   if (jobs == nullptr || !jobs->is_array()) return not_understood();
   JobsView view{.jobs = {}, .next = next_at(json)};
   for (const auto& each : *jobs) {
@@ -227,14 +227,14 @@ Result<JobsView> jobs_view(std::string_view text) {
 }
 
 Result<JobView> job_view(std::string_view text) {
-  const Json json = parsed(text);
+  const OrderedJson json = parsed(text);
   if (member(json, "job") == nullptr) return not_understood();
   return job_of(json);
 }
 
 Result<NodesView> nodes_view(std::string_view text) {
-  const Json json = parsed(text);
-  const Json* nodes = member(json, "nodes");
+  const OrderedJson json = parsed(text);
+  const OrderedJson* nodes = member(json, "nodes");
   if (nodes == nullptr || !nodes->is_array()) return not_understood();
   NodesView view{.now = figure_at(json, "time").value_or(0), .nodes = {}, .next = next_at(json)};
   for (const auto& each : *nodes) view.nodes.push_back(node_of(each));
@@ -252,14 +252,14 @@ std::string error_in(std::string_view text) {
 }
 
 std::string order_json(const Wish& wish) {
-  Json json = Json::object();
+  OrderedJson json = OrderedJson::object();
   if (!wish.reason.empty()) json["reason"] = wish.reason;
   if (!wish.signal.empty()) json["signal"] = wish.signal;
   if (wish.verb == Verb::drain) json["node"] = wish.subject;
   const bool is_about_host = wish.verb == Verb::exclude || wish.verb == Verb::include;
   if (is_about_host && !wish.job.empty()) json["job"] = wish.job;
   if (wish.for_seconds) json["for_s"] = *wish.for_seconds;
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 std::string list_json(const std::vector<SeenAnswer>& answers) {
@@ -268,10 +268,10 @@ std::string list_json(const std::vector<SeenAnswer>& answers) {
 
 std::string daemons_json(const std::vector<SeenAnswer>& daemons,
                          const std::vector<SeenAnswer>& answers) {
-  Json json;
-  json["daemons"] = Json::array();
+  OrderedJson json;
+  json["daemons"] = OrderedJson::array();
   for (const auto& each : daemons) {
-    Json daemon = parsed(each.text);
+    OrderedJson daemon = parsed(each.text);
     if (!daemon.is_object()) continue;
     daemon["at"] = each.place;
     json["daemons"].push_back(std::move(daemon));
@@ -282,21 +282,21 @@ std::string daemons_json(const std::vector<SeenAnswer>& daemons,
 
 std::string status_json(std::string_view job, const std::vector<std::string>& node_pages,
                         std::string_view daemon) {
-  Json json = parsed(job);
-  if (!json.is_object()) json = Json::object();
-  json["members"] = Json::array();
+  OrderedJson json = parsed(job);
+  if (!json.is_object()) json = OrderedJson::object();
+  json["members"] = OrderedJson::array();
   for (const auto& page : node_pages) {
-    const Json parts = parsed(page);
-    const Json* nodes = member(parts, "nodes");
+    const OrderedJson parts = parsed(page);
+    const OrderedJson* nodes = member(parts, "nodes");
     if (nodes == nullptr || !nodes->is_array()) continue;
     for (const auto& node : *nodes) json["members"].push_back(node);
   }
-  json["daemon"] = daemon.empty() ? Json(nullptr) : parsed(daemon);
+  json["daemon"] = daemon.empty() ? OrderedJson(nullptr) : parsed(daemon);
   return text_of(json);
 }
 
 std::string ending_json(const std::string& job, int exit_code, const std::string& reason) {
-  Json json;
+  OrderedJson json;
   json["job"] = job;
   json["exit_code"] = exit_code;
   json["reason"] = reason;
@@ -304,21 +304,18 @@ std::string ending_json(const std::string& job, int exit_code, const std::string
 }
 
 std::string said_json(const std::string& said) {
-  Json json;
+  OrderedJson json;
   json["said"] = said;
   return text_of(json);
 }
 
 }  // namespace cpprun
 
-
 namespace cpprun {
 
 namespace {
 
-using namespace view_json;
-
-StandbyView standby_of(const Json& json) {
+StandbyView standby_of(const OrderedJson& json) {
   return {.name = text_at(json, "name"),
           .place = text_at(json, "place"),
           .version = text_at(json, "version"),
@@ -326,7 +323,7 @@ StandbyView standby_of(const Json& json) {
           .bytes_behind = figure_at(json, "bytes_behind").value_or(0)};
 }
 
-ChangeView change_of(const Json& json) {
+ChangeView change_of(const OrderedJson& json) {
   return {.time = figure_at(json, "time").value_or(0),
           .from = text_at(json, "from_name"),
           .to = text_at(json, "to_name"),
@@ -337,7 +334,7 @@ ChangeView change_of(const Json& json) {
 }  // namespace
 
 Result<DaemonView> daemon_view(std::string_view text) {
-  const Json json = parsed(text);
+  const OrderedJson json = parsed(text);
   if (member(json, "role") == nullptr) return not_understood();
   DaemonView view{.name = text_at(json, "name"),
                   .place = text_at(json, "place"),
@@ -354,13 +351,13 @@ Result<DaemonView> daemon_view(std::string_view text) {
                   .trouble = text_at(json, "trouble"),
                   .warnings = texts_at(json, "warnings")};
   if (member(json, "durable") != nullptr) view.is_durable = flag_at(json, "durable", false);
-  const Json* const standbys = member(json, "standbys");
+  const OrderedJson* const standbys = member(json, "standbys");
   if (standbys != nullptr && standbys->is_array()) {
     for (const auto& each : *standbys) view.standbys.push_back(standby_of(each));
   }
-  if (const Json* const change = member(json, "last_change")) view.last_change = change_of(*change);
+  if (const OrderedJson* const change = member(json, "last_change"))
+    view.last_change = change_of(*change);
   return view;
 }
 
 }  // namespace cpprun
-

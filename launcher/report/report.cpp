@@ -67,8 +67,8 @@ constexpr std::size_t width_max = 60;
 // Consequences that are told one by one; a node with hundreds of workers says the rest in a line.
 constexpr std::size_t others_max = 16;
 
-std::string indented(std::string_view text, std::string_view indent) {
-  return fmt::format("{}", fmt::join(split(text, '\n'), fmt::format("\n{}", indent)));
+std::string indented(std::string_view text, std::string_view margin) {
+  return fmt::format("{}", fmt::join(split(text, '\n'), fmt::format("\n{}", margin)));
 }
 
 std::string without_end(std::string text) {

@@ -435,8 +435,6 @@ etcd::Request Contest::request_for(Step step, Actions& actions) {
 
 // A Contest that follows, and one that wants to lead.
 
-using Kind = etcd::Failure::Kind;
-
 void Contest::hear_look(TimePoint now, const Asked& asked, const etcd::Decided& decided,
                         Actions& actions) {
   auto view = read_view(options_.keys, decided.header, decided.outcomes);
@@ -697,7 +695,6 @@ void Contest::hear_load(TimePoint now, const etcd::Decided& decided, Actions& ac
 
 // It is asked for again, unless it would be in vain: then others may have a better right to read.
 void Contest::fail_to_load(TimePoint now, etcd::Failure::Kind kind) {
-  using Kind = etcd::Failure::Kind;
   if (kind != Kind::forbidden && kind != Kind::rejected) return;
   not_before_ = now + bounds::contest_seldom_look_pause;
   let_go(now);
@@ -777,8 +774,6 @@ etcd::Transaction Contest::farewell() const {
 }
 
 // What a Contest's leader has written for whoever leads next.
-
-using Kind = etcd::Failure::Kind;
 
 // --- wishes --------------------------------------------------------------------------------------
 

@@ -207,7 +207,6 @@ namespace cpprun {
 
 namespace {
 
-using Json = nlohmann::json;
 using State = Member::State;
 using Phase = Round::Phase;
 using job_record::phases;
@@ -466,8 +465,6 @@ namespace cpprun {
 
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr const char* version_key = "cpprund_hosts";
 constexpr int version = 1;
 // The year 2128; as nanoseconds it fits.
@@ -553,7 +550,6 @@ namespace cpprun {
 
 namespace {
 
-using Json = nlohmann::json;
 using Purses = std::map<std::string, RestartState::Moments, std::less<>>;
 
 constexpr int state_version = 1;

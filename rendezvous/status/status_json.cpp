@@ -244,8 +244,6 @@ std::string error_json(const std::string& reason) {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 double unix_seconds(WallTime time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
@@ -326,8 +324,6 @@ std::string leader_changed_line(const LeaderChange& change, const std::string& h
 }
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 const char* name_of(coordinator::NodeChange::Kind kind) {
   switch (kind) {

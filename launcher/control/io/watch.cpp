@@ -402,7 +402,6 @@ int wait_for_end(const Wish& wish, const Environment& environment) {
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::steady_clock;
 
 constexpr auto between_looks = 1s;
 constexpr int signal_code = 128;  // and its number, as a shell shows it

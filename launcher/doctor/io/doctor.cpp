@@ -141,7 +141,6 @@ int run_doctor_side(Environment environment, bool removes_itself) {
                                                 }});
 }
 
-using namespace doctor;
 using asio::ip::tcp;
 
 namespace {
@@ -349,8 +348,6 @@ Answerer make_host_answers(asio::io_context& context, const Environment& environ
     answers->answer(number, question, reply);
   };
 }
-
-using namespace doctor;
 
 namespace {
 

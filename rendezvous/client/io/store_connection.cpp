@@ -130,8 +130,6 @@ Result<FileDescriptor> dial_store(const std::string& host, std::uint16_t port, D
   }
 }
 
-using Clock = std::chrono::steady_clock;
-
 void StoreExchange::ask(const c10d::Request& request, std::string what, Duration timeout,
                         Answered answered) {
   if (!is_of_this_process()) return answered(failure(broken_));

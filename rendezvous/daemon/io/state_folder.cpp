@@ -105,8 +105,6 @@ Result<FileDescriptor> lock_state_folder(int folder, const std::string& path, Du
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr auto tick_max = std::chrono::milliseconds(1000);
 // What a disk may be behind by; memory that is not used is not taken.
 constexpr std::size_t ring_bytes = 64 * 1024 * 1024;

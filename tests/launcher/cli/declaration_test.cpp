@@ -31,8 +31,9 @@ TEST_CASE("a member learns its value, and who has said it") {
   Declaration declaration(flags);
   Mistakes mistakes;
   CHECK(flags.node_rank.source == "--node-rank");
-  declaration.tell(*declaration.find("node-rank"), "7", Origin::environment, "PET_NODE_RANK");
-  declaration.tell(*declaration.find("module"), "true", Origin::typed, "--module");
+  declaration.tell(*declaration.find("node-rank"), "7", SettingOrigin::environment,
+                   "PET_NODE_RANK");
+  declaration.tell(*declaration.find("module"), "true", SettingOrigin::typed, "--module");
   declaration.settle(mistakes);
   CHECK(mistakes.empty());
   CHECK(flags.node_rank.value == 7);
@@ -48,7 +49,8 @@ TEST_CASE("CLI11 takes every flag, all of them at once") {
   Mistakes mistakes;
   for (const auto& flag : declaration.facts()) {
     const char* value = flag.name == "log-max-bytes" ? "64M" : "1";
-    declaration.tell(flag, flag.takes_value() ? value : "true", Origin::typed, "--" + flag.name);
+    declaration.tell(flag, flag.takes_value() ? value : "true", SettingOrigin::typed,
+                     "--" + flag.name);
   }
   declaration.settle(mistakes);
   CHECK(mistakes.sentences() == Words{});
@@ -60,10 +62,11 @@ TEST_CASE("what is told later wins, and its mistake does not hide the next one")
   Flags flags;
   Declaration declaration(flags);
   Mistakes mistakes;
-  declaration.tell(*declaration.find("max-restarts"), "3", Origin::environment, "PET_MAX_RESTARTS");
-  declaration.tell(*declaration.find("max-restarts"), "x", Origin::typed, "--max-restarts");
-  declaration.tell(*declaration.find("module"), "perhaps", Origin::file, "f:1: module");
-  declaration.tell(*declaration.find("nnodes"), "0", Origin::typed, "--nnodes");
+  declaration.tell(*declaration.find("max-restarts"), "3", SettingOrigin::environment,
+                   "PET_MAX_RESTARTS");
+  declaration.tell(*declaration.find("max-restarts"), "x", SettingOrigin::typed, "--max-restarts");
+  declaration.tell(*declaration.find("module"), "perhaps", SettingOrigin::file, "f:1: module");
+  declaration.tell(*declaration.find("nnodes"), "0", SettingOrigin::typed, "--nnodes");
   declaration.settle(mistakes);
   CHECK(mistakes.sentences() ==
         Words{"--nnodes=0 is neither a number of nodes, as 2, nor a range, as 2:4",
@@ -89,7 +92,7 @@ TEST_CASE("an empty value is a mistake of every flag but those for which torchru
     Flags flags;
     Declaration declaration(flags);
     Mistakes mistakes;
-    declaration.tell(*declaration.find(facts.name), "", Origin::typed, "--" + facts.name);
+    declaration.tell(*declaration.find(facts.name), "", SettingOrigin::typed, "--" + facts.name);
     declaration.settle(mistakes);
     const Words wrong{"--" + facts.name +
                       ": empty value; check that the variable it is made of is set, or leave it "
