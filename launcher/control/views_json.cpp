@@ -190,7 +190,7 @@ NodeView node_of(const OrderedJson& json) {
 }
 
 // Jobs of several answers, and who has not answered.
-Json listed(const std::vector<SeenAnswer>& answers) {
+OrderedJson listed(const std::vector<SeenAnswer>& answers) {
   OrderedJson json;
   json["jobs"] = OrderedJson::array();
   json["silent"] = OrderedJson::array();

@@ -14,7 +14,7 @@ using Kind = etcd::Failure::Kind;
 
 TEST_CASE("who follows looks so often that a successor loses little") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.serve();
   CHECK(alpha.contest().next_deadline() == etcd.now + 250ms);
   alpha.ring();
@@ -26,7 +26,7 @@ TEST_CASE("who follows looks so often that a successor loses little") {
 
 TEST_CASE("and seldom, where nobody needs to know") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.tell(contest::Attend{false});
   alpha.serve();
   CHECK(alpha.contest().next_deadline() == etcd.now + bounds::contest_seldom_look_pause);
@@ -38,7 +38,7 @@ TEST_CASE("and seldom, where nobody needs to know") {
 
 TEST_CASE("who has reason to look does so again, where a look was under way") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.serve();
   alpha.ring();
   const auto before = alpha.take();
@@ -53,7 +53,7 @@ TEST_CASE("who has reason to look does so again, where a look was under way") {
 
 TEST_CASE("who is about to be handed the lead looks for it again and again, for a moment") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.serve();
   alpha.tell(contest::Attend{.is_imminent = true});
   alpha.serve();
@@ -67,7 +67,7 @@ TEST_CASE("who is about to be handed the lead looks for it again and again, for 
 
 TEST_CASE("who wants to lead looks before it runs, for what it knows may be old") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.tell(contest::Attend{false});
   alpha.serve();
   etcd.now += 4s;
@@ -82,7 +82,7 @@ TEST_CASE("who wants to lead looks before it runs, for what it knows may be old"
 
 TEST_CASE("who leads renews four times in a lease, whatever is written meanwhile") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   alpha.tell(contest::Keep{"a", "1", 1});
   const auto write = alpha.take();
@@ -99,7 +99,7 @@ TEST_CASE("who leads renews four times in a lease, whatever is written meanwhile
 
 TEST_CASE("what is large is waited for longer") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   alpha.tell(contest::Keep{"a", "1", 1});
   CHECK(alpha.asks().front().patience < bounds::etcd_patience(2s) + 1ms);
@@ -110,7 +110,7 @@ TEST_CASE("what is large is waited for longer") {
 
 TEST_CASE("the next member is asked when one fails, and nobody for a while when all do") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   for (std::size_t member = 0; member < 3; ++member) {
     const auto ask = alpha.take();
     CHECK(ask.endpoint == member);
@@ -122,7 +122,7 @@ TEST_CASE("the next member is asked when one fails, and nobody for a while when 
 
 TEST_CASE("a right is waited for to the moment") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   alpha.ring();
   const auto keep = alpha.take<etcd::KeepAlive>();

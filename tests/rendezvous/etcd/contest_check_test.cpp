@@ -9,7 +9,7 @@ using namespace cpprun::test;
 // The table asks check() after each step; so does the simulation, some millions of times.
 TEST_CASE("nothing is broken about a contest in any phase of its life") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   CHECK_FALSE(alpha.contest().check());
   alpha.lead();
   alpha.tell(contest::Keep{"a", "1", 1});

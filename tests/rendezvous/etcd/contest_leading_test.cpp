@@ -17,7 +17,7 @@ using Phase = Contest::Phase;
 
 TEST_CASE("a right is renewed from the moment at which that was asked for") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   const auto until = alpha.last<contest::Leads>().until;
   alpha.ring();
@@ -35,7 +35,7 @@ TEST_CASE("a right is renewed from the moment at which that was asked for") {
 
 TEST_CASE("a right that is not renewed ends by itself, whatever is said at that moment") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   const auto until = alpha.last<contest::Leads>().until;
   alpha.ring();
@@ -52,7 +52,7 @@ TEST_CASE("a right that is not renewed ends by itself, whatever is said at that 
 
 TEST_CASE("the reason says what etcd has answered last") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   while (alpha.count<contest::Deposed>() == 0) {
     alpha.ring();
@@ -70,7 +70,7 @@ TEST_CASE("the reason says what etcd has answered last") {
 
 TEST_CASE("who was deposed by the clock says farewell, so that nobody waits for nothing") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   const auto epoch = alpha.last<contest::Leads>().epoch;
   etcd.now = alpha.last<contest::Leads>().until;
@@ -90,7 +90,7 @@ TEST_CASE("who was deposed by the clock says farewell, so that nobody waits for 
 
 TEST_CASE("a lease that is gone is the end, once the key is seen to be gone") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   const auto lease = etcd.model.find(table_keys.leader())->lease;
   etcd.model.ask(etcd.now, 0, etcd::Revoke{lease});
@@ -102,7 +102,7 @@ TEST_CASE("a lease that is gone is the end, once the key is seen to be gone") {
 
 TEST_CASE("a member that knows nothing of the lease is believed only about the key") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   alpha.ring();
   const auto keep = alpha.take<etcd::KeepAlive>();
@@ -116,7 +116,7 @@ TEST_CASE("a member that knows nothing of the lease is believed only about the k
 
 TEST_CASE("who sees another one lead is deposed at once") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   etcd.model.remove(table_keys.leader());
   etcd.change({etcd::Put{table_keys.leader(), to_json(LeaderCard{"beta", ""})}});
@@ -128,7 +128,7 @@ TEST_CASE("who sees another one lead is deposed at once") {
 
 TEST_CASE("who leads another cluster than it did leads it no more") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   alpha.pass(600ms);
   etcd.change({etcd::Put{table_keys.cluster(), "another"}});
@@ -139,7 +139,7 @@ TEST_CASE("who leads another cluster than it did leads it no more") {
 
 TEST_CASE("in a new term of etcd's the key moves to a new lease, and the old one goes") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   const auto before = *etcd.model.find(table_keys.leader());
   etcd.model.elect_another(etcd.now);
@@ -156,7 +156,7 @@ TEST_CASE("in a new term of etcd's the key moves to a new lease, and the old one
 
 TEST_CASE("until the key has moved the right is that of the old lease") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   etcd.model.elect_another(etcd.now);
   while (alpha.asks().empty() ||
@@ -190,7 +190,7 @@ TEST_CASE("whoever wins is given all records, page by page, before it leads") {
                                    fmt::format("record {}", each)});
   }
   etcd.change(std::move(records));
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   const auto found = alpha.last<contest::Found>();
   REQUIRE(found.records.size() == 40);
@@ -206,7 +206,7 @@ TEST_CASE("whoever wins is given all records, page by page, before it leads") {
 
 TEST_CASE("who cannot read them in time never says that it leads") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.tell(contest::Enter{});
   while (alpha.contest().phase() != Phase::loading) alpha.answer(alpha.take());
   const auto load = alpha.take<etcd::Transaction>();
@@ -220,7 +220,7 @@ TEST_CASE("who cannot read them in time never says that it leads") {
 
 TEST_CASE("who is renewed while it reads leads as long as that") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.tell(contest::Enter{});
   while (alpha.contest().phase() != Phase::loading) alpha.answer(alpha.take());
   const auto load = alpha.take<etcd::Transaction>();
@@ -248,7 +248,7 @@ ContestOptions options_with_default_lease() {
 
 TEST_CASE("with the default lease an etcd that answers after half a second takes no lead") {
   Etcd etcd;
-  Contestant alpha(etcd, options_with_default_lease());
+  Candidate alpha(etcd, options_with_default_lease());
   alpha.lead();
   alpha.pass_slowly(14s, 500ms);
   CHECK(alpha.count<contest::Deposed>() == 0);
@@ -261,7 +261,7 @@ TEST_CASE("with the default lease an etcd that answers after half a second takes
 TEST_CASE("with the default lease an etcd that is silent for seven seconds takes no lead") {
   for (int phase = 0; phase < 20; ++phase) {
     Etcd etcd;
-    Contestant alpha(etcd, options_with_default_lease());
+    Candidate alpha(etcd, options_with_default_lease());
     alpha.lead();
     alpha.pass(phase * 100ms);
     alpha.pass_slowly(7s, std::nullopt);
@@ -276,7 +276,7 @@ TEST_CASE("with the default lease an etcd that is silent for seven seconds takes
 
 TEST_CASE("the will of a leader names those who have everything, before etcd does") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   REQUIRE(alpha.count<contest::Will>() == 1);
   CHECK(alpha.last<contest::Will>().epoch == alpha.last<contest::Leads>().epoch);
@@ -292,13 +292,13 @@ TEST_CASE("the will of a leader names those who have everything, before etcd doe
 
 TEST_CASE("where a will was carried out, the standby leads without waiting for the lease") {
   Etcd etcd;
-  Contestant alpha(etcd, options_with_default_lease());
+  Candidate alpha(etcd, options_with_default_lease());
   alpha.lead();
   alpha.tell(contest::Publish{{"beta"}, 1});
   alpha.serve();
   auto options = options_with_default_lease();
   options.name = "beta";
-  Contestant beta(etcd, options);
+  Candidate beta(etcd, options);
   beta.tell(contest::Enter{});
   beta.serve();
   REQUIRE_FALSE(beta.leads());
@@ -314,7 +314,7 @@ TEST_CASE("where a will was carried out, the standby leads without waiting for t
 
 TEST_CASE("an etcd that has no room is reported although nothing is written, and once") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   alpha.pass(30s);
   CHECK(alpha.count<contest::Unwritable>() == 0);

@@ -16,7 +16,7 @@ using Phase = Contest::Phase;
 namespace {
 
 // It has a lease, and what would win is asked for and not answered yet.
-contest::Ask stand_by_hand(Contestant& contestant) {
+contest::Ask stand_by_hand(Candidate& contestant) {
   contestant.serve();
   contestant.tell(contest::Enter{});
   contestant.answer(contestant.take<etcd::Transaction>());
@@ -29,7 +29,7 @@ contest::Ask stand_by_hand(Contestant& contestant) {
 
 TEST_CASE("the first that wants to lead does so at once, with everything in its place") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.serve();
   CHECK(alpha.all<contest::NobodyLeads>().size() == 1);
   alpha.tell(contest::Enter{});
@@ -50,9 +50,9 @@ TEST_CASE("the first that wants to lead does so at once, with everything in its 
 
 TEST_CASE("who follows is told who leads, and only what is new") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
-  Contestant beta(etcd, "beta");
+  Candidate beta(etcd, "beta");
   beta.pass(1s);
   CHECK(beta.all<contest::LeaderIs>() ==
         std::vector<contest::LeaderIs>{
@@ -68,18 +68,18 @@ TEST_CASE("who follows is told who leads, and only what is new") {
 TEST_CASE("who is synced comes first, and who is not a lease later") {
   Etcd etcd;
   {
-    Contestant alpha(etcd, "alpha");
+    Candidate alpha(etcd, "alpha");
     alpha.lead();
     alpha.tell(contest::Publish{{"beta"}, 1});
     alpha.serve();
   }
-  Contestant gamma(etcd, "gamma");
+  Candidate gamma(etcd, "gamma");
   gamma.tell(contest::Enter{});
   gamma.pass(3s);
   CHECK(gamma.count<contest::NobodyLeads>() == 1);
   CHECK_FALSE(gamma.leads());
   // The same for somebody who is synced.
-  Contestant beta(etcd, "beta");
+  Candidate beta(etcd, "beta");
   beta.tell(contest::Enter{});
   beta.serve();
   CHECK(beta.leads());
@@ -89,10 +89,10 @@ TEST_CASE("who is synced comes first, and who is not a lease later") {
 TEST_CASE("where nobody who is synced comes, another one does") {
   Etcd etcd;
   {
-    Contestant alpha(etcd, "alpha");
+    Candidate alpha(etcd, "alpha");
     alpha.lead();
   }
-  Contestant gamma(etcd, "gamma");
+  Candidate gamma(etcd, "gamma");
   gamma.tell(contest::Enter{});
   gamma.pass(4s);
   CHECK_FALSE(gamma.leads());
@@ -102,8 +102,8 @@ TEST_CASE("where nobody who is synced comes, another one does") {
 
 TEST_CASE("of two that stand at once one wins, and the other follows and keeps nothing") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
-  Contestant beta(etcd, "beta");
+  Candidate alpha(etcd, "alpha");
+  Candidate beta(etcd, "beta");
   const auto first = stand_by_hand(alpha);
   const auto second = stand_by_hand(beta);
   CHECK(etcd.model.leases() == 2);
@@ -119,7 +119,7 @@ TEST_CASE("of two that stand at once one wins, and the other follows and keeps n
 
 TEST_CASE("a win with an old look at who is synced is none") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   const auto stands = stand_by_hand(alpha);
   etcd.change({etcd::Put{table_keys.synced(), to_json(Synced{.names = {"beta"}, .term = 1})}});
   alpha.answer(stands);
@@ -134,7 +134,7 @@ TEST_CASE("a win with an old look at who is synced is none") {
 
 TEST_CASE("a win whose answer is lost is known by its lease") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   const auto stands = stand_by_hand(alpha);
   etcd.model.ask(etcd.now, 0, stands.request);
   alpha.fail(stands, Kind::silent);
@@ -147,7 +147,7 @@ TEST_CASE("a win whose answer is lost is known by its lease") {
 
 TEST_CASE("one that was not carried out is asked for again with the same lease") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   const auto stands = stand_by_hand(alpha);
   alpha.fail(stands, Kind::unavailable);
   alpha.answer(alpha.take<etcd::Transaction>());  // a look
@@ -164,7 +164,7 @@ TEST_CASE("one that was not carried out is asked for again with the same lease")
 
 TEST_CASE("one that is learnt of too late is given up, and the right is never longer for it") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   const auto stands = stand_by_hand(alpha);
   const auto granted = etcd.now;
   etcd.model.ask(etcd.now, 0, stands.request);
@@ -176,7 +176,7 @@ TEST_CASE("one that is learnt of too late is given up, and the right is never lo
   REQUIRE(alpha.leads());
   CHECK(alpha.last<contest::Leads>().until == granted + 1900ms);
 
-  Contestant beta(etcd, "beta");
+  Candidate beta(etcd, "beta");
   etcd.model.remove(table_keys.leader());
   etcd.model.remove(table_keys.synced());
   const auto late = stand_by_hand(beta);
@@ -196,7 +196,7 @@ TEST_CASE("one that is learnt of too late is given up, and the right is never lo
 
 TEST_CASE("a lease that may have been granted is taken back, and another one asked for") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.serve();
   alpha.tell(contest::Enter{});
   alpha.answer(alpha.take<etcd::Transaction>());
@@ -214,7 +214,7 @@ TEST_CASE("a lease that may have been granted is taken back, and another one ask
 
 TEST_CASE("an epoch that is not the highest is not led") {
   Etcd etcd;
-  Contestant alpha(etcd, options_named("alpha", {.epoch = 100}));
+  Candidate alpha(etcd, options_named("alpha", {.epoch = 100}));
   alpha.tell(contest::Enter{});
   alpha.pass(5s);
   CHECK_FALSE(alpha.leads());
@@ -227,10 +227,10 @@ TEST_CASE("an epoch that is not the highest is not led") {
 
 TEST_CASE("nor followed: an etcd that is restored has nobody's trust until it is what it was") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   const auto old = etcd.model.snapshot();
-  Contestant beta(etcd, "beta");
+  Candidate beta(etcd, "beta");
   beta.serve();
   alpha.tell(contest::Withdraw{});
   alpha.serve();
@@ -254,13 +254,13 @@ TEST_CASE("nor followed: an etcd that is restored has nobody's trust until it is
 
 TEST_CASE("another cluster's keys are left alone") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   alpha.pass(1s);
   const auto cluster = alpha.last<contest::ClusterIs>().id;
   CHECK(cluster == *etcd.value(table_keys.cluster()));
-  Contestant same(etcd, options_named("same", {.cluster = cluster}));
-  Contestant other(etcd, options_named("other", {.cluster = "0123"}));
+  Candidate same(etcd, options_named("same", {.cluster = cluster}));
+  Candidate other(etcd, options_named("other", {.cluster = "0123"}));
   same.pass(100ms);
   other.pass(100ms);
   CHECK(same.count<contest::LeaderIs>() == 1);
@@ -272,7 +272,7 @@ TEST_CASE("another cluster's keys are left alone") {
 TEST_CASE("what somebody else has written under its keys stops it, in words") {
   Etcd etcd;
   etcd.change({etcd::Put{table_keys.leader(), "hello"}});
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.tell(contest::Enter{});
   alpha.pass(1s);
   CHECK(alpha.last<contest::Barred>().reason.find("was not written by a cpprun") !=
@@ -287,13 +287,13 @@ TEST_CASE("what is left of an earlier life is waited for, and not led by") {
   Etcd etcd;
   etcd::Revision epoch = 0;
   {
-    Contestant alpha(etcd, "alpha");
+    Candidate alpha(etcd, "alpha");
     alpha.lead();
     epoch = alpha.last<contest::Leads>().epoch;
   }
   auto options = options_named("alpha");
   options.seed = 12345;
-  Contestant again(etcd, options);
+  Candidate again(etcd, options);
   again.tell(contest::Enter{});
   again.pass(1s);
   CHECK_FALSE(again.leads());
@@ -306,12 +306,12 @@ TEST_CASE("what is left of an earlier life is waited for, and not led by") {
 TEST_CASE("where etcd has chosen another leader since, the right of the last one is waited for") {
   Etcd etcd;
   {
-    Contestant alpha(etcd, "alpha");
+    Candidate alpha(etcd, "alpha");
     alpha.lead();
     alpha.tell(contest::Publish{{"beta"}, 1});
     alpha.serve();
   }
-  Contestant beta(etcd, "beta");
+  Candidate beta(etcd, "beta");
   beta.serve();
   beta.tell(contest::Enter{});
   beta.serve();
@@ -326,12 +326,12 @@ TEST_CASE("where etcd has chosen another leader since, the right of the last one
 
 TEST_CASE("who has won and does not lead yet takes nothing from those who had everything") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   alpha.tell(contest::Publish{{"beta"}, 1});
   alpha.pass(100ms);
   etcd.model.remove(table_keys.leader());  // its lease is over
-  Contestant gamma(etcd, "gamma");
+  Candidate gamma(etcd, "gamma");
   gamma.tell(contest::Enter{});
   while (gamma.contest().phase() != Contest::Phase::loading) {
     gamma.asks().empty() ? gamma.ring() : gamma.answer(gamma.take());

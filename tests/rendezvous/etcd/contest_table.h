@@ -47,12 +47,12 @@ struct Etcd {
   }
 };
 
-class Contestant {
+class Candidate {
  public:
-  Contestant(Etcd& etcd, ContestOptions options) : etcd_(etcd), contest_(std::move(options)) {
+  Candidate(Etcd& etcd, ContestOptions options) : etcd_(etcd), contest_(std::move(options)) {
     keep(contest_.advance(etcd_.now));
   }
-  Contestant(Etcd& etcd, const std::string& name) : Contestant(etcd, options_named(name)) {}
+  Candidate(Etcd& etcd, const std::string& name) : Candidate(etcd, options_named(name)) {}
 
   Contest& contest() { return contest_; }
   const std::vector<contest::Action>& said() const { return said_; }

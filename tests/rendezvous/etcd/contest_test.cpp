@@ -31,7 +31,7 @@ TEST_CASE("options that cannot be are told in words") {
 
 TEST_CASE("nobody answers, and somebody does again: each is told once") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   for (int round = 0; round < 3; ++round) {
     for (int member = 0; member < 3; ++member) {
       alpha.fail(alpha.take(), Kind::unreachable, "connection refused");
@@ -50,7 +50,7 @@ TEST_CASE("nobody answers, and somebody does again: each is told once") {
 
 TEST_CASE("who may not win for want of room says so, until somebody can write") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.tell(contest::Enter{});
   alpha.answer(alpha.take());
   for (int each = 0; each < 5; ++each) {
@@ -76,7 +76,7 @@ TEST_CASE("who may not win for want of room says so, until somebody can write") 
 
 TEST_CASE("an answer that nobody waits for changes nothing") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   const auto ask = alpha.take();
   alpha.answer(ask);
   const auto said = alpha.said().size();
@@ -87,7 +87,7 @@ TEST_CASE("an answer that nobody waits for changes nothing") {
 
 TEST_CASE("who enters again before it is gone is not said to be gone") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   alpha.tell(contest::Withdraw{});
   alpha.tell(contest::Enter{});
@@ -98,7 +98,7 @@ TEST_CASE("who enters again before it is gone is not said to be gone") {
 
 TEST_CASE("who withdraws without having led is done at once") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.serve();
   alpha.tell(contest::Withdraw{});
   CHECK(alpha.count<contest::Withdrawn>() == 1);

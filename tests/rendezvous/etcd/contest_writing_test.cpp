@@ -24,7 +24,7 @@ std::optional<std::string> record(const Etcd& etcd, const std::string& name) {
 
 TEST_CASE("what is to be kept is there when it is said to be") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   alpha.tell(contest::Keep{"a", "1", 1});
   CHECK_FALSE(record(etcd, "a"));
@@ -40,7 +40,7 @@ TEST_CASE("what is to be kept is there when it is said to be") {
 
 TEST_CASE("while one change is under way the others wait, and of each record the last is written") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   alpha.tell(contest::Keep{"a", "1", 1});
   for (std::uint64_t number = 2; number <= 100; ++number) {
@@ -58,7 +58,7 @@ TEST_CASE("while one change is under way the others wait, and of each record the
 
 TEST_CASE("a change of which nothing is known is asked for again, word for word") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   alpha.tell(contest::Keep{"a", "1", 1});
   const auto first = alpha.take();
@@ -79,7 +79,7 @@ TEST_CASE("a change of which nothing is known is asked for again, word for word"
 
 TEST_CASE("after somebody else has won nothing is changed any more") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   etcd.model.remove(table_keys.leader());
   etcd.change({etcd::Put{table_keys.leader(), to_json(LeaderCard{"beta", ""})}});
@@ -94,7 +94,7 @@ TEST_CASE("after somebody else has won nothing is changed any more") {
 
 TEST_CASE("who is synced is published, whoever leads among them") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   alpha.tell(contest::Publish{{"beta", "alpha", "beta"}, 1});
   alpha.serve();
@@ -106,7 +106,7 @@ TEST_CASE("who is synced is published, whoever leads among them") {
 
 TEST_CASE("a wish beyond a bound is refused in words, and not waited for") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   alpha.tell(contest::Keep{"a", std::string(bounds::contest_record_bytes_max + 1, 'r'), 1});
   REQUIRE(alpha.count<contest::NotWritten>() == 1);
@@ -133,7 +133,7 @@ TEST_CASE("a wish beyond a bound is refused in words, and not waited for") {
 
 TEST_CASE("who does not lead writes nothing") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.serve();
   alpha.tell(contest::Keep{"a", "1", 1});
   CHECK(alpha.last<contest::NotWritten>() == contest::NotWritten{1, "it does not lead"});
@@ -145,7 +145,7 @@ TEST_CASE("who does not lead writes nothing") {
 
 TEST_CASE("what etcd refuses at once is tried one by one, and what it refuses alone is told") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   alpha.tell(contest::Keep{"a", "1", 1});
   const auto first = alpha.take();
@@ -172,7 +172,7 @@ TEST_CASE("what etcd refuses at once is tried one by one, and what it refuses al
 
 TEST_CASE("an etcd without room is led on in, and what waits is written when it has some") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   alpha.tell(contest::Keep{"a", "1", 1});
   for (int each = 0; each < 30; ++each) {
@@ -198,11 +198,11 @@ TEST_CASE("an etcd without room is led on in, and what waits is written when it 
 
 TEST_CASE("who hands over decides nothing any more before the other one can") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
-  Contestant beta(etcd, "beta");
-  Contestant gamma(etcd, "gamma");
-  for (Contestant* each : {&beta, &gamma}) {
+  Candidate beta(etcd, "beta");
+  Candidate gamma(etcd, "gamma");
+  for (Candidate* each : {&beta, &gamma}) {
     each->tell(contest::Enter{});
     each->serve();
   }
@@ -230,7 +230,7 @@ TEST_CASE("who hands over decides nothing any more before the other one can") {
 
 TEST_CASE("nobody hands over to whom has not everything") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   for (const char* name : {"beta", "alpha"}) {
     alpha.tell(contest::HandOver{name});
@@ -252,12 +252,12 @@ ContestOptions passing(const std::string& name) {
 
 TEST_CASE("one that leaves nothing takes its keys with it, whoever stands by") {
   Etcd etcd;
-  Contestant alpha(etcd, passing("alpha"));
+  Candidate alpha(etcd, passing("alpha"));
   alpha.tell(contest::Enter{});
   alpha.pass(1s);
   REQUIRE(alpha.leads());
   alpha.tell(contest::Publish{{"beta"}, 1});
-  Contestant beta(etcd, passing("beta"));
+  Candidate beta(etcd, passing("beta"));
   beta.pass(1s);
   const auto before = etcd.value(table_keys.cluster());
   alpha.tell(contest::Withdraw{});
@@ -276,7 +276,7 @@ TEST_CASE("one that leaves nothing takes its keys with it, whoever stands by") {
 
 TEST_CASE("where a record is kept the keys stay") {
   Etcd etcd;
-  Contestant alpha(etcd, passing("alpha"));
+  Candidate alpha(etcd, passing("alpha"));
   alpha.tell(contest::Enter{});
   alpha.pass(1s);
   REQUIRE(alpha.leads());
@@ -291,7 +291,7 @@ TEST_CASE("where a record is kept the keys stay") {
 
 TEST_CASE("who withdraws leaves nothing, and says so when nothing is left") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   alpha.tell(contest::Keep{"a", "1", 1});
   alpha.tell(contest::Withdraw{});
@@ -308,7 +308,7 @@ TEST_CASE("who withdraws leaves nothing, and says so when nothing is left") {
 
 TEST_CASE("who cannot say farewell is done with when its lease is over") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.lead();
   alpha.tell(contest::Withdraw{});
   while (alpha.count<contest::Withdrawn>() == 0) {
@@ -320,7 +320,7 @@ TEST_CASE("who cannot say farewell is done with when its lease is over") {
 
 TEST_CASE("who withdraws while it stands does not lead by a win that it did not know of") {
   Etcd etcd;
-  Contestant alpha(etcd, "alpha");
+  Candidate alpha(etcd, "alpha");
   alpha.serve();
   alpha.tell(contest::Enter{});
   alpha.answer(alpha.take());
