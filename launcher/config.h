@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Which of a worker's two output streams a flag means, for which local ranks: the syntax of -r and
-// -t. `3` means both streams of everybody, `0:1,1:3` names local ranks.
+// The checked configuration of a run (Config), and the choice of output streams in it
+// (StreamChoices).
 
 #include <algorithm>
 #include <cstdint>
@@ -21,6 +21,8 @@
 
 namespace cpprun {
 
+// Which of a worker's two output streams a flag means, for which local ranks: the syntax of -r and
+// -t. `3` means both streams of everybody, `0:1,1:3` names local ranks.
 struct StreamChoice {
   bool out = false;
   bool err = false;
@@ -38,9 +40,6 @@ struct StreamChoices {
 };
 
 Result<StreamChoices> parse_stream_choices(std::string_view text);
-
-// Everything the command line and the PET_* variables decided, checked, with every default filled
-// in. A plain value: `cli` makes it, everybody else only reads it.
 
 // What a shell expects of a command line that cannot be obeyed.
 inline constexpr int usage_exit_code = 2;
@@ -127,7 +126,7 @@ enum class StoreWay {
   local       // they connect to cpprun of their own node, which forwards what they say
 };
 
-// etcd says which node hosts the coordinator (--rdzv-backend=etcd); see plan/etcd_meeting.h.
+// etcd says which node hosts the coordinator (--rdzv-backend=etcd); see plan/meeting_place.h.
 struct EtcdMeeting {
   std::string endpoints = {};  // "https://a:2379,https://b:2379", as a cpprund takes them
   std::string user = {};
@@ -140,6 +139,8 @@ struct EtcdMeeting {
   friend bool operator==(const EtcdMeeting&, const EtcdMeeting&) = default;
 };
 
+// Everything the command line and the PET_* variables decided, checked, with every default filled
+// in. A plain value: `cli` makes it, everybody else only reads it.
 struct Config {
   RendezvousMode rendezvous = RendezvousMode::standalone;
   Endpoint endpoint{"127.0.0.1", 0};  // port 0 in standalone: the coordinator takes a free one

@@ -11,10 +11,9 @@ namespace cpprun::bounds {
 
 using namespace std::chrono_literals;
 
-// --- the link between agent and coordinator
-// --------------------------------------------------------- One JSON message. Agreed with the
-// design: 512 bytes per agent per round each way; the margin above it is for a failure's last lines
-// and for refusals, which are sentences.
+// --- the link between agent and coordinator ----------------------------------------------------
+// One JSON message. Agreed with the design: 512 bytes per agent per round each way; the margin
+// above it is for a failure's last lines and for refusals, which are sentences.
 inline constexpr std::size_t link_frame_bytes_max = 32 * 1024;
 // One message of a round, however many nodes there are: join, sealed, and the end as it is told to
 // those far away. (A job's id of more than 40 bytes, or a role of more than 24, costs its own
@@ -397,8 +396,7 @@ inline constexpr auto store_client_attempt_max = 5s;
 inline constexpr auto store_client_pause_first = 20ms;
 inline constexpr auto store_client_pause_max = 1s;
 
-// Limits of links on which both sides prove that they hold a secret; all others are in bounds.h.
-
+// --- links on which both sides prove that they hold a secret -----------------------------------
 // What OpenSSL keeps of an established connection that is idle: measured, and rounded up.
 inline constexpr std::size_t secure_channel_bytes = 16 * 1024;
 // What it keeps besides while a record has arrived in part: the largest one, and its header.
@@ -412,8 +410,7 @@ inline constexpr std::size_t handshake_bytes_max = 16 * 1024;
 // For that round trip and a little patience: the agent's own for an attempt is as long.
 inline constexpr std::chrono::nanoseconds handshake_patience = 5s;
 
-// The limits of whoever goes on with a job whose coordinator is lost: the rest of proto/bounds.h.
-
+// --- a job whose coordinator is lost -----------------------------------------------------------
 // What a coordinator leaves of its job travels in parts, so that heartbeats pass between them. As
 // digits each has twice as many bytes, and still fits a frame of the link.
 inline constexpr std::size_t record_part_bytes_max = 12 * 1024;
@@ -479,8 +476,7 @@ inline constexpr std::size_t early_bytes_max = 8 * 1024 * 1024;
 // For so long a cpprund that is asked to end hears what has come before it was.
 inline constexpr auto last_words = 10ms;
 
-// The limits of a store that is reached through the nodes' agents: the rest of proto/bounds.h.
-
+// --- a store that is reached through the nodes' agents -----------------------------------------
 // Of one worker's connection, in either direction: bytes under way that were not taken yet. At 1 ms
 // from node to node that lets 256 MB a second through.
 inline constexpr std::size_t store_stream_window = 256 * 1024;
@@ -500,8 +496,6 @@ inline constexpr std::size_t held_link_bytes_max = 256 * 1024;
 inline constexpr int store_forwarder_backlog = 1024;
 // Taken from one worker's connection at once.
 inline constexpr std::size_t store_forwarder_read_bytes = 64 * 1024;
-
-// The limits of whoever watches a job through cpprunctl: the rest of proto/bounds.h.
 
 // --- the socket for tools ------------------------------------------------------------------------
 // A job that ends sooner needs none; by then one that lasts has started its workers.

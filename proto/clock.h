@@ -18,7 +18,6 @@ inline double in_seconds(Duration duration) {
 
 // The same moment by two clocks: the one that decides, which counts from the start of the machine,
 // and the one that people read, by which alone a moment outlives that.
-
 struct Moment {
   TimePoint now{};
   WallTime wall{};

@@ -79,8 +79,8 @@ constexpr std::chrono::nanoseconds etcd_patience(std::chrono::nanoseconds ttl) {
 inline constexpr std::chrono::nanoseconds etcd_patience_per_mebibyte = 1s;
 // How much longer than with the shortest lease (turn_patience) workers outlive the lease of their
 // node while another cpprund may become leader. Where the host of the leader takes etcd's own
-// leader along, the lease of the leader is waited for twice (tenure.h). A leader keeps the largest
-// value that its nodes have received.
+// leader along, the lease of the leader is waited for twice (leader_lease.h). A leader keeps the
+// largest value that its nodes have received.
 constexpr std::chrono::nanoseconds turn_patience_more(std::chrono::nanoseconds etcd_lease) {
   return 2 * (etcd_lease - etcd_lease_min);
 }

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The one grammar of every state machine in this house. A machine is told what happened and what
-// time it is; it returns what to do, in order, and does none of it. Its driver performs the
-// actions and arms one timer to next_deadline() (proto/state_machine.h). Nothing ticks, nothing
-// polls. check() says which of its own invariants is broken, if one is: simulated and explored runs
-// ask it after each step.
+// The interface of every state machine (StateMachine), its phase (PhaseOf) and the loop around it
+// (Driver).
 
 #include <algorithm>
 #include <cassert>
@@ -20,6 +17,10 @@
 
 namespace cpprun {
 
+// A machine is told what happened and what time it is; it returns what to do, in order, and does
+// none of it. Its Driver performs the actions and arms one timer to next_deadline(). Nothing ticks,
+// nothing polls. check() says which of its own invariants is broken, if one is: simulated and
+// explored runs ask it after each step.
 template <class M>
 concept StateMachine =
     requires(M machine, const M& still, TimePoint now, const typename M::Event& event) {
@@ -37,10 +38,6 @@ struct Overloaded : Cases... {
 template <class... Cases>
 Overloaded(Cases...) -> Overloaded<Cases...>;
 
-// The phase of a state machine. It changes in one place, which knows what may follow what: a step
-// that its author has not foreseen ends the program there, instead of going on from a state that
-// cannot be and ending somewhere else.
-
 template <class P>
 struct PhaseStep {
   P from;
@@ -48,6 +45,10 @@ struct PhaseStep {
   friend bool operator==(const PhaseStep&, const PhaseStep&) = default;
 };
 
+// The phase of a state machine. It changes in one place, which knows what may follow what: a step
+// that its author has not foreseen ends the program there, instead of going on from a state that
+// cannot be and ending somewhere else.
+//
 // `Enum` is the machine's own enumeration, and the steps are all that it may take.
 template <class Enum>
 class PhaseOf {
@@ -78,7 +79,6 @@ class PhaseOf {
 // so that an action never calls back into a machine that is just deciding; what an action leads to
 // is told after all the actions before it. Knows no clock, no timer and no socket: its owner has
 // them, and a simulated world has others.
-
 template <StateMachine M>
 class Driver {
  public:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Taking text apart: blanks, lists, numbers; and errno in words.
+// Functions on text: lists, numbers, sizes and UTF-8 taken apart, errno as a sentence, and text
+// made safe for logs, manual pages and shells.
 
 #include <charconv>
 #include <cstddef>
@@ -60,7 +61,6 @@ std::optional<std::string> bytes_of_hex(std::string_view digits);
 std::string errno_text(int error_number);
 
 // UTF-8, character by character.
-
 struct Utf8Character {
   std::size_t bytes = 0;  // 0: the text does not begin with a character
   std::uint32_t code = 0;

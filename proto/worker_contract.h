@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What launcher and worker have agreed on: the names of the environment variables, torchrun's own,
-// so that a PyTorch script needs no change. Shared by `launcher` (writes them) and `worker/env`
-// (reads them). Source: torch.distributed.run's documentation, "Environment Variables".
+// so that a PyTorch script needs no change, and the heartbeat file. Shared by `launcher` (writes
+// the variables) and `worker/env` (reads them). Source: torch.distributed.run's documentation,
+// "Environment Variables".
 
 #include <bit>
 #include <cstddef>
@@ -54,10 +55,9 @@ inline constexpr std::string_view torch_distributed_debug = "TORCH_DISTRIBUTED_D
 
 }  // namespace cpprun::contract
 
-// A worker's heartbeat file, as heartbeat_file.h describes it, in this house's words.
-
 namespace cpprun {
 
+// A worker's heartbeat file, as heartbeat_file.h describes it, in this house's words.
 // The variable that names a worker's file. Without it there is no heartbeat.
 inline constexpr std::string_view heartbeat_variable = CPPRUN_HEARTBEAT_VARIABLE;
 inline constexpr std::string_view heartbeat_magic = CPPRUN_HEARTBEAT_MAGIC;
@@ -99,5 +99,3 @@ inline Result<HeartbeatRecord> parse_heartbeat(std::string_view bytes) {
 }
 
 }  // namespace cpprun
-
-namespace cpprun::contract {}  // namespace cpprun::contract

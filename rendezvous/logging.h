@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// How much a line of the log matters, and what stands in front of one: the same for cpprun and
-// cpprund, so that logs of both can be laid side by side.
+// What the logs of cpprun and cpprund have in common: the levels, the time in front of a line, and
+// the limit on lines that repeat.
 
 #include <cstddef>
 #include <map>
@@ -38,7 +38,6 @@ std::string log_time(WallTime time);
 // lines that strangers cause, never about what happens to a job: of lines that differ only in their
 // numbers, the first few of a window are let through, the rest is counted and
 // told in one line when the window ends.
-
 class LogLimiter {
  public:
   // May a line of that kind be written now? `kind` is the line without what names an instance;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What an agent says of itself when it asks for a seat.
+// What an agent says of itself when it asks for a seat, and of its workers while somebody looks.
 
 #include <cstdint>
 #include <map>
@@ -43,10 +43,6 @@ struct JoinState {
 // Names as many of this machine's addresses as its frame has room for.
 link::Join join_message(const Config& config, const AgentFacts& facts, const JoinState& state);
 
-// What this node tells of its workers while somebody looks at the job, and which of them fit: those
-// whose state has changed first, the others in turn. Remembers what it saw last, because a rate is
-// the difference of two looks.
-
 // What can be seen of one worker from outside.
 struct WorkerSight {
   LocalRank local_rank;
@@ -57,6 +53,9 @@ struct WorkerSight {
   friend bool operator==(const WorkerSight&, const WorkerSight&) = default;
 };
 
+// What this node tells of its workers while somebody looks at the job, and which of them fit: those
+// whose state has changed first, the others in turn. Remembers what it saw last, because a rate is
+// the difference of two looks.
 class ToldFigures {
  public:
   // A new round: what was seen was of others.

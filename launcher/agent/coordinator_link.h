@@ -1,5 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
+// The agent's way to its coordinator: when to send, dial and give up (CoordinatorLink), where to
+// ask (Places), and a second master (RivalMaster).
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/agent/agent_actions.h"
+#include "launcher/agent/agent_messages.h"
+#include "launcher/config.h"
+#include "launcher/endpoint.h"
+#include "proto/clock.h"
+#include "proto/link/message.h"
+#include "proto/result.h"
+
+namespace cpprun {
+
 // The agent's link to its coordinator as a set of times: when to send a heartbeat, when to dial,
 // when to give up. Knows nothing of rounds and workers. A local link, within the coordinator's own
 // process, needs no heartbeat and is never silent.
@@ -24,22 +42,6 @@
 // - With one that was lost and is back, and does not know yet that another one leads. Whoever has
 //   followed an epoch counts no answer of another link before an epoch has been said on it that is
 //   no smaller (`in_doubt`), and what workers say to their store waits as long.
-
-#include <algorithm>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "launcher/agent/agent_actions.h"
-#include "launcher/agent/agent_messages.h"
-#include "launcher/config.h"
-#include "launcher/endpoint.h"
-#include "proto/clock.h"
-#include "proto/link/message.h"
-#include "proto/result.h"
-
-namespace cpprun {
-
 class CoordinatorLink {
  public:
   struct Timeouts {
@@ -145,7 +147,6 @@ class CoordinatorLink {
 
 // Where the cppruns of a set are met, of which one leads, and whom to ask next for the one that
 // does: each of them once in a turn. Knows no time and no link.
-
 class Places {
  public:
   // As flags name them: one, or several.
@@ -205,7 +206,6 @@ agent::LinkUp place_among_nodes(const std::vector<std::string>& addresses,
 // Two nodes of one job that both believe they are its master wait for ever, each for the other. So
 // while it waits, a master whose address leads elsewhere asks there now and then who hosts: another
 // master, or this very node, reached by a roundabout way.
-
 class RivalMaster {
  public:
   // Nothing is asked where all of the master's addresses are this machine's.

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A script that launches processes of its own (mp.spawn, a server) under cpprun waits for ever, as
-// it does under torchrun: its ranks look for a store that nobody hosts, because torch leaves
-// hosting to whoever set TORCHELASTIC_USE_AGENT_STORE. The coordinator's host can see it: the
-// workers are alive, none of them has asked the store for a long while, and rank 0 has processes of
-// its own or does nothing at all. Pure: looks come in, at most one warning goes out.
+// Set-ups under which a job waits for ever: a script that launches processes of its own (OwnWorld),
+// and interfaces that lead nowhere.
 
 #include <map>
 #include <optional>
@@ -27,6 +24,11 @@ struct WorldLook {
   friend bool operator==(const WorldLook&, const WorldLook&) = default;
 };
 
+// A script that launches processes of its own (mp.spawn, a server) under cpprun waits for ever, as
+// it does under torchrun: its ranks look for a store that nobody hosts, because torch leaves
+// hosting to whoever set TORCHELASTIC_USE_AGENT_STORE. The coordinator's host can see it: the
+// workers are alive, none of them has asked the store for a long while, and rank 0 has processes of
+// its own or does nothing at all. Pure: looks come in, at most one warning goes out.
 class OwnWorld {
  public:
   // `sleepers`: a worker that does nothing is suspected as well.

@@ -18,7 +18,6 @@ void tell_config_file(const std::string& path, const std::string& text, Declarat
                       Mistakes& mistakes);
 
 // What a --config file says a job does about failures, for whoever wants to know it without a job.
-
 struct RulesFile {
   RestartRules rules;
   std::vector<std::string>

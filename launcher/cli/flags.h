@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What the command line, the environment and the --config file may decide: one member per flag. A
-// misspelled member does not compile. Names, values and help of the flags are in declaration.cpp.
+// What a person may decide: one member per flag (Flags), the kinds of values, and what is wrong
+// with them (Mistakes).
 
 #include <algorithm>
 #include <cstdint>
@@ -45,6 +45,8 @@ struct RestartBudgets {
   std::vector<CauseBudget> causes = {};
 };
 
+// What the command line, the environment and the --config file may decide: one member per flag. A
+// misspelled member does not compile. Names, values and help of the flags are in declaration.cpp.
 struct Flags {
   // Rendezvous
   Flag<NodeRange> nnodes;
@@ -130,7 +132,6 @@ inline bool is_on(const Flag<bool>& flag) {
 
 // All mistakes of a command line, in the order of the help, so that everything to be changed is
 // reported at once.
-
 class Mistakes {
  public:
   static constexpr int before_flags = -1;         // words that are no flag at all

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The help, and the same as a manual page.
+// The help, the manual page, and what shells complete.
 
 #include <optional>
 #include <string>

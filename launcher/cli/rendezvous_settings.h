@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // How many nodes, where they meet, and how long they wait for each other: everything of the command
-// line that begins with --rdzv-, --master- or --n….
+// line that begins with --rdzv-, --master- or --n…; and --rdzv-conf.
 
 #include <optional>
 #include <string>

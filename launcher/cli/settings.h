@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The way from the flags' values to a checked Config. Every check complains by itself and the rest
-// goes on, so that a person sees all mistakes at once.
+// The way from the flags' values to a checked Config: what its readers share (SettingReader), and
+// the readers. Every check complains by itself and the rest goes on, so that a person sees all
+// mistakes at once.
 
 #include <fmt/format.h>
 
@@ -27,7 +28,6 @@ Config config_of(const Flags& flags, const CommandLine& line, Mistakes& mistakes
 // What the readers of each kind of setting (rendezvous, workers, endings, logs) have in common: the
 // flags, the environment, and where to put a complaint or a note. A complaint begins with the name
 // under which the person knows the setting.
-
 class SettingReader {
  public:
   // `mistakes` and `notes` are appended to. All four outlive the reader.
@@ -64,20 +64,16 @@ class SettingReader {
 };
 
 // What runs on this node: how many workers, of which role, and by which program.
-
 void read_worker_settings(SettingReader& reader, const CommandLine& line, Config& config);
 
 // Where the workers' words go: files, console, filters, prefixes.
-
 void read_log_settings(SettingReader& reader, Config& config);
 
 // How workers end: how often the job may be restarted, how much time a worker has to stop, and
 // which signals end the job.
-
 void read_ending_settings(SettingReader& reader, const TextFile& read_file, Config& config);
 
 // Whether the nodes of a job share a secret, and where it lies.
-
 void read_secret_settings(SettingReader& reader, Config& config);
 
 }  // namespace cpprun

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What somebody wants of cpprunctl: a checked command line.
+// The command line of cpprunctl: what somebody wants (Wish), how that is read, and its flags and
+// commands (ControlFacts).
 
 #include <cstdint>
 #include <optional>
@@ -53,6 +54,7 @@ struct DoctorWish {
   bool ship = false;
 };
 
+// What somebody wants of cpprunctl: a checked command line.
 struct Wish {
   Verb verb = Verb::list;
   std::string job = {};          // its name, or its beginning (reads_only); empty: there is one
@@ -84,12 +86,8 @@ inline constexpr int unreachable = 69;  // EX_UNAVAILABLE: no response, so it ca
 }  // namespace control_code
 
 // What was typed, read into a Wish.
-
 std::variant<Wish, CommandLineEnd> read_control_line(int argc, const char* const* argv,
                                                      std::string_view version);
-
-// What cpprunctl can be asked, as the shells' completions and the manual page need it: taken from
-// the declaration itself, so that none of them tells something else.
 
 struct ControlFlag {
   std::vector<std::string> spellings;  // "-f", "--follow"
@@ -105,6 +103,8 @@ struct ControlCommand {
   std::vector<ControlFlag> flags;
 };
 
+// What cpprunctl can be asked, as the shells' completions and the manual page need it: taken from
+// the declaration itself, so that none of them tells something else.
 struct ControlFacts {
   std::vector<ControlFlag> flags;  // of all commands
   std::vector<ControlCommand> commands;

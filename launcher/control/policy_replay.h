@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A history of failures, for `cpprunctl policy simulate`: what an `--events` file or a `--report`
-// tells of a job that was (docs/events.md), or somebody has made up, a JSON object a line:
-//
-//   {"at": 3600, "cause": "hung", "host": "node-7", "rank": 3, "exit_code": 1, "step": 1200}
-//
-// `at` in seconds; all but `at` may be left out, and there are `signal`, `life` (seconds the round
-// had run) and `checkpoint_step` as well. Nothing else: a member that is not known is an error.
+// `cpprunctl policy simulate`: a history of failures (PolicyTrace), and what the rules of a job
+// would have decided of it (PolicyReplay).
 
 #include <optional>
 #include <string>
@@ -26,6 +21,13 @@ struct TracedFailure {
   RestartPolicy::End end;
 };
 
+// A history of failures, for `cpprunctl policy simulate`: what an `--events` file or a `--report`
+// tells of a job that was (docs/events.md), or somebody has made up, a JSON object a line:
+//
+//   {"at": 3600, "cause": "hung", "host": "node-7", "rank": 3, "exit_code": 1, "step": 1200}
+//
+// `at` in seconds; all but `at` may be left out, and there are `signal`, `life` (seconds the round
+// had run) and `checkpoint_step` as well. Nothing else: a member that is not known is an error.
 struct PolicyTrace {
   std::vector<TracedFailure> failures;  // what failed first in each round, in the order of time
   std::size_t rounds = 0;               // that were begun, as far as the trace tells
@@ -35,14 +37,13 @@ struct PolicyTrace {
 // does not tell of every failure, or of more than one run.
 Result<PolicyTrace> read_policy_trace(std::string_view text, std::string_view job);
 
-// What the rules of a job would have decided of a history of failures: the coordinator's own
-// RestartPolicy, played on it. A round that the rules would not have begun is told as not reached.
-
 struct PolicyStep {
   TracedFailure failure;
   std::optional<RestartPolicy::Verdict> verdict;  // nothing: the job was over by then
 };
 
+// What the rules of a job would have decided of a history of failures: the coordinator's own
+// RestartPolicy, played on it. A round that the rules would not have begun is told as not reached.
 struct PolicyReplay {
   RestartRules rules;
   std::vector<PolicyStep> steps;

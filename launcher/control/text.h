@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Lengths of time as people write and read them.
+// What cpprunctl prints, as text: lengths of time, jobs, daemons, failures and secrets.
 
 #include <array>
 #include <cstdint>
@@ -15,6 +15,8 @@
 #include "proto/secure/secret.h"
 
 namespace cpprun {
+
+// Lengths of time as people write and read them.
 
 // "2h", "1h30m", "45m", "2d", "90s" or "90": so many seconds, at least one and at most a year.
 Result<std::int64_t> parse_duration(std::string_view text);
@@ -55,7 +57,6 @@ std::string daemon_text(const DaemonView& daemon);
 std::string warnings_text(const std::vector<std::string>& warnings, const Canvas& canvas);
 
 // What has failed in a job and why, as far as its coordinator knows: the report while it runs.
-
 std::string failure_story(const JobView& job, const Canvas& canvas);
 
 // What keygen calls a secret, and what it says of one.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A job as a coordinator shows it, read out of its JSON (docs/operating.md). What an older or a
-// newer coordinator does not say keeps its default.
+// What coordinators and daemons show, read out of their JSON (docs/operating.md), and their events.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +35,8 @@ struct RoundView {
   std::size_t consequence_count = 0;
 };
 
+// A job as a coordinator shows it, read out of its JSON (docs/operating.md). What an older or a
+// newer coordinator does not say keeps its default.
 struct JobView {
   std::string id;
   std::string state;
@@ -98,8 +99,6 @@ struct NodesView {
   std::optional<std::string> next = {};  // more follow behind that place
 };
 
-// A cpprund as it shows itself, read out of its JSON (docs/operating.md).
-
 struct StandbyView {
   std::string name;
   std::string place;
@@ -116,6 +115,7 @@ struct ChangeView {
   std::optional<double> silence = {};
 };
 
+// A cpprund as it shows itself, read out of its JSON (docs/operating.md).
 struct DaemonView {
   std::string name;
   std::string place;
@@ -171,11 +171,9 @@ std::string ending_json(const std::string& job, int exit_code, const std::string
 std::string said_json(const std::string& said);
 
 // Between a daemon's JSON and what people are shown.
-
 Result<DaemonView> daemon_view(std::string_view text);
 
 // Server-sent events read out of bytes: those that are whole, in order.
-
 class EventStream {
  public:
   // So many bytes have come; what has become whole with them. Remarks are passed over.

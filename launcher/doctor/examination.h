@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What a host says of itself and of its way to the others.
+// An examination of hosts: what a host says of itself and of its way to the others, what the
+// console decides (Examination), and what the two say to each other.
 
 #include <cstdint>
 #include <map>
@@ -84,11 +85,7 @@ struct Dialed {
 inline constexpr int others_max = 32;
 std::vector<Target> others_of(int number, const std::vector<Target>& all);
 
-// What the console of `cpprunctl doctor` decides: whom to call, when all have said what they are
-// and may look for each other, and when it is over. It speaks to the hosts through a
-// fanout::Branch. Pure.
-
-// For what a host is asked. Its own waits are shorter: bounds of io/host_answers.
+// For what a host is asked. Its own waits are shorter: see io/doctor.cpp.
 inline constexpr Duration answer_patience = std::chrono::seconds(40);
 // For the remote shells to end by themselves.
 inline constexpr Duration end_patience = std::chrono::seconds(5);
@@ -109,6 +106,9 @@ struct ExaminedHost {
   std::vector<Dialed> dialed;
 };
 
+// What the console of `cpprunctl doctor` decides: whom to call, when all have said what they are
+// and may look for each other, and when it is over. It speaks to the hosts through a
+// fanout::Branch. Pure.
 class Examination {
  public:
   struct Now {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What is wrong with the hosts of an examination, and what helps. Pure.
+// What is wrong with the hosts of an examination, and what helps, as values and as text. Pure.
 
 #include <cstdint>
 #include <string>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// From evidence to words: how a worker ended, why, and what it said last.
+// From evidence to words: how a worker ended, why, and what it said last; and all bad ends of one
+// attempt on this node (PendingFailures).
 
 #include <map>
 #include <optional>
@@ -70,7 +71,6 @@ link::Failure failure_of(const DiagnosedEnd& end, GroupRank group_rank, const st
 // when each was noticed; and which worker ended well first. The first is reported at once, while
 // the others still have to be ended. Later ones are reported too, unless we ended them ourselves:
 // the first to be noticed need not be the one to blame.
-
 class PendingFailures {
  public:
   // Where this attempt is lived.

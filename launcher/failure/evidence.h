@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A Python module that was not found: its name, and the advice, by the modules beside the script.
-// Pure: the evidence collector looks at the disk.
+// Everything known about a worker's bad end, as values. io/ collects it, diagnosis judges it.
 
 #include <cstdint>
 #include <optional>
@@ -14,6 +13,8 @@
 
 namespace cpprun {
 
+// A Python module that was not found: its name, and the advice, by the modules beside the script.
+// Pure: the evidence collector looks at the disk.
 struct ModuleSight {
   std::string similar = {};  // a module of a similar name where Python looks, as "pkg.utils"
   std::string own_package =
@@ -36,7 +37,6 @@ std::string missing_module_advice(std::string_view name, const ModuleSight& sigh
 
 // What a process was doing at one moment, from /proc, and the same in words: taken of a worker that
 // ignored the signal to end, before it is sent KILL.
-
 struct ProcessSnapshot {
   int pid = 0;
   std::string name;                // "python3"
@@ -55,8 +55,6 @@ std::string system_call_name(int number);
 
 // "sleeping in the kernel and not to be disturbed: …"
 std::string state_text(char state);
-
-// Everything known about a worker's bad end. io/ collects it, diagnosis judges it.
 
 // What is wrong with a file that could not be executed, beyond the errno the kernel gave.
 enum class ExecFault {
@@ -85,6 +83,7 @@ struct HostFacts {
   friend bool operator==(const HostFacts&, const HostFacts&) = default;
 };
 
+// Everything known about a worker's bad end. io/ collects it, diagnosis judges it.
 struct Evidence {
   Outcome outcome;
   std::string executable;               // argv[0], for what could not be started
@@ -100,7 +99,6 @@ struct Evidence {
 };
 
 // What a worker wrote into its error.json, in either of torchrun's two schemas.
-
 struct WorkerError {
   // Both without what a terminal would obey.
   std::string message;                       // one sentence, e.g. "RuntimeError: out of memory"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The first words over a remote shell's standard input, to the `sh` at its other end: find our own
-// cpprun there, or take it from the same stream, and become it. Nothing but `sh` stands on any
-// command line, whatever quotes and blanks are around.
+// How the cpprun of a host is started: the first words over its remote shell, and the command line.
 
 #include <cstdint>
 #include <optional>
@@ -17,6 +15,9 @@
 
 namespace cpprun::fanout {
 
+// The first words over a remote shell's standard input, to the `sh` at its other end: find our own
+// cpprun there, or take it from the same stream, and become it. Nothing but `sh` stands on any
+// command line, whatever quotes and blanks are around.
 struct OwnBinary {
   std::string version;  // as --version says it
   std::string path;     // looked at before PATH: where homes are shared it is there

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What the console decides: whom to dial, when everybody is there and the job begins, when all have
-// to end, and with which code. It speaks to the hosts through a Branch. Before all have answered
-// nothing is started anywhere, so that whoever cannot be reached is named with all others like it.
+// What the console of a fan-out decides (FanOut), and what it is asked for (Request).
 
 #include <map>
 #include <optional>
@@ -56,6 +54,9 @@ struct Wanted {
   bool is_rehearsal = false;  // every agent ends by itself, and nobody waits for another
 };
 
+// What the console decides: whom to dial, when everybody is there and the job begins, when all have
+// to end, and with which code. It speaks to the hosts through a Branch. Before all have answered
+// nothing is started anywhere, so that whoever cannot be reached is named with all others like it.
 class FanOut {
  public:
   using Event = std::variant<Up, Interrupted>;
@@ -108,7 +109,6 @@ class FanOut {
 };
 
 // What --hosts and --hostfile come to: all that the console needs to start a job on those hosts.
-
 struct Request {
   Wanted wanted;
   // Without what only the console's process knows: its folder, and the secrets.

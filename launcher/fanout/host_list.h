@@ -54,4 +54,3 @@ std::vector<std::string> remote_shell(const std::optional<std::string>& given,
                                       const std::optional<std::string>& hosts);
 
 }  // namespace cpprun::fanout
-

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What the ends of a remote shell say to each other: down the tree from the console, and up to it.
+// What the ends of a remote shell say to each other, as values and as bytes: down the tree from the
+// console, and up to it.
 
 #include <cstdint>
 #include <optional>

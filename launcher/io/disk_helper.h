@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Asks a question that may never be answered, about files on a hung disk, in a side process and for
-// a limited time. Nothing waits for it, neither the event loop nor cpprun's end.
+// Disks that may hang, by side processes: questions about files (Inquiry), and files that are
+// opened for us (HandedFile).
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -19,6 +19,8 @@
 
 namespace cpprun::io {
 
+// Asks a question that may never be answered, about files on a hung disk, in a side process and for
+// a limited time. Nothing waits for it, neither the event loop nor cpprun's end.
 class Inquiry {
  public:
   using Look = std::function<std::string()>;
@@ -56,7 +58,6 @@ class Inquiry {
 };
 
 // A file that a side process has opened for us, because its disk may hang.
-
 struct HandedFile {
   int number = 0;        // which of those that were asked for
   int error_number = 0;  // errno; 0 where nothing is wrong

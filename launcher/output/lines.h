@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Cuts a worker's bytes into lines for the console. Bytes pass unchanged; an over-long line is cut
-// into pieces, never inside a UTF-8 character. A carriage return that is not part of a line end
-// redraws the line, as progress bars do: what it ends is passed on at once. An unfinished line,
-// such as a prompt, can be shown before its end is known: its piece follows as a whole all the
-// same, for files and filters, and says how much of it the console has.
+// The lines of workers' output: cut (LineSplitter), kept for the report (LastLines), filtered,
+// written to one console (LineMux), and made printable.
 
 #include <deque>
 #include <functional>
@@ -25,6 +22,11 @@ struct Piece {
   friend bool operator==(const Piece&, const Piece&) = default;
 };
 
+// Cuts a worker's bytes into lines for the console. Bytes pass unchanged; an over-long line is cut
+// into pieces, never inside a UTF-8 character. A carriage return that is not part of a line end
+// redraws the line, as progress bars do: what it ends is passed on at once. An unfinished line,
+// such as a prompt, can be shown before its end is known: its piece follows as a whole all the
+// same, for files and filters, and says how much of it the console has.
 class LineSplitter {
  public:
   using Sink = std::function<void(const Piece&)>;
@@ -49,7 +51,6 @@ class LineSplitter {
 };
 
 // The last words of a stream, bounded in lines and in bytes, for the report.
-
 class LastLines {
  public:
   void add(const Piece& piece);
@@ -77,7 +78,6 @@ std::string duplicate_of(const Piece& piece, std::string_view prefix,
 // Several speakers, one console: lines of different speakers never mix. If another one speaks in
 // the middle of somebody's line (an over-long one, a progress bar), a newline goes in between and
 // the prefix is printed again when the first goes on.
-
 class LineMux {
  public:
   // Appends to `console` what has to be written for this piece, without what was shown of it
@@ -89,16 +89,14 @@ class LineMux {
 };
 
 // The time in front of what cpprun itself says.
-
 // With the time in front of each line that begins with "cpprun: "; the other lines of a text, such
 // as those of the report's box, are left as they are.
 std::string timed(std::string_view text, WallTime now);
 
 // Workers write anything: colours, half characters, NUL, terminal commands. A report shows only
-// text, which cannot be taken for anything else. This is not `plain_text`: a worker's colours are
+// text, which cannot be taken for anything else. This is not `plain_line`: a worker's colours are
 // nobody's attack and vanish without a trace, but a stranger's name must show that something was
 // in it.
-
 // The text without what a terminal would obey: escape sequences are dropped, a control character
 // becomes a blank, and what is not UTF-8 or changes the direction of writing becomes a question
 // mark. Newlines and tabs stay; a carriage return before a newline does not.

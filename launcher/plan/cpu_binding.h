@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Sets of processors in the kernel's own spelling: "0-2,4,6-7".
+// --numa-binding: on which processors each worker runs, and sets of processors as text.
 
 #include <map>
 #include <optional>
@@ -14,6 +14,7 @@
 
 namespace cpprun {
 
+// Sets of processors in the kernel's own spelling: "0-2,4,6-7".
 using CpuSet = std::set<int>;
 
 // Skips what is not a number: the kernel writes none, and no other text comes here.
@@ -22,7 +23,7 @@ CpuSet parse_cpu_list(std::string_view text);
 std::string to_cpu_list(const CpuSet& cpus);
 
 // --numa-binding: on which processors each worker runs, so that it is near its GPU. Pure: what the
-// machine looks like comes in as a Topology, which `io/topology` reads.
+// machine looks like comes in as a Topology, which io/host.h reads.
 //
 // A worker's GPU is the one whose number is its local rank. On a machine without GPUs the workers
 // are spread over the NUMA nodes in order, as if each had a GPU there; torchrun fails on it.

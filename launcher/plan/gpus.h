@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Whether all GPUs of this machine can be used. One that has fallen off the bus, or whose driver
-// has given it up, is simply not there for the workers: with `--nproc-per-node=gpu` the job is
-// smaller than its neighbours think, and nobody says so.
+// How many GPUs a worker would see, and whether all of this machine can be used.
 
 #include <optional>
 #include <string>
@@ -11,6 +9,10 @@
 #include "proto/environment.h"
 
 namespace cpprun {
+
+// Whether all GPUs of this machine can be used. One that has fallen off the bus, or whose driver
+// has given it up, is simply not there for the workers: with `--nproc-per-node=gpu` the job is
+// smaller than its neighbours think, and nobody says so.
 
 // Of NVIDIA's, counted in three places; io/gpus looks there.
 struct GpuCounts {
@@ -30,7 +32,6 @@ std::optional<std::string> missing_gpus(const GpuCounts& counts, const Environme
 
 // How many GPUs a worker of this machine would see. CUDA itself is not asked: loading it takes
 // longer than everything else cpprun does.
-
 // `device_files` are the names in /dev. CUDA_VISIBLE_DEVICES hides some of the devices there, but
 // adds none.
 int count_devices(const std::vector<std::string>& device_files, const Environment& environment);

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Whether the address at which the nodes meet is this machine's, as far as it can tell, and the
-// sentences that help somebody who got it wrong. Pure: names are resolved in io/addresses.
-//
-// An address that is not this machine's may still be the right one for its master: a Kubernetes
-// Service, a NAT or a forwarded port leads here and no interface shows it. So what may work is
-// questioned aloud and tried; only what cannot work is refused.
+// Where the nodes of a job meet: whose address that is, who hosts the coordinator there, how etcd
+// is asked for it, and what a secret means for it. Pure: names are resolved in io/addresses.
 
 #include <functional>
 #include <optional>
@@ -22,6 +18,12 @@
 
 namespace cpprun {
 
+// Whether the address at which the nodes meet is this machine's, as far as it can tell, and the
+// sentences that help somebody who got it wrong. Pure: names are resolved in io/addresses.
+//
+// An address that is not this machine's may still be the right one for its master: a Kubernetes
+// Service, a NAT or a forwarded port leads here and no interface shows it. So what may work is
+// questioned aloud and tried; only what cannot work is refused.
 enum class Whose {
   nobodys,   // no address is known for it
   loopback,  // each machine's own, and none of the others'
@@ -73,7 +75,6 @@ std::string unresolved_for_others(const Config& config, const std::string& why);
 // Whether this node hosts the coordinator. Node rank 0 does, where ranks were given; otherwise the
 // machine that the endpoint names; nobody where it names a set of daemons. Pure: io/addresses
 // resolves names.
-
 enum class Hosting {
   must,   // here or nowhere: the job fails if the port cannot be had
   may,    // any node on this machine: the first one gets the port, and the others join it

@@ -116,7 +116,6 @@ Preview joint_preview(std::vector<HostPreview> hosts, bool is_port_given);
 
 // A preview for people: the job, a table of its workers, what they are given, and what is not known
 // yet.
-
 std::string preview_text(const Preview& preview);
 
 // A preview as JSON, for scripts, and from a host to the console that asked it. What is not known

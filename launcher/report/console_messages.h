@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// How the console is spoken to: whether it is a terminal, what it shows, and what is worth saying.
+// What cpprun says while a job runs (ConsoleMessages), and what the console shows of it
+// (ConsoleStyle).
 
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 
 namespace cpprun {
 
+// How the console is spoken to: whether it is a terminal, what it shows, and what is worth saying.
 struct ConsoleStyle {
   bool terminal = false;           // stderr is one: the start line is said
   bool colour = false;             // and NO_COLOR is not set
@@ -30,7 +32,6 @@ ConsoleStyle console_style(bool terminal, const Environment& environment, const 
 // What cpprun says while a job runs: one sentence per line, to stderr, starting with "cpprun: ". On
 // a terminal there are also a start line and colour. Pure: text out of values, complete with its
 // newline, empty if there is nothing to say.
-
 class ConsoleMessages {
  public:
   explicit ConsoleMessages(ConsoleStyle style) : style_(style) {}

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What became of every attempt of a job, as this node knows it, for the report: a job that succeeds
-// at its ninth attempt has eight failures to tell of. Bounded: the first ones, which show how it
-// began, and the last.
+// The report on a job that did not end well, and what it remembers: the attempts (Attempts) and
+// changes of the leader (LeaderChanges).
 
 #include <cstddef>
 #include <optional>
@@ -29,6 +28,9 @@ struct Attempt {
   friend bool operator==(const Attempt&, const Attempt&) = default;
 };
 
+// What became of every attempt of a job, as this node knows it, for the report: a job that succeeds
+// at its ninth attempt has eight failures to tell of. Bounded: the first ones, which show how it
+// began, and the last.
 class Attempts {
  public:
   // What the coordinator says of the attempt before replaces what this node knows of it.
@@ -50,11 +52,10 @@ class Attempts {
   std::size_t left_out_ = 0;
 };
 
-// How often another cpprund has led the job than before, as this node has known it, for the report.
-// Bounded: the last ones are kept.
-
 inline constexpr std::size_t leader_changes_max = 100;
 
+// How often another cpprund has led the job than before, as this node has known it, for the report.
+// Bounded: the last ones are kept.
 class LeaderChanges {
  public:
   void add(LeaderChange change);

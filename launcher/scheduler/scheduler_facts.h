@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What the scheduler or MPI launcher that started this process says of the job, read from its
-// environment. Nothing of it is believed against a flag, a variable or a file of the person's.
+// environment, and who ends the job. Nothing of it is believed against a flag, a variable or a file
+// of the person's.
 
 #include <chrono>
 #include <optional>
@@ -96,9 +97,6 @@ std::optional<Said<std::chrono::seconds>> slurm_kill_wait(const Environment& env
 // Its value in such a file. Names are written in any case.
 std::optional<int> kill_wait_in(std::string_view configuration);
 
-// Who ends a job, as far as a signal, its sender and the environment tell: a scheduler, a
-// container's runtime, systemd, a terminal that closed.
-
 struct SignalSender {
   int pid = 0;             // 0: a process outside of our container; or the kernel
   bool is_kernel = false;  // as for Ctrl-C, and for a terminal that closes
@@ -109,6 +107,8 @@ struct SignalSender {
 // "pid 812 (slurmstepd)"; empty where no process of ours has sent it.
 std::string to_text(const SignalSender& sender);
 
+// Who ends a job, as far as a signal, its sender and the environment tell: a scheduler, a
+// container's runtime, systemd, a terminal that closed.
 struct EndedBy {
   std::string who = {};   // a clause: "Slurm ended the job (time limit)"; empty: not known
   std::string hint = {};  // how to have it otherwise

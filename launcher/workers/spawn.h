@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// How far a worker came before it could not be started, and why it could not.
+// The start of a worker: why it failed (SpawnError), and the mark that its processes wear
+// (WorkerMark).
 
 #include <cstdint>
 #include <string>
@@ -19,6 +20,7 @@ enum class SpawnStage {
   exec,
 };
 
+// How far a worker came before it could not be started, and why it could not.
 struct SpawnError {
   SpawnStage stage = SpawnStage::exec;
   int error_number = 0;  // errno
@@ -36,7 +38,6 @@ int exit_code_of(const SpawnError& error);
 // ever meets: a process hands it to everybody it starts, wherever that one runs to, keeps it
 // through exec, setsid and an environment that was cleared, and shows it to whoever asks. Batch
 // systems pass an environment on to the jobs that they start, and ordinary limits; not this one.
-
 struct WorkerMark {
   std::uint64_t value = 0;  // as it is worn
   friend bool operator==(const WorkerMark&, const WorkerMark&) = default;

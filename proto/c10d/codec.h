@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Reads the primitive fields of the protocol one after another, and remembers what stopped it: too
-// few bytes, or a length beyond its limit. Shared by the decoders of requests and of replies.
+// The codec of the store protocol: bytes to requests (Decoder) and to replies (ReplyDecoder), and
+// both back to bytes.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +16,8 @@
 
 namespace cpprun::c10d {
 
+// Reads the primitive fields of the protocol one after another, and remembers what stopped it: too
+// few bytes, or a length beyond its limit. Shared by the decoders of requests and of replies.
 class Cursor {
  public:
   Cursor(std::string_view bytes, std::size_t at,
@@ -128,9 +130,6 @@ class Decoder {
   std::vector<KeyValue> entries_;
 };
 
-// Bytes of a server → replies, for clients. A reply does not say what it is: that follows from the
-// request it answers, so the client says what it expects.
-
 enum class ReplyKind : std::uint8_t {
   none,  // SET and its like are not answered
   pong,
@@ -166,6 +165,8 @@ struct MalformedReply {
 };
 using DecodedReply = std::variant<CompleteReply, NeedMoreReply, MalformedReply>;
 
+// Bytes of a server → replies, for clients. A reply does not say what it is: that follows from the
+// request it answers, so the client says what it expects.
 class ReplyDecoder {
  public:
   DecodedReply decode(std::string_view bytes, const Expected& expected);

@@ -1,5 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
+// Requests and replies of PyTorch's store protocol as values, and the numbers of its operations in
+// each dialect.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <variant>
+
+namespace cpprun::c10d {
+
 // PyTorch's store protocol exists in three numberings that were released without a version number:
 // A in 1.9 … 2.0, B in 2.1, D since 2.2. This file says which opcode means what in which of them.
 // Source of the numbers: docs/protocol.md §1.
@@ -12,15 +23,6 @@
 //   7          DELETE_KEY in B, WATCH_KEY in A: A watches only on a connection that carries nothing
 //              else. As a first request it is taken for DELETE_KEY, because no Python program can
 //              watch; `cpprund --store-dialect=1.x` takes it for WATCH_KEY.
-
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string_view>
-#include <variant>
-
-namespace cpprun::c10d {
-
 enum class Dialect : std::uint8_t {
   undecided,  // nothing has been said yet
   old,        // A or B: every opcode so far means the same in both

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The other side of Session: one question as bytes, and the answer read out of bytes, without the
-// connection. An answer ends with its length, or with the connection where it has none, as a stream
-// of events has. Whoever answers is believed no further than the limits of proto/bounds.h.
+// The client side of HTTP, without the connection: a question as bytes, and its answer read out of
+// bytes. `Session` is the other side. An answer is believed no further than the limits of
+// proto/bounds.h.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,6 +29,8 @@ struct Question {
 
 std::string to_bytes(const Question& question);
 
+// An answer ends with its length, or with the connection where it has none, as a stream of events
+// has.
 class AnswerReader {
  public:
   // So many bytes have come; or what is wrong with them.
@@ -59,7 +61,6 @@ class AnswerReader {
 
 // One answer on a connection that goes on after it: with its length or in chunks, and whatever
 // fields follow these. Whoever answers is believed no further than the limits say.
-
 class ReplyReader {
  public:
   explicit ReplyReader(std::size_t body_bytes_max);

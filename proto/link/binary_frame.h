@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The frames of a link that carry what a node's workers and their job's store say to each other,
-// beside the JSON ones (docs/protocol.md §3). One frame holds parts of many conversations, so that
-// what a node's ranks ask at the same time travels together.
-//
-// A frame is a little-endian u32 (the length of what follows), the mark, a u32 round, and records
-// to its end: a u8 kind, a u32 stream and, where the kind has them, a u64 place, or a place, a u32
-// length and that many bytes. Places count the bytes that one side has said in a stream, from 0.
+// The binary frames of a link, beside the JSON ones (docs/protocol.md §3): the streams of workers
+// to their store, and what one cpprund replicates to another.
 
 #include <cstdint>
 #include <optional>
@@ -17,6 +12,14 @@
 #include "proto/result.h"
 
 namespace cpprun::link {
+
+// The frames of a link that carry what a node's workers and their job's store say to each other,
+// beside the JSON ones (docs/protocol.md §3). One frame holds parts of many conversations, so that
+// what a node's ranks ask at the same time travels together.
+//
+// A frame is a little-endian u32 (the length of what follows), the mark, a u32 round, and records
+// to its end: a u8 kind, a u32 stream and, where the kind has them, a u64 place, or a place, a u32
+// length and that many bytes. Places count the bytes that one side has said in a stream, from 0.
 
 // One connection of a worker to its job's store. Numbered by its agent from 1 on, never again in a
 // round.

@@ -3,7 +3,8 @@
 // What an agent and the coordinator say to each other over their link. The coordinator decides,
 // agents are told: nobody shares a blob, nobody polls. Every message is one struct; `codec` turns
 // it into one length-prefixed JSON frame (docs/protocol.md §3). A message is O(1) bytes whatever
-// the world's size, because nobody is ever sent the list of members.
+// the world's size, because nobody is ever sent the list of members. The limits
+// of what a frame may say, and its short forms, are at the end.
 
 #include <chrono>
 #include <cstddef>
@@ -68,8 +69,7 @@ struct Consequence {
   friend bool operator==(const Consequence&, const Consequence&) = default;
 };
 
-// --- agent → coordinator
-// ----------------------------------------------------------------------------
+// --- agent → coordinator -----------------------------------------------------------------------
 
 // "I would take a seat in this job." The first message on a link, said there once.
 struct Join {
@@ -192,7 +192,7 @@ struct Heartbeat {
 };
 
 // What workers of this node do, said only where the coordinator has asked for it. Those that are
-// not named do what they did. A frame of at most status_frame_bytes_max (brief.h).
+// not named do what they did. A frame of at most status_frame_bytes_max (brief()).
 struct Status {
   RoundNumber round{};
   std::vector<WorkerFigures> workers = {};  // in order of local rank, each once
@@ -206,8 +206,7 @@ struct Stands {
   friend bool operator==(const Stands&, const Stands&) = default;
 };
 
-// --- coordinator → agent
-// ----------------------------------------------------------------------------
+// --- coordinator → agent -----------------------------------------------------------------------
 
 // Not everybody is here yet: `reason` says who is missing, now and then. Or everybody is, and this
 // node is a spare: it takes the place of the first one that is lost, and waits without a limit.
@@ -330,11 +329,10 @@ struct Led {
   friend bool operator==(const Led&, const Led&) = default;
 };
 
-// --- between cppruns
-// ------------------------------------------------------------------------------------
+// --- between cppruns ---------------------------------------------------------------------------
 
 // "Let me stand by for you." The first message on a link. What it is to keep comes in frames of its
-// own (standby_frame.h).
+// own (binary_frame.h).
 struct Follow {
   std::string name;
   std::string cluster;       // which cppruns these are, where one knows that of the other

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Members of messages that travel as other values than they are, for the codec alone.
+// How the members of every message travel as JSON, for the codec alone.
 
 #include <chrono>
 #include <concepts>
@@ -11,6 +11,8 @@
 #include "proto/link/message.h"
 
 namespace cpprun::link {
+
+// Members that travel as other values than they are.
 
 // Two flags in one number, as a join has few bytes to spare: 0, 1 for idle, 2 for done as well.
 template <class Flag>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The purses of --max-restarts in a frame: {"hang": 1, "node": null}, where null is no limit.
+// JSON of values inside messages: restart budgets, rows of figures, and time use.
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -12,6 +12,8 @@
 #include "proto/time_use.h"
 
 namespace cpprun::link {
+
+// The purses of --max-restarts in a frame: {"hang": 1, "node": null}, where null is no limit.
 
 nlohmann::json budgets_json(const std::vector<CauseBudget>& budgets);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The functions of OpenSSL that are called here, as a table: nothing is linked, and what opens the
-// library fills it in (io/openssl_library.h). OpenSSL's own headers say what they take.
+// OpenSSL's functions as a table, and the derivation of keys with them.
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
@@ -16,6 +15,8 @@
 
 namespace cpprun {
 
+// The functions of OpenSSL that are called here, as a table: nothing is linked, and what opens the
+// library fills it in (io/openssl_library.h). OpenSSL's own headers say what they take.
 // Every member is named as its function is.
 // clang-format off
 #define CPPRUN_OPENSSL_FUNCTIONS(each) \
@@ -99,7 +100,6 @@ inline int alert_of(unsigned long error) {
 
 // A key of its own for each use of a secret: what one use gives away says nothing about another,
 // nor about the secret.
-
 // HMAC-SHA256 of `purpose` under `key`. Throws std::bad_alloc where OpenSSL has no memory for it.
 Key derive_key(const OpenSsl& openssl, const Key& key, std::string_view purpose);
 

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One end of a connection on which both must hold the same secret: TLS 1.3 (RFC 8446) with that
-// secret as external pre-shared key and fresh X25519 keys, so that whoever learns the secret later
-// cannot read what was said before. Bytes in, bytes out: no socket, no certificate, no session that
-// could be resumed.
-//
-// Both prove that they hold it before either says anything. What is said earlier waits.
+// TLS, bytes in and bytes out: SecureChannel between two holders of one secret, and
+// TlsClientChannel to a server with a certificate.
 
 #include <memory>
 #include <string>
@@ -43,6 +39,12 @@ class SecureContext {
   std::unique_ptr<Inside> inside_;
 };
 
+// One end of a connection on which both must hold the same secret: TLS 1.3 (RFC 8446) with that
+// secret as external pre-shared key and fresh X25519 keys, so that whoever learns the secret later
+// cannot read what was said before. Bytes in, bytes out: no socket, no certificate, no session that
+// could be resumed.
+//
+// Both prove that they hold it before either says anything. What is said earlier waits.
 class SecureChannel {
  public:
   explicit SecureChannel(std::shared_ptr<SecureContext> context);
@@ -84,12 +86,6 @@ class SecureChannel {
 // The answer of whoever holds no secret to one that wants TLS: an alert, "unknown_psk_identity".
 inline constexpr std::string_view no_secret_here{"\x15\x03\x03\x00\x02\x02\x73", 7};
 
-// The asking end of a TLS connection to somebody else's server, which shows a certificate: whose it
-// is has to be vouched for, and it has to be for the name by which it was asked. It may want to see
-// one of ours. Bytes in, bytes out, as SecureChannel, which is for links of our own.
-
-struct OpenSsl;
-
 // Texts of PEM files, and how these are called.
 struct TlsIdentity {
   struct Pem {
@@ -118,6 +114,9 @@ class TlsClientContext {
   std::unique_ptr<Inside> inside_;
 };
 
+// The asking end of a TLS connection to somebody else's server, which shows a certificate: whose it
+// is has to be vouched for, and it has to be for the name by which it was asked. It may want to see
+// one of ours. Bytes in, bytes out, as SecureChannel, which is for links of our own.
 class TlsClientChannel {
  public:
   // `host` as it was asked for: a name, or an address.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// How much of something one source may have at a time, so that a single machine cannot take all of
-// it from the others. A source is an IPv4 address, or the first 64 bits of an IPv6 one: whoever has
-// one of those has all 2^64 addresses that begin with it.
+// How many places a daemon has and who gets them: quotas of sources, places for jobs, and places
+// for handshakes.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +22,9 @@ namespace cpprun {
 // Of a numeric address: "10.0.0.1" of that and of ::ffff:10.0.0.1, "2001:db8:1:2::/64".
 std::string source_of(const std::string& address);
 
+// How much of something one source may have at a time, so that a single machine cannot take all of
+// it from the others. A source is an IPv4 address, or the first 64 bits of an IPv6 one: whoever has
+// one of those has all 2^64 addresses that begin with it.
 class Quota {
  public:
   explicit Quota(std::size_t most) : most_(most) {}
@@ -43,7 +45,6 @@ class Quota {
 // some free for whoever comes: one source has its share at most, and the last quarter is for those
 // who have few. And the name of a job whose place was given to another is kept for as long as its
 // nodes may still compute: a new job of that name would have their ranks.
-
 class JobPlaces {
  public:
   struct Limits {
@@ -76,15 +77,14 @@ class JobPlaces {
   std::unordered_map<std::string, std::string> founder_of_;  // the address that began that job
 };
 
+using HandshakeId = Id<struct HandshakeTag, std::uint64_t>;
+
 // Who has come to prove that it holds the secret, and has not done so yet. There are so many places
 // and no more. Where all are taken the newcomer gets one all the same: where one address has more
 // than its share, whoever of it has waited longest gives up its own, and so a flood pushes out
 // itself; of a flood that comes from very many addresses everybody has few, and whoever has waited
 // longest of all goes, which is nobody who answers at once. An address counts as PeerAddress has
 // it: a network of IPv6 is one.
-
-using HandshakeId = Id<struct HandshakeTag, std::uint64_t>;
-
 class HandshakePlaces {
  public:
   explicit HandshakePlaces(std::size_t places_max = bounds::handshakes_max,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// How a daemon's last jobs ended, for Prometheus, which looks four times a minute: a job itself is
-// forgotten with its last node. Kept for a while and in small number; nothing here wakes anybody
-// up.
+// The whole daemon as one machine (Coordinator), how its last jobs ended (EndedJobs), and what the
+// next coordinator has to know.
 
 #include <chrono>
 #include <cstddef>
@@ -36,6 +35,9 @@ namespace cpprun {
 inline constexpr Duration ended_job_told = std::chrono::minutes(10);
 inline constexpr std::size_t ended_jobs_told_max = 64;
 
+// How a daemon's last jobs ended, for Prometheus, which looks four times a minute: a job itself is
+// forgotten with its last node. Kept for a while and in small number; nothing here wakes anybody
+// up.
 class EndedJobs {
  public:
   // A job is over since then. One of that name that has ended before is told of no more.
@@ -52,21 +54,6 @@ class EndedJobs {
   };
   std::deque<Ended> ended_;  // Invariant: each name once.
 };
-
-// The whole daemon as one machine: which jobs there are, which link belongs to which, and each
-// job's store. It knows no socket: links are numbers, time is an argument, and what has to be done
-// comes back as a list.
-//
-// It works in one of two ways. In cpprun it hosts one job, known from the start, and refuses every
-// other. In cpprund a job comes into being with the first node that names it, on that node's terms,
-// gets a store with a port of its own, and is forgotten when its last node has left. And a node may
-// have one that stands by (succession.cpp): it has no job, but what another coordinator would leave
-// of one, and goes on with it when enough of its nodes have lost that one. And a daemon may be one
-// of several (leading.cpp), of which one leads and the others tell whoever comes where that is.
-//
-// Store clients are not events: a request goes to the job's Store directly (`store`), because at a
-// million requests a second nothing should stand in between. Whether a client may speak at all is
-// asked once, when it connects (`admit`).
 
 // What strangers can take of a daemon at most, so that something is left for everybody else. A site
 // may set them; a coordinator of one job counts only the links that have not joined it.
@@ -88,6 +75,20 @@ struct CoordinatorOptions {
   bool follows = false;        // it is one of several daemons, and does not lead until it is told
 };
 
+// The whole daemon as one machine: which jobs there are, which link belongs to which, and each
+// job's store. It knows no socket: links are numbers, time is an argument, and what has to be done
+// comes back as a list.
+//
+// It works in one of two ways. In cpprun it hosts one job, known from the start, and refuses every
+// other. In cpprund a job comes into being with the first node that names it, on that node's terms,
+// gets a store with a port of its own, and is forgotten when its last node has left. And a node may
+// have one that stands by (succession.cpp): it has no job, but what another coordinator would leave
+// of one, and goes on with it when enough of its nodes have lost that one. And a daemon may be one
+// of several (leading.cpp), of which one leads and the others tell whoever comes where that is.
+//
+// Store clients are not events: a request goes to the job's Store directly (`store`), because at a
+// million requests a second nothing should stand in between. Whether a client may speak at all is
+// asked once, when it connects (`admit`).
 class Coordinator {
  public:
   // --- events ---

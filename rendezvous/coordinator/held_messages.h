@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What nodes are told later, and whoever has given an order: when what was decided before it cannot
-// be lost any more, because it is on a disk (--state-sync), or another cpprund has it. All words
-// keep their order, of whichever job they are, and so do the answers of stores that are said
-// through links.
+// Messages that wait: those to nodes until what was decided before them cannot be lost (HeldWords),
+// those of nodes until they can be heard (EarlyWords).
 
 #include <array>
 #include <cstddef>
@@ -25,6 +23,10 @@ namespace cpprun {
 // Who numbers what it has been given, each for itself.
 enum class Keeping : std::uint8_t { record, log, standby, etcd };
 
+// What nodes are told later, and whoever has given an order: when what was decided before it cannot
+// be lost any more, because it is on a disk (--state-sync), or another cpprund has it. All words
+// keep their order, of whichever job they are, and so do the answers of stores that are said
+// through links.
 class HeldWords {
  public:
   // What workers are told through that link.
@@ -73,7 +75,6 @@ class HeldWords {
 // What nodes say behind their join while nobody can hear it yet: the store of their job is being
 // opened, or this coordinator is about to lead. Whoever comes back says again what may have been
 // missed, and only once.
-
 class EarlyWords {
  public:
   // Its words are kept from now on, those of before too.

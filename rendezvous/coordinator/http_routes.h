@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Which address shows what of a coordinator (docs/operating.md). Pure: a request and the time go
-// in, an answer comes out, and nothing is remembered.
+// What an HTTP request means to a coordinator (docs/operating.md): which address shows what, which
+// POST asks for what, and what its token is good for.
 
 #include <cstdint>
 #include <functional>
@@ -21,6 +21,9 @@
 #include "rendezvous/status/status_access.h"
 
 namespace cpprun {
+
+// Which address shows what of a coordinator (docs/operating.md). Pure: a request and the time go
+// in, an answer comes out, and nothing is remembered.
 
 // Whether it was asked for by a name of this machine, and not by that of a stranger's page.
 bool is_for_us(const HostNames& names, const http::Request& request);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The command line of cpprund as a value.
+// The command line of cpprund as a value, and the manual page and completions that are made of it.
 
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Where a cpprund is met, as it is written: "10.0.0.1:29400", "[fd00::1]:29400", "host:29400".
+// Where a cpprund is met (Place), and what it is called among the others.
 
 #include <string>
 #include <string_view>
@@ -9,6 +9,7 @@
 
 namespace cpprun {
 
+// Where a cpprund is met, as it is written: "10.0.0.1:29400", "[fd00::1]:29400", "host:29400".
 struct Place {
   std::string host;  // a name or a literal address, never in brackets
   int port = 0;

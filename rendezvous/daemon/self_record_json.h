@@ -12,7 +12,7 @@
 namespace cpprun {
 
 struct SelfRecord {
-  std::string life;          // which one of its lives that was (member_name.h)
+  std::string life;          // which one of its lives that was (place.h)
   std::string boot = {};     // of the machine; empty: not known
   std::string set = {};      // of the cppruns among which it is one (--cluster)
   std::string cluster = {};  // as etcd knows it; empty: of no etcd

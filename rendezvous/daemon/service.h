@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A socket that a service manager has opened for us and passed on, by the protocol of systemd:
-// sd_listen_fds(3). Pure: what the environment says, and whether what was passed can be served on.
+// cpprund as a service, as values: the socket that a service manager passes on, what the manager is
+// told, and the sandbox.
 
 #include <array>
 #include <cstddef>
@@ -16,6 +16,9 @@
 #include "rendezvous/status/door_places.h"
 
 namespace cpprun {
+
+// A socket that a service manager has opened for us and passed on, by the protocol of systemd:
+// sd_listen_fds(3). Pure: what the environment says, and whether what was passed can be served on.
 
 // What a service manager tells us alone: nobody whom we start is to take it for their own.
 inline constexpr std::array service_variables = {"LISTEN_FDS", "LISTEN_PID", "LISTEN_PIDFDID",

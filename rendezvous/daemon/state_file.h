@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The file in which one job's record lies (--state): a line that says what it is, and behind it the
-// record as it was given.
-//
-//   cpprund-state 1 BYTES CRC32\n…      the CRC-32 of the bytes (ISO-HDLC), eight hex digits
+// The two kinds of file of --state: the record of a job, and the log of a round's store.
 
 #include <cstdint>
 #include <optional>
@@ -16,6 +13,10 @@
 
 namespace cpprun {
 
+// The file in which one job's record lies (--state): a line that says what it is, and behind it the
+// record as it was given.
+//
+//   cpprund-state 1 BYTES CRC32\n…      the CRC-32 of the bytes (ISO-HDLC), eight hex digits
 std::string state_file_of(std::string_view record);
 
 // Fails with a clause that completes "FILE …": it is damaged, and how. `is_later`: it is whole, and

@@ -35,5 +35,3 @@ std::string base64_of(std::string_view bytes);
 std::optional<std::string> bytes_of_base64(std::string_view text);
 
 }  // namespace cpprun
-
-namespace cpprun::etcd {}  // namespace cpprun::etcd

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Numbers that nobody else has, out of one that is random: splitmix64. For ids, and not for
-// secrets.
+// A contest for the lead with etcd as judge (Contest), and the numbers for its ids (NumberStream).
 
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +20,8 @@
 
 namespace cpprun {
 
+// Numbers that nobody else has, out of one that is random: splitmix64. For ids, and not for
+// secrets.
 class NumberStream {
  public:
   explicit NumberStream(std::uint64_t seed) : state_(seed) {}
@@ -38,20 +39,6 @@ class NumberStream {
   std::uint64_t state_;
 };
 
-// One of several programs that want to lead, or want to know who does, with etcd as judge. It knows
-// no socket: it says what etcd is to be asked (contest_events.h), is told the answers, and says
-// what follows. README.md has what is kept in etcd, and why no two lead at once.
-//
-//   following ── nobody leads, and it is its turn ──► granting ──► standing ──► loading ──► leading
-//       ▲                                                 │         ▲   ▼          │           │
-//       │                                                 │     finding_out        │           ▼
-//       └───── somebody else was first, or its right is over ◄──────┴──────────────┴────────
-//       leaving
-//
-// finding_out: whether it has won is not known, for etcd has not answered, and is read from there.
-// loading: it has won, reads what was left, and takes over from whoever had everything. leaving:
-// the owner has asked for it.
-
 struct ContestOptions {
   std::string name;  // of this one; no two programs have the same
   std::string card;  // how it is reached, in the owner's words
@@ -67,6 +54,19 @@ struct ContestOptions {
 // Why there cannot be such a contest, as a clause.
 std::optional<std::string> impossible(const ContestOptions& options);
 
+// One of several programs that want to lead, or want to know who does, with etcd as judge. It knows
+// no socket: it says what etcd is to be asked (contest_events.h), is told the answers, and says
+// what follows. README.md has what is kept in etcd, and why no two lead at once.
+//
+//   following ── nobody leads, and it is its turn ──► granting ──► standing ──► loading ──► leading
+//       ▲                                                 │         ▲   ▼          │           │
+//       │                                                 │     finding_out        │           ▼
+//       └───── somebody else was first, or its right is over ◄──────┴──────────────┴────────
+//       leaving
+//
+// finding_out: whether it has won is not known, for etcd has not answered, and is read from there.
+// loading: it has won, reads what was left, and takes over from whoever had everything. leaving:
+// the owner has asked for it.
 class Contest {
  public:
   using Event = contest::Event;
@@ -109,7 +109,7 @@ class Contest {
   void wait_with_unused(TimePoint now);
   void fail_step(TimePoint now, const Asked& asked, etcd::Failure::Kind kind, Actions& actions);
 
-  // contest_asking.cpp: what is asked next, and when.
+  // --- what is asked next, and when ---
   std::optional<Step> next_lease_step(TimePoint now) const;
   std::optional<Step> next_writes_step(TimePoint now) const;
   std::optional<TimePoint> lease_due() const;
@@ -119,7 +119,7 @@ class Contest {
   bool wants_next_lease() const;
   Duration look_pause(TimePoint now) const;
 
-  // contest_running.cpp: who follows, and who wants to lead.
+  // --- who follows, and who wants to lead ---
   void hear_look(TimePoint now, const Asked& asked, const etcd::Decided& decided, Actions& actions);
   void hear_grant(TimePoint now, const Asked& asked, const etcd::Granted& granted);
   void hear_stand(TimePoint now, const etcd::Decided& decided, Actions& actions);
@@ -135,7 +135,7 @@ class Contest {
   void tell_cluster(const std::string& cluster, Actions& actions);
   etcd::Request request_to_stand();
 
-  // contest_leading.cpp: who has won.
+  // --- who has won ---
   void see_own(TimePoint now, const Asked& asked, const ContestView& view, Actions& actions);
   void hear_keep_alive(TimePoint now, const Asked& asked, const etcd::KeptAlive& kept);
   void hear_alarms(TimePoint now, const Asked& asked, const etcd::Alarms& alarms, Actions& actions);
@@ -152,7 +152,7 @@ class Contest {
     return phase_ == Phase::loading || phase_ == Phase::leading || phase_ == Phase::leaving;
   }
 
-  // contest_writing.cpp: what whoever leads has written.
+  // --- what whoever leads has written ---
   bool accepts(std::uint64_t number, Actions& actions);
   void refuse(std::uint64_t number, std::string reason, Actions& actions);
   void tell_written(Actions& actions);

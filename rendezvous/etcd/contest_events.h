@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What a Contest is told, and what it wants to be done.
+// What a Contest is told and what it wants to be done, and how its owner has it (Contestant).
 
 #include <cstddef>
 #include <cstdint>
@@ -185,10 +185,9 @@ using Actions = std::vector<Action>;
 
 }  // namespace cpprun::contest
 
-// A contest at work, as its owner has it: ContestHost, or what a simulated world has in its place.
-
 namespace cpprun {
 
+// A contest at work, as its owner has it: ContestHost, or what a simulated world has in its place.
 class Contestant {
  public:
   // Told everything but an Ask, which is not the owner's matter, in order. It may tell() something,
@@ -202,5 +201,3 @@ class Contestant {
 };
 
 }  // namespace cpprun
-
-namespace cpprun::contest {}  // namespace cpprun::contest

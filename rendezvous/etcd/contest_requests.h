@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Which member of etcd is asked, and when: one request at a time in each lane, the next member when
-// one fails, and a pause when all of them have.
+// What a contest asks of etcd: which member it asks (AskLanes), what is yet to be written
+// (ChangeQueue), and how much is kept (RecordSizes).
 
 #include <array>
 #include <cstddef>
@@ -18,6 +18,8 @@
 
 namespace cpprun {
 
+// Which member of etcd is asked, and when: one request at a time in each lane, the next member when
+// one fails, and a pause when all of them have.
 class AskLanes {
  public:
   // What a request is for.
@@ -94,7 +96,6 @@ class AskLanes {
 
 // What a leader wants to have written and is not written yet: of each record the last wish alone,
 // in the place of the first. What is under way is not touched any more: it may be there already.
-
 class ChangeQueue {
  public:
   struct Change {
@@ -142,7 +143,6 @@ class ChangeQueue {
 
 // How much a leader keeps in etcd, so that the next one can read all of it: by name, in its own
 // words.
-
 class RecordSizes {
  public:
   // Why that record may not be kept, as a clause; otherwise it counts from now on.

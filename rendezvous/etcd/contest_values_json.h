@@ -31,7 +31,7 @@ struct Synced {
   // have it still.
   std::optional<std::vector<std::string>> before = {};
   etcd::Revision epoch = 0;  // of whom wrote it; 0: of whoever wrote it by winning
-  // etcd's own, no later than the lease was granted: see tenure.h.
+  // etcd's own, no later than the lease was granted: see leader_lease.h.
   std::uint64_t term = 0;
   Duration ttl{};          // of the lease
   bool is_vacant = false;  // the one that led decides nothing any more, and has said so

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Where in etcd one contest keeps what.
+// The keys of a contest in etcd (ContestKeys), and what one read of them shows (ContestView).
 
 #include <optional>
 #include <span>
@@ -15,6 +15,7 @@
 
 namespace cpprun {
 
+// Where in etcd one contest keeps what.
 class ContestKeys {
  public:
   // "/cpprun/name/", or with something else in front. Why it cannot be, as a clause.
@@ -40,7 +41,6 @@ class ContestKeys {
 
 // A contest as one linearizable read of etcd shows it, and what follows from that for somebody who
 // wants to lead.
-
 struct ContestView {
   struct Leader {
     etcd::Revision epoch = 0;  // grows from leader to leader: etcd counts it

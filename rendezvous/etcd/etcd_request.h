@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What etcd is asked and what it answers, as values: the few of its calls that somebody here makes.
-// How they look as JSON is codec.h's matter.
+// What etcd is asked and what it answers, as values: the few of its calls that are made here, how
+// they fail, and who asks. How they look as JSON is codec.h's matter.
 
 #include <cstdint>
 #include <optional>
@@ -149,7 +149,6 @@ struct Alarms {
 using Answer = std::variant<Granted, KeptAlive, Revoked, Decided, Authenticated, Alarms>;
 
 // What can go wrong when etcd is asked, told apart by what follows from it.
-
 struct Failure {
   enum class Kind {
     unreachable,      // nothing was asked: no connection, or no TLS
@@ -183,7 +182,6 @@ std::string describe(const Failure& failure, const EtcdEndpoint& endpoint);
 
 // Who asks etcd: a user with a password, for which etcd gives out a token that it forgets after a
 // while, and when a member is begun anew.
-
 class Credentials {
  public:
   // Without a user: whoever asks says nothing of himself.

@@ -1,19 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// By what right, and until when, a contest's winner leads.
-//
-// The key "leader" is bound to a lease of etcd's, and vanishes with it. The lease is confirmed by
-// its grant, or by a renewal after which the key was seen to be there still. The right ends a
-// margin before the time of the lease has passed since the confirmation was ASKED for. etcd counts
-// from a later moment, so the key is there for longer than the right.
-//
-// With one exception: renewals are no decision of etcd's majority, but of its own leader alone. One
-// that was stopped, and goes on while the others have chosen another, renews leases that its
-// successor knows nothing of, and ends leases that were renewed there (etcd's issue 15247; 3.4.23
-// does). It can do so with no lease that was granted after it had led. So it is written down in
-// which term of etcd's the lease was granted, no later; where etcd has chosen another leader since,
-// the next one waits for the time of the lease once more (wait_to_run() in contest_view.h); and so
-// that nobody has to, the key moves to a new lease after each new term.
+// Until when a contest's winner leads (Tenure), and what makes a change in etcd its own (Fence).
 
 #include <algorithm>
 #include <chrono>
@@ -45,6 +32,20 @@ constexpr Duration lease_time(std::int64_t seconds) {
   return std::chrono::seconds(std::min(seconds, most));
 }
 
+// By what right, and until when, a contest's winner leads.
+//
+// The key "leader" is bound to a lease of etcd's, and vanishes with it. The lease is confirmed by
+// its grant, or by a renewal after which the key was seen to be there still. The right ends a
+// margin before the time of the lease has passed since the confirmation was ASKED for. etcd counts
+// from a later moment, so the key is there for longer than the right.
+//
+// With one exception: renewals are no decision of etcd's majority, but of its own leader alone. One
+// that was stopped, and goes on while the others have chosen another, renews leases that its
+// successor knows nothing of, and ends leases that were renewed there (etcd's issue 15247; 3.4.23
+// does). It can do so with no lease that was granted after it had led. So it is written down in
+// which term of etcd's the lease was granted, no later; where etcd has chosen another leader since,
+// the next one waits for the time of the lease once more (wait_to_run() in contest_view.h); and so
+// that nobody has to, the key moves to a new lease after each new term.
 class Tenure {
  public:
   explicit Tenure(const GrantedLease& lease);
@@ -91,16 +92,15 @@ class Tenure {
   std::uint64_t term_;  // etcd's, as it was seen last
 };
 
+// The last change of the leader of that epoch: its key goes, and `synced` says that no right of it
+// is left. Whenever it arrives, a later leader is not touched.
+etcd::Transaction resignation(const ContestKeys& keys, etcd::Revision epoch, std::string synced);
+
 // What makes a change in etcd one of this leader's: it happens only while the key "leader" is the
 // one that it has won, and only after its change before. The second half is for changes of which
 // nobody knows whether they have happened: they are asked for once more, word for word, and
 // whichever comes first is the only one. Without it a change that was held up somewhere could undo
 // a later one.
-
-// The last change of the leader of that epoch: its key goes, and `synced` says that no right of it
-// is left. Whenever it arrives, a later leader is not touched.
-etcd::Transaction resignation(const ContestKeys& keys, etcd::Revision epoch, std::string synced);
-
 class Fence {
  public:
   // In the transaction with which it wins: the first turn is its own.

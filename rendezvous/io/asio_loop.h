@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The event loop of a program, for parts that are told of nothing but that.
+// The event loop of a program on Asio, and the timer of a state machine's driver.
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -19,8 +19,7 @@ namespace cpprun {
 
 EventLoop loop_of(asio::io_context& context);
 
-// The one timer that a machine's driver arms to its next_deadline(), on the clock of boot_clock.h.
-
+// The one timer that a machine's driver arms to its next_deadline(), on the clock of boot_now().
 class MachineTimer {
  public:
   // `due` is called from the event loop when a deadline has come; it arms the timer again.

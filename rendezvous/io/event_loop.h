@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What a part without sockets of its own needs of the loop that it lives in, so that it lives in
-// simulated time as well.
+// simulated time as well; and the clock for leases.
 
 #include <sys/timerfd.h>
 #include <time.h>
@@ -44,7 +44,6 @@ struct EventLoop {
 // The clock for leases. It is monotonic and keeps counting while the machine sleeps: a laptop, or a
 // virtual machine that was suspended for an hour, has to find on waking that its lease is over and
 // that others have its ranks. The plain monotonic clock stands still meanwhile.
-
 inline TimePoint boot_now() {
   timespec now{};
   ::clock_gettime(CLOCK_BOOTTIME, &now);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A descriptor with an owner: closed exactly once, moved but never copied. Needs nothing but the C
-// library, so that every io folder can use it.
+// Descriptors: one with an owner, writing all of a text to one, and closing all others.
 
 #include <unistd.h>
 
@@ -13,6 +12,8 @@
 
 namespace cpprun {
 
+// A descriptor with an owner: closed exactly once, moved but never copied. Needs nothing but the C
+// library, so that every io folder can use it.
 class FileDescriptor {
  public:
   FileDescriptor() = default;
@@ -59,7 +60,6 @@ inline std::size_t write_all(int descriptor, std::string_view text) {
 
 // Closing whatever a process was left with. Allocates nothing, so that a child that borrows its
 // parent's memory may call it.
-
 // Every open descriptor from `first` on; where the kernel has no call for it (before 5.9, or in a
 // sandbox that refuses it), one by one.
 void close_from(int first);

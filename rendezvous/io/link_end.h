@@ -14,9 +14,8 @@ namespace cpprun {
 
 struct LinkCallbacks {
   std::function<void(link::Message)> message;
-  // The same for frames that are no messages (stream_frame.h, standby_frame.h), without their
-  // lengths. A returned reason ends the link; empty: they may. Where it is not given, they may
-  // not.
+  // The same for frames that are no messages (binary_frame.h), without their lengths. A returned
+  // reason ends the link; empty: they may. Where it is not given, they may not.
   std::function<std::string(std::string_view frame)> streams = {};
   // Everything said has left, after the socket had taken less than all: has_room() again.
   std::function<void()> room = {};

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What each of our programs relies on: descriptors 0 to 2 are taken, a write that cannot be done
-// fails, output that is lost is not success, no signal is blocked or ignored because its parent
-// did so, and an uncaught exception ends it with a message.
+// What every program does at its start: standard streams, signals, memory and priority.
 
 #include <functional>
 #include <string_view>
 
 namespace cpprun {
 
+// What each of our programs relies on: descriptors 0 to 2 are taken, a write that cannot be done
+// fails, output that is lost is not success, no signal is blocked or ignored because its parent
+// did so, and an uncaught exception ends it with a message.
 // Calls `body` with all of that, and gives its exit code; after an exception 1, with a line on
 // stderr that begins with the name.
 int run_program(std::string_view name, const std::function<int()>& body);
@@ -36,7 +37,6 @@ void reset_inherited_signals();
 
 // Keeping leases is little work that has to be done in time, even on a machine short of everything.
 // So its pages stay in memory and its turn comes early, as far as the kernel allows.
-
 struct Steadiness {
   bool locked = false;  // what is in memory now stays there
   bool raised = false;  // before processes of ordinary priority

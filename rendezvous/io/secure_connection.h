@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The beginning of a connection on which both sides prove that they hold the same secret, and the
-// first words after that: either side is done when it has heard what the other one speaks.
+// A connection behind a secret: its beginning (SecureHandshake), and its way to a socket of this
+// process (SecurePump).
 
 #include <asio/ip/tcp.hpp>
 #include <asio/local/stream_protocol.hpp>
@@ -17,6 +17,8 @@
 
 namespace cpprun {
 
+// The beginning of a connection on which both sides prove that they hold the same secret, and the
+// first words after that: either side is done when it has heard what the other one speaks.
 class SecureHandshake : public std::enable_shared_from_this<SecureHandshake> {
  public:
   // What has become of it: the connection, and what was heard on it already, deciphered.
@@ -58,7 +60,6 @@ class SecureHandshake : public std::enable_shared_from_this<SecureHandshake> {
 // Carries what passes on a connection behind the secret to a socket of this process and back, so
 // that whoever serves there needs to know nothing of secrets. Neither way holds more than a
 // buffer's worth: who does not read is not read from, and is given up after a while.
-
 class SecurePump : public std::enable_shared_from_this<SecurePump> {
  public:
   // The other end of what it carries; it goes on until either side closes.

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Writes to a stream it does not own (a terminal, a pipe, a socket, a file) without ever blocking.
-// What cannot be written yet waits in a queue; callers check `full` and pause. Everybody else on
-// the same terminal or pipe keeps a blocking descriptor: the non-blocking one is our own.
-//
-// No error is final: a full disk gets room, a named pipe gets another reader. Until then what is
-// written is lost and counted; each write tries again.
+// Two ways to write to a stream without blocking: PatientWriter does it from this process, Scribe
+// from a process of its own.
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -23,6 +19,12 @@
 
 namespace cpprun {
 
+// Writes to a stream it does not own (a terminal, a pipe, a socket, a file) without ever blocking.
+// What cannot be written yet waits in a queue; callers check `full` and pause. Everybody else on
+// the same terminal or pipe keeps a blocking descriptor: the non-blocking one is our own.
+//
+// No error is final: a full disk gets room, a named pipe gets another reader. Until then what is
+// written is lost and counted; each write tries again.
 class PatientWriter {
  public:
   struct Callbacks {
@@ -93,7 +95,6 @@ class PatientWriter {
 // Writes a file from a process of its own. A write to a file never reports "not now": if its disk
 // hangs, so does the writer, and heartbeats and signals with it. So words for a file go through a
 // pipe, which does report it, and only the process at its other end waits.
-
 class Scribe {
  public:
   struct Callbacks {

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Which hosts get no seat in a job, why, and for how long. A host is meant by its name or by any of
-// its numeric addresses: by what a node says of itself, which nobody says to his own harm, and by
-// where it comes from. Behind one address there may be several machines; then all of them are
-// meant.
+// Hosts (Exclusions) and agents (Dismissals) that get no seat in a job.
 
 #include <cstdint>
 #include <deque>
@@ -18,6 +15,10 @@
 
 namespace cpprun {
 
+// Which hosts get no seat in a job, why, and for how long. A host is meant by its name or by any of
+// its numeric addresses: by what a node says of itself, which nobody says to his own harm, and by
+// where it comes from. Behind one address there may be several machines; then all of them are
+// meant.
 class Exclusions {
  public:
   struct Entry {
@@ -54,7 +55,6 @@ bool is_host_of(const std::string& host, const link::Join& join, const std::stri
 
 // The agents that were asked to leave a job. One whose link broke before it heard so asks for a
 // seat as if nothing had been: it is told again. A new cpprun on the same machine is another agent.
-
 class Dismissals {
  public:
   struct Entry {

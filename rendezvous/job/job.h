@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What of a job outlives its coordinator: who had a seat, what was used of its restarts, and what
-// people want to know of its past. Not what its store held: a job that goes on from here begins its
-// round anew, on a store that is empty, and spends no restart for that.
-//
-// A record is made at each step of the round, and not for each word of a node: what a node says in
-// a round it says again when its link comes back (Failed, Succeeded, Drained), and a spare asks for
-// a seat again.
+// One job as its coordinator sees it (Job), and what of it outlives its coordinator (JobRecord).
 
 #include <cstdint>
 #include <optional>
@@ -29,6 +23,13 @@
 
 namespace cpprun {
 
+// What of a job outlives its coordinator: who had a seat, what was used of its restarts, and what
+// people want to know of its past. Not what its store held: a job that goes on from here begins its
+// round anew, on a store that is empty, and spends no restart for that.
+//
+// A record is made at each step of the round, and not for each word of a node: what a node says in
+// a round it says again when its link comes back (Failed, Succeeded, Drained), and a spare asks for
+// a seat again.
 struct JobRecord {
   struct Node {
     link::Join join;  // as it was said first
@@ -73,23 +74,6 @@ struct JobRecord {
   const std::string& job() const { return nodes.front().join.job; }
 };
 
-// One job as its coordinator sees it: who has a seat, what failed first, how many restarts are
-// left, how it ended. A machine without sockets: it is told what agents say and what time it is,
-// and appends what has to be done to a list (docs/states.md, "Coordinator").
-//
-//   gathering ──enough here──► sealed ──failure, loss, change, stop──► draining ──nobody left──┐
-//       ▲                         │                                                            │
-//       │                         └─everybody succeeded──► over ◄──no restart left, stopped────┤
-//       └────────────────── a restart is left, or only the membership changed ─────────────────┘
-//
-// The rules that matter most:
-//   - a round is sealed only when nobody of the one before is alive where it can be reached: two
-//     workers with one rank never coexist;
-//   - a failure is the job's, not the node's: one budget, one first cause, one exit code;
-//   - a change of membership costs no restart. Fixed size: the round waits for a replacement, or a
-//     spare takes the seat. Elastic: it goes on with the nodes left while they are at least MIN,
-//     and lets newcomers in together, at the end of the last call.
-
 struct JobOptions {
   Duration lease{};            // silence after which a node is lost, as its nodes know it
   Duration patience{};         // and for so long its workers live on while another one may lead
@@ -110,6 +94,22 @@ struct Caller {
   std::string owner = {};  // empty: nobody's; all whose this is share their jobs
 };
 
+// One job as its coordinator sees it: who has a seat, what failed first, how many restarts are
+// left, how it ended. A machine without sockets: it is told what agents say and what time it is,
+// and appends what has to be done to a list (docs/states.md, "Coordinator").
+//
+//   gathering ──enough here──► sealed ──failure, loss, change, stop──► draining ──nobody left──┐
+//       ▲                         │                                                            │
+//       │                         └─everybody succeeded──► over ◄──no restart left, stopped────┤
+//       └────────────────── a restart is left, or only the membership changed ─────────────────┘
+//
+// The rules that matter most:
+//   - a round is sealed only when nobody of the one before is alive where it can be reached: two
+//     workers with one rank never coexist;
+//   - a failure is the job's, not the node's: one budget, one first cause, one exit code;
+//   - a change of membership costs no restart. Fixed size: the round waits for a replacement, or a
+//     spare takes the seat. Elastic: it goes on with the nodes left while they are at least MIN,
+//     and lets newcomers in together, at the end of the last call.
 class Job {
  public:
   Job(JobTerms terms, JobOptions options);

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A JobRecord as bytes: CBOR (RFC 8949) of an object with the members of the struct, in which what
-// agents have said stands as the frames in which it came (proto/link/codec). Moments are
-// microseconds since 1970, because the clock that decides begins anew with each boot. It is for
-// cpprund alone (docs/operating.md, --state), and of a version that it names.
+// What is kept of jobs, as bytes: their records and the excluded hosts as CBOR, and the file of
+// --restart-state as JSON.
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -20,6 +18,10 @@
 
 namespace cpprun {
 
+// A JobRecord as bytes: CBOR (RFC 8949) of an object with the members of the struct, in which what
+// agents have said stands as the frames in which it came (proto/link/codec). Moments are
+// microseconds since 1970, because the clock that decides begins anew with each boot. It is for
+// cpprund alone (docs/operating.md, --state), and of a version that it names.
 std::string job_record_bytes(const JobRecord& record, const Moment& moment);
 
 // Fails with a clause that completes "FILE …": it is none of these, of a later version, or says

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What all nodes of a job have to agree on, and the sentences for those that do not.
+// What all nodes of a job have to agree on, the sentences for those that do not, and whether a
+// joining node can have a seat.
 
 #include <optional>
 #include <string>

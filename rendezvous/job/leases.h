@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Whom nothing has been heard from for too long. All leases are equally long, so holders stay
-// sorted by when they were last heard: renewing and finding the first to expire are O(1), for ten
-// thousand nodes as for two.
+// The leases of the nodes (Leases), and how long the coordinator may decide beside a standby
+// (Leadership).
 
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +16,9 @@
 
 namespace cpprun {
 
+// Whom nothing has been heard from for too long. All leases are equally long, so holders stay
+// sorted by when they were last heard: renewing and finding the first to expire are O(1), for ten
+// thousand nodes as for two.
 class Leases {
  public:
   explicit Leases(Duration length) : length_(length) {}
@@ -74,6 +76,11 @@ class Leases {
   std::unordered_map<LinkId, std::list<Entry>::iterator> entries_;
 };
 
+// Of so many nodes, one of which is the coordinator's.
+inline std::size_t votes_to_lead(std::size_t nodes) {
+  return nodes / 2 + 1;
+}
+
 // By what right a coordinator decides about its round while a standby could take its place.
 //
 // The standby leads with the votes of more than half of the round's nodes, its own among them. A
@@ -91,12 +98,6 @@ class Leases {
 //
 // What is known of a node is the moment that it says again in its heartbeat (link::Heartbeat): the
 // answer of that moment has arrived.
-
-// Of so many nodes, one of which is the coordinator's.
-inline std::size_t votes_to_lead(std::size_t nodes) {
-  return nodes / 2 + 1;
-}
-
 class Leadership {
  public:
   explicit Leadership(Duration lease);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What a job has used of its restarts: all that the next attempt is judged by, and all that has to
-// be kept where a job is ended from outside (a scheduler's requeue) and goes on later.
+// Whether there is another attempt after a failure (RestartPolicy), and what a job has used of its
+// restarts (RestartState).
 
 #include <deque>
 #include <functional>
@@ -15,6 +15,8 @@
 
 namespace cpprun {
 
+// What a job has used of its restarts: all that the next attempt is judged by, and all that has to
+// be kept where a job is ended from outside (a scheduler's requeue) and goes on later.
 struct RestartState {
   using Moments = std::deque<TimePoint>;  // the earliest first
 
@@ -46,7 +48,6 @@ struct RestartState {
 // With a pause, a window or a purse without a bottom a job could go on failing for ever, so there a
 // rank that dies within a second of its start three times in a row ends it. Without them the budget
 // alone decides, as with torchrun.
-
 class RestartPolicy {
  public:
   struct Verdict {

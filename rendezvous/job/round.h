@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Who gets which number. Pure functions from what nodes said about themselves to group ranks (of
-// nodes) and ranks (of workers), in torchrun's numbering: workers count through the nodes in order
-// of group rank, and again within each role. No node is ever sent the whole list.
+// One round of a job (Round): its members and their ranks, clocks and figures, when it is sealed,
+// and whose machines it lets to the job's store.
 
 #include <algorithm>
 #include <array>
@@ -23,6 +22,10 @@
 #include "proto/state_machine.h"
 
 namespace cpprun {
+
+// Who gets which number. Pure functions from what nodes said about themselves to group ranks (of
+// nodes) and ranks (of workers), in torchrun's numbering: workers count through the nodes in order
+// of group rank, and again within each role. No node is ever sent the whole list.
 
 // What decides a node's place.
 struct Candidate {
@@ -64,7 +67,6 @@ RankTable assign_ranks(const std::vector<NodeShape>& nodes_in_order);
 // within half its round trip: congestion only delays, it makes nothing arrive early.
 //
 // Wall clocks are ignored: they jump, and are seconds apart where nobody maintains them.
-
 class ClockOffset {
  public:
   // A message that was sent then has arrived now. `round_trip` of an earlier one; zero: not known.
@@ -90,14 +92,13 @@ class ClockOffset {
   int samples_ = 0;  // in current_
 };
 
-// What a node has said of its workers while somebody looked, and when it was asked last. For
-// whoever looks; decides nothing.
-
 struct SeenWorker {
   link::WorkerFigures figures;
   TimePoint at{};  // when it was said
 };
 
+// What a node has said of its workers while somebody looked, and when it was asked last. For
+// whoever looks; decides nothing.
 struct NodeFigures {
   std::optional<TimePoint> asked = {};
   std::vector<SeenWorker> workers = {};  // in order of local rank
@@ -109,17 +110,6 @@ struct NodeFigures {
 
 // Between two questions to one node of a job of that many.
 Duration pause_between_looks(std::size_t nodes);
-
-// One agreed membership of a job, and how it leads to the next:
-//
-//   gathering   members come and wait for a seat. Sealed when enough are there.
-//   sealed      everybody has a seat and ranks; workers run. A member has `succeeded` when all of
-//               its workers ended with 0.
-//   draining    the round is broken: every member ends its workers and says so. When nobody of the
-//               old round is left anywhere, the members wait again: gathering.
-//
-// Round knows who is here and in which state; it does not know why a round breaks, or whether there
-// is another. That is Job's business.
 
 struct Member {
   enum class State { waiting, running, succeeded, drained };
@@ -142,6 +132,16 @@ struct Member {
   NodeFigures figures = {};  // of its workers in the round that was sealed last; for people
 };
 
+// One agreed membership of a job, and how it leads to the next:
+//
+//   gathering   members come and wait for a seat. Sealed when enough are there.
+//   sealed      everybody has a seat and ranks; workers run. A member has `succeeded` when all of
+//               its workers ended with 0.
+//   draining    the round is broken: every member ends its workers and says so. When nobody of the
+//               old round is left anywhere, the members wait again: gathering.
+//
+// Round knows who is here and in which state; it does not know why a round breaks, or whether there
+// is another. That is Job's business.
 class Round {
  public:
   // What is said of each seat, by link.
@@ -276,7 +276,6 @@ std::string name_of(const Member& member);
 // When a job stops waiting for more nodes. The last call starts once there are enough; when it is
 // over, or nobody else can come, the round is sealed. It also lets newcomers into a running round
 // together, so that the round is broken once for all of them and not once for each.
-
 class LastCall {
  public:
   struct Seats {
@@ -314,7 +313,6 @@ class LastCall {
 // Workers usually reach the store at the address at which their agent reached the coordinator, so
 // the kernel gives both the same source address. If the master's name has several addresses, the
 // agent speaks at each of them. docs/decisions.md explains what this means behind NAT.
-
 class Admission {
  public:
   // From here on, the seated members and nobody else.

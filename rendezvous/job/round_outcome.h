@@ -1,26 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What failed in one round, and what failed first. Everybody's reports are kept until everybody has
-// drained, because the order in which they arrive says little: a peer's lost connection may be
-// reported before the death that broke it, and a machine that lost its power reports nothing at
-// all.
-//
-// The root is, in this order:
-//   1. anything else before a known consequence: what can only follow from a peer's end, or from
-//      a signal of ours, is never the first cause while there is another;
-//   2. what was noticed before its node was told to drain: clocks of two nodes are known to a few
-//      milliseconds only, and this is certain. A late end that is no consequence still comes before
-//      all that are: it takes longer to die than to notice that a peer does;
-//   3. the earliest, by the coordinator's clock. A lost node failed when it was last heard or its
-//      link broke, and so comes before those who missed it;
-//   4. a lost node before a worker, then the lower node, what it noticed first, and the lower rank:
-//      the same answer in every run.
-// Where all of them only lost a peer, and a worker had ended with 0 before the first of them did,
-// that worker is the root (left_early): its data was used up, or it never joined the others.
-//
-// How a node's clock stands to the coordinator's is known better with every heartbeat; so that two
-// failures of one node stay in the order in which it noticed them, both are placed by what is known
-// when the second is heard of.
+// What became of a round: what failed first (Failures), why it broke (RoundEnd), and the history of
+// all rounds (RoundHistory).
 
 #include <cstddef>
 #include <deque>
@@ -44,6 +25,27 @@ namespace cpprun {
 // the job ends with.
 inline constexpr std::string_view left_early = "left_early";
 
+// What failed in one round, and what failed first. Everybody's reports are kept until everybody has
+// drained, because the order in which they arrive says little: a peer's lost connection may be
+// reported before the death that broke it, and a machine that lost its power reports nothing at
+// all.
+//
+// The root is, in this order:
+//   1. anything else before a known consequence: what can only follow from a peer's end, or from
+//      a signal of ours, is never the first cause while there is another;
+//   2. what was noticed before its node was told to drain: clocks of two nodes are known to a few
+//      milliseconds only, and this is certain. A late end that is no consequence still comes before
+//      all that are: it takes longer to die than to notice that a peer does;
+//   3. the earliest, by the coordinator's clock. A lost node failed when it was last heard or its
+//      link broke, and so comes before those who missed it;
+//   4. a lost node before a worker, then the lower node, what it noticed first, and the lower rank:
+//      the same answer in every run.
+// Where all of them only lost a peer, and a worker had ended with 0 before the first of them did,
+// that worker is the root (left_early): its data was used up, or it never joined the others.
+//
+// How a node's clock stands to the coordinator's is known better with every heartbeat; so that two
+// failures of one node stay in the order in which it noticed them, both are placed by what is known
+// when the second is heard of.
 class Failures {
  public:
   struct Entry {
@@ -99,7 +101,6 @@ class Failures {
 // Why a round breaks, as far as is known while its nodes still end their workers: what failed, who
 // was asked to stop, or that only the membership changes. When nobody is left it says how a job
 // without another round ends.
-
 struct RoundEnd {
   std::string reason = {};  // completes "ending the workers: …"
   TimePoint at{};           // when the nodes were told, or the first was asked
@@ -124,10 +125,6 @@ struct RoundEnd {
 // along, is no failure; a failure before the stop still is.
 link::Finish finish_of(const RoundEnd& round_end);
 
-// What became of every round of a job, for whoever looks at it while it runs: which failure broke
-// it, and what followed. Bounded, for a job may restart for weeks: the first rounds, which tell how
-// it began, and the last; and counts of all. Decides nothing.
-
 struct RoundRecord {
   RoundNumber round;
   int restart = 0;  // restarts used when it was sealed
@@ -144,6 +141,9 @@ struct RoundRecord {
 // What a round that breaks looks like by now.
 void tell_end(RoundRecord& record, const RoundEnd& end);
 
+// What became of every round of a job, for whoever looks at it while it runs: which failure broke
+// it, and what followed. Bounded, for a job may restart for weeks: the first rounds, which tell how
+// it began, and the last; and counts of all. Decides nothing.
 class RoundHistory {
  public:
   // All of it, for whoever keeps it longer than its coordinator lives.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// In which of its formats Prometheus wants to be told, by the Accept of its request.
+// What Prometheus is told of jobs and daemons, and in which of its formats.
 
 #include <span>
 #include <string>
@@ -11,6 +11,7 @@
 
 namespace cpprun {
 
+// In which of its formats Prometheus wants to be told, by the Accept of its request.
 enum class MetricsFormat {
   plain,         // Prometheus' text format 0.0.4
   open_metrics,  // OpenMetrics 1.0.0

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// How far a job is, from what its nodes have said of their workers: the extremes, and the ranks
-// that are behind. Costs a look at every worker.
+// A job and its nodes as they can be shown (JobSnapshot), and how far the job is (JobProgress).
 
 #include <array>
 #include <cstddef>
@@ -36,6 +35,8 @@ struct SlowWorker {
   std::string host;
 };
 
+// How far a job is, from what its nodes have said of their workers: the extremes, and the ranks
+// that are behind. Costs a look at every worker.
 struct JobProgress {
   std::size_t workers = 0;  // that run and were told of
   std::size_t beating = 0;  // of those
@@ -50,10 +51,6 @@ struct JobProgress {
 };
 
 JobProgress progress_of(const Job& job, TimePoint now);
-
-// A job as it can be shown to somebody: one value, made from what the coordinator knows when
-// somebody asks, and forgotten afterwards. A job in short costs the same whatever its size. Its
-// nodes come in pages, so that ten thousand of them never hold anybody up.
 
 enum class JobState {
   gathering,  // waits for its nodes
@@ -73,6 +70,9 @@ struct NodeCounts {
   friend bool operator==(const NodeCounts&, const NodeCounts&) = default;
 };
 
+// A job as it can be shown to somebody: one value, made from what the coordinator knows when
+// somebody asks, and forgotten afterwards. A job in short costs the same whatever its size. Its
+// nodes come in pages, so that ten thousand of them never hold anybody up.
 struct JobSnapshot {
   JobTerms terms;
   JobState state = JobState::gathering;

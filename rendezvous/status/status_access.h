@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Who may look at what goes on here (--status-access). By default nobody but the user that runs it
-// and root, on the machine itself: names of hosts and words of failures are not for everybody who
-// has an account there.
+// Who may see the status, who gives way where all places are taken, and by which names a machine
+// may be asked for.
 
 #include <chrono>
 #include <cstddef>
@@ -17,6 +16,9 @@
 
 namespace cpprun {
 
+// Who may look at what goes on here (--status-access). By default nobody but the user that runs it
+// and root, on the machine itself: names of hosts and words of failures are not for everybody who
+// has an account there.
 enum class StatusAccess {
   none,     // nobody: HTTP is not spoken
   user,     // over loopback, the user that runs it, and root

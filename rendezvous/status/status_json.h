@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What there is to see, as JSON. Members are called as in docs/events.md where they mean the same;
-// docs/operating.md describes them. Times are seconds since 1970, lengths are seconds.
+// What there is to see, as JSON: jobs, a daemon, and the events of its jobs. Members are called as
+// in docs/events.md where they mean the same; docs/operating.md describes them. Times are seconds
+// since 1970, lengths are seconds.
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -30,7 +31,6 @@ std::string error_json(const std::string& reason);
 
 // A cpprund as JSON, for whoever asks (docs/operating.md), and a change of the one that leads as an
 // event of docs/events.md. Times are seconds since 1970, lengths are seconds.
-
 std::string daemon_json(const DaemonSnapshot& daemon, const Moment& moment);
 
 // One line; `host` is that of the cpprund that says so.
@@ -39,7 +39,6 @@ std::string leader_changed_line(const LeaderChange& change, const std::string& h
 // What happens to the jobs of a daemon, as the objects of docs/events.md. A daemon has no workers
 // and no rank: it tells what its coordinator wants done, each thing once however many nodes hear
 // it.
-
 class JobEvents {
  public:
   explicit JobEvents(std::string host) : host_(std::move(host)) {}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// SipHash: a hash of a key that only who knows the seed can foresee. Keys come from strangers; with
-// a hash that everybody knows, they would choose keys that all fall into one bucket.
+// The memory that clients of the store make a process hold: its books (Ledger), the hash of keys,
+// and what a peer holds beside the store.
 
 #include <array>
 #include <cstddef>
@@ -19,6 +19,8 @@
 
 namespace cpprun {
 
+// SipHash: a hash of a key that only who knows the seed can foresee. Keys come from strangers; with
+// a hash that everybody knows, they would choose keys that all fall into one bucket.
 struct HashSeed {
   std::uint64_t first = 0;
   std::uint64_t second = 0;
@@ -28,14 +30,6 @@ struct HashSeed {
 std::uint64_t key_hash(const HashSeed& seed, std::string_view key);
 // With two and four, as published; its test vectors vouch for both.
 std::uint64_t siphash_2_4(const HashSeed& seed, std::string_view key);
-
-// The books of the memory that clients of the store make a process hold: values, keys, waits,
-// requests that have not arrived in full, replies that were not taken yet. Kept in all and for each
-// address, since an address is all that is known of a stranger; all IPv6 addresses that begin with
-// the same 64 bits are one. It allocates nothing and refuses
-// nothing by itself: who is about to hold more asks first.
-//
-// What is large is freed in pieces: giving a gigabyte back at once would keep everybody waiting.
 
 // One address' page in the books; 0 is the page of nobody in particular, which has no limits.
 using AccountId = Id<struct AccountTag, std::uint32_t>;
@@ -57,6 +51,13 @@ class Remains {
   virtual bool free_some(std::size_t& work) = 0;
 };
 
+// The books of the memory that clients of the store make a process hold: values, keys, waits,
+// requests that have not arrived in full, replies that were not taken yet. Kept in all and for each
+// address, since an address is all that is known of a stranger; all IPv6 addresses that begin with
+// the same 64 bits are one. It allocates nothing and refuses
+// nothing by itself: who is about to hold more asks first.
+//
+// What is large is freed in pieces: giving a gigabyte back at once would keep everybody waiting.
 class Ledger {
  public:
   explicit Ledger(LedgerLimits limits = {}, HashSeed seed = {}) : limits_(limits), seed_(seed) {}
@@ -156,7 +157,6 @@ class Charge {
 // What one peer makes the process hold beside its store: bytes of a link, of a TLS handshake, of an
 // HTTP request and its response. Charged to the peer's address, in the ledger that also counts the
 // store clients.
-
 class PeerMemory {
  public:
   PeerMemory(std::shared_ptr<Ledger> ledger, const PeerAddress& peer)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Replies that wait for a client to take them. Short ones are copied into it one behind the other;
-// values of the store are only referred to, so that the same large value in the outboxes of many
-// clients, or many times in that of one, is one value in memory.
+// What StoreSessions keeps of its clients: their outboxes and slots, and those that have not spoken
+// yet. Also what it wants done with sockets, and the journal of its decisions.
 
 #include <cstddef>
 #include <cstdint>
@@ -86,6 +85,9 @@ struct Close {
 
 namespace cpprun {
 
+// Replies that wait for a client to take them. Short ones are copied into it one behind the other;
+// values of the store are only referred to, so that the same large value in the outboxes of many
+// clients, or many times in that of one, is one value in memory.
 class Outbox {
  public:
   bool empty() const { return copied_.empty() && next_ == shared_.size(); }
@@ -117,9 +119,6 @@ class Outbox {
   std::size_t shared_left_ = 0;  // bytes
 };
 
-// What is remembered of one connection between two looks at it: a slot of fixed size, and a backlog
-// only while bytes wait in either direction. The slots of all connections live in one table.
-
 // A LIST_KEYS that is answered in several turns.
 struct Listing {
   std::size_t asked = 0;  // bytes of the request
@@ -139,6 +138,8 @@ struct Backlog {
 
 enum class Speaks : std::uint8_t { unknown_yet, store };
 
+// What is remembered of one connection between two looks at it: a slot of fixed size, and a backlog
+// only while bytes wait in either direction. The slots of all connections live in one table.
 struct Session {
   ConnectionId id;  // 0: the slot is free
   std::unique_ptr<Backlog> backlog;
@@ -184,7 +185,6 @@ class SessionTable {
 // Connections that have not said yet what they speak, in the order in which they came. Whoever says
 // nothing may stay, since old clients keep such a connection, but not when somebody else needs its
 // descriptor, or its address has all that it may and somebody else comes from there.
-
 class Strangers {
  public:
   void add(ConnectionId id, SessionTable& table);
@@ -198,22 +198,20 @@ class Strangers {
   std::deque<ConnectionId> line_;
 };
 
-// What StoreSessions wants done with the sockets, in order. Whoever owns them does it at once: a
-// Write is answered with sent() or, where the socket is broken, with close().
-
 // What a port takes beside stores' clients and links.
 struct TakenProtocols {
   bool http = false;
   bool secure = false;
 };
 
+// What StoreSessions wants done with the sockets, in order. Whoever owns them does it at once: a
+// Write is answered with sent() or, where the socket is broken, with close().
 using SessionAction =
     std::variant<session::Write, session::Watch, session::Admit, session::HandOver, session::Close>;
 
 // Who is told what the clients of one port say and what is decided of it, in that order, so that
 // another store can be brought to the same state (store_log.h). None of it fails: where something
 // cannot be kept, whoever keeps it knows.
-
 class StoreJournal {
  public:
   virtual ~StoreJournal() = default;

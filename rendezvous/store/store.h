@@ -105,7 +105,7 @@ class Store {
   // An empty store, as for a new round. Whoever waits is not answered: their connections end too.
   void clear();
 
-  // --- another store that is to be like this one (store_image.cpp) ---
+  // --- another store that is to be like this one ---
   // What it holds, a shard of so many at a time; nothing is asked meanwhile.
   class Viewer {
    public:

@@ -7,9 +7,9 @@
 //
 //   bytes ─► room(), received() ─► requests ─► Store ─► replies ─► actions: Write, Watch, Close …
 //
-// session_requests.cpp has how bytes become requests that are decided, session_replies.cpp how what
-// the store decides becomes bytes, session_long_requests.cpp what takes more than one turn, and
-// session_replay.cpp how another process comes to the same (store_log.h).
+// session_requests.cpp has how bytes become requests that are decided, how what the store decides
+// becomes bytes, and what takes more than one turn. store_sessions.cpp has the rest, and how
+// another process comes to the same (store_log.h).
 //
 // After each call the owner of the sockets performs the actions (next_action() until it is null),
 // before it calls anything else that is not an answer to one of them. ConnectionSet is that owner.
@@ -60,7 +60,7 @@ class StoreSessions {
   // not spoken yet, and may be an agent.
   std::size_t close_clients(std::uint32_t port, const std::string& reason);
 
-  // --- another process goes on where this one is lost (session_replay.cpp) ---
+  // --- another process goes on where this one is lost ---
   // What the clients of that port say and what is decided of it is told to that journal from now
   // on; null: to nobody. It outlives the port, or is taken away.
   void keep_journal(std::uint32_t port, StoreJournal* journal) { logs_.at(port).journal = journal; }
@@ -253,17 +253,17 @@ class StoreSessions {
 
   void tell_journal(const Session& session, const c10d::Complete& complete);
 
-  // --- another's decisions (session_replay.cpp) ---
+  // --- another's decisions ---
   bool replay(Session& session, std::string_view bytes, c10d::Progress& progress,
               std::size_t count);
   void carry_on(Store& store);
 
-  // --- long requests (session_long_requests.cpp) ---
+  // --- long requests (session_requests.cpp) ---
   bool is_long(const c10d::Complete& complete) const;
   void begin_long(Session& session, const c10d::Complete& complete);
   void end_long();
 
-  // --- replies (session_replies.cpp) ---
+  // --- replies (session_requests.cpp) ---
   void begin_deciding();
   void perform(const Actions& actions);
   void deliver(const Answer& answer);

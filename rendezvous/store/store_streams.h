@@ -1,16 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One end of the streams that lead through a link: the connections of a node's workers to their
-// job's store, as bytes. The agent has one end, the coordinator the other; both are this machine,
-// which knows no socket and no clock.
-//
-//   worker ─► say() ─► next_frame() ─► link ─► hear() ─► heard() ─► the store's session
-//
-// A stream is as reliable as a connection that never breaks: a link may break at any byte and be
-// begun anew, and everything that was said arrives once and in order. Each side keeps what it has
-// said until the other has taken it, at most a window of it: whoever does not read holds nobody
-// else up. The scheme is that of SSH's channels (RFC 4254 §5), with places instead of counts, so
-// that repeating what may be lost does no harm.
+// The streams that lead through a link, from a node's workers to their job's store: one end of them
+// (StoreStreams), and the agent's (WorkerStreams).
 
 #include <algorithm>
 #include <cstdint>
@@ -31,6 +22,17 @@ namespace cpprun {
 
 using link::StreamId;
 
+// One end of the streams that lead through a link: the connections of a node's workers to their
+// job's store, as bytes. The agent has one end, the coordinator the other; both are this machine,
+// which knows no socket and no clock.
+//
+//   worker ─► say() ─► next_frame() ─► link ─► hear() ─► heard() ─► the store's session
+//
+// A stream is as reliable as a connection that never breaks: a link may break at any byte and be
+// begun anew, and everything that was said arrives once and in order. Each side keeps what it has
+// said until the other has taken it, at most a window of it: whoever does not read holds nobody
+// else up. The scheme is that of SSH's channels (RFC 4254 §5), with places instead of counts, so
+// that repeating what may be lost does no harm.
 class StoreStreams {
  public:
   explicit StoreStreams(RoundNumber round, std::size_t window = bounds::store_stream_window)
@@ -79,7 +81,7 @@ class StoreStreams {
   // The next frame for the link; empty: there is nothing to be said.
   std::string next_frame();
 
-  // --- another end that is to be like this one (stream_replay.cpp) ---
+  // --- another end that is to be like this one ---
   // Who is told what the other side has taken, now and then, and of which streams nobody will speak
   // any more. None of it fails.
   class Journal {
@@ -170,10 +172,6 @@ class StoreStreams {
   bool must_greet_ = false;  // with a frame on a new link, be it an empty one
 };
 
-// The agent's end of the streams that lead through its link: which worker's connection is to be
-// read, written and closed, and when what they said leaves. It knows no socket and no loop; their
-// owner is StoreForwarder, and in simulated worlds somebody else.
-
 // A worker's connection, for its streams. It may leave while it is called.
 class WorkerConnection {
  public:
@@ -188,6 +186,9 @@ class WorkerConnection {
   virtual void drop() = 0;
 };
 
+// The agent's end of the streams that lead through its link: which worker's connection is to be
+// read, written and closed, and when what they said leaves. It knows no socket and no loop; their
+// owner is StoreForwarder, and in simulated worlds somebody else.
 class WorkerStreams {
  public:
   struct Callbacks {

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A value of the store. A short one is a string. A longer one lies in chunks of memory that others
-// may hold, too: who asks for it is sent these very bytes, however many ask and however slowly they
-// read, and it may be replaced meanwhile. What has been written in a chunk never changes, more can
-// only be written behind it; so an APPEND copies nothing but what it appends.
+// A value of the store (StoredValue), and the text in which counters are kept.
 
 #include <cstddef>
 #include <cstdint>
@@ -74,6 +71,10 @@ struct Origin {
   std::size_t copied = 0;  // bytes that were copied out of it
 };
 
+// A value of the store. A short one is a string. A longer one lies in chunks of memory that others
+// may hold, too: who asks for it is sent these very bytes, however many ask and however slowly they
+// read, and it may be replaced meanwhile. What has been written in a chunk never changes, more can
+// only be written behind it; so an APPEND copies nothing but what it appends.
 class StoredValue {
  public:
   StoredValue() = default;

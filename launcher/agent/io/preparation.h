@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What has been found out before anything starts: the preparation fills it in step by step, and the
-// runtime takes it over.
+// What a run needs, found out before anything starts (RunInputs), and the end of one that cannot
+// start (Refusal).
 
 #include <sys/resource.h>
 
@@ -26,6 +26,8 @@
 
 namespace cpprun::io {
 
+// What has been found out before anything starts: the preparation fills it in step by step, and the
+// runtime takes it over.
 struct RunInputs {
   // Of ours, for what is on disks that may hang.
   std::unique_ptr<SideProcesses> side = std::make_unique<SideProcesses>();
@@ -51,7 +53,6 @@ struct RunInputs {
 
 // A job that never comes to its start: it is told on the console and in the file of --report, so
 // that nobody takes an earlier run's report for this one's.
-
 struct Refusal {
   std::string reason;
   int code = 1;  // cpprun's exit code

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Shows the coordinator every address from which this node reaches it. The master's name may stand
-// for several addresses, and a worker may pick another one than our link did and so arrive from
-// another address of ours. The coordinator admits an address only after being spoken to from it.
-//
-// This happens before the node asks for a seat, since a worker may connect to the store a
-// millisecond after the round is sealed.
+// The agent's runtime (Runtime), and how it shows the coordinator the node's addresses
+// (Introduction).
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
@@ -43,6 +39,12 @@
 
 namespace cpprun::io {
 
+// Shows the coordinator every address from which this node reaches it. The master's name may stand
+// for several addresses, and a worker may pick another one than our link did and so arrive from
+// another address of ours. The coordinator admits an address only after being spoken to from it.
+//
+// This happens before the node asks for a seat, since a worker may connect to the store a
+// millisecond after the round is sealed.
 class Introduction {
  public:
   explicit Introduction(asio::io_context& context) : context_(context), patience_(context) {}
@@ -73,7 +75,6 @@ class Introduction {
 // performs what it decides, and tells it the outcome. Decides nothing itself.
 //
 // Whatever happens becomes an event in the queue of one driver (proto/state_machine.h).
-
 class Runtime {
  public:
   // `watchdog` was posted before there was an event loop.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What cpprunctl does, and what it prints.
+// What cpprunctl does, what it prints, and the files of secrets that it writes.
 
 #include <string>
 #include <string_view>
@@ -21,7 +21,6 @@ int run_control(const Wish& wish, const Environment& environment);
 int show_status(const Wish& wish, const Environment& environment);
 
 // The commands that ask for something to be done.
-
 int give_order(const Wish& wish, const Environment& environment);
 
 // `cpprunctl doctor`: prints what was found, and gives the exit code.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Where cpprunctl prints.
+// Where cpprunctl prints, and a terminal for a picture that changes (LiveTerminal).
 
 #include <termios.h>
 
@@ -27,7 +27,6 @@ void complain(std::string_view sentence, std::string_view hint = {});
 
 // A terminal on which a picture is shown that changes, and which is left as it was found, however
 // the program ends: signals that would end it are heard as words instead.
-
 class LiveTerminal {
  public:
   static Result<LiveTerminal> take();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Asks whoever shows jobs: over a Unix socket of this machine, or by an address.
+// Asks whoever shows jobs, over a Unix socket of this machine or by an address, and finds the job
+// that is meant.
 
 #include <chrono>
 #include <memory>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// `cpprunctl doctor`: examines hosts through their remote shells, or this machine alone.
+// `cpprunctl doctor`: examines hosts through their remote shells, or this machine alone; and a
+// host's side of that.
 
 #include <asio/io_context.hpp>
 
@@ -39,13 +40,11 @@ int run_doctor_side(Environment environment, bool removes_itself);
 // A host's side of an examination: says what the machine is, listens at a port, and looks for the
 // others by name and by connection. Whoever comes to the port is told a random word and nothing
 // else; it is closed when the examination is over.
-
 // For fanout's host side.
 Answerer make_host_answers(asio::io_context& context, const Environment& environment);
 
 // What this machine is, as far as a job cares. Waits for its disks and for the cpprun it asks, and
 // for nobody else.
-
 // Without its port and its clock.
 doctor::HostFacts gather_facts(const Environment& environment);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What the kernel's log says from now on, where this process may read it (/dev/kmsg): a process
-// that was ended for memory, the library in which one crashed, a GPU in trouble.
+// Where evidence comes from: the kernel's log, its kills for want of memory, a process before
+// SIGKILL, and a file that could not be executed.
 
 #include <deque>
 #include <string>
@@ -12,6 +12,8 @@
 
 namespace cpprun::io {
 
+// What the kernel's log says from now on, where this process may read it (/dev/kmsg): a process
+// that was ended for memory, the library in which one crashed, a GPU in trouble.
 class KernelLog {
  public:
   // Begins at the end of the log. Reads nothing at all if that is not permitted.
@@ -31,7 +33,6 @@ class KernelLog {
 // How often the kernel has killed a process for want of memory: in this process's control group, of
 // either version, and on the whole machine, which is all that an unprivileged process may read
 // everywhere. The numbers only grow, so two readings are compared.
-
 struct OomKills {
   long in_group = 0;
   long on_machine = 0;  // 0 where the group's own number is there
@@ -43,13 +44,11 @@ OomKills oom_kills();
 std::string memory_limit();
 
 // Looks at a worker that is about to be sent KILL, because afterwards nobody can.
-
 // What the leader of that group was doing, and the first few of those below it; in words. Empty
 // where it is gone by now. Reads a handful of files in /proc, waits for nothing.
 std::string process_snapshot(int pid);
 
 // Why the kernel would not execute a file: one errno stands for four different mistakes.
-
 struct ProgramFile {
   ExecFault fault = ExecFault::none;
   std::string detail;  // the interpreter that is missing, the processor it was built for

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Writes the log files of one attempt in a process of its own, since their disk may hang. It opens
-// all of them, writes those that cpprun fills itself, and hands over those that are a worker's own
-// stdout or stderr. Words wait, up to a limit, for as long as a disk may reasonably take; after
-// that they are lost, and counted, until the disk answers again.
+// The process that writes the log files of one attempt (LogWriter), and one such file (LogFile).
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -24,6 +21,10 @@
 
 namespace cpprun::io {
 
+// Writes the log files of one attempt in a process of its own, since their disk may hang. It opens
+// all of them, writes those that cpprun fills itself, and hands over those that are a worker's own
+// stdout or stderr. Words wait, up to a limit, for as long as a disk may reasonably take; after
+// that they are lost, and counted, until the disk answers again.
 class LogWriter {
  public:
   struct Order {
@@ -89,7 +90,6 @@ class LogWriter {
 // A log file, written to until its disk is full and closed like any other. If its size is limited,
 // a full file becomes <path>.1, replacing an earlier one, and a new one begins: at least that much
 // is kept, and at most twice as much.
-
 class LogFile {
  public:
   LogFile() = default;  // none is kept

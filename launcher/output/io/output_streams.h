@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The log files of the attempt that runs, by what a worker's plan says of them, and those of
-// earlier ones that are still being written.
+// What OutputPump is made of: a worker's streams, their files and its terminal, and cpprun's own
+// console.
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -35,6 +35,8 @@ struct StreamFiles {
   std::optional<std::size_t> duplicates;
 };
 
+// The log files of the attempt that runs, by what a worker's plan says of them, and those of
+// earlier ones that are still being written.
 class AttemptFiles {
  public:
   AttemptFiles(asio::io_context& context, SideProcesses& side, LogWriter::Callbacks callbacks)
@@ -85,7 +87,6 @@ struct WorkerStream : std::enable_shared_from_this<WorkerStream> {
 
 // A pseudo-terminal for a worker, where cpprun's own stderr is a terminal: the worker keeps its
 // colours, its progress bars and its buffering, and what it writes is read here.
-
 struct WorkerTerminal {
   FileDescriptor ours;    // what the worker writes is read here, every byte as it was
   FileDescriptor worker;  // not its controlling terminal
@@ -97,12 +98,11 @@ std::optional<WorkerTerminal> open_worker_terminal(int like);
 
 void copy_terminal_size(int from, int to);
 
-// One of cpprun's own output streams, shared by several speakers whose lines never mix. Writing
-// never blocks: what cannot be written yet waits in a queue, and callers check `full` and pause.
-
 // Whether two descriptors are one file, pipe, socket or terminal.
 bool same_file(int a, int b);
 
+// One of cpprun's own output streams, shared by several speakers whose lines never mix. Writing
+// never blocks: what cannot be written yet waits in a queue, and callers check `full` and pause.
 class Console {
  public:
   using Callbacks = PatientWriter::Callbacks;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The addresses behind a host name. Names are resolved here and nowhere else in the launcher, and
-// only at the start, by a node that may be the master. What they mean is decided in hosting.h.
+// only at the start, by a node that may be the master. What they mean is decided in
+// meeting_place.h.
 
 #include <asio/io_context.hpp>
 #include <functional>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The file of --events. Lines reach it whole and in order. If a pipe is not read or a disk is full,
-// they wait, up to a limit, and follow as soon as there is room. Nothing here blocks: a file on a
-// disk, which may hang, is written by a process of its own (event_writer.h), through a pipe.
+// The files of --report and --events (OutputFiles), and the way of events into theirs (EventFile).
 
 #include <sys/types.h>
 #include <asio/io_context.hpp>
@@ -35,6 +33,9 @@ bool is_at_hand(const std::string& path);
 // Where that is a symbolic link to such a path, that; else nothing. It looks at the disk.
 std::string leads_at_hand(std::string path);
 
+// The file of --events. Lines reach it whole and in order. If a pipe is not read or a disk is full,
+// they wait, up to a limit, and follow as soon as there is room. Nothing here blocks: a file on a
+// disk, which may hang, is written by a process of its own (write_events), through a pipe.
 class EventFile {
  public:
   EventFile() = default;  // none is kept
@@ -95,18 +96,16 @@ class EventFile {
 
 // The other end of the file of --events, in a process of its own: writes the lines that come
 // through a pipe, each whole, and waits with them for a disk that is full.
-
 // Until the pipe ends. `news` is told the errno with which trouble begins, see HandedFile; when it
 // is closed nobody waits for room any more.
 void write_events(int file, int lines, int news);
 
-// The files of --report and --events. Both are tried before anything starts: a job must not find
-// out after days that its report has nowhere to go. Their disks may hang, so side processes do the
-// work, and nothing that ends workers waits for them.
-
 // Our own stdout and stderr, by device and number.
 using OwnStreams = std::vector<std::pair<dev_t, ino_t>>;
 
+// The files of --report and --events. Both are tried before anything starts: a job must not find
+// out after days that its report has nowhere to go. Their disks may hang, so side processes do the
+// work, and nothing that ends workers waits for them.
 class OutputFiles {
  public:
   OutputFiles() = default;  // keeps neither file

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The workers of this node as processes: starts them, signals their groups, learns of their ends by
-// pidfd (or SIGCHLD where there is none), and sweeps what they leave behind. cpprun is a child
-// subreaper, so whatever a worker starts stays its descendant even in another session, and can be
-// found and ended.
+// The workers of this node as processes (WorkerProcesses), and all that they started while it is
+// being ended (EndingTree).
 
 #include <sys/resource.h>
 #include <asio/io_context.hpp>
@@ -35,6 +33,10 @@ struct WorkerStreams {
   int err = -1;
 };
 
+// The workers of this node as processes: starts them, signals their groups, learns of their ends by
+// pidfd (or SIGCHLD where there is none), and sweeps what they leave behind. cpprun is a child
+// subreaper, so whatever a worker starts stays its descendant even in another session, and can be
+// found and ended.
 class WorkerProcesses {
  public:
   // Called from the event loop, never from inside a call of this class.
@@ -111,7 +113,6 @@ class WorkerProcesses {
 // one of these processes has exited, and twice a second. A pidfd tells of an exit anywhere in the
 // tree; without pidfds SIGCHLD tells of those that came to us, and so of the last one. Idle
 // otherwise.
-
 class EndingTree {
  public:
   // `below` lists the pids of all that workers have started. `seen` is called from the event loop.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What /proc says about processes: who descends from whom, who is in which group, who carries our
-// token. Any answer may be outdated at once, so nothing here is killed by a bare pid:
-// `kill_checked` takes hold of the process first, checks again, and only then signals what it
-// holds.
+// token, what each uses, and which of them are the job's. Any answer may be outdated at once, so
+// nothing here is killed by a bare pid: `kill_checked` takes hold of the process first, checks
+// again, and only then signals what it holds.
 
 #include <cstdint>
 #include <functional>
@@ -57,7 +57,6 @@ bool carries_token(int pid, const std::string& token);
 bool kill_checked(int pid, int signal, const std::function<bool(int pid)>& still_meant);
 
 // What one process uses, as /proc tells: of itself, not of its children.
-
 struct ProcessUsage {
   std::int64_t resident_kib = 0;
   Duration cpu{};  // since it was started
@@ -70,7 +69,6 @@ std::optional<ProcessUsage> usage_of(int pid);
 // cpprun ends, and nothing else. Not kin: what cpprun inherited (a `tee` started by its shell, a
 // sidecar), other processes of a container whose first process it is, and jobs that a worker
 // submitted.
-
 struct Kin {
   // Nothing where this system does not let us set or read it: then the token tells.
   std::optional<WorkerMark> mark;
@@ -97,7 +95,6 @@ bool descends_from_worker(const Kin& kin, int pid, int owner, const std::vector<
 // It runs in a child that can be abandoned: without a mark the search reads environments, for which
 // the kernel may wait for ever (a process that holds the lock on its own memory, on a hung disk).
 // Whatever blocked one child is skipped by the next.
-
 class Search {
  public:
   // Tells kin from others; may hang.

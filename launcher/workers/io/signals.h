@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The signals cpprun was asked to handle, delivered from the event loop, each with its sender.
+// The signals cpprun was asked to handle (Signals), and whether a process takes one.
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -15,6 +15,7 @@
 
 namespace cpprun::io {
 
+// The signals cpprun was asked to handle, delivered from the event loop, each with its sender.
 class Signals {
  public:
   // `on_signal` is called for each arrival, from the event loop, with its sender. A SIGHUP that
@@ -41,7 +42,6 @@ class Signals {
 
 // Whether a process takes a signal: by a handler, by waiting for it, or by ignoring it. One that
 // does not would end of SIGUSR1.
-
 // Of a process that is there, by /proc; where that does not say, it does not.
 bool takes_signal(int pid, int signal);
 

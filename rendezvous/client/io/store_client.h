@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A client of a store (ours or PyTorch's 2.2 and later) for programs with a loop of their own: it
-// has no thread and never blocks after open(). Any number of requests may be under way; answers
-// come in the order of the requests, each to its own function, called from within serve().
-//
-// The protocol allows one wait at a time on a connection and takes any further request as the end
-// of it. Requests made behind a wait() or barrier() are therefore held back until that is over;
-// where that hurts, use a second client. Protocol: docs/protocol.md §1, dialect D.
+// Clients of a store (ours or PyTorch's 2.2 and later): AsyncStoreClient has no thread and never
+// blocks after open(), StoreClient blocks.
 
 #include <cstdint>
 #include <functional>
@@ -34,6 +29,13 @@ struct StoreClientOptions {
   std::string key_prefix = "/";
 };
 
+// A client of a store (ours or PyTorch's 2.2 and later) for programs with a loop of their own: it
+// has no thread and never blocks after open(). Any number of requests may be under way; answers
+// come in the order of the requests, each to its own function, called from within serve().
+//
+// The protocol allows one wait at a time on a connection and takes any further request as the end
+// of it. Requests made behind a wait() or barrier() are therefore held back until that is over;
+// where that hurts, use a second client. Protocol: docs/protocol.md §1, dialect D.
 class AsyncStoreClient {
  public:
   template <class T>
@@ -103,7 +105,6 @@ class AsyncStoreClient {
 //
 // Every call ends within its timeout. A failed call says why as a clause; after a failed connection
 // every further call fails with the same reason. Not for several threads at once.
-
 class StoreClient {
  public:
   // Tries until connect_timeout: the store may not be listening yet.

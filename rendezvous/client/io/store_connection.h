@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Reaches a store: resolves the name, tries every address until one answers or the time is over,
-// and makes sure that what answers is a store.
+// The connection below the clients of a store: reaching one, then requests out and replies in.
 
 #include <unistd.h>
 
@@ -22,13 +21,14 @@
 
 namespace cpprun {
 
+// Reaches a store: resolves the name, tries every address until one answers or the time is over,
+// and makes sure that what answers is a store.
 // A connected, non-blocking socket on which the handshake of dialect D is done. Blocks for at most
 // `timeout`. The failure names the place, the time spent and what happened last.
 Result<FileDescriptor> dial_store(const std::string& host, std::uint16_t port, Duration timeout);
 
 // Requests out, replies in, in order, over one connection: what AsyncStoreClient is made of. One
 // wait at a time may be under way, as the last; whatever is asked behind it is held back.
-
 class StoreExchange {
  public:
   // The reply's views are good until the function returns.

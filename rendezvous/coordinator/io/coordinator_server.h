@@ -123,7 +123,7 @@ class CoordinatorServer : public LedCoordinator {
   // It leads, because the other coordinator leaves.
   void take_over(const link::Join& own) { tell(Coordinator::TakesOver{own}); }
 
-  // --- one of several daemons (coordinator_leading.cpp) ---
+  // --- one of several daemons ---
   void lead(link::Members members) override { tell(Coordinator::Leads{std::move(members)}); }
   void let_in() override { tell(Coordinator::LetsIn{}); }
   void change_members(std::vector<std::string> places) override {

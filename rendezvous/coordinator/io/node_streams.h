@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The workers of one node as clients of their job's store: what comes for them through their
-// agent's link becomes clients of a ConnectionSet. Lives for a round; the link may break and be
-// begun anew meanwhile. StreamRoutes has one for each node.
+// The workers of nodes as clients of their jobs' stores: those of one node (NodeStreams), and which
+// link leads to which (StreamRoutes).
 
 #include <functional>
 #include <map>
@@ -23,6 +22,9 @@
 
 namespace cpprun {
 
+// The workers of one node as clients of their job's store: what comes for them through their
+// agent's link becomes clients of a ConnectionSet. Lives for a round; the link may break and be
+// begun anew meanwhile. StreamRoutes has one for each node.
 class NodeStreams : public std::enable_shared_from_this<NodeStreams> {
  public:
   // Who has the links, the loop and the clock.
@@ -99,7 +101,6 @@ class NodeStreams : public std::enable_shared_from_this<NodeStreams> {
 // Which node's workers speak through which link: from the frames of agents that have a seat to the
 // clients of their jobs' stores, where stores are local. Knows no socket but those of the
 // ConnectionSet, which it is lent.
-
 class StreamRoutes {
  public:
   struct Callbacks {

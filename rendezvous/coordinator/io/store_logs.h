@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What a job's store holds at one moment, as the beginning of a log (StoreLog, "image"): whoever
-// reads it, and then what is written down from that moment on, comes to the same. It is made a
-// slice at a time, with all links served in between; the job's own workers wait meanwhile, and
-// nobody else does.
+// The logs of jobs' stores: their beginning (StoreImage), reading one again (StoreReplay), and who
+// keeps them (StoreLogs).
 
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +21,10 @@
 
 namespace cpprun {
 
+// What a job's store holds at one moment, as the beginning of a log (StoreLog, "image"): whoever
+// reads it, and then what is written down from that moment on, comes to the same. It is made a
+// slice at a time, with all links served in between; the job's own workers wait meanwhile, and
+// nobody else does.
 class StoreImage {
  public:
   struct Place {
@@ -60,7 +62,6 @@ class StoreImage {
 // is read here, and the same sessions, streams and values come into being. Until end() nothing is
 // decided here and no link leads to it; from then on it is a store like any other, and its nodes
 // find in it what they were last told of.
-
 class StoreReplay {
  public:
   struct Place {
@@ -105,12 +106,6 @@ class StoreReplay {
   std::unordered_map<GroupRank, std::shared_ptr<NodeStreams>> nodes_;
 };
 
-// The logs of the stores of all jobs whose workers come through links, for whoever keeps them: a
-// folder, another cpprund, or both. A keeper has of each job what was written down since its round
-// began, or since an image that was made for it. One that has lost that asks for an image (renew);
-// one for which it has become long, too (shorten), and is told what happens until the image is
-// whole: it has all of the job at any moment. Where nobody keeps anything nothing is written.
-
 // It is called in order, and from within the calls of StoreLogs.
 class LogKeeper {
  public:
@@ -133,6 +128,11 @@ class LogKeeper {
   virtual void end_log(const std::string& job) = 0;
 };
 
+// The logs of the stores of all jobs whose workers come through links, for whoever keeps them: a
+// folder, another cpprund, or both. A keeper has of each job what was written down since its round
+// began, or since an image that was made for it. One that has lost that asks for an image (renew);
+// one for which it has become long, too (shorten), and is told what happens until the image is
+// whole: it has all of the job at any moment. Where nobody keeps anything nothing is written.
 class StoreLogs {
  public:
   struct Callbacks {

@@ -52,8 +52,8 @@ struct DaemonSetOptions {
   bool leaves_nothing = false;  // in etcd, with the last of them
 };
 
-// How it is told the time, and reaches the others and etcd: by sockets (set_ports.h), or by what a
-// simulated world has in their place.
+// How it is told the time, and reaches the others and etcd: by sockets (ports_of() in
+// store_daemon.cpp), or by what a simulated world has in their place.
 struct SetPorts {
   EventLoop loop;
   std::function<WallTime()> wall_now;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Lets in those who hold the secret of an owner, and keeps each owner's jobs apart from the
-// others'.
+// The owners of jobs: whom their secrets let in (OwnerAccess), and reading these again at SIGHUP
+// (OwnerReload).
 
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
@@ -20,6 +20,8 @@
 
 namespace cpprun {
 
+// Lets in those who hold the secret of an owner, and keeps each owner's jobs apart from the
+// others'.
 class OwnerAccess {
  public:
   explicit OwnerAccess(CoordinatorServer& server) : server_(server) {}
@@ -42,7 +44,6 @@ class OwnerAccess {
 
 // A daemon's secrets while it runs: read at the start, and again at every SIGHUP, all of them or
 // none. Whoever is let in is somebody else's business.
-
 class OwnerReload {
  public:
   struct Hooks {

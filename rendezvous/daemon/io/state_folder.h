@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The folder of --state as a place: made, looked at and locked. One daemon has it.
+// The folder of --state: made, looked at and locked, for one daemon has it; and what that keeps in
+// it of its jobs (StateFolder).
 
 #include <fmt/format.h>
 #include <asio/io_context.hpp>
@@ -53,7 +54,6 @@ Result<FileDescriptor> lock_state_folder(int folder, const std::string& path, Du
 //
 // Where it is synced (--state-sync), whoever hands something over is told when it is on the disk,
 // and has not to wait for a disk of which it was said that it does not work.
-
 class StateFolder {
  public:
   using Say = std::function<void(LogLevel level, const std::string& sentence)>;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Keeps the logs of stores in the folder of --state, beside the records of their jobs. A log that
-// has become long begins anew, with an image, and is kept as it is until that is whole; one that
-// the disk did not take begins anew when it takes something again.
+// What a daemon's jobs go on from after its end (--state): their records (StateRecovery), and the
+// logs of their stores (LogFolder).
 
 #include <asio/io_context.hpp>
 
@@ -24,6 +23,9 @@
 
 namespace cpprun {
 
+// Keeps the logs of stores in the folder of --state, beside the records of their jobs. A log that
+// has become long begins anew, with an image, and is kept as it is until that is whole; one that
+// the disk did not take begins anew when it takes something again.
 class LogFolder : public LogKeeper {
  public:
   struct Callbacks {
@@ -74,7 +76,6 @@ class LogFolder : public LogKeeper {
 
 // A daemon's jobs, from one run of it to the next (--state): what the coordinator wants kept goes
 // into the folder, and what another has left there goes on.
-
 class StateRecovery {
  public:
   explicit StateRecovery(DaemonLog& log) : log_(log) {}

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The other side of StateFolder: a process of its own that writes what it is handed, one file a
-// job, and reads them again at the start. A write to a hung disk never returns; here nobody else
-// waits for it. It ends when whoever hands it things is gone and everything is written.
-//
-// A record is handed over as a memory file (memfd_create(2)) in a message of its own: whole or not
-// at all, whatever becomes of the sender in the next moment.
+// The process that writes into the folder of --state: records of jobs, and the logs of their stores
+// (LogWriter).
 
 #include <cstdint>
 #include <functional>
@@ -23,6 +19,13 @@
 #include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun {
+
+// The other side of StateFolder: a process of its own that writes what it is handed, one file a
+// job, and reads them again at the start. A write to a hung disk never returns; here nobody else
+// waits for it. It ends when whoever hands it things is gone and everything is written.
+//
+// A record is handed over as a memory file (memfd_create(2)) in a message of its own: whole or not
+// at all, whatever becomes of the sender in the next moment.
 
 // To the process, about the job with that number.
 struct StateOrder {
@@ -83,10 +86,6 @@ struct StateFiles {
 // long as the disk answers.
 Result<StateFiles> read_states(const std::string& path, const std::function<void()>& goes_on);
 
-// The part of the process beside a daemon that writes the logs of stores: a file for each round of
-// a job, "job-7.3.log", out of what the daemon puts into a ring. One that somebody could go on with
-// is removed when the next is whole, and not before: until then both are written.
-
 // The kinds of LogRing::Entry.
 enum class LogOrder : std::uint64_t {
   begin = 1,  // a file of that generation, whose first line is these bytes
@@ -99,6 +98,9 @@ enum class LogOrder : std::uint64_t {
 
 std::string log_name(std::uint64_t number, std::uint64_t generation);
 
+// The part of the process beside a daemon that writes the logs of stores: a file for each round of
+// a job, "job-7.3.log", out of what the daemon puts into a ring. One that somebody could go on with
+// is removed when the next is whole, and not before: until then both are written.
 class LogWriter {
  public:
   struct Failed {

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A child process that resigns for a leader that is killed. The kernel closes its pipe in the
-// moment in which the leader's process is gone: so it is certain that the leader decides nothing
-// any more, and a standby need not wait for the end of the lease. A host that is lost, or cut off,
-// takes its guard along, and the lease ends by itself.
+// A contest at work (ContestHost), and the child process that resigns for it when it is killed
+// (LeaseGuard).
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -28,6 +26,10 @@
 
 namespace cpprun {
 
+// A child process that resigns for a leader that is killed. The kernel closes its pipe in the
+// moment in which the leader's process is gone: so it is certain that the leader decides nothing
+// any more, and a standby need not wait for the end of the lease. A host that is lost, or cut off,
+// takes its guard along, and the lease ends by itself.
 class LeaseGuard {
  public:
   struct Options {
@@ -66,7 +68,6 @@ class LeaseGuard {
 };
 
 // A Contest with its etcd, its timer and its owner.
-
 class ContestHost : public Contestant {
  public:
   // Nothing happens before start(). `options.endpoints` are those of `access`. Without a guard a

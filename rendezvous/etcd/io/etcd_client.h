@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One connection to one member of etcd, kept from request to request: HTTP/1.1, with TLS where it
-// is asked for. It is made when something is to be asked, and let go when anything about it is not
-// as it should be; the next question makes another.
+// The client of etcd (EtcdClient), and one connection to a member (EtcdConnection).
 
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
@@ -42,6 +40,9 @@ struct KnownAddresses {
   }
 };
 
+// One connection to one member of etcd, kept from request to request: HTTP/1.1, with TLS where it
+// is asked for. It is made when something is to be asked, and let go when anything about it is not
+// as it should be; the next question makes another.
 class EtcdConnection : public std::enable_shared_from_this<EtcdConnection> {
  public:
   struct Reply {
@@ -107,7 +108,6 @@ class EtcdConnection : public std::enable_shared_from_this<EtcdConnection> {
 // what is large or slow in one is in nobody's way in the other. Which member is asked is its
 // owner's decision. A user's token is fetched where one is needed, and fetched anew when etcd has
 // forgotten it.
-
 class EtcdClient {
  public:
   using Done = std::function<void(etcd::Heard)>;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Pieces of work that nobody else may have to wait for more than once: they are done one at a time,
-// in the order in which they came, and between two of them the event loop looks at every socket and
-// does what it finds there.
+// The server for those who look (StatusServer), and the turns in which its work is done (Turns).
 
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
@@ -28,6 +26,9 @@
 
 namespace cpprun {
 
+// Pieces of work that nobody else may have to wait for more than once: they are done one at a time,
+// in the order in which they came, and between two of them the event loop looks at every socket and
+// does what it finds there.
 class Turns : public std::enable_shared_from_this<Turns> {
  public:
   explicit Turns(asio::io_context& context) : context_(context) {}
@@ -59,11 +60,6 @@ class Turns : public std::enable_shared_from_this<Turns> {
   bool is_posted_ = false;  // the first of them has its turn coming
 };
 
-// Serves whoever looks, over connections that somebody else has accepted: a few at a time, each
-// within deadlines, and one request of each between two looks at everything else. Nobody who is
-// slow, says nothing or reads nothing keeps the next one out: where there is no room, somebody
-// gives way (visit_places.h). While nobody looks there is nothing here that could wake anybody up.
-
 // Tests choose shorter ones.
 struct StatusLimits {
   std::size_t connections = bounds::status_connections_max;
@@ -77,6 +73,10 @@ struct StatusLimits {
   Duration keep_alive = bounds::watcher_keep_alive;
 };
 
+// Serves whoever looks, over connections that somebody else has accepted: a few at a time, each
+// within deadlines, and one request of each between two looks at everything else. Nobody who is
+// slow, says nothing or reads nothing keeps the next one out: where there is no room, somebody
+// gives way (status_access.h). While nobody looks there is nothing here that could wake anybody up.
 class StatusServer {
  public:
   struct Callbacks {

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The agent's half of a store that is local to each node: a port of loopback for this node's
-// workers, in front of the agent's link. What workers say is forwarded as it is, and so is what
-// the store answers: which requests there are, and what they mean, is the coordinator's business
-// alone. With a secret no store is open on any network.
+// A store that is local to each node: its port on the node (StoreForwarder), and who may use it.
 
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
@@ -21,6 +18,10 @@
 
 namespace cpprun {
 
+// The agent's half of a store that is local to each node: a port of loopback for this node's
+// workers, in front of the agent's link. What workers say is forwarded as it is, and so is what
+// the store answers: which requests there are, and what they mean, is the coordinator's business
+// alone. With a secret no store is open on any network.
 class StoreForwarder {
  public:
   struct Callbacks {
