@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of policy_replay.h that scripts read.
+// A PolicyTrace read from JSON, and a PolicyReplay as JSON.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

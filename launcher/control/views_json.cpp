@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Members of somebody else's JSON, for the files that read it: what is missing, or is of another
-// type, is as good as not there.
-
 #include <nlohmann/json.hpp>
 
 #include <cmath>
@@ -16,6 +13,7 @@
 #include "proto/result.h"
 #include "proto/text.h"
 
+// Members of somebody else's JSON: what is missing, or is of another type, is as good as not there.
 namespace cpprun::view_json {
 
 using OrderedJson = nlohmann::ordered_json;
@@ -308,10 +306,6 @@ std::string said_json(const std::string& said) {
   json["said"] = said;
   return text_of(json);
 }
-
-}  // namespace cpprun
-
-namespace cpprun {
 
 namespace {
 

@@ -206,4 +206,3 @@ std::vector<std::string> remote_shell(const std::optional<std::string>& given,
 }
 
 }  // namespace cpprun::fanout
-

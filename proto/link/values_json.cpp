@@ -80,7 +80,6 @@ Result<std::vector<WorkerFigures>> figures_in(const json& rows) {
 
 namespace {
 
-using nlohmann::json;
 using Milliseconds = std::chrono::milliseconds;
 
 json row_of(const NodeTime& time) {

@@ -379,5 +379,3 @@ std::optional<std::string> bytes_of_base64(std::string_view text) {
 }
 
 }  // namespace cpprun
-
-namespace cpprun::etcd {}  // namespace cpprun::etcd

@@ -269,7 +269,7 @@ void Contest::finish(TimePoint now, Actions& actions) {
   actions.emplace_back(contest::Withdrawn{});
 }
 
-// What a Contest asks next, and when.
+// --- what is asked next, and when ----------------------------------------------------------------
 
 namespace {
 
@@ -433,7 +433,7 @@ etcd::Request Contest::request_for(Step step, Actions& actions) {
   return etcd::Revoke{};
 }
 
-// A Contest that follows, and one that wants to lead.
+// --- who follows, and who wants to lead ----------------------------------------------------------
 
 void Contest::hear_look(TimePoint now, const Asked& asked, const etcd::Decided& decided,
                         Actions& actions) {
@@ -614,7 +614,7 @@ void Contest::win(TimePoint now, etcd::Revision epoch, Actions& actions) {
   told_written_ = queue_.through();
 }
 
-// A Contest that has won.
+// --- who has won ---------------------------------------------------------------------------------
 
 void Contest::see_own(TimePoint now, const Asked& asked, const ContestView& view,
                       Actions& actions) {
@@ -773,9 +773,7 @@ etcd::Transaction Contest::farewell() const {
   return resignation(keys, fence_.epoch(), to_json(last));
 }
 
-// What a Contest's leader has written for whoever leads next.
-
-// --- wishes --------------------------------------------------------------------------------------
+// --- what a leader wants written for the next one -----------------------------------------------
 
 void Contest::hear(TimePoint, const contest::Keep& keep, Actions& actions) {
   if (!accepts(keep.number, actions)) return;
@@ -938,7 +936,7 @@ void Contest::fail_fenced(TimePoint now, Step step, Kind kind, Actions& actions)
   tell_written(actions);
 }
 
-// What must always be so about a Contest.
+// --- what must always hold -----------------------------------------------------------------------
 
 std::optional<std::string> Contest::check() const {
   const bool has_lease = phase_ == Phase::standing || phase_ == Phase::finding_out || has_won();

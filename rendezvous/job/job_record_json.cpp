@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The words of a JobRecord's JSON, for the two files that write and read it alone.
-
 #include "rendezvous/job/job_record_json.h"
 
 #include <fmt/format.h>
@@ -21,6 +19,7 @@
 #include "rendezvous/job/job_terms.h"
 #include "rendezvous/job/order.h"
 
+// The names in a JobRecord's JSON, for writing and reading it.
 namespace cpprun::job_record {
 
 inline constexpr int version = 1;
@@ -30,8 +29,6 @@ inline constexpr std::array states = {"waiting", "running", "succeeded", "draine
 inline constexpr std::array phases = {"gathering", "sealed", "draining"};
 
 }  // namespace cpprun::job_record
-
-// The half that writes; job_record_read_json.cpp is the other.
 
 namespace cpprun {
 
@@ -199,18 +196,10 @@ std::string job_record_bytes(const JobRecord& record, const Moment& moment) {
   return bytes;
 }
 
-}  // namespace cpprun
-
-namespace cpprun::job_record {}  // namespace cpprun::job_record
-
-namespace cpprun {
-
 namespace {
 
 using State = Member::State;
 using Phase = Round::Phase;
-using job_record::phases;
-using job_record::states;
 
 // The year 2128; as nanoseconds it fits.
 constexpr std::int64_t wall_max = 5'000'000'000'000'000;
@@ -457,12 +446,6 @@ std::optional<TimePoint> writer_alive_at(const JobRecord& record, std::optional<
   return then < record.sealed_at ? std::nullopt : std::optional(then);
 }
 
-}  // namespace cpprun
-
-namespace cpprun::job_record {}  // namespace cpprun::job_record
-
-namespace cpprun {
-
 namespace {
 
 constexpr const char* version_key = "cpprund_hosts";
@@ -541,12 +524,6 @@ Result<std::vector<Exclusions::Entry>> read_hosts_record(std::string_view bytes,
   }
   return entries;
 }
-
-}  // namespace cpprun
-
-namespace cpprun::job_record {}  // namespace cpprun::job_record
-
-namespace cpprun {
 
 namespace {
 
@@ -678,5 +655,3 @@ Result<RestartState> read_restart_state(std::string_view text, const std::string
 }
 
 }  // namespace cpprun
-
-namespace cpprun::job_record {}  // namespace cpprun::job_record

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A simulated coordinator that is one of several daemons: whether it leads, and what it says then.
-// What CoordinatorServer does in coordinator_leading.cpp.
+// CoordinatorServer does the same.
 
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The stores that one of several simulated cpprunds has while another one leads: what
-// CoordinatorServer does in coordinator_leading.cpp.
+// The stores that one of several simulated cpprunds has while another one leads: CoordinatorServer
+// does the same.
 
 #include <string>
 #include <utility>

@@ -41,7 +41,7 @@ namespace cpprun::io {
 
 namespace {
 
-// What cpprun tells: a kind and a number, which for `fence` is a time on the clock of boot_clock.h,
+// What cpprun tells: a kind and a number, which for `fence` is a time on the clock of boot_now(),
 // or 0, and for `door` counts the bytes that follow. Short enough for the pipe to take it in one
 // piece.
 enum class Kind : std::int64_t { started, gone, door, fence, folder_is_given_up, nobody_is_left };

@@ -351,7 +351,7 @@ DaemonSnapshot DaemonSet::seen() const {
   return seen;
 }
 
-// The part of DaemonSet that hears who leads from etcd, and has written there what has to be.
+// --- etcd: who leads, and what is written there --------------------------------------------------
 
 void DaemonSet::hear(const contest::Action& action) {
   const auto no_trouble = [this](std::string& kind, const char* sentence) {
@@ -541,7 +541,7 @@ void DaemonSet::make_known(const std::vector<std::string>& names) {
   contest_->tell(contest::Publish{std::move(others), last_number_});
 }
 
-// The part of DaemonSet that hands the lead over, as it is asked to or on its way out.
+// --- handing over the lead, as asked or at the end -----------------------------------------------
 
 void DaemonSet::hand_over(HandedOver then) {
   const auto begun =
@@ -799,7 +799,7 @@ void DaemonSet::left() {
   alarm_->ring_in(glance, [this] { left(); });
 }
 
-// The part of DaemonSet that goes on with what the one that led before has left.
+// --- what the leader before has left -------------------------------------------------------------
 
 // Whoever has followed until the end knows everything, and so does whoever has led last. If neither
 // is here, etcd has the records; what the stores held is lost. Whether its folder has it all.

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One cpprund that stands by, as Standbys has it.
-
 #include "rendezvous/daemon/io/standbys.h"
 
 #include <fmt/format.h>
@@ -19,7 +17,8 @@
 
 namespace cpprun {
 
-// One of them, and its link. What it is told waits here while the socket takes no more.
+// One cpprund that stands by, and its link. What it is told waits here while the socket takes no
+// more.
 class Standbys::Standby : public LogKeeper {
  public:
   Standby(Standbys& all, std::shared_ptr<LinkEnd> channel, const link::Follow& follow);

@@ -38,7 +38,7 @@ constexpr const char* ready = "state";
 constexpr const char* unfinished = "new";
 constexpr const char* alive_name = "alive";
 constexpr off_t file_bytes_max = 64 * 1024 * 1024;
-// An image has the size of its store; what comes behind it, twice as much (log_folder.cpp).
+// An image has the size of its store; what comes behind it, twice as much (LogFolder).
 constexpr off_t log_bytes_max = off_t{8} * 1024 * 1024 * 1024;
 constexpr std::size_t batch_max = 256;
 
@@ -333,10 +333,6 @@ void read_logs(int folder, std::vector<LogName> names, const std::set<std::uint6
     found.logs.push_back({number, *std::move(bytes), generation});
   }
 }
-
-}  // namespace
-
-namespace {
 
 std::optional<WallTime> time_of_alive(int folder) {
   struct stat facts {};

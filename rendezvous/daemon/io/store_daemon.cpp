@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The last step before a daemon serves: its socket for tools, and before that the sandbox, in which
-// only the folder of that socket stays open.
-
 #include "rendezvous/daemon/io/store_daemon.h"
 
 #include <fmt/format.h>
@@ -56,13 +53,14 @@
 
 namespace cpprun {
 
-// Everything that needs a file of somebody else's has to be open by then.
+// The last step before a daemon serves: its socket for tools, and before that the sandbox, in which
+// only the folder of that socket stays open. Everything that needs a file of somebody else's has to
+// be open by then.
 void close_up(CoordinatorServer& server, SideProcesses& side, const DaemonOptions& options,
               DaemonLog& log);
 
 // By what a DaemonSet reaches etcd and the other cppruns, and how it is told the time: sockets, or
 // what a simulated world has in their place.
-
 // `security` is how links to others are secured; null: they are not. `say` is for the log.
 SetPorts ports_of(asio::io_context& context, SideProcesses& side, LeaseGuard::Say say,
                   std::function<Result<std::shared_ptr<SecureContext>>()> security);

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What every function of the C interface does: nothing of C++ gets out. A failure and an exception
-// both become -1 or a null pointer, and a text that the caller's thread may ask for.
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -21,6 +18,8 @@
 #include "rendezvous/embed/io/public/store.h"
 #include "rendezvous/store/io/store_server.h"
 
+// What every function of the C interface does: nothing of C++ gets out. A failure and an exception
+// both become -1 or a null pointer, and a text that the caller's thread may ask for.
 namespace cpprun::c {
 
 // The text of cpprun_store_error(); a thread has one of its own.
@@ -92,7 +91,7 @@ Object* made(Body body) noexcept {
 
 }  // namespace cpprun::c
 
-// The client's half of <cpprun/store.h>.
+// --- the client's half of <cpprun/store.h> ---------------------------------------------------
 
 using cpprun::Duration;
 using cpprun::failure;
@@ -469,12 +468,7 @@ void cpprun_store_list_free(cpprun_store_list* list) {
   const std::unique_ptr<cpprun_store_list> ends_here(list);
 }
 
-namespace cpprun::c {}  // namespace cpprun::c
-
-// The serving half of <cpprun/store.h>.
-
-using cpprun::failure;
-using cpprun::Result;
+// --- the serving half of <cpprun/store.h> ----------------------------------------------------
 
 struct cpprun_store_server {
   std::unique_ptr<cpprun::StoreServer> server;
@@ -595,5 +589,3 @@ void cpprun_store_service_serve(cpprun_store_service* service) {
 void cpprun_store_service_close(cpprun_store_service* service) {
   const std::unique_ptr<cpprun_store_service> ends_here(service);
 }
-
-namespace cpprun::c {}  // namespace cpprun::c

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One connection of somebody who looks, for StatusServer's own file alone.
-
 #include "rendezvous/status/io/status_server.h"
 
 #include <fcntl.h>

@@ -1,9 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The inside of ConnectionSet: the sockets of StoreSessions, which decides. connection_set.cpp
-// holds what concerns ports, turns and time, connection_begins.cpp how connections come in,
-// connection_traffic.cpp how bytes go in and out and how connections end, connection_streams.cpp
-// what is different about those that have no socket.
-
 #include "rendezvous/store/io/connection_set.h"
 
 #include <fcntl.h>
@@ -39,6 +34,7 @@
 
 namespace cpprun {
 
+// The sockets of StoreSessions, which decides.
 class ConnectionSet::Impl {
  public:
   explicit Impl(const ConnectionLimits& limits);
@@ -88,7 +84,7 @@ class ConnectionSet::Impl {
   void handle(const epoll_event& event);
   void end_rests();
 
-  // --- the doors (connection_begins.cpp) ---
+  // --- the doors ---
   void serve_doors();
   void accept_some(std::uint32_t number);
   bool refuse_for_lack(Port& port, int listening, int error);
@@ -98,7 +94,7 @@ class ConnectionSet::Impl {
   bool pass_door(int fd, ConnectionId id);
   static int open_spare();
 
-  // --- clients without a socket (connection_streams.cpp) ---
+  // --- clients without a socket ---
   void serve_told_streams();
   void hear_stream(const ToldStream& told);
   // Null: that is a socket's number.
@@ -107,7 +103,7 @@ class ConnectionSet::Impl {
   void admit_stream(const session::Admit& admit, StoreHost& host);
   void release_stream(int socket);
 
-  // --- bytes, and what is decided of them (connection_traffic.cpp) ---
+  // --- bytes, and what is decided of them ---
   void read(ConnectionId id);
   void perform();
   void on(const session::Write& write);
