@@ -89,14 +89,14 @@ constexpr Plant plants[] = {
     {"who has done its part votes all the same", "standby,coordinator", 20'000, 217},
     {"the next round does not wait until nobody else can lead", "standby,network,exit", 20'000,
      278},
-    {"who leads speaks on when its right is over", "set,coordinator", 5'000, 1829},
+    {"who leads speaks on when its right is over", "set,coordinator", 5'000, 1985},
     {"workers are answered before whoever stands by has it", "set", 2'000, 630},
     {"the next leader does not know what the last one had read", "set", 2'000},
     {"nobody waits for whoever was in sync and is gone", "daemon-set,daemon-cut", 20'000, 1433},
     {"who was not in sync goes on with what it had", "set,coordinator,records", 20'000, 298},
     {"who stops to lead is heard with the rest of what it decides", "set,coordinator", 20'000,
-     1829},
-    {"a stale epoch is accepted", "set,coordinator", 5'000, 1829},
+     1958},
+    {"a stale epoch is accepted", "set,coordinator", 5'000, 1985},
     {"a vote that comes again, through another link, is one more", "standby,partition", 5'000, 535},
     {"a coordinator that gave up never leads again", "standby,coordinator,network", 10'000, 530},
 };
@@ -127,7 +127,10 @@ TEST_CASE("every planted bug is found") {
   for (const Plant& plant : plants) {
     ++number;
     if (only != nullptr && std::to_string(number) != only) continue;
-    const Tally tally = sail_with(number, plant.faults, plant.seeds, plant.first);
+    // Other groups, to look for one that finds it.
+    const char* const faults = std::getenv("SIM_FAULTS");
+    const Tally tally =
+        sail_with(number, faults == nullptr ? plant.faults : faults, plant.seeds, plant.first);
     CHECK_MESSAGE(!tally.broken.empty(), "nothing was found though ", std::string(plant.bug));
     if (tally.broken.empty()) continue;
     MESSAGE("bug ", number, ", seed ", tally.broken[0].seed, ": ", tally.broken[0].verdict);
