@@ -72,9 +72,12 @@ bool Job::replace_standby(coordinator::Actions& actions) {
   if (!standby_ || !may_appoint() || round_.phase() != Round::Phase::draining) return false;
   const Member* const standby = round_.find(standby_->link);
   const bool stays = standby != nullptr && !standby->leaving;
-  const std::size_t host_stays =
-      round_.local_member() != nullptr && !round_.local_member()->leaving ? 1 : 0;
-  if (stays && round_.staying() >= leadership_.votes_needed() + host_stays) return false;
+  // Neither the coordinator's own node nor a spare can vote. This count is cheap, because ten
+  // thousand nodes come here one by one.
+  const Member* const host = round_.local_member();
+  const std::size_t host_stays = host != nullptr && !host->leaving ? 1 : 0;
+  const std::size_t others = host_stays + round_.count(Member::State::waiting);
+  if (stays && round_.staying() >= leadership_.votes_needed() + others) return false;
   const std::vector<LinkId> voters = voters_left();
   Standing next = *standby_;
   if (!stays) {

@@ -417,6 +417,14 @@ TEST_CASE("a standby that leaves the round is replaced while the round drains") 
 
 TEST_CASE("a standby needs fewer votes where nodes that could vote for it have left the round") {
   Five table;
+  SUBCASE("without a spare") {}
+  SUBCASE("with spares, which have no vote") {
+    for (const std::uint64_t each : {6U, 7U}) {
+      auto spare = elastic(static_cast<int>(each));
+      spare.nodes_max = 5;
+      table.join(t0, LinkId{each}, spare);
+    }
+  }
   CHECK(table.job.record().votes_needed == 3);
   for (const LinkId each : {Five::d, Five::e}) {
     const auto leaves =
