@@ -47,14 +47,14 @@ TEST_CASE("an etcd without a quorum for most of the lease ends no job, and the l
   Site site;
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
-  site.etcd_lease = "20";
+  site.etcd_lease = "40";
   site.begin_pair();
   Nodes nodes(site, 6);
   nodes.expect_progress();
   for (const std::size_t each : {1U, 2U}) site.etcd.signal(each, SIGSTOP);
   site.leads->expect_err("not responding for ");
   nodes.expect_progress();
-  // The second line comes when a quarter of the lease is left. An election of etcd's has taken 4 s.
+  // The second line comes when a quarter of the lease is left. An election of etcd has taken 5 s.
   site.leads->expect_err("not responding for ", 2);
   for (const std::size_t each : {1U, 2U}) site.etcd.signal(each, SIGCONT);
   site.leads->expect_err("etcd answers again");
