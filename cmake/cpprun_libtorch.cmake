@@ -50,8 +50,10 @@ function(cpprun_read_libtorch_version folder)
 endfunction()
 
 # A program that asks for a tensor on a GPU must have loaded libtorch_cuda, which no symbol names.
+# The C++ library comes first: LibTorch 2.11's libraries export parts of std::filesystem, of which
+# some call functions that are not there.
 function(cpprun_link_libtorch folder kind)
-  set(libraries "${folder}/lib/libtorch.so" "${folder}/lib/libtorch_cpu.so")
+  set(libraries -lstdc++ "${folder}/lib/libtorch.so" "${folder}/lib/libtorch_cpu.so")
   if(kind STREQUAL "CUDA")
     list(APPEND libraries "${folder}/lib/libtorch_cuda.so" "${folder}/lib/libc10_cuda.so")
     # Its libraries find each other when the program starts; the driver may be on no build machine.
