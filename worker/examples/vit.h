@@ -30,7 +30,13 @@ struct VitBlockImpl : torch::nn::Module {
 
   torch::Tensor forward(torch::Tensor x) {
     x = x + attention(norm1->forward(x));
-    return x + down->forward(torch::gelu(up->forward(norm2->forward(x))));
+    return x + apply(down, torch::gelu(apply(up, norm2->forward(x))));
+  }
+
+  // Python's Linear. The frontend's own adds the bias in a pass of its own where the input has
+  // more than two dimensions.
+  static torch::Tensor apply(const torch::nn::Linear& layer, const torch::Tensor& x) {
+    return at::linear(x, layer->weight, layer->bias);
   }
 
   torch::Tensor attention(const torch::Tensor& x) {
@@ -39,9 +45,11 @@ struct VitBlockImpl : torch::nn::Module {
     const auto dim = x.size(2);
     // [3, batch, heads, tokens, dim of a head]
     const auto split =
-        qkv->forward(x).view({batch, tokens, 3, heads, dim / heads}).permute({2, 0, 3, 1, 4});
-    const auto mixed = at::scaled_dot_product_attention(split[0], split[1], split[2]);
-    return proj->forward(mixed.transpose(1, 2).reshape({batch, tokens, dim}));
+        apply(qkv, x).view({batch, tokens, 3, heads, dim / heads}).permute({2, 0, 3, 1, 4});
+    // At once: the gradients of three selections would be three tensors of the whole's size.
+    const auto parts = split.unbind();
+    const auto mixed = at::scaled_dot_product_attention(parts[0], parts[1], parts[2]);
+    return apply(proj, mixed.transpose(1, 2).reshape({batch, tokens, dim}));
   }
 
   int heads;
