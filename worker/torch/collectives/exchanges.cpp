@@ -107,7 +107,9 @@ Work barrier_async(const ProcessGroup& group) {
   agree_on(group, "barrier", [] { return std::string(); });
   c10d::BarrierOptions options;
   const c10::Device device = group.device();
-  // NCCL would guess it from the rank, and be wrong where a machine's devices are shared out.
+  // Without a device LibTorch takes the group's main backend: NCCL, for ranks that may have no GPU
+  // or share one. NCCL itself would guess the device from the rank.
+  options.device = device;
   if (device.is_cuda()) options.device_ids = {device.index()};
   return Work(group.native()->barrier(options),
               {.name = "barrier", .inputs = {}, .outputs = {}, .stalls = group.parts().stalls});

@@ -5,7 +5,9 @@
 // an arm that does not exist is not compiled.
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -41,6 +43,14 @@ auto all_to_all_single(Group& group, at::Tensor& output, at::Tensor& input, Spli
   } else {
     return group.alltoall_base(output, input, output_splits, input_splits);
   }
+}
+
+// Whether the group has a backend for tensors on this kind of device.
+template <class Group>
+bool carries(const Group& group, c10::DeviceType type) {
+  const auto devices = group.getDeviceTypes();
+  return std::any_of(devices.begin(), devices.end(),
+                     [type](const c10::Device& device) { return device.type() == type; });
 }
 
 // Takes the communicators down before CUDA goes; older versions do that in their destructors.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/data/batch_loader.h"
 
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +13,8 @@
 #include <stdexcept>
 #include <thread>
 #include <utility>
+
+#include "worker/torch/group/device.h"
 
 namespace cpprun {
 
@@ -25,8 +29,9 @@ struct BatchLoader::Shared {
   // Under the mutex:
   std::deque<Batch> ready;
   std::exception_ptr error;
-  bool finished = false;  // nothing more will be made
-  bool stopped = false;   // nobody wants more
+  bool finished = false;              // nothing more will be made
+  bool stopped = false;               // the loader goes away
+  std::optional<c10::Device> device;  // the GPU of the thread that made the loader
   std::thread thread;
 };
 
@@ -44,6 +49,9 @@ BatchLoader::BatchLoader(std::vector<std::int64_t> indices, const LoaderOptions&
   shared_->options = options;
   shared_->load = std::move(load);
   shared_->batches = batches_;
+  if (cuda_device_count() > 0) {
+    shared_->device = c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice();
+  }
   shared_->thread = std::thread([shared = shared_.get()] { make_batches(*shared); });
 }
 
@@ -64,6 +72,8 @@ void BatchLoader::make_batches(Shared& shared) {
     shared.changed.notify_all();
   };
   try {
+    // A new thread's GPU is the first of the machine, which another rank computes on.
+    const c10::OptionalDeviceGuard on_device(shared.device);
     for (std::int64_t i = 0; i < shared.batches; ++i) {
       const std::int64_t begin = i * shared.options.batch_size;
       const std::int64_t end = std::min(begin + shared.options.batch_size,

@@ -47,7 +47,8 @@ at::Tensor spread(const at::Tensor& per_feature, const at::Tensor& input) {
 struct Statistics {
   at::Tensor mean;
   at::Tensor variance;  // divided by the count, not by one less
-  double count = 0;     // numbers per feature, over all ranks
+  at::Tensor count;     // numbers per feature, over all ranks; on the device, so that no layer
+                        // makes the host wait for it
 };
 
 // Every rank tells its count, mean and variance, and all combine them in the same order, so that
@@ -78,7 +79,7 @@ Statistics gather_statistics(const at::Tensor& input, c10d::ProcessGroup& group)
   const at::Tensor around = exact.narrow(1, features, features) + (means - mean).square();
   return {.mean = mean.to(values.scalar_type()),
           .variance = ((around * counts).sum(0) / total).to(values.scalar_type()),
-          .count = total.item<double>()};
+          .count = total};
 }
 
 struct Normalise : torch::autograd::Function<Normalise> {
@@ -86,10 +87,10 @@ struct Normalise : torch::autograd::Function<Normalise> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
                             const std::optional<at::Tensor>& weight,
                             const std::optional<at::Tensor>& bias, const at::Tensor& mean,
-                            const at::Tensor& inverse_deviation, double count,
+                            const at::Tensor& inverse_deviation, const at::Tensor& count,
                             const c10::intrusive_ptr<SyncState>& sync) {
-    context->save_for_backward({input, weight.value_or(at::Tensor()), mean, inverse_deviation});
-    context->saved_data["count"] = count;
+    context->save_for_backward(
+        {input, weight.value_or(at::Tensor()), mean, inverse_deviation, count});
     context->saved_data["sync"] = c10::IValue::make_capsule(sync);
     at::Tensor output =
         (input.to(mean.scalar_type()) - spread(mean, input)) * spread(inverse_deviation, input);
@@ -104,7 +105,7 @@ struct Normalise : torch::autograd::Function<Normalise> {
     const at::Tensor& deviation = saved[3];
     const auto sync =
         c10::static_intrusive_pointer_cast<SyncState>(context->saved_data["sync"].toCapsule());
-    const double count = context->saved_data["count"].toDouble();
+    const at::Tensor& count = saved[4];
     const auto dimensions = all_but_features(input);
     const at::Tensor dy = gradients[0].to(deviation.scalar_type());
     const at::Tensor centred = input.to(deviation.scalar_type()) - spread(saved[2], input);
@@ -200,12 +201,13 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
 at::Tensor SyncBatchNormImpl::forward_synchronised(const at::Tensor& input) {
   const double momentum = momentum_now();
   const Statistics found = gather_statistics(input, *sync_->group);
-  if (found.count < 2) {
+  // What this rank brought tells without a look at the device, nearly always.
+  if (input.numel() < 2 * input.size(1) && found.count.item<double>() < 2) {
     throw DistributedError("SyncBatchNorm needs more than one value per feature to train on");
   }
   if (options.track_running_stats()) {
     const at::NoGradGuard no_grad;
-    const double unbias = found.count / (found.count - 1);
+    const at::Tensor unbiased = found.variance * (found.count / (found.count - 1));
     // Under version counters of their own: a forward in evaluation may have saved them for its
     // backward, and LibTorch's own batch normalisations do not count either.
     running_mean.variable_data()
@@ -213,7 +215,7 @@ at::Tensor SyncBatchNormImpl::forward_synchronised(const at::Tensor& input) {
         .add_(found.mean.to(running_mean.scalar_type()), momentum);
     running_var.variable_data()
         .mul_(1 - momentum)
-        .add_(found.variance.to(running_var.scalar_type()), momentum * unbias);
+        .add_(unbiased.to(running_var.scalar_type()), momentum);
   }
   const auto held = c10::make_intrusive<SyncState>();
   held->group = sync_->group;

@@ -43,4 +43,10 @@ Result<int> choose_cuda_device(const Context& context, int visible) {
       local, visible, wanted, mask_of(context), visible, visible));
 }
 
+bool each_worker_has_a_device(const Context& context, int visible) {
+  Context last = context;
+  last.local_rank.value = std::max(context.local_rank.value, context.local_world_size - 1);
+  return choose_cuda_device(last, visible).has_value();
+}
+
 }  // namespace cpprun

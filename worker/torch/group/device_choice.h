@@ -11,4 +11,7 @@ namespace cpprun {
 // LOCAL_RANK, or 0 where the launcher already masked all but one of them for each worker.
 Result<int> choose_cuda_device(const Context& context, int visible);
 
+// Whether choose_cuda_device finds a GPU for every worker of this host.
+bool each_worker_has_a_device(const Context& context, int visible);
+
 }  // namespace cpprun

@@ -10,6 +10,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
 
+#include "worker/torch/compat/operations.h"
 #include "worker/torch/group/calls.h"
 #include "worker/torch/group/failure.h"
 #include "worker/torch/group/process_group_parts.h"
@@ -156,7 +157,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> guarded(const ProcessGroup& group, Caller
   };
   made->setDefaultBackend(type(group.device().type()));
   for (const c10::DeviceType device : {c10::kCPU, c10::kCUDA}) {
-    if (!native->hasBackendForDeviceType(device)) continue;
+    if (!compat::carries(*native, device)) continue;
     made->setBackend(device, type(device),
                      c10::make_intrusive<GuardedBackend>(group, device, caller));
   }

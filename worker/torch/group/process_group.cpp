@@ -14,6 +14,7 @@
 #include "worker/torch/compat/store.h"
 #include "worker/torch/group/agreement.h"
 #include "worker/torch/group/device.h"
+#include "worker/torch/group/device_choice.h"
 #include "worker/torch/group/failure.h"
 #include "worker/torch/group/gloo_backend.h"
 #include "worker/torch/group/joining.h"
@@ -82,16 +83,18 @@ std::vector<int> missing_ranks(const ProcessGroup::Parts& parts, const Context& 
   return missing;
 }
 
-// A backend that nobody asked for is not chosen where it would find no device.
-Result<BackendMap> backends_of(const ProcessGroupOptions& options) {
-  const bool usable = nccl_built() && (!options.backend.empty() || cuda_device_count() > 0);
+// NCCL takes one GPU for each rank. By default it is used where every worker of this host has one;
+// where workers share a GPU, gloo carries its tensors. A backend that was named is used as named.
+Result<BackendMap> backends_of(const ProcessGroupOptions& options, const Context& context) {
+  const bool usable = nccl_built() && (!options.backend.empty() ||
+                                       each_worker_has_a_device(context, cuda_device_count()));
   return parse_backend(options.backend, {.nccl = usable, .mpi = mpi_built()});
 }
 
 std::shared_ptr<GroupFamily> make_family(const Placement& placement,
                                          const ProcessGroupOptions& options) {
   auto family = std::make_shared<GroupFamily>();
-  const auto backends = backends_of(options);
+  const auto backends = backends_of(options, placement.context);
   if (!backends) throw DistributedError(backends.error().reason);
   family->backends = *backends;
   family->context = placement.context;
@@ -353,8 +356,7 @@ const std::vector<int>& ProcessGroup::global_ranks() const {
 }
 c10::Device ProcessGroup::device() const {
   const Parts& parts = live();
-  const bool carries_cpu = parts.group->hasBackendForDeviceType(c10::kCPU);
-  return carries_cpu ? c10::Device(c10::kCPU) : parts.family->device;
+  return compat::carries(*parts.group, c10::kCPU) ? c10::Device(c10::kCPU) : parts.family->device;
 }
 const c10::intrusive_ptr<c10d::ProcessGroup>& ProcessGroup::native() const {
   return live().group;

@@ -36,6 +36,14 @@ TEST_CASE("more workers than GPUs are told what to do about it") {
         "--nproc-per-node=gpu), or use backend gloo on the CPU");
 }
 
+TEST_CASE("all workers of a host know alike whether each has a GPU") {
+  for (const int rank : {0, 1}) {
+    CHECK(each_worker_has_a_device(local_rank(rank, 2), 2));
+    CHECK_FALSE(each_worker_has_a_device(local_rank(rank, 2), 1));
+    CHECK_FALSE(each_worker_has_a_device(local_rank(rank, 2), 0));
+  }
+}
+
 TEST_CASE("an empty CUDA_VISIBLE_DEVICES is named as the reason") {
   Context context = local_rank(0, 1);
   context.cuda_visible_devices = "";
