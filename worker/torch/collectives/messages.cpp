@@ -6,7 +6,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
 
-#include "worker/torch/group/calls.h"
+#include "worker/torch/group/failure.h"
 #include "worker/torch/group/process_group_parts.h"
 
 namespace cpprun {

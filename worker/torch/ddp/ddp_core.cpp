@@ -17,7 +17,7 @@
 
 #include "worker/torch/collectives/objects.h"
 #include "worker/torch/compat/reducer.h"
-#include "worker/torch/group/agreement.h"
+#include "worker/torch/group/collective_check.h"
 #include "worker/torch/group/process_group_parts.h"
 #include "worker/torch/optim/optimizer.h"
 

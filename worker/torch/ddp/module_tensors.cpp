@@ -7,7 +7,7 @@
 
 #include <unordered_set>
 
-#include "worker/torch/group/calls.h"
+#include "worker/torch/group/failure.h"
 
 namespace cpprun {
 namespace {

@@ -3,15 +3,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <optional>
 #include <unordered_map>
 
 #include "proto/bounds.h"
-#include "worker/torch/files/pickle_array.h"
-#include "worker/torch/files/pickle_rebuild.h"
 
 namespace cpprun::pickle {
+
 namespace {
 
 // What went wrong, on its way from an instruction to read_pickle(), which catches it.
@@ -312,6 +313,177 @@ Result<Pickle> read_pickle(std::string_view bytes) {
   } catch (const Refused& refused) {
     return failure(fmt::format("at byte {} of its pickle: {}", machine.offset(), refused.reason));
   }
+}
+
+namespace {
+
+using Values = std::vector<Value>;
+
+constexpr std::array<std::string_view, 5> functions = {
+    "collections.OrderedDict", "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_tensor_v3",
+    "torch._utils._rebuild_parameter", "torch.Size"};
+
+// What is copied from one value into another has to be short: a small file could ask for the copy
+// of a large value a million times.
+constexpr std::size_t dimensions_max = 64;  // LibTorch's own limit
+constexpr std::size_t name_bytes_max = 256;
+
+template <class T>
+const T* as(const Values& values, Index index) {
+  return std::get_if<T>(&values.at(index));
+}
+
+// Absent unless all of them are whole numbers, none negative.
+std::optional<std::vector<std::int64_t>> counts(const Values& values, Index index) {
+  const Tuple* const tuple = as<Tuple>(values, index);
+  if (tuple == nullptr || tuple->items.size() > dimensions_max) return std::nullopt;
+  std::vector<std::int64_t> numbers;
+  for (const Index item : tuple->items) {
+    const auto* const number = as<std::int64_t>(values, item);
+    if (number == nullptr || *number < 0) return std::nullopt;
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+// (storage, offset, sizes, strides, requires_grad, hooks), and in version 3 the dtype.
+Result<Value> tensor_of(const Values& values, const std::vector<Index>& arguments, bool typed) {
+  if (arguments.size() < (typed ? 7U : 6U) || as<Storage>(values, arguments[0]) == nullptr) {
+    return failure("a tensor without a storage");
+  }
+  // What may follow says that the values are to be conjugated or negated; without it they would be
+  // read wrongly.
+  const std::size_t last = typed ? 7 : 6;
+  if (arguments.size() > last) {
+    const auto* const bits = as<Dict>(values, arguments[last]);
+    if (bits == nullptr || !bits->items.empty()) {
+      return failure("a conjugated or negated view: save it with .resolve_conj().resolve_neg()");
+    }
+  }
+  const auto* const offset = as<std::int64_t>(values, arguments[1]);
+  const auto sizes = counts(values, arguments[2]);
+  const auto strides = counts(values, arguments[3]);
+  if (offset == nullptr || *offset < 0 || !sizes || !strides || sizes->size() != strides->size()) {
+    return failure("a tensor whose offset, sizes or strides make no sense");
+  }
+  Tensor tensor{.storage = arguments[0], .offset = *offset, .sizes = *sizes, .strides = *strides};
+  if (typed) {
+    const auto* const dtype = as<Global>(values, arguments[6]);
+    if (dtype == nullptr) return failure("a tensor without a type");
+    tensor.dtype = dtype->name;
+  }
+  return tensor;
+}
+
+}  // namespace
+
+bool is_known(const std::string& global) {
+  if (std::find(functions.begin(), functions.end(), global) != functions.end()) return true;
+  // torch.FloatStorage and the like, torch.float32 and the like; nothing in a module below.
+  if (is_array_name(global)) return true;
+  constexpr std::string_view torch = "torch.";
+  if (global.size() > name_bytes_max) return false;
+  if (global == "torch.storage.UntypedStorage") return true;
+  return global.starts_with(torch) && global.find('.', torch.size()) == std::string::npos;
+}
+
+Result<Value> rebuild(const Values& values, const std::string& global,
+                      const std::vector<Index>& arguments) {
+  if (global == "collections.OrderedDict") {
+    // Python 3 fills it with entries afterwards.
+    if (!arguments.empty()) return failure("an OrderedDict made of something else");
+    return Dict{};
+  }
+  if (global == "torch._utils._rebuild_tensor_v2") return tensor_of(values, arguments, false);
+  if (global == "torch._utils._rebuild_tensor_v3") return tensor_of(values, arguments, true);
+  if (global == "torch._utils._rebuild_parameter") {
+    const auto* const tensor = arguments.empty() ? nullptr : as<Tensor>(values, arguments[0]);
+    if (tensor == nullptr) return failure("a parameter that is no tensor");
+    return *tensor;
+  }
+  if (global == "torch.Size") {
+    const auto* const sizes = arguments.empty() ? nullptr : as<Tuple>(values, arguments[0]);
+    if (sizes == nullptr || sizes->items.size() > dimensions_max) {
+      return failure("a torch.Size that is no tuple of sizes");
+    }
+    return *sizes;
+  }
+  if (is_array_name(global)) return make_array_part(values, global, arguments);
+  return failure(fmt::format("it asks to call {}, which is not done here", global));
+}
+
+Result<Value> storage_of(const Values& values, const std::vector<Index>& id) {
+  const auto text = [&](std::size_t at) { return as<std::string>(values, id[at]); };
+  const bool known = id.size() >= 5 && text(0) != nullptr && *text(0) == "storage" &&
+                     as<Global>(values, id[1]) != nullptr && text(2) != nullptr &&
+                     text(2)->size() <= name_bytes_max;
+  if (!known) return failure("a reference to something that is no storage");
+  return Storage{.type = as<Global>(values, id[1])->name, .key = *text(2)};
+}
+
+namespace {
+
+using Values = std::vector<Value>;
+
+constexpr std::string_view dtype_name = "numpy.dtype";
+// numpy has moved the function; ndarray is what it is called with.
+constexpr std::array<std::string_view, 4> module_names = {"numpy.core.multiarray._reconstruct",
+                                                          "numpy._core.multiarray._reconstruct",
+                                                          "numpy.ndarray", dtype_name};
+constexpr std::size_t type_bytes_max = 16;
+constexpr std::size_t array_dimensions_max = 64;
+
+template <class T>
+const T* value_as(const Values& values, Index index) {
+  return std::get_if<T>(&values.at(index));
+}
+
+// (version, shape, dtype, whether columns come first, bytes)
+Result<Value> filled(const Values& values, const Tuple& state) {
+  if (state.items.size() != 5) return failure("an array whose state has not five parts");
+  const auto* const shape = value_as<Tuple>(values, state.items[1]);
+  const auto* const type = value_as<Global>(values, state.items[2]);
+  const auto* const by_columns = value_as<bool>(values, state.items[3]);
+  if (shape == nullptr || shape->items.size() > array_dimensions_max || type == nullptr ||
+      !type->name.starts_with(dtype_name) ||
+      value_as<std::string>(values, state.items[4]) == nullptr) {
+    return failure("an array whose shape, type or content makes no sense");
+  }
+  if (by_columns != nullptr && *by_columns) return failure("an array that is stored by columns");
+  Array array{.dtype = type->name.substr(dtype_name.size() + 1), .bytes = state.items[4]};
+  for (const Index item : shape->items) {
+    const auto* const size = value_as<std::int64_t>(values, item);
+    if (size == nullptr || *size < 0) return failure("an array with a size that is none");
+    array.sizes.push_back(*size);
+  }
+  return array;
+}
+
+}  // namespace
+
+bool is_array_name(const std::string& global) {
+  return std::find(module_names.begin(), module_names.end(), global) != module_names.end();
+}
+
+Result<Value> make_array_part(const Values& values, const std::string& global,
+                              const std::vector<Index>& arguments) {
+  if (global.ends_with("._reconstruct")) return Array{};
+  const auto* const type = global == dtype_name && !arguments.empty()
+                               ? value_as<std::string>(values, arguments[0])
+                               : nullptr;
+  if (type == nullptr || type->size() > type_bytes_max) return failure("an array without a type");
+  return Global{std::string(dtype_name) + ':' + *type};
+}
+
+Result<Value> with_state(const Values& values, Index target, Index state) {
+  const auto* const parts = value_as<Tuple>(values, state);
+  if (value_as<Array>(values, target) != nullptr && parts != nullptr) return filled(values, *parts);
+  // A type's state says how its bytes are ordered; that of bytes has none.
+  if (const auto* const type = value_as<Global>(values, target);
+      type != nullptr && type->name.starts_with(std::string(dtype_name) + ':')) {
+    return *type;
+  }
+  return failure("an object with a state");
 }
 
 }  // namespace cpprun::pickle

@@ -66,4 +66,29 @@ struct Pickle {
 // A refusal names the byte where the reader stood.
 Result<Pickle> read_pickle(std::string_view bytes);
 
+// The calls that a file of torch.save may ask for, as constructions of values.
+
+// Whether a pickle may mention this name at all.
+bool is_known(const std::string& global);
+
+// The value that calling `global` with these arguments stands for.
+Result<Value> rebuild(const std::vector<Value>& values, const std::string& global,
+                      const std::vector<Index>& arguments);
+
+// The storage that a persistent id, ("storage", type, key, location, count), names.
+Result<Value> storage_of(const std::vector<Value>& values, const std::vector<Index>& id);
+
+// numpy's arrays in a pickle, as the data sets have them that came with Python 2 (CIFAR's
+// data_batch_1): an empty array that is filled by its state. Constructions of values, like
+// pickle_rebuild.h, which hands on to this.
+
+bool is_array_name(const std::string& global);
+
+// The value that calling it stands for: an empty Array, or the name of a type, `numpy.dtype:u1`.
+Result<Value> make_array_part(const std::vector<Value>& values, const std::string& global,
+                              const std::vector<Index>& arguments);
+
+// What an array or a type becomes by its state.
+Result<Value> with_state(const std::vector<Value>& values, Index target, Index state);
+
 }  // namespace cpprun::pickle

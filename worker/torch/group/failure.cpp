@@ -2,8 +2,12 @@
 #include "worker/torch/group/failure.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "worker/torch/group/process_group_parts.h"
 
 namespace cpprun {
+
 namespace {
 
 const char* advice_for(const std::string& cause, Exchange exchange) {
@@ -35,6 +39,32 @@ std::string explain_failure(const std::string& operation, const std::string& wor
                             Exchange exchange) {
   const std::string cause = words.substr(0, words.find('\n'));
   return fmt::format("{} failed: {} ({})", operation, cause, advice_for(cause, exchange));
+}
+
+void require_dense(const at::Tensor& tensor, const char* operation) {
+  if (!tensor.defined()) {
+    throw DistributedError(fmt::format("{}: the tensor is undefined", operation));
+  }
+  if (!tensor.is_contiguous()) {
+    throw DistributedError(fmt::format(
+        "{}: the tensor is not contiguous: make it so first (x = x.contiguous())", operation));
+  }
+}
+
+void require_rank(int rank, const ProcessGroup& group, const char* operation, const char* role) {
+  if (rank >= 0 && rank < group.size()) return;
+  throw DistributedError(
+      fmt::format("{}: {} {} is no rank of a group of {}", operation, role, rank, group.size()));
+}
+
+std::string describe(const at::Tensor& tensor) {
+  return fmt::format("{} [{}] on {}", c10::toString(tensor.scalar_type()),
+                     fmt::join(tensor.sizes(), ", "),
+                     c10::DeviceTypeName(tensor.device().type(), true));
+}
+
+void agree_on_text(const ProcessGroup& group, const std::string& call) {
+  group.check()->agree(call, group.parts().family->steps);
 }
 
 }  // namespace cpprun

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "worker/torch/compat/operations.h"
-#include "worker/torch/group/calls.h"
 #include "worker/torch/group/failure.h"
 #include "worker/torch/group/process_group_parts.h"
 #include "worker/torch/group/stall_watch.h"

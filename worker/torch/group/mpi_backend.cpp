@@ -14,8 +14,7 @@
 #include <vector>
 
 #include "worker/env/io/environment.h"
-#include "worker/torch/group/mpi_operations.h"
-#include "worker/torch/group/mpi_types.h"
+#include "worker/torch/group/mpi_progress.h"
 #include "worker/torch/group/mpi_world.h"
 #endif
 

@@ -6,9 +6,8 @@
 #include <utility>
 
 #include "worker/torch/group/distributed_error.h"
-#include "worker/torch/group/mpi_operations.h"
+#include "worker/torch/group/mpi_progress.h"
 #include "worker/torch/group/mpi_tensors.h"
-#include "worker/torch/group/mpi_types.h"
 
 namespace cpprun {
 

@@ -1,24 +1,33 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/group/mpi_progress.h"
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/core/jit_type.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
 #include <future>
 #include <map>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "worker/torch/group/distributed_error.h"
 #include "worker/torch/group/mpi_pause.h"
-#include "worker/torch/group/mpi_types.h"
+#include "worker/torch/group/mpi_tensors.h"
 
 namespace cpprun {
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -395,6 +404,437 @@ std::shared_ptr<MpiProgress> mpi_progress() {
   // Whoever still has it: a group that an exception went through stays.
   [[maybe_unused]] static const int ends = std::atexit([] { only->finish(); });
   return only;
+}
+
+using namespace mpi;
+
+MpiBackend::MpiBackend(std::shared_ptr<MpiProgress> progress, MPI_Comm communicator, int rank,
+                       int size, int tag_max, std::chrono::milliseconds timeout)
+    : Backend(rank, size),
+      progress_(std::move(progress)),
+      communicator_(communicator),
+      reserved_tag_(tag_max),
+      timeout_(timeout) {}
+
+MpiBackend::~MpiBackend() {
+  shutdown();
+}
+
+void MpiBackend::shutdown() {
+  progress_->drain(this);
+  // With an operation that was given up, MPI still has work for it.
+  if (communicator_ == MPI_COMM_NULL || !health_->why_broken().empty()) return;
+  try {
+    progress_->call([this] { return MPI_Comm_free(&communicator_); });
+  } catch (const DistributedError&) {
+    // The process ends, and MPI has ended before.
+  }
+}
+
+void MpiBackend::abort() {
+  health_->breaks(mpi_aborted);
+  progress_->give_up_all(this, mpi_aborted);
+}
+
+MpiBackend::NativeWork MpiBackend::collective(MpiCall call, std::chrono::milliseconds timeout) {
+  if (const std::string why = health_->why_broken(); !why.empty()) {
+    throw DistributedError(
+        fmt::format("an operation of this group failed before: {} (make a new group)", why));
+  }
+  if (!call.is_message) ++collectives_;
+  call.timeout = timeout == c10d::kUnsetTimeout ? timeout_ : timeout;
+  return MpiWork::start(progress_, health_, this, getRank(), std::move(call));
+}
+
+MpiBackend::NativeWork MpiBackend::barrier(const c10d::BarrierOptions& options) {
+  return collective(
+      {.type = c10d::OpType::BARRIER,
+       .begin = [communicator = communicator_](
+                    MPI_Request* request) { return MPI_Ibarrier(communicator, request); }},
+      options.timeout);
+}
+
+// By messages, because a barrier of MPI's does not say who is missing.
+void MpiBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
+  const auto timeout = options.timeout == c10d::kUnsetTimeout ? timeout_ : options.timeout;
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const at::Tensor word = at::zeros({1}, at::kByte);
+  if (getRank() != 0) {
+    send_tagged(word, 0, reserved_tag_)->wait(timeout);
+    receive_tagged(word, 0, reserved_tag_)->wait(timeout);
+    return;
+  }
+  std::vector<NativeWork> arrivals;
+  for (int rank = 1; rank < getSize(); ++rank) {
+    arrivals.push_back(receive_tagged(at::zeros({1}, at::kByte), rank, reserved_tag_));
+  }
+  std::vector<int> missing;
+  for (int rank = 1; rank < getSize(); ++rank) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    try {
+      arrivals[static_cast<std::size_t>(rank - 1)]->wait(
+          std::max(left, std::chrono::milliseconds(1)));
+    } catch (const std::exception&) {
+      missing.push_back(rank);
+      if (!wait_all_ranks) break;
+    }
+  }
+  if (!missing.empty()) {
+    throw std::runtime_error(
+        fmt::format("[Rank 0]: Ranks {} failed to pass monitoredBarrier in {} ms",
+                    fmt::join(missing, ", "), timeout.count()));
+  }
+  for (int rank = 1; rank < getSize(); ++rank)
+    send_tagged(word, rank, reserved_tag_)->wait(timeout);
+}
+
+int MpiBackend::checked_tag(int tag, const char* name) const {
+  if (tag >= 0 && tag < reserved_tag_) return tag;
+  throw DistributedError(fmt::format("{} over mpi: tag {} is not from 0 to {}, as MPI's tags are",
+                                     name, tag, reserved_tag_ - 1));
+}
+
+MpiBackend::NativeWork MpiBackend::send_tagged(const at::Tensor& tensor, int destination, int tag) {
+  plain(tensor, "send");
+  const int count = count_of(tensor.numel(), "send");
+  return collective({.type = c10d::OpType::SEND,
+                     .outputs = {tensor},
+                     .bytes = bytes_of(tensor),
+                     .is_message = true,
+                     .begin =
+                         [=, communicator = communicator_,
+                          type = mpi_element(tensor.scalar_type())](MPI_Request* request) {
+                           return MPI_Isend(tensor.data_ptr(), count, type, destination, tag,
+                                            communicator, request);
+                         },
+                     .tensors = {tensor}},
+                    timeout_);
+}
+
+MpiBackend::NativeWork MpiBackend::receive_tagged(const at::Tensor& tensor, int source, int tag) {
+  plain(tensor, "recv");
+  const int count = count_of(tensor.numel(), "recv");
+  const MPI_Datatype type = mpi_element(tensor.scalar_type());
+  return collective(
+      {.type = source == MPI_ANY_SOURCE ? c10d::OpType::RECVANYSOURCE : c10d::OpType::RECV,
+       .outputs = {tensor},
+       .bytes = bytes_of(tensor),
+       .is_receive = true,
+       .is_message = true,
+       .begin =
+           [=, communicator = communicator_](MPI_Request* request) {
+             return MPI_Irecv(tensor.data_ptr(), count, type, source, tag, communicator, request);
+           },
+       .finish = [=](const MPI_Status& status) -> std::string {
+         int came = 0;
+         MPI_Get_count(&status, type, &came);
+         if (came == count) return {};
+         return fmt::format("rank {} sent {} elements of that size where {} were to be received",
+                            status.MPI_SOURCE, came, count);
+       },
+       .source = [](const MPI_Status& status) { return status.MPI_SOURCE; },
+       .tensors = {tensor}},
+      timeout_);
+}
+
+MpiBackend::NativeWork MpiBackend::send(Tensors& tensors, int destination, int tag) {
+  return send_tagged(only(tensors, "send"), destination, checked_tag(tag, "send"));
+}
+
+MpiBackend::NativeWork MpiBackend::recv(Tensors& tensors, int source, int tag) {
+  return receive_tagged(only(tensors, "recv"), source, checked_tag(tag, "recv"));
+}
+
+MpiBackend::NativeWork MpiBackend::recvAnysource(Tensors& tensors, int tag) {
+  return receive_tagged(only(tensors, "recv"), MPI_ANY_SOURCE, checked_tag(tag, "recv"));
+}
+
+namespace {
+
+using Future = c10::ivalue::Future;
+
+void complete(Future& future, const std::exception_ptr& failure,
+              const std::vector<at::Tensor>& outputs) {
+  if (failure) {
+    future.setError(failure);
+  } else {
+    future.markCompleted(c10::IValue(outputs));
+  }
+}
+
+// What MPI reads and writes.
+struct Kept {
+  std::vector<at::Tensor> tensors;
+  std::shared_ptr<const std::vector<int>> counts;
+};
+
+// What came is looked at and copied; nothing of that may leave MPI's thread as an exception.
+std::string settle(const MpiCall& call, const MPI_Status& status) {
+  if (!call.finish) return {};
+  try {
+    const at::NoGradGuard no_grad;
+    return call.finish(status);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+void MpiHealth::breaks(const std::string& why) {
+  const std::scoped_lock lock(mutex_);
+  if (why_.empty()) why_ = why;
+}
+
+std::string MpiHealth::why_broken() const {
+  const std::scoped_lock lock(mutex_);
+  return why_;
+}
+
+c10::intrusive_ptr<MpiWork> MpiWork::start(const std::shared_ptr<MpiProgress>& progress,
+                                           const std::shared_ptr<MpiHealth>& health,
+                                           const void* group, int rank, MpiCall call) {
+  auto work = c10::make_intrusive<MpiWork>(rank, call.type, progress, call.outputs);
+  const auto operation = std::make_shared<MpiOperation>();
+  operation->group = group;
+  operation->bytes = call.bytes;
+  operation->timeout = call.timeout;
+  operation->is_receive = call.is_receive;
+  operation->begin = std::move(call.begin);
+  operation->keeps = std::make_shared<const Kept>(Kept{std::move(call.tensors), call.counts});
+  operation->end = [work, health, call = std::move(call)](const MpiEnd& how) {
+    std::string failure = how.failure;
+    if (failure.empty() && how.status != nullptr) {
+      failure = settle(call, *how.status);
+      if (failure.empty() && call.source) work->source_ = call.source(*how.status);
+    }
+    if (!failure.empty() && !call.is_message) health->breaks(failure);
+    work->end(failure);
+  };
+  work->operation_ = operation;
+  progress->submit(operation);
+  return work;
+}
+
+MpiWork::MpiWork(int rank, c10d::OpType type, std::shared_ptr<MpiProgress> progress,
+                 std::vector<at::Tensor> outputs)
+    : Work(rank, type), progress_(std::move(progress)), outputs_(std::move(outputs)) {}
+
+void MpiWork::end(const std::string& failure) {
+  const auto error =
+      failure.empty() ? nullptr : std::make_exception_ptr(std::runtime_error(failure));
+  c10::intrusive_ptr<Future> future;
+  {
+    // A future that is asked for from now on is born complete.
+    const std::scoped_lock lock(mutex_);
+    ended_ = true;
+    failure_ = error;
+    future = future_;
+  }
+  finish(error);
+  if (!future) return;
+  progress_->later([future, error, outputs = outputs_] { complete(*future, error, outputs); });
+}
+
+bool MpiWork::wait(std::chrono::milliseconds timeout) {
+  std::unique_lock lock(mutex_);
+  const auto ended = [this] { return completed_; };
+  if (timeout != kNoTimeout && !cv_.wait_for(lock, timeout, ended)) {
+    if (gave_up_.empty()) {
+      gave_up_ = fmt::format("{} after {:.3g} s over MPI", mpi_timed_out,
+                             std::chrono::duration<double>(timeout).count());
+      operation_->given_up = gave_up_.c_str();
+    }
+  }
+  cv_.wait(lock, ended);
+  if (exception_) std::rethrow_exception(exception_);
+  return true;
+}
+
+void MpiWork::abort() {
+  operation_->given_up = mpi_aborted;
+}
+
+c10::intrusive_ptr<Future> MpiWork::getFuture() {
+  const std::scoped_lock lock(mutex_);
+  if (future_) return future_;
+  future_ = c10::make_intrusive<Future>(c10::ListType::ofTensors());
+  if (ended_) complete(*future_, failure_, outputs_);
+  return future_;
+}
+
+namespace {
+
+using c10::ScalarType;
+using c10d::ReduceOp;
+
+struct Sum {
+  template <class T>
+  static T of(T a, T b) {
+    return a + b;
+  }
+};
+struct Product {
+  template <class T>
+  static T of(T a, T b) {
+    return a * b;
+  }
+};
+struct Least {
+  template <class T>
+  static T of(T a, T b) {
+    return b < a ? b : a;
+  }
+};
+struct Most {
+  template <class T>
+  static T of(T a, T b) {
+    return a < b ? b : a;
+  }
+};
+
+// MPI knows no fractions of 16 bits. As in gloo, each step is rounded to them.
+template <class T, class Step>
+void reduce_small(void* more, void* into, int* count, MPI_Datatype*) {
+  const T* const from = static_cast<const T*>(more);
+  T* const to = static_cast<T*>(into);
+  for (int n = 0; n < *count; ++n) to[n] = Step::template of<T>(from[n], to[n]);
+}
+
+// An operation of MPI's is made once, and lives as long as MPI.
+template <class T, class Step>
+MPI_Op small_op() {
+  static const MPI_Op made = [] {
+    MPI_Op op = MPI_OP_NULL;
+    MPI_Op_create(&reduce_small<T, Step>, /*commute=*/1, &op);
+    return op;
+  }();
+  return made;
+}
+
+template <class T>
+MPI_Op small_op_of(ReduceOp::RedOpType op) {
+  switch (op) {
+    case ReduceOp::PRODUCT:
+      return small_op<T, Product>();
+    case ReduceOp::MIN:
+      return small_op<T, Least>();
+    case ReduceOp::MAX:
+      return small_op<T, Most>();
+    default:
+      return small_op<T, Sum>();
+  }
+}
+
+// LibTorch's enumeration grows from version to version, so there is a `default`.
+MPI_Op op_of(ReduceOp::RedOpType op) {
+  switch (op) {
+    case ReduceOp::PRODUCT:
+      return MPI_PROD;
+    case ReduceOp::MIN:
+      return MPI_MIN;
+    case ReduceOp::MAX:
+      return MPI_MAX;
+    case ReduceOp::BAND:
+      return MPI_BAND;
+    case ReduceOp::BOR:
+      return MPI_BOR;
+    case ReduceOp::BXOR:
+      return MPI_BXOR;
+    default:
+      return MPI_SUM;
+  }
+}
+
+MPI_Op truth_op_of(ReduceOp::RedOpType op) {
+  switch (op) {
+    case ReduceOp::SUM:
+      return MPI_MAX;
+    case ReduceOp::PRODUCT:
+      return MPI_MIN;
+    default:
+      return op_of(op);
+  }
+}
+
+// What MPI can compute with; null for all other types.
+MPI_Datatype number_type(ScalarType type) {
+  switch (type) {
+    case ScalarType::Bool:
+    case ScalarType::Byte:
+      return MPI_UINT8_T;
+    case ScalarType::Char:
+      return MPI_INT8_T;
+    case ScalarType::Short:
+      return MPI_INT16_T;
+    case ScalarType::Int:
+      return MPI_INT32_T;
+    case ScalarType::Long:
+      return MPI_INT64_T;
+    case ScalarType::UInt16:
+    case ScalarType::Half:
+    case ScalarType::BFloat16:
+      return MPI_UINT16_T;
+    case ScalarType::UInt32:
+      return MPI_UINT32_T;
+    case ScalarType::UInt64:
+      return MPI_UINT64_T;
+    case ScalarType::Float:
+      return MPI_FLOAT;
+    case ScalarType::Double:
+      return MPI_DOUBLE;
+    case ScalarType::ComplexFloat:
+      return MPI_C_FLOAT_COMPLEX;
+    case ScalarType::ComplexDouble:
+      return MPI_C_DOUBLE_COMPLEX;
+    default:
+      return MPI_DATATYPE_NULL;
+  }
+}
+
+}  // namespace
+
+std::string mpi_error_text(int code) {
+  std::array<char, MPI_MAX_ERROR_STRING> words{};
+  int length = 0;
+  if (MPI_Error_string(code, words.data(), &length) != MPI_SUCCESS) {
+    return fmt::format("MPI's error {}", code);
+  }
+  return {words.data(), static_cast<std::size_t>(length)};
+}
+
+MPI_Datatype mpi_element(ScalarType type) {
+  switch (c10::elementSize(type)) {
+    case 1:
+      return MPI_UINT8_T;
+    case 2:
+      return MPI_UINT16_T;
+    case 4:
+      return MPI_UINT32_T;
+    case 8:
+      return MPI_UINT64_T;
+    case 16:
+      return MPI_C_DOUBLE_COMPLEX;
+    default:
+      break;
+  }
+  throw DistributedError(
+      fmt::format("backend mpi moves no tensors of {}: convert them first", c10::toString(type)));
+}
+
+MpiReduction mpi_reduction(ScalarType type, ReduceOp::RedOpType op) {
+  const MPI_Datatype numbers = number_type(type);
+  switch (type) {
+    case ScalarType::Half:
+      return {numbers, small_op_of<c10::Half>(op)};
+    case ScalarType::BFloat16:
+      return {numbers, small_op_of<c10::BFloat16>(op)};
+    case ScalarType::Bool:
+      return {numbers, truth_op_of(op)};
+    default:
+      return {numbers, op_of(op)};
+  }
 }
 
 }  // namespace cpprun

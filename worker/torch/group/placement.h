@@ -6,8 +6,10 @@
 //   file:///path                    a file that does not exist yet, in a folder all ranks see
 // each with ?rank=…&world_size=… if nobody else says so. Knows no LibTorch.
 
+#include <chrono>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "proto/result.h"
 #include "worker/env/context.h"
@@ -41,5 +43,22 @@ Result<Placement> place(const Context& context, const PlacementRequest& request)
 
 // Without a launcher's store rank 0 serves one.
 bool serves_store(const Placement& placement);
+
+// The words of joining a group that did not succeed. Knows no LibTorch, only what its errors look
+// like.
+
+enum class JoinStage { store, ranks };
+
+// Why this rank could not join: what it tried, where, what came back, what may help. `missing` are
+// the ranks that are known not to have come, if `cause` does not say it itself.
+std::string join_failure(const Placement& placement, JoinStage stage,
+                         std::chrono::milliseconds waited, const std::string& cause,
+                         const std::vector<int>& missing = {});
+
+// Why this rank must not join: its number was already taken in this store.
+std::string taken_rank(const Placement& placement);
+
+// The ranks whose keys a store's time-out complains about (`…keys: /default_pg/0//cpu//0/3`).
+std::vector<int> ranks_waited_for(const std::string& cause);
 
 }  // namespace cpprun

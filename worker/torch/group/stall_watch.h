@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker/torch/group/agreement.h"
+#include "worker/torch/group/collective_check.h"
 
 namespace c10d {
 class Store;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "worker/env/io/backtrace.h"
+#include "worker/env/io/fatal_signals.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "proto/bounds.h"
-#include "worker/env/io/fixed_text.h"
 
 using namespace cpprun;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "worker/torch/group/agreement.h"
+#include "worker/torch/group/collective_check.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "worker/torch/group/calls.h"
+#include "worker/torch/group/failure.h"
 
 #include <ATen/ops/full.h>
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "worker/torch/group/joining.h"
+#include "worker/torch/group/placement.h"
 
 #include <doctest/doctest.h>
 

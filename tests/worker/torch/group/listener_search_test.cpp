@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "worker/torch/group/listener_search.h"
+#include "worker/torch/group/meeting_store.h"
 
 #include <doctest/doctest.h>
 

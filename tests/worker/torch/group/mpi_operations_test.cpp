@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "worker/torch/group/mpi_operations.h"
+#include "worker/torch/group/mpi_progress.h"
 
 // Before doctest, because LibTorch has a CHECK of its own.
 #include <ATen/ops/full.h>

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "worker/torch/group/mpi_types.h"
+#include "worker/torch/group/mpi_progress.h"
 
 // Before doctest, because LibTorch has a CHECK of its own.
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include <doctest/doctest.h>
-
-#include "worker/torch/group/mpi_progress.h"
 
 using namespace cpprun;
 using c10d::ReduceOp;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Every process by itself: MPI_COMM_SELF is a world of one.
-#include "worker/torch/group/mpi_work.h"
+#include "worker/torch/group/mpi_progress.h"
 
 // Before doctest, because LibTorch has a CHECK of its own.
 #include <ATen/ops/zeros.h>
