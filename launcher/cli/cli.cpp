@@ -37,7 +37,9 @@ CliText version_text(const CommandLine& line) {
 std::optional<CliText> asked_text(const TypedWords& words, const Declaration& declaration,
                                   const CommandLine& line) {
   const auto& facts = declaration.facts();
-  if (last_typed(words, "help") != nullptr) return CliText{help_text(facts)};
+  if (last_typed(words, "help") != nullptr) {
+    return CliText{help_text(facts, words.script.value_or(""))};
+  }
   if (last_typed(words, "version") != nullptr) return version_text(line);
   if (last_typed(words, "print-man") != nullptr) return CliText{manual_page(facts, line.version)};
   if (const auto* shell = last_typed(words, "print-completion")) {
@@ -182,7 +184,7 @@ CliOutcome read_command_line(const CommandLine& line) {
 std::string to_text(const CliMistakes& mistakes) {
   std::string text;
   for (const auto& mistake : mistakes.mistakes) text += fmt::format("cpprun: {}\n", mistake);
-  return text + "cpprun: nothing was started; cpprun --help shows the flags\n";
+  return text + "cpprun: nothing was started; cpprun --help all lists the flags\n";
 }
 
 namespace {
@@ -298,7 +300,8 @@ class WordReader {
     std::vector<std::string> names;
     for (const auto& flag : flags_) names.push_back("--" + flag.name);
     const auto* const near = spelled.starts_with("--") ? nearest(spelled, names) : nullptr;
-    if (near == nullptr) return complain("unknown flag {}; cpprun --help lists all flags", spelled);
+    if (near == nullptr)
+      return complain("unknown flag {}; cpprun --help all lists the flags", spelled);
     complain("unknown flag {}; did you mean {}?", spelled, *near);
     const bool takes_value = candidates(std::string_view(*near).substr(2)).front()->takes_value();
     const bool is_last = next_ + 1 >= words_.size();

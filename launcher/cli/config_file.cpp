@@ -151,7 +151,7 @@ class FileReader {
       found = &flag;
     }
     if (found != nullptr) return fmt::format("write {}", found->name);
-    return "keys are the names of flags, which cpprun --help lists";
+    return "keys are the names of flags; cpprun --help all lists them";
   }
 
   void complain(std::size_t number, std::string_view what) {

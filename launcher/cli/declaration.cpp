@@ -97,165 +97,173 @@ FlagFacts& Declaration::add(Flag<bool>& flag, const char* names, const char* hel
 
 void Declaration::declare_rendezvous(Flags& flags) {
   add<NodeRange>(flags.nnodes, "--nnodes", "N|MIN:MAX", node_range,
-                 "Number of nodes, or a range (default 1)");
+                 "Number of nodes, or a range (default: 1)");
   add(flags.node_rank, "--node-rank", "N", whole_number_within(0, any_count_max),
-      "Rank of this node, from 0");
-  add(flags.standalone, "--standalone", "Run on this node alone, on a free port");
+      "Rank of this node, starting at 0");
+  add(flags.standalone, "--standalone", "Run on this node only, on a free port");
   add<std::string>(flags.master_addr, "--master-addr", "HOST", host_name,
-                   "Host of the master (default 127.0.0.1)");
+                   "Address of node 0 (default: 127.0.0.1)");
   add(flags.master_port, "--master-port", "PORT", whole_number_within(0, port_max),
-      "Port of the master (default 29500)");
+      "Port on node 0 (default: 29500)");
   add<std::string>(flags.rdzv_backend, "--rdzv-backend", "NAME", any_text,
-                   "How nodes find each other: static (default), c10d or etcd")
+                   "How nodes find each other: static (default), c10d, etcd")
       .choices = {"static", "c10d", "etcd"};
-  add<std::string>(
-      flags.rdzv_endpoint, "--rdzv-endpoint", "HOST[:PORT],...", any_text,
-      "Where nodes meet, instead of --master-*; several: a set of cpprunds, or of etcd's members")
+  add<std::string>(flags.rdzv_endpoint, "--rdzv-endpoint", "HOST[:PORT],...", any_text,
+                   "Meeting point, instead of --master-*; a list: several cpprunds or etcd members")
       .may_be_empty = true;  // torchrun's default
-  add<std::string>(flags.rdzv_id, "--rdzv-id", "ID", job_id, "Id of the job");
+  add<std::string>(flags.rdzv_id, "--rdzv-id", "ID", job_id, "Job id, the same on all nodes");
   add<std::string>(flags.rdzv_conf, "--rdzv-conf", "K=V,...", any_text,
                    "join_timeout, last_call_timeout, keep_alive_interval, ...")
       .may_be_empty = true;  // torchrun's default
-  add<std::string>(flags.local_addr, "--local-addr", "HOST", host_name, "Address of this node");
+  add<std::string>(flags.local_addr, "--local-addr", "HOST", host_name,
+                   "Address of this node, as other nodes see it");
   add<std::string>(flags.secret_file, "--secret-file", "FILE", any_text,
-                   "The nodes' secret (default: ~/.config/cpprun/secret)")
+                   "Shared secret of the nodes (default: ~/.config/cpprun/secret)")
       .variables.emplace_back("CPPRUN_SECRET_FILE");
   add<std::string>(flags.store, "--store", "KIND", any_text,
-                   "Workers reach it by their own cpprun (local), or directly")
+                   "How workers reach the store: through this cpprun (local), or direct")
       .choices = {"local", "direct"};
   add<std::string>(flags.standby, "--standby", "WHO", any_text,
-                   "Elastic: who leads if the master is lost: auto (default), none")
+                   "Elastic jobs: another node takes over from a lost master: auto (default), none")
       .choices = {"auto", "none"};
   facts_.back().yields = true;  // --stand is --standalone
-  add(flags.insecure, "--insecure", "Say nothing of a job that has no secret");
-  add(flags.no_scheduler, "--no-scheduler", "Take nothing from Slurm, MPI, PBS, LSF, Kubernetes");
+  add(flags.insecure, "--insecure", "Do not warn that the job has no secret");
+  add(flags.no_scheduler, "--no-scheduler",
+      "Ignore the settings of Slurm, MPI, PBS, LSF and Kubernetes");
 }
 
 void Declaration::declare_hosts(Flags& flags) {
   const std::size_t first = facts_.size();
   add<std::string>(flags.hosts, "--hosts", "HOST[:N],...|slurm", any_text,
-                   "Start on these hosts, with N workers each, by ssh")
+                   "Start the job on these hosts through ssh, N workers each")
       .choices = {"slurm"};
   add<std::string>(flags.hostfile, "--hostfile", "FILE", any_text,
-                   "The same from a file: \"HOST slots=N\", a line each");
+                   "Read the hosts from a file with lines \"HOST slots=N\"");
   add<std::string>(flags.remote_shell, "--remote-shell", "CMD {host}", any_text,
-                   "Instead of ssh, e.g. \"kubectl exec -i {host} --\"");
+                   "Command to use instead of ssh, e.g. \"kubectl exec -i {host} --\"");
   add<std::string>(flags.export_variables, "--export", "NAME[=VALUE],...", any_text,
-                   "Pass on these variables, too");
-  add(flags.ship, "--ship", "Bring this cpprun along where there is none or another");
+                   "Pass these environment variables to all hosts");
+  add(flags.ship, "--ship", "Copy this binary to hosts that lack it or have another version");
   // They are the console's: an agent that read them would start agents.
   for (std::size_t at = first; at < facts_.size(); ++at) facts_[at].variables.clear();
 }
 
 void Declaration::declare_workers(Flags& flags) {
   add<std::string>(flags.nproc_per_node, "--nproc-per-node", "N|cpu|gpu|auto", any_text,
-                   "Workers on this node (default 1)")
+                   "Workers on this node (default: 1)")
       .choices = {"cpu", "gpu", "auto"};
-  add(flags.module, "-m,--module", "The script is a Python module, as with python -m");
-  add(flags.no_python, "--no-python", "Execute the script itself, found on PATH");
-  add(flags.run_path, "--run-path", "The script is a Python file, whatever its name");
+  add(flags.module, "-m,--module", "Run the script as a Python module, like python -m");
+  add(flags.no_python, "--no-python", "Run the script directly, without Python; found on PATH");
+  add(flags.run_path, "--run-path", "Run the script with Python, whatever its name");
   add(flags.role, "--role", "NAME", name_within(bounds::role_bytes_max),
-      "Role of the workers (default: default)");
+      "Name of the workers' role (default: default)");
   add<std::string>(flags.pass_local_rank, "--pass-local-rank", "OPTION", any_text,
                    "Also pass --OPTION=<local rank> to the script");
-  add(flags.use_env, "--use-env", "Accepted: LOCAL_RANK is always in the environment")
-      .variables.clear();
+  add(flags.use_env, "--use-env", "No effect: LOCAL_RANK is always set").variables.clear();
   add(flags.virtual_local_rank, "--virtual-local-rank",
-      "Show each worker one GPU only, as local rank 0");
-  auto& binding = add<std::string>(flags.numa_binding, "--numa-binding", "KIND", any_text,
-                                   "Bind near the GPU: node, socket, exclusive, core-complex");
+      "Each worker sees one GPU only and has LOCAL_RANK=0");
+  auto& binding =
+      add<std::string>(flags.numa_binding, "--numa-binding", "KIND", any_text,
+                       "Bind workers near their GPU: node, socket, exclusive, core-complex");
   binding.variables.clear();
   binding.choices = {"node", "socket", "exclusive", "core-complex"};
 }
 
 void Declaration::declare_endings(Flags& flags) {
-  add<RestartBudgets>(flags.max_restarts, "--max-restarts", "N[,CAUSE=N]", restart_budgets,
-                      "Restarts of the whole job (default 0), and of causes, e.g. 3,hang=1");
+  add<RestartBudgets>(
+      flags.max_restarts, "--max-restarts", "N[,CAUSE=N]", restart_budgets,
+      "Restarts of the whole job (default: 0), with limits per cause, e.g. 3,hang=1");
   add<Duration>(flags.restart_backoff, "--restart-backoff", "SECONDS", policy_seconds,
-                "Pause before a restart, doubled each time");
+                "Pause before a restart; doubles each time");
   add<Duration>(flags.restart_window, "--restart-window", "SECONDS", policy_seconds,
-                "Forget restarts that are longer ago than this");
-  add<std::vector<int>>(flags.no_restart_codes, "--no-restart-codes", "CODES", final_codes,
-                        "Exit codes and signals that end the job, e.g. 2,SIGSEGV");
+                "Count only the restarts of the last SECONDS");
+  add<std::vector<int>>(
+      flags.no_restart_codes, "--no-restart-codes", "CODES", final_codes,
+      "Exit codes and signals that end the job without a restart, e.g. 2,SIGSEGV");
   add<std::vector<int>>(flags.free_restart_codes, "--free-restart-codes", "CODES", final_codes,
-                        "Exit codes and signals whose restart costs nothing, e.g. 75");
+                        "Exit codes and signals whose restarts are not counted, e.g. 75");
   add(flags.max_no_progress, "--max-no-progress", "N", whole_number_within(1, any_count_max),
-      "End the job after N restarts in a row that came no further");
+      "End the job after N restarts in a row without progress");
   add<HostLimit>(flags.max_host_failures, "--max-host-failures", "N[/SECONDS]", host_limit,
-                 "Leave out a host on which N rounds failed first");
-  add<std::string>(flags.restart_state, "--restart-state", "FILE", any_text,
-                   "Keep what is used of the budget there, for a requeue");
+                 "Exclude a host after N failures (within SECONDS)");
+  add<std::string>(
+      flags.restart_state, "--restart-state", "FILE", any_text,
+      "File for the number of used restarts, so that a requeued job continues counting");
   add(flags.shutdown_timeout, "--shutdown-timeout", "SECONDS",
       whole_number_within(0, any_count_max),
-      "Grace between TERM and KILL (30; under Slurm, Kubernetes 25)")
+      "Time between SIGTERM and SIGKILL (default: 30; Slurm, Kubernetes: 25)")
       .variables.emplace_back("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
-  add<std::string>(flags.signal_scope, "--signal-scope", "WHAT", any_text,
-                   "Signal each worker's main process first (process) or its group (group)")
+  add<std::string>(
+      flags.signal_scope, "--signal-scope", "WHAT", any_text,
+      "Signal a worker's main process first (process, default) or its process group (group)")
       .choices = {"process", "group"};
   add<std::string>(flags.stragglers, "--stragglers", "WHAT", any_text,
-                   "Processes that outlive a good end: wait (default), kill, leave")
+                   "Processes left behind by a successful job: wait (default), kill, leave")
       .choices = {"wait", "kill", "leave"};
   add<BeatTimeout>(flags.beat_timeout, "--beat-timeout", "SECONDS|auto", beat_timeout,
-                   "Silence after which a worker that has beaten is hung")
+                   "Heartbeat timeout of workers that send heartbeats")
       .choices = {"auto"};
   add<std::string>(flags.signals_to_handle, "--signals-to-handle", "NAMES", any_text,
-                   "Signals that end the job (SIGTERM,SIGINT,SIGHUP,SIGQUIT)")
+                   "Signals that end the job (default: SIGTERM,SIGINT,SIGHUP,SIGQUIT)")
       .choices = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"};
   facts_.back().may_be_empty = true;  // none, as for torchrun
   add<std::string>(flags.preemption_notice, "--preemption-notice", "FILE|CMD", any_text,
-                   "All ranks save when FILE appears or CMD exits with 0; or slurm")
+                   "Ask all ranks to save when FILE appears or CMD exits with 0; or slurm")
       .choices = {"slurm"};
   add<std::string>(flags.report, "--report", "FILE", any_text,
-                   "Write how the job ended, and why, as JSON");
+                   "Write the result of the job and the causes of failures as JSON");
   add<std::string>(flags.events, "--events", "FILE", any_text,
-                   "Write what happens as it happens, one JSON object a line");
+                   "Append events as they happen, one JSON object per line");
   add<std::string>(flags.status_access, "--status-access", "WHO", any_text,
-                   "Who may look by HTTP: none, user (default), host, network")
+                   "Read access to the status page: none, user (default), host, network")
       .choices = {"none", "user", "host", "network"};
 }
 
 void Declaration::declare_log_files(Flags& flags) {
-  add<std::string>(flags.log_dir, "--log-dir", "FOLDER", any_text, "Folder for log files")
+  add<std::string>(flags.log_dir, "--log-dir", "DIR", any_text, "Directory for log files")
       .may_be_empty = true;  // torchrun takes it for its default
   add(flags.log_keep, "--log-keep", "N", whole_number_within(1, any_count_max),
-      "Keep the folders of the last N attempts (default: all)");
+      "Keep the logs of the last N attempts (default: all)");
   add<std::uint64_t>(flags.log_max_bytes, "--log-max-bytes", "BYTES", log_bytes,
-                     "Largest log file; the one before it is kept as well");
+                     "Rotate a log file at this size; the previous one is kept");
   add<StreamChoices>(flags.redirects, "-r,--redirects", "STREAMS", stream_choices,
-                     "Streams to files: 0-3, or RANK:0-3,...")
+                     "Write to files: 0 none, 1 stdout, 2 stderr, 3 both; or RANK:0-3,...")
       .choices = {"0", "1", "2", "3"};
   add<StreamChoices>(flags.tee, "-t,--tee", "STREAMS", stream_choices,
-                     "Streams to console and files: 0-3, or RANK:0-3,...")
+                     "Write to console and files: 0-3 as above, or RANK:0-3,...")
       .choices = {"0", "1", "2", "3"};
   add<std::vector<int>>(flags.local_ranks_filter, "--local-ranks-filter", "RANKS", local_ranks,
                         "Show only these local ranks on the console")
       .may_be_empty = true;  // torchrun's default: all of them
   auto& prefix =
       add<std::string>(flags.log_line_prefix_template, "--log-line-prefix-template", "TEXT",
-                       any_text, "Before teed lines, as \"[${rank}@${hostname}] \"");
+                       any_text, "Prefix of teed lines, e.g. \"[${rank}@${hostname}] \"");
   prefix.variables.emplace_back("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
   prefix.may_be_empty = true;  // torchrun takes it for its default
 }
 
 void Declaration::declare_own_words(Flags& flags) {
-  add<std::string>(flags.stderr_kind, "--stderr", "KIND", any_text,
-                   "pass (default): through cpprun, for the report; or inherit")
+  add<std::string>(
+      flags.stderr_kind, "--stderr", "KIND", any_text,
+      "Workers' output: through cpprun, so that reports can quote it (pass, default), or inherit")
       .choices = {"pass", "inherit"};
   add<std::string>(flags.duplicate_stdout_filters, "--duplicate-stdout-filters", "WORDS", any_text,
-                   "Collect teed lines with one of these words in a file")
+                   "Also collect teed stdout lines that contain one of these words in a file")
       .may_be_empty = true;  // torchrun's default
   add<std::string>(flags.duplicate_stderr_filters, "--duplicate-stderr-filters", "WORDS", any_text,
                    "The same for stderr")
       .may_be_empty = true;  // torchrun's default
-  auto& level = add<std::string>(flags.log_level, "--log-level", "LEVEL", any_text,
-                                 "cpprun's own messages: error, warning, info, debug");
+  auto& level =
+      add<std::string>(flags.log_level, "--log-level", "LEVEL", any_text,
+                       "Level of cpprun's own messages: error, warning, info (default), debug");
   level.choices = {"error", "warning", "info", "debug"};
   level.variables.emplace_back("CPPRUN_LOG_LEVEL");
-  add<std::string>(flags.log_time, "--log-time", "WHEN", any_text,
-                   "Time in front of them: auto (not on a terminal), always, never")
+  add<std::string>(
+      flags.log_time, "--log-time", "WHEN", any_text,
+      "Timestamps on cpprun's messages: auto (default; not on a terminal), always, never")
       .choices = {"auto", "always", "never"};
   add<std::string>(flags.event_log_handler, "--event-log-handler", "NAME", any_text,
-                   "console: events to stderr; null (default): nowhere")
+                   "Print events to stderr (console), or nowhere (null, default)")
       .choices = {"console", "null"};
 }
 
@@ -263,7 +271,7 @@ void Declaration::declare_compatibility(Flags& flags) {
   add<double>(flags.monitor_interval, "--monitor-interval", "SECONDS", seconds_above_zero,
               "No effect: cpprun does not poll");
   add<std::string>(flags.start_method, "--start-method", "NAME", any_text,
-                   "No effect: workers are always executed")
+                   "No effect: workers are always new processes")
       .choices = {"spawn", "fork", "forkserver"};
   auto& specs = add<std::string>(flags.logs_specs, "--logs-specs", "NAME", any_text,
                                  "Only \"default\" is accepted");
@@ -273,20 +281,29 @@ void Declaration::declare_compatibility(Flags& flags) {
 
 void Declaration::declare_general(Flags& flags) {
   add<std::string>(flags.config, "--config", "FILE", any_text,
-                   "Defaults of flags, a line each: nnodes = 2 (CPPRUN_CONFIG)")
+                   "File with defaults of flags, one per line, e.g. nnodes = 2 (or CPPRUN_CONFIG)")
       .variables = {"CPPRUN_CONFIG"};
   // No variable: one that lets every job of a shell start nothing would be a trap.
-  add(flags.dry_run, "--dry-run", "Print what would be started where, and start nothing")
-      .variables.clear();
-  add(flags.json, "--json", "The same as JSON, with --dry-run").variables.clear();
+  add(flags.dry_run, "--dry-run", "Print what would be started, and exit").variables.clear();
+  add(flags.json, "--json", "With --dry-run: print JSON").variables.clear();
   add<std::string>(flags.print_completion, "--print-completion", "SHELL", any_text,
                    "Print completions for bash, zsh, fish or tcsh")
       .choices = {"bash", "zsh", "fish", "tcsh"};
   facts_.back().variables.clear();
   add(flags.print_man, "--print-man", "Print the manual page").variables.clear();
-  add(flags.help, "-h,--help", "Show this help").variables.clear();
+  add(flags.help, "-h,--help",
+      "Show the most used flags; --help all, --help TOPIC or --help FLAG show more")
+      .variables.clear();
   add(flags.version, "--version", "Show the version").variables.clear();
   for (auto& flag : facts_) flag.in_file = flag.group != group_ && flag.group != "Hosts";
+  for (const char* name :
+       {"nnodes",      "nproc-per-node", "node-rank",     "standalone",   "master-addr",
+        "master-port", "rdzv-backend",   "rdzv-endpoint", "rdzv-id",      "secret-file",
+        "hosts",       "module",         "no-python",     "max-restarts", "shutdown-timeout",
+        "report",      "log-dir",        "redirects",     "tee",          "config",
+        "dry-run",     "help",           "version"}) {
+    std::ranges::find(facts_, name, &FlagFacts::name)->is_common = true;
+  }
   // Flags that scripts have as well, as --config and --log-dir, are not among these.
   for (const char* name : {"nnodes", "nproc-per-node", "node-rank", "standalone", "master-addr",
                            "master-port", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf",

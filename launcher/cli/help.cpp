@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
+#include <functional>
 #include <string_view>
 
 #include "proto/text.h"
@@ -38,17 +41,63 @@ std::string spelled(const FlagFacts& flag) {
 
 }  // namespace
 
-std::string help_text(const std::vector<FlagFacts>& flags) {
+namespace {
+
+// "failures" for the group "Failures and restarts".
+std::string topic_of(const FlagFacts& flag) {
+  std::string topic = flag.group.substr(0, flag.group.find(' '));
+  topic.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(topic.front())));
+  return topic;
+}
+
+std::string flag_lines(const std::vector<FlagFacts>& flags,
+                       const std::function<bool(const FlagFacts&)>& wanted) {
+  std::string text;
+  std::string_view group;
+  for (const auto& flag : flags) {
+    if (!wanted(flag)) continue;
+    if (flag.group != group) text += fmt::format("\n{}:\n", flag.group);
+    group = flag.group;
+    text += fmt::format("  {:<36}  {}\n", spelled(flag), flag.help);
+  }
+  return text;
+}
+
+std::string flag_page(const FlagFacts& flag) {
+  std::string text = fmt::format("  {:<36}  {}\n", spelled(flag), flag.help);
+  if (!flag.choices.empty()) {
+    text += fmt::format("\nValues: {}\n", fmt::join(flag.choices, ", "));
+  }
+  if (!flag.variables.empty()) {
+    text += fmt::format("Environment: {}\n", fmt::join(flag.variables, ", "));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string help_text(const std::vector<FlagFacts>& flags, std::string_view topic) {
+  std::string name(topic.substr(std::min(topic.find_first_not_of('-'), topic.size())));
+  std::ranges::replace(name, '_', '-');
+  const auto about = [&](const FlagFacts& flag) { return topic_of(flag) == name; };
+  if (std::ranges::any_of(flags, about)) return flag_lines(flags, about).substr(1);
+  if (const auto flag = std::ranges::find(flags, name, &FlagFacts::name); flag != flags.end()) {
+    return flag_page(*flag);
+  }
   std::string text =
       "Usage: cpprun [flags] script [arguments of the script]\n\n"
       "Launches and supervises the workers of a distributed training job. Accepts torchrun's "
       "flags,\n"
       "with dashes or underscores, and unique abbreviations; PET_<NAME> sets a default.\n";
-  std::string_view group;
-  for (const auto& flag : flags) {
-    if (flag.group != group) text += fmt::format("\n{}:\n", flag.group);
-    group = flag.group;
-    text += fmt::format("  {:<36}  {}\n", spelled(flag), flag.help);
+  text += flag_lines(flags, [&](const FlagFacts& flag) { return flag.is_common || name == "all"; });
+  if (name != "all") {
+    std::vector<std::string> topics;
+    for (const auto& flag : flags) {
+      if (topics.empty() || topics.back() != topic_of(flag)) topics.push_back(topic_of(flag));
+    }
+    text +=
+        fmt::format("\nMore: cpprun --help all ({} flags), --help FLAG, or --help TOPIC:\n{}.\n",
+                    flags.size(), fmt::join(topics, ", "));
   }
   text +=
       "\nA .py file or a module (-m) is run by the Python on PATH (or by PYTHON_EXEC); any other\n"
@@ -109,7 +158,7 @@ enum class Expects { files, folders, hosts, words };
 Expects expects(const FlagFacts& flag) {
   if (flag.value == "FILE") return Expects::files;
   if (flag.value.starts_with("HOST")) return Expects::hosts;
-  return flag.value == "FOLDER" ? Expects::folders : Expects::words;
+  return flag.value == "DIR" ? Expects::folders : Expects::words;
 }
 
 // "--role" and, where there is one, "-r".

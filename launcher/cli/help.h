@@ -11,7 +11,9 @@
 
 namespace cpprun {
 
-std::string help_text(const std::vector<FlagFacts>& flags);
+// `topic` is "all", a flag, or the first word of a group ("failures"). Anything else, as a script
+// that follows --help, gets the short help: the flags that most people use.
+std::string help_text(const std::vector<FlagFacts>& flags, std::string_view topic);
 
 // For man(1), in the macros of man(7).
 std::string manual_page(const std::vector<FlagFacts>& flags, const std::string& version);

@@ -120,13 +120,13 @@ TEST_CASE("mistakes in a file, of the command line and of the script are told to
         "cpprun: " + file +
             ":1: unknown key \"nprok\"; keys are the names of flags, which cpprun "
             "--help lists\n"
-            "cpprun: unknown flag --frobnicate; cpprun --help lists all flags\n"
+            "cpprun: unknown flag --frobnicate; cpprun --help all lists the flags\n"
             "cpprun: --nnodes=0 is neither a number of nodes, as 2, nor a range, as 2:4\n"
             "cpprun: " +
             file +
             ":2: max-restarts=many is not a whole number from 0\n"
             "cpprun: cannot run \"./gone\": no such file\n"
-            "cpprun: nothing was started; cpprun --help shows the flags\n");
+            "cpprun: nothing was started; cpprun --help all lists the flags\n");
 }
 
 TEST_CASE("a segmentation fault is told as one and ends the job with 139") {

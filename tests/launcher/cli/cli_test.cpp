@@ -62,7 +62,7 @@ TEST_CASE("PET variables give defaults, the command line wins") {
 TEST_CASE("every mistake is told at once, each with its flag and what would be right") {
   CHECK(mistakes({"--nnodes=2:1", "--nproc-per-node=none", "--rdzv-conf=foo", "--redirects=7",
                   "--master-port=x", "--frobnicate", "--role"}) ==
-        Words{"unknown flag --frobnicate; cpprun --help lists all flags",
+        Words{"unknown flag --frobnicate; cpprun --help all lists the flags",
               "--role needs a value: --role=NAME",
               "--nnodes=2:1 is neither a number of nodes, as 2, nor a range, as 2:4",
               "--master-port=x is not a whole number from 0 to 65535",

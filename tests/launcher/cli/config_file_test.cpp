@@ -113,15 +113,15 @@ TEST_CASE("what is wrong in a file is told with its line, all of it, beside all 
                                       "master-port 29500\n"
                                       "role = \"half\n"});
   CHECK(told ==
-        Words{"job.toml:2: unknown key \"nprok\"; keys are the names of flags, which cpprun --help "
-              "lists",
+        Words{"job.toml:2: unknown key \"nprok\"; keys are the names of flags; cpprun --help all "
+              "lists them",
               "job.toml:3: unknown key \"nproc\"; write nproc-per-node",
               "job.toml:7: max-restarts is there twice, first on line 6; leave one of them out",
               "job.toml:8: config belongs on the command line, not into a file",
               "job.toml:9: there are no sections here; write each flag as name = value",
               "job.toml:10: \"master-port 29500\" is not name = value, as nnodes = 2",
               "job.toml:11: role: a quote is not closed where its value ends",
-              "unknown flag --frobnicate; cpprun --help lists all flags",
+              "unknown flag --frobnicate; cpprun --help all lists the flags",
               "job.toml:1: nnodes=two is neither a number of nodes, as 2, nor a range, as 2:4",
               "--node-rank=x is not a whole number from 0",
               "job.toml:5: standalone=maybe is neither true nor false",

@@ -11,7 +11,7 @@ using namespace cpprun;
 using namespace cpprun::probe;
 
 TEST_CASE("help comes in parts, each flag once") {
-  const auto help = std::get<CliText>(read({"--help"})).text;
+  const auto help = std::get<CliText>(read({"--help", "all"})).text;
   CHECK(help.find("Rendezvous:") < help.find("--nnodes="));
   CHECK(help.find("--standalone  ") < help.find("Workers:"));
   CHECK(help.find("Workers:") < help.find("--nproc-per-node="));
@@ -19,7 +19,30 @@ TEST_CASE("help comes in parts, each flag once") {
   CHECK(help.find("Logs:") < help.find("--log-level="));
   CHECK(help.find("--log-level=") < help.find("--monitor-interval="));
   CHECK(help.find("General:") < help.find("-h, --help"));
-  CHECK(help.find("  -r, --redirects=STREAMS               Streams to files") != std::string::npos);
+  CHECK(help.find("  -r, --redirects=STREAMS               Write to files") != std::string::npos);
+}
+
+TEST_CASE("the short help fits on two screens and names the rest") {
+  for (const auto& words : {Words{"--help"}, Words{"--help", "train.py"}}) {
+    const auto help = std::get<CliText>(read(words)).text;
+    CHECK(std::ranges::count(help, '\n') <= 56);
+    CHECK(help.find("--nproc-per-node=") != std::string::npos);
+    CHECK(help.find("--restart-backoff=") == std::string::npos);
+    CHECK(help.find("cpprun --help all (") != std::string::npos);
+  }
+}
+
+TEST_CASE("--help explains a group of flags, or one flag") {
+  const auto group = std::get<CliText>(read({"--help", "failures"})).text;
+  CHECK(group.starts_with("Failures and restarts:\n"));
+  CHECK(group.find("--restart-backoff=") != std::string::npos);
+  CHECK(group.find("--nnodes=") == std::string::npos);
+  for (const char* name : {"log-level", "log_level"}) {
+    const auto flag = std::get<CliText>(read({"--help", name})).text;
+    CHECK(flag.starts_with("  --log-level=LEVEL"));
+    CHECK(flag.find("\nValues: error, warning, info, debug\n") != std::string::npos);
+    CHECK(flag.find("\nEnvironment: PET_LOG_LEVEL, CPPRUN_LOG_LEVEL\n") != std::string::npos);
+  }
 }
 
 TEST_CASE("the manual page has the parts of the help, and which variables give a default") {

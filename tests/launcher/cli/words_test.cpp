@@ -45,11 +45,11 @@ TEST_CASE("an unknown flag gets one suggestion where a flag is near") {
   CHECK(mistakes({"--Nproc_per_node", "x"}).front() ==
         "unknown flag --Nproc_per_node; did you mean --nproc-per-node?");
   CHECK(mistakes({"--frobnicate", "x"}) ==
-        Words{"unknown flag --frobnicate; cpprun --help lists all flags"});
+        Words{"unknown flag --frobnicate; cpprun --help all lists the flags"});
   // Its value is not taken for the script.
   CHECK(mistakes({"--nporc-per-node", "2", "--lr=1"}) ==
         Words{"unknown flag --nporc-per-node; did you mean --nproc-per-node?",
-              "unknown flag --lr; cpprun --help lists all flags",
+              "unknown flag --lr; cpprun --help all lists the flags",
               "there is no script to run; give one after the flags"});
 }
 
