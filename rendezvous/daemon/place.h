@@ -32,7 +32,7 @@ int port_of_place(std::string_view place);
 
 // A member is identified by its name and a life, an id that changes when it restarts with an empty
 // memory. Such a member has lost what it had replicated, so the new id keeps other members from
-// taking it for one that is in sync. A member that found all its state in its --state directory
+// assuming that it is in sync. A member that found all its state in its --state directory
 // keeps its id.
 
 inline constexpr char life_mark = '#';
