@@ -53,7 +53,7 @@ struct DaemonOptions {
   std::string name = {};            // of this member; empty: the machine's host name
   std::string advertised = {};      // address for members and agents; empty: the host name
   std::string standby_of = {};      // address of the leader it replicates; empty: none
-  std::size_t standbys_max = bounds::members_max - 1;  // synchronous standbys, if it is the leader
+  std::size_t standbys_max = bounds::members_max - 1;  // limit for standbys if it is the leader
   bool leaves_nothing = false;  // delete its keys from etcd if it is the last member and has no job
   bool follows() const { return !etcd.empty() || !standby_of.empty(); }
   bool has_sandbox = true;      // drop unneeded privileges before serving

@@ -24,10 +24,10 @@ class LeaderWatch {
     std::string name;
     std::string place;
     std::uint64_t epoch = 0;
-    bool is_won = false;  // this member won an election
+    bool is_won = false;  // this member took over, by election or transfer
   };
   // `leader` is the leader as of `now`. Returns the change, or nullopt if there is none: the leader
-  // is the same, or it is the first known leader and did not become so by winning an election here.
+  // is the same, or it is the first known leader and `is_won` is false.
   std::optional<LeaderChange> leads(const Moment& now, const Leader& leader);
 
   // Since when no leader has been known.

@@ -471,8 +471,8 @@ bool StateFolder::are_logs_late() const {
   return oldest && Clock::now() - *oldest >= write_patience();
 }
 
-// A client waits for the disk: every client with --state-sync, or one that resumes a predecessor's
-// log.
+// A client waits for the disk: every client with --state-sync, or a job that resumes the log of a
+// predecessor.
 bool StateFolder::is_prompt() const {
   return options_.syncs || logs_through_ < last_awaited_;
 }

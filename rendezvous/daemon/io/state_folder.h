@@ -67,7 +67,7 @@ class StateFolder {
     bool syncs = false;
   };
   // The record that a predecessor left for a job, with the number of its file, and the log of its
-  // round's store if there is one that can be resumed.
+  // round's store if it can be resumed.
   struct FoundLog {
     std::uint64_t generation = 0;
     std::uint64_t size = 0;  // length of the valid part of its file

@@ -24,7 +24,7 @@
 namespace cpprun {
 
 // Keeps the logs of stores in the --state directory, beside the records of their jobs. A log that
-// has grown long is replaced by a new one that starts with an image; the old one is kept until that
+// has grown long is replaced by a new log that starts with an image; the old one is kept until that
 // image is complete. A log that the disk rejected restarts when the disk works again.
 class LogFolder : public LogKeeper {
  public:
