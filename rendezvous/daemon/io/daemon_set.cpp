@@ -686,7 +686,7 @@ void DaemonSet::give_up_hand_over() {
                    : std::string("etcd does not say that it takes changes"));
 }
 
-// Aborts a transfer before the successor was told to take over.
+// Aborts a transfer before the successor has received the order to take over.
 void DaemonSet::cannot_hand_over(const std::string& reason) {
   if (heir_.empty() || heir_is_told_ || !leads_) return;
   lead_on(reason);

@@ -138,8 +138,7 @@ void Standbys::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow
                     "cluster name the same etcd and the same --cluster",
                     follow.cluster, own_.cluster));
   }
-  // Otherwise it would lead beside the leader that etcd elects, or be told to take over and never
-  // win.
+  // Otherwise it would lead beside the leader that etcd elects, or receive the lead and never win.
   if (follow.has_etcd != own_.has_etcd) {
     return refuse(own_.has_etcd
                       ? "etcd says who leads here, and it does not ask it: start it with the same "
