@@ -29,8 +29,8 @@ class Standbys::Standby : public LogKeeper {
   bool has_been_told() const { return caught_up_at_ > 0; }
   // It has acknowledged everything that existed when it caught up.
   bool is_caught_up() const { return caught_up_at_ > 0 && has_ >= caught_up_at_; }
-  // The last place, of those up to `place`, up to which it lacks nothing. Records sent only to
-  // other standbys do not count.
+  // The last place, at most `place`, through which it lacks nothing. Records sent only to other
+  // standbys do not count.
   std::uint64_t has_through(std::uint64_t place) const {
     return sent_.empty() ? place : sent_.front().place - 1;
   }

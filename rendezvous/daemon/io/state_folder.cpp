@@ -171,7 +171,7 @@ Result<void> StateFolder::look(SideProcesses& side) {
       options_.patience);
   if (!text) return state_refused("the disk of \"{}\" does not answer", options_.path);
   auto read = state_files_of(*text);
-  text.reset();  // there may be much of it
+  text.reset();  // it may be large
   if (!read) return state_refused("\"{}\" {}", options_.path, read.error().reason);
   last_number_ = read->last_number;
   last_alive_ = read->alive;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The folder of --state: made, looked at and locked, for one daemon has it; and what that keeps in
-// it of its jobs (StateFolder).
+// The --state directory: creates, checks and locks it, since it belongs to one daemon, and keeps
+// the state of that daemon's jobs in it (StateFolder).
 
 #include <fmt/format.h>
 #include <asio/io_context.hpp>
@@ -63,7 +63,7 @@ class StateFolder {
   struct Options {
     std::string path;
     Duration patience =
-        std::chrono::seconds(5);  // for a predecessor, and for each word of the disk
+        std::chrono::seconds(5);  // for a predecessor's lock, and for each disk access
     bool syncs = false;
   };
   // The record that a predecessor left for a job, with the number of its file, and the log of its

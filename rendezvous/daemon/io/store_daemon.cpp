@@ -453,7 +453,7 @@ void shut_in(const DaemonOptions& options, const std::optional<DoorFolder>& door
 #endif
   const auto in_force = enter_sandbox(wants);
   if (!in_force.why_none.empty()) {
-    // A kernel without Landlock is normal; one that rejects it is misconfigured.
+    // A kernel without Landlock is normal; a kernel that rejects it is misconfigured.
     log.say(in_force.has_failed ? LogLevel::warning : LogLevel::debug,
             fmt::format("Landlock is not in force: {}", in_force.why_none));
   }
