@@ -22,11 +22,11 @@ namespace cpprun {
 
 namespace {
 
-constexpr std::size_t count_max = 1'000'000'000;  // where a number has no bound of its own
+constexpr std::size_t count_max = 1'000'000'000;  // for numbers without a limit of their own
 constexpr std::uint64_t keys_max = 1'000'000'000'000;
-constexpr std::size_t lease_seconds_max = 2'000'000;  // as much as any node can ask for
+constexpr std::size_t lease_seconds_max = 2'000'000;  // longest lease that a node can request
 
-// The flags that take one of a few words.
+// Flags that take one of a fixed set of values.
 const std::map<std::string, std::set<std::string>, std::less<>> word_choices = {
     {"--log-level", {"error", "warning", "info", "debug"}},
     {"--status-access", {"none", "user", "host", "network"}},
@@ -41,7 +41,7 @@ c10d::Dialect dialect_of(std::string_view name) {
   return c10d::Dialect::undecided;
 }
 
-// A number whose default the pages show.
+// Adds a numeric flag whose default appears in --help and in the manual page.
 template <class N>
 CLI::Option* add_limit(CLI::App& app, const char* flag, N& value, NumberRange range,
                        const char* help) {
@@ -51,7 +51,7 @@ CLI::Option* add_limit(CLI::App& app, const char* flag, N& value, NumberRange ra
       ->default_str(std::to_string(value));
 }
 
-// What clients of the stores may use.
+// Limits for clients of the stores.
 void add_limits(CLI::App& app, DaemonOptions& options) {
   add_size(
       app, "--max-memory", [&options](std::uint64_t bytes) { options.memory_bytes_max = bytes; },
@@ -67,7 +67,7 @@ void add_limits(CLI::App& app, DaemonOptions& options) {
             "Store connections of one address");
 }
 
-// What agents may.
+// Limits for agents.
 void add_job_limits(CLI::App& app, DaemonOptions& options, std::size_t& lease_seconds) {
   const auto limit = [&app](const char* flag, std::size_t& value, const char* text) {
     add_limit(app, flag, value, {1, count_max}, text);
@@ -88,14 +88,14 @@ std::string level_said_by(const Environment& environment) {
   return said == nullptr || said->empty() ? "info" : *said;
 }
 
-// What it keeps, and what it gives up.
+// Persistent state, and the sandbox.
 void add_state(CLI::App& app, DaemonOptions& options) {
   auto* const folder =
       app.add_option(
              "--state", options.state_folder,
              "Folder in which it keeps what it has to know of its jobs, which go on when it is "
              "ended and begun anew; made where it is not there (default: it keeps nothing)")
-          ->take_last()  // The unit for systemd names one, and a site's flags may name another.
+          ->take_last()  // The systemd unit sets one, and the site's flags may override it.
           ->type_name("FOLDER");
   app.add_flag("--state-sync", options.state_is_synced,
                "Tell nodes what was decided when it is on the disk, not when it is on its way "
@@ -105,7 +105,7 @@ void add_state(CLI::App& app, DaemonOptions& options) {
                "Keep what the daemon does not need: files, connections, core dumps; for debuggers");
 }
 
-// Several daemons, of which one leads.
+// Options of a cluster: several cpprunds, one of them the leader.
 void add_set(CLI::App& app, DaemonOptions& options, std::size_t& etcd_lease_seconds) {
   const auto text = [&app](const char* flag, std::string& value, const char* what,
                            const char* type) {
@@ -161,7 +161,7 @@ void add_set(CLI::App& app, DaemonOptions& options, std::size_t& etcd_lease_seco
       ->check(CLI::Validator(place, "", "place"));
 }
 
-// Whose jobs are hosted.
+// The owners whose jobs are hosted.
 void add_secrets(CLI::App& app, DaemonOptions& options) {
   auto* const folder =
       app.add_option("--secrets", options.secrets_folder,
@@ -179,7 +179,7 @@ void add_secrets(CLI::App& app, DaemonOptions& options) {
       ->excludes("--secret-file");
 }
 
-// Where its secret lies that no flag names, and whether it has to have one.
+// Finds the secret file if no flag names one, and whether a secret is required.
 Result<void> place_secret(const Environment& environment, DaemonOptions& options) {
   const auto required = secret_required(environment);
   if (!required) return failure(required.error().reason);
@@ -190,7 +190,7 @@ Result<void> place_secret(const Environment& environment, DaemonOptions& options
   return {};
 }
 
-// What is there for others than the agents.
+// Services for clients other than agents.
 void add_services(CLI::App& app, DaemonOptions& options) {
   app.add_flag("!--no-plain-store", options.has_plain_store,
                "Host jobs only: serve no store on the port where agents meet");
@@ -206,7 +206,7 @@ void add_services(CLI::App& app, DaemonOptions& options) {
       ->default_str("user");
 }
 
-// What CLI11 was told of each flag, for the pages.
+// The flags as declared to CLI11, for the manual page and the completions.
 std::vector<DaemonFlag> flags_of(const CLI::App& app) {
   std::vector<DaemonFlag> flags;
   for (const auto* option : app.get_options()) {
@@ -218,7 +218,8 @@ std::vector<DaemonFlag> flags_of(const CLI::App& app) {
     for (const auto& name : option->get_snames()) flag.spellings.push_back("-" + name);
     for (const auto& name : option->get_lnames()) flag.spellings.push_back("--" + name);
     if (option->get_items_expected_max() > 0) flag.value = option->get_type_name();
-    flag.value = flag.value.substr(0, flag.value.find(':'));  // what follows are its checks
+    // CLI11 appends ":" and the names of the validators.
+    flag.value = flag.value.substr(0, flag.value.find(':'));
     if (const auto found = word_choices.find(option->get_name()); found != word_choices.end()) {
       flag.choices.assign(found->second.begin(), found->second.end());
       flag.value = "WORD";
@@ -228,7 +229,7 @@ std::vector<DaemonFlag> flags_of(const CLI::App& app) {
   return flags;
 }
 
-// As the version is: before anything is missed.
+// Like --version, these take effect before missing arguments are reported.
 void add_prints(CLI::App& app, std::string_view version) {
   const auto print = [](const std::string& text) { throw CLI::CallForVersion(text, 0); };
   app.add_option_function<std::string>(
@@ -272,7 +273,7 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
       ->excludes(verbose);
   add_secrets(app, options);
   add_services(app, options);
-  // Names only: an enum would be taken by number, too.
+  // Parsed as a string: CLI11 would accept an enum by number, too.
   std::string dialect = "auto";
   app.add_option("--store-dialect", dialect,
                  "PyTorch version of the clients, where it cannot be told from what they say")
@@ -310,9 +311,9 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
 
 namespace {
 
-// What stands where the flag's value is expected, in the words of each shell.
+// What each shell offers in place of a flag's value.
 struct Values {
-  std::string bash;  // a command that prints those that begin with $word
+  std::string bash;  // a command that prints the candidates that begin with $word
   std::string zsh;   // an action of _arguments
   std::string fish;  // arguments of complete
 };
@@ -349,7 +350,7 @@ std::string bash_script(const std::vector<DaemonFlag>& flags) {
     cases += fmt::format("    {}) mapfile -t COMPREPLY < <({}) ;;\n",
                          fmt::join(flag.spellings, "|"), values_of(flag).bash);
   }
-  // bash takes words apart at the "=" of --flag=value.
+  // bash splits --flag=value into words at the "=".
   return fmt::format(
       R"(# bash completion for cpprund: source it, or put it into bash-completion's folder
 _cpprund() {{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The command line of cpprund as a value, and the manual page and completions that are made of it.
+// cpprund's command line as a value, and the manual page and shell completions generated from it.
 
 #include <optional>
 #include <string>
@@ -14,26 +14,27 @@
 
 namespace cpprun {
 
-// `version`: what --version says. `environment`: CPPRUN_LOG_LEVEL there says what no flag does.
+// `version` is the text that --version prints. CPPRUN_LOG_LEVEL in `environment` sets the log level
+// if no flag does.
 std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(
     int argc, const char* const* argv, std::string_view version,
     const Environment& environment = {});
 
-// cpprund's manual page, and what shells complete its flags with: made of what was declared, so
-// that neither tells anything else than --help.
+// The manual page and the completion scripts are generated from the flag declarations, so they
+// cannot disagree with --help.
 
 struct DaemonFlag {
   std::vector<std::string> spellings;  // "-h", "--help"
-  std::string value;                   // "FILE"; empty: it takes none
-  std::string standard;                // the value where nobody says one; empty: the help says it
-  std::vector<std::string> choices;    // all there are; empty: any
+  std::string value;                   // "FILE"; empty: takes no value
+  std::string standard;                // default value; empty: none, or stated in the help text
+  std::vector<std::string> choices;    // all valid values; empty: any value
   std::string help;                    // one line
 };
 
-// For man(8), in the macros of man(7).
+// A page for man(8), written in man(7) macros.
 std::string daemon_manual(const std::vector<DaemonFlag>& flags, std::string_view version);
 
-// A completion script; nothing for a shell that is not known: bash, zsh, fish.
+// A completion script for bash, zsh or fish; nullopt for any other shell.
 std::optional<std::string> daemon_completion(std::string_view shell,
                                              const std::vector<DaemonFlag>& flags);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Who leads, as one of several cpprunds comes to know it: since when, and what has changed, why,
-// and for how long nobody led in between. Knows no clock.
+// Tracks which member of a cluster is the leader, as one member sees it: since when, what changed
+// last and why, and how long there was no leader in between. Reads no clock; the caller passes the
+// time.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,28 +16,28 @@ namespace cpprun {
 
 class LeaderWatch {
  public:
-  // Of the one that leads nothing more is heard, or it has said that it leads no more. The first
-  // reason counts, until somebody is known to lead.
+  // Contact with the leader was lost, or it reported that it lost leadership. Only the first reason
+  // counts until a leader is known again.
   void lost(TimePoint now, const std::string& reason);
 
   struct Leader {
     std::string name;
     std::string place;
     std::uint64_t epoch = 0;
-    bool is_won = false;  // by this one, from others
+    bool is_won = false;  // this member took over, by election or transfer
   };
-  // That one leads. What has changed by that; nothing: it led before, or is the first of which this
-  // one has heard, and is another.
+  // `leader` is the leader as of `now`. Returns the change, or nullopt if there is none: the leader
+  // is the same, or it is the first known leader and `is_won` is false.
   std::optional<LeaderChange> leads(const Moment& now, const Leader& leader);
 
-  // Since then no leader is known.
+  // Since when no leader has been known.
   std::optional<TimePoint> lost_at() const { return lost_at_; }
   std::optional<WallTime> since() const { return since_; }
   std::size_t changes() const { return changes_; }
   const std::optional<LeaderChange>& last() const { return last_; }
 
  private:
-  std::optional<Leader> leader_;  // the last that was known
+  std::optional<Leader> leader_;  // last known leader
   std::optional<WallTime> since_;
   std::optional<TimePoint> lost_at_;
   std::string lost_by_;

@@ -8,7 +8,7 @@
 namespace cpprun {
 namespace {
 
-constexpr std::size_t named_max = 8;  // in one line of a log
+constexpr std::size_t named_max = 8;  // owners listed in one log line
 
 }  // namespace
 

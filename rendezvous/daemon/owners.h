@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Whose secrets a daemon knows: one file each, called as its owner is.
+// The owners whose secrets a daemon knows. Each owner has one file, named after the owner.
 
 #include <string>
 #include <string_view>
@@ -14,28 +14,29 @@ namespace cpprun {
 struct Owner {
   std::string name;
   Secrets secrets;
-  bool sees_all = false;  // everybody's jobs, and has a say in them
+  bool sees_all = false;  // has read and control access to the jobs of all owners
 };
 using Owners = std::vector<Owner>;
 
-// As much as one folder holds.
+// Limit for one --secrets directory.
 inline constexpr std::size_t owners_max = 1024;
-// Of the one owner where a daemon has one file of secrets.
+// Name of the owner if the daemon has a single file of secrets.
 inline constexpr std::string_view only_owner_name = "default";
 
-// Who sees all where each owner has a file. That somebody is the last one left makes it nobody
-// else.
+// The owner that sees the jobs of all owners, if each owner has a file. Another owner never gets
+// this access, not even as the only one left.
 inline constexpr std::string_view admin_name = "admin";
 
-// A file's name: 1 to 64 letters, digits, dots, dashes, underscores.
+// Valid names are 1 to 64 letters, digits, dots, dashes and underscores.
 bool is_owner_name(std::string_view name);
-// What editors and their users leave behind: hidden files, "alice~", "alice.bak".
+// Names of files that editors and users leave behind: hidden files, "alice~", "alice.bak".
 bool is_passed_over(std::string_view name);
 
-// Why these cannot be told apart: two of them have a secret of one id.
+// Fails if two owners have a secret with the same id: a client could not be attributed to one of
+// them.
 Result<void> check_owners(const Owners& owners);
 
-// "alice, bob (2 secrets)"; many are counted.
+// "alice, bob (2 secrets)"; a long list ends with the number of the rest.
 std::string owners_text(const Owners& owners);
 
 }  // namespace cpprun

@@ -66,8 +66,7 @@ std::optional<std::string> objection_to(const SelfRecord& found, std::string_vie
       found.set);
 }
 
-// A machine that has lost its power has what was synced; whatever else has ended the process has
-// left what was written.
+// Synced state survives a power failure. Written state survives any other end of the process.
 std::optional<std::string> life_that_goes_on(const SelfRecord& found, std::string_view boot) {
   const bool has_kept_it = found.is_synced || (!boot.empty() && found.boot == boot);
   if (!found.has_all || !has_kept_it || found.life.empty()) return std::nullopt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What a cpprund that is one of several keeps of itself in its folder (--state), beside its jobs.
+// What a cpprund in a cluster stores about itself in its --state directory, beside its jobs.
 
 #include <cstdint>
 #include <optional>
@@ -12,27 +12,27 @@
 namespace cpprun {
 
 struct SelfRecord {
-  std::string life;          // which one of its lives that was (place.h)
-  std::string boot = {};     // of the machine; empty: not known
-  std::string set = {};      // of the cppruns among which it is one (--cluster)
-  std::string cluster = {};  // as etcd knows it; empty: of no etcd
-  std::uint64_t epoch = 0;   // the greatest that it has heard of
-  bool has_all = false;      // what lies beside it is everything that it has told anybody
-  bool is_synced = false;    // and outlives the machine's power
+  std::string life;          // id of this life (place.h)
+  std::string boot = {};     // boot id of the machine; empty: unknown
+  std::string set = {};      // name of the cluster (--cluster)
+  std::string cluster = {};  // id of the cluster in etcd; empty: no etcd
+  std::uint64_t epoch = 0;   // highest epoch it has seen
+  bool has_all = false;      // the directory holds everything that it has sent to clients
+  bool is_synced = false;    // and that state survives a power failure
   friend bool operator==(const SelfRecord&, const SelfRecord&) = default;
 };
 
 std::string self_record_bytes(const SelfRecord& record);
-// Whether that is one at all; an error is a clause that completes "the record …".
+// Whether `bytes` are such a record at all. The error of read_self_record() completes the clause
+// "the record …".
 bool is_self_record(std::string_view bytes);
 Result<SelfRecord> read_self_record(std::string_view bytes);
 
-// Why whoever is one of these goes on with nothing that lies there, as a clause that completes
-// "FOLDER …", with the cure; nothing: it may. `set`: its cluster; empty: it is of no etcd, and
-// nobody would judge who leads.
+// Why a cpprund of cluster `set` must not use this state: a predicate that completes "FOLDER …" and
+// includes a hint. nullopt: it may. `set` is empty without etcd: then there is no election.
 std::optional<std::string> objection_to(const SelfRecord& found, std::string_view set);
 
-// Which life goes on where that was found, in this boot of the machine; nothing: another one
+// The life to resume, given the record found and the machine's current boot id. nullopt: a new life
 // begins.
 std::optional<std::string> life_that_goes_on(const SelfRecord& found, std::string_view boot);
 

@@ -14,7 +14,7 @@ namespace {
 
 using Kind = PassedFacts::Kind;
 
-constexpr std::size_t quoted_bytes_max = 40;  // of a variable that makes no sense
+constexpr std::size_t quoted_bytes_max = 40;  // of an invalid variable, in an error message
 
 std::string quoted(std::string_view name, std::string_view value) {
   return fmt::format("{}={}", name, plain_line(value, quoted_bytes_max));
@@ -149,13 +149,13 @@ SandboxRules sandbox_rules(int version, const SandboxWants& wants) {
   if (version >= 4) rules.ports = landlock::bind_tcp;
   if (version >= 4 && !wants.connects) rules.ports |= landlock::connect_tcp;
   if (version >= 6) rules.scopes = landlock::abstract_sockets | landlock::signals;
-  // What is opened in place of a standard stream, or of a descriptor that is kept in reserve.
+  // Opened in place of a standard stream, or of a descriptor that is held in reserve.
   rules.paths.push_back({"/dev/null", landlock::read_file | landlock::write_file});
   for (const auto& path : wants.readable) {
     rules.paths.push_back({path, landlock::read_file | landlock::read_dir});
   }
   if (wants.door) {
-    // The folder is there already: it is never made here, but it is removed by whoever leaves last.
+    // The directory exists already and is never created here. The last process to leave removes it.
     rules.paths.push_back({wants.door->parent, landlock::remove_dir});
     rules.paths.push_back({wants.door->path(),
                            landlock::read_dir | landlock::make_sock | landlock::remove_file,

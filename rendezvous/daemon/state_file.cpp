@@ -132,7 +132,7 @@ tl::expected<LogFile, NoState> read_log_file(std::string_view file) {
     const std::string_view bytes = rest.substr(chunk_head, size);
     const bool is_last = rest.size() == chunk_head + size;
     if (checksum_of(rest.substr(0, 1), bytes) != number_at(rest.substr(5))) {
-      // The end of a file may be there without the bytes that were to stand there.
+      // After a crash, a file may have its final size without the last bytes having been written.
       if (is_last) return log;
       return damaged_state(
           fmt::format("what stands at byte {} is not what was written, and {} bytes lie "

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Since when the oldest of many tickets has been waited for. Those of one moment are one, so that
-// the many cost nothing.
+// The age of the oldest of many outstanding tickets. Tickets that were added within 50 ms share one
+// entry, so that many tickets cost little.
 
 #include <algorithm>
 #include <chrono>
@@ -15,21 +15,22 @@ namespace cpprun {
 
 class TicketAges {
  public:
-  // Handed over now; each is greater than those before.
+  // `ticket` was issued now. Tickets must increase.
   void add(std::uint64_t ticket, TimePoint now) {
     last_ = ticket;
     if (!moments_.empty() && now - moments_.back().since < moment) return;
     moments_.push_back({ticket, now});
   }
-  // Nobody waits for those up to that one any more.
+  // All tickets up to `through` are done.
   void done(std::uint64_t through) {
     while (!moments_.empty() && last_of_front() <= through) moments_.pop_front();
   }
-  // This process did not run for so long, and could not hear of them.
+  // This process was suspended for `slept`, and could not receive answers. That time does not
+  // count.
   void pass_over_sleep(TimePoint now, Duration slept) {
     for (Moment& each : moments_) each.since = std::min(each.since + slept, now);
   }
-  // At most a moment too early; nothing: none is waited for.
+  // When the oldest outstanding ticket was issued, up to 50 ms too early; nullopt if there is none.
   std::optional<TimePoint> oldest() const {
     return moments_.empty() ? std::nullopt : std::optional(moments_.front().since);
   }

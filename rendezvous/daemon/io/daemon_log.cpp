@@ -36,7 +36,7 @@ DaemonLog::DaemonLog(asio::io_context& io, SideProcesses& side, int descriptor,
                .back = [this](std::uint64_t bytes) { guarded([&] { tell_lost_bytes(bytes); }); }}) {
 }
 
-// Memory may run out, and the line that says so would need more.
+// When memory runs out, a line that reports it would need more memory, so the loss is only counted.
 template <class Action>
 void DaemonLog::guarded(Action action) noexcept {
   try {
@@ -60,7 +60,7 @@ void DaemonLog::take(const Note& note) {
   const LogLevel level = note.ordinary ? LogLevel::debug : note.level;
   if (level > most_) return;
   if (!note.of_job && !tells_clients_ && level >= LogLevel::info) return;
-  // What happened to a job is written, however often it happens: it is why there is a log.
+  // Events of a job are always written, however frequent: they are the purpose of the log.
   const bool is_reader_behind = writer_.waiting() > bounds::log_behind_bytes;
   if (note.of_job || limiter_.pass(now(), note.text, is_reader_behind)) {
     put(note.peer ? fmt::format("{} {}", note.peer->text(), note.text) : note.text);
@@ -70,7 +70,7 @@ void DaemonLog::take(const Note& note) {
 
 void DaemonLog::flush() noexcept {
   guarded([this] {
-    // What was held back is told now, or never.
+    // Last chance to report what was held back.
     advance(TimePoint::max());
     writer_.flush(bounds::log_farewell);
     writer_.close();
@@ -88,7 +88,7 @@ void DaemonLog::put(std::string_view text) {
     ++lost_lines_;
     return;
   }
-  // Whoever quotes a stranger has made it plain before; this is the door that none gets past.
+  // Callers sanitize text from clients before they quote it. This is the last line of defence.
   writer_.write(fmt::format("{}cpprund: {}\n", log_time(wall_now()),
                             plain_line(text, bounds::log_line_bytes_max)));
 }

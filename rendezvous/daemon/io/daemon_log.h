@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The daemon's log on stderr: a line for what happens to its jobs, and one for each client that was
-// closed, alike ones counted instead of written. Whoever reads it slowly, or not at all, or has
-// gone, holds up nobody: what finds no room is counted and told later.
+// The daemon's log on stderr: one line per event of a job, and one per closed client, with similar
+// lines counted instead of repeated. A slow, absent or disconnected reader delays nothing: lines
+// that do not fit are dropped, counted and reported later.
 
 #include <asio/io_context.hpp>
 #include <cstdint>
@@ -23,16 +23,16 @@ namespace cpprun {
 
 class DaemonLog {
  public:
-  // `descriptor` stays the caller's, and is usually 2. A file is written by one of `side`: its disk
-  // may hang.
+  // `descriptor` stays owned by the caller and is usually 2. If it is a file, a process of `side`
+  // writes it, since its disk may hang.
   DaemonLog(asio::io_context& io, SideProcesses& side, int descriptor,
             const DaemonOptions& options);
 
-  // Nothing that can go wrong with a log reaches who serves.
+  // A failure of the log never affects the server.
   void write(const Note& note) noexcept;
-  // The daemon's own words.
+  // Messages of the daemon itself.
   void say(LogLevel level, std::string_view text) noexcept;
-  // The last act: a slow reader is given a moment.
+  // Call this last. Waits briefly for a slow reader.
   void flush() noexcept;
 
  private:
@@ -48,9 +48,9 @@ class DaemonLog {
   bool tells_clients_;
   LogLimiter limiter_;
   MachineTimer timer_;
-  std::unique_ptr<Scribe> scribe_;  // of a file
+  std::unique_ptr<Scribe> scribe_;  // only if the log is a file
   PatientWriter writer_;
-  std::uint64_t lost_lines_ = 0;  // for want of room in the queue, or of memory
+  std::uint64_t lost_lines_ = 0;  // dropped because the queue was full or memory ran out
 };
 
 }  // namespace cpprun

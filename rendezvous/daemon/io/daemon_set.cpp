@@ -65,7 +65,7 @@ Result<void> DaemonSet::start() {
     follow_place("", options_.standby_of, 0);
     return {};
   }
-  // Alone, until somebody wants to stand by.
+  // Leader without standbys, until one connects.
   leads_ = true;
   leader_ = options_.name;
   leader_place_ = options_.place;
@@ -75,7 +75,7 @@ Result<void> DaemonSet::start() {
   return {};
 }
 
-// Where nobody judges epochs they only have to grow from one leader to the next.
+// Without etcd, epochs only have to grow from one leader to the next.
 std::uint64_t DaemonSet::own_epoch() const {
   return static_cast<std::uint64_t>(ports_.wall_now().time_since_epoch() /
                                     std::chrono::milliseconds(1));
@@ -127,18 +127,20 @@ link::Leads DaemonSet::own_leads() const {
           .has_etcd = options_.etcd.has_value()};
 }
 
-// --- what is kept --------------------------------------------------------------------------------
+// --- records -------------------------------------------------------------------------------------
 
 std::uint64_t DaemonSet::keep(const std::string& job, const std::string& record) {
   if (!leads_) return 0;
-  // Whoever is about to lead hears of stores until then, and of their jobs as well.
+  // A successor receives the logs of stores until it takes over, so it needs the records of their
+  // jobs as well.
   standbys_.keep(job, record);
   if (!contest_ || is_resigning_) return 0;
   contest_->tell(contest::Keep{job, record, ++last_number_});
   return waits_for_etcd() ? last_number_ : 0;
 }
 
-// Of a job that is over while nobody hears it, the next one has the record: its nodes will ask.
+// A job that ends while this member steps down keeps its record for the successor: the job's nodes
+// will ask there for the result.
 std::uint64_t DaemonSet::forget(const std::string& job) {
   if (!leads_ || is_resigning_) return 0;
   standbys_.forget(job);
@@ -147,7 +149,7 @@ std::uint64_t DaemonSet::forget(const std::string& job) {
   return waits_for_etcd() ? last_number_ : 0;
 }
 
-// --- it leads ------------------------------------------------------------------------------------
+// --- as the leader -------------------------------------------------------------------------------
 
 void DaemonSet::lead(std::uint64_t epoch) {
   leads_ = true;
@@ -165,16 +167,16 @@ void DaemonSet::lead(std::uint64_t epoch) {
   standbys_.begin(own_leads());
   server_.let_in();
   note_leader(true);
-  // Else as soon as it is written.
+  // Otherwise once everything is written.
   if (has_all) keep_self(true);
-  // It was asked to end while this was on its way.
+  // A shutdown was requested while the transfer to this member was in progress.
   if (left_) leave(std::exchange(left_, {}));
 }
 
 void DaemonSet::stop_leading(const std::string& reason, bool is_planned) {
   if (!std::exchange(leads_, false)) return;
   watch_.lost(ports_.loop.now(), reason);
-  // It may be in the middle of what it has decided: nobody hears the rest.
+  // This may run in the middle of a decision. The rest of its messages must not be sent.
   server_.speak_until(ports_.loop.now());
   ports_.loop.soon([this, alive = std::weak_ptr(alive_)] {
     if (!alive.expired() && !leads_) server_.speak_until({});
@@ -199,12 +201,12 @@ void DaemonSet::tell_places(const std::vector<std::string>& standbys) {
   std::vector<std::string> places = {options_.place};
   places.insert(places.end(), standbys.begin(), standbys.end());
   if (contest_ || server_.epoch()) return server_.change_members(places);
-  // The first that stands by for one that was alone.
+  // The first standby of a leader without etcd has connected.
   if (places.size() > 1) server_.lead({epoch_, places, patience()});
 }
 
-// How long workers live on while nobody leads: no time is needed where the lead is only ever handed
-// over.
+// How long workers wait for a new leader. No time is needed without etcd: leadership only moves by
+// transfers.
 Duration DaemonSet::patience() const {
   if (!contest_) return {};
   return bounds::turn_patience + bounds::turn_patience_more(options_.etcd_lease);
@@ -217,7 +219,7 @@ bool DaemonSet::is_of_this_cluster(const link::Follow& follow) const {
 void DaemonSet::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow& follow,
                       const PeerAddress& peer, const std::string& owner) {
   std::string reason;
-  // It was sent to a place of which it did not know that it is its own.
+  // This member dialled its own address without knowing.
   if (follow.name == options_.name) {
     channel->hang_up("it is itself");
     if (const auto epoch = follower_.sent_for()) lead_again(*epoch);
@@ -233,13 +235,13 @@ void DaemonSet::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follo
         "\"{}\" says that it is met at {}, and so is this one: give each its own --advertise",
         called(follow.name), follow.address);
   } else if (leads_ && is_of_this_cluster(follow) && follow.epoch > epoch_) {
-    // What etcd says is not overruled by anybody.
+    // Only etcd decides who the leader is.
     if (!contest_) epoch_max_ = std::max(epoch_max_, follow.epoch);
     reason = fmt::format(
         "it has heard of epoch {}, and this one leads in epoch {}: another one leads since",
         follow.epoch, epoch_);
   } else if (!leads_) {
-    // Of one that it only looks for it knows nothing.
+    // Without a leader_, leader_place_ is only an address to try.
     const std::string place = leader_.empty() ? std::string() : leader_place_;
     channel->send(link::NotLeading{.reason = "this cpprund does not lead",
                                    .address = host_of_place(place),
@@ -254,7 +256,7 @@ void DaemonSet::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follo
   channel->hang_up(reason);
 }
 
-// --- another one leads ---------------------------------------------------------------------------
+// --- as a standby --------------------------------------------------------------------------------
 
 void DaemonSet::follow_place(const std::string& name, const std::string& place,
                              std::uint64_t epoch) {
@@ -273,7 +275,7 @@ void DaemonSet::follow_place(const std::string& name, const std::string& place,
   follower_.follow(parsed->host, parsed->port, own_follow());
 }
 
-// It is heard by its own word that another one leads: what this one had is of no use any more.
+// The leader has confirmed that it leads. The state that this member had is now obsolete.
 void DaemonSet::heard_leader(const link::Leads& leads, const Place& there) {
   epoch_max_ = std::max(epoch_max_, leads.epoch);
   epoch_ = leads.epoch;
@@ -287,12 +289,12 @@ void DaemonSet::heard_leader(const link::Leads& leads, const Place& there) {
   note_leader(false);
 }
 
-// Nobody knows yet whether it still leads; whoever asks may look there.
+// The leader may still lead, so clients are still redirected there.
 void DaemonSet::lost_leader(const std::string& reason, Duration silence) {
   watch_.lost(ports_.loop.now() - silence, "its link is lost: " + reason);
   callbacks_.say(LogLevel::warning, fmt::format("the link to \"{}\", which leads, is lost: {}",
                                                 called(leader_), reason));
-  // It may have been killed, and its guard resigns for it in this moment.
+  // The leader may have been killed, in which case its guard resigns for it right now.
   if (contest_ && silence == Duration{}) contest_->tell(contest::Attend{.is_imminent = true});
   if (leads_ || expects_lead_) return;
   (void)server_.follow({with_silence(fmt::format("\"{}\" led, and is not heard any more: {}",
@@ -311,7 +313,7 @@ void DaemonSet::caught_up() {
                                              called(leader_), epoch_, jobs, jobs == 1 ? "" : "s"));
 }
 
-// --- for whoever looks ---------------------------------------------------------------------------
+// --- status and events ---------------------------------------------------------------------------
 
 void DaemonSet::note_leader(bool is_won) {
   const auto change = watch_.leads(moment(), {.name = std::string(called(leader_)),
@@ -351,7 +353,7 @@ DaemonSnapshot DaemonSet::seen() const {
   return seen;
 }
 
-// --- etcd: who leads, and what is written there --------------------------------------------------
+// --- etcd: the election, and the records kept there ----------------------------------------------
 
 void DaemonSet::hear(const contest::Action& action) {
   const auto no_trouble = [this](std::string& kind, const char* sentence) {
@@ -360,8 +362,8 @@ void DaemonSet::hear(const contest::Action& action) {
   };
   std::visit(
       Overloaded{
-          [](const contest::Ask&) {},   // the host's own
-          [](const contest::Will&) {},  // and this
+          [](const contest::Ask&) {},   // handled by the contest's host
+          [](const contest::Will&) {},  // likewise
           [this](const contest::LeaderIs& leader) { on(leader); },
           [this](const contest::NobodyLeads& left) { on(left); },
           [this](const contest::Found& found) { found_ = found; },
@@ -371,20 +373,20 @@ void DaemonSet::hear(const contest::Action& action) {
             lead(static_cast<std::uint64_t>(leads.epoch));
           },
           [this](const contest::Renewed& renewed) {
-            // Whoever hands over says nothing meanwhile.
+            // Replies are paused during a transfer.
             if (is_mute_) {
               muted_until_ = renewed.until;
             } else {
               server_.speak_until(renewed.until);
             }
-            // It leads, be it that changes cannot be written.
+            // The lease was renewed, so it leads even if changes cannot be written.
             trouble_.is_silence = false;
             look_whether_etcd_is_waited_for();
-            // By now everything that goes on is written.
+            // By now all resumed jobs are written.
             if (leads_) keep_self(true);
           },
           [this](const contest::Deposed& deposed) {
-            // The other one comes first, as soon as that is in etcd.
+            // In a transfer, the successor is notified first, once it is recorded in etcd.
             is_resigning_ = deposed.is_orderly && heir_is_told_;
             if (!is_resigning_) stop_leading(deposed.reason, deposed.is_orderly);
           },
@@ -439,7 +441,7 @@ std::string DaemonSet::with_silence(const std::string& reason) const {
   return trouble_.unreachable.empty() ? reason : fmt::format("{}; {}", reason, silence_text());
 }
 
-// Said when it begins, and where it leads once more before its lease ends.
+// Logged when it begins, and once more before the lease of a leader ends.
 void DaemonSet::on(const contest::Unreachable& it) {
   trouble_.silent_since = ports_.loop.now() - it.silence;
   const auto tell = [this](const std::string& why) {
@@ -479,7 +481,8 @@ void DaemonSet::on(const contest::LeaderIs& leader) {
   if (is_resigning_) pass_on();
   if (std::exchange(expects_lead_, false) && left_) withdraw();
   memory_.epoch = std::max(memory_.epoch, leader.epoch);
-  // At another place one of that name may live, and says what is wrong with that when it is asked.
+  // A member with the same name at another address may be a duplicate. Following it makes it report
+  // the problem.
   const bool is_own =
       leader.name == options_.name ||
       (called(leader.name) == called(options_.name) && leader.card == options_.place);
@@ -492,9 +495,9 @@ void DaemonSet::on(const contest::LeaderIs& leader) {
   note_leader(false);
 }
 
-// Nobody waits for what cannot be written now: that it is not is known (`trouble`). But one that
-// hears nothing of etcd may lead no more in a moment, and then somebody else does who has only what
-// etcd has.
+// Changes that cannot be written are not waited for: the problem is already reported (`trouble_`).
+// There is one exception: if etcd does not respond and no standby is in sync, this member may soon
+// lose its lease to a leader that has only what is in etcd.
 bool DaemonSet::waits_for_etcd() const {
   if (trouble_.text().empty()) return true;
   return trouble_.is_silence &&
@@ -515,8 +518,8 @@ void DaemonSet::heard_written(std::uint64_t through) {
   go_on_with_hand_over();
 }
 
-// Of a job that is too large, or one too many: it is not waited for, and goes on. Each step of it
-// is refused, and said once.
+// A record was too large, or one too many. Its job continues without waiting for it. Each change of
+// that job is rejected, so the reason is logged once.
 void DaemonSet::heard_refused(const contest::NotWritten& refused) {
   published_.erase(refused.number);
   if (std::exchange(refused_, refused.reason) == refused.reason) return;
@@ -530,7 +533,7 @@ void DaemonSet::make_known(const std::vector<std::string>& names) {
     });
     return;
   }
-  // The contest takes nothing more, unless it leads on.
+  // The contest accepts nothing more unless the transfer is aborted.
   if (heir_is_told_) {
     unknown_names_ = names;
     return;
@@ -541,7 +544,7 @@ void DaemonSet::make_known(const std::vector<std::string>& names) {
   contest_->tell(contest::Publish{std::move(others), last_number_});
 }
 
-// --- handing over the lead, as asked or at the end -----------------------------------------------
+// --- transfer of leadership, on request or at shutdown -------------------------------------------
 
 void DaemonSet::hand_over(HandedOver then) {
   const auto begun =
@@ -557,7 +560,7 @@ void DaemonSet::hand_over(HandedOver then) {
         called(asked_->heir),
         std::chrono::duration_cast<std::chrono::seconds>(bounds::hand_over_answer).count())));
   });
-  // Etcd may be known to refuse it, which is heard at once.
+  // If etcd is already known to reject it, the answer comes at once.
   go_on_with_hand_over();
 }
 
@@ -567,7 +570,7 @@ void DaemonSet::answer_asked(const Result<std::string>& said) {
   if (asked) asked->then(said);
 }
 
-// Why not, and what helps.
+// Why there is no successor, with a hint.
 Error DaemonSet::nobody_to_hand_over_to() const {
   const auto standbys = standbys_.seen();
   if (standbys.empty()) {
@@ -585,7 +588,7 @@ Result<std::string> DaemonSet::begin_hand_over() {
   if (!leads_) return failure("this cpprund does not lead");
   if (!heir_.empty())
     return failure(fmt::format("it is just being handed over to \"{}\"", called(heir_)));
-  // The heir could not win, and nobody would lead.
+  // The successor could not win, and the cluster would have no leader.
   if (!trouble_.text().empty()) {
     return failure(
         fmt::format("nobody else can lead now, since etcd takes no changes: {}; this "
@@ -603,13 +606,14 @@ Result<std::string> DaemonSet::begin_hand_over() {
   heir_is_told_ = false;
   callbacks_.say(LogLevel::info, fmt::format("hands over to \"{}\"", called(heir_)));
   alarm_->ring_in(bounds::hand_over_patience, [this] { give_up_hand_over(); });
-  // An etcd that has no room renews leases all the same: nobody could win.
+  // An etcd without space still renews leases, but no successor could win. A write tells whether it
+  // has space.
   if (contest_) make_known(standbys_.names());
   heir_waits_for_ = last_number_;
   return fmt::format("hands over to \"{}\" at {}", called(heir_), heir_place_);
 }
 
-// From here on nobody hears anything, so that the other one has everything in a moment.
+// Pauses all replies, so that the successor can catch up completely.
 void DaemonSet::fall_silent() {
   if (std::exchange(is_mute_, true)) return;
   muted_until_ = server_.speaks_until();
@@ -651,8 +655,8 @@ void DaemonSet::pass_on() {
   if (left_) left();
 }
 
-// It was started alone, and dials nobody: it says who leads to whoever asks, and is of no other
-// use.
+// A member that was started alone is not allowed to dial. After a transfer it only redirects
+// clients to the new leader.
 void DaemonSet::stay_behind(const std::string& heir, const std::string& place) {
   is_left_behind_ = true;
   has_led_ = false;
@@ -668,10 +672,10 @@ void DaemonSet::stay_behind(const std::string& heir, const std::string& place) {
   note_leader(false);
 }
 
-// The other one has not said in time that it has everything.
+// The successor has not caught up in time.
 void DaemonSet::give_up_hand_over() {
   if (heir_.empty() || !leads_) {
-    // It was deposed meanwhile, and is on its way out all the same.
+    // It lost leadership meanwhile; the shutdown continues.
     if (left_) withdraw();
     return;
   }
@@ -682,21 +686,21 @@ void DaemonSet::give_up_hand_over() {
                    : std::string("etcd does not say that it takes changes"));
 }
 
-// Before anything was said to anybody.
+// Aborts a transfer before the successor has received the order to take over.
 void DaemonSet::cannot_hand_over(const std::string& reason) {
   if (heir_.empty() || heir_is_told_ || !leads_) return;
   lead_on(reason);
   if (left_) withdraw();
 }
 
-// Etcd could not name the heir.
+// etcd could not record the successor.
 void DaemonSet::not_handed_over(const std::string& reason) {
   if (!heir_is_told_) return;
   lead_on(reason);
   if (left_) withdraw();
 }
 
-// Nothing was handed over, for that reason: what nobody was told meanwhile they are told now.
+// Aborts the transfer because of `reason`, and sends the replies that were paused.
 void DaemonSet::lead_on(const std::string& reason) {
   callbacks_.say(LogLevel::warning, reason + ": this one leads on");
   heir_.clear();
@@ -709,7 +713,7 @@ void DaemonSet::lead_on(const std::string& reason) {
   if (const auto names = std::exchange(unknown_names_, {}); !names.empty()) make_known(names);
 }
 
-// From the one that has led until now.
+// The leader transfers leadership to this member.
 void DaemonSet::take_over(std::uint64_t epoch) {
   callbacks_.say(LogLevel::info, fmt::format("\"{}\" hands over", called(leader_)));
   watch_.lost(ports_.loop.now(),
@@ -726,9 +730,9 @@ void DaemonSet::take_over(std::uint64_t epoch) {
   contest_->tell(contest::Attend{.is_imminent = true});
 }
 
-// Without an etcd. Whoever it was to stand by for stands by for it, and so nobody leads: it did in
-// its life before, or was told to in words that were lost. What one says that has not heard yet
-// that this one has handed over is of an epoch before.
+// Without etcd: the peer that this member was to follow is a standby of this member, so the cluster
+// has no leader. Either this member led in its previous life, or the order to take over was lost. A
+// peer that does not know yet that this member transferred leadership refers to an earlier epoch.
 void DaemonSet::lead_again(std::uint64_t epoch) {
   if (leads_ || epoch < epoch_max_) return;
   callbacks_.say(
@@ -739,8 +743,8 @@ void DaemonSet::lead_again(std::uint64_t epoch) {
 
 void DaemonSet::leave(std::function<void()> done) {
   left_ = std::move(done);
-  // What it has just been handed goes to the next one; and what has come by now is heard first, for
-  // whoever has said it may have ended.
+  // A transfer under way completes first. Messages that have arrived are handled first as well,
+  // since their senders may have exited.
   if (expects_lead_ || (leads_ && !heir_.empty())) return;
   alarm_->ring_in(bounds::last_words, [this] {
     if (left_ && !expects_lead_) end_leading();
@@ -773,8 +777,8 @@ void DaemonSet::withdraw() {
   contest_->tell(contest::Withdraw{});
 }
 
-// Whoever has not heard how a job has ended, and comes after the last of all, hears nothing. Where
-// none goes on there are none to come.
+// Removes the records of finished jobs, so that nothing stays in etcd. A node that has not received
+// the result of its job then never will. The record of hosts goes too if no job continues.
 void DaemonSet::drop_what_is_over() {
   bool goes_on = false;
   for (const auto& [job, bytes] : server_.records()) {
@@ -787,7 +791,7 @@ void DaemonSet::drop_what_is_over() {
   if (!goes_on) forget(hosts_record_name);
 }
 
-// Whoever was told where to ask hears it before this process ends.
+// Gives clients time to receive the redirect before this process exits.
 void DaemonSet::left() {
   constexpr auto glance = std::chrono::milliseconds(5);
   constexpr int glances_max = 100;
@@ -799,10 +803,11 @@ void DaemonSet::left() {
   alarm_->ring_in(glance, [this] { left(); });
 }
 
-// --- what the leader before has left -------------------------------------------------------------
+// --- state that the previous leader left ---------------------------------------------------------
 
-// Whoever has followed until the end knows everything, and so does whoever has led last. If neither
-// is here, etcd has the records; what the stores held is lost. Whether its folder has it all.
+// Recovers from the best source of state. A standby in sync and the previous leader have
+// everything. Otherwise etcd has the records, but the contents of the stores are lost. Returns
+// whether this member's directory has everything already.
 bool DaemonSet::recover_all() {
   const bool is_named = std::ranges::find(found_.synced, options_.name) != found_.synced.end();
   const bool is_synced = !contest_ || found_.synced.empty() || is_named;
@@ -817,7 +822,7 @@ bool DaemonSet::recover_all() {
 }
 
 bool DaemonSet::recover(const std::map<std::string, std::string>& records, const char* source) {
-  // The one before may have begun a store, and not the record of its round.
+  // The previous leader may have begun a store without having sent the record of its round.
   server_.end_replicas(records);
   std::size_t count = 0;
   for (const auto& [job, bytes] : records) {
@@ -837,7 +842,7 @@ bool DaemonSet::recover(const std::map<std::string, std::string>& records, const
     server_.recover_with_replica(*std::move(record));
     ++count;
   }
-  // Of what etcd had and nobody knows any more.
+  // Records in etcd that are obsolete.
   for (const contest::Record& each : found_.records) {
     if (!records.contains(each.name)) forget(each.name);
   }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One of several cppruns, of which one leads: brings together who leads, as etcd has it (Contest)
-// or as it was agreed (--standby-of), the coordinator, whoever stands by for it, and what it has of
-// another one's jobs while it stands by itself.
+// A member of a cluster of cpprunds with one leader. It connects the election (Contest with etcd,
+// or --standby-of and transfers alone), the coordinator, the standbys that it replicates to as the
+// leader, and the state that it replicates as a standby.
 //
-//   follows ──► it wins, or is handed the lead ──► leads, with what it has of all jobs
-//      ▲                                             │
-//      └──── its right is over, or handed on ◄───────┘
+//   standby ──► wins an election, or is handed the lead ──► leader, with its state of all jobs
+//      ▲                                                       │
+//      └──────── its lease ended, or it transferred the lead ◄─┘
 //
-// Who leads decides only as long as it has the right to: until then by its own clock, whatever it
-// has slept through.
+// A leader decides only while its lease is valid by its own clock, which counts time spent
+// suspended.
 
 #include <cstdint>
 #include <functional>
@@ -38,29 +38,29 @@
 namespace cpprun {
 
 struct DaemonSetOptions {
-  std::string name;     // of this one, among them: member_name()
-  std::string cluster;  // of them all
-  std::string place;    // where others and agents meet it: "10.0.0.1:29400"
-  std::string version;  // for people
+  std::string name;     // of this member: member_name()
+  std::string cluster;  // name of the cluster
+  std::string place;    // this member's address for others and agents: "10.0.0.1:29400"
+  std::string version;  // for display
   std::optional<EtcdAccess> etcd = {};
   Duration etcd_lease = bounds::contest_ttl;
-  ContestMemory memory = {};  // what it knows of etcd from before
+  ContestMemory memory = {};  // what it knew of etcd before
   std::size_t standbys_max = bounds::members_max - 1;
-  std::string standby_of = {};  // "10.0.0.1:29400"; empty: of nobody
-  // Whether its sandbox lets it dial anybody; not so where it was started alone.
+  std::string standby_of = {};  // "10.0.0.1:29400"; empty: none
+  // Whether its sandbox allows outgoing connections; not if it was started alone.
   bool may_dial = true;
-  bool leaves_nothing = false;  // in etcd, with the last of them
+  bool leaves_nothing = false;  // delete its keys from etcd if it is the last member
 };
 
-// How it is told the time, and reaches the others and etcd: by sockets (ports_of() in
-// store_daemon.cpp), or by what a simulated world has in their place.
+// The clock, and access to other members and etcd: by sockets (ports_of() in store_daemon.cpp), or
+// simulated in tests.
 struct SetPorts {
   EventLoop loop;
   std::function<WallTime()> wall_now;
   std::function<Result<std::unique_ptr<DialledLink>>(const std::string& host, int port,
                                                      DialCallbacks)>
       link_to;
-  // Fills in the seed.
+  // Sets ContestOptions::seed.
   std::function<Result<std::unique_ptr<Contestant>>(ContestOptions, const EtcdAccess&,
                                                     Contestant::Told)>
       contest;
@@ -70,15 +70,15 @@ class DaemonSet {
  public:
   struct Callbacks {
     std::function<void(LogLevel level, const std::string& sentence)> say;
-    // Whether who holds a secret of that owner may have everybody's jobs.
+    // Whether a client with a secret of `owner` has access to the jobs of all owners.
     std::function<bool(const std::string& owner)> sees_all;
-    // What another life of this one has left of jobs goes on; false: it has left nothing.
+    // Resumes the jobs that an earlier life of this member left; false if there are none.
     std::function<bool()> recover_own;
-    // What was left of jobs is of no use: another one has led.
+    // Discards the jobs that were left: another member has been the leader since.
     std::function<void()> forget_own;
-    // For its next life: what it knows of etcd, and whether its folder has everything.
+    // Stores for its next life what it knows of etcd, and whether its directory has everything.
     std::function<void(const ContestMemory& memory, bool has_all)> keep_self;
-    // Another one leads than before, as far as this one knows; for people and events.
+    // This member sees a new leader; for the log and events.
     std::function<void(const LeaderChange& change)> leader_changed;
   };
   DaemonSet(SetPorts ports, LedCoordinator& server, DaemonSetOptions options, Callbacks callbacks);
@@ -86,25 +86,26 @@ class DaemonSet {
   DaemonSet(const DaemonSet&) = delete;
   DaemonSet& operator=(const DaemonSet&) = delete;
 
-  // After the server's port is open. Fails where etcd cannot be asked at all.
+  // Call this after the server's port is open. Fails if the client for etcd cannot be set up.
   Result<void> start();
 
-  // --- of the one that leads, for the server's callbacks ---
+  // --- callbacks of the server, for the leader ---
   void adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow& follow,
              const PeerAddress& peer, const std::string& owner);
-  // Gives the number to wait for under Keeping::etcd; 0: nothing.
+  // Returns the number to wait for under Keeping::etcd; 0: no wait.
   std::uint64_t keep(const std::string& job, const std::string& record);
   void wait_for(std::uint64_t number) { server_.wait_for(Keeping::etcd, number); }
   std::uint64_t forget(const std::string& job);
 
-  // The one that leads and one that stands by change places. `then` is told in a sentence what was
-  // done, once the other one leads, or why not; within bounds::hand_over_answer.
+  // Transfers leadership to a standby, which swaps roles with this member. `then` receives the
+  // result in a sentence once the standby leads, or why it failed, within bounds::hand_over_answer.
   using HandedOver = std::function<void(const Result<std::string>& said)>;
   void hand_over(HandedOver then);
-  // On its way out: as hand_over(), and then `done`; at once where there is nothing to hand over.
+  // For shutdown: transfers leadership as hand_over() does, then calls `done`; at once if there is
+  // nothing to transfer.
   void leave(std::function<void()> done);
 
-  // Without what is kept in its folder.
+  // Without the fields about the --state directory.
   DaemonSnapshot seen() const;
 
  private:
@@ -165,57 +166,57 @@ class DaemonSet {
   const Callbacks callbacks_;
   Standbys standbys_;
   Follower follower_;
-  std::unique_ptr<Contestant> contest_;  // null: nobody judges
-  const std::unique_ptr<Alarm> alarm_;   // of what is handed over, or of the way out
+  std::unique_ptr<Contestant> contest_;  // null: no etcd
+  const std::unique_ptr<Alarm> alarm_;   // for a transfer, or for shutdown
   bool leads_ = false;
-  std::uint64_t epoch_ = 0;      // in which it leads, or the one that leads
-  std::uint64_t epoch_max_ = 0;  // of all that it has heard of
+  std::uint64_t epoch_ = 0;      // of the current leader, be it this member
+  std::uint64_t epoch_max_ = 0;  // highest epoch seen
   std::string leader_;
   std::string leader_place_;
-  // What this one had of its jobs when it stopped leading; as long as nobody else is known to lead.
+  // Its records when it lost leadership, kept until another leader is known.
   std::map<std::string, std::string> own_records_;
   bool has_led_ = false;
-  contest::Found found_;  // what etcd had when this one won
+  contest::Found found_;  // contents of etcd when this member won
   std::uint64_t last_number_ = 0;
-  std::map<std::uint64_t, std::vector<std::string>> published_;  // by number
-  // Each begins and ends for itself.
+  std::map<std::uint64_t, std::vector<std::string>> published_;  // names by number of the change
+  // Problems with etcd. Each kind begins and ends independently.
   struct Trouble {
     std::string unreachable;
     std::string unwritable;
     std::string barred;
-    bool is_silence = false;   // etcd has said nothing since it began
-    TimePoint silent_since{};  // where it is unreachable
-    // The worst of it; empty: there is none.
+    bool is_silence = false;   // no response from etcd since the problem began
+    TimePoint silent_since{};  // valid if `unreachable` is set
+    // The most serious problem; empty: none.
     const std::string& text() const {
       if (!barred.empty()) return barred;
       return unreachable.empty() ? unwritable : unreachable;
     }
   };
   Trouble trouble_;      // with etcd
-  std::string refused_;  // why a record was last
-  // To whom it is handed over, and where that one is met.
+  std::string refused_;  // why etcd last rejected a record
+  // The successor in a transfer, and its address.
   std::string heir_;
   std::string heir_place_;
-  std::uint64_t heir_waits_for_ = 0;  // what etcd has to have written before anybody is mute
-  std::uint64_t written_ = 0;         // what it has
-  bool is_mute_ = false;              // and until when it might have spoken
+  std::uint64_t heir_waits_for_ = 0;  // change that must be in etcd before replies are paused
+  std::uint64_t written_ = 0;         // last change in etcd
+  bool is_mute_ = false;              // replies are paused; muted_until_ is what the lease allows
   std::optional<TimePoint> muted_until_;
   bool heir_is_told_ = false;
-  std::vector<std::string> unknown_names_;  // to be made known where it leads on after that
-  bool is_resigning_ = false;               // it leads no more, and etcd does not know it yet
+  std::vector<std::string> unknown_names_;  // to be published if the transfer is aborted
+  bool is_resigning_ = false;               // stepping down, but not yet recorded in etcd
   bool is_left_behind_ = false;             // see stay_behind()
-  bool expects_lead_ = false;               // the one that has led has said so
+  bool expects_lead_ = false;               // the leader has transferred leadership to this member
   int glances_ = 0;
   std::function<void()> left_;
-  // Somebody waits to hear what becomes of a hand-over.
+  // A client waits for the result of a transfer.
   struct Asked {
     std::string heir;
-    TimePoint muted{};  // nobody was answered since then
+    TimePoint muted{};  // since when replies were paused
     HandedOver then;
   };
   std::optional<Asked> asked_;
   std::unique_ptr<Alarm> asked_alarm_;
-  std::unique_ptr<Alarm> silence_alarm_;  // most of the lease is over, and etcd does not respond
+  std::unique_ptr<Alarm> silence_alarm_;  // fires late in the lease if etcd does not respond
   LeaderWatch watch_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

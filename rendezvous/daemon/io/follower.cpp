@@ -15,12 +15,13 @@ namespace {
 using Kind = link::StandbyRecord::Kind;
 
 constexpr std::chrono::milliseconds dial_pause(200);
-// There may be room, or a better one, when somebody has gone.
+// After a rejection, another standby may have to leave first.
 constexpr std::chrono::milliseconds refused_pause(2000);
-// Before the second image of a store that could not be followed, and between those behind it.
+// The pause before the second image of a store whose replication failed. It more than doubles with
+// each further image, up to the maximum.
 constexpr std::chrono::milliseconds renew_pause(500);
 constexpr std::chrono::milliseconds renew_pause_max(60'000);
-// Of a job's record, in parts: as much as there may be of it.
+// Size limit of a job's record, over all its parts.
 constexpr std::size_t record_bytes_max = 64 * 1024 * 1024;
 
 }  // namespace
@@ -55,11 +56,11 @@ void Follower::drop_link() {
   is_up_ = is_heard_ = false;
   if (client_ == nullptr) return;
   client_->hang_up();
-  // It may be what has brought us here.
+  // This may run within a callback of the link, so the link is destroyed later.
   loop_.soon([old = std::shared_ptr<DialledLink>(std::move(client_))] {});
 }
 
-// With the secrets of now, which may be others than those of the link before.
+// Uses the current secrets, which may have changed since the last link.
 void Follower::dial() {
   drop_link();
   auto client =
@@ -91,7 +92,7 @@ void Follower::went_down(const std::string& reason, Duration silence) {
     say_once(LogLevel::info,
              fmt::format("no word from the cpprund at {}: {}", to_string(at_), reason));
   }
-  // Where the other one that leads is not there, this one may know another.
+  // If the redirect does not lead to a leader, the original peer may know another one.
   if (next_) {
     at_ = next_->place;
     sent_for_ = next_->epoch;
@@ -121,7 +122,7 @@ void Follower::tick() {
   });
 }
 
-// --- what it hears -------------------------------------------------------------------------------
+// --- messages from the leader --------------------------------------------------------------------
 
 void Follower::hear(const link::Message& message) {
   heard_ = loop_.now();
@@ -141,7 +142,7 @@ void Follower::hear(const link::Message& message) {
   }
 }
 
-// What it had was of another time.
+// Data from before is obsolete.
 void Follower::begin_anew(const link::Leads& leads) {
   const auto refuse = [this](const std::string& reason) {
     say_once(LogLevel::warning,
@@ -171,7 +172,7 @@ void Follower::begin_anew(const link::Leads& leads) {
 }
 
 void Follower::hear_elsewhere(const link::NotLeading& other) {
-  // Etcd says who does.
+  // With etcd, only etcd decides who the leader is.
   if (own_.has_etcd) return;
   const Place there{other.address, other.port};
   if (there.host.empty()) {
@@ -188,7 +189,7 @@ void Follower::hear_elsewhere(const link::NotLeading& other) {
   next_ = {there, other.epoch};
 }
 
-// It is found anew with every attempt.
+// Every attempt finds the same problem, so it is logged once.
 void Follower::say_once(LogLevel level, const std::string& sentence) {
   constexpr std::size_t told_max = 16;
   if (told_.size() >= told_max) told_.clear();
@@ -276,8 +277,8 @@ Result<void> Follower::take(const link::StandbyRecord& record) {
   return failure("it says what only one that stands by says");
 }
 
-// An image of a store is much to ask for: after a first one that was of no use either, less and
-// less often.
+// An image of a store is expensive. The first retry is immediate; further ones are spaced with
+// exponential backoff.
 void Follower::cannot_follow(const std::string& job, const std::string& reason) {
   Renewal& renewal = renewals_[job];
   renewal.is_wanted = true;
@@ -303,7 +304,7 @@ void Follower::ask_anew() {
   }
 }
 
-// Once for all that has come in a turn.
+// Sends one acknowledgement for all records received in a turn.
 void Follower::say_what_it_has() {
   says_soon_ = false;
   if (is_up_ && is_heard_) {

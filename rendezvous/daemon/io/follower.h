@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A cpprund that stands by for another one: it asks that one for everything it has to know to lead
-// in its place, keeps it as it comes, and says how far it has come. What it has stays when the link
-// breaks, until it follows somebody anew.
+// The standby's side of replication: requests from the leader everything that is needed to take
+// over, stores it as it arrives, and acknowledges it. The data survives a broken link, until a
+// leader sends it anew.
 
 #include <cstdint>
 #include <functional>
@@ -28,7 +28,7 @@ class Follower {
  public:
   struct Callbacks {
     std::function<void(LogLevel level, const std::string& sentence)> say;
-    // A link to that place, which is not dialled yet.
+    // Creates a link to that address without dialling it yet.
     std::function<Result<std::unique_ptr<DialledLink>>(const std::string& host, int port,
                                                        DialCallbacks)>
         link_to;
@@ -38,14 +38,15 @@ class Follower {
     std::function<void(const std::string& job)> replica_is_whole;
     std::function<void(const std::string& job)> end_replica;
     std::function<void()> end_replicas;
-    // --- the one that leads ---
+    // --- about the leader ---
     std::function<void(const link::Leads&, const Place& there)> heard;
-    // Whoever was asked stands by for this one.
+    // The peer replicates this member: it regards this member as the leader.
     std::function<void(std::uint64_t epoch)> is_said_to_lead;
-    // It has been told everything there was, and is told what happens.
+    // All existing state has arrived. From here on the leader sends changes.
     std::function<void()> caught_up;
     std::function<void(std::uint64_t epoch)> take_over;
-    // Nothing was heard of it for so long by then.
+    // Contact with the leader was lost; `silence` is the time since its last message, if that is
+    // why.
     std::function<void(const std::string& reason, Duration silence)> lost;
   };
   Follower(EventLoop loop, Callbacks callbacks);
@@ -53,24 +54,26 @@ class Follower {
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;
 
-  // That one leads, and is to be followed from now on: dialled again as often as the link breaks.
-  // Without an etcd it may say that another one does, which is followed as long as that is there.
+  // Follows the leader at that address: dials again whenever the link breaks. Without etcd the peer
+  // may redirect to another leader, which is followed as long as it can be reached.
   void follow(const std::string& host, int port, const link::Follow& own);
-  // Nobody is, and what there is stays.
+  // Stops following. Data received so far is kept.
   void leave();
   bool follows(const std::string& host, int port) const {
     return !asked_.host.empty() && asked_ == Place{host, port};
   }
 
-  // It dials one that is said to lead in that epoch, by the word of whoever it was to follow.
+  // The epoch of the leader that is being dialled after a redirect; nullopt if there was no
+  // redirect.
   std::optional<std::uint64_t> sent_for() const { return sent_for_; }
 
-  // What it has is all there is, as of the last that it has said it has.
+  // The data is complete up to the last record acknowledged.
   bool is_whole() const { return is_whole_; }
-  std::uint64_t epoch() const { return epoch_; }  // of the one whose that is
-  // The records of jobs.
+  std::uint64_t epoch() const { return epoch_; }  // of the leader that sent the data
+  // Records by job.
   const std::map<std::string, std::string>& records() const { return records_; }
-  // It is of no use any more; or it is led here now, with its replicas.
+  // forget() discards the data and the replicas. release() discards only the records, since this
+  // member now leads with the replicas.
   void forget();
   void release();
 
@@ -94,9 +97,10 @@ class Follower {
   const EventLoop loop_;
   const Callbacks callbacks_;
   const std::unique_ptr<Alarm> alarm_;
-  Place asked_;  // whom it is to follow; empty: nobody
-  Place at_;     // whom it dials
-  // Who leads, and in which epoch, by the word of whoever was asked: where it is, or goes next.
+  Place asked_;  // the leader to follow; empty: none
+  Place at_;     // the address being dialled
+  // Redirect from the peer: the address of the leader and its epoch. It is dialled once this link
+  // is down.
   struct Elsewhere {
     Place place;
     std::uint64_t epoch = 0;
@@ -106,17 +110,17 @@ class Follower {
   link::Follow own_;
   std::unique_ptr<DialledLink> client_;
   bool is_up_ = false;
-  bool is_refused_ = false;  // on this link
-  bool is_heard_ = false;    // it has said that it leads, on this link
+  bool is_refused_ = false;  // the leader rejected this standby on this link
+  bool is_heard_ = false;    // the leader has confirmed on this link that it leads
   TimePoint heard_{};
   TimePoint tick_due_{};
   TimePoint dial_at_{};
-  std::set<std::string> told_;  // of why there is no link, since there was one
+  std::set<std::string> told_;  // problems logged since the last link to a leader
   std::map<std::string, std::string> records_;
-  std::map<std::string, std::string> parts_;  // of records that have not come in full
-  // Of stores that could not be followed.
+  std::map<std::string, std::string> parts_;  // of records that have not arrived completely
+  // Retries for replicas of stores that failed.
   struct Renewal {
-    bool is_wanted = false;  // and no image has begun since
+    bool is_wanted = false;  // failed, and no new image has begun
     TimePoint at{};
     Duration pause{};
   };

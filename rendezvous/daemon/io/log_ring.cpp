@@ -22,10 +22,10 @@ struct Head {
   std::uint64_t size = 0;
 };
 
-// A ring that has come no further than that part of itself goes on.
+// An empty ring restarts at its first byte once it has used more than this fraction of its size.
 constexpr std::size_t parts_before_begin = 64;
 
-// Before the bytes of the ring; they begin on a page.
+// Reserved for Shared in front of the ring, so that the ring starts on a page boundary.
 constexpr std::size_t shared_bytes = 4096;
 
 }  // namespace
@@ -45,11 +45,11 @@ LogRing::LogRing(void* memory, std::size_t bytes)
 }
 
 LogRing::~LogRing() {
-  (void)::munmap(shared_, shared_bytes + size_);  // what was mapped can be unmapped
+  (void)::munmap(shared_, shared_bytes + size_);  // cannot fail for a mapped range
 }
 
 void LogRing::copy_in(std::uint64_t at, const void* from, std::size_t count) {
-  if (count == 0) return;  // of nothing, which has no place
+  if (count == 0) return;  // memcpy with count 0 still requires valid pointers
   const std::size_t place = at % size_;
   const std::size_t first = std::min(count, size_ - place);
   std::memcpy(bytes_ + place, from, first);
@@ -72,14 +72,15 @@ LogRing::Put LogRing::put(const Entry& entry, std::string_view bytes) {
   const Head head{entry.kind, entry.number, entry.generation, entry.ticket, bytes.size()};
   copy_in(at, &head, sizeof head);
   copy_in(at + sizeof head, bytes.data(), bytes.size());
-  // Only now is it there, all of it. In one order with `taken`, so that one of the two sees the
-  // other: either this side wakes the reader, or the reader has seen this entry.
+  // Publishes the complete entry. `written` and `taken` are in one total order, so at least one
+  // side sees the other's update: either this side wakes the reader, or the reader has seen this
+  // entry.
   shared_->written.store(at + needed, std::memory_order_seq_cst);
   return shared_->taken.load(std::memory_order_seq_cst) == written ? Put::wake : Put::quiet;
 }
 
-// Where the next entry goes. Where nothing is held the ring begins at its beginning again: memory
-// that was never used is none that anybody has.
+// Position of the next entry. An empty ring restarts at its first byte to reuse the pages that it
+// has touched: the kernel does not allocate the others.
 std::uint64_t LogRing::begin_if_empty(std::uint64_t written) {
   const std::uint64_t place = written % size_;
   if (place < size_ / parts_before_begin || held() != 0) return written;
@@ -106,7 +107,7 @@ bool LogRing::is_incomplete() const {
   return shared_->incomplete.load(std::memory_order_seq_cst) != 0;
 }
 
-// Where the next entry is, or will be: what was left out was left out when all was taken.
+// Position of the next entry. A range is only ever skipped when everything before it was taken.
 std::uint64_t LogRing::first() const {
   return std::max(shared_->taken.load(std::memory_order_acquire),
                   shared_->begun.load(std::memory_order_seq_cst));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What a daemon hands to the process beside it, in memory that both have: one side puts, the other
-// takes. What was put is there for the other side whatever becomes of this one in the next moment,
-// and to put it costs a copy and no system call. It has one writer and one reader, each a process.
+// A queue in shared memory from the daemon to its writer process. An entry that was put reaches the
+// reader even if the daemon is killed right after, and to put it costs a copy and no system call.
+// Single writer, single reader, each in its own process.
 
 #include <atomic>
 #include <cstdint>
@@ -26,35 +26,35 @@ class LogRing {
     friend bool operator==(const Entry&, const Entry&) = default;
   };
 
-  // Memory for so many bytes, a power of two, that is shared with every child from now on.
+  // Allocates `bytes` of memory, a power of two. It is shared with every child forked from now on.
   static Result<std::unique_ptr<LogRing>> make(std::size_t bytes);
   ~LogRing();
   LogRing(const LogRing&) = delete;
   LogRing& operator=(const LogRing&) = delete;
 
   enum class Put {
-    full,   // it was not put
-    quiet,  // it was; the other side is at work, and will come to it
-    wake,   // it was; the other side had taken everything, and may be asleep
+    full,   // no room; the entry was not put
+    quiet,  // put; the reader is at work and will get to it
+    wake,   // put; the reader had emptied the ring and may be asleep
   };
   Put put(const Entry& entry, std::string_view bytes);
 
-  // The next entry, which stays until drop().
+  // The next entry. It stays in the ring until drop().
   std::optional<Entry> next() const;
   void drop();
   bool is_empty() const;
-  // Bytes that were put and not taken yet.
+  // Bytes put but not yet taken.
   std::uint64_t held() const;
-  // Whether something should have been put and was not, and nothing has made up for it.
+  // True while an entry is missing because it could not be put, and nothing has replaced it yet.
   void set_incomplete(bool is_incomplete);
   bool is_incomplete() const;
 
  private:
-  // In the shared memory, before the bytes.
+  // In the shared memory, in front of the bytes.
   struct Shared {
-    std::atomic<std::uint64_t> written;  // bytes that were ever put
+    std::atomic<std::uint64_t> written;  // total bytes ever put
     std::atomic<std::uint64_t> taken;
-    std::atomic<std::uint64_t> begun;  // the last that was left out is before it
+    std::atomic<std::uint64_t> begun;  // end of the last range that was skipped
     std::atomic<std::uint64_t> incomplete;
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);

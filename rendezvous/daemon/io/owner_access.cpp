@@ -31,7 +31,7 @@ Result<void> OwnerAccess::take(Owners owners) {
     secure_ = *std::move(secure);
     server_.require_secret(secure_, [this](const std::string& id) {
       const auto found = holders_.find(id);
-      // Of a secret that has been taken away meanwhile.
+      // The secret was removed since the client connected.
       return found == holders_.end() ? Holder{.owner = {}, .sees_all = false} : found->second;
     });
   }
@@ -76,7 +76,7 @@ Result<void> OwnerReload::load() {
     return {};
   }
   auto loaded = read();
-  // Of a file that nobody has named, and that could be done without.
+  // The user's own file, which no flag or variable names and which is optional.
   const bool is_own = options_.secret_file == options_.own_secret_file;
   if (!loaded && options_.secrets_folder.empty() && is_own) {
     return failure(loaded.error().reason + "; --no-secret serves whoever comes");
@@ -85,8 +85,8 @@ Result<void> OwnerReload::load() {
 }
 
 Result<void> OwnerReload::read() {
-  // Read in place, and not by a side process, which keys would have to come back from: an operator
-  // has just put the files there.
+  // Reads in this process: a helper process would have to send the keys back, and the disk is known
+  // to work, since an operator has just put the files there.
   auto files = read_owner_files(options_);
   if (!files) return tl::unexpected(std::move(files.error()));
   for (const auto& name : files->passed_over) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The owners of jobs: whom their secrets let in (OwnerAccess), and reading these again at SIGHUP
-// (OwnerReload).
+// The owners of jobs: authentication by their secrets (OwnerAccess), and reloading of the secrets
+// at SIGHUP (OwnerReload).
 
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
@@ -20,42 +20,45 @@
 
 namespace cpprun {
 
-// Lets in those who hold the secret of an owner, and keeps each owner's jobs apart from the
-// others'.
+// Admits clients that hold an owner's secret, and isolates the jobs of each owner from those of the
+// others.
 class OwnerAccess {
  public:
   explicit OwnerAccess(CoordinatorServer& server) : server_(server) {}
 
-  // From here on these are valid, and no others. The first time, which has to be before the server
-  // opens its port, OpenSSL is opened; why it cannot be.
+  // Replaces the valid secrets. The first call must come before the server opens its port; it
+  // initializes OpenSSL, and fails if that fails.
   Result<void> take(Owners owners);
-  // Whether whoever holds a secret of that owner may have everybody's jobs; without any secret,
-  // everybody may.
+  // Whether a client with a secret of `owner` has access to the jobs of all owners. Without any
+  // secrets every client has.
   bool sees_all(const std::string& owner) const;
-  // For links to others, with the secret of whoever may have everybody's jobs; null: there is none.
+  // For outgoing links: uses the secret of the owner that has access to all jobs. Null if the
+  // daemon has no secrets; an error if no owner has such access.
   Result<std::shared_ptr<SecureContext>> for_dialing() const;
 
  private:
   CoordinatorServer& server_;
   std::shared_ptr<SecureContext> secure_;
-  std::map<std::string, Holder> holders_;  // by the ids of their secrets
-  std::unique_ptr<LinkSecurity> dialing_;  // null: nobody may have everybody's jobs
+  std::map<std::string, Holder> holders_;  // by secret id
+  std::unique_ptr<LinkSecurity> dialing_;  // null: no owner has access to all jobs
 };
 
-// A daemon's secrets while it runs: read at the start, and again at every SIGHUP, all of them or
-// none. Whoever is let in is somebody else's business.
+// Loads a daemon's secrets at the start and again at every SIGHUP, all of them or none. It does not
+// decide which client is admitted.
 class OwnerReload {
  public:
   struct Hooks {
     std::function<void(LogLevel, const std::string&)> say;
-    // In place of those that were taken before; why they cannot be.
+    // Replaces the secrets in use. The error says why they cannot be used.
     std::function<Result<void>(Owners)> take;
   };
 
-  // Takes SIGHUP from now on: without secrets, too, it ends no daemon. `options` outlive it.
+  // From now on SIGHUP no longer ends the process, even if the daemon has no secrets. `options`
+  // must outlive this object.
   OwnerReload(asio::io_context& io, const DaemonOptions& options, Hooks hooks);
 
-  // At the start: reads and hands on what there is. Where something is wrong nothing is taken.
+  // Call this at the start. Reads the secrets and passes them on; after an error nothing is passed
+  // on.
   Result<void> load();
 
  private:

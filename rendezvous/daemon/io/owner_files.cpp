@@ -31,15 +31,15 @@ tl::unexpected<Error> refused(const std::string& folder, std::string_view why) {
   return failure(fmt::format("cannot take secrets from \"{}\": {}", plain_line(folder), why));
 }
 
-// Why others could decide who is let in; empty where they cannot.
+// Why other users could decide which clients are admitted; empty if they cannot.
 std::string objection(const struct stat& folder, const std::string& path) {
   const uid_t self = ::geteuid();
   if (folder.st_uid != self && folder.st_uid != 0) {
     return fmt::format("it belongs to uid {}, who could change it, and this runs as uid {}",
                        folder.st_uid, self);
   }
-  // In a sticky one others can replace nothing; what they add is refused, as theirs. Kubernetes
-  // mounts a Secret like that.
+  // In a sticky directory other users cannot replace files, and files that they add are rejected
+  // because of their uid. Kubernetes mounts a Secret like that.
   if ((folder.st_mode & write_bits_of_others) != 0 && (folder.st_mode & S_ISVTX) == 0) {
     return fmt::format("others than its owner may change it (mode {:04o}); chmod 700 {}",
                        folder.st_mode & mode_bits, plain_line(path));
@@ -47,14 +47,14 @@ std::string objection(const struct stat& folder, const std::string& path) {
   return {};
 }
 
-// What lies in it, in order, but for itself and the one above.
+// The sorted names in the directory, without "." and "..".
 Result<std::vector<std::string>> names_in(const FileDescriptor& folder, const std::string& path) {
   const std::unique_ptr<DIR, CloseFolder> entries(
       ::fdopendir(::openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
   if (entries == nullptr) return refused(path, errno_text(errno));
   std::vector<std::string> names;
   const auto next = [&entries] {
-    errno = 0;  // at the end it stays so
+    errno = 0;  // readdir() leaves it 0 at the end
     return ::readdir(entries.get());
   };
   while (const dirent* const entry = next()) {
@@ -110,8 +110,8 @@ Result<OwnerFiles> read_folder(const std::string& path) {
 
 void settle_secret_file(DaemonOptions& options) {
   const std::string& own = options.own_secret_file;
-  // Whatever is wrong with it is told by who reads it: a daemon that cannot have the secret that
-  // may be there does not open itself to everybody.
+  // Problems with the file are reported when it is read. A daemon that cannot read a secret that
+  // may exist must not open itself to all clients.
   if (!options.has_secrets() && !own.empty() && may_have_secret(own)) options.secret_file = own;
 }
 

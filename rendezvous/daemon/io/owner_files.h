@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The secrets of a daemon, read: all of them, or none.
+// Reads the secrets of a daemon, all of them or none.
 
 #include <string>
 #include <vector>
@@ -13,14 +13,14 @@ namespace cpprun {
 
 struct OwnerFiles {
   Owners owners;                         // by name
-  std::vector<std::string> passed_over;  // what else lies in the folder
+  std::vector<std::string> passed_over;  // other files in the directory, which were ignored
 };
 
-// Takes the user's own file where no other was named and it is there.
+// Uses the user's own secret file if no other was named and it exists.
 void settle_secret_file(DaemonOptions& options);
 
-// Those of --secrets or --secret-file; none where the daemon has neither. One file that is wrong is
-// the reason why there are none.
+// Reads the secrets of --secrets or --secret-file; none if neither was given. One invalid file is
+// an error for all of them.
 Result<OwnerFiles> read_owner_files(const DaemonOptions& options);
 
 }  // namespace cpprun

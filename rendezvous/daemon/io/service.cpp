@@ -31,7 +31,7 @@ using Kind = PassedFacts::Kind;
 int option_of(int descriptor, int name) {
   int value = -1;
   socklen_t size = sizeof value;
-  // A socket answers these; -1 is no answer of any.
+  // These options exist for every socket, and -1 is not a valid value of any.
   (void)::getsockopt(descriptor, SOL_SOCKET, name, &value, &size);
   return value;
 }
@@ -83,7 +83,7 @@ std::string ServiceNotifier::connect(const std::string& address) {
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   const std::size_t size = address.copy(name.sun_path, sizeof name.sun_path - 1);
-  // A name without a file is as long as it is said to be; zeros at its end would be part of it.
+  // The length of an abstract name is explicit; zero bytes at its end would be part of the name.
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + size +
                                              (address.front() == '\0' ? 0 : 1));
   const auto* const generic = reinterpret_cast<const sockaddr*>(&name);
@@ -101,8 +101,8 @@ std::string ServiceNotifier::say(std::string_view message) {
 
 namespace {
 
-// The C library has no functions for these, and older headers not even the numbers, which are the
-// same on every processor that we are built for.
+// The C library has no wrappers for these system calls, and older headers lack the numbers. They
+// are the same on all supported processors.
 constexpr long create_ruleset = 444;
 constexpr long add_rule = 445;
 constexpr long restrict_self = 446;
@@ -110,7 +110,8 @@ constexpr unsigned ask_version = 1;
 constexpr int for_path = 1;
 constexpr int for_port = 2;
 
-// As the kernel reads them. One that knows less takes the whole, since what it does not know is 0.
+// The kernel's layout. An older kernel accepts the larger struct as long as the fields that it does
+// not know are 0.
 struct RulesetOfKernel {
   std::uint64_t files;
   std::uint64_t ports;
@@ -130,7 +131,7 @@ FileDescriptor open_path(const SandboxRules::Path& rule) {
   return FileDescriptor(::open(rule.path.c_str(), flags));
 }
 
-// Why there is no such rule; empty: there is.
+// Adds a rule. Returns why that failed, or an empty string.
 std::string add_path(int ruleset, const SandboxRules::Path& rule) {
   const FileDescriptor path = open_path(rule);
   struct stat facts {};
@@ -140,7 +141,7 @@ std::string add_path(int ruleset, const SandboxRules::Path& rule) {
   return ::syscall(add_rule, ruleset, for_path, &words, 0U) == 0 ? "" : errno_text(errno);
 }
 
-// Why Landlock is not in force; empty: it is.
+// Enables Landlock. Returns why that failed, or an empty string.
 std::string restrict_to(const SandboxRules& rules, std::vector<std::string>& left_out) {
   const RulesetOfKernel words{rules.files, rules.ports, rules.scopes};
   const FileDescriptor ruleset(
@@ -150,7 +151,7 @@ std::string restrict_to(const SandboxRules& rules, std::vector<std::string>& lef
     const std::string why = add_path(ruleset.get(), rule);
     if (!why.empty()) left_out.push_back(fmt::format("{}: {}", rule.path, why));
   }
-  // Each job's store has a port that the kernel picks.
+  // Each job's store uses a port that the kernel picks.
   const PortOfKernel any{landlock::bind_tcp, 0};
   const bool is_port_missing =
       rules.ports != 0 && ::syscall(add_rule, ruleset.get(), for_port, &any, 0U) != 0;
@@ -162,7 +163,7 @@ std::string restrict_to(const SandboxRules& rules, std::vector<std::string>& lef
 
 SandboxInForce enter_sandbox(const SandboxWants& wants) {
   SandboxInForce got;
-  // Landlock asks for this of whoever is not root.
+  // Landlock requires this for processes without CAP_SYS_ADMIN.
   got.no_privileges = ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
   const auto version = ::syscall(create_ruleset, nullptr, std::size_t{0}, ask_version);
   if (version <= 0) {
@@ -173,7 +174,7 @@ SandboxInForce enter_sandbox(const SandboxWants& wants) {
     if (!got.has_failed) got.version = static_cast<int>(version);
   }
 #ifdef __SANITIZE_ADDRESS__
-  // Its search for leaks traces this process.
+  // LeakSanitizer traces this process, which needs it to be dumpable.
 #else
   got.no_dumps = ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0;
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// cpprund as a service: takes the socket that is passed on, tells the service manager, and enters
-// the sandbox.
+// cpprund as a service: takes over a passed socket, notifies the service manager, and enters the
+// sandbox.
 
 #include <string>
 #include <string_view>
@@ -12,32 +12,32 @@
 
 namespace cpprun {
 
-// Takes the socket that a service manager has passed on, if it is one to serve on.
-// Looks at descriptors 3 and following, so: before anything else is opened. Nothing where nothing
-// was passed. From here on it is nobody's whom we start, and never blocks.
+// Takes over the socket that a service manager passed on, if it is suitable. Call this before
+// anything else is opened, since it uses descriptor 3 and following. The result is empty if nothing
+// was passed. The socket is non-blocking, and child processes do not inherit it.
 Result<FileDescriptor> take_passed_socket(const Activation& activation);
 
-// Tells a service manager that this process is ready, or stops. Never waits: whoever does not
-// listen, or not fast enough, is not told.
+// Tells a service manager that this process is ready or stopping. Never blocks: a manager that does
+// not listen, or reads too slowly, misses the message.
 class ServiceNotifier {
  public:
-  // Nobody listens.
+  // A notifier without a manager.
   ServiceNotifier() = default;
 
-  // `address`: of notify_address(). Connects at once: behind a sandbox it no longer could.
-  // What went wrong, as a clause; empty: nothing.
+  // `address` comes from notify_address(). Connect before entering the sandbox, which no longer
+  // allows it. Returns the error as a clause, or an empty string.
   std::string connect(const std::string& address);
 
-  // The same; without a connection nothing is said, and nothing is wrong.
+  // Returns an error as connect() does. Does nothing if there is no connection.
   std::string say(std::string_view message);
 
  private:
   FileDescriptor socket_;
 };
 
-// Gives up, for this process and all that it starts from here on, what it does not need. There is
-// no way back. Where the kernel refuses a part of it, the rest is in force.
-// For a process with one thread: Landlock's rules are a thread's.
+// Drops the privileges that are not needed, for this process and its future children. This cannot
+// be undone. If the kernel rejects a part, the rest is in force. The process must have a single
+// thread, since Landlock's rules apply to a thread.
 SandboxInForce enter_sandbox(const SandboxWants& wants);
 
 }  // namespace cpprun

@@ -17,8 +17,7 @@
 
 namespace cpprun {
 
-// One cpprund that stands by, and its link. What it is told waits here while the socket takes no
-// more.
+// A standby and its link. Frames that do not fit into the socket are queued here.
 class Standbys::Standby : public LogKeeper {
  public:
   Standby(Standbys& all, std::shared_ptr<LinkEnd> channel, const link::Follow& follow);
@@ -28,23 +27,23 @@ class Standbys::Standby : public LogKeeper {
 
   const link::Follow& who() const { return follow_; }
   bool has_been_told() const { return caught_up_at_ > 0; }
-  // It has everything that it was to have when it had been told all there was.
+  // It has acknowledged everything that existed when it caught up.
   bool is_caught_up() const { return caught_up_at_ > 0 && has_ >= caught_up_at_; }
-  // Of all that anybody was told up to `place`, it lacks nothing through here: what was told to
-  // others alone it need not have.
+  // The last place, at most `place`, through which it lacks nothing. Records sent only to other
+  // standbys do not count.
   std::uint64_t has_through(std::uint64_t place) const {
     return sent_.empty() ? place : sent_.front().place - 1;
   }
   bool has_everything() const { return is_caught_up() && has_ >= last_; }
   std::uint64_t bytes_behind() const { return bytes_told_ - bytes_had_; }
-  // Nothing holds up what it is told, and its link does not take it.
+  // It is still receiving the initial state, and its link cannot keep up.
   bool is_swamped() const;
   TimePoint heard() const { return heard_; }
-  // This process did not run for so long.
+  // This process was suspended for `slept`; that time does not count.
   void pass_over_sleep(Duration slept);
-  // For how long it has lacked what it was told first of what it lacks.
+  // How long the oldest unacknowledged record has been outstanding.
   Duration lag() const;
-  // Nobody waits for it from here on, until it has come near again.
+  // Replies do not wait for this standby until it has nearly caught up again.
   void fall_behind();
   void send(const link::Message& message) { channel_->send(message); }
 
@@ -75,16 +74,16 @@ class Standbys::Standby : public LogKeeper {
   TimePoint heard_;
   std::deque<std::string> waiting_;
   std::size_t bytes_waiting_ = 0;
-  bool is_asked_for_room_ = false;  // and had none
+  bool is_asked_for_room_ = false;  // has_room_for_image() last returned false
   struct Sent {
     std::uint64_t place = 0;
-    std::uint64_t bytes = 0;  // told with it and before
+    std::uint64_t bytes = 0;  // total bytes sent, up to and including this record
     TimePoint at{};
   };
-  std::deque<Sent> sent_;  // that it does not have yet, for all that is known
+  std::deque<Sent> sent_;  // not yet acknowledged
   std::uint64_t last_ = 0;
   std::uint64_t has_ = 0;
-  // 0: it has not been told all there was, or is too slow to be waited for.
+  // 0: it has not received the whole state, or is too slow to be waited for.
   std::uint64_t caught_up_at_ = 0;
   bool is_slow_ = false;
   std::uint64_t bytes_told_ = 0;
@@ -111,7 +110,7 @@ void Standbys::begin(const link::Leads& own) {
 void Standbys::end(const std::string& reason) {
   is_begun_ = false;
   alarm_->call_off();
-  // One of them may be what has brought us here: they go a moment later.
+  // This may run within a callback of a standby, so they are destroyed later.
   auto gone = std::make_shared<decltype(standbys_)>(std::exchange(standbys_, {}));
   for (const auto& [name, standby] : *gone) standby->leave(reason);
   if (!gone->empty()) loop_.soon([gone = std::move(gone)] {});
@@ -139,7 +138,7 @@ void Standbys::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow
                     "cluster name the same etcd and the same --cluster",
                     follow.cluster, own_.cluster));
   }
-  // It would lead beside whoever wins there, or be told to lead and never win.
+  // Otherwise it would lead beside the leader that etcd elects, or receive the lead and never win.
   if (follow.has_etcd != own_.has_etcd) {
     return refuse(own_.has_etcd
                       ? "etcd says who leads here, and it does not ask it: start it with the same "
@@ -155,8 +154,8 @@ void Standbys::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow
   }
   const auto before = std::ranges::find_if(
       standbys_, [&](const auto& each) { return called(each.first) == called(follow.name); });
-  // Another life of it. The one before may be gone unheard: then it is not here any more when this
-  // one asks again.
+  // Another life of that member. If the earlier life is gone without notice, it will have been
+  // removed by the time this one asks again.
   if (before != standbys_.end() && before->first != follow.name) {
     return refuse(
         fmt::format("one that is called \"{}\" stands by already, at {}: give each its own --name",
@@ -185,7 +184,7 @@ void Standbys::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow
   look_at_names();
 }
 
-// From within its own callback, too: it goes a moment later.
+// May run within a callback of the standby, so it is destroyed later.
 void Standbys::ended(Standby& standby, const std::string& reason) {
   const auto found = standbys_.extract(standby.who().name);
   if (found.empty() || found.mapped().get() != &standby) return;
@@ -195,15 +194,15 @@ void Standbys::ended(Standby& standby, const std::string& reason) {
       was_in_sync ? LogLevel::warning : LogLevel::info,
       fmt::format("\"{}\" does not stand by any more: {}", called(standby.who().name), reason));
   standby.leave(reason);
-  // It is told nothing more that could be waited for, and may lead until it is known that it must
-  // not.
+  // Nothing further is sent to it that replies could wait for. It may still become leader until
+  // its exclusion is published, so replies wait for that.
   if (may_lead_.contains(standby.who().name)) callbacks_.wait_for(next_place());
   loop_.soon([gone = std::shared_ptr<Standby>(std::move(found.mapped()))] {});
   look_at_names();
   look_at_places();
 }
 
-// It would hold up all jobs: it is told everything still, and is not to lead until it has it.
+// It would delay all jobs. It still receives everything, but must not lead until it has caught up.
 void Standbys::no_longer_wait_for(Standby& standby) {
   callbacks_.say(
       LogLevel::warning,
@@ -220,7 +219,7 @@ void Standbys::no_longer_wait_for(Standby& standby) {
 
 // --- who is in sync ------------------------------------------------------------------------------
 
-// Those that are to be known: all that have been told everything there was, and have it.
+// Publishes the names of all standbys that have received and acknowledged the whole state.
 void Standbys::look_at_names() {
   if (!is_begun_) return;
   std::vector<std::string> names = {own_.name};
@@ -255,8 +254,9 @@ void Standbys::known(const std::vector<std::string>& names) {
   look_at_places();
 }
 
-// Nobody is told what somebody lacks who could lead: who is known to be in sync, or soon may be,
-// and is gone or has come anew, too, until that is known.
+// No reply may be sent that a possible leader lacks the state for. Possible leaders are all members
+// that are published as in sync or about to be, even if they left or reconnected, until the change
+// is published.
 void Standbys::look_at_places() {
   if (!is_begun_) return;
   if (!who_holds_up().empty()) return;
@@ -267,7 +267,7 @@ void Standbys::look_at_places() {
   callbacks_.kept(through);
 }
 
-// Who may lead and has not what anybody was told.
+// A member that may become leader but lacks state that replies depend on; empty if there is none.
 std::string Standbys::who_holds_up() const {
   for (const std::string& name : may_lead_) {
     if (name == own_.name) continue;
@@ -277,7 +277,7 @@ std::string Standbys::who_holds_up() const {
   return {};
 }
 
-// All jobs wait meanwhile, and whoever reads the log wants to know for what.
+// All jobs wait meanwhile, so the log has to tell why.
 void Standbys::look_at_what_is_asked() {
   if (!asked_at_ || loop_.now() - *asked_at_ <= bounds::standby_silence) return;
   asked_at_.reset();
@@ -290,7 +290,7 @@ void Standbys::look_at_what_is_asked() {
                   called(name)));
 }
 
-// --- what they are told --------------------------------------------------------------------------
+// --- replication to the standbys -----------------------------------------------------------------
 
 void Standbys::keep(const std::string& job, const std::string& record) {
   for (const auto& [name, standby] : standbys_) standby->keep(job, record);
@@ -324,7 +324,8 @@ void Standbys::hand_over(const std::string& name) {
   }
 }
 
-// What the standbys have sent meanwhile is not read yet. The leader's own lease counts on.
+// Messages that the standbys sent meanwhile have not been read yet. The leader's own lease is not
+// extended.
 void Standbys::pass_over_sleep() {
   const TimePoint now = loop_.now();
   const Duration slept = overslept(beat_due_, now, bounds::standby_beat);
@@ -333,8 +334,8 @@ void Standbys::pass_over_sleep() {
   if (asked_at_) asked_at_ = without_sleep(*asked_at_, now, slept);
 }
 
-// Whoever says nothing for so long may be gone, and everybody waits for it; and as long as that for
-// whoever has not heard what all wait for.
+// Every job waits for a standby, so a standby that sends nothing for standby_silence is dropped,
+// and a standby that acknowledges nothing for that long is no longer waited for.
 void Standbys::beat() {
   beat_due_ = loop_.now() + bounds::standby_beat;
   alarm_->ring_in(bounds::standby_beat, [this] {
@@ -352,7 +353,7 @@ void Standbys::beat() {
         slow.push_back(standby.get());
       }
     }
-    // Each may bring the end of all, which stay in memory until this turn is over.
+    // Each call may end replication for all standbys. They stay in memory until this turn is over.
     for (Standby* const each : silent) {
       ended(*each, fmt::format("it has said nothing for {} s",
                                std::chrono::duration<double>(bounds::standby_silence).count()));
@@ -437,8 +438,8 @@ void Standbys::Standby::add_log(const std::string& job, std::string_view bytes) 
   }
 }
 
-// What its socket does not take waits here. Nobody is served while an image waits for room, so
-// there is some.
+// Frames that do not fit into the socket are queued here. No client is served while an image waits
+// for room, so the limit is generous.
 bool Standbys::Standby::has_room_for_image() {
   is_asked_for_room_ = bytes_waiting_ > bounds::standby_bytes_waiting_max;
   return !is_asked_for_room_;
@@ -454,7 +455,7 @@ void Standbys::Standby::end_log(const std::string& job) {
   look_soon();
 }
 
-// The log itself has it among the whole ones when this is over, or is no more.
+// StoreLogs updates its own list only after the callback returns, so this checks later.
 void Standbys::Standby::look_soon() {
   all_.loop_.soon([this, alive = std::weak_ptr(alive_)] {
     if (!alive.expired()) look_whether_all_is_told();
@@ -465,7 +466,7 @@ void Standbys::Standby::look_whether_all_is_told() {
   if (is_slow_ || caught_up_at_ > 0 || !all_.callbacks_.logs->is_whole_at(*this)) return;
   tell({.kind = Kind::caught_up});
   caught_up_at_ = last_;
-  // From here on nobody is told what it does not have.
+  // From here on replies wait for its acknowledgements.
   all_.callbacks_.wait_for(last_);
 }
 
@@ -490,7 +491,7 @@ void Standbys::Standby::write() {
   if (is_asked_for_room_ && has_room_for_image()) all_.callbacks_.logs->resume_images();
 }
 
-// What it lacked was little: it counts again when it has that, too.
+// It lacks only a little. Replies wait for it again once it has that too.
 void Standbys::Standby::come_near() {
   is_slow_ = false;
   if (!all_.callbacks_.logs->is_whole_at(*this)) return look_soon();
@@ -513,7 +514,7 @@ std::string Standbys::Standby::hear(std::string_view frame) {
     bytes_had_ = sent_.front().bytes;
   }
   if (is_slow_ && lag() < bounds::standby_silence / 4) come_near();
-  // It may be the last of those that were waited for; whoever is told may end this one.
+  // This may be the acknowledgement that replies waited for. The callbacks may end this standby.
   all_.look_at_names();
   all_.look_at_places();
   return {};

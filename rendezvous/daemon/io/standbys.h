@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The cppruns that stand by for this one, which leads: each is told the records of all jobs and the
-// logs of their stores, and says how much of that it has. What nodes and workers are told waits
-// until all that are in sync have what it follows from. Who is in sync is for the owner to make
-// known before it counts, since one that is lost must not lead later with what it lacks.
+// The leader's side of replication: sends each standby the records of all jobs and the logs of
+// their stores, and tracks its acknowledgements. A reply to a node or worker waits until all
+// standbys in sync have the state that it depends on. The owner must publish which standbys are in
+// sync before that takes effect, since a standby that missed a reply must never lead.
 
 #include <cstdint>
 #include <deque>
@@ -29,18 +29,19 @@ namespace cpprun {
 class Standbys {
  public:
   struct Callbacks {
-    std::size_t standbys_max = 0;  // and no others
+    std::size_t standbys_max = 0;  // further ones are rejected
     std::function<void(LogLevel level, const std::string& sentence)> say;
     StoreLogs* logs = nullptr;
-    // The records of all jobs, as they are kept.
+    // Current records of all jobs, by job.
     std::function<std::map<std::string, std::string>()> records;
-    // What nodes are told from now on waits for that place; and how far everybody has come.
+    // Replies to nodes from now on wait until kept() reports this place. `kept`: all places up to
+    // `through` are replicated.
     std::function<void(std::uint64_t place)> wait_for;
     std::function<void(std::uint64_t through)> kept;
-    // Those have everything that anybody was told, and this one leads: to be made known, and
-    // answered with known(). Others than these are not to lead.
+    // These members, this one included, have everything that was sent to clients. The owner
+    // publishes them and then calls known(). No other members may become leader.
     std::function<void(const std::vector<std::string>& names)> make_known;
-    // Which there are, as agents meet them.
+    // The addresses of the published standbys, for agents.
     std::function<void(const std::vector<std::string>& places)> changed;
   };
   Standbys(EventLoop loop, Callbacks callbacks);
@@ -48,26 +49,27 @@ class Standbys {
   Standbys(const Standbys&) = delete;
   Standbys& operator=(const Standbys&) = delete;
 
-  // Until end(), in that epoch, as the one of that name. The first known() is that of this one
-  // alone.
+  // Starts replication until end(), in the epoch and under the name in `own`. At the start only
+  // this member is known to be in sync.
   void begin(const link::Leads& own);
   bool is_begun() const { return is_begun_; }
   void end(const std::string& reason);
-  // Somebody wants to stand by.
+  // A member asks to become a standby.
   void adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow& follow);
-  // What make_known() was told last is known, by everybody who could lead.
+  // `names`, as given to make_known(), are published: every member that could become leader knows
+  // them.
   void known(const std::vector<std::string>& names);
 
   void keep(const std::string& job, const std::string& record);
   void forget(const std::string& job);
 
-  // By their whole names.
+  // With full member names, including the life.
   std::vector<StandbySnapshot> seen() const;
-  // Of those that are to be known, this one among them.
+  // The latest names to be published, including this member.
   const std::vector<std::string>& names() const { return asked_names_; }
-  // That one is in sync, and has everything.
+  // The standby is in sync and has everything.
   bool is_ready(const std::string& name) const;
-  // The same is told to lead: nothing is said to anybody after that.
+  // Tells that standby to take over. No client may receive a reply after that.
   void hand_over(const std::string& name);
 
  private:
@@ -88,12 +90,12 @@ class Standbys {
   TimePoint beat_due_{};
   link::Leads own_;
   bool is_begun_ = false;
-  std::uint64_t place_ = 0;                                   // of the last that anybody was told
+  std::uint64_t place_ = 0;  // of the last record sent to any standby
   std::map<std::string, std::unique_ptr<Standby>> standbys_;  // by name
-  std::vector<std::string> asked_names_;                      // that are to be known
-  std::optional<TimePoint> asked_at_;     // as long as nothing was heard of that, or said of it
-  std::vector<std::string> known_names_;  // that are, for all anybody knows
-  std::set<std::string> may_lead_;  // that may be known: those, and all that were asked for since
+  std::vector<std::string> asked_names_;                      // latest names passed to make_known()
+  std::optional<TimePoint> asked_at_;     // while unanswered, and not yet reported as late
+  std::vector<std::string> known_names_;  // last published
+  std::set<std::string> may_lead_;  // may be published: known_names_ and all names requested since
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

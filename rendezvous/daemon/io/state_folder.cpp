@@ -32,7 +32,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto lock_look = std::chrono::milliseconds(5);
 
-// Whoever can write there decides who sits in which job.
+// Write access to the directory decides which node has which seat in a job, so it must be
+// exclusive.
 std::optional<std::string> objection_to(int folder) {
   struct stat facts {};
   if (::fstat(folder, &facts) != 0) return "cannot be looked at: " + errno_text(errno);
@@ -47,7 +48,7 @@ std::optional<std::string> objection_to(int folder) {
   return std::nullopt;
 }
 
-// Of whoever has locked it; 0 where that does not say.
+// Process id of the lock's holder; 0 if the file does not have one.
 int pid_in(int lock) {
   char text[32] = {};
   const auto got = ::pread(lock, text, sizeof text, 0);
@@ -98,7 +99,7 @@ Result<FileDescriptor> lock_state_folder(int folder, const std::string& path, Du
     }
     std::this_thread::sleep_for(lock_look);
   }
-  // For the words above, where it can be written.
+  // For the error messages above. It does no harm if this write fails.
   if (::ftruncate(lock.get(), 0) == 0) (void)write_all(lock.get(), fmt::format("{}\n", ::getpid()));
   return lock;
 }
@@ -106,11 +107,12 @@ Result<FileDescriptor> lock_state_folder(int folder, const std::string& path, Du
 namespace {
 
 constexpr auto tick_max = std::chrono::milliseconds(1000);
-// What a disk may be behind by; memory that is not used is not taken.
+// How much the disk may fall behind. The kernel allocates only the pages that are used.
 constexpr std::size_t ring_bytes = 64 * 1024 * 1024;
-// Whoever makes images waits where there is more: others, who may wait for the disk, stand behind.
+// Images wait while more than this is queued: entries behind them may have clients that wait for
+// the disk.
 constexpr std::size_t ring_bytes_before_image = 8 * 1024 * 1024;
-// So long nodes are told nothing at most; shorter than any lease.
+// The longest that nodes wait for the disk. It is shorter than any lease.
 constexpr auto synced_patience = std::chrono::milliseconds(1000);
 constexpr const char* would_not_know =
     "cpprund goes on, and would not know its jobs again if it were ended now";
@@ -160,7 +162,7 @@ Result<void> StateFolder::begin_writer(SideProcesses& side) {
   return {};
 }
 
-// Aside, and for a while: the disk may hang.
+// Reads in a helper process and with a timeout, since the disk may hang.
 Result<void> StateFolder::look(SideProcesses& side) {
   auto text = side.ask_patiently(
       [this](const SideProcesses::Say& say) {
@@ -169,7 +171,7 @@ Result<void> StateFolder::look(SideProcesses& side) {
       options_.patience);
   if (!text) return state_refused("the disk of \"{}\" does not answer", options_.path);
   auto read = state_files_of(*text);
-  text.reset();  // there may be much of it
+  text.reset();  // it may be large
   if (!read) return state_refused("\"{}\" {}", options_.path, read.error().reason);
   last_number_ = read->last_number;
   last_alive_ = read->alive;
@@ -192,9 +194,9 @@ Result<void> StateFolder::look(SideProcesses& side) {
   return take_logs(*std::move(read));
 }
 
-// Of each job the newest log that somebody can go on with. What may be missing at its end would be
-// missed by whoever was told of it: then there is none. A machine that has lost its power has all
-// of those that were synced; one that has not had a writer that has said the end.
+// Picks the newest log of each job that can be resumed. A log is not used if entries may be missing
+// at its end, because clients may have seen their effects. A synced log is complete after a power
+// failure; any log is complete if its writer wrote the end chunk.
 Result<void> StateFolder::take_logs(StateFiles read) {
   for (auto& [number, bytes, generation] : read.logs) {
     const std::string file = std::move(bytes);
@@ -273,7 +275,7 @@ void StateFolder::change(const std::string& job, StateOrder::Kind order,
   its.file = std::move(file);
   ++last_change_;
   if (its.unwritten == 0) its.unwritten = *unwritten_.insert(last_change_).first;
-  // What waits goes with the newest of its words.
+  // A waiting job is handed over with its latest change.
   if (its.waits) return;
   if (waiting_.empty()) return hand(job);
   its.waits = true;
@@ -282,7 +284,7 @@ void StateFolder::change(const std::string& job, StateOrder::Kind order,
 }
 
 void StateFolder::hand(const std::string& job) {
-  if (writer_ < 0) return;  // That was said.
+  if (writer_ < 0) return;  // This was reported.
   Job& its = jobs_.at(job);
   its.ticket = ++last_ticket_;
   const int wrong = hand_over(orders_.native_handle(), {its.ticket, its.number, its.order},
@@ -324,7 +326,7 @@ void StateFolder::hear() {
       writer_ = -1;
       outstanding_.clear();
       log_ages_ = {};
-      // Whoever waits for room in the ring waits for nobody now.
+      // No writer is left that could make room in the ring, so do not let callers wait for it.
       logs_through_ = last_log_ticket_;
       if (logs_.written) logs_.written(logs_through_);
       say_(LogLevel::error, fmt::format("--state: the process that writes to \"{}\" has ended: {}",
@@ -353,7 +355,7 @@ void StateFolder::heard(std::uint64_t ticket, int error_number) {
   const std::string& job = handed.mapped().job;
   Job& its = jobs_.at(job);
   if (error_number != 0) trouble(errno_text(error_number));
-  if (its.ticket != ticket || its.waits) return;  // It has newer words.
+  if (its.ticket != ticket || its.waits) return;  // A newer change is outstanding.
   if (error_number != 0) {
     its.waits = true;
     failed_.push_back(job);
@@ -380,7 +382,8 @@ std::optional<std::uint64_t> StateFolder::put_log(LogOrder order, const std::str
   log_ages_.add(entry.ticket, Clock::now());
   if (order == LogOrder::again) await_logs();
   tick();
-  // Where that cannot be said it has enough to do, and looks there as well.
+  // If the wake-up cannot be sent, the writer is busy with records and will look at the ring as
+  // well.
   if (put == LogRing::Put::wake) {
     (void)hand_over(orders_.native_handle(), {.kind = StateOrder::look_at_ring}, nullptr);
   }
@@ -397,7 +400,7 @@ void StateFolder::await_logs() {
   const bool was_prompt = is_prompt();
   last_awaited_ = last_log_ticket_;
   if (was_prompt) return;
-  is_ticking_ = false;  // it ticks faster now
+  is_ticking_ = false;  // the tick is shorter now
   tick();
 }
 
@@ -437,7 +440,7 @@ void StateFolder::tick() {
     is_ticking_ = false;
     pass_over_sleep();
     look_at_patience();
-    // Whoever waits for room looks whether it still has to.
+    // Callers that wait for room check whether they still have to.
     if (log_ages_.oldest() && logs_.written) logs_.written(logs_through_);
     for (std::string& job : std::exchange(failed_, {})) waiting_.push_back(std::move(job));
     hand_waiting();
@@ -446,7 +449,7 @@ void StateFolder::tick() {
   });
 }
 
-// The writer may have been suspended with this process, and its answers are not read yet.
+// The writer may have been suspended along with this process, and its answers are not read yet.
 void StateFolder::pass_over_sleep() {
   const TimePoint now = Clock::now();
   const Duration slept = overslept(tick_due_, now, tick_length());
@@ -468,7 +471,8 @@ bool StateFolder::are_logs_late() const {
   return oldest && Clock::now() - *oldest >= write_patience();
 }
 
-// Somebody waits for the disk: everybody, or whoever goes on with the log of a predecessor.
+// A client waits for the disk: every client with --state-sync, or a job that resumes the log of a
+// predecessor.
 bool StateFolder::is_prompt() const {
   return options_.syncs || logs_through_ < last_awaited_;
 }
@@ -483,7 +487,7 @@ Duration StateFolder::tick_length() const {
 }
 
 void StateFolder::trouble(const std::string& what) {
-  if (!wrong_.insert(what).second) return;  // It was said.
+  if (!wrong_.insert(what).second) return;  // This was reported.
   say_(LogLevel::warning,
        fmt::format("--state: cannot write to \"{}\": {}; {}", options_.path, what, would_not_know));
   changed_();

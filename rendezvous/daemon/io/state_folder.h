@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The folder of --state: made, looked at and locked, for one daemon has it; and what that keeps in
-// it of its jobs (StateFolder).
+// The --state directory: creates, checks and locks it, since it belongs to one daemon, and keeps
+// the state of that daemon's jobs in it (StateFolder).
 
 #include <fmt/format.h>
 #include <asio/io_context.hpp>
@@ -39,35 +39,38 @@ tl::unexpected<Error> state_refused(fmt::format_string<Arguments...> text,
   return failure("--state: " + fmt::format(text, std::forward<Arguments>(arguments)...));
 }
 
-// Which life of this machine it is; empty where that is not to be known.
+// The machine's boot id; empty if it cannot be read.
 std::string own_boot();
-// Fails where it cannot be had, or is open to others.
+// Creates the directory if necessary. Fails if it cannot be opened or if other users can write to
+// it.
 Result<FileDescriptor> open_state_folder(const std::string& path);
-// Held by the writer, too: who comes next finds what was handed over last.
+// The writer process inherits the lock. A successor that gets the lock therefore finds everything
+// that was handed over.
 Result<FileDescriptor> lock_state_folder(int folder, const std::string& path, Duration patience);
 
-// What cpprund has to know of its jobs, in a folder (--state), for the cpprund that comes after it:
-// one file a job, written by a process beside it (state_writer.h). What is handed over is written
-// even if the daemon is killed in the next moment; the next daemon waits for that, for the folder
-// is locked until it is done. A disk that is full or hangs holds nobody up: that is said, and what
-// could not be written is written when it can be.
+// The state of a daemon's jobs in its --state directory, kept for the next cpprund: one file per
+// job, written by a separate process (state_writer.h). Everything handed over is written even if
+// the daemon is killed right after. The directory stays locked until then, and the next daemon
+// waits for the lock. A full or hung disk delays no client: it is logged, and the data is written
+// once the disk works again.
 //
-// Where it is synced (--state-sync), whoever hands something over is told when it is on the disk,
-// and has not to wait for a disk of which it was said that it does not work.
+//
+// With --state-sync, the caller is notified when a change is on disk, and need not wait for a disk
+// that is known to have failed.
 class StateFolder {
  public:
   using Say = std::function<void(LogLevel level, const std::string& sentence)>;
   struct Options {
     std::string path;
     Duration patience =
-        std::chrono::seconds(5);  // for a predecessor, and for each word of the disk
+        std::chrono::seconds(5);  // for a predecessor's lock, and for each disk access
     bool syncs = false;
   };
-  // A record that a predecessor has left, and the number of its file; and the log of the store of
-  // its round, where there is one that somebody can go on with.
+  // The record that a predecessor left for a job, with the number of its file, and the log of its
+  // round's store if it can be resumed.
   struct FoundLog {
     std::uint64_t generation = 0;
-    std::uint64_t size = 0;  // of its file, as far as that counts
+    std::uint64_t size = 0;  // length of the valid part of its file
     RoundNumber round{};
     std::string bytes = {};
   };
@@ -77,77 +80,78 @@ class StateFolder {
     std::optional<FoundLog> log = {};
   };
 
-  // Makes the folder where there is none, and locks it. Fails where it cannot be had, is open to
-  // others, is another daemon's, or holds what a later cpprund has written; with the flag's name.
+  // Creates the directory if necessary, and locks it. Fails if it cannot be opened, if others can
+  // write to it, if another daemon uses it, or if a later version of cpprund wrote to it. The error
+  // starts with the flag's name.
   static Result<std::unique_ptr<StateFolder>> open(asio::io_context& context, SideProcesses& side,
                                                    Options options, Say say);
   StateFolder(const StateFolder&) = delete;
   StateFolder& operator=(const StateFolder&) = delete;
 
   std::vector<Found> take_found() { return std::move(found_); }
-  // When the predecessor was alive last; nothing: it does not say.
+  // When the predecessor was last alive; nullopt if unknown.
   std::optional<WallTime> last_alive() const { return last_alive_; }
-  // That record is this job's.
+  // Record `number` belongs to `job`.
   void adopt(std::uint64_t number, const std::string& job);
-  // It cannot be gone on with; a clause that completes "FILE …" says why. The file stays, by
-  // another name.
+  // Record `number` cannot be used. `why` completes "FILE …". The file is kept under another name.
   void set_aside(std::uint64_t number, const std::string& why);
 
-  // From now on that is the job's record. Gives the number of this change.
+  // Sets the job's record. Returns the number of this change.
   std::uint64_t keep(const std::string& job, const std::string& record);
-  // The same; and what was before is not true any more, be it that this cannot be written.
+  // The same, and the previous record is no longer true: it is removed even if the new one cannot
+  // be written.
   std::uint64_t keep_only(const std::string& job, const std::string& record);
   std::uint64_t forget(const std::string& job);
-  // The jobs that have one.
+  // The jobs that have a record.
   std::vector<std::string> kept() const;
-  // The last change that nobody has to wait for any more, nor for any before it.
+  // The last change such that neither it nor any earlier change has to be waited for.
   std::uint64_t written_through() const;
-  // That, or is_durable(), may be another now.
+  // Called when written_through() or is_durable() may have changed.
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
-  // What was handed over is written, or will be as far as is known.
+  // No failure is known: what was handed over is written, or will be.
   bool is_durable() const { return wrong_.empty() && writer_ >= 0; }
-  // Everything that was to be kept until now is in its file, as far as is known.
+  // No failure is known, and every record handed over so far is in its file.
   bool is_settled() const {
     return outstanding_.empty() && waiting_.empty() && failed_.empty() && broken_logs_.empty() &&
            !are_logs_late();
   }
 
   // --- the logs of stores (LogFolder) ---
-  // For the process that writes; the job is one whose record is kept. Gives the entry's ticket;
-  // nothing: there is no room for it, or nobody who writes.
+  // Hands an entry to the writer process. The job must have a record. Returns the entry's ticket,
+  // or nullopt if there is no room or no writer.
   std::optional<std::uint64_t> put_log(LogOrder order, const std::string& job,
                                        std::uint64_t generation, std::string_view bytes);
-  // One that no log was ever of.
+  // A generation that no log has ever had.
   std::uint64_t new_generation() { return ++last_generation_; }
   bool has_room_for_logs() const { return writer_ >= 0 && ring_->is_empty(); }
-  // Else whoever adds much at once waits for `written`, and so do those who wait for that: not
-  // longer than the disk has to answer.
+  // If false, a caller that adds an image waits for `written`. Clients that wait for that image
+  // wait with it, but no longer than the timeout of the disk.
   bool has_room_for_image();
   std::uint64_t last_log_ticket() const { return last_log_ticket_; }
-  // That job's log cannot be written, and why; or it can again.
+  // The job's log cannot be written, because of `why`; or it can be written again.
   void log_broke(const std::string& job, const std::string& why);
   void log_is_written(const std::string& job);
   struct LogCallbacks {
     std::function<void(const std::string& job, const std::string& why)> failed;
-    std::function<void(std::uint64_t ticket)> written;  // everything up to that one
-    std::function<void()> again;  // some are broken: now and then, as long as they are
+    std::function<void(std::uint64_t ticket)> written;  // everything up to this ticket
+    std::function<void()> again;                        // called repeatedly while any log is broken
   };
   void on_logs(LogCallbacks callbacks) { logs_ = std::move(callbacks); }
   bool syncs() const { return options_.syncs; }
-  // Of this life of the machine; empty where it does not say.
+  // The machine's boot id; empty if unknown.
   const std::string& boot() const { return boot_; }
 
-  // Of the process that writes; for tests.
+  // Process id of the writer; for tests.
   int writer() const { return writer_; }
 
  private:
   struct Job {
     std::uint64_t number = 0;
-    StateOrder::Kind order = StateOrder::gone;  // the newest
+    StateOrder::Kind order = StateOrder::gone;  // the latest one
     std::optional<std::string> file;            // until it is known to be written
-    std::uint64_t ticket = 0;                   // under which that was handed over
-    bool waits = false;                         // in waiting_ or failed_
-    std::uint64_t unwritten = 0;  // the first of its changes that is not known to be written
+    std::uint64_t ticket = 0;                   // of the latest hand-over
+    bool waits = false;                         // is in waiting_ or failed_
+    std::uint64_t unwritten = 0;                // its first change not known to be written
   };
   struct Handed {
     std::string job;
@@ -189,21 +193,21 @@ class StateFolder {
   std::optional<WallTime> last_alive_;
   std::map<std::string, Job> jobs_;
   std::map<std::uint64_t, Handed> outstanding_;  // by ticket
-  std::deque<std::string> waiting_;              // jobs that are to be handed over
-  std::vector<std::string> failed_;              // that are to wait again, in a moment
+  std::deque<std::string> waiting_;              // jobs to be handed over
+  std::vector<std::string> failed_;              // jobs to be moved to waiting_ at the next tick
   std::uint64_t last_number_ = 0;
   std::uint64_t last_ticket_ = 0;
   std::uint64_t last_change_ = 0;
-  std::set<std::uint64_t> unwritten_;  // of the jobs
-  std::set<std::string> wrong_;        // what was said of what does not work; empty: all does
+  std::set<std::uint64_t> unwritten_;  // first unwritten change of each job
+  std::set<std::string> wrong_;        // problems already reported; empty: none
   std::unique_ptr<LogRing> ring_;
   std::uint64_t last_log_ticket_ = 0;
-  std::uint64_t logs_through_ = 0;  // the last that the writer has looked at
-  std::uint64_t last_awaited_ = 0;  // the last for which somebody waits, synced or not
+  std::uint64_t logs_through_ = 0;  // last ticket that the writer has processed
+  std::uint64_t last_awaited_ = 0;  // last ticket that a caller waits for, synced or not
   TicketAges log_ages_;
-  std::uint64_t last_generation_ = 0;  // of any log
+  std::uint64_t last_generation_ = 0;  // highest of any log
   const std::string boot_ = own_boot();
-  std::set<std::string> broken_logs_;  // of jobs
+  std::set<std::string> broken_logs_;  // names of jobs
   LogCallbacks logs_ = {};
   std::function<void()> changed_ = [] {};
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

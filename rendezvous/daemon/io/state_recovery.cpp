@@ -16,9 +16,9 @@ namespace cpprun {
 
 namespace {
 
-// An entry of the ring; a log may be of any size.
+// Size limit of a ring entry. A log may have any size.
 constexpr std::size_t entry_bytes_max = 1024 * 1024;
-// A log that is longer than this, and than its image twice over, begins anew.
+// A log is replaced if it is longer than this and has grown to three times its image.
 constexpr std::uint64_t log_bytes_min = 4 * 1024 * 1024;
 
 }  // namespace
@@ -66,8 +66,8 @@ void LogFolder::adopt(const std::string& job, const StateFolder::FoundLog& found
   found_[job] = found;
 }
 
-// Nobody is told anything before its file says that somebody goes on with it: what is there would
-// be taken for all there is.
+// Clients receive nothing until the file has a chunk that says the log was resumed. Otherwise the
+// end chunk in it would still claim that the log is complete.
 bool LogFolder::go_on_log(const std::string& job) {
   const auto found = found_.extract(job);
   if (found.empty()) return false;
@@ -108,8 +108,8 @@ void LogFolder::put(LogOrder order, const std::string& job, File& file, std::str
   if (folder_.syncs()) callbacks_.wait_for(*ticket);
 }
 
-// Nothing more of it is written. What there is of it leads nowhere, and is removed when another one
-// is whole.
+// Stops writing the job's log. The files cannot be resumed from, and are removed once another log
+// is complete.
 void LogFolder::broke(const std::string& job, const std::string& why) {
   const auto found = logs_.find(job);
   if (found == logs_.end() || std::exchange(found->second.is_broken, true)) return;
@@ -134,7 +134,7 @@ Moment moment() {
       .wall = std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now())};
 }
 
-// Beside the jobs, none of which is called so.
+// Name of its own record among the jobs. No job has this name.
 constexpr const char* self_name = "\n";
 
 bool is_of_later(const Error& error) {
@@ -202,7 +202,7 @@ Result<void> StateRecovery::load(CoordinatorServer& server, const std::string& s
     folder_->adopt(number, record->job());
     record->alive = writer_alive_at(*record, folder_->last_alive(), at);
     Left left{.record = *std::move(record), .store_log = {}, .log = {}};
-    // A log of another round is of a store that is gone.
+    // A log of another round belongs to a store that no longer exists.
     if (log && log->round == left.record.round) {
       left.store_log = std::exchange(log->bytes, {});
       left.log = std::move(log);
@@ -212,14 +212,14 @@ Result<void> StateRecovery::load(CoordinatorServer& server, const std::string& s
   return {};
 }
 
-// What the server says from now on is kept, and it hears how far that has come.
+// From now on, keeps what the server hands over and reports to the server how far that is written.
 void StateRecovery::keep_from(CoordinatorServer& server) {
   folder_->on_change([this, &server] {
     server.kept(Keeping::record, folder_->written_through());
-    // Nobody waits for a disk of which it was said that it does not work.
+    // No client waits for a disk that is known to have failed.
     if (!folder_->is_durable()) {
       server.kept(Keeping::log, folder_->last_log_ticket());
-      if (self_) keep_self(*self_);  // it has not everything any more
+      if (self_) keep_self(*self_);  // its has_all is now false
     }
   });
   logs_ = std::make_unique<LogFolder>(
@@ -244,7 +244,7 @@ void StateRecovery::keep_self(SelfRecord record) {
   if (!folder_) return;
   record.boot = folder_->boot();
   record.is_synced = is_synced_;
-  // What could not be written is missing there.
+  // If the disk has failed, changes are missing in the directory.
   record.has_all = record.has_all && folder_->is_durable();
   if (self_ == record) return;
   folder_->keep_only(self_name, self_record_bytes(record));
@@ -255,7 +255,7 @@ bool StateRecovery::recover(CoordinatorServer& server) {
   if (!folder_) return false;
   const std::size_t count = left_.size();
   const bool has_any = count > 0 || !hosts_left_.empty();
-  // That none are excluded is known better here than elsewhere, too.
+  // An empty list counts too: this daemon knows best that no host is excluded.
   if (has_any) server.recover_hosts(std::exchange(hosts_left_, {}));
   for (Left& left : std::exchange(left_, {})) {
     if (left.log) logs_->adopt(left.record.job(), *left.log);
@@ -269,7 +269,7 @@ bool StateRecovery::recover(CoordinatorServer& server) {
 
 void StateRecovery::forget_all() {
   if (!folder_) return;
-  // First of all: half of it is not everything.
+  // This comes first: a directory with only part of the jobs does not have everything.
   if (self_ && self_->has_all) {
     SelfRecord self = *self_;
     self.has_all = false;
@@ -297,7 +297,7 @@ std::uint64_t StateRecovery::forget(const std::string& job) {
   return to_wait_for(folder_->forget(job));
 }
 
-// Where it is not known to work nobody waits.
+// Returns 0, which means no wait, if the disk is known to have failed.
 std::uint64_t StateRecovery::to_wait_for(std::uint64_t change) const {
   return is_synced_ && folder_->written_through() < change ? change : 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What a daemon's jobs go on from after its end (--state): their records (StateRecovery), and the
+// What a restarted daemon resumes its jobs from (--state): their records (StateRecovery), and the
 // logs of their stores (LogFolder).
 
 #include <asio/io_context.hpp>
@@ -23,24 +23,24 @@
 
 namespace cpprun {
 
-// Keeps the logs of stores in the folder of --state, beside the records of their jobs. A log that
-// has become long begins anew, with an image, and is kept as it is until that is whole; one that
-// the disk did not take begins anew when it takes something again.
+// Keeps the logs of stores in the --state directory, beside the records of their jobs. A log that
+// has grown long is replaced by a new log that starts with an image; the old one is kept until that
+// image is complete. A log that the disk rejected restarts when the disk works again.
 class LogFolder : public LogKeeper {
  public:
   struct Callbacks {
-    // What nodes are told from now on waits for written() of that number.
+    // Replies to nodes from now on wait until written() reports this ticket.
     std::function<void(std::uint64_t ticket)> wait_for;
     std::function<void(std::uint64_t through)> written;
-    // An image of that job's store is wanted: what there is of it is lost, or only long.
+    // Requests an image of the job's store: renew if its log is lost, shorten if it is only long.
     std::function<void(const std::string& job)> renew;
     std::function<void(const std::string& job)> shorten;
   };
   LogFolder(StateFolder& folder, Callbacks callbacks);
 
-  // What a predecessor has left of that job, which is gone on with.
+  // The job is resumed from this log, which a predecessor left.
   void adopt(const std::string& job, const StateFolder::FoundLog& found);
-  // Its record is about to go: so does whatever lies there of its store.
+  // The job's record is about to be removed. Removes all logs of its store.
   void forget(const std::string& job);
 
   void begin_log(const std::string& job, RoundNumber round) override;
@@ -57,11 +57,11 @@ class LogFolder : public LogKeeper {
     std::uint64_t bytes = 0;
   };
   struct Log {
-    std::optional<File> whole;      // can be gone on with
-    std::optional<File> begun;      // has a part of an image
-    std::uint64_t image_bytes = 0;  // of the one that is whole, until it was
-    bool is_broken = false;         // Invariant: then neither is there.
-    bool is_renewed = false;        // another one was asked for, and has not begun
+    std::optional<File> whole;      // can be resumed
+    std::optional<File> begun;      // has part of an image
+    std::uint64_t image_bytes = 0;  // size of `whole` when its image was complete
+    bool is_broken = false;         // Invariant: if set, `whole` and `begun` are empty.
+    bool is_renewed = false;        // a new log was requested and has not begun
   };
   void put(LogOrder order, const std::string& job, File& file, std::string_view bytes);
   void add(const std::string& job, std::optional<File> Log::*to, std::string_view bytes);
@@ -74,33 +74,33 @@ class LogFolder : public LogKeeper {
   std::map<std::string, StateFolder::FoundLog> found_;
 };
 
-// A daemon's jobs, from one run of it to the next (--state): what the coordinator wants kept goes
-// into the folder, and what another has left there goes on.
+// Carries a daemon's jobs from one run to the next (--state): stores what the coordinator wants
+// kept in the directory, and resumes jobs that a predecessor left there.
 class StateRecovery {
  public:
   explicit StateRecovery(DaemonLog& log) : log_(log) {}
-  // Where that is empty nothing is kept.
+  // Keeps nothing if `folder` is empty.
   Result<void> open(asio::io_context& context, SideProcesses& side, const std::string& folder,
                     bool is_synced);
   bool is_open() const { return folder_ != nullptr; }
-  // After the server's port is open: what was left is looked at, and kept from here on is what the
-  // server says. Fails where a later cpprund has written what is there, or one of another set
-  // (objection_to()).
+  // Call this after the server's port is open. Reads what a predecessor left, and from now on keeps
+  // what the server hands over. Fails if a later version of cpprund or a member of another cluster
+  // wrote the state (objection_to()).
   Result<void> load(CoordinatorServer& server, const std::string& set);
-  // What one of several has left of itself; nothing: it has not, or nobody can read it.
+  // What a cluster member stored about itself; nullopt if it stored nothing, or nothing readable.
   const std::optional<SelfRecord>& found_self() const { return self_; }
-  // From now on that is what the next one finds, behind what was kept before.
+  // Stores `record` for the next run. It is written after everything that was kept before it.
   void keep_self(SelfRecord record);
-  // It goes on. False: nothing was left.
+  // Resumes the jobs that were left. False if there was nothing.
   bool recover(CoordinatorServer& server);
-  // It does not, nor does what this one has kept itself: another cpprund has led since, and its
-  // jobs are that one's.
+  // Discards the jobs that were left and those kept by this process: another member has been the
+  // leader since, and its state replaces them.
   void forget_all();
 
-  // For the server's callbacks.
+  // Callbacks for the server.
   std::uint64_t keep(const std::string& job, const std::string& record);
   std::uint64_t forget(const std::string& job);
-  // Nothing: nothing is kept.
+  // nullopt if nothing is kept.
   std::optional<bool> is_durable() const;
   bool is_synced() const { return is_synced_; }
 
@@ -120,7 +120,7 @@ class StateRecovery {
   };
   std::optional<SelfRecord> self_;
   std::vector<Exclusions::Entry> hosts_left_;
-  std::vector<Left> left_;  // by a predecessor, as long as nobody has gone on with it
+  std::vector<Left> left_;  // by a predecessor; empty once resumed or discarded
 };
 
 }  // namespace cpprun

@@ -38,14 +38,14 @@ constexpr const char* ready = "state";
 constexpr const char* unfinished = "new";
 constexpr const char* alive_name = "alive";
 constexpr off_t file_bytes_max = 64 * 1024 * 1024;
-// An image has the size of its store; what comes behind it, twice as much (LogFolder).
+// An image is as large as its store, and up to twice as much follows it (LogFolder).
 constexpr off_t log_bytes_max = off_t{8} * 1024 * 1024 * 1024;
 constexpr std::size_t batch_max = 256;
 
-// So much at once takes no disk that answers longer than anybody waits.
+// Small enough that a working disk returns it within the timeout.
 constexpr std::size_t read_bytes_max = 4 * 1024 * 1024;
 
-// What is read of a descriptor, from its beginning.
+// Reads a file from its beginning.
 Result<std::string> read_whole(
     int descriptor, off_t bytes_max = file_bytes_max,
     const std::function<void()>& goes_on = [] {}) {
@@ -69,7 +69,7 @@ Result<std::string> read_whole(
   return bytes;
 }
 
-// 0, or errno; then what was there before is there still.
+// Returns 0 or errno. After an error the previous file is still there.
 int replace(int folder, std::uint64_t number, const std::string& bytes, bool syncs) {
   const std::string name = state_name(number, unfinished);
   const FileDescriptor file(
@@ -97,7 +97,7 @@ struct Received {
   FileDescriptor record;
 };
 
-// The descriptor that came with a message.
+// The descriptor attached to a message.
 FileDescriptor passed_with(msghdr& message) {
   const cmsghdr* const control = CMSG_FIRSTHDR(&message);
   if (control == nullptr || control->cmsg_type != SCM_RIGHTS) return {};
@@ -106,7 +106,7 @@ FileDescriptor passed_with(msghdr& message) {
   return FileDescriptor(descriptor);
 }
 
-// Nothing: nobody is there who could order anything, or it would have to be waited for.
+// nullopt if the daemon is gone, or if the call would block (MSG_DONTWAIT).
 std::optional<Received> receive(int orders, int flags = 0) {
   Received received;
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
@@ -118,7 +118,7 @@ std::optional<Received> receive(int orders, int flags = 0) {
   message.msg_controllen = sizeof control;
   while (true) {
     const auto got = ::recvmsg(orders, &message, MSG_CMSG_CLOEXEC | flags);
-    // Reset: whoever is gone has left answers unread, and before that orders for us.
+    // ECONNRESET: the daemon exited with unread answers. Its earlier orders are still queued.
     if (got < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
     if (got != sizeof received.order) return std::nullopt;
     received.record = passed_with(message);
@@ -128,13 +128,13 @@ std::optional<Received> receive(int orders, int flags = 0) {
 
 int carry_out(int folder, const Received& received, bool syncs) {
   if (received.order.kind == StateOrder::gone) return remove(folder, received.order.number);
-  // It was lost on the way, where this process may have no more descriptors.
+  // The descriptor was dropped because this process is out of descriptors.
   if (!received.record) return EMFILE;
   const auto bytes = read_whole(received.record.get());
   const int wrong = bytes ? replace(folder, received.order.number, *bytes, syncs) : EIO;
-  // A disk that is full takes that.
+  // Removing a file works even on a full disk.
   if (wrong != 0 && received.order.kind == StateOrder::only_that) {
-    (void)remove(folder, received.order.number);  // the first that went wrong is told
+    (void)remove(folder, received.order.number);  // the first error is reported
   }
   return wrong;
 }
@@ -146,7 +146,7 @@ std::optional<std::uint64_t> number_of(std::string_view name, std::string_view e
   std::uint64_t number = 0;
   const auto [rest, error] = std::from_chars(name.data(), name.data() + name.size(), number);
   if (error != std::errc{} || rest == name.data()) return std::nullopt;
-  // As it is written here, and not "job-007".
+  // Only the canonical form counts, not "job-007".
   return name == fmt::format("{}.{}", number, ending) ? std::optional(number) : std::nullopt;
 }
 
@@ -158,12 +158,12 @@ std::string state_name(std::uint64_t number, const char* ending) {
 
 namespace {
 
-// Its modification time says when the daemon was alive last.
+// Its modification time tells when the daemon was last alive.
 class AliveFile {
  public:
   explicit AliveFile(int folder) : folder_(folder) {}
 
-  // Best effort: a disk that takes nothing is reported by the records.
+  // Best effort: a failing disk is reported when records are written.
   void renew() {
     due_ = Clock::now() + interval;
     const FileDescriptor file(::openat(
@@ -176,7 +176,7 @@ class AliveFile {
   void renew_if_due() {
     if (Clock::now() >= due_) renew();
   }
-  // Milliseconds until then; -1: it was never written.
+  // Milliseconds until the next renewal; -1: the file was never written.
   int pause_ms() const {
     if (due_ == never) return -1;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(due_ - Clock::now()).count();
@@ -185,7 +185,8 @@ class AliveFile {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // An outage is known to that; one inode is written so often.
+  // The precision to which the length of an outage is known, at the cost of one inode write per
+  // interval.
   static constexpr auto interval = std::chrono::seconds(2);
 
   const int folder_;
@@ -193,18 +194,18 @@ class AliveFile {
   Clock::time_point due_ = never;
 };
 
-// What was put into the ring is safe there, and is written together with what comes in the next
-// moment.
+// Delay before ring entries are written, so that they are written in batches. They are safe in the
+// ring.
 constexpr int ring_pause_ms = 10;
 
-// Waits for room, since whoever gives orders counts the answers and never waits itself. Nobody may
-// be there to hear it, which is no reason to stop.
+// Blocks until there is room: the daemon counts the answers, so none may be dropped, and it never
+// blocks itself. An error is ignored, since the daemon may be gone and the work continues.
 void answer(int orders, const StateAnswer& answer) {
   while (::send(orders, &answer, sizeof answer, MSG_NOSIGNAL) < 0 && errno == EINTR) {
   }
 }
 
-// Whether there may be more of them.
+// Returns whether there may be more entries.
 bool work_on_logs(int orders, LogWriter& logs) {
   const LogWriter::Worked worked = logs.work();
   for (const LogWriter::Failed& failed : worked.failed) {
@@ -214,8 +215,8 @@ bool work_on_logs(int orders, LogWriter& logs) {
   return worked.has_more;
 }
 
-// The order that is there, and those behind it: they are lost with whoever gives them, and what is
-// in the ring is not.
+// Carries out `received` and the orders queued behind it. Orders come before the ring: those that
+// do not fit into the socket are lost with the daemon, while entries in the ring are not.
 void work_on_records(int folder, int orders, std::optional<Received> received, bool syncs) {
   std::vector<StateAnswer> answers;
   std::size_t left = batch_max;
@@ -226,7 +227,7 @@ void work_on_records(int folder, int orders, std::optional<Received> received, b
     syncs ? answers.push_back(done) : answer(orders, done);
   } while (--left > 0 && (received = receive(orders, MSG_DONTWAIT)));
   if (answers.empty()) return;
-  // The names of them all.
+  // Flushes the names of all files.
   const int wrong = syncs && ::fsync(folder) != 0 ? errno : 0;
   for (StateAnswer& each : answers) {
     if (each.error_number == 0) each.error_number = wrong;
@@ -294,7 +295,7 @@ std::optional<LogName> log_of_name(std::string_view name) {
   LogName log;
   std::from_chars(name.data() + 4, name.data() + dot, log.number);
   std::from_chars(name.data() + dot + 1, name.data() + name.size(), log.generation);
-  // As it is written here, and not "job-007.1.log".
+  // Only the canonical form counts, not "job-007.1.log".
   return name == log_name(log.number, log.generation) ? std::optional(log) : std::nullopt;
 }
 
@@ -308,8 +309,8 @@ Result<std::string> read_file(int folder, const std::string& name, off_t bytes_m
               : failure("cannot be read: " + errno_text(errno));
 }
 
-// Of each job the newest, and the one before, where that one is not whole. Those before them, and
-// of jobs that nobody knows, are of no use to anybody any more.
+// Reads the newest log of each job and the one before it, in case the newest is incomplete. Removes
+// older logs and logs of unknown jobs.
 void read_logs(int folder, std::vector<LogName> names, const std::set<std::uint64_t>& known,
                StateFiles& found, const std::function<void()>& goes_on) {
   std::ranges::sort(names, [](const LogName& left, const LogName& right) {
@@ -320,7 +321,7 @@ void read_logs(int folder, std::vector<LogName> names, const std::set<std::uint6
     const auto [number, generation] = names[at];
     of_job = at > 0 && names[at - 1].number == number ? of_job + 1 : 1;
     if (of_job > 2 || !known.contains(number)) {
-      (void)::unlinkat(folder, log_name(number, generation).c_str(), 0);  // else the next time
+      (void)::unlinkat(folder, log_name(number, generation).c_str(), 0);  // else at next start
       goes_on();
       continue;
     }
@@ -378,13 +379,13 @@ namespace {
 
 constexpr int log_batch_max = 256;
 
-// Visits what is called like a log. False: the folder cannot be read.
+// Visits every file with the name of a log. False if the directory cannot be read.
 bool visit_logs(int folder, const std::function<void(const LogName&)>& visit) {
   FileDescriptor anew(::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(anew ? ::fdopendir(anew.get()) : nullptr,
                                                     [](DIR* open) { return ::closedir(open); });
   if (entries == nullptr) return false;
-  (void)anew.release();  // it is closed with the entries
+  (void)anew.release();  // closedir() closes it
   while (const dirent* const entry = ::readdir(entries.get())) {
     if (const auto log = log_of_name(entry->d_name)) visit(*log);
   }
@@ -427,11 +428,11 @@ LogWriter::Worked LogWriter::work() {
     if (is_wrong && wrong.insert(name.first).second) worked.failed.push_back({name.first, errno});
   }
   for (const std::uint64_t number : wrong) give_up(number);
-  (void)::fsync(folder_);  // the names; a file whose name is lost is a log that is lost, no more
+  (void)::fsync(folder_);  // flush the names; a lost name loses only that log
   return worked;
 }
 
-// Nothing of that job leads anywhere any more, and had better not be found.
+// Removes all logs of the job: none can be resumed, so none should be found.
 void LogWriter::give_up(std::uint64_t number) {
   remove(number, std::numeric_limits<std::uint64_t>::max());
 }
@@ -445,7 +446,7 @@ int LogWriter::carry_out(const LogRing::Entry& entry) {
     return 0;
   }
   const auto found = logs_.find({entry.number, entry.generation});
-  // One that could not be written goes on when it begins anew.
+  // After a failure, entries are ignored until a new log begins.
   if (found == logs_.end()) return 0;
   const LogChunk kind = order == LogOrder::whole ? LogChunk::whole : LogChunk::bytes;
   const int wrong = write(found->second, log_chunk(kind, entry.bytes));
@@ -465,7 +466,7 @@ int LogWriter::begin(const LogRing::Entry& entry) {
   return 0;
 }
 
-// From now on it has no end, until it is said again.
+// The file now has no end chunk until end() writes one.
 int LogWriter::go_on(const LogRing::Entry& entry) {
   Log log;
   log.file.reset(::openat(folder_, log_name(entry.number, entry.generation).c_str(),
@@ -485,12 +486,12 @@ int LogWriter::write(Log& log, const std::string& bytes) const {
   return write_all(log.file.get(), bytes) < bytes.size() ? errno : 0;
 }
 
-// Of that job all whose generation is less than that: those it has written are known, and the
-// folder of many thousands is read for others alone.
+// Removes the job's logs with a generation below `below`. Logs written by this process are known.
+// The directory, which may have many thousands of files, is read only if there may be others.
 void LogWriter::remove(std::uint64_t number, std::uint64_t below) {
   const auto unlink = [this](const LogName& log) {
     (void)::unlinkat(folder_, log_name(log.number, log.generation).c_str(),
-                     0);  // else it has no end
+                     0);  // best effort: without an end chunk
   };
   const auto first = logs_.lower_bound({number, 0});
   const auto last = logs_.lower_bound({number, below});
@@ -504,7 +505,7 @@ void LogWriter::remove(std::uint64_t number, std::uint64_t below) {
 }
 
 void LogWriter::end() {
-  while (!ring_.is_empty()) (void)work();  // nobody is there to be told
+  while (!ring_.is_empty()) (void)work();  // no daemon is left to answer
   if (ring_.is_incomplete()) return;
   for (auto& [name, log] : logs_) (void)write(log, log_chunk(LogChunk::end, {}));
 }
@@ -513,7 +514,7 @@ namespace {
 
 enum What : std::uint64_t { last_number = 1, wrong, record, log, alive, end };
 
-// Numbers in a line, which is taken away: what, of which job, of which generation, of which size.
+// The numbers of one line: what, job, generation, size. take_line() removes the line from `text`.
 using Line = std::array<std::uint64_t, 4>;
 
 std::optional<Line> take_line(std::string_view& text) {
@@ -528,7 +529,7 @@ std::optional<Line> take_line(std::string_view& text) {
   return line;
 }
 
-// There may be as much of them as there is memory: none stands in two places for long.
+// Takes `file` by value: files may fill most of the memory, so none should exist twice for long.
 void put_file(std::string& text, What what, StateFiles::File file) {
   text += fmt::format("{} {} {} {}\n", static_cast<std::uint64_t>(what), file.number,
                       file.generation, file.bytes.size());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The process that writes into the folder of --state: records of jobs, and the logs of their stores
+// The process that writes to the --state directory: records of jobs, and the logs of their stores
 // (LogWriter).
 
 #include <cstdint>
@@ -20,49 +20,50 @@
 
 namespace cpprun {
 
-// The other side of StateFolder: a process of its own that writes what it is handed, one file a
-// job, and reads them again at the start. A write to a hung disk never returns; here nobody else
-// waits for it. It ends when whoever hands it things is gone and everything is written.
+// The other side of StateFolder: a separate process that writes one file per job, and reads the
+// files at the start. A write to a hung disk never returns, and here it blocks no other process.
+// The process exits once the daemon is gone and everything is written.
 //
-// A record is handed over as a memory file (memfd_create(2)) in a message of its own: whole or not
-// at all, whatever becomes of the sender in the next moment.
+//
+// A record is handed over in a message of its own, as a memory file (memfd_create(2)). It arrives
+// whole or not at all, even if the sender is killed right after.
 
-// To the process, about the job with that number.
+// An order to the writer process. `number` is the number of the job.
 struct StateOrder {
   enum Kind : std::uint64_t {
-    gone,          // it has no record any more
-    record,        // what comes with it is its record from now on
-    only_that,     // the same; where that cannot be written it has none, and not the one before
-    look_at_ring,  // there is something in the ring
+    gone,          // remove its record
+    record,        // the attached file is its record from now on
+    only_that,     // the same; if the write fails, remove the previous record
+    look_at_ring,  // the ring has entries
   };
   std::uint64_t ticket = 0;
   std::uint64_t number = 0;
   std::uint64_t kind = gone;
 };
-// And back: errno, or 0 where it is done.
+// The reply: errno, or 0 if the order was carried out.
 struct StateAnswer {
   enum Kind : std::uint64_t {
-    record,      // that order
-    log_failed,  // the log of the job whose number the ticket is cannot be written
-    logs,        // everything that was put into the ring up to that ticket, for better or worse
+    record,      // to the order with this ticket
+    log_failed,  // cannot write the log of a job; `ticket` is the job's number
+    logs,        // all ring entries up to this ticket were processed, successfully or not
   };
   std::uint64_t kind = record;
   std::uint64_t ticket = 0;
   std::int64_t error_number = 0;
 };
 
-// `folder` and `orders` (a SOCK_SEQPACKET) are descriptors; the logs of stores come through `logs`.
-// `syncs`: nothing is answered before it is on the disk; what has come meanwhile goes there
-// together. Once a record was written, the time of the file "alive" is renewed every two seconds,
-// and when this process ends: it says when the daemon was alive last.
+// Runs the writer. `folder` and `orders` (a SOCK_SEQPACKET) are descriptors; `logs` has the logs of
+// stores. With `syncs`, an order is answered once it is on disk, and orders that arrived meanwhile
+// are flushed together. Once a record was written, the file "alive" is touched every two seconds
+// and when the process exits: its time tells when the daemon was last alive.
 void write_states(int folder, int orders, LogRing& logs, bool syncs);
 
-// Hands that over without waiting; 0, or errno. EAGAIN: it has enough to do.
+// Sends an order without blocking. Returns 0 or errno. EAGAIN: the writer's queue is full.
 int hand_over(int orders, const StateOrder& order, const std::string* record);
 
-// The file of a number: "job-7.state", and its siblings.
+// File name of a record: "job-7.state", or with another ending.
 std::string state_name(std::uint64_t number, const char* ending);
-// Which log is called so ("job-7.3.log"); nothing: none is.
+// Parses the name of a log ("job-7.3.log"); nullopt for other names.
 struct LogName {
   std::uint64_t number = 0;
   std::uint64_t generation = 0;
@@ -76,49 +77,48 @@ struct StateFiles {
     std::uint64_t generation = 0;  // of a log
   };
   std::vector<File> files;
-  std::vector<File> logs = {};          // of each number the newest first, and two at most
-  std::uint64_t last_number = 0;        // of any file that was ever called so and is still there
-  std::optional<WallTime> alive = {};   // when their writer was alive last, where known
-  std::vector<std::string> wrong = {};  // what is called like one and is none: "job-7.state is …"
+  std::vector<File> logs = {};          // newest first within a job, at most two per job
+  std::uint64_t last_number = 0;        // highest number of any file that still exists
+  std::optional<WallTime> alive = {};   // when the writer was last alive, if known
+  std::vector<std::string> wrong = {};  // unreadable files with such a name: "job-7.state is …"
 };
-// All that are in that folder, in the order of their numbers. What a write has left unfinished is
-// removed, and so are the logs of jobs that have no record. `goes_on` is called now and then, as
-// long as the disk answers.
+// Reads all files of the directory, in the order of their numbers. Removes unfinished writes and
+// logs of jobs without a record. Calls `goes_on` after each read, to show that the disk responds.
 Result<StateFiles> read_states(const std::string& path, const std::function<void()>& goes_on);
 
 // The kinds of LogRing::Entry.
 enum class LogOrder : std::uint64_t {
-  begin = 1,  // a file of that generation, whose first line is these bytes
-  add = 2,    // a chunk of that log
-  whole = 3,  // what is there can be gone on with: those before it go
-  gone = 4,   // all of that job's go
-  again = 5,  // the file of that generation, which is there, is gone on with: its first bytes, as
-              // many as that says
+  begin = 1,  // create the log's file; the bytes are its header line
+  add = 2,    // append a chunk
+  whole = 3,  // the log can be resumed; remove older ones
+  gone = 4,   // remove all logs of the job
+  again = 5,  // resume this existing file, truncated to the length in the entry
 };
 
 std::string log_name(std::uint64_t number, std::uint64_t generation);
 
-// The part of the process beside a daemon that writes the logs of stores: a file for each round of
-// a job, "job-7.3.log", out of what the daemon puts into a ring. One that somebody could go on with
-// is removed when the next is whole, and not before: until then both are written.
+// Writes the logs of stores in the writer process, from entries that the daemon puts into a ring:
+// one file per round of a job, such as "job-7.3.log". A log that can be resumed is removed only
+// when the next one is complete; until then both are written.
 class LogWriter {
  public:
   struct Failed {
-    std::uint64_t number = 0;  // the job, whose log cannot be written: nothing more of it is
+    std::uint64_t number = 0;  // the job; nothing more of its log is written
     int error_number = 0;
   };
   struct Worked {
-    std::uint64_t through = 0;  // the ticket of the last entry that was looked at; 0: none was
-    bool has_more = false;      // there may be some, and it need not wait
+    std::uint64_t through = 0;  // ticket of the last entry processed; 0: none
+    bool has_more = false;      // the ring may have more entries, to be processed without delay
     std::vector<Failed> failed = {};
   };
 
-  // `syncs`: what is worked off is on the disk then.
+  // With `syncs`, work() flushes what it has processed to disk.
   LogWriter(int folder, bool syncs, LogRing& ring);
 
-  // A batch of what is in the ring.
+  // Processes a batch of entries.
   Worked work();
-  // Whoever puts things there is gone, and so is all that it has put: that is said in each log.
+  // The daemon is gone. Processes the rest of the ring and writes an end chunk to each log, unless
+  // entries are missing.
   void end();
 
  private:
@@ -136,19 +136,19 @@ class LogWriter {
   const int folder_;
   const bool syncs_;
   LogRing& ring_;
-  // By job and generation, as long as they can be written: what is whole of each, and what is to
-  // take its place.
+  // By job and generation, as long as they can be written: the complete log of each job, and its
+  // replacement.
   std::map<std::pair<std::uint64_t, std::uint64_t>, Log> logs_;
-  // Jobs of which there may be files beside those.
+  // Jobs that may have other log files in the directory.
   std::set<std::uint64_t> unswept_;
 };
 
-// What a folder holds, as text from the process that has read it to the one that has asked.
+// Serialization of StateFiles, from the helper process that reads the directory to the daemon.
 
-// May be said before the text, any number of times: it is on its way.
+// May precede the text any number of times: the reader is still making progress.
 constexpr std::string_view still_reading = ".";
 std::string text_of(Result<StateFiles> read);
-// Whoever read may have been ended in the middle: then it counts as not read at all.
+// Fails if the text is incomplete because the reader was killed.
 Result<StateFiles> state_files_of(std::string_view text);
 
 }  // namespace cpprun

@@ -53,15 +53,14 @@
 
 namespace cpprun {
 
-// The last step before a daemon serves: its socket for tools, and before that the sandbox, in which
-// only the folder of that socket stays open. Everything that needs a file of somebody else's has to
-// be open by then.
+// The last step before the daemon serves: enters the sandbox and opens the control socket. Files
+// that the sandbox does not allow must be open by then.
 void close_up(CoordinatorServer& server, SideProcesses& side, const DaemonOptions& options,
               DaemonLog& log);
 
-// By what a DaemonSet reaches etcd and the other cppruns, and how it is told the time: sockets, or
-// what a simulated world has in their place.
-// `security` is how links to others are secured; null: they are not. `say` is for the log.
+// A DaemonSet's clock, and its access to etcd and to other members, by real sockets. Simulated
+// tests have their own. `security` gives the TLS context for links to others; null: no TLS. `say`
+// writes to the log.
 SetPorts ports_of(asio::io_context& context, SideProcesses& side, LeaseGuard::Say say,
                   std::function<Result<std::shared_ptr<SecureContext>>()> security);
 
@@ -74,7 +73,7 @@ LedgerLimits memory_of(const DaemonOptions& options) {
       options.address_bytes_max != 0 ? options.address_bytes_max : limits.bytes_max / 2;
   limits.address_keys_max = options.address_keys_max;
   limits.address_connections_max = options.address_connections_max;
-  // A connection costs the kernel some kilobytes as well, and they count in a control group.
+  // The kernel also needs some kilobytes per connection, which count in the control group.
   constexpr std::uint64_t connection_bytes = 8 * 1024;
   if (options.memory_bytes_max == 0) {
     limits.address_connections_max =
@@ -83,7 +82,7 @@ LedgerLimits memory_of(const DaemonOptions& options) {
   return limits;
 }
 
-// By which it is called on its command line.
+// The host names that the command line gives to this daemon.
 HostNames given_names(const DaemonOptions& options) {
   HostNames names = {options.host};
   if (options.advertised.empty()) return names;
@@ -93,7 +92,7 @@ HostNames given_names(const DaemonOptions& options) {
 
 std::string own_host() {
   char name[HOST_NAME_MAX + 1] = {};
-  // A machine that is called nothing has events all the same.
+  // Events are written even if the machine has no name.
   (void)::gethostname(name, HOST_NAME_MAX);
   return name;
 }
@@ -113,13 +112,13 @@ void debug(DaemonLog& log, std::string_view what, const std::string& why) {
   if (!why.empty()) log.say(LogLevel::debug, fmt::format("{}: {}", what, why));
 }
 
-// The socket that was passed, or nothing.
+// The passed socket, or an empty descriptor.
 Result<FileDescriptor> passed_socket(const Result<Activation>& activation) {
   if (!activation) return tl::unexpected<Error>(activation.error());
   return take_passed_socket(*activation);
 }
 
-// Where the port is: on the socket that was passed, if one was.
+// Listens on the passed socket if there is one.
 ListenOptions listen_options(const DaemonOptions& options, FileDescriptor& passed, DaemonLog& log) {
   if (!passed) return {.host = options.host, .port = options.port, .dialect = options.dialect};
   log.say(LogLevel::info,
@@ -145,7 +144,7 @@ PlainStore plain_store(const DaemonOptions& options) {
   return options.has_secrets() ? PlainStore::behind_secret : PlainStore::served;
 }
 
-// What a daemon does with its jobs, and what strangers can take of it.
+// Timing of jobs, and the limits for clients.
 CoordinatorOptions coordinator_options(const DaemonOptions& options) {
   return {.only = {},
           .options = {.lease = bounds::daemon_lease,
@@ -159,7 +158,7 @@ CoordinatorOptions coordinator_options(const DaemonOptions& options) {
           .follows = options.follows()};
 }
 
-// Which of several this one is, and how it is met.
+// This member's identity and address in the cluster.
 Result<DaemonSetOptions> options_of_set(const DaemonOptions& options, const Listening& listening,
                                         SideProcesses& side, const SelfRecord& self) {
   DaemonSetOptions set{
@@ -202,7 +201,7 @@ Result<DaemonSetOptions> options_of_set(const DaemonOptions& options, const List
   return set;
 }
 
-// A second TERM on the way out must not turn a clean end into a killed one.
+// A second SIGTERM during shutdown must not turn a clean exit into a killed process.
 void block_further_signals() {
   sigset_t late;
   ::sigemptyset(&late);
@@ -212,7 +211,7 @@ void block_further_signals() {
   ::pthread_sigmask(SIG_BLOCK, &late, nullptr);
 }
 
-// What the server's callbacks lead to; `set` is there as soon as the port is open.
+// What the server's callbacks use. `set` is valid once the port is open.
 struct Ends {
   DaemonLog& log;
   JobEvents& events;
@@ -220,7 +219,7 @@ struct Ends {
   const std::unique_ptr<DaemonSet>& set;
 };
 
-// Nobody's agent lives here, and a daemon is never done.
+// There is no local agent, and a daemon never finishes.
 CoordinatorServer::Callbacks callbacks_of(const Ends& ends) {
   return {
       .to_local_agent = [](const link::Message&) {},
@@ -237,7 +236,7 @@ CoordinatorServer::Callbacks callbacks_of(const Ends& ends) {
       .forget_record =
           [ends](const std::string& job) {
             const std::uint64_t in_etcd = ends.set == nullptr ? 0 : ends.set->forget(job);
-            // Nobody waits for that of a job that is over.
+            // No client waits for the removal of a finished job.
             if (in_etcd != 0 && job == hosts_record_name) ends.set->wait_for(in_etcd);
             return ends.state.is_open() ? ends.state.forget(job) : 0;
           },
@@ -260,7 +259,7 @@ CoordinatorServer::Callbacks callbacks_of(const Ends& ends) {
                          const auto& owner) { ends.set->adopt(channel, follow, peer, owner); }};
 }
 
-// What it was in its life before goes on, where everything of that is there.
+// Resumes the identity of the previous life if all of its state is here.
 SelfRecord self_of(const DaemonOptions& options, const StateRecovery& state) {
   SelfRecord self{.life = fmt::format("{:016x}", random_word()), .set = options.cluster};
   const auto& found = state.found_self();
@@ -303,7 +302,7 @@ std::function<void(int)> lost_stdout(DaemonLog& log) {
 }  // namespace
 
 int run_store_daemon(const DaemonOptions& options, const Environment& environment) {
-  // First of all: what was passed is known by its number, which must not be anything else's.
+  // This comes first: passed sockets are identified by their numbers, which nothing else may take.
   const auto activation = activation_of(environment, ::getpid());
   auto passed = passed_socket(activation);
   raise_descriptor_limit();
@@ -324,7 +323,7 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
   signals.async_wait([&](const asio::error_code&, int) {
     tell(notifier, stopping_message(), log);
     if (set == nullptr) return io.stop();
-    // A second one ends it at once.
+    // A second signal ends the process at once.
     signals.async_wait([&](const asio::error_code&, int) { io.stop(); });
     set->leave([&] { io.stop(); });
   });
@@ -362,7 +361,7 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
   const auto lost = lost_stdout(log);  // the reader of a pipe may have closed it
   const auto scribe = Scribe::begin_for_file(io, side, STDOUT_FILENO, {.trouble = lost});
   PatientWriter out(io, scribe ? scribe->pipe() : STDOUT_FILENO, {.lost = lost});
-  // Everything is open by now that needs a file of somebody else's.
+  // By now everything is open that the sandbox would block.
   close_up(server, side, options, log);
   out.write(fmt::format("cpprund listening on {}\n", listening->address));
   tell(notifier, ready_message(listening->address), log);
@@ -375,9 +374,9 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
 
 namespace {
 
-// Of the folders for the socket for tools the first that can be had. It is made now: behind the
-// sandbox none is. A disk that hangs is given a moment, and is no reason not to serve. `note` says
-// that it is not in $TMPDIR, and why.
+// Returns the first usable directory for the control socket. Creates it now, since the sandbox does
+// not allow that later. A hung disk is given a short timeout and does not prevent serving. `note`
+// is set if the directory is not the one in $TMPDIR, and says why.
 Result<DoorFolder> prepared_door(SideProcesses& side, const std::vector<DoorFolder>& folders,
                                  std::string& note) {
   std::string why = "there is no folder for it";
@@ -413,9 +412,9 @@ bool is_link(const std::string& path) {
   return ::lstat(path.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode);
 }
 
-// Where its secrets lie, for SIGHUP: the folder of a file, since an editor puts another file in its
-// place. And the folder above, where the folder itself may be exchanged for another: a link, as
-// Kubernetes makes them, or the one that holds all owners.
+// The directories that SIGHUP needs to read the secrets again: the directory of a file, since
+// editors replace files, and its parent if the directory itself may be replaced. That is the case
+// for a symbolic link, as Kubernetes creates them, and for the directory with all owners.
 std::vector<std::string> secret_places(const DaemonOptions& options) {
   if (!options.has_secrets()) return {};
   const bool has_folder = !options.secrets_folder.empty();
@@ -430,31 +429,31 @@ std::vector<std::string> secret_places(const DaemonOptions& options) {
   if (!next.empty() && (has_folder || is_link(folder))) places.push_back(next);
   if (!has_folder && is_link(options.secret_file)) {
     std::array<char, PATH_MAX> file{};
-    // Where it leads nowhere, there is nothing to be opened.
+    // A dangling link needs no directory.
     const bool leads = ::realpath(options.secret_file.c_str(), file.data()) != nullptr;
     if (leads) places.push_back(above(file.data()));
   }
   return places;
 }
 
-// Gives up what is not needed any more, and says what that is.
+// Enters the sandbox and logs what is in force.
 void shut_in(const DaemonOptions& options, const std::optional<DoorFolder>& door, DaemonLog& log) {
-  // Its secrets are read again at SIGHUP.
+  // The secrets are read again at SIGHUP.
   SandboxWants wants{
       .readable = secret_places(options), .door = door, .connects = options.follows()};
   if (options.follows()) {
-    // Names are looked up whenever somebody is dialled.
+    // Host names are resolved again at each dial.
     for (const char* const place : {"/etc", "/lib", "/usr/lib", "/run/systemd/resolve"}) {
       if (::access(place, R_OK) == 0) wants.readable.emplace_back(place);
     }
   }
 #ifdef __SANITIZE_ADDRESS__
-  // It reads about this process, and about the program, whatever it wants to complain about.
+  // AddressSanitizer reads about this process and its program when it reports an error.
   wants.readable.emplace_back("/");
 #endif
   const auto in_force = enter_sandbox(wants);
   if (!in_force.why_none.empty()) {
-    // A kernel without it is what it is; one that refuses it is not as it should be.
+    // A kernel without Landlock is normal; a kernel that rejects it is misconfigured.
     log.say(in_force.has_failed ? LogLevel::warning : LogLevel::debug,
             fmt::format("Landlock is not in force: {}", in_force.why_none));
   }

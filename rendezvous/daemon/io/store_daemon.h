@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// cpprund: the rendezvous of many jobs, and a plain store for whoever wants one.
+// cpprund: the rendezvous of many jobs, and a plain store for other clients.
 
 #include "proto/environment.h"
 #include "rendezvous/daemon/daemon_options.h"
 
 namespace cpprun {
 
-// Serves until SIGTERM or SIGINT and answers the exit code: 0, or 1 where it cannot listen or its
-// secrets cannot be taken, which a sentence on stderr explains. SIGHUP reads these again.
-// Prints one line on stdout: `cpprund listening on [::]:29400`.
-// `environment` says what a service manager has passed on and wants to be told; descriptors that
-// were passed are open, and no others but the standard streams have been opened since the start.
+// Serves until SIGTERM or SIGINT. Returns the exit code: 0, or 1 if the port cannot be opened or
+// the secrets cannot be read, with an explanation on stderr. SIGHUP reloads the secrets. Prints one
+// line on stdout: `cpprund listening on [::]:29400`. `environment` has the variables of a service
+// manager. Passed descriptors must be open, and except for the standard streams nothing else may
+// have been opened before.
 int run_store_daemon(const DaemonOptions& options, const Environment& environment);
 
 }  // namespace cpprun
