@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Bytes that wait: the beginning of a request, or replies the kernel did not take. Grows with what
-// has really arrived, never by a claimed length, and gives its memory back when it is empty.
+// A byte queue for partial requests and for replies that the kernel has not accepted yet. It grows
+// with the bytes that actually arrive, never by a claimed length, and frees its memory when it
+// becomes empty.
 
 #include <algorithm>
 #include <cstdint>
@@ -32,8 +33,8 @@ class ByteBuffer {
     end_ += bytes.size();
   }
 
-  // Room for at least `count` more bytes, to be filled from outside and then counted in. It is not
-  // made larger than `size_expected` bytes need in all, unless `count` does.
+  // Returns room for at least `count` more bytes. The caller fills it and then calls grow_by(). The
+  // buffer does not grow beyond `size_expected` bytes in total unless `count` requires it.
   char* tail(std::size_t count, std::size_t size_expected = SIZE_MAX) {
     make_room(count, size_expected);
     return data_ + end_;
@@ -41,7 +42,8 @@ class ByteBuffer {
   std::size_t tail_capacity() const { return capacity_ - end_; }
   void grow_by(std::size_t count) { end_ += count; }
 
-  // Forgets the first bytes. What is left of a large buffer moves to one of its own size.
+  // Drops the first `count` bytes. When little is left in a large buffer, the rest moves to one of
+  // its own size.
   void drop_front(std::size_t count) {
     start_ += count;
     if (empty()) {
@@ -58,20 +60,20 @@ class ByteBuffer {
     start_ = end_ = capacity_ = 0;
   }
 
-  // Memory as malloc gave it, with the place of the bytes in it.
+  // A malloc'ed block and the range of valid bytes in it.
   struct Memory {
     char* data = nullptr;
     std::size_t start = 0;
     std::size_t end = 0;
     std::size_t capacity = 0;
   };
-  // The buffer is empty then, and the memory is for the caller to free.
+  // Empties the buffer and passes its memory to the caller, who has to free it.
   Memory release() {
     return {std::exchange(data_, nullptr), std::exchange(start_, 0), std::exchange(end_, 0),
             std::exchange(capacity_, 0)};
   }
 
-  // The opposite.
+  // Takes ownership of memory that came from release().
   void adopt(const Memory& memory) {
     clear();
     data_ = memory.data;
@@ -98,7 +100,7 @@ class ByteBuffer {
       end_ -= std::exchange(start_, 0);
       if (capacity_ - end_ >= count) return;
     }
-    // Half as much again: large values cost few moves, small remains cost little memory.
+    // Grow by half: large values cost few copies, and small remainders cost little memory.
     const std::size_t usual = std::max(capacity_ + capacity_ / 2, capacity_min);
     const std::size_t wanted = std::max(end_ + count, std::min(usual, size_expected));
     // realloc lets the kernel move the pages of a large buffer instead of copying them.
@@ -109,7 +111,7 @@ class ByteBuffer {
   }
 
   char* data_ = nullptr;
-  std::size_t start_ = 0;  // the first byte that still matters
+  std::size_t start_ = 0;  // the first byte that is still in use
   std::size_t end_ = 0;
   std::size_t capacity_ = 0;
 };

@@ -31,7 +31,7 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return all;
 }
 
-// The option that a word names, without its value.
+// The option that `word` names, with or without "=VALUE".
 const CLI::Option* option_named(const CLI::App& app, std::string_view word) {
   if (!word.starts_with('-')) return nullptr;
   const std::string name(word.substr(0, word.find('=')));
@@ -46,7 +46,8 @@ bool takes_value(const CLI::App& app, std::string_view word) {
   return option != nullptr && option->get_items_expected_max() > 0;
 }
 
-// CLI11 takes the next word for the value of "--flag=", and any word for that of "--flag".
+// CLI11 takes the next word as the value of "--flag=", and any word, even a flag, as the value of
+// "--flag". This function rejects both.
 std::optional<CommandLineEnd> misplaced_value(const CLI::App& app,
                                               const std::vector<std::string_view>& words) {
   const std::string empty_hint =
@@ -105,7 +106,8 @@ std::optional<CommandLineEnd> read_words_into(CLI::App& app, int argc, const cha
     app.parse(argc, argv);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    // A command that is missing is missed before what stands in its place is unknown.
+    // CLI11 reports a missing command before the unknown word in its place. Report the unknown word
+    // first.
     const auto left = app.remaining(true);
     const bool is_asked = error.get_exit_code() == 0;
     if (!is_asked && !left.empty()) return unknown(app, left.front());

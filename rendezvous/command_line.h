@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// How cpprund and cpprunctl read their words: CLI11 finds the flags, and the rules that hold for
-// every option and positional are here. No value is empty, no flag is the value of another one,
-// numbers are decimal digits within a range, and an unknown flag gets a suggestion.
+// Command-line parsing for cpprund and cpprunctl. CLI11 finds the flags. This file adds the rules
+// that hold for every option and positional: no value is empty, a flag is never taken as the value
+// of another flag, numbers are decimal digits within a range, and an unknown flag gets a
+// suggestion.
 
 #include <cstdint>
 #include <functional>
@@ -16,16 +17,17 @@ class Option;
 
 namespace cpprun {
 
-inline constexpr int usage_error = 2;  // the exit code
+inline constexpr int usage_error = 2;  // exit code
 
-// Nothing to run: a text that was asked for (exit code 0), or what is wrong with the words.
+// Parsing ended without anything to run: the text is the requested output (exit code 0) or an
+// error.
 struct CommandLineEnd {
   int exit_code = 0;
   std::string text;
 };
 
-// Reads the words into what was declared. Gives nothing where they are in order. `app` has the name
-// of the program.
+// Parses the arguments into the options declared on `app`, whose name is the program's. Returns
+// nothing on success.
 std::optional<CommandLineEnd> read_words_into(CLI::App& app, int argc, const char* const* argv);
 
 struct NumberRange {
@@ -35,10 +37,10 @@ struct NumberRange {
 inline constexpr NumberRange any_port{0, 65'535};  // 0: the system picks one
 
 using TakeNumber = std::function<void(std::uint64_t)>;
-// Declares a flag of a whole number.
+// Declares a flag that takes a whole number.
 CLI::Option* add_number(CLI::App& app, const char* names, TakeNumber take, NumberRange range,
                         const char* help);
-// Declares a flag of a number of bytes, as 500000, 64M or 4GiB.
+// Declares a flag that takes a size in bytes, such as 500000, 64M or 4GiB.
 CLI::Option* add_size(CLI::App& app, const char* names, TakeNumber take, const char* help);
 
 }  // namespace cpprun

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The daemon. Constructs, connects, runs, returns.
+// The entry point of cpprund, the daemon.
 
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ int run(int argc, char** argv) {
     return end->exit_code;
   }
   cpprun::open_missing_stdout();
-  // The leases of many jobs hang on its answers.
+  // The leases of many jobs depend on timely replies.
   cpprun::hold_steady();
   auto& options = std::get<cpprun::DaemonOptions>(parsed);
   options.door_folders = cpprun::own_door_folders(environment, ::geteuid());
@@ -41,7 +41,8 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Until it can be heard: the secrets will have been read for the first time by then.
+  // Ignore SIGHUP, which reloads the secrets, until its handler is installed. The first read of the
+  // secrets comes before that.
   (void)std::signal(SIGHUP, SIG_IGN);
   return cpprun::run_program("cpprund", [&] { return run(argc, argv); });
 }

@@ -67,7 +67,7 @@ bool LogLimiter::pass(TimePoint now, std::string_view kind, bool is_reader_behin
     found = windows_.end();
   }
   if (found == windows_.end()) {
-    // Whoever invents reasons without end shares one window.
+    // A peer that causes ever new reasons gets one shared window, which bounds the memory.
     if (windows_.size() >= bounds::log_kinds_max) key = "lines of many kinds";
     found = windows_.try_emplace(key, Window{now + bounds::log_window, 0, 0, ""}).first;
   }
@@ -98,7 +98,7 @@ std::vector<std::string> LogLimiter::advance(TimePoint now) {
 std::optional<TimePoint> LogLimiter::next_deadline() const {
   std::optional<TimePoint> next;
   for (const auto& [kind, window] : windows_) {
-    // A window that held nothing back has nothing to say; the next line finds it over.
+    // A window that held nothing back needs no summary. The next line of its kind replaces it.
     if (window.held_back > 0) next = next ? std::min(*next, window.until) : window.until;
   }
   return next;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What the logs of cpprun and cpprund have in common: the levels, the time in front of a line, and
-// the limit on lines that repeat.
+// What the logs of cpprun and cpprund share: levels, timestamps and the limit on repeated lines.
 
 #include <cstddef>
 #include <map>
@@ -14,37 +13,38 @@
 
 namespace cpprun {
 
-// Told at a level is what is told at those before it, and more.
+// Each level includes those before it.
 enum class LogLevel {
-  error,    // it cannot go on, or a job has failed
-  warning,  // somebody should look: a node is lost, workers are ended, a file cannot be written
-  info,     // what happens in the ordinary course of things
-  debug,    // what happens all the time, too: a client of the store that simply left
+  error,    // the program cannot continue, or a job has failed
+  warning,  // needs attention: a lost node, terminated workers, a failed write to a file
+  info,     // normal operation
+  debug,    // frequent events, such as a store client that disconnected
 };
 
-// "error", "warning", "info" or "debug"; nothing for any other word.
+// Parses "error", "warning", "info" or "debug". Returns nothing for any other word.
 std::optional<LogLevel> log_level_of(std::string_view name);
 std::string_view name_of(LogLevel level);
-// Of all of them, for a sentence: "error, warning, info or debug".
+// All levels, for use in a sentence.
 inline constexpr std::string_view log_level_names = "error, warning, info or debug";
-// The variable that both programs read where no flag says otherwise.
+// The environment variable that both programs use when no flag sets the level.
 inline constexpr const char* log_level_variable = "CPPRUN_LOG_LEVEL";
 
-// What stands in front of a line: "2026-11-22T01:44:12.345Z ". The time is universal: the lines of
-// nodes that stand in different places, or in summer and winter, sort as they happened.
+// The prefix of a log line: "2026-11-22T01:44:12.345Z ". It is UTC, so that lines from nodes in
+// different time zones, or from before and after a clock change, sort in the order of events.
 std::string log_time(WallTime time);
 
-// Keeps a log readable when ten thousand clients are closed for the same reason. It is asked about
-// lines that strangers cause, never about what happens to a job: of lines that differ only in their
-// numbers, the first few of a window are let through, the rest is counted and
-// told in one line when the window ends.
+// Keeps the log readable when, for example, ten thousand clients are closed for the same reason.
+// Use it only for lines that unauthenticated peers can cause, never for what happens to a job. Of
+// the lines that differ only in their numbers, the first few in a window pass. The rest are counted
+// and reported in one line when the window ends.
 class LogLimiter {
  public:
-  // May a line of that kind be written now? `kind` is the line without what names an instance;
-  // digits in it do not count. Where its reader is behind, no line may: it is counted.
+  // Returns whether to write a line of this kind now; if not, the line is counted. `kind` is the
+  // line without what identifies the instance. Digits in it are ignored. No line passes while the
+  // log's reader is behind.
   bool pass(TimePoint now, std::string_view kind, bool is_reader_behind = false);
 
-  // The lines that stand for those held back, of every window that is over.
+  // Returns the summary lines for the lines held back in each window that has ended.
   std::vector<std::string> advance(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
 

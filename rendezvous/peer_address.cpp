@@ -26,7 +26,7 @@ bool PeerAddress::is_loopback() const {
 std::string PeerAddress::host_text() const {
   if (is_ipv4()) return fmt::format("{}.{}.{}.{}", ip[12], ip[13], ip[14], ip[15]);
   std::array<char, INET6_ADDRSTRLEN> text{};
-  // Cannot fail: the family is known and the buffer is large enough for it.
+  // Cannot fail: the address family is known, and the buffer is large enough for it.
   (void)inet_ntop(AF_INET6, ip.data(), text.data(), text.size());
   return text.data();
 }

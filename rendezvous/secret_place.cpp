@@ -8,7 +8,7 @@
 namespace cpprun {
 namespace {
 
-// What depends on the folder somebody happens to be in is no place for a secret.
+// Relative paths are ignored: where the secret is must not depend on the current directory.
 std::string folder_in(const Environment& environment, std::string_view variable) {
   const std::string* const said = find_variable(environment, variable);
   return said != nullptr && said->starts_with('/') ? *said : std::string();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Where a node's secret lies.
+// Where a node's secret file is.
 
 #include <string>
 #include <string_view>
@@ -10,24 +10,26 @@
 
 namespace cpprun {
 
-// Names a file of secrets where no flag does.
+// Names the secret file when no flag does.
 inline constexpr std::string_view secret_file_variable = "CPPRUN_SECRET_FILE";
 
 struct SecretPlace {
-  std::string path;        // empty: there is nowhere to look
-  bool was_named = false;  // by a person: then it has to be there
+  std::string path;        // empty: no file to read
+  bool was_named = false;  // set by the user; the file then has to exist
   friend bool operator==(const SecretPlace&, const SecretPlace&) = default;
 };
 
-// The file that a flag has named; else the variable's; else the user's own, cpprun/secret in
-// XDG_CONFIG_HOME or in ~/.config. HOME is believed, the password database is not asked.
+// The path from the flag (`named`), else from the environment variable, else the user's own file:
+// cpprun/secret in XDG_CONFIG_HOME or in ~/.config. The home directory comes from HOME only, not
+// from the password database.
 SecretPlace secret_place(std::string_view named, const Environment& environment);
 
-// Whether CPPRUN_REQUIRE_SECRET asks for one. A variable and no flag: it is whoever looks after the
-// machine that sets it. A word that it cannot be is an error.
+// Whether CPPRUN_REQUIRE_SECRET demands a secret. It is a variable and not a flag because the
+// machine's administrator sets it. An invalid value is an error.
 Result<bool> secret_required(const Environment& environment);
 
-// The user's own, and where there is none, empty.
+// The path of the user's own secret file. Empty if neither XDG_CONFIG_HOME nor HOME is
+// an absolute path.
 std::string own_secret_path(const Environment& environment);
 
 }  // namespace cpprun

@@ -88,7 +88,7 @@ void JobPlaces::forget_names(TimePoint now) {
 
 namespace {
 
-// So many addresses may have a fair share of the places each.
+// The fair share of one address is 1/64 of the slots.
 constexpr std::size_t shares = 64;
 
 }  // namespace

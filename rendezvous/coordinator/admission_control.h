@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// How many places a daemon has and who gets them: quotas of sources, places for jobs, and places
-// for handshakes.
+// Limits on what a single source can use of a daemon: quotas per source, job slots and handshake
+// slots.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,19 +19,20 @@
 
 namespace cpprun {
 
-// Of a numeric address: "10.0.0.1" of that and of ::ffff:10.0.0.1, "2001:db8:1:2::/64".
+// The source of a numeric address: "10.0.0.1" for both "10.0.0.1" and "::ffff:10.0.0.1", or a
+// prefix such as "2001:db8:1:2::/64".
 std::string source_of(const std::string& address);
 
-// How much of something one source may have at a time, so that a single machine cannot take all of
-// it from the others. A source is an IPv4 address, or the first 64 bits of an IPv6 one: whoever has
-// one of those has all 2^64 addresses that begin with it.
+// A limit per source, so that a single machine cannot exhaust a shared resource. A source is an
+// IPv4 address or the /64 prefix of an IPv6 address: a host with one address of a /64 can use all
+// 2^64 addresses in it.
 class Quota {
  public:
   explicit Quota(std::size_t most) : most_(most) {}
 
-  // False: that source has all it may have.
+  // Returns false if the source has reached its limit.
   bool take(const std::string& address);
-  // One of those that were taken is free again.
+  // Releases one unit that take() granted.
   void give_back(const std::string& address);
   std::size_t most() const { return most_; }
   std::size_t taken(const std::string& address) const;
@@ -41,10 +42,10 @@ class Quota {
   std::unordered_map<std::string, std::size_t> taken_;  // by source; never zero
 };
 
-// The places that a daemon has for jobs, and who has begun the jobs that have them. Two rules keep
-// some free for whoever comes: one source has its share at most, and the last quarter is for those
-// who have few. And the name of a job whose place was given to another is kept for as long as its
-// nodes may still compute: a new job of that name would have their ranks.
+// The daemon's job slots, and the address that started each job. Two rules keep slots free for
+// newcomers: a source has a limit, and the last quarter of the slots is for sources with few jobs.
+// When a job loses its slot, its name stays reserved for as long as its nodes may still compute,
+// because a new job of that name would reuse their ranks.
 class JobPlaces {
  public:
   struct Limits {
@@ -53,58 +54,60 @@ class JobPlaces {
   };
   explicit JobPlaces(Limits limits) : limits_(limits), of_source_(limits.per_source) {}
 
-  // Whether a node of that address may begin a job of that name, if there is a place; why not.
+  // Whether a node at `address` may start this job, provided that a slot is free. If not, returns
+  // the reason.
   Result<void> check(TimePoint now, const std::string& job, const std::string& address) const;
-  // It has one from now on; to be asked before.
+  // Occupies a slot. Requires a successful check() and a free slot.
   void take(const std::string& address);
   void give_back(const std::string& address);
   bool is_full() const { return taken_ >= limits_.jobs; }
 
-  // The job of that name has lost its place. The name, which counts for the address that began it
-  // as the job did, is nobody's until then. False: too many names are kept, and nothing is done.
+  // Frees the slot of this job but reserves its name until `until`. The name counts against the
+  // quota of `address`, which started the job. Returns false, and changes nothing, if too many
+  // names are reserved.
   bool keep_name(const std::string& job, const std::string& address, TimePoint until);
   void forget_names(TimePoint now);
   std::optional<TimePoint> next_to_forget() const { return names_.next(); }
 
  private:
-  // For sources that have few, unless the site has said that one source may have all.
+  // Slots for sources with few jobs. None if the site allows one source to take all slots.
   std::size_t reserved() const { return limits_.per_source < limits_.jobs ? limits_.jobs / 4 : 0; }
 
   Limits limits_;
   std::size_t taken_ = 0;
-  Quota of_source_;                                          // of places and of names that are kept
-  Agenda names_;                                             // that are kept, and until when
-  std::unordered_map<std::string, std::string> founder_of_;  // the address that began that job
+  Quota of_source_;                                          // counts job slots and reserved names
+  Agenda names_;                                             // reserved names and when they expire
+  std::unordered_map<std::string, std::string> founder_of_;  // the address that started that job
 };
 
 using HandshakeId = Id<struct HandshakeTag, std::uint64_t>;
 
-// Who has come to prove that it holds the secret, and has not done so yet. There are so many places
-// and no more. Where all are taken the newcomer gets one all the same: where one address has more
-// than its share, whoever of it has waited longest gives up its own, and so a flood pushes out
-// itself; of a flood that comes from very many addresses everybody has few, and whoever has waited
-// longest of all goes, which is nobody who answers at once. An address counts as PeerAddress has
-// it: a network of IPv6 is one.
+// The connections that have not proved yet that they hold the secret. The number of slots is fixed.
+// A new connection always gets one: when all are taken, another connection is evicted. If the
+// address with the most slots has more than its share, its oldest connection goes, so that a flood
+// evicts itself. Otherwise, as in a flood from very many addresses, the oldest connection of all
+// goes, which is never a peer that replies at once. Addresses count as PeerAddress::source()
+// defines it.
 class HandshakePlaces {
  public:
   explicit HandshakePlaces(std::size_t places_max = bounds::handshakes_max,
                            Duration patience = bounds::handshake_patience)
       : places_max_(places_max), patience_(patience) {}
 
-  // A newcomer's id, and who has to go for it.
+  // The new handshake, and the handshake evicted to make room for it.
   struct Taken {
     HandshakeId id;
     std::optional<HandshakeId> evicted;
   };
   Taken take(TimePoint now, const std::string& address);
-  // It is through, or gone. It may have left already.
+  // The handshake is complete, or its connection is closed. No effect if it has left already.
   void leave(HandshakeId id);
 
-  // Those whose time is over; their places are free.
+  // Removes and returns the handshakes that have timed out.
   std::vector<HandshakeId> expire(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
   std::size_t size() const { return places_.size(); }
-  // That has waited longest of that address; of no address: that which would give up its place.
+  // The oldest handshake from `address`. If `address` is empty, the one to be evicted next.
   std::optional<HandshakeId> oldest_of(const std::string& address) const;
 
  private:
@@ -117,8 +120,8 @@ class HandshakePlaces {
 
   std::size_t places_max_;
   Duration patience_;
-  std::map<HandshakeId, Place> places_;            // in the order in which they came
-  std::map<std::string, std::size_t> by_address_;  // how many of each are there
+  std::map<HandshakeId, Place> places_;            // in order of arrival
+  std::map<std::string, std::size_t> by_address_;  // the number of slots per address
   HandshakeId last_{};
 };
 

@@ -51,7 +51,8 @@ void Agenda::swap(std::size_t left, std::size_t right) {
   heap_[right].who->second = right;
 }
 
-// Up past later parents, then down past earlier children: one of the two does nothing.
+// Moves an entry up past later parents, then down past earlier children. At most one of the two
+// loops moves it.
 void Agenda::settle(std::size_t at) {
   while (at > 0 && before(at, (at - 1) / 2)) {
     swap(at, (at - 1) / 2);

@@ -16,7 +16,7 @@ namespace cpprun {
 
 void EndedJobs::add(TimePoint now, JobSnapshot job) {
   forget(job.terms.id);
-  job.silence_max.reset();  // nobody is watched any more
+  job.silence_max.reset();  // its nodes are no longer monitored
   ended_.push_back({now, std::move(job)});
   if (ended_.size() > ended_jobs_told_max) ended_.pop_front();
 }
@@ -119,7 +119,7 @@ void Coordinator::join(TimePoint now, const Caller& caller, const link::Join& jo
     return;
   }
   if (const auto owner = owner_of(join.job); owner && *owner != caller.owner) {
-    // Whose it is, or what it does, is nobody else's business.
+    // Say nothing about the owner or the job.
     coordinator::refuse({caller.link, caller.peer}, join.host,
                         fmt::format("a job of somebody else's is called \"{}\": choose another "
                                     "--rdzv-id",
@@ -165,7 +165,8 @@ void Coordinator::join(TimePoint now, const Caller& caller, const link::Join& jo
   begin_job(now, caller, join, actions);
 }
 
-// The first node that names a job. What it takes of the daemon is bounded; how, is said.
+// The first node that names a job creates it. Limits bound what it can use of the daemon, and each
+// refusal names the limit.
 void Coordinator::begin_job(TimePoint now, const Caller& caller, const link::Join& join,
                             Actions& actions) {
   const CoordinatorLimits& limits = options_.limits;
@@ -202,7 +203,7 @@ void Coordinator::on(TimePoint now, const StoreReady& event, Actions& actions) {
     return recover(now, event, std::move(begins.mapped()), actions);
   }
   if (begins.empty() || begins.mapped().nodes.empty()) {
-    // Everybody who wanted this job has gone meanwhile.
+    // All nodes that wanted this job have left in the meantime.
     if (!begins.empty()) places_.give_back(begins.mapped().founder);
     actions.emplace_back(coordinator::CloseStore{event.job, "nobody is left of its job"});
     return;
@@ -263,13 +264,13 @@ void Coordinator::on(TimePoint now, const Closed& event, Actions& actions) {
   look_after(job, said_before, actions);
 }
 
-// The link counts no more for its address.
+// The link no longer counts for its address.
 void Coordinator::release(LinkId link) {
   const auto counted = counted_.extract(link);
   if (!counted.empty()) links_of_source_.give_back(counted.mapped());
 }
 
-// A daemon has many jobs: each line says whose it is.
+// A daemon has many jobs, so each line names its job.
 void Coordinator::sign_notes(const std::string& job, std::size_t said_before,
                              Actions& actions) const {
   if (options_.only) return;
@@ -283,9 +284,9 @@ void Coordinator::sign_notes(const std::string& job, std::size_t said_before,
   }
 }
 
-// After that job was told something; no other job is looked at. The key space of a round is the
-// round's: emptied in the same breath in which it is sealed. A job that everybody has left is
-// forgotten, whether it is over or never began; not the one we host.
+// Called after each event of a job. It touches no other job. When the job starts a new round, its
+// store is emptied in the same step, because the keys belong to the round. In a daemon, a job
+// without nodes is deleted, whether it is over or never started.
 void Coordinator::look_after(const std::string& job, std::size_t said_before, Actions& actions) {
   sign_notes(job, said_before, actions);
   const auto entry = jobs_.find(job);
@@ -312,7 +313,7 @@ void Coordinator::forget(const std::string& job, const std::string& why, Actions
   jobs_.erase(job);
 }
 
-// All places are taken: the job that all of its nodes have left, and first, has to go.
+// All slots are taken: evicts the job that all of its nodes left first.
 bool Coordinator::make_place(Actions& actions) {
   auto gone = jobs_.end();
   std::optional<Job::Unattended> its;
@@ -336,7 +337,7 @@ JobOptions Coordinator::options_of(const link::Join& first, int store_port) cons
   JobOptions options = options_.options;
   options.store_port = store_port;
   if (first.lease > Duration{}) options.lease = first.lease;
-  // Workers of a node live on for so long while another daemon may have taken this one's place.
+  // While another daemon may take this one's place, a node's workers live on for this long.
   if (members_) options.patience = members_->patience;
   if (first.last_call > Duration{}) options.last_call = first.last_call;
   return options;
@@ -367,7 +368,7 @@ bool Coordinator::is_over() const {
 }
 
 bool Coordinator::done() const {
-  // Those who have greeted and not joined yet, and those who were just told, are still to hear it.
+  // Newcomers, and nodes that were notified just now, still have to receive it.
   return is_over() && hosted()->job.round().size() == 0 && newcomers_.empty() &&
          job_of_link_.empty();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The whole daemon as one machine (Coordinator), how its last jobs ended (EndedJobs), and what the
-// next coordinator has to know.
+// The state machine of a coordinator (Coordinator), how its last jobs ended (EndedJobs), and the
+// records that its successor needs.
 
 #include <chrono>
 #include <cstddef>
@@ -31,18 +31,19 @@
 
 namespace cpprun {
 
-// Several looks of Prometheus, and as many jobs as might end together; 2 KiB each.
+// Long enough for several Prometheus scrapes, and enough entries for the jobs that may end at the
+// same time. An entry takes 2 KiB.
 inline constexpr Duration ended_job_told = std::chrono::minutes(10);
 inline constexpr std::size_t ended_jobs_told_max = 64;
 
-// How a daemon's last jobs ended, for Prometheus, which looks four times a minute: a job itself is
-// forgotten with its last node. Kept for a while and in small number; nothing here wakes anybody
-// up.
+// How a daemon's last jobs ended, for Prometheus, which scrapes four times a minute. The job itself
+// is deleted with its last node. Entries are limited in time and number. They expire when read, so
+// no timer is needed.
 class EndedJobs {
  public:
-  // A job is over since then. One of that name that has ended before is told of no more.
+  // Adds a job that has just ended. It replaces an ended job of the same name.
   void add(TimePoint now, JobSnapshot job);
-  // A job of that name has begun.
+  // A job of that name has started.
   void forget(const std::string& id);
   // In the order in which they ended.
   std::vector<JobSnapshot> told(TimePoint now) const;
@@ -52,47 +53,49 @@ class EndedJobs {
     TimePoint at{};
     JobSnapshot job;
   };
-  std::deque<Ended> ended_;  // Invariant: each name once.
+  std::deque<Ended> ended_;  // Invariant: each name occurs once.
 };
 
-// What strangers can take of a daemon at most, so that something is left for everybody else. A site
-// may set them; a coordinator of one job counts only the links that have not joined it.
+// Limits on what unidentified peers can use of a daemon, so that resources remain for all others. A
+// site may set them. In a coordinator of one job, they apply only to links that have not joined it.
 struct CoordinatorLimits {
   std::size_t jobs = bounds::jobs_max;
   std::size_t jobs_per_source = bounds::jobs_per_source_max;
   std::size_t links_per_source = bounds::links_per_source_max;
-  std::size_t newcomers = bounds::newcomers_max;  // that may take their time to say who they are
-  Duration lease = bounds::daemon_lease_max;      // that a job's first node may ask for
+  std::size_t newcomers = bounds::newcomers_max;  // links that get the full time to join
+  Duration lease = bounds::daemon_lease_max;      // longest that a job's first node may ask for
   friend bool operator==(const CoordinatorLimits&, const CoordinatorLimits&) = default;
 };
 
 struct CoordinatorOptions {
-  std::optional<JobTerms> only;  // the one job that this coordinator hosts; nothing: any
-  JobOptions options;            // of every job; store_port is that of `only`
+  std::optional<JobTerms> only;  // the one job that this coordinator hosts; nothing: any job
+  JobOptions options;            // for every job; store_port is the port of `only`
   CoordinatorLimits limits = {};
-  bool keeps_records = false;  // of its jobs, for the next one
-  bool stands_by = false;      // `only` is another's, until that is lost
-  bool follows = false;        // it is one of several daemons, and does not lead until it is told
+  bool keeps_records = false;  // writes records of its jobs for its successor
+  bool stands_by = false;      // another coordinator runs `only` until it is lost
+  bool follows = false;        // is one of several daemons, and follows until it receives Leads
 };
 
-// The whole daemon as one machine: which jobs there are, which link belongs to which, and each
-// job's store. It knows no socket: links are numbers, time is an argument, and what has to be done
-// comes back as a list.
+// The daemon as one state machine: its jobs, the links that belong to each, and each job's store.
+// It knows no socket: links are numbers, time is an argument, and the actions to take are returned
+// as a list.
 //
-// It works in one of two ways. In cpprun it hosts one job, known from the start, and refuses every
-// other. In cpprund a job comes into being with the first node that names it, on that node's terms,
-// gets a store with a port of its own, and is forgotten when its last node has left. And a node may
-// have one that stands by (succession.cpp): it has no job, but what another coordinator would leave
-// of one, and goes on with it when enough of its nodes have lost that one. And a daemon may be one
-// of several (leading.cpp), of which one leads and the others tell whoever comes where that is.
+// In cpprun it hosts one job, known from the start, and rejects all others. In cpprund the first
+// node that names a job creates it on that node's terms. The job gets a store with its own port and
+// is deleted when its last node has left.
 //
-// Store clients are not events: a request goes to the job's Store directly (`store`), because at a
-// million requests a second nothing should stand in between. Whether a client may speak at all is
-// asked once, when it connects (`admit`).
+// A node may also run a coordinator as a standby (succession.cpp). It has no job, only the record
+// that the job's coordinator replicates to it. It takes over when enough of the job's nodes have
+// lost that coordinator. A daemon may also be one of several (leading.cpp): one leads, and the
+// others redirect agents to it.
+//
+// Requests of store clients are not events. They go to the job's Store directly (`store`), because
+// nothing may stand between at a million requests a second. A client is checked once, when it
+// connects (`admit`).
 class Coordinator {
  public:
   // --- events ---
-  // A link was opened, by an agent that has greeted with the preamble.
+  // A link was opened by an agent that has sent the preamble.
   struct Opened {
     Caller caller;
   };
@@ -103,9 +106,9 @@ class Coordinator {
   struct Closed {
     LinkId link;
     std::string reason;
-    bool broken = false;  // neither side closed it, or too early: its agent may come back
+    bool broken = false;  // the link broke, or its node may have missed something: it may reconnect
   };
-  // The answers to OpenStore.
+  // The replies to OpenStore.
   struct StoreReady {
     std::string job;
     int port = 0;
@@ -115,87 +118,89 @@ class Coordinator {
     std::string reason;
   };
 
-  // The agent in the coordinator's own process cannot join yet; a clause for the others.
+  // The agent in the coordinator's own process cannot join yet. `why` is a clause for the other
+  // nodes.
   struct MasterWaits {
     std::string why;
   };
 
-  // A worker has spoken to that job's store, for the first time in its round. Told more often, it
-  // changes nothing.
+  // A worker has used this job's store for the first time in its round. Repeats have no effect.
   struct StoreAsked {
     std::string job;
   };
-  // What another coordinator has left of a job; before anybody comes. Its nodes are links from
-  // `first_link` on until they are back.
+  // The record that another coordinator left of a job. Comes before any node connects. The job's
+  // nodes count as links from `first_link` on until they reconnect.
   struct Recovered {
     JobRecord record;
     LinkId first_link;
-    bool has_store = false;  // of its round, as it was
+    bool has_store = false;  // the contents of its round's store were recovered
   };
-  // After RestoreStore: it cannot be gone on with.
+  // The reply to RestoreStore if the store could not be restored.
   struct StoreLost {
     std::string job;
     std::string reason;
   };
-  // Of the one before: so it is here.
+  // The excluded hosts of the previous coordinator, which this one adopts.
   struct HostsExcluded {
     std::vector<Exclusions::Entry> hosts;
   };
-  // --- of one that stands by ---
-  // What the coordinator of its job would leave. Its nodes are links from `first_link` on until
-  // they are here.
+  // --- events of a standby ---
+  // The latest record from the job's coordinator. The job's nodes count as links from `first_link`
+  // on until they connect here.
   struct Succession {
     JobRecord record;
     LinkId first_link;
   };
-  // The agent in this process has lost that coordinator in that round, and votes for this one; by
-  // what it says of itself. Without a vote it follows that coordinator again.
+  // The agent in this process has lost the job's coordinator in the round of `own.vote`, and votes
+  // for this standby. Without a vote it follows that coordinator again.
   struct Standing {
     link::Join own;
   };
 
-  // The other coordinator leaves, and has transferred leadership of its round to this one.
+  // The job's coordinator is leaving and has transferred leadership of its round to this one.
   struct TakesOver {
     link::Join own;
   };
 
-  // --- of one of several daemons ---
-  // It leads from now on, in that epoch, and has no jobs but those that are recovered next. Agents
-  // are told of those places, its own first; for so long their workers live on where it is lost.
+  // --- events of one of several daemons ---
+  // This daemon is now the leader, in the given epoch. It has no jobs except those in the Recovered
+  // events that follow. `members` is sent to agents: the daemons' addresses, with its own first,
+  // and how long a node's workers live on if the leader is lost.
   struct Leads {
     link::Members members;
   };
-  // Another one does, there; or nobody, as far as is known. Whatever jobs it had go on elsewhere,
-  // and nobody hears anything of them here.
+  // Another daemon leads, at the given address, or no leader is known. This daemon's jobs continue
+  // at the leader, and it no longer sends anything about them.
   struct Follows {
-    std::string reason;  // a clause, for whoever comes
+    std::string reason;  // a clause for agents that connect
     std::string address = {};
     int port = 0;
-    // This one will in a moment: whoever comes waits until then, or for another word.
+    // This daemon is about to become the leader. Agents wait until it does, or until the next
+    // Follows.
     bool is_about_to_lead = false;
-    bool is_planned = false;  // somebody wanted it so
+    bool is_planned = false;  // an operator asked for it
   };
-  // It leads, with everything that was left: whoever has waited for that is heard.
+  // The leader has recovered all jobs: the agents that waited for it can join now.
   struct LetsIn {};
-  // While it leads: there are others to turn to.
+  // Sent while it leads: the daemons that agents can switch to have changed.
   struct MembersChanged {
     std::vector<std::string> places;
   };
 
-  // An operator asks for something. Answered under that ticket, before anything else happens; a
-  // handover, which takes a moment, with HandedOver.
+  // A command from an operator. The reply carries the same ticket and comes before any other event
+  // is handled. Only a handover takes a while: its reply follows HandedOver.
   struct Ordered {
     std::uint64_t ticket = 0;
     Order order;
   };
-  // The answer to HandOver, be it that another one leads by now.
+  // The reply to HandOver. Another daemon may be the leader by now.
   struct HandedOver {
     std::uint64_t ticket = 0;
     Order order;
     OrderOutcome outcome;
   };
 
-  // Somebody looks at that job; at all of them where it is not named.
+  // A client reads the status of this job, or of all jobs if none is named.
   struct LookedAt {
     std::optional<std::string> job;
   };
@@ -211,61 +216,65 @@ class Coordinator {
   Actions handle(TimePoint now, const Event& event);
   Actions advance(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
-  // The invariant that is broken, if one is.
+  // Returns the invariant that is violated, if any.
   std::optional<std::string> check() const;
 
-  // Through whose link the workers of a seat reach their job's store.
+  // The seat whose workers reach their job's store through a link.
   struct Seat {
     std::string job;
     RoundNumber round;
     GroupRank group_rank;
     friend bool operator==(const Seat&, const Seat&) = default;
   };
-  // Nothing: nobody who has a seat in a round speaks through it, or its job's store is not local.
+  // Nothing if the link belongs to no node with a seat in a round, or if the job's store is not
+  // local.
   std::optional<Seat> seat_of(LinkId link) const;
-  // Whether a store client from that numeric address may use that job's store; if not, why.
+  // Whether a store client at this numeric address may use the job's store. If not, returns the
+  // reason.
   Result<void> admit(const std::string& job, const std::string& peer) const;
-  // The store of a job that it `knows`: from StoreReady, or the start, until it is forgotten.
+  // Requires `knows(job)`, which holds from StoreReady, or from the start, until the job is
+  // deleted.
   Store& store(const std::string& job) { return jobs_.at(job)->store; }
   bool knows(const std::string& job) const { return jobs_.contains(job); }
   std::size_t job_count() const { return jobs_.size(); }
-  // The job that has spoken through that link; null: none has.
+  // The job that this link has joined, or null.
   const std::string* job_of(LinkId link) const;
-  // For whoever looks: null if there is none of that name; and at most so many in the order of
-  // their names, those behind that one.
+  // For status requests. Null if there is no job of that name.
   const Job* find(const std::string& job) const;
-  // Whose job that is, or will be once its store is there; nothing: there is none of that name.
+  // The owner of a job, also while its store is being opened. Nothing if there is no job of that
+  // name.
   std::optional<std::string> owner_of(const std::string& job) const;
-  // Of everybody, or of that owner.
+  // At most `jobs_max` jobs whose names come after `name`, in order of name. If `owner` is given,
+  // only that owner's jobs.
   std::vector<const Job*> jobs_after(const std::string& name, std::size_t jobs_max,
                                      const std::optional<std::string>& owner = {}) const;
-  // What the next coordinator has to know of a job that it `knows`.
+  // What a successor has to know of a job. Requires `knows(job)`.
   JobRecord record_of(const std::string& job) const;
-  // And which hosts get no seat in those that are still to come.
+  // The hosts that get no seat in future jobs; a successor needs them too.
   const std::vector<Exclusions::Entry>& excluded_hosts() const { return exclusions_.entries(); }
-  // It goes on with the job of another, or waits for that.
+  // It is still a standby, waiting to take over another coordinator's job.
   bool stands_by() const { return candidacy_.has_value(); }
-  // It is one of several daemons, and another one leads, or nobody.
+  // It is one of several daemons and not the leader.
   bool follows() const { return following_.has_value(); }
-  // In which epoch it leads; nothing: it is not one of several, or does not.
+  // The epoch in which it leads. Nothing if it does not lead, or is not one of several daemons.
   std::optional<std::uint64_t> epoch() const {
     return members_ ? std::optional(members_->epoch) : std::nullopt;
   }
   // How a daemon's last jobs ended.
   const EndedJobs& ended() const { return ended_; }
-  // The one hosted job is over, and no connected node still has to be told.
+  // The one hosted job is over, and all connected nodes have been notified.
   bool done() const;
 
  private:
   struct Entry {
     Job job;
     Store store;
-    std::string founder;     // the address whose node was the first; of a hosted job nobody's
-    std::string owner;       // whose secret that node held
-    std::uint64_t kept = 0;  // how far its record was kept: Job::steps()
+    std::string founder;     // the address of the node that started the job; empty for a hosted job
+    std::string owner;       // the owner of the secret which that node used
+    std::uint64_t kept = 0;  // the value of Job::steps() when its record was last kept
   };
   using Newcomer = std::pair<Caller, link::Join>;
-  // An agent that speaks from a further address of its machine.
+  // An agent that also speaks from another address of its machine.
   struct Introduction {
     link::WhoHosts agent;
     Caller from;
@@ -275,16 +284,17 @@ class Coordinator {
     std::string founder;
     std::string owner;
     std::vector<Newcomer> nodes;
-    std::optional<Recovered> before = {};  // what another coordinator has left of it
+    std::optional<Recovered> before = {};  // the record that another coordinator left of it
   };
 
-  // Of one that stands by, until it leads.
+  // The state of a standby until it leads.
   struct Candidacy {
-    std::optional<JobRecord> record = {};  // the last that was heard
+    std::optional<JobRecord> record = {};  // the latest received
     LinkId first_link{};
     link::Join own = {};
-    std::vector<Newcomer> asked = {};  // who came, and waits for an answer
-    // By host, pid and number of an agent of the round: when it sent the latest join heard here.
+    std::vector<Newcomer> asked = {};  // agents that wait for a reply
+    // For each agent of the round, by host, pid and agent number: when the latest join received
+    // here was sent.
     std::map<std::tuple<std::string, int, std::uint32_t>, link::AgentTime> asked_at = {};
     bool stands() const { return own.vote != RoundNumber{}; }
   };
@@ -339,7 +349,7 @@ class Coordinator {
   void hear_early(const Said& event, Actions& actions);
   std::optional<TimePoint> next_to_make_room() const;
   void make_room(TimePoint now, Actions& actions);
-  // Of a job that begins with this node, or did.
+  // The options of a job whose first node is `first`.
   JobOptions options_of(const link::Join& first, int store_port) const;
   void recover(TimePoint now, const StoreReady& event, Beginning begins, Actions& actions);
   static void keep(const std::string& job, Entry& entry, std::size_t said_before, Actions& actions);
@@ -347,46 +357,47 @@ class Coordinator {
   void sign_notes(const std::string& job, std::size_t said_before, Actions& actions) const;
   void look_after(const std::string& job, std::size_t said_before, Actions& actions);
   void release(LinkId link);
-  // The one hosted job is, or goes on elsewhere because this coordinator leaves.
+  // The one hosted job is over, or continues elsewhere because this coordinator leaves.
   bool is_over() const;
-  // Null where this one stands by.
+  // Null in a standby.
   const Entry* hosted() const;
 
   CoordinatorOptions options_;
   std::unordered_map<std::string, std::unique_ptr<Entry>> jobs_;
   std::optional<Candidacy> candidacy_;
-  std::optional<link::Led> led_;  // where the hosted job is led, if not here
+  std::optional<link::Led> led_;  // the leader of the hosted job, if not this one
   std::optional<Follows> following_;
-  std::vector<Newcomer> waiting_;         // for this one to lead
-  EarlyWords early_;                      // of those whose job cannot hear them yet
-  std::optional<link::Members> members_;  // while it leads
-  std::unordered_set<LinkId> turning_;    // links whose agents turn to another daemon
-  Agenda agenda_;  // Invariant: of every job of jobs_ that has a deadline, just that.
-  std::unordered_map<LinkId, std::string> job_of_link_;  // of those that have joined
-  // Links that have greeted and not joined yet; they have a while to do so.
+  std::vector<Newcomer> waiting_;         // agents that wait for this daemon to lead
+  EarlyWords early_;                      // messages of nodes whose job cannot process them yet
+  std::optional<link::Members> members_;  // set while it leads
+  std::unordered_set<LinkId> turning_;    // links whose agents can switch to another daemon
+  Agenda agenda_;  // Invariant: holds the next deadline of each job in jobs_ that has one.
+  std::unordered_map<LinkId, std::string> job_of_link_;  // links that have joined a job
+  // Links that have sent the preamble but not joined yet. They time out.
   std::unordered_map<LinkId, Caller> newcomers_;
   Leases newcomer_leases_;
-  // Of newcomers, by the number of the agent. What an agent shows before it joins is kept until
-  // then, and forgotten with the link it came on.
+  // Introductions of newcomers by agent number. What an agent shows before it joins is kept until
+  // then, and is forgotten when its link closes.
   std::unordered_multimap<std::uint32_t, Introduction> introductions_;
-  std::unordered_map<LinkId, std::uint32_t> introduced_;  // the same by link
-  // By job, until StoreReady or StoreFailed: nobody is answered before there is a port to name.
+  std::unordered_map<LinkId, std::uint32_t> introduced_;  // the agent number by link
+  // By job, until StoreReady or StoreFailed. No node gets a reply before the store's port is known.
   std::unordered_map<std::string, Beginning> awaiting_store_;
-  // By address, which is all that is known of a stranger: one alone must not use up the daemon.
+  // Per address, the only thing known of an unidentified peer. One peer must not exhaust the
+  // daemon.
   Quota links_of_source_;
   JobPlaces places_;
-  std::unordered_map<LinkId, std::string> counted_;  // the address of each link in the quota
-  Exclusions exclusions_;  // a daemon's, for the jobs that are still to come
-  EndedJobs ended_;        // Invariant: none of them is among jobs_.
+  std::unordered_map<LinkId, std::string> counted_;  // the address that each link counts for
+  Exclusions exclusions_;                            // of a daemon, for future jobs
+  EndedJobs ended_;                                  // Invariant: contains no job of jobs_.
 };
 
 static_assert(StateMachine<Coordinator>);
 
-// What the next coordinator has to know, each under the name under which it is kept: of every job,
-// and which hosts get no seat in those to come.
+// The records for a successor, by the name under which each is kept: one for each job, and one for
+// the hosts that get no seat in future jobs.
 
-// Empty: there is nothing to know any more. `name`: that of a job that it knows, or
-// hosts_record_name.
+// `name` is a job for which `coordinator.knows(name)` holds, or hosts_record_name. Empty: there is
+// nothing to keep any longer.
 std::string record_bytes(const Coordinator& coordinator, const std::string& name,
                          const Moment& moment);
 std::map<std::string, std::string> all_records(const Coordinator& coordinator,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of Coordinator that takes an operator's orders: finds whom they concern, has them done,
-// and answers each once.
+// The part of Coordinator that handles operators' commands: finds the target, runs the command and
+// replies once.
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ using Kind = OrderOutcome::Kind;
 }  // namespace
 
 void Coordinator::on(TimePoint now, const Ordered& event, Actions& actions) {
-  // What comes of it is known when it is over.
+  // A handover takes a while. Its reply follows HandedOver.
   if (event.order.is_about_the_daemon() && !following_ && !options_.only) {
     actions.emplace_back(coordinator::Note{text_of(event.order)});
     actions.emplace_back(coordinator::HandOver{event.ticket, event.order});
@@ -26,7 +26,7 @@ void Coordinator::on(TimePoint now, const Ordered& event, Actions& actions) {
   }
   Actions done;
   const OrderOutcome outcome = order(now, event.order, done);
-  // Who asked is read before what came of it.
+  // The log shows who gave the command before it shows the effects.
   actions.emplace_back(coordinator::Note{fmt::format(
       "{}: {}{}", text_of(event.order), outcome.is_done() ? "" : "refused: ", outcome.sentence)});
   actions.insert(actions.end(), done.begin(), done.end());
@@ -73,7 +73,7 @@ OrderOutcome Coordinator::order_of_job(TimePoint now, const Order& order, Action
   return outcome;
 }
 
-// Which jobs may have nodes of a host, in the order of their names.
+// The jobs that may have nodes of a host, in order of name.
 std::vector<std::string> Coordinator::jobs_that_go_on() const {
   std::vector<std::string> names;
   for (const auto& [id, entry] : jobs_) {
@@ -83,17 +83,18 @@ std::vector<std::string> Coordinator::jobs_that_go_on() const {
   return names;
 }
 
-// Before anybody hears that it is done.
+// Emitted before the reply, so that the change is kept before the operator sees it as done.
 void Coordinator::keep_hosts(Actions& actions) const {
   if (options_.keeps_records) actions.emplace_back(coordinator::KeepRecord{hosts_record_name});
 }
 
-// Each job is asked for itself: one that cannot do without the host keeps it, and keeps no other
-// job from being rid of it, be it still to come. Where there is none of these, nothing is done.
+// Applies the command to each job on its own. A job that cannot run without the host keeps it,
+// which does not stop the exclusion from other jobs, including future ones. If no job can exclude
+// the host, nothing changes.
 OrderOutcome Coordinator::order_of_host(TimePoint now, const Order& order, Actions& actions) {
   auto jobs = jobs_that_go_on();
   const bool excludes = order.kind == Order::Kind::exclude;
-  std::optional<OrderOutcome> objection;  // the first
+  std::optional<OrderOutcome> objection;  // the first one
   std::vector<std::string> kept_by;
   const std::size_t keep_it = !excludes ? 0 : std::erase_if(jobs, [&](const std::string& job) {
     auto its = jobs_.at(job)->job.objection_to_exclude(order.whom);
@@ -142,8 +143,8 @@ OrderOutcome Coordinator::order_of_host(TimePoint now, const Order& order, Actio
   return outcome;
 }
 
-// Its nodes may still compute where they are not connected: a new job of that name would have their
-// ranks, so the name is kept for as long.
+// Disconnected nodes of the job may still compute. A new job of that name would reuse their ranks,
+// so the name stays reserved until they cannot.
 OrderOutcome Coordinator::forget_on_order(TimePoint now, const Order& order, Actions& actions) {
   const auto& entry = jobs_.at(order.job);
   if (options_.only) {

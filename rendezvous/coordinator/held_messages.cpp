@@ -11,7 +11,7 @@ namespace cpprun {
 
 namespace {
 
-// The link that hears by it how its job has ended, if that is what it says.
+// The link to which this action reports how its job ended, if it does.
 std::optional<LinkId> ended_for(const coordinator::Action& action) {
   const auto* const say = std::get_if<coordinator::Say>(&action);
   if (say == nullptr || !std::holds_alternative<link::Finish>(say->message)) return std::nullopt;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Messages that wait: those to nodes until what was decided before them cannot be lost (HeldWords),
-// those of nodes until they can be heard (EarlyWords).
+// Queues of delayed messages: to nodes, until the decisions before them are durable (HeldWords),
+// and from nodes, until their job can process them (EarlyWords).
 
 #include <array>
 #include <cstddef>
@@ -20,16 +20,15 @@
 
 namespace cpprun {
 
-// Who numbers what it has been given, each for itself.
+// What confirms that something is kept. Each has its own sequence numbers.
 enum class Keeping : std::uint8_t { record, log, standby, etcd };
 
-// What nodes are told later, and whoever has given an order: when what was decided before it cannot
-// be lost any more, because it is on a disk (--state-sync), or another cpprund has it. All words
-// keep their order, of whichever job they are, and so do the answers of stores that are said
-// through links.
+// A commit queue. Messages to nodes, and replies to operators' commands, wait until the decisions
+// before them are durable: on disk (--state-sync) or replicated to another cpprund. All messages
+// keep their order across jobs, together with the store's replies that travel through links.
 class HeldWords {
  public:
-  // What workers are told through that link.
+  // Bytes for workers, sent through a node's link.
   struct Frame {
     LinkId link;
     std::string bytes;
@@ -37,23 +36,24 @@ class HeldWords {
   };
   using Word = std::variant<coordinator::Action, Frame>;
 
-  // What is said from now on waits for that number; 0: for nothing more than before.
+  // Messages held from now on also wait for this number. 0 adds nothing to wait for.
   void wait_for(Keeping keeping, std::uint64_t number);
-  // There is something to wait for.
+  // Whether new messages have to wait.
   bool holds() const { return is_awaited(awaited_) || !held_.empty(); }
-  // True: it is said later. False: now, by whoever asks.
+  // Returns true if the message was queued, and false if the caller has to send it now.
   bool hold(const coordinator::Action& action);
   bool hold(LinkId link, std::string_view frame);
-  // Nobody has to wait for those numbers, up to that one, any more.
+  // All numbers up to `through` are durable.
   void kept(Keeping keeping, std::uint64_t through);
-  // The next that is to be said now, and nothing behind the last.
+  // Removes and returns the next message that may be sent now. Nothing if there is none.
   std::optional<Word> next();
-  // Bytes of frames for that link that are held.
+  // Bytes of frames held for that link.
   std::size_t bytes_for(LinkId link) const;
-  // How its job has ended is held for that link: whoever closes it has not heard that.
+  // Whether a held message reports to that link how its job ended. If the link closes now, its node
+  // has not received that.
   bool holds_end_for(LinkId link) const { return ends_.contains(link); }
-  // Nobody will ever hear them, but for whoever has asked for something and waits to hear that it
-  // is done: those answers, which are not true any more.
+  // Discards all messages. Returns the replies to commands: the clients still wait for them, but
+  // what the replies report is no longer true.
   std::vector<coordinator::Answered> drop_all();
 
  private:
@@ -68,19 +68,20 @@ class HeldWords {
   Numbers awaited_{};
   Numbers kept_{};
   std::deque<Held> held_;
-  std::unordered_map<LinkId, std::size_t> bytes_;  // of frames, by link
+  std::unordered_map<LinkId, std::size_t> bytes_;  // bytes of frames, by link
   std::unordered_set<LinkId> ends_;                // links for which a Finish is held
 };
 
-// What nodes say behind their join while nobody can hear it yet: the store of their job is being
-// opened, or this coordinator is about to lead. Whoever comes back says again what may have been
-// missed, and only once.
+// Messages that nodes send after their join, kept until they can be processed: their job's store is
+// still being opened, or this coordinator is about to lead. A reconnecting node repeats what may
+// have been lost only once, so these messages must not be dropped.
 class EarlyWords {
  public:
-  // Its words are kept from now on, those of before too.
+  // Starts to keep messages of that link. Keeps any it already has.
   void expect(LinkId link) { words_.try_emplace(link); }
-  // False: it says more than any agent does, or all of them together do. Of a link that is not
-  // expected nothing is kept, and of heartbeats neither: they are for the moment.
+  // Returns false if the link, or all links together, exceed the limit: no normal agent sends that
+  // much. Ignores messages of links that are not expected, and heartbeats, which matter only at the
+  // moment they arrive.
   bool keep(LinkId link, const link::Message& message);
   std::vector<link::Message> take(LinkId link);
   void forget(LinkId link) { (void)take(link); }
@@ -94,7 +95,7 @@ class EarlyWords {
   };
 
   std::unordered_map<LinkId, Kept> words_;
-  std::size_t bytes_ = 0;  // of all of them, as they came
+  std::size_t bytes_ = 0;  // the encoded size of all messages
 };
 
 }  // namespace cpprun

@@ -66,13 +66,13 @@ namespace {
 
 constexpr std::string_view jobs_path = "/api/v1/jobs";
 constexpr std::string_view nodes_path = "/nodes";
-constexpr std::string_view events_path = "/api/v1/events";  // the server's own
+constexpr std::string_view events_path = "/api/v1/events";  // answered by CoordinatorServer
 constexpr const char* json_type = "application/json";
 
-// What an address has before and behind its question mark, taken apart.
+// The path and the query parameters of a request's target.
 struct Address {
   std::string_view path;
-  std::string after;  // of ?after=…; empty: from the beginning
+  std::string after;  // ?after=…; empty: from the beginning
   std::optional<std::size_t> limit;
   bool with_ranks = true;
 };
@@ -85,7 +85,7 @@ http::Response json_response(std::string text) {
   return {.type = json_type, .body = std::move(text)};
 }
 
-// False where that is not known here.
+// Returns false if the parameter is unknown or invalid.
 bool read_parameter(std::string_view parameter, Address& address) {
   const auto equals = parameter.find('=');
   if (equals == std::string_view::npos) return false;
@@ -104,18 +104,17 @@ bool read_parameter(std::string_view parameter, Address& address) {
   return name == "ranks" && (value == "0" || value == "1");
 }
 
-// Somebody's look, and what is looked at.
+// The context of a status request.
 struct Look {
   const Coordinator& coordinator;
   const Moment& moment;
   const Address& address;
   const http::Request& request;
-  const std::optional<std::string>&
-      owner;  // of whom others' jobs are hidden; nothing: all are shown
+  const std::optional<std::string>& owner;      // hides the jobs of others; nothing: all are shown
   const std::optional<DaemonSnapshot>& daemon;  // see answer()
 };
 
-// Nothing where it asks for what is not known here.
+// Nothing if a query parameter is unknown or invalid.
 std::optional<Address> address_of(std::string_view target) {
   const auto mark = target.find('?');
   Address address{.path = target.substr(0, mark)};
@@ -136,7 +135,7 @@ std::vector<JobSnapshot> snapshots_of(const std::vector<const Job*>& jobs, TimeP
 
 http::Response all_jobs(const Look& look) {
   const auto& [coordinator, moment, address, request, owner, daemon] = look;
-  // One more than is shown tells whether these are the last.
+  // One more than is shown tells whether there is a next page.
   auto jobs = coordinator.jobs_after(address.after, bounds::status_jobs_shown_max + 1, owner);
   std::optional<std::string> next;
   if (jobs.size() > bounds::status_jobs_shown_max) {
@@ -199,7 +198,7 @@ http::Response the_daemon(const Look& look) {
   return refusal(404, "this is a cpprun, which hosts its own job: /api/v1/jobs shows it");
 }
 
-// One with a name in it is taken apart by who shows it.
+// For a path with a placeholder, `show` parses the name in it.
 struct Route {
   std::string_view path;
   http::Response (*show)(const Look&);
@@ -275,7 +274,7 @@ std::optional<Coordinator::LookedAt> looked_at(const http::Request& request) {
   if (address->path == "/metrics") return Coordinator::LookedAt{};
   if (!address->path.starts_with(jobs_path)) return std::nullopt;
   auto rest = address->path.substr(jobs_path.size());
-  // The list of all jobs shows nobody's workers.
+  // The list of all jobs shows no worker statistics.
   if (!rest.starts_with('/')) return std::nullopt;
   rest.remove_prefix(1);
   if (rest.ends_with(nodes_path)) rest.remove_suffix(nodes_path.size());
@@ -313,13 +312,13 @@ http::Response order_refusal(unsigned status, const std::string& why) {
   return {.status = status, .type = std::string(order_type), .body = error_json(why)};
 }
 
-// What an address names: whom, as it was sent, and what is to become of them.
+// The target of a command, still escaped, and what to do with it.
 struct OrderAddress {
   std::string_view name;
   Order::Kind kind;
 };
 
-// Nothing where the address asks for nothing that is known here.
+// Nothing if the path is not the path of a command.
 std::optional<OrderAddress> order_address(std::string_view target) {
   if (target.starts_with(daemon_prefix)) {
     const auto kind = order_kind(target.substr(daemon_prefix.size()));
@@ -337,7 +336,7 @@ std::optional<OrderAddress> order_address(std::string_view target) {
   return OrderAddress{.name = target.substr(0, slash), .kind = *kind};
 }
 
-// "application/json", perhaps with "; charset=utf-8" behind it.
+// "application/json", optionally followed by parameters such as "; charset=utf-8".
 bool is_json(std::string_view type) {
   type = type.substr(0, type.find(';'));
   while (type.ends_with(' ')) type.remove_suffix(1);
@@ -380,7 +379,8 @@ std::variant<Order, http::Response> order_of(const http::Request& request, const
   if (const auto may = may_order(visitor, desk.own_user); !may) {
     return order_refusal(403, may.error().reason);
   }
-  // Asked of an empty body as well: a page in a browser cannot say it unasked.
+  // Required even for an empty body: a page in a browser cannot send this type without a CORS
+  // preflight.
   if (!is_json(request.content_type)) {
     return order_refusal(415, "say Content-Type: application/json, with an empty body as well");
   }
@@ -434,7 +434,8 @@ constexpr std::string_view jobs_prefix = "/api/v1/jobs/";
 constexpr std::string_view nodes_suffix = "/nodes";
 constexpr std::string_view bearer = "Bearer";
 
-// Behind the scheme, whose name has no case, and the blanks after it (RFC 9110, 11.4).
+// The token after the scheme, whose name is case-insensitive, and the spaces after it (RFC 9110,
+// 11.4).
 std::optional<std::string_view> shown_token(std::string_view authorization) {
   if (!is_alike(authorization.substr(0, bearer.size()), bearer)) return std::nullopt;
   authorization.remove_prefix(bearer.size());
@@ -450,8 +451,8 @@ WantedToken token_wanted_for(const http::Request& request) {
   std::string_view target = request.target;
   if (!target.starts_with(jobs_prefix)) return wanted;
   target.remove_prefix(jobs_prefix.size());
-  // Cut as what answers cuts it, so that a token for "a" is not good for "a/b". What is no name is
-  // refused there, whoever asks.
+  // Split the path exactly as the handlers do, so that a token for "a" does not permit "a/b". The
+  // handlers reject an invalid name, whatever the token.
   target = target.substr(0, orders ? target.find('/') : target.find('?'));
   if (!orders && target.ends_with(nodes_suffix)) target.remove_suffix(nodes_suffix.size());
   wanted.job = unescaped(target).value_or("");
@@ -462,7 +463,7 @@ Holder holder_of(const HolderOf& holder_of, const std::string& secret_id) {
   return holder_of ? holder_of(secret_id) : Holder{};
 }
 
-// Of a token that is valid now. As long as a timer can count, at most.
+// How long a valid token remains valid, capped at what a timer can count.
 Duration time_left(const TokenTerms& terms, WallTime now) {
   constexpr std::chrono::seconds most = std::chrono::years(10);
   const auto since_1970 = std::chrono::floor<std::chrono::seconds>(now.time_since_epoch());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What an HTTP request means to a coordinator (docs/operating.md): which address shows what, which
-// POST asks for what, and what its token is good for.
+// The HTTP interface of a coordinator (docs/operating.md): which paths show what, which POST
+// requests are commands, and what a token permits. All functions here are pure: they depend only on
+// their arguments and keep no state.
 
 #include <cstdint>
 #include <functional>
@@ -22,38 +23,34 @@
 
 namespace cpprun {
 
-// Which address shows what of a coordinator (docs/operating.md). Pure: a request and the time go
-// in, an answer comes out, and nothing is remembered.
-
-// Whether it was asked for by a name of this machine, and not by that of a stranger's page.
+// Whether the request's Host is a name of this machine. If not, another site's page may have sent
+// it.
 bool is_for_us(const HostNames& names, const http::Request& request);
 
-// With an owner, of whom others' jobs are hidden. `daemon`: which this is; nothing: it is a cpprun.
+// With `owner`, the jobs of other owners are hidden. `daemon` describes this daemon; nothing in a
+// cpprun.
 http::Response answer(const Coordinator& coordinator, const HostNames& names, const Moment& moment,
                       const http::Request& request, const std::optional<std::string>& owner = {},
                       const std::optional<DaemonSnapshot>& daemon = {});
 
-// 405, with the methods that are known at that address.
+// 405, with the methods that the path supports.
 http::Response not_allowed(const http::Request& request);
-// Whether a GET shows something there, where that exists.
+// Whether a GET is defined for that path. The job in it may not exist.
 bool is_shown_path(std::string_view target);
 
-// All addresses that show something, as docs/openapi.json names them: "/api/v1/jobs/{id}".
+// All paths that a GET is defined for, as docs/openapi.json lists them: "/api/v1/jobs/{id}".
 std::vector<std::string_view> status_routes();
 
-// Whose figures are looked at by asking for that address; nothing: nobody's.
+// The jobs whose worker statistics this request reads. Nothing if it reads none.
 std::optional<Coordinator::LookedAt> looked_at(const http::Request& request);
 
-// "a/b" of "a%2Fb"; nothing where a percent sign is no escape.
+// "a/b" for "a%2Fb". Nothing if a percent sign does not start a valid escape.
 std::optional<std::string> unescaped(std::string_view text);
 
-// Which POST asks a coordinator for what (docs/operating.md). Pure: a request and who makes it go
-// in; an order comes out, or the refusal.
-
-// Whether something is asked for there, which a GET does not show.
+// Whether the path takes commands, that is, POST.
 bool is_order_path(std::string_view target);
 
-// Who asks, and by which names this machine may be asked for; `own_user` runs this program.
+// What is needed to check a command: the names of this machine, and the user who runs this program.
 struct OrderDesk {
   const HostNames& names;
   std::uint32_t own_user = 0;
@@ -61,17 +58,16 @@ struct OrderDesk {
 std::variant<Order, http::Response> order_of(const http::Request& request, const Visitor& visitor,
                                              const OrderDesk& desk);
 
-// Whoever holds the secret of one owner among several has no say in others' jobs, nor learns
-// whether there are any, nor about hosts; nothing: it may.
+// Checks whether a client that holds the secret of one owner among several may give this command.
+// It may not control other owners' jobs, or learn whether they exist, and it may not control hosts
+// or the daemon. Nothing: the command is allowed.
 std::optional<http::Response> objection_of_owners(const Order& order, const Visitor& visitor,
                                                   const Coordinator& coordinator);
 
 http::Response answer_to(const OrderOutcome& outcome);
 
-// What a request shows of a secret: "Authorization: Bearer" and a token (proto/secure/token.h).
-
-// What a token has to be good for so that its holder may ask that. A path of one job is about that
-// job; all others are about all jobs.
+// What a token must permit for this request. A path that names one job requires a token for that
+// job, all others a token for all jobs.
 struct WantedToken {
   TokenPurpose purpose = TokenPurpose::read;
   std::string job = {};
@@ -79,20 +75,21 @@ struct WantedToken {
 };
 WantedToken token_wanted_for(const http::Request& request);
 
-// Whose a secret is, by its id.
+// The owner of a secret, looked up by the secret's id.
 struct Holder {
   std::string owner = {};
-  bool sees_all = true;  // everybody's jobs, and not only that owner's
+  bool sees_all = true;  // has access to all owners' jobs
   friend bool operator==(const Holder&, const Holder&) = default;
 };
-// Where that is null, all secrets are one owner's.
+// If null, all secrets belong to the same owner.
 using HolderOf = std::function<Holder(const std::string& secret_id)>;
 Holder holder_of(const HolderOf& holder_of, const std::string& secret_id);
 
-// Or why it is not good for that; a clause for whoever has shown it.
+// Checks the bearer token of a request (proto/secure/token.h). If it does not permit the request,
+// returns the reason, as a clause for the client.
 Result<Credential> credential_of(const http::Request& request, const SecureContext& secure,
                                  WallTime now, const HolderOf& whose = nullptr);
-// Of somebody who holds the secret itself, from that address.
+// For a client at `address` that holds the secret itself.
 Credential credential_of(const std::string& secret_id, const std::string& address,
                          const HolderOf& whose);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of Coordinator that is one of several daemons: one of them leads and has all jobs, the
-// others have none and tell whoever comes where that one is. Who leads is decided elsewhere; an
-// epoch that only grows tells a leader of before from the one of now.
+// The part of Coordinator for one of several daemons. One of them leads and has all jobs. The
+// others have none and redirect agents to the leader. The election happens elsewhere. An epoch that
+// only grows distinguishes the current leader from earlier ones.
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 
 namespace cpprun {
 
-// It has decided nothing while it followed, and knows of nobody but those who come from now on.
+// It decided nothing while it followed. It knows only the nodes that connect from now on.
 void Coordinator::on(TimePoint, const Leads& event, Actions& actions) {
   following_.reset();
   members_ = event.members;
@@ -39,7 +39,7 @@ void Coordinator::on(TimePoint, const MembersChanged& event, Actions& actions) {
   for (const LinkId link : turning_) tell_members(link, actions);
 }
 
-// Nobody is told anything of a job that may be another's by now, but where to ask.
+// Another daemon may have these jobs by now, so nodes receive only the new leader's address.
 void Coordinator::drop_everything(const Follows& event, Actions& actions) {
   const std::string why = event.reason;
   actions.emplace_back(
@@ -62,8 +62,8 @@ void Coordinator::drop_everything(const Follows& event, Actions& actions) {
   *this = Coordinator{std::move(options)};
 }
 
-// An agent that has followed a later one than this is none of its own. Whether it says the truth is
-// not known; this one leads for as long as its own right says.
+// An agent that has followed a leader of a later epoch is rejected. Its claim cannot be verified,
+// so this daemon keeps the leadership for as long as its lease lasts.
 bool Coordinator::turns_away(const Caller& caller, const link::Join& join, Actions& actions) {
   link::NotLeading answer;
   if (following_ && following_->is_about_to_lead) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of Coordinator that deals with links that have not joined a job yet: masters that ask
-// whom they have reached, agents that introduce themselves, and whoever says nothing.
+// The part of Coordinator that handles links that have not joined a job yet: a master that asks
+// which coordinator it has reached, agents that introduce themselves, and links that stay silent.
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 
 namespace cpprun {
 
-// Somebody else takes itself for a master, and was led here by the address it was given.
+// The peer considers itself a master, but the address it was given leads here.
 void Coordinator::answer(TimePoint now, const Caller& caller, const link::WhoHosts& question,
                          Actions& actions) {
   const bool is_of_ours = options_.only && question.job == options_.only->id;
@@ -39,7 +39,8 @@ void Coordinator::answer(TimePoint now, const Caller& caller, const link::WhoHos
   actions.emplace_back(coordinator::HangUp{caller.link, "it has its answer"});
 }
 
-// It will ask for a seat, or has, through another link. This one stays, and counts, until it does.
+// The agent sends its join through another link, before or after this. This link stays open and
+// counts in the quota until the agent has joined.
 void Coordinator::introduce(const Caller& caller, const link::WhoHosts& agent, Actions& actions) {
   const bool is_first = introduced_.emplace(caller.link, agent.agent).second;
   if (!is_first) {
@@ -48,7 +49,7 @@ void Coordinator::introduce(const Caller& caller, const link::WhoHosts& agent, A
   }
   actions.emplace_back(
       coordinator::Say{caller.link, link::Hosts{.job = agent.job, .itself = true}});
-  if (agent.agent == 0) return;  // Without a number it could be anybody.
+  if (agent.agent == 0) return;  // Without a number the agent cannot be identified.
   introductions_.emplace(agent.agent, Introduction{agent, caller});
   if (const auto found = jobs_.find(agent.job);
       found != jobs_.end() && found->second->owner == caller.owner) {
@@ -66,18 +67,18 @@ void Coordinator::enter(TimePoint now, Entry& entry, const Newcomer& newcomer, A
   for (const link::Message& early : early_.take(caller.link)) {
     entry.job.hear(now, caller.link, early, actions);
   }
-  // Of a job that is hosted all members are welcome, from wherever they come.
+  // Members of a hosted job do not count in the quota of their address.
   if (options_.only && entry.job.round().find(caller.link) != nullptr) release(caller.link);
 }
 
-// Whoever comes back says again what may have been missed, right behind its join.
+// A reconnecting agent repeats right after its join what may have been lost.
 void Coordinator::hear_early(const Said& event, Actions& actions) {
   if (early_.keep(event.link, event.message)) return;
   actions.emplace_back(
       coordinator::HangUp{event.link, "it says more than any node before its job is there"});
 }
 
-// That agent is a member now: it may come from wherever it has introduced itself.
+// The agent is a member now, so it may also use the addresses from which it has introduced itself.
 void Coordinator::welcome(Job& job, const Newcomer& newcomer, Actions& actions) {
   const link::Join& join = newcomer.second;
   const auto [first, last] = introductions_.equal_range(join.agent);
@@ -100,8 +101,8 @@ void Coordinator::forget_newcomer(LinkId link) {
   if (its_own != last) introductions_.erase(its_own);
 }
 
-// When the newcomer that has said nothing for longest has to go: there are too many, or the hosted
-// job is over, and nobody who keeps silent shall hold up its end.
+// When to close the newcomer that has been silent longest: if there are too many, or if the hosted
+// job is over, whose end a silent link must not delay.
 std::optional<TimePoint> Coordinator::next_to_make_room() const {
   if (newcomer_leases_.size() == 0) return std::nullopt;
   if (!is_over() && newcomer_leases_.size() <= options_.limits.newcomers) return std::nullopt;

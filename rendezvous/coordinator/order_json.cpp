@@ -44,7 +44,7 @@ Result<void> read_node(const json& value, Order& order) {
     order.whom = std::to_string(value.get<std::uint64_t>());
     return {};
   }
-  // 3.0 is an integer in JSON Schema; from here on not every one has a double of its own.
+  // JSON Schema counts 3.0 as an integer. From 2^53 on, a double cannot represent every integer.
   constexpr double exact_below = 9007199254740992.0;
   const double rank = value.is_number_float() ? value.get<double>() : -1;
   if (rank >= 0 && rank < exact_below && std::floor(rank) == rank) {

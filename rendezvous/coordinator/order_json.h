@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What an order says in the body of its request, as JSON (docs/operating.md), and its answer.
+// The JSON body of a command's request, and of its reply (docs/operating.md).
 
 #include <string>
 
@@ -9,11 +9,11 @@
 
 namespace cpprun {
 
-// Fills in what the body says of an order of that kind; it may be empty. Fails with a sentence that
-// names what is wrong.
+// Fills in `order`, whose kind is set, from the body, which may be empty. Fails with a sentence
+// that names the error.
 Result<void> read_order(const std::string& body, Order& order);
 
-// {"said": …} of what was done, {"error": …} of what was not.
+// {"said": …} if the command succeeded, {"error": …} if not.
 std::string outcome_json(const OrderOutcome& outcome);
 
 }  // namespace cpprun

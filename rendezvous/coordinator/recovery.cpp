@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of Coordinator that goes on with jobs of another one, which has ended, and leaves its
-// own to the next.
+// The part of Coordinator that takes over the jobs of a coordinator that has ended, and keeps
+// records of its own jobs for a successor.
 
 #include <fmt/format.h>
 
@@ -16,8 +16,8 @@ JobRecord Coordinator::record_of(const std::string& job) const {
   return record;
 }
 
-// Before the first of what follows from it is done: whoever is told something finds, when it comes
-// back, a coordinator that knows it too.
+// Inserted before the first action that follows from the change. A node that has received a
+// decision then finds, when it reconnects, a coordinator that knows it too.
 void Coordinator::keep(const std::string& job, Entry& entry, std::size_t said_before,
                        Actions& actions) {
   const std::uint64_t steps = entry.job.steps();
@@ -27,7 +27,7 @@ void Coordinator::keep(const std::string& job, Entry& entry, std::size_t said_be
                  coordinator::KeepRecord{job});
 }
 
-// As if its first node had just come: it is there when its store is.
+// As if its first node had just connected: the job exists once its store is ready.
 void Coordinator::on(TimePoint, const Recovered& event, Actions& actions) {
   const JobRecord& record = event.record;
   const std::string& job = record.job();
@@ -54,7 +54,7 @@ void Coordinator::on(TimePoint now, const HostsExcluded& event, Actions& actions
   if (options_.only) return;
   exclusions_ = Exclusions{event.hosts};
   const std::string hosts = exclusions_.list(now);
-  keep_hosts(actions);  // where this one keeps it; or, where their time is over, nothing any more
+  keep_hosts(actions);  // keeps them here too, or deletes the record if all have expired
   if (hosts.empty()) return;
   actions.emplace_back(
       coordinator::Note{fmt::format("excluded from all jobs to come, as before: {}", hosts)});

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of Coordinator that stands by for another: it collects the votes of the nodes that have
-// lost that one, and goes on with its job when they are enough. Source of the scheme: a lease on
-// each node's word (Gray and Cheriton, 1989) and a majority of them; docs/states.md, "Who leads".
+// The part of Coordinator that is a standby of another coordinator: it collects the votes of the
+// nodes that have lost that coordinator, and takes over its job when there are enough. The scheme
+// is a lease for each node (Gray and Cheriton, 1989) and a majority of the nodes; see
+// docs/states.md, "Who leads".
 
 #include <fmt/format.h>
 
@@ -52,7 +53,7 @@ void Coordinator::on(TimePoint now, const Standing& event, Actions& actions) {
   if (!candidacy_) return;
   candidacy_->own = event.own;
   if (candidacy_->stands()) return consider_leading(now, actions);
-  // No vote of theirs was used: they may follow the other one again.
+  // None of their votes was used: they may follow the other coordinator again.
   for (const auto& [caller, join] : std::exchange(candidacy_->asked, {})) {
     const std::string reason = "the coordinator answers again";
     actions.emplace_back(coordinator::Say{caller.link, link::NotLeading{reason}});
@@ -60,14 +61,14 @@ void Coordinator::on(TimePoint now, const Standing& event, Actions& actions) {
   }
 }
 
-// Of that round, or of none: in a later one it has met others, of whom nothing is known here; and
-// what it promises of an earlier one is not what its coordinator reckons with.
+// A vote counts only for the round of the record. In a later round the node has met nodes that are
+// unknown here. A vote for an earlier round is not the promise on which the coordinator relies.
 bool Coordinator::is_vote(const link::Join& join) const {
   return candidacy_->record && join.vote != RoundNumber{} && join.vote == candidacy_->record->round;
 }
 
-// Each node of the round that has a seat there, and does not host the other coordinator, once. One
-// that leaves is not among those of which the coordinator has counted the votes.
+// Counts each node once that has a seat in the round, does not host the other coordinator and is
+// not leaving: the coordinator does not count on the votes of leaving nodes.
 std::size_t Coordinator::votes() const {
   const auto votes_for_us = [this](const JobRecord::Node& node) {
     if (!has_seat(node) || node.hosts || node.leaving) return false;
@@ -79,8 +80,8 @@ std::size_t Coordinator::votes() const {
   return static_cast<std::size_t>(std::ranges::count_if(candidacy_->record->nodes, votes_for_us));
 }
 
-// A node whose vote was declined may have taken it back to the other coordinator: a vote that it
-// sent before that, through an older link, does not count.
+// A node whose vote was declined may have rejoined the other coordinator since. A vote that it sent
+// before that, through an older link, must not count.
 bool Coordinator::is_outdated(const link::Join& join) {
   if (!is_vote(join)) return false;
   const auto node = std::ranges::find_if(candidacy_->record->nodes,
@@ -108,7 +109,7 @@ void Coordinator::ask_standby(TimePoint now, const Caller& caller, const link::J
     actions.emplace_back(coordinator::HangUp{caller.link, reason});
     return;
   }
-  // Through an older link it has said the same.
+  // Replace what the agent sent through an older link.
   std::erase_if(candidacy_->asked, [&](const Newcomer& each) {
     const link::Join& known = each.second;
     return known.host == join.host && known.pid == join.pid && known.agent == join.agent;
@@ -116,7 +117,7 @@ void Coordinator::ask_standby(TimePoint now, const Caller& caller, const link::J
   job_of_link_[caller.link] = join.job;
   candidacy_->asked.emplace_back(caller, join);
   consider_leading(now, actions);
-  // Who has done its part waits for the end of the job, and for no seat.
+  // A node that has finished waits for the end of the job, not for a seat.
   if (!candidacy_ || join.done) return;
   const std::size_t seats = seats_of(*candidacy_->record);
   actions.emplace_back(coordinator::Say{
@@ -127,7 +128,8 @@ void Coordinator::ask_standby(TimePoint now, const Caller& caller, const link::J
                                 votes_needed(*candidacy_->record))}});
 }
 
-// The standby of a job whose master was lost has found another one in its place.
+// A standby reports that it leads the job of a master that was lost, and has found this master in
+// its place.
 void Coordinator::hear_leader(TimePoint now, const Caller& caller, const link::WhoHosts& leader,
                               Actions& actions) {
   const link::Led led{leader.leads_address, leader.leads_port};
@@ -174,7 +176,8 @@ void Coordinator::on(TimePoint now, const TakesOver& event, Actions& actions) {
   lead(now, *std::exchange(candidacy_, std::nullopt), /*is_transfer=*/true, actions);
 }
 
-// As after any other end of a coordinator, but that its own node is known to be gone.
+// Like a recovery after any other loss of a coordinator, except that the node that hosted it is
+// known to be gone.
 void Coordinator::lead(TimePoint now, Candidacy candidacy, bool is_transfer, Actions& actions) {
   JobRecord record = *std::move(candidacy.record);
   const std::string id = record.job();
@@ -182,7 +185,7 @@ void Coordinator::lead(TimePoint now, Candidacy candidacy, bool is_transfer, Act
   for (std::size_t i = 0; i < record.nodes.size(); ++i) {
     JobRecord::Node& node = record.nodes[i];
     if (node.hosts) host = LinkId{candidacy.first_link.value + i};
-    // From where it comes to us is not from where it came to the other one.
+    // The nodes reach this coordinator from other addresses than they used to reach the other one.
     if (is_of(node, candidacy.own)) node.peer = "127.0.0.1";
     for (const auto& [caller, join] : candidacy.asked) {
       if (is_of(node, join)) node.peer = caller.peer;
@@ -195,7 +198,7 @@ void Coordinator::lead(TimePoint now, Candidacy candidacy, bool is_transfer, Act
   Job& job = entry.first->second->job;
   actions.emplace_back(coordinator::Lead{id});
   const std::size_t said_before = actions.size();
-  // For so long each of those who vote had heard nothing.
+  // No voter had heard from the coordinator for at least this long.
   const TimePoint heard = now - bounds::vote_patience(options_.options.lease);
   if (host) {
     is_transfer ? job.succeed_host(now, *host, actions) : job.lose_host(now, heard, *host, actions);

@@ -38,11 +38,11 @@ std::string printable(std::string_view bytes) {
 
 }  // namespace
 
-// One attempt: resolve, connect to each address in turn, exchange preambles; with one clock for
-// every step. Ends with exactly one of the two calls, unless it was cancelled.
+// One attempt: resolves the name, connects to each address in turn, and exchanges preambles, with a
+// timeout for every step. Calls exactly one of `done` and `failed`, unless it is cancelled.
 class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
  public:
-  // A connection on which both sides have greeted; null: in clear.
+  // Both sides have sent the preamble. The channel is null without a secret.
   using Done = std::function<void(tcp::socket, std::unique_ptr<SecureChannel>, std::string heard)>;
 
   Attempt(asio::io_context& context, std::chrono::nanoseconds step_max,
@@ -87,7 +87,7 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
     return failed;
   }
 
-  // Those that are not the one it has reached.
+  // The addresses other than the connected one.
   std::vector<std::string> other_addresses() const {
     std::vector<std::string> others;
     for (const auto& each : endpoints_) {
@@ -98,7 +98,7 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
 
   void cancel() {
     over_ = true;
-    asio::error_code ignored;  // There may be nothing to cancel.
+    asio::error_code ignored;  // there may be nothing to cancel
     if (handshake_) std::exchange(handshake_, nullptr)->cancel();
     resolver_.cancel();
     timer_.cancel();
@@ -118,14 +118,14 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
             std::exchange(self->handshake_, nullptr)->cancel();
             return self->give_up_address(reason);
           }
-          asio::error_code ignored;  // Closing makes the pending step end with an error.
+          asio::error_code ignored;  // closing makes the pending step fail
           self->resolver_.cancel();
           self->socket_.close(ignored);
         });
   }
 
   void connect_next() {
-    asio::error_code ignored;  // A socket of an earlier address is of no use any more.
+    asio::error_code ignored;  // the previous address's socket is closed
     socket_.close(ignored);
     timed_out_.clear();
     refused_ = false;
@@ -172,7 +172,7 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
   void greet_secretly() {
     limit("it accepts connections but does not answer a handshake: is that a cpprun master?");
     handshake_ = std::make_shared<SecureHandshake>(std::move(socket_), secure_, std::string());
-    socket_ = tcp::socket(timer_.get_executor());  // for the next address, where there is one
+    socket_ = tcp::socket(timer_.get_executor());  // for the next address, if there is one
     handshake_->start(link::preamble, {.done =
                                            [self = shared_from_this()](SecureHandshake::Done done) {
                                              if (self->over_) return;
@@ -222,14 +222,14 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
   tcp::socket socket_;
   asio::steady_timer timer_;
   std::shared_ptr<SecureContext> secure_;
-  std::shared_ptr<SecureHandshake> handshake_;  // while it is under way
+  std::shared_ptr<SecureHandshake> handshake_;  // while the handshake runs
   Done done_;
   std::function<void(std::string)> failed_;
   std::vector<tcp::endpoint> endpoints_;
   std::size_t next_ = 0;
   std::array<char, link::preamble.size()> greeting_{};
   std::string timed_out_;
-  bool refused_ = false;  // the last address
+  bool refused_ = false;  // by the last address
   bool over_ = false;
 };
 
@@ -253,7 +253,7 @@ void LinkClient::dial(std::chrono::nanoseconds step_max) {
       [this](tcp::socket socket, std::unique_ptr<SecureChannel> secure, std::string heard) {
         failed_ = {};
         other_addresses_ = attempt_->other_addresses();
-        asio::error_code gone;  // Then the link's first read says why.
+        asio::error_code gone;  // if it is, the link's first read reports why
         const std::string local = socket.local_endpoint(gone).address().to_string();
         channel_ =
             std::make_shared<LinkChannel>(std::move(socket), std::move(heard), std::move(secure));

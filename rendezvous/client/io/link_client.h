@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The agent's connection to the coordinator: resolves the address, connects, greets, and explains
-// in terms a person can act on why it could not. One attempt per call; the agent decides when to
-// try again.
+// The agent's connection to the coordinator. It resolves the address, connects and exchanges
+// preambles. If that fails, it gives a reason that a user can act on. It makes one attempt per
+// call; the agent decides when to retry.
 
 #include <asio/io_context.hpp>
 #include <chrono>
@@ -21,32 +21,32 @@ class LinkClient : public DialledLink {
  public:
   using Callbacks = DialCallbacks;
 
-  // The attempt that failed last, for whoever can say more about it.
+  // Details of the last failed attempt, for diagnostics.
   struct Failed {
-    std::vector<std::string> addresses;  // numeric, in the order in which they were tried
-    bool refused = false;                // by the last of them: nothing listens there
+    std::vector<std::string> addresses;  // numeric, in the order of the attempts
+    bool refused = false;                // the last address refused: nothing listens there
   };
 
-  // With `secure`, both sides prove that they hold the same secret before anything is said.
+  // With `secure`, both sides first prove that they hold the same secret.
   LinkClient(asio::io_context& context, std::string host, int port, Callbacks callbacks,
              std::shared_ptr<SecureContext> secure = nullptr);
   ~LinkClient() override;
   LinkClient(const LinkClient&) = delete;
   LinkClient& operator=(const LinkClient&) = delete;
 
-  // One attempt; ends whatever link or attempt there was, silently. Answers with `up` or `down`.
-  // Each of its steps (the name, each address, the greeting) may take `step_max`.
+  // Makes one attempt and reports `up` or `down`. Ends any existing link or attempt without a
+  // callback. Each step (resolving the name, each address, the preamble) may take `step_max`.
   void dial(std::chrono::nanoseconds step_max = bounds::dial_attempt_max);
   void dial_once() override { dial(); }
   void send(const link::Message& message) override;
   void send_bytes(std::string_view bytes) override;
   bool has_room() const { return channel_ != nullptr && channel_->has_room(); }
   void hang_up() override;
-  // The same at once: whoever is there hears that the link broke, and not that it was closed.
+  // Closes the link at once. The peer sees a broken link and not a regular close.
   void break_off();
-  // Of a link that is up: the host's other addresses, besides the one in use.
+  // While the link is up: the host's addresses other than the one in use.
   const std::vector<std::string>& other_addresses() const { return other_addresses_; }
-  // Of the attempt that `down` reported; empty if a link ended that was up.
+  // The attempt that `down` reported. Empty if an established link ended.
   const Failed& failed() const { return failed_; }
 
  private:
@@ -55,7 +55,7 @@ class LinkClient : public DialledLink {
   std::string host_;
   int port_;
   Callbacks callbacks_;
-  std::shared_ptr<SecureContext> secure_;  // null: there is no secret
+  std::shared_ptr<SecureContext> secure_;  // null: no secret
   std::shared_ptr<Attempt> attempt_;
   Failed failed_;
   std::vector<std::string> other_addresses_;

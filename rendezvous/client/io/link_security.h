@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What a secret makes of a program's links. OpenSSL is opened and set up here, and only where there
-// is a secret: each of the two settings takes milliseconds, and most programs need one of them.
+// The TLS contexts of a program's links. OpenSSL is loaded only if there is a secret, and a context
+// is created only when asked for: each takes milliseconds, and most programs need one of the two.
 
 #include <memory>
 
@@ -14,20 +14,20 @@ namespace cpprun {
 
 class LinkSecurity {
  public:
-  // Of those that are valid here; none: links are as they were.
+  // `secrets` are those valid on this node. If there are none, links are not encrypted.
   explicit LinkSecurity(Secrets secrets) : secrets_(std::move(secrets)) {}
 
   bool has_secret() const { return !secrets_.empty(); }
-  // For the links that it begins, with the first of its secrets; null where it has none.
+  // For outgoing links, with the first secret. Null if there is none.
   Result<std::shared_ptr<SecureContext>> for_dialing();
-  // For those that it answers, with any of them.
+  // For incoming links, with any of the secrets. Null if there is none.
   Result<std::shared_ptr<SecureContext>> for_hosting();
 
  private:
   Result<void> open();
 
   Secrets secrets_;
-  std::unique_ptr<OpenSsl> openssl_;  // null: not opened yet
+  std::unique_ptr<OpenSsl> openssl_;  // null: not loaded yet
   std::shared_ptr<SecureContext> client_;
 };
 

@@ -24,11 +24,11 @@ class AsyncStoreClient::Impl : public StoreExchange {
     for (const std::string& key : keys) all.push_back(full(key));
     return all;
   }
-  // A request that is not answered.
+  // Sends a request that gets no reply.
   void tell(const c10d::Request& request) {
     ask(request, "", options().timeout, [](const Result<c10d::Reply>&) {});
   }
-  // One that is, within the usual time.
+  // Sends a request that gets a reply, with the default timeout.
   void ask_soon(const c10d::Request& request, std::string what, Answered answered) {
     ask(request, std::move(what), options().timeout, std::move(answered));
   }
@@ -40,7 +40,7 @@ std::vector<c10d::Bytes> views(const std::vector<std::string>& texts) {
   return {texts.begin(), texts.end()};
 }
 
-// For failures; a wait may name a hundred thousand keys.
+// For error messages. A wait may name a hundred thousand keys.
 std::string names_of(const std::vector<std::string>& keys) {
   constexpr std::size_t shown_max = 5;
   const auto end = keys.begin() + static_cast<std::ptrdiff_t>(std::min(keys.size(), shown_max));
@@ -49,7 +49,7 @@ std::string names_of(const std::vector<std::string>& keys) {
   return fmt::format("{} and {} more", shown, keys.size() - shown_max);
 }
 
-// Turns "a reply, or why not" into "a T, or why not".
+// Converts the reply to a T, and passes failures on.
 template <class T, class Convert>
 auto converted(AsyncStoreClient::Done<T> done, Convert convert) {
   return [done = std::move(done), convert](const Result<c10d::Reply>& reply) {
@@ -109,7 +109,7 @@ const std::string& AsyncStoreClient::broken() const {
   return impl_->broken();
 }
 
-// --- requests without an answer ------------------------------------------------------------------
+// --- requests without a reply --------------------------------------------------------------------
 
 void AsyncStoreClient::set(std::string_view key, std::string_view value) {
   impl_->tell(c10d::Set{impl_->full(key), value});
@@ -133,13 +133,14 @@ void AsyncStoreClient::queue_push(std::string_view key, std::string_view value) 
   impl_->tell(c10d::QueuePush{impl_->full(key), value});
 }
 
-// --- requests with an answer ---------------------------------------------------------------------
+// --- requests with a reply -----------------------------------------------------------------------
 
 void AsyncStoreClient::get(std::string_view key, Duration timeout, Done<std::string> done) {
   const std::string name = impl_->full(key);
   const c10d::Bytes names[] = {name};
   const std::string what = "GET of " + name;
-  // Whether it exists and what it holds leave in one write; behind a WAIT the GET would cancel it.
+  // CHECK and GET leave in one write. There is no WAIT before them, because the GET would cancel
+  // it.
   const auto exists = std::make_shared<bool>(false);
   impl_->ask(c10d::Check{names}, what, timeout,
              [exists](const Result<c10d::Reply>& reply) { *exists = reply && to_flag(*reply); });
@@ -255,7 +256,7 @@ void AsyncStoreClient::list_keys(Done<std::vector<std::string>> done) {
 
 namespace {
 
-// Keeps what an answer says until the waiting loop looks.
+// Stores a result for the loop that waits for it.
 template <class T>
 auto into(std::optional<Result<T>>& slot) {
   return [&slot](Result<T> result) { slot = std::move(result); };
@@ -290,7 +291,7 @@ Result<T> StoreClient::await(std::optional<Result<T>>& slot) {
   return std::move(*slot);
 }
 
-// Sends what has no answer. Blocks only while the kernel takes nothing.
+// Sends requests without a reply. Blocks only while the kernel's send buffer is full.
 Result<void> StoreClient::written() {
   client_->write();
   while (client_->broken().empty() && (client_->wanted_events() & POLLOUT) != 0) {

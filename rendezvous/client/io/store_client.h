@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Clients of a store (ours or PyTorch's 2.2 and later): AsyncStoreClient has no thread and never
-// blocks after open(), StoreClient blocks.
+// Clients of a store (this program's or PyTorch's, 2.2 and later): AsyncStoreClient has no thread
+// and never blocks after open(). StoreClient blocks.
 
 #include <cstdint>
 #include <functional>
@@ -21,74 +21,76 @@ namespace cpprun {
 struct StoreClientOptions {
   std::string host{};  // name or address
   std::uint16_t port = 0;
-  // How long to try to reach the store; it may not be listening yet.
+  // How long to try to connect. The store may not be listening yet.
   Duration connect_timeout = bounds::store_client_connect_timeout;
-  // How long a request may take, where the call does not say otherwise.
+  // The default timeout of a request.
   Duration timeout = bounds::store_client_timeout;
-  // Put before every key. PyTorch's clients use "/", so with it keys are shared with them.
+  // Prefix of every key. PyTorch's clients use "/", so with it keys are shared with them.
   std::string key_prefix = "/";
 };
 
-// A client of a store (ours or PyTorch's 2.2 and later) for programs with a loop of their own: it
-// has no thread and never blocks after open(). Any number of requests may be under way; answers
-// come in the order of the requests, each to its own function, called from within serve().
+// A client of a store for programs with their own event loop. It has no thread and never blocks
+// after open(). Any number of requests may be in flight. Replies come in the order of the requests,
+// each to its own function, called from within serve().
 //
-// The protocol allows one wait at a time on a connection and takes any further request as the end
-// of it. Requests made behind a wait() or barrier() are therefore held back until that is over;
-// where that hurts, use a second client. Protocol: docs/protocol.md §1, dialect D.
+// The protocol allows one wait at a time on a connection, and any further request cancels it.
+// Requests made after a wait() or barrier() are therefore held back until it is over. Use a second
+// client where that is a problem. Protocol: docs/protocol.md §1, dialect D.
 class AsyncStoreClient {
  public:
   template <class T>
   using Done = std::function<void(Result<T>)>;
 
-  // Connects and shakes hands, which blocks for at most connect_timeout. Fails with a clause such
-  // as `cannot reach a store at node1:29400 within 30 s: Connection refused`.
+  // Connects and does the handshake, which blocks for at most connect_timeout. Fails with a clause
+  // such as `cannot reach a store at node1:29400 within 30000 ms: Connection refused`.
   static Result<std::unique_ptr<AsyncStoreClient>> open(const StoreClientOptions& options);
   ~AsyncStoreClient();
   AsyncStoreClient(const AsyncStoreClient&) = delete;
   AsyncStoreClient& operator=(const AsyncStoreClient&) = delete;
 
-  // Not answered by the store; a failure shows at the next request that is.
+  // The store does not reply to these. A failure shows at the next request that gets a reply.
   void set(std::string_view key, std::string_view value);
   void append(std::string_view key, std::string_view data);
   void multi_set(const std::vector<std::pair<std::string, std::string>>& entries);
   void queue_push(std::string_view key, std::string_view value);
 
-  // Waits until the key exists, then gives its value; one round trip when it already does.
+  // Waits until the key exists, then returns its value. Takes one round trip if it exists already.
   void get(std::string_view key, Duration timeout, Done<std::string> done);
-  // The value as it is now; nothing when there is none.
+  // The current value, or nothing.
   void find(std::string_view key, Done<std::optional<std::string>> done);
   void add(std::string_view key, std::int64_t delta, Done<std::int64_t> done);
-  // What the store holds afterwards: `desired` if it held `expected` (empty: or nothing).
+  // Returns the value after the operation: `desired` if the key held `expected` (if that is empty:
+  // or did not exist).
   void compare_set(std::string_view key, std::string_view expected, std::string_view desired,
                    Done<std::string> done);
-  // Do all of them exist?
+  // Whether all keys exist.
   void check(const std::vector<std::string>& keys, Done<bool> done);
   // Fails after `timeout` with a clause that names the keys.
   void wait(const std::vector<std::string>& keys, Duration timeout, Done<void> done);
   void barrier(std::string_view key, std::int64_t world_size, Duration timeout, Done<void> done);
-  // Was there one?
+  // Whether the key existed.
   void delete_key(std::string_view key, Done<bool> done);
   void num_keys(Done<std::int64_t> done);
-  // Empty values for keys that do not exist.
+  // The value is empty for a key that does not exist.
   void multi_get(const std::vector<std::string>& keys, Done<std::vector<std::string>> done);
-  // The oldest entry, or nothing when the queue is empty.
+  // The oldest entry, or nothing if the queue is empty.
   void queue_pop(std::string_view key, Done<std::optional<std::string>> done);
   void queue_length(std::string_view key, Done<std::int64_t> done);
-  // Without the prefix; keys of others (init/) are left out.
+  // Without the prefix. Keys with other prefixes (init/) are omitted.
   void list_keys(Done<std::vector<std::string>> done);
 
-  // For poll or epoll; belongs to the client.
+  // For poll or epoll. The client owns it.
   int descriptor() const;
-  // POLLIN, and POLLOUT while something could not be written yet.
+  // POLLIN, and also POLLOUT while there is data to write.
   short wanted_events() const;
-  // Milliseconds after which serve() wants to be called anyway; -1: never.
+  // Milliseconds after which to call serve() in any case; -1: no limit.
   int next_wait_ms() const;
-  // Writes, reads, calls what is done or has timed out; never blocks.
+  // Writes, reads, and calls the functions of requests that are complete or have timed out. Never
+  // blocks.
   void serve();
-  // Only the writing of it: what was asked leaves without a look at what has come.
+  // Only writes: sends pending requests without reading replies.
   void write();
-  // Why the connection is of no use any more; empty while it is.
+  // Why the connection is unusable. Empty while it works.
   const std::string& broken() const;
 
  private:
@@ -97,28 +99,28 @@ class AsyncStoreClient {
   std::unique_ptr<Impl> impl_;
 };
 
-// A blocking client of a store (ours or PyTorch's 2.2 and later), for tools and tests.
+// A blocking client of a store (this program's or PyTorch's, 2.2 and later), for tools and tests.
 //
 //   auto client = cpprun::StoreClient::open({.host = "node1", .port = 29400});
 //   if (!client) return complain(client.error().reason);
 //   client->set("greeting", "hello");
 //
-// Every call ends within its timeout. A failed call says why as a clause; after a failed connection
-// every further call fails with the same reason. Not for several threads at once.
+// Every call ends within its timeout. A failed call returns the reason as a clause. After a failure
+// of the connection every further call fails with the same reason. Not thread-safe.
 class StoreClient {
  public:
-  // Tries until connect_timeout: the store may not be listening yet.
+  // Retries until connect_timeout, because the store may not be listening yet.
   static Result<StoreClient> open(const StoreClientOptions& options);
 
-  // Written at once, but not answered by the store: a failure shows at the next call.
+  // Written at once. The store does not reply to these, so a failure shows at the next call.
   Result<void> set(std::string_view key, std::string_view value);
   Result<void> append(std::string_view key, std::string_view data);
   Result<void> multi_set(const std::vector<std::pair<std::string, std::string>>& entries);
   Result<void> queue_push(std::string_view key, std::string_view value);
 
-  // The value, as soon as there is one.
+  // Waits until the key exists, then returns its value.
   Result<std::string> get(std::string_view key, std::optional<Duration> timeout = std::nullopt);
-  // The value as it is now, or nothing.
+  // The current value, or nothing.
   Result<std::optional<std::string>> find(std::string_view key);
   Result<std::int64_t> add(std::string_view key, std::int64_t delta);
   Result<std::string> compare_set(std::string_view key, std::string_view expected,
@@ -135,13 +137,13 @@ class StoreClient {
   Result<std::int64_t> queue_length(std::string_view key);
   Result<std::vector<std::string>> list_keys();
 
-  // Why the connection is of no use any more; empty while it is.
+  // Why the connection is unusable. Empty while it works.
   const std::string& broken() const;
 
  private:
   explicit StoreClient(std::unique_ptr<AsyncStoreClient> client, Duration timeout);
 
-  // Lets the client work until that slot is filled.
+  // Drives the client until the slot is filled.
   template <class T>
   Result<T> await(std::optional<Result<T>>& slot);
   Result<void> written();

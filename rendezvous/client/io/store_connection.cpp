@@ -34,7 +34,7 @@ int milliseconds_until(TimePoint deadline) {
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000));
 }
 
-// True when the descriptor is ready before the deadline.
+// Returns whether the descriptor is ready before the deadline.
 bool await(int fd, short events, TimePoint deadline) {
   pollfd watched{fd, events, 0};
   while (true) {
@@ -56,16 +56,16 @@ Result<FileDescriptor> connect_to(const addrinfo& address, TimePoint deadline) {
     if (error != 0) return failure(errno_text(error));
   }
   const int on = 1;
-  // Without it everything works, only slower.
+  // Optional: without it everything works, but slower.
   (void)setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   return fd;
 }
 
-// VALIDATE and PING: whatever is no store does not send the number back.
+// Sends VALIDATE and PING. Only a store sends the number back.
 Result<void> shake_hands(int fd, TimePoint deadline) {
   const auto nonce = static_cast<std::uint32_t>(getpid());
   std::string hello;
-  (void)c10d::encode(c10d::Validate{}, c10d::Dialect::d, hello);  // D has both
+  (void)c10d::encode(c10d::Validate{}, c10d::Dialect::d, hello);  // dialect D has both
   (void)c10d::encode(c10d::Ping{nonce}, c10d::Dialect::d, hello);
   if (::send(fd, hello.data(), hello.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(hello.size())) {
     return failure(errno_text(errno));
@@ -86,7 +86,7 @@ Result<void> shake_hands(int fd, TimePoint deadline) {
   return {};
 }
 
-// Every address of the name once.
+// Tries every address of the name once.
 Result<FileDescriptor> try_once(const std::string& host, std::uint16_t port, TimePoint deadline) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -97,7 +97,7 @@ Result<FileDescriptor> try_once(const std::string& host, std::uint16_t port, Tim
   const AddressList list(found, &freeaddrinfo);
   Result<FileDescriptor> last = failure("the name has no address");
   for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
-    // A silent address must not use up the time of the others.
+    // An address that does not respond must not use up the time of the others.
     const TimePoint patience =
         std::min(deadline, TimePoint(Clock::now() + bounds::store_client_attempt_max));
     last = connect_to(*at, patience);
@@ -134,7 +134,7 @@ void StoreExchange::ask(const c10d::Request& request, std::string what, Duration
                         Answered answered) {
   if (!is_of_this_process()) return answered(failure(broken_));
   Asked asked;
-  (void)c10d::encode(request, c10d::Dialect::d, asked.bytes);  // the client asks what D has
+  (void)c10d::encode(request, c10d::Dialect::d, asked.bytes);  // dialect D has all requests
   asked.expected = c10d::expected_of(request);
   asked.what = std::move(what);
   asked.timeout = timeout;
@@ -183,7 +183,7 @@ void StoreExchange::write() {
   }
 }
 
-// Sends what may be sent: everything up to and including the next wait.
+// Sends everything up to and including the next wait.
 void StoreExchange::release_held() {
   while (!held_.empty() && (under_way_.empty() || !under_way_.back().is_wait)) {
     Asked asked = std::move(held_.front());
@@ -240,7 +240,7 @@ void StoreExchange::finish(Asked& asked, const c10d::Reply& reply) {
   const auto* waited = std::get_if<c10d::Waited>(&reply);
   if (waited == nullptr) return asked.answered(reply);
   if (waited->cancelled) return asked.answered(failure(asked.what + " timed out"));
-  // The answer and our cancelling crossed: the answer to the latter still comes.
+  // The reply crossed with the cancellation, whose reply is still to come.
   if (asked.is_cancelled) {
     Asked leftover;
     leftover.expected = asked.expected;
@@ -256,16 +256,16 @@ void StoreExchange::finish(Asked& asked, const c10d::Reply& reply) {
 void StoreExchange::expire() {
   const TimePoint now = Clock::now();
   if (under_way_.empty() || !broken_.empty()) return;
-  // A wait is the last that is under way, so it can be cancelled without disturbing others.
+  // A wait is always the last in flight, so cancelling it does not affect others.
   Asked& last = under_way_.back();
   if (last.is_wait && !last.is_cancelled && last.deadline <= now) {
     std::string cancel;
-    (void)c10d::encode(c10d::CancelWait{}, c10d::Dialect::d, cancel);  // D has it
+    (void)c10d::encode(c10d::CancelWait{}, c10d::Dialect::d, cancel);  // dialect D has it
     outbox_.append(cancel);
     last.is_cancelled = true;
     last.deadline = now + options_.timeout;
   }
-  // Any other answer that does not come leaves the order of replies in doubt.
+  // After any other timeout, replies can no longer be matched to requests.
   if (under_way_.front().deadline <= now) {
     fail("no answer from the store to " + under_way_.front().what);
   }

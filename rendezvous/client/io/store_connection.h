@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The connection below the clients of a store: reaching one, then requests out and replies in.
+// The connection of a store client: connecting (dial_store), and requests and replies
+// (StoreExchange).
 
 #include <unistd.h>
 
@@ -21,31 +22,31 @@
 
 namespace cpprun {
 
-// Reaches a store: resolves the name, tries every address until one answers or the time is over,
-// and makes sure that what answers is a store.
-// A connected, non-blocking socket on which the handshake of dialect D is done. Blocks for at most
-// `timeout`. The failure names the place, the time spent and what happened last.
+// Connects to a store: resolves the name, tries every address until one responds or the timeout is
+// over, and checks that the peer is a store. Blocks for at most `timeout`. Returns a connected,
+// non-blocking socket on which the handshake of dialect D is done. A failure names the address, the
+// time spent and the last error.
 Result<FileDescriptor> dial_store(const std::string& host, std::uint16_t port, Duration timeout);
 
-// Requests out, replies in, in order, over one connection: what AsyncStoreClient is made of. One
-// wait at a time may be under way, as the last; whatever is asked behind it is held back.
+// Sends requests and reads replies, in order, over one connection; AsyncStoreClient is built on it.
+// Only one wait may be in flight, as the last request. Requests made after it are held back. In a
+// fork of the process that opened the connection every request fails, because the two processes
+// would read each other's replies.
 class StoreExchange {
  public:
-  // The reply's views are good until the function returns.
+  // The views in the reply are valid until the function returns.
   using Answered = std::function<void(Result<c10d::Reply>)>;
 
   StoreExchange(const StoreClientOptions& options, FileDescriptor socket)
       : options_(options), socket_(std::move(socket)) {}
 
-  // Asked of by a fork of the process that opened it, everything fails: both would take each
-  // other's answers.
   const StoreClientOptions& options() const { return options_; }
   int descriptor() const { return socket_.get(); }
   bool has_unwritten() const { return !outbox_.empty(); }
-  // Not empty: why nothing works any more.
+  // Why nothing works any longer. Empty while the connection works.
   const std::string& broken() const { return broken_; }
 
-  // `what` is for the failure: "no answer from the store to <what>".
+  // `what` is for the error: "no answer from the store to <what>".
   void ask(const c10d::Request& request, std::string what, Duration timeout, Answered answered);
   int next_wait_ms() const;
   void serve();
@@ -54,14 +55,14 @@ class StoreExchange {
 
  private:
   struct Asked {
-    std::string bytes;  // until it is sent
+    std::string bytes;  // empty once sent
     c10d::Expected expected;
     std::string what;
-    Duration timeout{};  // from when it is sent
+    Duration timeout{};  // counts from when it is sent
     TimePoint deadline;
     Answered answered;
     bool is_wait = false;
-    bool is_cancelled = false;  // CANCEL_WAIT was sent behind it
+    bool is_cancelled = false;  // CANCEL_WAIT was sent after it
   };
 
   void release_held();
@@ -76,13 +77,13 @@ class StoreExchange {
   FileDescriptor socket_;
   const pid_t owner_ = ::getpid();
   std::string broken_;
-  // Sent and not answered, in order. Invariant: only the last may be a wait. The store takes any
-  // further request as the end of it, and the last can be cancelled without touching the others.
+  // Sent and not answered, in order. Invariant: only the last may be a wait. Any further request
+  // would cancel it, and the last can be cancelled without affecting others.
   std::deque<Asked> under_way_;
-  std::deque<Asked> held_;  // not sent, because a wait is under way
+  std::deque<Asked> held_;  // not sent, because a wait is in flight
   ByteBuffer outbox_;
   ByteBuffer inbox_;
-  std::size_t needed_ = 0;  // bytes before the next reply is whole
+  std::size_t needed_ = 0;  // bytes until the next reply is complete
   c10d::ReplyDecoder decoder_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Who owns the store behind each port of a CoordinatorServer, for its own files alone.
+// The owners of the stores behind the ports of a CoordinatorServer. Only its own files include
+// this.
 
 #include <memory>
 #include <string>
@@ -17,7 +18,7 @@ class CoordinatorServer::Port : public StoreHost {
   void adopt_link(FileDescriptor socket, PeerAddress peer, std::string first_bytes) override {
     server_.adopt_link(std::move(socket), peer, std::move(first_bytes));
   }
-  // Whoever speaks TLS is told something, be it that there is no secret here.
+  // TLS is accepted even without a secret, so that the client learns that there is none.
   TakenProtocols taken() const override { return {.http = shows_status_, .secure = true}; }
   void adopt_http(FileDescriptor socket, PeerAddress peer, std::string first_bytes) override {
     server_.status_->adopt(std::move(socket), peer, std::move(first_bytes));
@@ -35,7 +36,7 @@ class CoordinatorServer::Port : public StoreHost {
   bool shows_status_ = false;
 };
 
-// A job's store: for the members of the round that runs.
+// A job's store, for the members of the current round.
 class CoordinatorServer::JobPort : public Port {
  public:
   JobPort(CoordinatorServer& server, std::string job) : Port(server), job_(std::move(job)) {}
@@ -49,18 +50,18 @@ class CoordinatorServer::JobPort : public Port {
     if (admitted) server_.note_asked(job_);
     return admitted;
   }
-  // Its node has a seat, which was looked at when the frame came.
+  // The node has a seat, which was checked when the frame arrived.
   Result<void> admit_stream(const PeerAddress&) override {
     server_.note_asked(job_);
     return {};
   }
-  // A job that is forgotten has taken its store along; the last of its clients leave after that.
+  // A job's store is deleted with the job, and its last clients disconnect after that.
   Store& store() override {
     if (replica_ != nullptr) return *replica_;
     return server_.coordinator_.machine().knows(job_) ? server_.coordinator_.machine().store(job_)
                                                       : left_behind_;
   }
-  // That one, while the coordinator does not lead; null: the coordinator's.
+  // Sets the store to serve while the coordinator does not lead. Null: the coordinator's own.
   void keep(Store* replica) { replica_ = replica; }
 
  protected:
@@ -72,8 +73,8 @@ class CoordinatorServer::JobPort : public Port {
   Store left_behind_;
 };
 
-// The same store, for the workers of this machine where stores are local: processes of whoever
-// started cpprun, and of nobody else.
+// The same store for the workers of this machine, when stores are local. It accepts only processes
+// of the user who started cpprun.
 class CoordinatorServer::LocalPort : public JobPort {
  public:
   using JobPort::JobPort;
@@ -96,7 +97,7 @@ class CoordinatorServer::LocalPort : public JobPort {
   std::uint16_t port_ = 0;
 };
 
-// A store of nobody's job, for whoever comes, unless nobody shall have one.
+// A store that belongs to no job, for any client, unless it is disabled.
 class CoordinatorServer::PlainPort : public Port {
  public:
   PlainPort(CoordinatorServer& server, PlainStore plain) : Port(server), plain_(plain) {}

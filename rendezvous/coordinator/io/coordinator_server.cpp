@@ -49,7 +49,7 @@ Moment moment() {
   return {.now = now(), .wall = wall_now()};
 }
 
-// Whoever leads on has to know of it before anybody hears that it was done.
+// A successor must know the effect of a command before the operator sees it as done.
 bool is_to_be_known(const coordinator::Answered& order) {
   return order.outcome.is_done() && !order.order.is_about_the_daemon();
 }
@@ -72,7 +72,8 @@ CoordinatorServer::CoordinatorServer(asio::io_context& context, Callbacks callba
       coordinator_({.now = now,
                     .perform = [this](const Coordinator::Action& action) { perform(action); },
                     .arm = [this](std::optional<TimePoint> deadline) { arm(deadline); },
-                    // Before any node hears that it may vote: we may be stopped between the two.
+                    // Report the new end of leadership before nodes receive a message that lets
+                    // them vote: this process may be stopped between the two.
                     .decided = [this](const Coordinator::Actions&) { tell_lead(); }}),
       connections_(with_room_for_links(limits)),
       events_(fmt::format("{:016x}", random_word())),
@@ -100,8 +101,8 @@ Result<Listening> CoordinatorServer::open(const ListenOptions& listen, Coordinat
   }
   auto listening = connections_.listen(*host, listen);
   if (!listening) return listening;
-  // Each job's port is opened on the same addresses. To look the name up again would hold everybody
-  // up for as long as a name server is silent, and might find others.
+  // Each job's port is opened on the same addresses. Resolving the name again would block all nodes
+  // while a name server does not respond, and might yield other addresses.
   listen_.hosts = listening->hosts;
   listen_.passed = -1;
   listen_.port = listening->port;
@@ -117,7 +118,7 @@ Result<Listening> CoordinatorServer::open(const ListenOptions& listen, Coordinat
 }
 
 const RestartState& CoordinatorServer::restart_state() const {
-  // There is one job, from open() on.
+  // There is exactly one job, from open() on.
   return coordinator_.machine().jobs_after("", 1).front()->policy().state();
 }
 
@@ -128,8 +129,8 @@ void CoordinatorServer::recover(JobRecord record, std::optional<std::string> sto
   tell(Coordinator::Recovered{std::move(record), first, has_store});
 }
 
-// Each of its nodes has a number until it is back on a link of its own. That is a later one, even
-// where it is here already.
+// Reserves a link number for each node of the record until it reconnects on its own link. That link
+// gets a higher number, even if the node is connected here already.
 LinkId CoordinatorServer::links_before(const JobRecord& record) {
   const LinkId first{last_link_before_.value + 1};
   last_link_before_.value += record.nodes.size();
@@ -141,7 +142,7 @@ void CoordinatorServer::succeed(JobRecord record) {
   tell(Coordinator::Succession{std::move(record), first});
 }
 
-// In parts, between which the link says what else there is.
+// In parts, so that other messages can pass between them.
 void CoordinatorServer::show_record(const coordinator::ShowRecord& show) {
   const auto found = channels_.find(show.link);
   if (found == channels_.end()) return;
@@ -149,7 +150,7 @@ void CoordinatorServer::show_record(const coordinator::ShowRecord& show) {
   const std::string bytes = job_record_bytes(record, moment());
   constexpr std::size_t most = bounds::record_part_bytes_max;
   const std::size_t parts = (bytes.size() + most - 1) / most;
-  // So large a job has no standby.
+  // A job with so large a record gets no standby.
   if (parts > static_cast<std::size_t>(bounds::record_parts_max)) return;
   for (std::size_t part = 0; part < parts; ++part) {
     found->second->send(link::Record{.round = record.round,
@@ -170,7 +171,8 @@ void CoordinatorServer::open_status(StatusOptions status) {
   HostNames names = own_host_names(std::move(status.names));
   const auto answers = [this, names = std::move(names)](http::Request request,
                                                         const Visitor& visitor) {
-    // A browser that was lured here by another name has no credential to show.
+    // The Host check is against DNS rebinding. A browser that is tricked in that way has no
+    // credential, so requests with a credential skip the check.
     if (visitor.credential) request.host.clear();
     if (request.method == http::Method::post) return take_order(request, visitor, names);
     const auto owner = visitor.credential ? visitor.credential->owner : std::nullopt;
@@ -181,7 +183,7 @@ void CoordinatorServer::open_status(StatusOptions status) {
     const auto daemon =
         callbacks_.daemon ? std::optional(callbacks_.daemon()) : std::optional<DaemonSnapshot>();
     auto response = answer(coordinator_.machine(), names, moment(), request, owner, daemon);
-    // Whoever was shown something sees more the next time.
+    // A request for worker statistics makes the nodes send newer ones for the next request.
     auto looked = response.status < 300 ? looked_at(request) : std::nullopt;
     if (looked) tell(std::move(*looked));
     return response;
@@ -199,9 +201,9 @@ void CoordinatorServer::open_status(StatusOptions status) {
   status_ = std::make_unique<StatusServer>(context_, status.access, std::move(callbacks));
 }
 
-// A visitor is answered from a turn of the event loop of its own, so the coordinator is at rest and
-// has answered when `tell` is back; but for what takes a moment, which is answered when it is over,
-// and for what could still be lost, which is answered when it cannot.
+// A request is handled in its own turn of the event loop, so the coordinator is idle and has
+// replied when `tell` returns. There are two exceptions, whose replies follow under the ticket: a
+// handover, which takes a while, and a command whose effect is not durable yet.
 http::Response CoordinatorServer::take_order(const http::Request& request, const Visitor& visitor,
                                              const HostNames& names) {
   auto taken = order_of(request, visitor, {names, ::geteuid()});
@@ -224,7 +226,7 @@ void CoordinatorServer::hand_over(const coordinator::HandOver& wanted) {
   then({OrderOutcome::Kind::not_now, "nobody stands by for this one"});
 }
 
-// Only a leader can say that something is done, and whoever comes after it must know of it.
+// Only the leader may report that something is done, and its successor must know of it.
 void CoordinatorServer::answer_if_sure(const coordinator::Answered& answered) {
   if (may_speak()) return this->answered(answered);
   leave_open({answered});
@@ -292,13 +294,13 @@ void CoordinatorServer::tell_of(const Coordinator::Action& action) {
     job = &closed->job;
   }
   if (const auto* answered = std::get_if<coordinator::Answered>(&action)) {
-    job = &answered->order.job;  // none: it is about a host
+    job = &answered->order.job;  // empty if it is about a host
   } else if (job == nullptr || job->empty()) {
     return;
   }
   const auto line = callbacks_.event_of(*job, action);
   if (!line) return;
-  // The last word of a job is said when it is forgotten already.
+  // The last event of a job comes after the job is deleted.
   const auto owner = coordinator_.machine().owner_of(*job);
   if (owner) last_owner_ = {*job, *owner};
   tell_event(*line, last_owner_.first == *job ? last_owner_.second : std::string());
@@ -321,7 +323,7 @@ void CoordinatorServer::kept(Keeping keeping, std::uint64_t through) {
   for (const LinkId link : have_room) routes_.go_on(link);
 }
 
-// What is for nodes, and for whoever has given an order.
+// Sends what is for nodes, and replies to commands.
 void CoordinatorServer::say(const Coordinator::Action& action) {
   if (const auto* const hang_up = std::get_if<coordinator::HangUp>(&action)) {
     const auto found = channels_.find(hang_up->link);
@@ -332,7 +334,7 @@ void CoordinatorServer::say(const Coordinator::Action& action) {
     return answer_if_sure(*order);
   }
   const auto& [link, message] = std::get<coordinator::Say>(action);
-  // That it leads no more may be said at any time.
+  // NotLeading may be sent at any time.
   if (!may_speak() && !std::holds_alternative<link::NotLeading>(message)) return;
   if (link == local_link_) {
     callbacks_.to_local_agent(message);
@@ -354,7 +356,7 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
           [this](const coordinator::ResetStore& reset) { reset_store(reset); },
           [this](const coordinator::OpenStore& opened) { open_store(opened.job, opened.is_local); },
           [this](const coordinator::CloseStore& closed) {
-            // What there was of it is a replica now, or nothing.
+            // The job's store has become a replica, which keeps the port.
             if (replicas_.contains(closed.job)) return;
             close_store(closed.job, closed.reason);
             if (callbacks_.forget_record && !closed.goes_on) callbacks_.forget_record(closed.job);
@@ -390,7 +392,7 @@ void CoordinatorServer::arm(std::optional<TimePoint> deadline) {
   if (coordinator_.machine().done() && !told_done_ && callbacks_.done) {
     told_done_ = true;
     asio::post(context_, [this] {
-      // Somebody may have come meanwhile, who is to be told as well.
+      // A node that has connected in the meantime has to be notified as well.
       told_done_ = coordinator_.machine().done();
       if (told_done_) callbacks_.done();
     });
@@ -398,13 +400,13 @@ void CoordinatorServer::arm(std::optional<TimePoint> deadline) {
   timer_.arm(deadline);
 }
 
-// How links begin: who has come as an agent, whether it has to prove that it holds the secret, and
-// what a link makes us hold.
+// How a link starts: whether the agent has to prove that it holds the secret, and how much memory
+// the link may use.
 
 namespace {
 
-// What one link holds. Its address's limit counts for it, unless it holds little and the reserve
-// for links has room: little is less for a link that has not said anything yet.
+// The memory that one link holds. It counts against its address's limit. A link at that limit may
+// still hold a little if the reserve for links has room. Before its first message it may hold less.
 class LinkMemory {
  public:
   LinkMemory(const std::shared_ptr<Ledger>& ledger, const PeerAddress& peer,
@@ -415,7 +417,7 @@ class LinkMemory {
   LinkMemory& operator=(const LinkMemory&) = delete;
 
   void has_spoken() { most_excused_ = bounds::link_bytes_always; }
-  // The reason why it must not be that much; empty: it may.
+  // Returns why it must not hold that many bytes, or an empty string.
   std::string hold(std::size_t bytes) {
     const std::size_t with_link = bytes + bounds::link_idle_bytes;
     const bool is_more = with_link > memory_.bytes();
@@ -436,10 +438,10 @@ class LinkMemory {
   PeerMemory memory_;
   std::size_t most_excused_ = bounds::link_idle_bytes;
   std::size_t excused_ = 0;
-  std::shared_ptr<std::uint64_t> reserve_;  // what is left of it
+  std::shared_ptr<std::uint64_t> reserve_;  // what is left of the reserve
 };
 
-// What carries a tool behind the secret to the status server: one of so many, and its buffers.
+// One slot, and the buffers, for a client behind TLS that is forwarded to the status server.
 struct PumpPlace {
   PumpPlace(std::shared_ptr<int> of, const std::shared_ptr<Ledger>& ledger, const PeerAddress& peer)
       : place(std::move(of)), memory(ledger, peer) {}
@@ -478,14 +480,14 @@ void CoordinatorServer::secrets_changed() {
   if (status_) status_->end_holders();
 }
 
-// A tool that holds the secret may look, and ask for whatever its user may ask for.
+// A tool that holds the secret has read access, and the control access of its user.
 void CoordinatorServer::show_holder(SecureHandshake::Done done, const PeerAddress& peer) {
   auto credential = credential_of(done.channel->secret_id(), peer.host_text(), holder_of_);
   if (pumps_.use_count() > static_cast<long>(2 * bounds::status_connections_max)) {
     return refuse(peer, "too many tools are being answered");
   }
   const auto place = std::make_shared<PumpPlace>(pumps_, connections_.shared_ledger(), peer);
-  (void)place->memory.hold(pump_bytes);  // There are few, and each has proven who it is.
+  (void)place->memory.hold(pump_bytes);  // There are few, and each has authenticated itself.
   auto inner = SecurePump::start(std::move(done), place);
   if (!inner) return refuse(peer, inner.error().reason);
   status_->adopt_holder(*std::move(inner), std::move(credential));
@@ -513,15 +515,15 @@ std::optional<asio::ip::tcp::socket> CoordinatorServer::stream_of(FileDescriptor
                      .peer_is = "agent"});
     return std::nullopt;
   }
-  (void)socket.release();  // The stream owns it now.
+  (void)socket.release();  // the stream owns it now
   return stream;
 }
 
 void CoordinatorServer::adopt_secure(FileDescriptor socket, const PeerAddress& peer,
                                      std::string first_bytes) {
   if (!secure_door_) {
-    // Whoever holds a secret hears that there is none here; where that cannot be said, it sees the
-    // connection closed.
+    // Tells a client that holds a secret that there is none here. If that cannot be sent, the
+    // client sees the connection closed.
     (void)::send(socket.get(), no_secret_here.data(), no_secret_here.size(),
                  MSG_NOSIGNAL | MSG_DONTWAIT);
     return refuse(peer, "it wants TLS, and this side holds no secret (--secret-file)");
@@ -542,14 +544,15 @@ void CoordinatorServer::adopt_link(FileDescriptor socket, const PeerAddress& pee
   begin_link(channel, peer);
 }
 
-// What it has to say is not even read; it hears why, and nothing of any job.
+// Rejects a link without TLS. It reads nothing from the link and sends only the reason, nothing
+// about any job.
 void CoordinatorServer::refuse_open_link(int socket, const PeerAddress& peer) {
   const std::string answer =
       std::string(link::preamble) +
       link::encode(link::Refused{
           "whoever joins here has to hold the secret of this master: start cpprun with "
           "--secret-file, or with that secret in ~/.config/cpprun/secret"});
-  // Where that cannot be said, it sees the connection closed.
+  // If that cannot be sent, the client sees the connection closed.
   (void)::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   refuse(peer, "it holds no secret, and this side takes only those who hold its own");
 }
@@ -558,7 +561,7 @@ void CoordinatorServer::begin_link(const std::shared_ptr<LinkChannel>& channel,
                                    const PeerAddress& peer, std::string owner) {
   const auto memory =
       std::make_shared<LinkMemory>(connections_.shared_ledger(), peer, link_reserve_);
-  if (channel->is_secure()) memory->has_spoken();  // it has proven that it holds the secret
+  if (channel->is_secure()) memory->has_spoken();  // the peer holds the secret
   if (std::string objection = memory->hold(0); !objection.empty()) {
     channel->break_off();
     return refuse(peer, objection);
@@ -599,8 +602,8 @@ void CoordinatorServer::begin_link(const std::shared_ptr<LinkChannel>& channel,
       {.link = link, .peer = peer.host_text(), .local = false, .owner = std::move(owner)}});
 }
 
-// The ways to the jobs' stores: a port of its own for each of a daemon's jobs, or the links of a
-// job's nodes, or a port of loopback for the workers of this machine.
+// How clients reach the jobs' stores: through a port for each of a daemon's jobs, through the links
+// of a job's nodes, or through a loopback port for the workers of this machine.
 
 void CoordinatorServer::open_store(const std::string& job, bool is_local) {
   if (replicas_.contains(job)) {
@@ -612,9 +615,9 @@ void CoordinatorServer::open_store(const std::string& job, bool is_local) {
   any_port.port = 0;
   any_port.streams_only = is_local;
   auto listening = connections_.listen(*host, any_port);
-  // Nobody connects to it: where a number is to be named, it is that of the links.
+  // No client connects to it. Where a port has to be named, it is the port of the links.
   if (listening && is_local) listening->port = listen_.port;
-  // The answer is an event of its own: the coordinator is still in the middle of what led here.
+  // Reply with a separate event: the coordinator is still handling the event that led here.
   asio::post(context_, [this, job, listening] {
     if (listening) {
       tell(Coordinator::StoreReady{job, listening->port});
@@ -635,7 +638,7 @@ void CoordinatorServer::close_store(const std::string& job, const std::string& r
 
 void CoordinatorServer::reset_store(const coordinator::ResetStore& reset) {
   store_was_asked_ = false;
-  // What was decided together with this may have brought back what the round before had.
+  // The same decision may have restored keys of the previous round.
   if (coordinator_.machine().knows(reset.job)) coordinator_.machine().store(reset.job).clear();
   if (job_ports_.contains(reset.job)) logs_.end(reset.job);
   routes_.forget(reset.job);
@@ -646,7 +649,7 @@ void CoordinatorServer::reset_store(const coordinator::ResetStore& reset) {
   if (job != nullptr && job->terms().store_is_local) logs_.begin(reset.job, job->round().number());
 }
 
-// Before any of its nodes is heard.
+// Runs before any message of the job's nodes is processed.
 void CoordinatorServer::restore_store(const std::string& job) {
   if (const auto replica = replicas_.extract(job); !replica.empty()) {
     return restore_replica(job, *replica.mapped());
@@ -717,12 +720,12 @@ StoreLogs::Callbacks CoordinatorServer::callbacks_of_logs() {
 std::string CoordinatorServer::hear_streams(LinkId link, const PeerAddress& peer,
                                             std::string_view frame) {
   std::string reason = routes_.hear(link, peer, frame);
-  // What needs no answer is written down no later than what does.
+  // Requests without a reply are logged no later than those with one.
   if (const std::string* const job = coordinator_.machine().job_of(link)) logs_.flush(*job);
   return reason;
 }
 
-// Whoever keeps the log has it before anybody hears what follows from it.
+// The log's keepers get it before any node gets what follows from it.
 void CoordinatorServer::send_streams(LinkId link, std::string_view frame) {
   if (const std::string* const job = coordinator_.machine().job_of(link)) logs_.flush(*job);
   if (!may_speak() || held_.hold(link, frame)) return;
@@ -730,8 +733,8 @@ void CoordinatorServer::send_streams(LinkId link, std::string_view frame) {
   if (found != channels_.end()) found->second->send_bytes(frame);
 }
 
-// A coordinator that is one of several daemons: what it has of jobs while another one leads, and
-// how it goes on with that, or leaves its own.
+// The coordinator as one of several daemons: its replicas while another one leads, how it takes
+// over with them, and how it keeps its own jobs as replicas when it loses leadership.
 
 namespace {
 
@@ -743,7 +746,7 @@ Moment clock_moment() {
 
 }  // namespace
 
-// Somebody else may lead from that moment on, be it that this process has slept through it.
+// Another daemon may lead from speaks_until_ on, even if this process was suspended until then.
 bool CoordinatorServer::may_speak() {
   const bool may = !is_deposed_ && (!speaks_until_ || boot_now() < *speaks_until_);
   if (!may) has_kept_quiet_ = true;
@@ -759,7 +762,7 @@ void CoordinatorServer::speak_until(std::optional<TimePoint> until) {
       "moment that it leads";
   const auto channels = channels_;
   for (const auto& [link, channel] : channels) {
-    // Its agent comes back for what it has missed, though nothing broke.
+    // Nothing broke, but the agent has to reconnect for what it has missed.
     missed_something_.insert(link);
     channel->hang_up(reason);
   }
@@ -769,7 +772,8 @@ void CoordinatorServer::wait_for(Keeping keeping, std::uint64_t number) {
   if (!is_deposed_) held_.wait_for(keeping, number);
 }
 
-// It is a link of an agent no more. Its first message is being heard: the rest is for later.
+// The link is no longer an agent's. This is called while its first message is processed, so the
+// link is handed over later.
 void CoordinatorServer::adopt_follower(LinkId link, const link::Follow& follow,
                                        const PeerAddress& peer, const std::string& owner) {
   asio::post(context_, [this, link, follow, peer, owner] {
@@ -780,7 +784,7 @@ void CoordinatorServer::adopt_follower(LinkId link, const link::Follow& follow,
   });
 }
 
-// --- it leads no more ----------------------------------------------------------------------------
+// --- leadership lost -----------------------------------------------------------------------------
 
 std::map<std::string, std::string> CoordinatorServer::records() const {
   return all_records(coordinator_.machine(), clock_moment());
@@ -789,8 +793,7 @@ std::map<std::string, std::string> CoordinatorServer::records() const {
 std::map<std::string, std::string> CoordinatorServer::follow(const Coordinator::Follows& follows) {
   std::map<std::string, std::string> kept;
   if (!coordinator_.machine().follows() && !is_deposed_) {
-    // What was decided and not said yet is never said; nor what it is about to say, in the middle
-    // of a decision.
+    // Decisions that were not sent yet are never sent, even if this interrupts one.
     is_deposed_ = true;
     leave_open(held_.drop_all());
     has_kept_quiet_ = false;
@@ -802,7 +805,7 @@ std::map<std::string, std::string> CoordinatorServer::follow(const Coordinator::
   return kept;
 }
 
-// Its workers are answered no more; what they have asked and what they were told stays.
+// The job's workers no longer get replies. Their requests, and the replies sent so far, are kept.
 void CoordinatorServer::keep_as_replica(const std::string& job) {
   const Job* const its = coordinator_.machine().find(job);
   const bool has_store =
@@ -820,7 +823,7 @@ void CoordinatorServer::keep_as_replica(const std::string& job) {
   replicas_[job] = std::move(replica);
 }
 
-// --- another one leads ---------------------------------------------------------------------------
+// --- another daemon leads ------------------------------------------------------------------------
 
 Result<void> CoordinatorServer::open_replica_port(const std::string& job) {
   auto host = std::make_unique<JobPort>(*this, job);
@@ -878,7 +881,7 @@ void CoordinatorServer::end_replicas(const std::map<std::string, std::string>& b
   for (const std::string& job : jobs) end_replica(job);
 }
 
-// --- it leads ------------------------------------------------------------------------------------
+// --- this daemon leads ---------------------------------------------------------------------------
 
 void CoordinatorServer::recover_hosts(std::vector<Exclusions::Entry> hosts) {
   tell(Coordinator::HostsExcluded{std::move(hosts)});

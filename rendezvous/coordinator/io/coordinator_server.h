@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The Coordinator with its ports: accepts agents' links and the workers' store connections, tells
-// the machine what happened and performs what it answers. Also the seat of the agent that lives in
-// the same process: its link is a call, not a socket.
+// The Coordinator with its ports: accepts agents' links and the workers' store connections, passes
+// events to the state machine and performs its actions. It also serves the agent in the same
+// process, whose link is a function call and not a socket.
 //
-// Hosting one job, links and that job's store share one port. As a daemon, the port serves links
-// and a plain store for whoever wants one; each job's store has a further port of its own, because
-// PyTorch's store clients do not say which job they are of.
+// When it hosts one job, links and the job's store share one port. In a daemon, the main port
+// serves links and a plain store for any client. Each job's store has another port, because
+// PyTorch's store clients do not send the name of their job.
 
 #include <asio/io_context.hpp>
 #include <cstdint>
@@ -40,14 +40,14 @@
 
 namespace cpprun {
 
-// Who may look at the jobs by HTTP on the main port, and by which names of this machine.
+// Who has read access over HTTP on the main port, and under which names of this machine.
 struct StatusOptions {
   StatusAccess access = StatusAccess::none;
-  HostNames names = {};  // beside its own, its addresses and localhost
+  HostNames names = {};  // in addition to its host name, its addresses and localhost
 };
 
-// Whether a daemon's main port has a store for whoever comes, too. Where there is a secret nobody
-// has: PyTorch's clients cannot prove that they hold it.
+// Whether a daemon's main port also has a store for any client. With a secret it has none, because
+// PyTorch's clients cannot prove that they hold it.
 enum class PlainStore { served, refused, behind_secret };
 
 class CoordinatorServer : public LedCoordinator {
@@ -57,70 +57,70 @@ class CoordinatorServer : public LedCoordinator {
     std::function<void(link::Message)> to_local_agent;
     // For the log.
     std::function<void(Note)> note;
-    // The hosted job is over and nobody is left to be told.
+    // The hosted job is over and all nodes have been notified.
     std::function<void()> done;
-    // For whoever keeps events; a daemon keeps none.
+    // For event logs. A daemon has none.
     std::function<void(const coordinator::NodeChange&)> node_changed = {};
-    // A round is over and another follows: what broke it.
+    // A round has ended and another follows: the failure that ended it.
     std::function<void(const link::Failure&)> round_over = {};
-    // What an operator has asked, and what became of it.
+    // A command of an operator and its result.
     std::function<void(const coordinator::Answered&)> ordered = {};
-    // A daemon's own words on what is done for that job: an event, or nothing.
+    // Describes an action for that job as an event, or returns nothing. Used by a daemon.
     std::function<std::optional<std::string>(const std::string& job, const coordinator::Action&)>
         event_of = {};
-    // Somebody asks for events: what has not been told yet is to be told now.
+    // A client asks for events: pending ones have to be reported now.
     std::function<void()> events_wanted = {};
-    // Where options.keeps_records: what the next coordinator has to know of that job, before
-    // anybody hears of what follows; and that it is over. Not 0: nodes hear of what follows when
-    // kept() was told that number.
+    // Used with options.keeps_records. keep_record gets what a successor has to know of the job,
+    // before any node gets what follows from it. forget_record is called when the job is over. If
+    // the result is not 0, what follows is sent only after kept() with that number.
     std::function<std::uint64_t(const std::string& job, const std::string& record)> keep_record =
         {};
     std::function<std::uint64_t(const std::string& job)> forget_record = {};
-    // Of a daemon: what there is to show of it.
+    // The daemon's own status.
     std::function<DaemonSnapshot()> daemon = {};
-    // The same and one that stands by are to change places; `then` is told what came of it.
+    // Swaps the roles of this daemon and a standby, then reports the result to `then`.
     std::function<void(std::function<void(const OrderOutcome&)> then)> hand_over = {};
-    // Until when the hosted job's coordinator may decide, whenever that changes; nothing: without
-    // an end.
+    // Called whenever the end of the hosted job's leadership changes; nothing: no end.
     std::function<void(std::optional<TimePoint> until)> leads_until = {};
-    // It stood by for another, and leads the job from now on.
+    // The standby is now the job's leader.
     std::function<void()> leads = {};
-    // It led, had lost that, and resumes.
+    // The former leader has resumed.
     std::function<void()> leads_again = {};
-    // Another cpprund wants to stand by for this one, and has proven to hold a secret of `owner`:
-    // its link is for whoever this tells (LinkChannel::listen()).
+    // Another cpprund wants to be a standby of this one, and has proved that it holds a secret of
+    // `owner`. The callee takes over its link (LinkChannel::listen()).
     std::function<void(std::shared_ptr<LinkChannel>, const link::Follow&, const PeerAddress&,
                        const std::string& owner)>
         follower = {};
-    // The socket for tools is there, and has to be removed.
+    // The control socket exists at that path and has to be removed later.
     std::function<void(const std::string& path)> door_opened = {};
   };
 
-  // `limits` bound what store clients may use; by default the machine's size bounds their memory.
+  // `limits` bound what store clients may use. By default their memory depends on the machine's
+  // size.
   CoordinatorServer(asio::io_context& context, Callbacks callbacks,
                     const ConnectionLimits& limits = {.memory = memory_of_this_machine()});
   ~CoordinatorServer() override;
   CoordinatorServer(const CoordinatorServer&) = delete;
   CoordinatorServer& operator=(const CoordinatorServer&) = delete;
 
-  // Opens the port (0: the kernel picks) and gives what it got. With `options.only` that job exists
-  // from here on, and its store_port is filled in; without, this is a daemon.
-  // `plain` is a daemon's choice. Nobody may look unless `status` says so.
+  // Opens the port (0: the kernel picks one) and returns the actual one. With `options.only`, that
+  // job exists from here on, and its store_port is filled in. Without it, this is a daemon. `plain`
+  // is for daemons only. There is no read access unless `status` grants it.
   Result<Listening> open(const ListenOptions& listen, CoordinatorOptions options,
                          PlainStore plain = PlainStore::served, StatusOptions status = {});
 
-  // After open(): goes on with a job of which another coordinator has kept that; with its store,
-  // where the log of that is there (StoreLog), whole.
+  // After open(): resumes a job from the record that another coordinator has kept. `store_log` is
+  // the complete log of its store (StoreLog), if there is one.
   void recover(JobRecord record, std::optional<std::string> store_log = {});
   void wait_for(Keeping keeping, std::uint64_t number) override;
   void kept(Keeping keeping, std::uint64_t through) override;
   StoreLogs& logs() override { return logs_; }
 
-  // After open() with `stands_by`: what the coordinator would leave, and whether the agent in this
-  // process votes for this one (Coordinator::Standing).
+  // After open() with `stands_by`: the latest record of the job's coordinator, and whether the
+  // agent in this process votes for this standby (Coordinator::Standing).
   void succeed(JobRecord record);
   void stand(const link::Join& own) { tell(Coordinator::Standing{own}); }
-  // It leads, because the other coordinator leaves.
+  // Leads now, because the other coordinator leaves.
   void take_over(const link::Join& own) { tell(Coordinator::TakesOver{own}); }
 
   // --- one of several daemons ---
@@ -143,40 +143,41 @@ class CoordinatorServer : public LedCoordinator {
   void end_replica(const std::string& job) override;
   void end_replicas(const std::map<std::string, std::string>& but_of) override;
 
-  // Before open(): whoever wants a link, or the jobs, has to prove that it holds one of that
-  // context's secrets. Whoever speaks the link without is refused.
+  // Before open(): a client that wants a link, or the status of jobs, has to prove that it holds a
+  // secret of that context. Links without TLS are rejected.
   void require_secret(std::shared_ptr<SecureContext> secure, HolderOf holder_of = nullptr);
 
-  // The socket for tools, where anybody may look at all; see ToolDoor.
+  // Opens the control socket, if read access is granted at all; see ToolDoor.
   void open_door(SideProcesses& side, DoorPlan plan);
-  // Somebody else removes it.
+  // Another process will remove the socket.
   void hand_over_door();
-  // Nobody is let in any more.
+  // No longer accepts clients there.
   void close_door() { door_.reset(); }
-  // The hosted job's store for the workers of this machine, where stores are local: a port of
-  // loopback, for processes of this user alone. Gives its number.
+  // Opens the hosted job's store for the workers of this machine, when stores are local: a loopback
+  // port for processes of this user only. Returns the port.
   Result<int> open_local_store();
-  // Keeps an event, a JSON object of docs/events.md, and tells it to whoever watches.
+  // Keeps an event, a JSON object as in docs/events.md, and sends it to the clients that watch
+  // events.
   void tell_event(const std::string& line, const std::string& owner = {});
-  // The secrets of the context that was required are others now.
+  // The secrets of the required context have changed.
   void secrets_changed();
   bool shows_events() const { return status_ != nullptr; }
   bool is_watched() const { return status_ != nullptr && status_->watchers() > 0; }
 
-  // Whether a worker of the hosted job has spoken to its store since the round began.
+  // Whether a worker of the hosted job has used its store since the round began.
   bool store_was_asked() const { return store_was_asked_; }
-  // What the hosted job has used of its restarts.
+  // The restarts that the hosted job has used.
   const RestartState& restart_state() const;
 
-  // The agent in this process takes its seat and speaks.
+  // The agent in this process joins, or sends a message.
   void hear_local_agent(const link::Message& message);
-  // It cannot yet; why, as a clause for the others.
+  // It cannot join yet; `why` is a clause for the other nodes.
   void local_agent_waits(const std::string& why) { tell(Coordinator::MasterWaits{why}); }
-  // The agent in this process has hung up.
+  // The agent in this process has closed its link.
   void local_agent_left();
 
  private:
-  // Who owns the store behind one port.
+  // The owner of the store behind one port.
   class Port;
   class JobPort;
   class LocalPort;
@@ -185,11 +186,11 @@ class CoordinatorServer : public LedCoordinator {
     std::unique_ptr<Port> host;
     ListenerId listener{};
   };
-  // A job's store as another process has it, or had it, behind the port of that job.
+  // A job's store while this process does not lead the job, behind the job's port.
   struct Replica {
     RoundNumber round{};
     Store store;
-    std::unique_ptr<StoreReplay> replay;  // null: this process has decided it until now
+    std::unique_ptr<StoreReplay> replay;  // null: this process has led it until now
     bool is_whole = false;
   };
 
@@ -220,9 +221,9 @@ class CoordinatorServer : public LedCoordinator {
   void send_streams(LinkId link, std::string_view frame);
   void note_asked(const std::string& job);
   void close_store(const std::string& job, const std::string& reason);
-  // What the agent in this process answers while its word is still being delivered waits in the
-  // driver until everybody has been told what came before it: a drain must not overtake the round
-  // it ends.
+  // If the agent in this process replies while a message to it is being delivered, the driver
+  // queues the reply until all nodes have been sent what came before it. Otherwise a drain could
+  // overtake the round that it ends.
   void tell(Coordinator::Event event) { coordinator_.post(std::move(event)); }
   void perform(const Coordinator::Action& action);
   void say(const Coordinator::Action& action);
@@ -231,7 +232,7 @@ class CoordinatorServer : public LedCoordinator {
   void hand_over(const coordinator::HandOver& wanted);
   void answered(const coordinator::Answered& answered);
   void answer_if_sure(const coordinator::Answered& answered);
-  // Whoever has given those orders hears that it is not known whether they were done.
+  // Replies that it is unknown whether these commands were done.
   void leave_open(std::vector<coordinator::Answered> orders);
   void tell_lead();
   void arm(std::optional<TimePoint> deadline);
@@ -240,39 +241,39 @@ class CoordinatorServer : public LedCoordinator {
   Callbacks callbacks_;
   MachineTimer timer_;
   Driver<Coordinator> coordinator_;
-  ListenOptions listen_;  // as the main port was asked for; the jobs' ports are alike
+  ListenOptions listen_;  // as requested for the main port; the jobs' ports use the same addresses
   std::unique_ptr<Port> main_port_;
   std::unordered_map<std::string, OpenPort> job_ports_;
   OpenPort local_port_;
   ConnectionSet connections_;
   EventRing events_;
-  std::unique_ptr<StatusServer> status_;   // where somebody may look
-  std::unique_ptr<ToolDoor> door_;         // and tools find it
-  std::optional<SecureDoor> secure_door_;  // where there is a secret
+  std::unique_ptr<StatusServer> status_;   // set if there is read access
+  std::unique_ptr<ToolDoor> door_;         // set if tools can connect
+  std::optional<SecureDoor> secure_door_;  // set if there is a secret
   HolderOf holder_of_;
-  std::pair<std::string, std::string> last_owner_;  // a job, and whose it is or was
-  // One reference more for each connection that is carried to the status server.
+  std::pair<std::string, std::string> last_owner_;  // a job, and its current or former owner
+  // Its reference count is one more than the number of connections forwarded to the status server.
   std::shared_ptr<int> pumps_ = std::make_shared<int>();
   std::optional<ConnectionDriver> driver_;
   std::unordered_map<LinkId, std::shared_ptr<LinkChannel>> channels_;
-  // Bytes, beside the ledger's limit, for links whose address holds all it may: agents outlive what
-  // their workers have stored.
+  // Bytes beyond the ledger's limits, for links whose address is at its limit: agents must survive
+  // what their workers have stored.
   std::shared_ptr<std::uint64_t> link_reserve_;
   StreamRoutes routes_{connections_, callbacks_of_routes()};
   StoreLogs logs_{connections_, routes_, callbacks_of_logs()};
-  std::unordered_map<std::string, std::string> logs_before_;  // of jobs that are to go on
+  std::unordered_map<std::string, std::string> logs_before_;  // of jobs to resume
   std::map<std::string, std::unique_ptr<Replica>> replicas_;  // Invariant: each has its job's port.
   std::optional<TimePoint> speaks_until_;
-  bool has_kept_quiet_ = false;  // something was not told since then
-  bool is_deposed_ = false;      // since the middle of a decision, and the coordinator will hear it
-  std::set<LinkId> missed_something_;  // links that end for what they were not told
+  bool has_kept_quiet_ = false;        // a message was dropped since speaks_until_
+  bool is_deposed_ = false;            // leadership lost, maybe in mid-decision; Follows comes next
+  std::set<LinkId> missed_something_;  // links that close because they missed a message
   HeldWords held_;
-  LinkId last_link_before_{};                 // of nodes whose links another coordinator has had
-  LinkId last_link_{std::uint64_t{1} << 32};  // here: all of them are later
+  LinkId last_link_before_{};  // of nodes whose links belonged to another coordinator
+  LinkId last_link_{std::uint64_t{1} << 32};  // of links here; all of them are higher
   std::optional<LinkId> local_link_;
-  std::uint64_t last_ticket_ = 0;         // of an order
-  std::optional<OrderOutcome> answered_;  // that order
-  std::optional<TimePoint> leads_until_;  // as it was told last
+  std::uint64_t last_ticket_ = 0;         // of a command
+  std::optional<OrderOutcome> answered_;  // the result of that command
+  std::optional<TimePoint> leads_until_;  // the last reported value
   bool told_done_ = false;
   bool store_was_asked_ = false;
 };

@@ -9,7 +9,7 @@
 
 namespace cpprun {
 
-// One worker's connection, on the side of the store.
+// The store's side of one worker's connection.
 class NodeStreams::Client : public StoreStream {
  public:
   Client(const std::shared_ptr<NodeStreams>& node, StreamId stream)
@@ -25,7 +25,7 @@ class NodeStreams::Client : public StoreStream {
     if (bytes.empty()) return 0;
     std::memcpy(into.data(), bytes.data(), bytes.size());
     node->streams_.take(stream_, bytes.size());
-    // That it was taken may be something to be said, and so may be that it was the last.
+    // Taking bytes may have to be acknowledged, and taking the last ones may end the stream.
     node->look_at_changes();
     node->send_soon();
     return bytes.size();
@@ -33,7 +33,7 @@ class NodeStreams::Client : public StoreStream {
 
   std::size_t write(std::string_view bytes) override {
     const auto node = node_.lock();
-    // Whoever has left takes everything.
+    // A client that has left accepts and discards everything.
     if (!node || node->streams_.has_left(stream_)) return bytes.size();
     const std::size_t count = std::min(bytes.size(), node->streams_.room(stream_));
     node->streams_.say(stream_, bytes.substr(0, count));
@@ -116,7 +116,7 @@ void NodeStreams::write_opened(StoreLog& log, ConnectionId client, StreamId stre
            .key = peer});
 }
 
-// --- another process goes on where this one is lost ----------------------------------------------
+// --- another process takes over ------------------------------------------------------------------
 
 void NodeStreams::keep_log(StoreLog* log) {
   place_.log = log;
@@ -170,8 +170,8 @@ void NodeStreams::forget(StreamId stream) {
   send_soon();
 }
 
-// What waits in either direction counts for the node. Where it has become more, and that is too
-// much, who has most of it goes, and nobody else notices.
+// Data that waits in either direction counts for the node. If it has grown beyond the limit, the
+// client with the most data is disconnected, and no other is affected.
 void NodeStreams::settle_books() {
   const std::size_t before = books_.bytes();
   bool has_dropped = false;
@@ -189,7 +189,7 @@ void NodeStreams::settle_books() {
   if (has_dropped) place_.connections.serve_streams(loop_.now());
 }
 
-// Once for all that a turn brings about.
+// Sends once for everything that happens in this turn.
 void NodeStreams::send_soon() {
   if (std::exchange(is_sending_soon_, true)) return;
   loop_.soon([weak = weak_from_this()] {
@@ -209,7 +209,7 @@ void NodeStreams::send() {
   settle_books();
 }
 
-// Others are served before there is more of it.
+// Other clients get a turn before it sends more.
 void NodeStreams::send_some() {
   for (int left = bounds::store_frames_per_turn;
        link_ && streams_.has_frame() && loop_.has_room(*link_); --left) {
@@ -218,14 +218,14 @@ void NodeStreams::send_some() {
   }
 }
 
-// What comes for a round that is over, or from a node that has no seat, is of no use to anybody.
+// Frames of a past round, or from a node without a seat, are ignored.
 std::string StreamRoutes::hear(LinkId link, const PeerAddress& peer, std::string_view frame) {
   link::StreamFrameReader records(frame);
   const auto round = records.round();
   if (!round) return round.error().reason;
   const auto seat = callbacks_.seat_of(link);
   if (!seat || seat->round != *round) return {};
-  // Kept here: what comes of it may end the round.
+  // Keeps it alive: the frame may end the round.
   const std::shared_ptr<NodeStreams> kept = of(*seat, peer);
   by_link_[link] = kept;
   return kept->hear(link, records);

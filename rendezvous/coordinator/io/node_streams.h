@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The workers of nodes as clients of their jobs' stores: those of one node (NodeStreams), and which
-// link leads to which (StreamRoutes).
+// The workers of nodes as clients of their jobs' stores: the workers of one node (NodeStreams), and
+// the mapping from links to nodes (StreamRoutes).
 
 #include <functional>
 #include <map>
@@ -22,55 +22,56 @@
 
 namespace cpprun {
 
-// The workers of one node as clients of their job's store: what comes for them through their
-// agent's link becomes clients of a ConnectionSet. Lives for a round; the link may break and be
-// begun anew meanwhile. StreamRoutes has one for each node.
+// The workers of one node as clients of their job's store. It turns what arrives for them through
+// their agent's link into clients of a ConnectionSet. It lives for one round; the link may break
+// and be replaced in the meantime. StreamRoutes has one for each node.
 class NodeStreams : public std::enable_shared_from_this<NodeStreams> {
  public:
-  // Who has the links, the loop and the clock.
+  // The links, the event loop and the clock.
   struct Loop {
-    // That link is up and takes bytes.
+    // The link is up and accepts bytes.
     std::function<bool(LinkId)> has_room;
     std::function<void(LinkId, std::string_view frame)> send;
-    // To be called when everything that has come was looked at.
+    // Calls the function after everything that has arrived was processed.
     std::function<void(std::function<void()>)> soon;
     std::function<TimePoint()> now;
   };
   struct Place {
     ConnectionSet& connections;
     ListenerId listener;
-    PeerAddress peer;         // the node's, in whose books it is
-    GroupRank node{};         // which that is
-    StoreLog* log = nullptr;  // what they say and take is written there; it outlives this
+    PeerAddress peer;         // the node's, for memory accounting
+    GroupRank node{};         // the node's rank
+    StoreLog* log = nullptr;  // logs what its workers send and receive; outlives this
   };
-  // `loop` outlives it.
+  // `loop` outlives this object.
   NodeStreams(const Loop& loop, RoundNumber round, const Place& place, std::size_t window);
   NodeStreams(const NodeStreams&) = delete;
   NodeStreams& operator=(const NodeStreams&) = delete;
 
   RoundNumber round() const { return streams_.round(); }
-  // Of the store, that are here.
+  // The number of its store clients.
   std::size_t clients() const { return clients_.size(); }
-  // A frame of its agent's has come through that link. A returned reason ends the link.
+  // Processes a frame of its agent that came through this link. If a reason is returned, the link
+  // is closed.
   std::string hear(LinkId link, link::StreamFrameReader& records);
-  // The link takes bytes again.
+  // The link accepts bytes again.
   void go_on();
-  // It is written there from now on; null: nowhere.
+  // Logs to `log` from now on; null: no log.
   void keep_log(StoreLog* log);
 
-  // --- what another process has written down (StoreReplay) ---
+  // --- replay of another process's log (StoreReplay) ---
   void begin_replay() { streams_.begin_replay(); }
   void end_replay() { streams_.end_replay(); }
-  // That stream's client here; an error: there is no room for it.
+  // Opens the stream's client here. Fails if there is no room for it.
   Result<ConnectionId> replay_open(StreamId stream);
   void replay(const StoreRecord& record);
 
-  // All its streams, for an image, and who is the client of each.
+  // Writes all its streams and their clients to `log`, for an image.
   void show(StoreLog& log) const;
 
  private:
   class Client;
-  // Tells the log which node it is of.
+  // Adds the node's rank to log entries.
   struct NodeJournal : StoreStreams::Journal {
     explicit NodeJournal(const Place& of) : place(of) {}
     void taken(StreamId stream, std::uint64_t up_to) noexcept override;
@@ -93,22 +94,22 @@ class NodeStreams : public std::enable_shared_from_this<NodeStreams> {
   NodeJournal journal_{place_};
   PeerMemory books_;
   StoreStreams streams_;
-  std::optional<LinkId> link_;  // the last that a frame has come through
+  std::optional<LinkId> link_;  // the link of the latest frame
   std::unordered_map<StreamId, std::shared_ptr<Client>> clients_;
   bool is_sending_soon_ = false;
 };
 
-// Which node's workers speak through which link: from the frames of agents that have a seat to the
-// clients of their jobs' stores, where stores are local. Knows no socket but those of the
-// ConnectionSet, which it is lent.
+// Maps links to nodes: passes the frames of agents that have a seat to the clients of their jobs'
+// stores, when stores are local. The only sockets it uses are those of the ConnectionSet that it
+// borrows.
 class StreamRoutes {
  public:
   struct Callbacks {
     std::function<std::optional<Coordinator::Seat>(LinkId)> seat_of;
-    // Of the store of a job that somebody has a seat in.
+    // The listener of the store of a job in which a node has a seat.
     std::function<ListenerId(const std::string& job)> listener_of;
     NodeStreams::Loop loop;
-    // Where what its workers say is written down; null: nowhere.
+    // The log for what the job's workers send; null: none.
     std::function<StoreLog*(const std::string& job)> log_of = [](const auto&) { return nullptr; };
   };
   StreamRoutes(ConnectionSet& connections, Callbacks callbacks,
@@ -117,30 +118,31 @@ class StreamRoutes {
   StreamRoutes(const StreamRoutes&) = delete;
   StreamRoutes& operator=(const StreamRoutes&) = delete;
 
-  // A frame of streams has come through that link, whose other end is `peer`. A returned reason
-  // ends the link.
+  // Processes a frame of streams that came through this link from `peer`. If a reason is returned,
+  // the link is closed.
   std::string hear(LinkId link, const PeerAddress& peer, std::string_view frame);
-  // That link takes bytes again.
+  // The link accepts bytes again.
   void go_on(LinkId link);
-  // It is gone. What was said is kept until its node has another, or the round is over.
+  // The link is gone. Its streams are kept until its node has a new link, or until the round is
+  // over.
   void forget(LinkId link) { by_link_.erase(link); }
-  // The job's round is over. Its clients are closed by whoever calls this.
+  // The job's round is over. The caller has to close its clients.
   void forget(const std::string& job);
 
-  // The workers of that node of that round, who may have said nothing yet.
+  // The streams of the node in this seat, created if needed.
   std::shared_ptr<NodeStreams> of(const Coordinator::Seat& seat, const PeerAddress& peer);
-  // Of every node of that job: what they say is written there from now on; null: nowhere.
+  // Logs all nodes of the job to `log` from now on; null: no log.
   void keep_log(const std::string& job, StoreLog* log);
   void show(const std::string& job, StoreLog& log) const;
 
-  // Of all stores, that come through links.
+  // The number of clients that come through links, of all stores.
   std::size_t clients() const;
 
  private:
   ConnectionSet& connections_;
   const Callbacks callbacks_;
   const std::size_t window_;
-  // Of the rounds that run, by job and seat.
+  // Of the current rounds, by job and seat.
   std::map<std::pair<std::string, GroupRank>, std::shared_ptr<NodeStreams>> streams_;
   std::unordered_map<LinkId, std::weak_ptr<NodeStreams>> by_link_;
 };

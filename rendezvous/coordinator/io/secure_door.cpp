@@ -14,8 +14,8 @@ namespace cpprun {
 
 namespace {
 
-// OpenSSL's own, and the copies that it has of what was sent: measured, of half a handshake that is
-// as long as it may be.
+// The memory of OpenSSL and its copies of what was sent, measured for half a handshake of the
+// maximum length.
 constexpr std::size_t bytes_of_handshake =
     bounds::secure_channel_bytes + 4 * bounds::handshake_bytes_max;
 
@@ -33,8 +33,9 @@ SecureDoor::~SecureDoor() {
   for (const auto& [id, visitor] : visitors_) visitor.handshake->cancel();
 }
 
-// Null: refused. A flood of handshakes makes room for the next one, as it does where all places
-// are taken: of the same address where that is at its limit, of any where all of them together are.
+// Returns null if the peer is refused. If memory is short, the oldest handshake is closed to make
+// room, as when all slots are taken. It is one of the same address if that address is at its limit,
+// and of any address if the total is at its limit.
 std::unique_ptr<PeerMemory> SecureDoor::memory_for(const PeerAddress& peer) {
   auto memory = std::make_unique<PeerMemory>(ledger_, peer);
   std::string objection = memory->hold(bytes_of_handshake);

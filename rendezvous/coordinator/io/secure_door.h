@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Where those come in who have to prove that they hold the secret: their handshakes, however many,
-// within places and time that are bounded. Whoever is through speaks the link from then on.
+// Accepts TLS connections. It runs any number of handshakes within limited slots, memory and time,
+// and passes on each connection that has proved that it holds the secret.
 
 #include <asio/io_context.hpp>
 #include <functional>
@@ -20,9 +20,9 @@ namespace cpprun {
 class SecureDoor {
  public:
   struct Callbacks {
-    // Is through, and has said what it speaks.
+    // The handshake is complete, and the peer has sent its preamble.
     std::function<void(SecureHandshake::Done, const PeerAddress&)> through;
-    // For the log: a clause that completes "refused: ".
+    // For the log: the reason is a clause that completes "refused: ".
     std::function<void(const PeerAddress&, std::string reason)> refused;
   };
 
@@ -32,7 +32,7 @@ class SecureDoor {
   SecureDoor(const SecureDoor&) = delete;
   SecureDoor& operator=(const SecureDoor&) = delete;
 
-  // Of which these bytes were read already.
+  // Takes a connection from which `first_bytes` were already read.
   void adopt(asio::ip::tcp::socket socket, const PeerAddress& peer, std::string first_bytes);
   SecureContext& secure() { return *secure_; }
   std::size_t size() const { return places_.size(); }
@@ -50,7 +50,7 @@ class SecureDoor {
 
   std::shared_ptr<SecureContext> secure_;
   Callbacks callbacks_;
-  std::shared_ptr<Ledger> ledger_;  // what handshakes hold is charged there
+  std::shared_ptr<Ledger> ledger_;  // accounts for the memory of handshakes
   HandshakePlaces places_;
   std::map<HandshakeId, Visitor> visitors_;
   MachineTimer timer_;

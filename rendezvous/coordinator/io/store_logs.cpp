@@ -15,7 +15,7 @@ namespace {
 
 using Kind = StoreRecord::Kind;
 
-// Copied in a slice, about: a few milliseconds' work.
+// The approximate amount copied in a slice: a few milliseconds of work.
 constexpr std::uint64_t slice_bytes = 4 * 1024 * 1024;
 
 class Writer : public Store::Viewer {
@@ -58,7 +58,7 @@ StoreImage::~StoreImage() {
       [this](StoreSessions& sessions) { sessions.let_go(place_.listener.value); });
 }
 
-// All at once: who is there, and what was said to whom.
+// In one step: the clients, and what was sent to each.
 void StoreImage::show_clients() {
   place_.connections.with_sessions([&](StoreSessions& sessions) {
     if (!sessions.can_be_shown(place_.listener.value)) return;
@@ -119,8 +119,8 @@ Result<void> StoreReplay::hear(std::string_view bytes) {
   return heard;
 }
 
-// As far as somebody is told something: that is said before it can be taken, and before whoever is
-// told is gone.
+// Stops before a `taken` or `closed` record once a record may have produced output. The output has
+// to reach the streams before it can be taken, and before its client is gone.
 Result<void> StoreReplay::go_on(StoreSessions& sessions, bool& has_more) {
   bool has_told = false;
   while (true) {
@@ -210,7 +210,7 @@ Result<void> StoreReplay::open(const StoreRecord& record) {
 Result<void> StoreReplay::on_client(StoreSessions& sessions, const StoreRecord& record) {
   const auto found = clients_.find(record.client);
   if (found == clients_.end()) {
-    // One of a round before: its end is told when there is time for it.
+    // A client of an earlier round, whose end may be logged late.
     if (record.kind == RecordKind::closed) return {};
     return unknown_client(record);
   }
@@ -268,7 +268,7 @@ Result<void> StoreReplay::on_client(StoreSessions& sessions, const StoreRecord& 
 }
 
 StoreLogs::~StoreLogs() {
-  // A half image holds its port.
+  // An unfinished image holds the job's port.
   for (const auto& [job, log] : logs_) log->image.reset();
 }
 
@@ -293,7 +293,7 @@ void StoreLogs::detach(LogKeeper& keeper) {
     }
     take_down(job, *log);
   }
-  resume_images();  // It may be the one that had no room.
+  resume_images();  // it may be the keeper that had no room
 }
 
 bool StoreLogs::is_whole_at(LogKeeper& keeper) const {
@@ -306,7 +306,7 @@ void StoreLogs::renew(LogKeeper& keeper, const std::string& job) {
   if (found == logs_.end() || !keepers_.contains(&keeper)) return;
   Log& log = *found->second;
   log.live.erase(&keeper);
-  // One that has not begun has everything still to come.
+  // An image that has not started will contain everything.
   if (log.image_for.contains(&keeper) && !log.image->at()) return;
   log.image_for.erase(&keeper);
   log.wants_image.insert(&keeper);
@@ -328,7 +328,7 @@ StoreLog* StoreLogs::log_of(const std::string& job) {
   return found == logs_.end() ? nullptr : &found->second->log;
 }
 
-// Whether what its clients say is written down: where somebody keeps it.
+// Logs what the job's clients send only while there is a keeper.
 void StoreLogs::take_down(const std::string& job, Log& log) {
   const ListenerId listener = callbacks_.listener_of(job);
   StoreLog* const to = keepers_.empty() ? nullptr : &log.log;
@@ -385,7 +385,7 @@ void StoreLogs::leave(const std::string& job, Log& log) {
   routes_.keep_log(job, nullptr);
 }
 
-// --- what was written ----------------------------------------------------------------------------
+// --- writing -------------------------------------------------------------------------------------
 
 void StoreLogs::flush(const std::string& job) {
   const auto found = logs_.find(job);
@@ -400,7 +400,7 @@ void StoreLogs::flush(const std::string& job, Log& log) {
   if (!log.log.has_more()) return;
   const std::string bytes = log.log.take();
   if (log.log.is_lost()) {
-    // Nothing that anybody has of it leads on from here.
+    // No keeper can continue its copy from here.
     log.log.begin_anew();
     log.image.reset();
     log.since_image.clear();
@@ -411,8 +411,8 @@ void StoreLogs::flush(const std::string& job, Log& log) {
     for (LogKeeper* const keeper : log.wants_image) keeper->end_log(job);
     return go_on_soon();
   }
-  // Whoever has enough of it asks for an image from within. It goes on with the log it has until
-  // that is whole: what is written down now is answered at once.
+  // A keeper whose log is long asks for an image from within add_log(), hence the copy of the set.
+  // It continues its log until the image is complete, so what is logged now is confirmed at once.
   for (LogKeeper* const keeper : std::set<LogKeeper*>(log.live)) keeper->add_log(job, bytes);
   if (log.image && log.image->at()) log.since_image += bytes;
 }
@@ -443,7 +443,7 @@ void StoreLogs::resume_images() {
   }
 }
 
-// An image may be made faster than anybody writes it.
+// An image may be produced faster than a keeper can write it.
 bool StoreLogs::has_room(const Log& log) {
   return !log.image || !log.image->at() ||
          std::ranges::all_of(log.image_for,
@@ -462,7 +462,7 @@ void StoreLogs::make_images(const std::string& job, Log& log) {
 }
 
 void StoreLogs::go_on_with_image(const std::string& job, Log& log) {
-  // What was written before the image is in it.
+  // What was logged before the image is part of it.
   flush(job, log);
   if (!log.image) return;
   const bool had_begun = log.image->at().has_value();
@@ -471,7 +471,7 @@ void StoreLogs::go_on_with_image(const std::string& job, Log& log) {
     for (LogKeeper* const keeper : log.image_for) keeper->begin_log(job, log.round);
   }
   if (log.image->is_lost()) {
-    // There was no memory: another one is made.
+    // Out of memory: start another image.
     log.image.reset();
     log.since_image.clear();
     log.wants_image.merge(std::exchange(log.image_for, {}));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The logs of jobs' stores: their beginning (StoreImage), reading one again (StoreReplay), and who
-// keeps them (StoreLogs).
+// The logs of jobs' stores: the image at their start (StoreImage), reading them (StoreReplay), and
+// distributing them to keepers (StoreLogs).
 
 #include <cstddef>
 #include <cstdint>
@@ -21,10 +21,9 @@
 
 namespace cpprun {
 
-// What a job's store holds at one moment, as the beginning of a log (StoreLog, "image"): whoever
-// reads it, and then what is written down from that moment on, comes to the same. It is made a
-// slice at a time, with all links served in between; the job's own workers wait meanwhile, and
-// nobody else does.
+// The contents of a job's store at one moment, as the start of a log (StoreLog, "image"). Reading
+// the image, and then what is logged from that moment on, gives the same store. It is made in
+// slices, with all links served in between. Only the job's own workers wait meanwhile.
 class StoreImage {
  public:
   struct Place {
@@ -33,20 +32,20 @@ class StoreImage {
     ListenerId listener;
     const Store& store;
     std::string job;
-    const StoreLog& log;  // of what happens meanwhile
+    const StoreLog& log;  // of what happens in the meantime
   };
   explicit StoreImage(Place place);
   ~StoreImage();
   StoreImage(const StoreImage&) = delete;
   StoreImage& operator=(const StoreImage&) = delete;
 
-  // One slice. True: it is whole.
+  // Makes one slice. Returns true when the image is complete.
   bool go_on();
-  // What there is of it and was not taken yet.
+  // Returns the part that was made since the last call.
   std::string take() { return image_.take(); }
-  // It is what the store was when so much of the log was written; nothing: that is still to come.
+  // The position in the log that the image corresponds to. Nothing if it has not started.
   std::optional<std::uint64_t> at() const { return at_; }
-  // There was no memory for it.
+  // Memory has run out; the image is unusable.
   bool is_lost() const { return image_.is_lost(); }
 
  private:
@@ -58,17 +57,16 @@ class StoreImage {
   std::size_t next_shard_ = 0;
 };
 
-// One job's store as another process has it, or had it: what that one has written down (StoreLog)
-// is read here, and the same sessions, streams and values come into being. Until end() nothing is
-// decided here and no link leads to it; from then on it is a store like any other, and its nodes
-// find in it what they were last told of.
+// A copy of a job's store from another process. It reads what that process has logged (StoreLog)
+// and recreates its sessions, streams and values. Until end(), the copy decides nothing and has no
+// links. After that it is a normal store, and nodes find in it what they were last sent.
 class StoreReplay {
  public:
   struct Place {
     ConnectionSet& connections;
     StreamRoutes& routes;
-    ListenerId listener;  // that the job's clients come through here
-    Store& store;         // which is empty, and the listener's
+    ListenerId listener;  // through which the job's clients come here
+    Store& store;         // the listener's store; empty at first
     std::string job;
     RoundNumber round;
   };
@@ -76,18 +74,17 @@ class StoreReplay {
   StoreReplay(const StoreReplay&) = delete;
   StoreReplay& operator=(const StoreReplay&) = delete;
 
-  // A piece of the log, cut anywhere. An error: it does not lead anywhere, and what came of it is
-  // of no use.
+  // Reads a piece of the log, cut anywhere. After an error, the log and its copy are unusable.
   Result<void> hear(std::string_view bytes);
-  // It has ended between two records.
+  // Whether the log ends between two records.
   bool is_whole() const { return reader_.left() == 0; }
-  // It is decided here from now on.
+  // From now on the store is decided here.
   void end();
-  // Whoever goes on with the same log calls its clients what they are called here.
+  // Logs the local names of the clients, for keepers that continue the same log.
   void rename(StoreLog& log) const;
 
  private:
-  // A client of the writer's, here.
+  // The local client for a client of the log's writer.
   struct Client {
     ConnectionId id;
     GroupRank node;
@@ -101,45 +98,46 @@ class StoreReplay {
 
   const Place place_;
   StoreLogReader reader_;
-  std::unordered_map<ConnectionId, Client> clients_;  // by what the writer calls them
-  std::unordered_map<ConnectionId, Client> renamed_;  // and will call them, as far as it has said
+  std::unordered_map<ConnectionId, Client> clients_;  // by the writer's name
+  std::unordered_map<ConnectionId, Client> renamed_;  // by the writer's new name, as far as known
   std::unordered_map<GroupRank, std::shared_ptr<NodeStreams>> nodes_;
 };
 
-// It is called in order, and from within the calls of StoreLogs.
+// Stores the logs. Its functions are called in order, and from within calls of StoreLogs.
 class LogKeeper {
  public:
   virtual ~LogKeeper() = default;
-  // Another log of the job begins, of that round. What it had of it before is of no use once this
-  // is whole, and not sooner.
+  // A new log of the job begins, in that round. The previous log stays valid until this one is
+  // complete.
   virtual void begin_log(const std::string& job, RoundNumber round) = 0;
-  // To the log that has begun and is not whole.
+  // Adds to the log that has begun and is not complete.
   virtual void add_image(const std::string& job, std::string_view bytes) = 0;
-  // Whether it takes a slice of an image now; where it does not, it calls resume_images() when it
-  // does.
+  // Whether it accepts a slice of an image now. If not, it calls resume_images() once it does.
   virtual bool has_room_for_image() = 0;
-  // Somebody could go on with the log that has begun, and with whatever is added from now on.
+  // The log that has begun is complete: the job can be resumed from it, with what is added from now
+  // on.
   virtual void log_is_whole(const std::string& job) = 0;
-  // To the one that is whole.
+  // Adds to the complete log.
   virtual void add_log(const std::string& job, std::string_view bytes) = 0;
-  // Somebody goes on with what it has of the job, whole; false: it has nothing of it, or not all.
+  // Another process's log of the job is continued. Returns false unless the keeper has all of it.
   virtual bool go_on_log(const std::string& job) = 0;
-  // There is nothing to go on with any more.
+  // The log is no longer needed or usable.
   virtual void end_log(const std::string& job) = 0;
 };
 
-// The logs of the stores of all jobs whose workers come through links, for whoever keeps them: a
-// folder, another cpprund, or both. A keeper has of each job what was written down since its round
-// began, or since an image that was made for it. One that has lost that asks for an image (renew);
-// one for which it has become long, too (shorten), and is told what happens until the image is
-// whole: it has all of the job at any moment. Where nobody keeps anything nothing is written.
+// Passes the logs of jobs' stores to keepers: a directory, another cpprund, or both. It does so for
+// all jobs whose workers connect through links. A keeper has everything of a job since its round
+// began, or since an image that was made for it. A keeper that has lost its copy asks for an image
+// (renew). So does one whose log has become long (shorten), which gets all further records until
+// the image is complete, so that its copy is complete at any moment. Without keepers nothing is
+// logged.
 class StoreLogs {
  public:
   struct Callbacks {
-    // Of a job that has a store.
+    // For a job that has a store.
     std::function<ListenerId(const std::string& job)> listener_of;
     std::function<const Store&(const std::string& job)> store_of;
-    // To be called when everything else that has come was looked at.
+    // Calls the function after everything else that has arrived was processed.
     std::function<void(std::function<void()>)> soon;
   };
   StoreLogs(ConnectionSet& connections, StreamRoutes& routes, Callbacks callbacks)
@@ -148,30 +146,29 @@ class StoreLogs {
   StoreLogs(const StoreLogs&) = delete;
   StoreLogs& operator=(const StoreLogs&) = delete;
 
-  // It keeps all of them from now on, or none any more. It outlives this, or is taken away.
+  // From now on the keeper has all logs, or none. It has to outlive this object or be detached.
   void attach(LogKeeper& keeper);
   void detach(LogKeeper& keeper);
-  // It has all of every job's, and is told what happens.
+  // Whether the keeper has all of every job's log, and gets what is added.
   bool is_whole_at(LogKeeper& keeper) const;
-  // It has lost what it had of that job, be it a part of an image: another one is made.
+  // The keeper has lost its copy of the job, or a part of an image: it gets a new image.
   void renew(LogKeeper& keeper, const std::string& job);
-  // One that had no room for images may have some.
+  // A keeper that had no room for images may have room again.
   void resume_images();
-  // It has all of that job, and would rather have an image.
+  // The keeper has all of the job's log, and wants to replace it with an image.
   void shorten(LogKeeper& keeper, const std::string& job);
 
-  // A round of that job begins, on an empty store.
+  // A round of the job begins with an empty store.
   void begin(const std::string& job, RoundNumber round);
-  // It goes on with what another process has written down.
-  // `replay` has read it here; null: this process had decided it, and goes on.
+  // Continues a log that was read by `replay`. Null: this process has kept the store until now.
   void go_on(const std::string& job, RoundNumber round, const StoreReplay* replay);
   void end(const std::string& job);
-  // All of them, and nobody is told: what they keep is what there was.
+  // Ends all logs without telling the keepers, which keep what they have.
   void end_all();
 
-  // Where a job's clients are written down; null: nowhere.
+  // The log for a job's clients; null: none.
   StoreLog* log_of(const std::string& job);
-  // Brings to the keepers what was written down of that job, or of all.
+  // Passes what was logged, of one job or of all, to the keepers.
   void flush(const std::string& job);
   void flush();
 
@@ -179,11 +176,11 @@ class StoreLogs {
   struct Log {
     RoundNumber round{};
     StoreLog log;
-    std::set<LogKeeper*> live;         // that have all of it
-    std::set<LogKeeper*> wants_image;  // that have nothing of it yet, or too much
+    std::set<LogKeeper*> live;         // have all of it
+    std::set<LogKeeper*> wants_image;  // have nothing yet, or too much
     std::optional<StoreImage> image;
     std::set<LogKeeper*> image_for;
-    std::string since_image;  // what was written down since it began
+    std::string since_image;  // what was logged since the image began
   };
   void take_down(const std::string& job, Log& log);
   void leave(const std::string& job, Log& log);
@@ -198,7 +195,7 @@ class StoreLogs {
   StreamRoutes& routes_;
   const Callbacks callbacks_;
   std::set<LogKeeper*> keepers_;
-  std::map<std::string, std::unique_ptr<Log>> logs_;  // of the rounds that run
+  std::map<std::string, std::unique_ptr<Log>> logs_;  // of the current rounds
   bool is_going_on_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

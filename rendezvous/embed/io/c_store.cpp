@@ -18,14 +18,14 @@
 #include "rendezvous/embed/io/public/store.h"
 #include "rendezvous/store/io/store_server.h"
 
-// What every function of the C interface does: nothing of C++ gets out. A failure and an exception
-// both become -1 or a null pointer, and a text that the caller's thread may ask for.
+// The frame of every function of the C interface. No C++ exception gets out: failures and
+// exceptions become -1 or a null pointer, with an error text for the calling thread.
 namespace cpprun::c {
 
-// The text of cpprun_store_error(); a thread has one of its own.
+// The text of cpprun_store_error(), one per thread.
 std::string& last_error() noexcept;
 
-// Keeps the reason; one for which there is no memory is shortened to nothing.
+// Keeps the reason. If there is no memory for it, the text is empty.
 inline void keep(const char* reason) noexcept {
   try {
     last_error() = reason;
@@ -34,12 +34,12 @@ inline void keep(const char* reason) noexcept {
   }
 }
 
-// What a function says of an argument that must not be null: which function, and which of them.
+// The error text for a null argument, with the names of the function and the argument.
 inline std::string null_pointer_text(const char* function, const std::string& argument) {
   return std::string(function) + ": " + argument + " is a null pointer";
 }
 
-// False: it is null, and the thread's text says so.
+// Returns false, and sets the error text, if the pointer is null.
 inline bool is_given(const char* function, const char* argument, const void* pointer) noexcept {
   if (pointer != nullptr) return true;
   try {
@@ -50,7 +50,7 @@ inline bool is_given(const char* function, const char* argument, const void* poi
   return false;
 }
 
-// `body` returns a Result<T>; `take` puts its value where the caller wants it.
+// Runs `body`, which returns a Result<T>, and passes its value to `take`.
 template <class Body, class Take>
 int guarded(Body body, Take take) noexcept {
   try {
@@ -70,7 +70,7 @@ int guarded(Body body, Take take) noexcept {
   return -1;
 }
 
-// The same where there is nothing to take.
+// The same without a value.
 template <class Body>
 int guarded(Body body) noexcept {
   return guarded(
@@ -81,7 +81,7 @@ int guarded(Body body) noexcept {
       [](bool) {});
 }
 
-// The same for what makes an object: `body` returns a Result<std::unique_ptr<Object>>.
+// The same for functions that create an object: `body` returns a Result<std::unique_ptr<Object>>.
 template <class Object, class Body>
 Object* made(Body body) noexcept {
   Object* object = nullptr;
@@ -91,7 +91,7 @@ Object* made(Body body) noexcept {
 
 }  // namespace cpprun::c
 
-// --- the client's half of <cpprun/store.h> ---------------------------------------------------
+// --- the client functions of <cpprun/store.h> ------------------------------------------------
 
 using cpprun::Duration;
 using cpprun::failure;
@@ -108,7 +108,7 @@ struct cpprun_store_list {
 
 namespace {
 
-// Some three hundred years fit into a Duration; nobody means more than one.
+// Timeouts are capped at one year, well below the three hundred years that a Duration holds.
 constexpr std::int64_t milliseconds_max = std::int64_t{366} * 24 * 3600 * 1000;
 
 Duration duration_of(std::int64_t milliseconds) {
@@ -120,13 +120,13 @@ std::optional<Duration> timeout_of(std::int64_t milliseconds) {
   return duration_of(milliseconds);
 }
 
-// One call of the C interface, for the texts that say what is wrong with it.
+// One call of the C interface, for error texts.
 struct Call {
   const char* function;
   cpprun_store_client* client;
 };
 
-// An argument of it, by its name in the header.
+// An argument of the call, under its name in the header.
 struct Argument {
   std::string name;
   const void* pointer;
@@ -136,7 +136,7 @@ std::string is_null(const Call& call, const std::string& argument) {
   return cpprun::c::null_pointer_text(call.function, argument);
 }
 
-// Throws what guarded() turns into a failure.
+// Throws if the pointer is null; guarded() turns that into a failure.
 std::string_view bytes(const Call& call, const Argument& value, std::size_t size) {
   if (size == 0) return "";
   if (value.pointer == nullptr) throw std::invalid_argument(is_null(call, value.name));
@@ -153,7 +153,7 @@ std::vector<std::string> keys_of(const Call& call, const char* const* keys, std:
   return texts;
 }
 
-// Calls `body` with the client, unless one of the pointers it needs is null.
+// Calls `body` with the client, unless one of the `needed` pointers is null.
 template <class Body>
 auto with(const Call& call, Body body, std::initializer_list<Argument> needed)
     -> decltype(body(call.client->client)) {
@@ -164,13 +164,13 @@ auto with(const Call& call, Body body, std::initializer_list<Argument> needed)
   return body(call.client->client);
 }
 
-// What is never looked at may be null.
+// A pointer to an empty array may be null.
 template <class Pointer>
 const void* needed_for(std::size_t count, const Pointer* pointer) {
   return count == 0 ? "" : static_cast<const void*>(pointer);
 }
 
-// A copy of its own, with a NUL behind it; malloc, because free() is what other languages have.
+// Returns a NUL-terminated copy. It comes from malloc, because other languages can call free().
 void hand_out(std::string_view text, char** value, std::size_t* size) {
   auto* copy = static_cast<char*>(std::malloc(text.size() + 1));
   if (copy == nullptr) throw std::bad_alloc();
@@ -230,11 +230,11 @@ void cpprun_store_disconnect(cpprun_store_client* client) {
 }
 
 int cpprun_store_is_broken(const cpprun_store_client* client) {
-  (void)cpprun::c::is_given(__func__, "client", client);  // or its text is what there is to say
+  (void)cpprun::c::is_given(__func__, "client", client);  // sets the error text
   return client == nullptr || !client->client.broken().empty() ? 1 : 0;
 }
 
-// --- sent and not answered -----------------------------------------------------------------------
+// --- requests without a reply --------------------------------------------------------------------
 
 int cpprun_store_set(cpprun_store_client* client, const char* key, const void* value,
                      size_t value_size) {
@@ -293,7 +293,7 @@ int cpprun_store_queue_push(cpprun_store_client* client, const char* key, const 
   });
 }
 
-// --- answered ------------------------------------------------------------------------------------
+// --- requests with a reply -----------------------------------------------------------------------
 
 int cpprun_store_get(cpprun_store_client* client, const char* key, int64_t timeout_ms, char** value,
                      size_t* value_size) {
@@ -468,7 +468,7 @@ void cpprun_store_list_free(cpprun_store_list* list) {
   const std::unique_ptr<cpprun_store_list> ends_here(list);
 }
 
-// --- the serving half of <cpprun/store.h> ----------------------------------------------------
+// --- the server functions of <cpprun/store.h> ------------------------------------------------
 
 struct cpprun_store_server {
   std::unique_ptr<cpprun::StoreServer> server;
@@ -482,10 +482,10 @@ struct cpprun_store_service {
 
 namespace {
 
-// Of options that are there.
+// `given` is not null.
 Result<cpprun::StoreServerOptions> read_options(const cpprun_store_server_options* given) {
-  // What is smaller was never defined; what is larger comes from a later header, and what it adds
-  // is zero where the caller does not use it.
+  // A smaller size was never defined. A larger one comes from a newer header, whose additional
+  // members are zero unless the caller uses them.
   if (given->size < sizeof(cpprun_store_server_options)) {
     return failure("cannot serve a store: the options say a size of " +
                    std::to_string(given->size) + ", set it to sizeof(cpprun_store_server_options)");
@@ -502,7 +502,7 @@ Result<cpprun::StoreServerOptions> read_options(const cpprun_store_server_option
   return options;
 }
 
-// A StoreServer or a StoreService, with its address as a text that stays where it is.
+// Creates a StoreServer or a StoreService, and keeps the text of its address.
 template <class Handle, class Served>
 Result<std::unique_ptr<Handle>> open(const cpprun_store_server_options* given) {
   Result<cpprun::StoreServerOptions> options = read_options(given);

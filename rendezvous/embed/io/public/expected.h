@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A value, or why there is none. The public classes return it instead of throwing.
+// A value or the reason for a failure. The public classes return it instead of throwing.
 
 #include <cstdio>
 #include <cstdlib>
@@ -11,12 +11,12 @@
 namespace cpprun {
 inline namespace v1 {
 
-// Why something failed: what was tried, on what, and why it did not work, as a clause.
+// Why something failed: a clause with the action, its target and the cause.
 struct Failure {
   std::string reason;
 };
 
-// Asking a failure for its value ends the program, with the reason on stderr.
+// Accessing the value of a failure aborts the program and prints the reason to stderr.
 template <class T>
 class [[nodiscard]] Expected {
  public:
@@ -35,7 +35,7 @@ class [[nodiscard]] Expected {
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 
-  // Empty where there is a value.
+  // Empty if there is a value.
   const std::string& error() const { return failure_.reason; }
 
  private:
@@ -49,7 +49,7 @@ class [[nodiscard]] Expected {
   Failure failure_;
 };
 
-// For calls without a value: done, or why not. May be ignored if failure does not matter.
+// For calls that return no value. May be ignored if failure does not matter.
 template <>
 class Expected<void> {
  public:

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A blocking client of a store (ours or PyTorch's 2.2 and later), in C++17 and later.
+// A blocking client of a store (cpprun's or PyTorch's, 2.2 and later), in C++17 and later.
 //
 //   auto client = cpprun::StoreClient::open({"node1", 29400});
 //   if (!client) return complain(client.error());
 //   client->set("greeting", "hello");
 //
-// Every call ends within its timeout. A failed call says why as a clause; after a failure of the
-// connection (broken()) every further call fails with the same reason. Not for several threads at
-// once. Values are any bytes; a key must not contain a NUL byte. All of it stands on the C
+// Every call ends within its timeout. A failed call returns the reason as a clause. After a failure
+// of the connection (broken()) every further call fails with the same reason. Not thread-safe.
+// Values are any bytes; a key must not contain a NUL byte. The class is a wrapper around the C
 // functions of <cpprun/store.h>, as <cpprun/store_server.h> explains.
 
 #include <chrono>
@@ -29,20 +29,20 @@ inline namespace v1 {
 struct StoreClientOptions {
   std::string host = {};  // name or address
   std::uint16_t port = 0;
-  // How long to try to reach the store; it may not be listening yet.
+  // How long to try to connect. The store may not be listening yet.
   std::chrono::milliseconds connect_timeout = std::chrono::minutes(5);
-  // How long a request may take, where the call does not say otherwise.
+  // The default timeout of a request.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
-  // Put before every key. PyTorch's clients use "/", so with it keys are shared with them.
+  // Prefix of every key. PyTorch's clients use "/", so with it keys are shared with them.
   std::string key_prefix = "/";
 };
 
 class StoreClient {
  public:
-  // Where a call takes a time, this stands for that of the options.
+  // Stands for the timeout in the options.
   static constexpr std::chrono::milliseconds usual{-1};
 
-  // Tries until connect_timeout: the store may not be listening yet.
+  // Retries until connect_timeout, because the store may not be listening yet.
   static Expected<StoreClient> open(const StoreClientOptions& options) {
     cpprun_store_client_options c = {};
     c.size = sizeof(c);
@@ -58,7 +58,8 @@ class StoreClient {
 
   bool broken() const { return cpprun_store_is_broken(client()) != 0; }
 
-  // Written at once, but not answered by the store: a failure may show at the next call.
+  // Written at once. The store does not reply to these, so a failure may show only at the next
+  // call.
   Expected<void> set(std::string_view key, std::string_view value) {
     return done(key, [&](const char* k) {
       return cpprun_store_set(client(), k, value.data(), value.size());
@@ -69,7 +70,7 @@ class StoreClient {
       return cpprun_store_append(client(), k, data.data(), data.size());
     });
   }
-  // All or nothing: nobody sees some of them set and others not.
+  // Atomic: no client sees only some of the keys set.
   Expected<void> multi_set(const std::vector<std::pair<std::string, std::string>>& entries) {
     std::vector<const char*> keys;
     std::vector<const void*> values;
@@ -89,25 +90,26 @@ class StoreClient {
     });
   }
 
-  // The value, as soon as there is one.
+  // Waits until the key exists, then returns its value.
   Expected<std::string> get(std::string_view key, std::chrono::milliseconds timeout = usual) {
     return required(key, [&](const char* k, char** value, std::size_t* size) {
       return cpprun_store_get(client(), k, timeout.count(), value, size);
     });
   }
-  // The value as it is now, or nothing.
+  // The current value, or nothing.
   Expected<std::optional<std::string>> find(std::string_view key) {
     return optional(key, [&](const char* k, char** value, std::size_t* size) {
       return cpprun_store_find(client(), k, value, size);
     });
   }
-  // Adds to a counter, which begins at 0, and gives what it is then.
+  // Adds to a counter, which starts at 0, and returns the sum.
   Expected<std::int64_t> add(std::string_view key, std::int64_t delta) {
     return number<std::int64_t>(key, [&](const char* k, std::int64_t* sum) {
       return cpprun_store_add(client(), k, delta, sum);
     });
   }
-  // What the store holds afterwards: `desired` if it held `expected` (empty: or nothing).
+  // Returns the value after the operation: `desired` if the key held `expected` (if that is empty:
+  // or did not exist).
   Expected<std::string> compare_set(std::string_view key, std::string_view expected,
                                     std::string_view desired) {
     return required(key, [&](const char* k, char** value, std::size_t* size) {
@@ -115,7 +117,7 @@ class StoreClient {
                                       desired.size(), value, size);
     });
   }
-  // Do all of them exist?
+  // Whether all keys exist.
   Expected<bool> check(const std::vector<std::string>& keys) {
     const auto all = pointers(keys);
     if (!all) return no_key();
@@ -123,41 +125,41 @@ class StoreClient {
     if (cpprun_store_check(client(), all->data(), all->size(), &exist) != 0) return failure();
     return exist != 0;
   }
-  // Returns when all of them exist; a failure names those keys.
+  // Returns when all keys exist. A failure names the keys.
   Expected<void> wait(const std::vector<std::string>& keys,
                       std::chrono::milliseconds timeout = usual) {
     const auto all = pointers(keys);
     if (!all) return no_key();
     return done(cpprun_store_wait(client(), all->data(), all->size(), timeout.count()));
   }
-  // Returns when `world_size` clients have come to it.
+  // Returns when `world_size` clients have reached the barrier.
   Expected<void> barrier(std::string_view key, std::int64_t world_size,
                          std::chrono::milliseconds timeout = usual) {
     return done(key, [&](const char* k) {
       return cpprun_store_barrier(client(), k, world_size, timeout.count());
     });
   }
-  // Was there one?
+  // Whether the key existed.
   Expected<bool> delete_key(std::string_view key) {
     const auto existed = number<int>(
         key, [&](const char* k, int* flag) { return cpprun_store_delete_key(client(), k, flag); });
     if (!existed) return Failure{existed.error()};
     return *existed != 0;
   }
-  // Of all clients, with every prefix.
+  // The keys of all clients, with any prefix.
   Expected<std::int64_t> num_keys() {
     std::int64_t count = 0;
     if (cpprun_store_num_keys(client(), &count) != 0) return failure();
     return count;
   }
-  // Empty values for keys that do not exist.
+  // The value is empty for a key that does not exist.
   Expected<std::vector<std::string>> multi_get(const std::vector<std::string>& keys) {
     const auto all = pointers(keys);
     if (!all) return no_key();
     cpprun_store_list* list = nullptr;
     return texts(cpprun_store_multi_get(client(), all->data(), all->size(), &list), &list);
   }
-  // The oldest entry, or nothing when the queue is empty.
+  // The oldest entry, or nothing if the queue is empty.
   Expected<std::optional<std::string>> queue_pop(std::string_view key) {
     return optional(key, [&](const char* k, char** value, std::size_t* size) {
       return cpprun_store_queue_pop(client(), k, value, size);
@@ -168,7 +170,7 @@ class StoreClient {
       return cpprun_store_queue_length(client(), k, length);
     });
   }
-  // Those under the prefix, without it.
+  // The keys under the prefix, returned without it.
   Expected<std::vector<std::string>> list_keys() {
     cpprun_store_list* list = nullptr;
     return texts(cpprun_store_list_keys(client(), &list), &list);

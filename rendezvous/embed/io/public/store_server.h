@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A store to embed, in C++17 and later: PyTorch's clients of every version since 1.9, and
-// StoreClient, connect to its port. It serves until it is destroyed, in a thread of its own
-// (StoreServer) or in the caller's loop (StoreService).
+// An embeddable store, in C++17 and later, for PyTorch's clients of every version since 1.9 and for
+// StoreClient. It serves until it is destroyed, in its own thread (StoreServer) or in the caller's
+// event loop (StoreService).
 //
 //   auto server = cpprun::StoreServer::open({"127.0.0.1", 29500});
 //   if (!server) return complain(server.error());
 //   std::printf("serving on port %d\n", server->port());
 //
-// Nothing throws but what runs out of memory here, in the header. All of it stands on the C
-// functions of <cpprun/store.h>: no class crosses from one compiler's code to another's, so a
-// program may use any compiler and any standard library. Threads and lifetime are described there.
+// Nothing throws except std::bad_alloc from this header's own code. The classes are wrappers around
+// the C functions of <cpprun/store.h>. No C++ class crosses the library's boundary, so a program
+// may use any compiler and any standard library. That file also describes threads and lifetime.
 
 #include <cstdint>
 #include <functional>
@@ -27,18 +27,18 @@ inline namespace v1 {
 struct StoreServerOptions {
   std::string host = {};   // name or address to listen on; empty: every interface
   std::uint16_t port = 0;  // 0: the kernel picks one
-  // Bytes that clients may make the server hold: values, and requests and replies under way. A
-  // client that goes over it is disconnected. 0: half of the machine's memory, or of the control
-  // group's.
+  // Limit on the bytes that clients can make the server hold: values, and pending requests and
+  // replies. A client that exceeds it is disconnected. 0: half of the memory of the machine or of
+  // the control group.
   std::uint64_t memory_bytes_max = 0;
-  // Told of every connection that was closed for a reason of ours, one line without newline, in the
-  // thread that serves. Must not throw. Clients that simply left are not reported.
+  // Called for every connection that the server closes, with one line without a newline, in the
+  // serving thread. Must not throw. Clients that simply disconnect are not reported.
   std::function<void(const std::string& line)> log = {};
 };
 
 namespace detail {
 
-// The log is called through a pointer, so it stays in one place while a server is moved.
+// The C library holds a pointer to the log, so it has a fixed address even if a server is moved.
 using Log = std::function<void(const std::string&)>;
 
 inline cpprun_store_server_options c_options(const StoreServerOptions& options, Log* log) {
@@ -56,7 +56,7 @@ inline cpprun_store_server_options c_options(const StoreServerOptions& options, 
 
 }  // namespace detail
 
-// Serves in a thread of its own.
+// Serves in its own thread.
 class StoreServer {
  public:
   static Expected<StoreServer> open(const StoreServerOptions& options) {
@@ -67,11 +67,11 @@ class StoreServer {
     return StoreServer(std::move(log), server);
   }
 
-  // 0 once it was moved from.
+  // 0 after a move from this object.
   std::uint16_t port() const { return cpprun_store_port(server_.get()); }
-  // What it is bound to: "[::]:43211".
+  // The address it is bound to: "[::]:43211".
   std::string address() const { return cpprun_store_address(server_.get()); }
-  // Ends every connection and joins the thread: clients see the end at once, waiting ones too. The
+  // Closes every connection and joins the thread. Clients notice at once, even those that wait. The
   // destructor does the same.
   void stop() { server_.reset(); }
 
@@ -83,8 +83,8 @@ class StoreServer {
   std::unique_ptr<cpprun_store_server, void (*)(cpprun_store_server*)> server_;
 };
 
-// The same for programs with a loop of their own, without a thread. Wait until descriptor() is
-// readable or next_wait_ms() have passed, whichever comes first, then call serve().
+// For programs with their own event loop; it has no thread. Wait until descriptor() is readable or
+// next_wait_ms() have passed, whichever comes first, then call serve().
 class StoreService {
  public:
   static Expected<StoreService> open(const StoreServerOptions& options) {
@@ -97,11 +97,11 @@ class StoreService {
 
   std::uint16_t port() const { return cpprun_store_service_port(service_.get()); }
   std::string address() const { return cpprun_store_service_address(service_.get()); }
-  // For poll or epoll; belongs to the service.
+  // For poll or epoll. The service owns it.
   int descriptor() const { return cpprun_store_service_descriptor(service_.get()); }
-  // Milliseconds after which serve() wants to be called anyway; -1: never. Ready for poll(2).
+  // Milliseconds after which to call serve() in any case; -1: no limit. Suitable for poll(2).
   int next_wait_ms() const { return cpprun_store_service_wait_ms(service_.get()); }
-  // Does what there is to do and never blocks.
+  // Does all pending work and never blocks.
   void serve() { cpprun_store_service_serve(service_.get()); }
 
  private:
