@@ -59,7 +59,7 @@ inline constexpr std::chrono::nanoseconds coordinator_blink = 10ms;
 // Consecutive extensions of that kind; a coordinator that is always late still has to give up on
 // dead nodes.
 inline constexpr int coordinator_naps_max = 3;
-// The shortest lease: a tenth of what a badly overloaded machine has kept in tests, and ten times
+// The shortest lease: a tenth of what a badly overloaded machine has kept, and ten times
 // coordinator_blink.
 inline constexpr std::chrono::nanoseconds lease_min = 100ms;
 // An agent's own lease is shorter than the coordinator's by this: SIGKILL takes a moment, and the

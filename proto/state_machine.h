@@ -47,7 +47,8 @@ struct PhaseStep {
 
 // The phase of a state machine. It changes only through become(), which asserts that the step is
 // allowed: an unforeseen step fails there, instead of continuing from an impossible state.
-// | `Enum` is the machine's enumeration, and `steps` are all allowed steps.
+//
+// `Enum` is the machine's enumeration, and `steps` are all allowed steps.
 template <class Enum>
 class PhaseOf {
  public:

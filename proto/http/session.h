@@ -3,7 +3,8 @@
 // The server side of one HTTP/1.1 connection, without the connection: bytes go in, requests come
 // out one by one. Each has to be answered before the next is parsed, however many the client
 // pipelines. It buffers one request at most.
-// | What two parsers could read differently is rejected: chunked requests, several lengths, several
+//
+// What two parsers could read differently is rejected: chunked requests, several lengths, several
 // hosts, line ends without a carriage return, continued header lines. Parsing starts when the head
 // is complete, so the result does not depend on how the bytes are fragmented.
 

@@ -91,7 +91,7 @@ struct Join {
   Duration last_call{};
   RoundNumber after{};  // the last round this agent took part in; 0: none
   bool idle = false;    // no process of that round is alive on this node
-  bool done = false;    // since every worker of this node exited with 0 in it
+  bool done = false;    // because every worker of this node exited with 0 in it
   AgentTime sent{};     // see Heartbeat
   // The workers use a store of their own agent, which forwards through its link (--store=local).
   // Has to be the same on every node.
@@ -111,9 +111,9 @@ struct Join {
   friend bool operator==(const Join&, const Join&) = default;
 };
 
-// Asks which master is behind an address. A master that finds its address elsewhere sends it
-// instead of joining. A node that is about to join also introduces itself with it at its master's
-// further addresses, which shows the master which of them are its own.
+// Asks which master is behind an address. A master whose own address leads elsewhere sends it there
+// instead of joining. A node that is about to join also introduces itself with it at the further
+// addresses of its master: the source address of each such link is then known to be the node's.
 struct WhoHosts {
   std::string job;
   std::string host;

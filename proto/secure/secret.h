@@ -30,7 +30,8 @@ const Secret* find_secret(const Secrets& secrets, std::string_view id);
 
 // Parses a secrets file: one per line, "cpprun1:ID:64 hexadecimal digits"; empty lines and lines
 // starting with # are ignored. An id has 1 to 64 letters, digits, dots, dashes, underscores.
-// | The error names the line, and never quotes its content. `make_key` allocates the memory for a
+//
+// The error names the line, and never quotes its content. `make_key` allocates the memory for a
 // key.
 using MakeKey = std::shared_ptr<Key> (*)();
 Result<Secrets> parse_secrets(std::string_view text, MakeKey make_key);

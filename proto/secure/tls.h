@@ -42,8 +42,9 @@ class SecureContext {
 // One end of a connection on which both sides must hold the same secret: TLS 1.3 (RFC 8446) with
 // the secret as external pre-shared key and ephemeral X25519 keys, so that a secret that leaks
 // later does not reveal earlier traffic. No certificates, no session resumption.
-// | Both sides prove that they hold the secret before data is exchanged. Data passed to say()
-// earlier is queued.
+//
+// Both sides prove that they hold the secret before data is exchanged. Data passed to say() earlier
+// is queued.
 class SecureChannel {
  public:
   explicit SecureChannel(std::shared_ptr<SecureContext> context);
