@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Time as the core sees it: always handed in, never asked for. TimePoint is monotonic and decides;
-// WallTime is what people read in reports and is never compared to decide anything.
+// Time in the core: always passed in, never queried. TimePoint is monotonic and used for decisions.
+// WallTime is for reports and must never be used to decide.
 
 #include <chrono>
 
@@ -11,13 +11,13 @@ using Duration = std::chrono::nanoseconds;
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 using WallTime = std::chrono::time_point<std::chrono::system_clock, std::chrono::microseconds>;
 
-// For sentences.
+// For messages.
 inline double in_seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-// The same moment by two clocks: the one that decides, which counts from the start of the machine,
-// and the one that people read, by which alone a moment outlives that.
+// The same moment on two clocks: the monotonic one, which counts from boot, and the wall clock,
+// which is still meaningful after a reboot.
 struct Moment {
   TimePoint now{};
   WallTime wall{};

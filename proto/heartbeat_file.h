@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-/* What a worker's heartbeat file holds, in C, for whoever writes or watches it. The worker maps the
- * file into memory and writes one line of cache per step; a watcher reads it like any file,
- * whenever it likes, and looks whether `beats` has grown. 64 bytes in this machine's byte order:
+/* The content of a worker's heartbeat file, in C, for programs that write or watch it. The worker
+ * maps the file into memory and writes one cache line per step. A watcher reads it like any file,
+ * at any time, and checks whether `beats` has grown. 64 bytes in this machine's byte order:
  *
  *   offset  bytes  what
- *        0      8  the text "CPPRUNHB"; it is written last
+ *        0      8  the text "CPPRUNHB"; written last
  *        8      4  version, 2
  *       12      4  rank
  *       16      4  process id
- *       20      4  CLOCK_MONOTONIC when the last checkpoint was complete, in seconds; 0: never
- *       24      8  beats so far
- *       32      8  CLOCK_MONOTONIC of the last one, in nanoseconds; 0 before the first
- *       40      8  the step that was completed last; 0: not told
- *       48      8  samples so far; 0: not told
+ *       20      4  CLOCK_MONOTONIC of the last complete checkpoint, in seconds; 0: none
+ *       24      8  number of heartbeats
+ *       32      8  CLOCK_MONOTONIC of the last heartbeat, in nanoseconds; 0: none
+ *       40      8  the last completed step; 0: not reported
+ *       48      8  samples so far; 0: not reported
  *       56      8  the step of the last checkpoint; 0: none
  *
- * The clock is the machine's, so a watcher compares it with its own reading. It may be read
- * coarsely: to a few milliseconds. The worker gets the file's name by CPPRUN_HEARTBEAT_FILE. The
- * file is cpprun's, has its 64 bytes already and must keep them. A public header.
+ * All processes of the machine share that clock, so a watcher can compare the times with its own
+ * reading. They may be coarse: accurate to a few milliseconds. The worker gets the file's name in
+ * CPPRUN_HEARTBEAT_FILE. cpprun creates the file with 64 bytes, and its size must not change. A
+ * public header.
  */
 
 #include <stddef.h>
@@ -45,8 +46,8 @@ struct cpprun_heartbeat {
 enum cpprun_heartbeat_outcome {
   cpprun_heartbeat_ok = 0,
   cpprun_heartbeat_bad_size,    /* not 64 bytes */
-  cpprun_heartbeat_bad_magic,   /* no heartbeat */
-  cpprun_heartbeat_bad_version, /* one of a version that this header does not know */
+  cpprun_heartbeat_bad_magic,   /* not a heartbeat file */
+  cpprun_heartbeat_bad_version, /* a version that this header does not know */
 };
 
 /* Reads the `size` bytes of a file. `*record` is written unless the size is wrong. */

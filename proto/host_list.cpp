@@ -40,7 +40,7 @@ Result<Names> numbers_of(std::string_view inside) {
   return numbers;
 }
 
-// Everything so far, followed by each of the endings.
+// Every beginning, followed by each of the endings.
 Result<Names> followed_by(const Names& beginnings, const Names& endings) {
   if (beginnings.size() * endings.size() > host_list_max) return failure(too_many());
   Names names;
@@ -51,7 +51,7 @@ Result<Names> followed_by(const Names& beginnings, const Names& endings) {
   return names;
 }
 
-// One element of the list, without a comma outside of its brackets.
+// One element of the list; commas only within its brackets.
 Result<Names> hosts_of(std::string_view element) {
   Names hosts = {""};
   while (!element.empty()) {
@@ -73,7 +73,7 @@ Result<Names> hosts_of(std::string_view element) {
   return hosts;
 }
 
-// The element that the list begins with.
+// The first element of the list.
 std::string_view first_element(std::string_view list) {
   int depth = 0;
   for (std::size_t at = 0; at < list.size(); ++at) {

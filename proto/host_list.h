@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Slurm's notation for many hosts and for how many tasks each of them has, as in SLURM_JOB_NODELIST
-// and SLURM_TASKS_PER_NODE. Source: the HOSTLIST section of slurm's scontrol(1); tests compare with
+// Slurm's notation for lists of hosts and of tasks per host, as in SLURM_JOB_NODELIST and
+// SLURM_TASKS_PER_NODE. Source: the HOSTLIST section of slurm's scontrol(1); tests compare with
 // `scontrol show hostnames`.
 
 #include <cstddef>
@@ -13,16 +13,16 @@
 
 namespace cpprun {
 
-// More than the largest machine has. A short text can name any number.
+// More than the largest machine has. A bound is needed, since a short text can name any number.
 inline constexpr std::size_t host_list_max = 131'072;
 
-// Every host, in the order of the list: `gpu[07-09,12]-ib,login` → gpu07-ib … gpu12-ib, login. A
-// range keeps the width of its beginning; of several brackets the last counts fastest. Fails for
-// what is not in that notation, and for more than `host_list_max`.
+// All hosts, in the order of the list: `gpu[07-09,12]-ib,login` → gpu07-ib … gpu12-ib, login. A
+// range keeps the width of its start; of several brackets the last varies fastest. Fails for an
+// invalid list, and for more than `host_list_max` hosts.
 Result<std::vector<std::string>> expand_hosts(std::string_view list);
 
-// The tasks of one node: `4(x2),1` and node 2 → 1. Zero if the text does not reach that node or is
-// not in this notation.
+// The number of tasks of a node: `4(x2),1` and node 2 → 1. Zero if the text does not cover that
+// node or is invalid.
 int tasks_of_node(std::string_view tasks_per_node, int node);
 
 }  // namespace cpprun

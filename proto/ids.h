@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The ids that never leave cpprun; proto/rank.h has those that workers know as well.
+// Ids used only inside cpprun; proto/rank.h has those that workers share.
 
 #include <cstdint>
 
@@ -10,9 +10,9 @@ namespace cpprun {
 
 // One accepted TCP connection of a store client. Never reused within a process.
 using ConnectionId = Id<struct ConnectionTag, std::uint64_t>;
-// One accepted connection of an agent (or of an operator) that speaks the link. Never reused.
+// One accepted connection that speaks the link, from an agent or an operator. Never reused.
 using LinkId = Id<struct LinkTag, std::uint64_t>;
-// One agreed membership of a job; grows by one with every sealed round, starts at 1.
+// One agreed membership of a job; starts at 1 and grows by one with every sealed round.
 using RoundNumber = Id<struct RoundTag, std::uint32_t>;
 
 }  // namespace cpprun

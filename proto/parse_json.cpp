@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Stops nlohmann's reader, which recurses, where CBOR is nested too deep.
+// Stops nlohmann's recursive CBOR reader when the nesting is too deep.
 class DepthCheck : public nlohmann::json_sax<Json> {
  public:
   bool null() override { return true; }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The one way in which JSON and CBOR are parsed. Nesting is bounded before anything is built: code
-// that walks, prints or destroys a value may recurse. Text that is too deep, too large or not JSON
-// gives a discarded value.
+// All JSON and CBOR is parsed here. Nesting is bounded before a value is built, since code that
+// walks, prints or destroys a value may recurse. Input that is too deep, too large or invalid gives
+// a discarded value.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,15 +12,15 @@
 namespace cpprun {
 
 namespace bounds {
-// Arrays and objects inside each other: the formats here have at most ten, and a program that adds
-// its own to an error file stays below this. A hundred thousand would use up the stack of code that
-// walks them.
+// Nesting of arrays and objects: the formats here have at most ten levels, and programs that add
+// their own to an error file stay below this. A hundred thousand would overflow the stack of
+// recursive code.
 inline constexpr std::size_t json_depth_max = 64;
-// Most has a lower limit of its own. A trace has half a million events.
+// Most callers have a lower limit of their own. A trace has half a million events.
 inline constexpr std::size_t json_bytes_max = 256 * 1024 * 1024;
 }  // namespace bounds
 
-// How deeply arrays and objects are nested in a text, or would be if it went on.
+// The nesting depth of arrays and objects in a text, which may be incomplete.
 std::size_t json_depth(std::string_view text);
 
 template <class Json = nlohmann::json>
@@ -31,7 +31,7 @@ Json parse_json(std::string_view text, std::size_t depth_max = bounds::json_dept
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
-// The same of CBOR.
+// The same for CBOR.
 nlohmann::json parse_cbor(std::string_view bytes);
 
 }  // namespace cpprun

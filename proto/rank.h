@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A worker's place among the others. Ids of different kinds are different types: a Rank cannot be
-// passed where a LocalRank is meant. Ids order and hash by value. A public header.
+// Ids of workers. Ids of different kinds are different types: a Rank cannot be passed as a
+// LocalRank. They are ordered and hashed by value. A public header.
 
 #include <compare>
 #include <cstddef>
@@ -15,7 +15,7 @@ struct Id {
   friend auto operator<=>(const Id&, const Id&) = default;
 };
 
-// The names are those of torchrun: RANK, LOCAL_RANK, GROUP_RANK (a node's, that is an agent's).
+// Named as in torchrun: RANK, LOCAL_RANK, GROUP_RANK (that of a node, and so of an agent).
 using Rank = Id<struct RankTag, int>;
 using LocalRank = Id<struct LocalRankTag, int>;
 using GroupRank = Id<struct GroupRankTag, int>;

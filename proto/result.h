@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// How this house says that something did not work. What can happen is a Result; what cannot is an
-// assertion. An Error is a clause that says what was tried, on what, and why it failed, so that it
-// can stand in a log line as it is: `cannot read config "job.json": no such file`.
+// Error handling. Expected failures are a Result, impossible states an assertion. An Error is a
+// clause that says what was attempted, on what, and why it failed. It can be logged as it is:
+// `cannot read config "job.json": no such file`.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -18,7 +18,7 @@ struct Error {
 template <class T>
 using Result = tl::expected<T, Error>;
 
-// For `return failure("cannot …: why")` from a function that returns any Result.
+// For `return failure("cannot …: why")` in a function that returns any Result.
 inline tl::unexpected<Error> failure(std::string reason) {
   return tl::unexpected<Error>(Error{std::move(reason)});
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Signals by their names, for flags, for the workers' environment and for sentences.
+// Names of signals, for flags, the workers' environment and messages.
 
 #include <optional>
 #include <string>
@@ -8,17 +8,17 @@
 
 namespace cpprun {
 
-// "SIGSEGV"; "signal 99" where there is no name.
+// "SIGSEGV"; "signal 99" if it has no name.
 std::string signal_name(int signal);
 
-// "segmentation fault"; empty where the name says it all.
+// "segmentation fault"; empty if the name is clear enough.
 std::string signal_meaning(int signal);
 
-// Whether it asks a program to end. Of the others (SIGUSR1, SIGWINCH…) workers may make what they
-// like: they are passed on.
+// Whether it is a request to exit. Other signals (SIGUSR1, SIGWINCH…) have no meaning here and are
+// passed on to the workers.
 bool asks_to_end(int signal);
 
-// The number of "SIGTERM" or "TERM"; nothing where there is none.
+// The number of "SIGTERM" or "TERM"; empty if there is no such signal.
 std::optional<int> signal_number(std::string_view name);
 
 }  // namespace cpprun

@@ -6,17 +6,17 @@
 namespace cpprun {
 namespace {
 
-// The highest opcode with which a client of an old dialect may begin; dialect D begins with 0.
+// The highest opcode with which a client of an old dialect may start; dialect D starts with 0.
 constexpr char opcode_max = 11;
 
 constexpr std::array<std::string_view, 10> http_methods{"GET ",     "POST ",    "PUT ",   "HEAD ",
                                                         "DELETE ",  "OPTIONS ", "PATCH ", "TRACE ",
                                                         "CONNECT ", "QUERY "};
 
-// A record of a handshake; which version follows is of no interest here.
+// A TLS handshake record; the minor version that follows does not matter.
 constexpr std::string_view tls_first_bytes = "\x16\x03";
 
-// Enough for the longest of them to be told.
+// Enough to recognize the longest of them.
 constexpr std::size_t preamble_bytes = 8;
 
 bool begins(std::string_view bytes, std::string_view word) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The interface of every state machine (StateMachine), its phase (PhaseOf) and the loop around it
-// (Driver).
+// The interface of all state machines (StateMachine), their phase (PhaseOf) and the loop around
+// them (Driver).
 
 #include <algorithm>
 #include <cassert>
@@ -17,10 +17,10 @@
 
 namespace cpprun {
 
-// A machine is told what happened and what time it is; it returns what to do, in order, and does
-// none of it. Its Driver performs the actions and arms one timer to next_deadline(). Nothing ticks,
-// nothing polls. check() says which of its own invariants is broken, if one is: simulated and
-// explored runs ask it after each step.
+// A machine receives an event and the time, and returns the actions to perform, in order; it
+// performs none itself. Its Driver performs them and sets one timer to next_deadline(). There are
+// no ticks and no polling. check() returns the first violated invariant, if any; simulations and
+// model checking call it after each step.
 template <class M>
 concept StateMachine =
     requires(M machine, const M& still, TimePoint now, const typename M::Event& event) {
@@ -45,22 +45,21 @@ struct PhaseStep {
   friend bool operator==(const PhaseStep&, const PhaseStep&) = default;
 };
 
-// The phase of a state machine. It changes in one place, which knows what may follow what: a step
-// that its author has not foreseen ends the program there, instead of going on from a state that
-// cannot be and ending somewhere else.
+// The phase of a state machine. It changes only through become(), which asserts that the step is
+// allowed: an unforeseen step fails there, instead of continuing from an impossible state.
 //
-// `Enum` is the machine's own enumeration, and the steps are all that it may take.
+// `Enum` is the machine's enumeration, and `steps` are all allowed steps.
 template <class Enum>
 class PhaseOf {
  public:
   using Steps = std::span<const PhaseStep<Enum>>;
 
-  // `steps` has to outlive the machine: it is a constant of its class.
+  // `steps` has to outlive the machine: a constant of its class.
   PhaseOf(Enum first, Steps steps) : now_(first), steps_(steps) {}
 
-  operator Enum() const { return now_; }  // So that it is compared and switched over as one.
+  operator Enum() const { return now_; }  // for comparisons and switch statements
 
-  // To stay is no step, and may always be.
+  // Staying in the same phase is always allowed.
   bool may_become(Enum next) const {
     return next == now_ ||
            std::find(steps_.begin(), steps_.end(), PhaseStep<Enum>{now_, next}) != steps_.end();
@@ -75,10 +74,10 @@ class PhaseOf {
   Steps steps_;
 };
 
-// The one loop around every state machine. Events wait in a queue that is worked off from the top,
-// so that an action never calls back into a machine that is just deciding; what an action leads to
-// is told after all the actions before it. Knows no clock, no timer and no socket: its owner has
-// them, and a simulated world has others.
+// The loop around every state machine. Events are queued and processed in order, so that an action
+// never calls back into a machine that is deciding: events that an action causes are processed
+// after all actions before them. It has no clock, timer or socket; its owner provides them, and a
+// simulation provides its own.
 template <StateMachine M>
 class Driver {
  public:
@@ -86,16 +85,16 @@ class Driver {
   using Action = typename M::Action;
   using Actions = typename M::Actions;
 
-  // What the owner does for it.
+  // Provided by the owner.
   struct Effects {
     std::function<TimePoint()> now;
-    // One after the other, in order. It may post events, and end the machine.
+    // Called for one action after the other, in order. May post events, and may end the machine.
     std::function<void(const Action&)> perform;
-    // Everything that was posted is worked off: arm the one timer, or let it rest. It may post.
+    // All posted events are processed: set the one timer, or leave it off. May post events.
     std::function<void(std::optional<TimePoint>)> arm;
-    // Before the first of the actions of one decision; may be empty.
+    // Before the first action of each decision; may be empty.
     std::function<void(const Actions&)> decided = {};
-    // After the last of them; may be empty.
+    // After the last action of each decision; may be empty.
     std::function<void()> performed = {};
   };
 
@@ -103,7 +102,7 @@ class Driver {
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
-  // A new machine; what was posted for another is forgotten.
+  // Starts a new machine; events for an earlier one are dropped.
   void begin(M machine) {
     end();
     machine_.emplace(std::move(machine));
@@ -113,7 +112,7 @@ class Driver {
     events_.clear();
     ++life_;
   }
-  // Where a machine has a word to say first: `first` is asked for it.
+  // Performs the machine's initial actions, which `first` returns.
   template <class First>
   void start(First&& first) {
     turn([&] { return first(*machine_, effects_.now()); });
@@ -124,7 +123,7 @@ class Driver {
     events_.push_back(std::move(event));
     if (!working_) work_off();
   }
-  // The timer rang. Too early, it is only armed again.
+  // The timer expired. If it is too early, the timer is only set again.
   void advance() {
     if (!machine_ || working_) return;
     const auto deadline = machine_->next_deadline();
@@ -133,7 +132,7 @@ class Driver {
   }
 
   bool running() const { return machine_.has_value(); }
-  // Only while it is running.
+  // Only valid while running().
   M& machine() { return *machine_; }
   const M& machine() const { return *machine_; }
 
@@ -158,7 +157,7 @@ class Driver {
     const auto life = life_;
     if (effects_.decided) effects_.decided(actions);
     for (const Action& action : actions) {
-      if (life != life_) return;  // The action before has ended the machine.
+      if (life != life_) return;  // that action ended the machine
       effects_.perform(action);
     }
     if (life == life_ && effects_.performed) effects_.performed();

@@ -76,7 +76,7 @@ bool continues(char byte) {
 Utf8Character first_character(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text.front());
   if (lead < 0x80) return {1, lead};
-  // What began with fewer bytes was written longer than it is.
+  // Rejects overlong forms.
   const std::size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
   constexpr std::array<std::uint32_t, 5> least{0, 0, 0x80, 0x800, 0x10000};
   if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes) return {};
@@ -94,7 +94,7 @@ std::size_t length_within(std::string_view text, std::size_t bytes_max) {
   if (text.size() <= bytes_max) return text.size();
   std::size_t end = bytes_max;
   while (end > 0 && continues(text[end])) --end;
-  // In a row of such bytes there is no character's beginning near.
+  // With that many continuation bytes there is no character start nearby.
   return bytes_max - end > 3 ? bytes_max : end;
 }
 
@@ -105,8 +105,8 @@ struct Range {
   std::uint32_t last;
 };
 
-// Unicode's controls, format characters (category Cf) and separators of lines and paragraphs, in
-// order; the ends of lines and the tab are decided elsewhere.
+// Unicode's control characters, format characters (category Cf), and line and paragraph separators,
+// in order. Line ends and tabs are handled by the caller.
 constexpr std::array<Range, 24> commands{{
     {0x0000, 0x001F},   {0x007F, 0x009F},   {0x00AD, 0x00AD},   {0x0600, 0x0605},
     {0x061C, 0x061C},   {0x06DD, 0x06DD},   {0x070F, 0x070F},   {0x0890, 0x0891},
@@ -209,7 +209,7 @@ char plain_byte(char byte) {
   return byte == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(byte)));
 }
 
-// How many letters have to be changed, added, left out or swapped with their neighbour.
+// The number of letters to replace, insert, remove or swap with a neighbor.
 std::size_t edits_between(std::string_view left, std::string_view right) {
   std::vector<std::size_t> before(right.size() + 1);
   std::vector<std::size_t> last(right.size() + 1);
@@ -237,7 +237,7 @@ const std::string* nearest(std::string_view typed, const std::vector<std::string
   constexpr std::size_t typed_bytes_max = 64;  // longer than any name
   if (typed.size() > typed_bytes_max) return nullptr;
   const std::string* found = nullptr;
-  std::size_t least = typed.size() / 3 + 1;  // as many may differ
+  std::size_t least = typed.size() / 3 + 1;  // the largest number of edits
   if (typed.starts_with("--")) least = (typed.size() - 2) / 3 + 1;
   for (const auto& name : names) {
     const auto edits = edits_between(typed, name);

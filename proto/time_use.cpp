@@ -12,10 +12,10 @@ namespace cpprun {
 
 namespace {
 
-// Causes that a line names; the others are a sum.
+// Causes named in a line; the others are added up.
 constexpr std::size_t causes_named_max = 3;
 
-// Not in_seconds, which counts nanoseconds.
+// Unlike in_seconds(), without conversion to nanoseconds, which could overflow.
 double seconds_of(NodeDuration time) {
   return std::chrono::duration<double>(time).count();
 }
@@ -68,8 +68,8 @@ std::string to_text(const TimeUse& use) {
   const double nodes = all / wall;
   const double share = 100 * seconds_of(of(use.nodes, Account::training)) / busy;
   std::string text = fmt::format("training {:.1f} % of {}", share, span_text(wall));
-  // One that came a moment later than the others is a whole one all the same.
-  // Not std::round: programs of one launch would load the library of mathematics for it.
+  // Rounded, so that a node that joined a moment later than the others counts as a whole one. Not
+  // std::round, which would make programs of one launch load the math library.
   const auto tenths = static_cast<std::int64_t>(10 * nodes + 0.5);
   if (nodes > 1.05) text += fmt::format(" × {:g} nodes", static_cast<double>(tenths) / 10);
   std::vector<LostTime> lost = use.lost;
@@ -77,7 +77,8 @@ std::string to_text(const TimeUse& use) {
   std::stable_sort(lost.begin(), lost.end(), [](const LostTime& left, const LostTime& right) {
     return lost_by(left) > lost_by(right);
   });
-  // A cause is told as what the job would have been shorter by: its nodes' time over their number.
+  // A cause is shown as what it added to the job's duration: its nodes' time divided by their
+  // number.
   const double working = std::max(busy / wall, 1e-9);
   std::vector<std::string> parts;
   double others = 0;

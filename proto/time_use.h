@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What the time of a job's nodes went into. A node that is there for a second is a node-second, and
-// each is booked to one account: so the accounts add up to the time for which the nodes were there.
+// How the time of a job's nodes was spent. Each node-second is booked to exactly one account, so
+// the accounts add up to the time for which nodes were present.
 
 #include <array>
 #include <cstddef>
@@ -14,25 +14,25 @@
 namespace cpprun {
 
 enum class Account {
-  waiting_for_nodes,  // the round has too few
-  rendezvous,         // enough are here: last call, broken links that may come back
-  starting,           // from the start of its workers to their first word to the store
+  waiting_for_nodes,  // too few nodes for a round
+  rendezvous,         // enough nodes: the settle window, broken links that may come back
+  starting,           // from the start of its workers until they contact the store
   training,
-  detecting,    // from a failure, or the last word of a lost node, to the word that ends the round
-  draining,     // until nobody of the round is alive
-  pausing,      // before a restart, where a pause was asked for
-  redoing,      // what was trained since the last checkpoint, where workers say so
-  standing_by,  // spares, and nodes that have done their part
+  detecting,    // from a failure, or the last sign of a lost node, to the end of the round
+  draining,     // until all processes of the round have ended
+  pausing,      // before a restart, if a pause was requested
+  redoing,      // repeating the training since the last checkpoint, if workers report it
+  standing_by,  // spares, and nodes that are done
 };
 inline constexpr std::size_t account_count = 9;
 
-// "waiting_for_nodes", as JSON and metrics have it.
+// "waiting_for_nodes", as in JSON and metrics.
 std::string_view name_of(Account account);
 
-// Ten thousand nodes for ten years are more nanoseconds than can be counted.
+// Microseconds: ten thousand nodes for ten years would overflow nanoseconds.
 using NodeDuration = std::chrono::microseconds;
-// And the longest that anybody is believed, ten thousand nodes for three years: of all accounts
-// together it can be counted.
+// The largest accepted value: ten thousand nodes for three years. The sum over all accounts still
+// fits.
 inline constexpr std::chrono::hours time_use_max{24 * 365 * 30'000};
 
 // By account, in the order of the enumeration.
@@ -45,26 +45,26 @@ inline NodeDuration of(const NodeTime& time, Account account) {
 }
 NodeDuration sum_of(const NodeTime& time);
 
-// What one cause has taken: the failures of that cause, and everything until training went on.
+// Time lost to one cause: its failures, and everything until training resumed.
 struct LostTime {
-  std::string cause;      // the id of a cause; "start" for the job's own beginning
-  std::string host = {};  // where, if it was the same each time
-  std::size_t count = 0;  // how often
-  NodeTime time{};        // nothing of it is training
+  std::string cause;      // the id of a cause; "start" for the job's own start
+  std::string host = {};  // the host, if it was always the same
+  std::size_t count = 0;  // number of occurrences
+  NodeTime time{};        // training is zero
   friend bool operator==(const LostTime&, const LostTime&) = default;
 };
 
 struct TimeUse {
-  NodeDuration wall{};  // since the first node came
+  NodeDuration wall{};  // since the first node joined
   NodeTime nodes{};
-  std::vector<LostTime> lost = {};  // in the order in which they came up first
+  std::vector<LostTime> lost = {};  // ordered by first occurrence
   friend bool operator==(const TimeUse&, const TimeUse&) = default;
 };
 
 // "training 94.1 % of 3 h 12 min × 4 nodes; lost: 6 min to 2 × out_of_memory on node-7, 12 s to the
-// start": shares are of the nodes' time, and so much longer the job would have been shorter.
+// start". The share is of the nodes' time; each loss is what the job would have saved without it.
 std::string to_text(const TimeUse& use);
-// How many rounds were broken, by whatever cause.
+// The number of rounds that failed, for any cause.
 std::size_t failures_of(const TimeUse& use);
 
 }  // namespace cpprun

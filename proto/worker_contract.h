@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What launcher and worker have agreed on: the names of the environment variables, torchrun's own,
-// so that a PyTorch script needs no change, and the heartbeat file. Shared by `launcher` (writes
-// the variables) and `worker/env` (reads them). Source: torch.distributed.run's documentation,
-// "Environment Variables".
+// The contract between launcher and worker: the heartbeat file, and the names of the environment
+// variables, which are torchrun's own, so that PyTorch scripts need no change. Shared by `launcher`
+// (writes the variables) and `worker/env` (reads them). Source: torch.distributed.run's
+// documentation, "Environment Variables".
 
 #include <bit>
 #include <cstddef>
@@ -37,19 +37,20 @@ inline constexpr std::string_view nccl_async_error_handling = "TORCH_NCCL_ASYNC_
 inline constexpr std::string_view omp_num_threads = "OMP_NUM_THREADS";
 inline constexpr std::string_view cuda_visible_devices = "CUDA_VISIBLE_DEVICES";
 inline constexpr std::string_view gloo_socket_ifname = "GLOO_SOCKET_IFNAME";
-// 1 makes gloo connect two ranks when they first have something to tell each other.
+// 1 makes gloo connect two ranks when they first communicate.
 inline constexpr std::string_view gloo_lazy_init = "TORCH_GLOO_LAZY_INIT";
 inline constexpr std::string_view tp_socket_ifname = "TP_SOCKET_IFNAME";
 inline constexpr std::string_view nccl_socket_ifname = "NCCL_SOCKET_IFNAME";
 
-// cpprun's own. Where the master runs: MASTER_ADDR is 127.0.0.1 where each node has the store's way
-// to itself (--store=local).
+// cpprun's own. The master's real address: MASTER_ADDR is 127.0.0.1 if each node forwards the store
+// itself (--store=local).
 inline constexpr std::string_view real_master_addr = "CPPRUN_MASTER_ADDR";
-// Every process of a job on one machine carries the same random token, so that a
-// sweep recognises what belongs to it even after it left its session and process group.
+// A random token that all processes of a job on one machine share, so that cleanup recognizes them
+// even after they left their session and process group.
 inline constexpr std::string_view node_token = "CPPRUN_NODE_TOKEN";
-// DETAIL makes C++ ranks compare what they call before they call it; OFF is the default. The other
-// name is PyTorch's, under which Python ranks do the same; ours counts more where both are set.
+// DETAIL makes C++ ranks compare their collective calls before they run; OFF is the default. The
+// second variable is PyTorch's, with the same effect on Python ranks; the first takes precedence if
+// both are set.
 inline constexpr std::string_view distributed_debug = "CPPRUN_DISTRIBUTED_DEBUG";
 inline constexpr std::string_view torch_distributed_debug = "TORCH_DISTRIBUTED_DEBUG";
 
@@ -57,13 +58,13 @@ inline constexpr std::string_view torch_distributed_debug = "TORCH_DISTRIBUTED_D
 
 namespace cpprun {
 
-// A worker's heartbeat file, as heartbeat_file.h describes it, in this house's words.
-// The variable that names a worker's file. Without it there is no heartbeat.
+// A worker's heartbeat file; heartbeat_file.h describes it. This variable has the file's name;
+// without it there is no heartbeat.
 inline constexpr std::string_view heartbeat_variable = CPPRUN_HEARTBEAT_VARIABLE;
 inline constexpr std::string_view heartbeat_magic = CPPRUN_HEARTBEAT_MAGIC;
 inline constexpr std::uint32_t heartbeat_version = CPPRUN_HEARTBEAT_VERSION;
 
-// The same bytes, with what a new one holds.
+// The same bytes, with the initial values of a new file.
 struct HeartbeatRecord {
   char magic[8] = {};
   std::uint32_t version = heartbeat_version;

@@ -39,15 +39,15 @@ Decoded complete(const Cursor& cursor, Request request) {
   return Complete{std::move(request), cursor.at()};
 }
 
-// Only dialect D announces itself; the older two start with any request of theirs. False when five
-// bytes are needed to tell and fewer are there.
+// Only dialect D announces itself; the older two start with any request. False: undecided, since it
+// takes five bytes to tell.
 bool settle_dialect(std::string_view bytes, Conversation& conversation) {
   const auto opcode = static_cast<std::uint8_t>(bytes[0]);
   if (opcode != 0) {
     conversation.dialect = Dialect::old;
     return true;
   }
-  // An old SET whose key length looks like the magic would have a key of more than a gigabyte.
+  // An old SET with a key length equal to the magic would have a key of more than a gigabyte.
   const std::string_view start = bytes.substr(0, validate_bytes.size());
   if (start == validate_bytes) {
     conversation.dialect = Dialect::d;
@@ -59,7 +59,7 @@ bool settle_dialect(std::string_view bytes, Conversation& conversation) {
   return true;
 }
 
-// What an opcode that dialects A and B number differently means, where that can be told at once.
+// Resolves an opcode that differs between dialects A and B, if that can be decided at once.
 Operation settle_operation(Operation operation, Conversation& conversation) {
   if (conversation.dialect != Dialect::old) return operation;
   switch (operation) {
@@ -69,7 +69,7 @@ Operation settle_operation(Operation operation, Conversation& conversation) {
       conversation.dialect = Dialect::b;
       return operation;
     case Operation::ambiguous_7:
-      // A sends WATCH_KEY only on a connection that carries nothing else. As the very first request
+      // A sends WATCH_KEY only on a connection that carries nothing else. As the first request
       // DELETE_KEY is still the better guess: no Python program can watch.
       if (conversation.has_spoken) conversation.dialect = Dialect::b;
       return Operation::delete_key;
@@ -78,8 +78,8 @@ Operation settle_operation(Operation operation, Conversation& conversation) {
   }
 }
 
-// Looks through the fields of a request that names many keys, each field once, however small the
-// pieces are in which they come. True when the request is all there.
+// Checks the fields of a request with many keys, each field once, however fragmented it arrives.
+// True when the request is complete.
 bool look_through(Cursor& cursor, Progress& progress, std::size_t fields_per_entry) {
   if (progress.checked == 0) {
     std::uint64_t count = 0;
@@ -102,7 +102,7 @@ Decoded decode_keys(std::string_view bytes, Progress& progress, std::vector<Byte
   if (!look_through(ahead, progress, 1)) return stopped(ahead);
   Cursor cursor(bytes, 1);
   std::uint64_t count = 0;
-  (void)cursor.integer(count);  // all of it was looked through just now
+  (void)cursor.integer(count);  // completely checked above
   keys.resize(count);
   for (Bytes& key : keys) (void)cursor.key(key);
   return complete(cursor, KeysRequest{keys});
@@ -113,7 +113,7 @@ Decoded decode_entries(std::string_view bytes, Progress& progress, std::vector<K
   if (!look_through(ahead, progress, 2)) return stopped(ahead);
   Cursor cursor(bytes, 1);
   std::uint64_t count = 0;
-  (void)cursor.integer(count);  // all of it was looked through just now
+  (void)cursor.integer(count);  // completely checked above
   entries.resize(count);
   for (KeyValue& entry : entries) {
     (void)cursor.key(entry.key);
@@ -177,7 +177,7 @@ Decoded decode_ping(std::string_view bytes) {
   return complete(cursor, request);
 }
 
-// B sends the key of an APPEND and its value together, A has nothing to send after its key.
+// B sends the key and the value of an APPEND together; A sends nothing after the key.
 Decoded decode_ambiguous(std::string_view bytes, Conversation& conversation, bool grace_over) {
   Cursor cursor(bytes, 1);
   Bytes key;
@@ -333,7 +333,7 @@ Expected expected_of(const Request& request) {
     Expected operator()(const MultiGet& get) const { return {ReplyKind::values, get.keys.size()}; }
     Expected operator()(const QueuePop&) const { return {ReplyKind::popped, 1}; }
     Expected operator()(const ListKeys&) const { return {ReplyKind::keys, 1}; }
-    // A client of dialect D, the only one there is here, cannot watch.
+    // Clients here speak dialect D only, which cannot watch.
     Expected operator()(const WatchKey&) const { return {}; }
   };
   return std::visit(Visitor{}, request);
@@ -407,7 +407,7 @@ std::uint64_t texts_size(std::span<const Bytes> texts) {
   return size;
 }
 
-// The fields of a request, after its opcode.
+// The fields of a request, without its opcode.
 struct PutFields {
   std::string& out;
   void operator()(const Validate&) const { put(validate_magic, out); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The codec of the store protocol: bytes to requests (Decoder) and to replies (ReplyDecoder), and
-// both back to bytes.
+// back.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +16,8 @@
 
 namespace cpprun::c10d {
 
-// Reads the primitive fields of the protocol one after another, and remembers what stopped it: too
-// few bytes, or a length beyond its limit. Shared by the decoders of requests and of replies.
+// Reads the primitive fields of the protocol one after another. Records why it stopped: too few
+// bytes, or a length beyond its limit. Shared by both decoders.
 class Cursor {
  public:
   Cursor(std::string_view bytes, std::size_t at,
@@ -25,9 +25,9 @@ class Cursor {
       : bytes_(bytes), at_(at), bytes_max_(bytes_max) {}
 
   std::size_t at() const { return at_; }
-  // Bytes that must be there before the field that stopped the cursor is whole.
+  // Bytes required before the field that stopped the cursor is complete.
   std::size_t needed() const { return needed_; }
-  // Not empty: a length was beyond its limit.
+  // Not empty: a length exceeded its limit.
   const std::string& refusal() const { return refusal_; }
 
   // Integers are little-endian on the wire, as on every machine PyTorch ships for.
@@ -38,7 +38,7 @@ class Cursor {
     at_ += sizeof out;
     return true;
   }
-  // How many keys follow; beyond the limit it is refused before any of them is there.
+  // The number of keys that follow; rejected at once if beyond the limit.
   bool count(std::uint64_t& out) {
     if (!integer(out)) return false;
     if (out <= bounds::store_keys_per_request_max) return true;
@@ -64,7 +64,7 @@ class Cursor {
       return false;
     }
     if (!has(length)) {
-      // The field is looked at again as a whole.
+      // The next attempt reads the whole field again.
       at_ = start;
       return false;
     }
@@ -83,45 +83,45 @@ class Cursor {
   std::string refusal_;
 };
 
-// Bytes of a store client → requests. The protocol has no frames: where a request ends is known
-// only from reading it. A request may arrive in any pieces; it is looked at again only when enough
-// of it has come, and a claimed length is checked against its limit before anybody allocates.
+// Bytes of a store client → requests. The protocol has no frames: only parsing shows where a
+// request ends. A request may arrive in any fragments and is parsed again only when enough bytes
+// have arrived. A claimed length is checked against its limit before memory is allocated.
 
-// What is remembered of a connection from one request to the next.
+// The state of a connection between requests.
 struct Conversation {
   Dialect dialect = Dialect::undecided;
-  bool has_spoken = false;  // a whole request was decoded
+  bool has_spoken = false;  // a complete request was decoded
   friend bool operator==(const Conversation&, const Conversation&) = default;
 };
 
-// How far an incomplete request has been looked at. Starts anew with each request.
+// Progress of parsing an incomplete request. Reset for each request.
 struct Progress {
-  std::size_t checked = 0;        // bytes that need not be looked at again
+  std::size_t checked = 0;        // bytes that need not be parsed again
   std::uint64_t fields_left = 0;  // of a request that names many keys
 };
 
-// A request of `size` bytes. Its views point into the bytes and into the decoder.
+// A request of `size` bytes. Its views refer to the input and to the decoder.
 struct Complete {
   Request request;
   std::size_t size = 0;
 };
-// Not worth asking again before the request's first `size` bytes are there.
+// Decode again only when the first `size` bytes of the request are there.
 struct NeedMore {
   std::size_t size = 0;
 };
-// Either a whole DELETE_KEY of dialect A, or the first half of an APPEND of dialect B. Ask again
-// when more bytes have come, or after bounds::store_dialect_grace with `grace_over`.
+// Either a complete DELETE_KEY of dialect A, or the first half of an APPEND of dialect B. Decode
+// again when more bytes have arrived, or with `grace_over` after bounds::store_dialect_grace.
 struct Ambiguous {};
-// Never going to be a request. The reason is a clause, e.g. "unknown opcode 71".
+// Not a valid request. The reason is a clause, such as "unknown opcode 71".
 struct Malformed {
   std::string reason;
 };
 using Decoded = std::variant<Complete, NeedMore, Ambiguous, Malformed>;
 
-// One decoder serves any number of connections; it keeps nothing of them but scratch space.
+// One decoder serves any number of connections; it keeps only scratch space.
 class Decoder {
  public:
-  // `bytes` is what has come of this request (and maybe of the next ones).
+  // `bytes` starts with this request and may contain later ones.
   Decoded decode(std::string_view bytes, Conversation& conversation, Progress& progress,
                  bool grace_over = false);
 
@@ -131,18 +131,18 @@ class Decoder {
 };
 
 enum class ReplyKind : std::uint8_t {
-  none,  // SET and its like are not answered
+  none,  // SET and similar requests have no reply
   pong,
   value,
   number,
   checked,
   waited,
-  values,  // as many as keys were asked for
+  values,  // as many as keys were requested
   popped,
   keys,
 };
 
-// What answers a request, and, for MULTI_GET, how many values.
+// The kind of reply to a request, and for MULTI_GET the number of values.
 struct Expected {
   ReplyKind kind = ReplyKind::none;
   std::uint64_t count = 0;
@@ -150,23 +150,23 @@ struct Expected {
 };
 Expected expected_of(const Request& request);
 
-// A reply of `size` bytes; its views point into the bytes and into the decoder.
+// A reply of `size` bytes. Its views refer to the input and to the decoder.
 struct CompleteReply {
   Reply reply;
   std::size_t size = 0;
 };
-// Not worth asking again before `size` bytes are there.
+// Decode again only when `size` bytes are there.
 struct NeedMoreReply {
   std::size_t size = 0;
 };
-// Not what was expected; the reason is a clause.
+// Not the expected reply; the reason is a clause.
 struct MalformedReply {
   std::string reason;
 };
 using DecodedReply = std::variant<CompleteReply, NeedMoreReply, MalformedReply>;
 
-// Bytes of a server → replies, for clients. A reply does not say what it is: that follows from the
-// request it answers, so the client says what it expects.
+// Bytes of a server → replies, for clients. A reply does not carry its kind, so the client passes
+// what its request expects.
 class ReplyDecoder {
  public:
   DecodedReply decode(std::string_view bytes, const Expected& expected);
@@ -176,15 +176,15 @@ class ReplyDecoder {
 };
 
 // Replies → bytes, for the server; requests → bytes, for clients and tests. Both append, so that
-// many of them leave in one write.
+// many can be sent in one write.
 
-// Replies look alike in every dialect.
+// The same in every dialect.
 void encode(const Reply& reply, std::string& out);
 
-// What encode() would append, in bytes; asked first where a reply may be refused for its size.
+// The number of bytes that encode() would append; for rejecting a reply that is too large.
 std::uint64_t encoded_size(const Reply& reply);
 
-// False, with nothing appended, where the dialect (a, b or d) does not have that operation.
+// False, with nothing appended, if the dialect (a, b or d) lacks that operation.
 bool encode(const Request& request, Dialect dialect, std::string& out);
 
 }  // namespace cpprun::c10d

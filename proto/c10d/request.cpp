@@ -10,7 +10,7 @@ namespace {
 
 using enum Operation;
 
-// The position of an operation in its table is its opcode.
+// The index of an operation in its table is its opcode.
 constexpr std::array operations_a{set,  compare_set,  get,       add,       check,
                                   wait, get_num_keys, watch_key, delete_key};
 constexpr std::array operations_b{set,    compare_set, get,          add,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Requests and replies of PyTorch's store protocol as values, and the numbers of its operations in
-// each dialect.
+// Requests and replies of PyTorch's store protocol as values, and the opcodes of each dialect.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,20 +10,20 @@
 
 namespace cpprun::c10d {
 
-// PyTorch's store protocol exists in three numberings that were released without a version number:
-// A in 1.9 … 2.0, B in 2.1, D since 2.2. This file says which opcode means what in which of them.
-// Source of the numbers: docs/protocol.md §1.
+// PyTorch's store protocol has three numberings, released without a version number: A in 1.9 … 2.0,
+// B in 2.1, D since 2.2. This file defines the opcodes of each. Source of the numbers:
+// docs/protocol.md §1.
 //
-// How the decoder finds a connection's dialect out: D begins with opcode 0 and a magic number. What
-// begins otherwise is A or B, which is the same until one of these opcodes comes:
+// How the decoder detects a connection's dialect: D starts with opcode 0 and a magic number. Any
+// other start is A or B, which are the same until one of these opcodes arrives:
 //   9, 10, 11  exist in B only;
-//   8          APPEND in B, DELETE_KEY in A: more bytes behind the key, or within a short grace,
-//              make it an APPEND, since A's client says nothing more before it is answered;
+//   8          APPEND in B, DELETE_KEY in A: more bytes behind the key, at once or within a short
+//              grace period, mean APPEND, since A's client sends nothing before it has the reply;
 //   7          DELETE_KEY in B, WATCH_KEY in A: A watches only on a connection that carries nothing
-//              else. As a first request it is taken for DELETE_KEY, because no Python program can
-//              watch; `cpprund --store-dialect=1.x` takes it for WATCH_KEY.
+//              else. As a first request it is read as DELETE_KEY, because no Python program can
+//              watch; `cpprund --store-dialect=1.x` reads it as WATCH_KEY.
 enum class Dialect : std::uint8_t {
-  undecided,  // nothing has been said yet
+  undecided,  // nothing has been received yet
   old,        // A or B: every opcode so far means the same in both
   a,          // 1.9 … 2.0
   b,          // 2.1
@@ -57,10 +56,10 @@ enum class Operation : std::uint8_t {
   unknown,
 };
 
-// What that opcode asks for in that dialect.
+// The operation of that opcode in that dialect.
 Operation operation_of(Dialect dialect, std::uint8_t opcode);
 
-// The opcode of an operation, or unknown_opcode where the dialect does not have it.
+// The opcode of an operation, or unknown_opcode if the dialect lacks it.
 inline constexpr std::uint8_t unknown_opcode = 0xff;
 std::uint8_t opcode_of(Dialect dialect, Operation operation);
 
@@ -70,9 +69,9 @@ std::string_view name_of(Operation operation);
 // The four bytes after D's opcode 0, little-endian on the wire: ce f7 85 3c.
 inline constexpr std::uint32_t validate_magic = 0x3C85F7CE;
 
-// What a store client says and what it hears, without the numbering of its dialect. Nothing here
-// owns memory: keys and values are views into the bytes that were received (a Request) or into the
-// store (a Reply), so that the usual request costs no allocation. They are used at once or copied.
+// The messages of the store protocol, independent of the dialect. They do not own memory: keys and
+// values are views into the received bytes (Request) or into the store (Reply), so that the usual
+// request needs no allocation. Use or copy them at once.
 
 using Bytes = std::string_view;
 
@@ -82,103 +81,103 @@ struct KeyValue {
   friend bool operator==(const KeyValue&, const KeyValue&) = default;
 };
 
-// --- requests ----------------------------------------------------------------------------------
+// --- requests ------------------------------------------------------------------------------------
 
-// The handshake of dialect D. Not answered.
+// The handshake of dialect D. No reply.
 struct Validate {
   friend bool operator==(const Validate&, const Validate&) = default;
 };
-// Answered with Pong.
+// Reply: Pong.
 struct Ping {
   std::uint32_t nonce = 0;
   friend bool operator==(const Ping&, const Ping&) = default;
 };
-// Not answered.
+// No reply.
 struct Set {
   Bytes key;
   Bytes value;
   friend bool operator==(const Set&, const Set&) = default;
 };
-// Answered with Value.
+// Reply: Value.
 struct CompareSet {
   Bytes key;
   Bytes expected;
   Bytes desired;
   friend bool operator==(const CompareSet&, const CompareSet&) = default;
 };
-// Answered with Value.
+// Reply: Value.
 struct Get {
   Bytes key;
   friend bool operator==(const Get&, const Get&) = default;
 };
-// Answered with Number, the new value.
+// Reply: Number, the new value.
 struct Add {
   Bytes key;
   std::int64_t delta = 0;
   friend bool operator==(const Add&, const Add&) = default;
 };
-// Answered with Checked.
+// Reply: Checked.
 struct Check {
   std::span<const Bytes> keys;
 };
-// Answered with Waited, possibly much later.
+// Reply: Waited, possibly much later.
 struct Wait {
   std::span<const Bytes> keys;
 };
-// Answered with Waited{cancelled}.
+// Reply: Waited{cancelled}.
 struct CancelWait {
   friend bool operator==(const CancelWait&, const CancelWait&) = default;
 };
-// Answered with Number.
+// Reply: Number.
 struct GetNumKeys {
   friend bool operator==(const GetNumKeys&, const GetNumKeys&) = default;
 };
-// Answered with Number: 1 when there was one, else 0.
+// Reply: Number, 1 if the key existed, else 0.
 struct DeleteKey {
   Bytes key;
   friend bool operator==(const DeleteKey&, const DeleteKey&) = default;
 };
-// Not answered.
+// No reply.
 struct Append {
   Bytes key;
   Bytes value;
   friend bool operator==(const Append&, const Append&) = default;
 };
-// Answered with Values.
+// Reply: Values.
 struct MultiGet {
   std::span<const Bytes> keys;
 };
-// Not answered.
+// No reply.
 struct MultiSet {
   std::span<const KeyValue> entries;
 };
-// Not answered.
+// No reply.
 struct QueuePush {
   Bytes key;
   Bytes value;
   friend bool operator==(const QueuePush&, const QueuePush&) = default;
 };
-// Answered with Popped.
+// Reply: Popped.
 struct QueuePop {
   Bytes key;
   friend bool operator==(const QueuePop&, const QueuePop&) = default;
 };
-// Answered with Number.
+// Reply: Number.
 struct QueueLen {
   Bytes key;
   friend bool operator==(const QueueLen&, const QueueLen&) = default;
 };
-// Answered with Keys.
+// Reply: Keys.
 struct ListKeys {
   friend bool operator==(const ListKeys&, const ListKeys&) = default;
 };
-// Answered with Waited once world_size have come.
+// Reply: Waited, once world_size clients have arrived.
 struct Barrier {
   Bytes key;
   std::int64_t world_size = 0;
   friend bool operator==(const Barrier&, const Barrier&) = default;
 };
-// Dialect A only. Answered with WatchRegistered, then with a WatchNotice for every change.
+// Dialect A only. Reply: WatchRegistered, then a WatchNotice for every change.
 struct WatchKey {
   Bytes key;
   friend bool operator==(const WatchKey&, const WatchKey&) = default;
@@ -236,7 +235,7 @@ struct WatchNotice {
 using Reply = std::variant<Pong, Value, Number, Checked, Waited, Values, Popped, Keys,
                            WatchRegistered, WatchNotice>;
 
-// A span compares by what it shows, as a view does; std::span itself has no equality.
+// Compares the elements; std::span itself has no equality.
 bool operator==(const Check& left, const Check& right);
 bool operator==(const Wait& left, const Wait& right);
 bool operator==(const MultiGet& left, const MultiGet& right);

@@ -36,7 +36,7 @@ std::string_view name_of(Method method) {
     case Method::post:
       return "POST";
     case Method::other:
-      break;  // asked of us, and never by us
+      break;  // never sent by this client
   }
   return "GET";
 }
@@ -81,7 +81,8 @@ Result<void> AnswerReader::hear(std::string_view bytes) {
 Result<void> AnswerReader::read_head(std::size_t size) {
   beast::response_parser<beast::empty_body> parser;
   parser.header_limit(bounds::http_head_bytes_max);
-  // None at all is less than any in Boost 1.74; ours is looked at where bytes are taken.
+  // Boost 1.74 rejects every body if there is no limit; the limit is enforced where the body is
+  // read.
   parser.body_limit(std::numeric_limits<std::uint64_t>::max());
   boost::system::error_code error;
   parser.put(boost::asio::buffer(inbox_.data(), size), error);
@@ -134,7 +135,7 @@ namespace beast = boost::beast::http;
 
 struct ReplyReader::Inside {
   beast::response_parser<beast::string_body> parser;
-  std::string inbox;  // what the parser wants to see once more, with what follows
+  std::string inbox;  // what the parser has not consumed, with what follows
   std::size_t body_bytes_max;
   bool has_begun = false;
 
@@ -178,7 +179,7 @@ Result<void> ReplyReader::hear(std::string_view bytes) {
   if (in.parser.is_done() && !in.inbox.empty()) {
     return failure("it says more than it was asked");
   }
-  // The parser waits for the end of a line, or of a head, and there need not be one.
+  // The parser waits for the end of a line, or of the head, which may never arrive.
   if (in.inbox.size() > 2 * bounds::http_head_bytes_max) return in.why(beast::error::header_limit);
   return {};
 }
@@ -188,7 +189,7 @@ Result<void> ReplyReader::end() {
   if (in.parser.is_done()) return {};
   if (!in.has_begun) return failure("it closed the connection without an answer");
   boost::system::error_code error;
-  // One that has neither a length nor chunks ends there.
+  // A body with neither a length nor chunks ends with the connection.
   if (in.parser.is_header_done() && in.inbox.empty()) in.parser.put_eof(error);
   if (error || !in.parser.is_done()) return failure("it closed the connection within its answer");
   return {};

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The client side of HTTP, without the connection: a question as bytes, and its answer read out of
-// bytes. `Session` is the other side. An answer is believed no further than the limits of
-// proto/bounds.h.
+// The client side of HTTP, without the connection: encodes a request and parses its reply.
+// `Session` is the server side. Replies are accepted only within the limits of proto/bounds.h.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,48 +18,48 @@ namespace cpprun::http {
 struct Question {
   Method method = Method::get;
   std::string target = "/";
-  std::string host = "localhost";  // as it is called there
-  std::string body = {};           // JSON; of a POST alone
-  std::string last_event = {};     // the id of what a watcher has heard of last; empty: nothing
-  std::string authorization = {};  // of whoever asks; empty: nobody in particular
-  // Otherwise the connection is over after the answer.
+  std::string host = "localhost";  // the Host header
+  std::string body = {};           // JSON; only for a POST
+  std::string last_event = {};     // Last-Event-ID: the last event a watcher received; empty: none
+  std::string authorization = {};  // the Authorization header; empty: none
+  // Keep the connection open after the reply.
   bool is_kept = false;
 };
 
 std::string to_bytes(const Question& question);
 
-// An answer ends with its length, or with the connection where it has none, as a stream of events
-// has.
+// Parses a reply, which ends with its length or, without one, with the connection, as an event
+// stream does.
 class AnswerReader {
  public:
-  // So many bytes have come; or what is wrong with them.
+  // Takes received bytes; fails if they are invalid.
   Result<void> hear(std::string_view bytes);
-  // The connection was closed; an error where something is missing.
+  // The connection was closed; fails if the reply is incomplete.
   Result<void> end();
 
   bool has_head() const { return has_head_; }
   bool is_whole() const { return is_whole_; }
-  // Of its head.
+  // From the head of the reply.
   unsigned status() const { return status_; }
   const std::string& type() const { return type_; }
-  // What has come of the body since this was asked last.
+  // The part of the body received since the last call.
   std::string take_body();
 
  private:
   Result<void> read_head(std::size_t size);
   Result<void> take(std::string_view bytes);
 
-  std::string inbox_;  // of the head
+  std::string inbox_;  // the head as received so far
   std::string body_;
   std::string type_;
   unsigned status_ = 0;
-  std::optional<std::uint64_t> missing_;  // of the body; nothing: it has no length
+  std::optional<std::uint64_t> missing_;  // of the body; empty: it has no length
   bool has_head_ = false;
   bool is_whole_ = false;
 };
 
-// One answer on a connection that goes on after it: with its length or in chunks, and whatever
-// fields follow these. Whoever answers is believed no further than the limits say.
+// Parses one reply on a persistent connection: with a length or in chunks, and any trailers.
+// Accepted only within the limits.
 class ReplyReader {
  public:
   explicit ReplyReader(std::size_t body_bytes_max);
@@ -68,16 +67,16 @@ class ReplyReader {
   ReplyReader(ReplyReader&&) noexcept;
   ReplyReader& operator=(ReplyReader&&) noexcept;
 
-  // So many bytes have come; or what is wrong with them, as a clause about who answers. What comes
-  // behind a whole answer is wrong: nobody has asked for it.
+  // Takes received bytes; fails with a clause about the peer if they are invalid. Bytes after a
+  // complete reply are an error, since nothing else was requested.
   Result<void> hear(std::string_view bytes);
-  // The connection was closed; an error where something is missing.
+  // The connection was closed; fails if the reply is incomplete.
   Result<void> end();
 
-  // Anything has come at all.
+  // Whether anything has been received.
   bool has_begun() const;
   bool is_whole() const;
-  // Of one that is whole: its status, and whether the connection may be used once more.
+  // For a complete reply: its status, and whether the connection can be reused.
   unsigned status() const;
   bool is_kept() const;
   std::string take_body();

@@ -24,7 +24,7 @@ using Parser = beast::request_parser<beast::empty_body>;
 
 constexpr std::size_t request_bytes_max = bounds::http_head_bytes_max + bounds::http_body_bytes_max;
 
-// Beast's own serializer writes the same, and makes the program 100 KB larger.
+// Beast's own serializer writes the same, but makes the program 100 KB larger.
 std::string head_of(const Response& response, bool closes) {
   const auto reason = beast::obsolete_reason(beast::int_to_status(response.status));
   std::string head = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\n", response.status,
@@ -35,8 +35,8 @@ std::string head_of(const Response& response, bool closes) {
   return head + (closes ? "Connection: close\r\n\r\n" : "\r\n");
 }
 
-// Where the head that begins these bytes is over; nothing: not yet. Two line ends in a row are, be
-// they as they should or not, so that who sends the wrong ones is told at once.
+// The end of the head at the start of these bytes; empty: incomplete. Two line ends in a row end it
+// even without carriage returns, so that a client with wrong line ends gets its error at once.
 std::optional<std::size_t> end_of_head(std::string_view bytes, std::size_t from) {
   for (auto at = bytes.find('\n', from); at != std::string_view::npos;
        at = bytes.find('\n', at + 1)) {
@@ -47,7 +47,7 @@ std::optional<std::size_t> end_of_head(std::string_view bytes, std::size_t from)
   return std::nullopt;
 }
 
-// Beast's own view, of which there are several kinds, as the standard's.
+// Converts Beast's view, whose type depends on the version, to the standard's.
 template <class View>
 std::string_view view_of(const View& text) {
   return {text.data(), text.size()};
@@ -66,7 +66,7 @@ bool has_bare_newline(std::string_view head) {
 }
 
 struct Fault {
-  unsigned status = 0;  // 0: there is none
+  unsigned status = 0;  // 0: none
   std::string_view why = {};
 };
 
@@ -76,13 +76,14 @@ Fault fault_of(const boost::system::error_code& error) {
   return {400, "this is no HTTP request"};
 }
 
-// What the library lets pass and two readers may understand in two ways, or nobody here serves.
+// Rejects what Beast accepts, but two parsers could read differently, and what is not supported
+// here.
 Fault fault_of(const Parser& parser, std::string_view head) {
   const auto& message = parser.get();
   if (message.count(beast::field::transfer_encoding) > 0) {
     return {501, "a body in chunks is not taken here"};
   }
-  // Beast takes "3, 3" for three.
+  // Beast reads "3, 3" as three.
   const auto length = message.find(beast::field::content_length);
   const bool has_length = length != message.end();
   if (message.count(beast::field::content_length) > 1 ||
@@ -108,7 +109,7 @@ Fault fault_of(const Parser& parser, std::string_view head) {
   return {};
 }
 
-// Nothing where it is no method that HTTP knows. Of QUERY Beast knows nothing yet.
+// Empty if it is not an HTTP method. Beast does not know QUERY yet.
 std::optional<Method> method_of(beast::verb verb, std::string_view name) {
   if (verb == beast::verb::get) return Method::get;
   if (verb == beast::verb::head) return Method::head;
@@ -117,7 +118,7 @@ std::optional<Method> method_of(beast::verb verb, std::string_view name) {
   return is_known ? std::optional(Method::other) : std::nullopt;
 }
 
-// Without a port; nothing where what follows a colon is none.
+// Strips the port; empty if the text after the colon is not a port.
 std::optional<std::string_view> without_port(std::string_view host) {
   const auto bracket = host.starts_with('[') ? host.find(']') : 0;
   if (bracket == std::string_view::npos) return std::nullopt;
@@ -165,7 +166,7 @@ Session::Step Session::next() {
   if (has_bare_newline(head)) return refuse(400, "a line of its head ends without a return");
   Parser parser;
   parser.header_limit(bounds::http_head_bytes_max);
-  // None at all is less than any in Boost 1.74; ours is looked at below.
+  // Boost 1.74 rejects every body if there is no limit; the limit is enforced below.
   parser.body_limit(std::numeric_limits<std::uint64_t>::max());
   boost::system::error_code error;
   parser.put(boost::asio::buffer(head.data(), head.size()), error);
@@ -224,7 +225,7 @@ std::string last_answer(const Response& response) {
 
 bool is_own_host(std::string_view host, const std::vector<std::string>& names) {
   auto name = without_port(host);
-  // "node1.example.org." is "node1.example.org".
+  // "node1.example.org." equals "node1.example.org".
   if (name && name->size() > 1 && name->ends_with('.')) name->remove_suffix(1);
   if (!name || name->empty()) return false;
   if (is_ipv4(*name) || is_ipv6(*name) || is_alike(*name, "localhost")) return true;

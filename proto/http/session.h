@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One connection that speaks HTTP/1.1, without the connection: bytes go in, requests come out one
-// by one, and each is answered before the next is looked at, however many were sent at once. It
-// holds a request and no more.
+// The server side of one HTTP/1.1 connection, without the connection: bytes go in, requests come
+// out one by one. Each has to be answered before the next is parsed, however many the client
+// pipelines. It buffers one request at most.
 //
-// What two readers might understand in two ways is refused: chunked requests, several lengths,
-// several hosts, line ends without a carriage return, a line that goes on in the next. Nothing is
-// looked at before the head of a request is whole, so that however the bytes are cut, the same is
-// said.
+// What two parsers could read differently is rejected: chunked requests, several lengths, several
+// hosts, line ends without a carriage return, continued header lines. Parsing starts when the head
+// is complete, so the result does not depend on how the bytes are fragmented.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,18 +18,18 @@
 
 namespace cpprun::http {
 
-enum class Method { get, head, post, other };  // other: 405, whatever is asked for
+enum class Method { get, head, post, other };  // other: replied with 405
 
 struct Request {
   Method method = Method::get;
-  std::string target;              // "/api/v1/jobs?after=x", as it was sent: printable ASCII
-  std::string host;                // as it was sent; empty: an HTTP/1.0 client did not say
+  std::string target;              // "/api/v1/jobs?after=x", unchanged: printable ASCII
+  std::string host;                // unchanged; empty: not sent by an HTTP/1.0 client
   std::string body = {};           // a few kilobytes at most
-  std::string content_type = {};   // as it was sent
-  bool has_origin = false;         // a page in a browser asks
-  std::string last_event_id = {};  // what a watcher has heard of last; empty: it did not say
-  std::string accept = {};         // of which types the answer may be, as it was sent
-  std::string authorization = {};  // "Bearer …", as it was sent; empty: it did not say
+  std::string content_type = {};   // unchanged
+  bool has_origin = false;         // has an Origin header: sent by a page in a browser
+  std::string last_event_id = {};  // Last-Event-ID of a watcher; empty: not sent
+  std::string accept = {};         // the Accept header, unchanged
+  std::string authorization = {};  // "Bearer …", unchanged; empty: not sent
   friend bool operator==(const Request&, const Request&) = default;
 };
 
@@ -38,60 +37,59 @@ struct Response {
   unsigned status = 200;
   std::string type = "text/plain; charset=utf-8";
   std::string body = {};
-  // Beyond what every answer has; names and values of ours.
+  // In addition to those that every reply has. Not escaped.
   std::vector<std::pair<std::string_view, std::string>> fields = {};
-  // The body is how it begins: more follows, until the connection is closed.
+  // A stream: the body is only its first part, and it ends with the connection.
   bool goes_on = false;
-  // Not 0: this is no answer yet; that comes later, under that number.
+  // Not 0: the reply comes later, under that ticket.
   std::uint64_t ticket = 0;
 };
 
 class Session {
  public:
-  // How many more bytes it takes now. None while a request waits for its answer.
+  // How many more bytes it accepts now; none while a request waits for its reply.
   std::size_t room() const;
-  // So many bytes have come, at most.
+  // Takes received bytes, up to room().
   void hear(std::string_view bytes);
 
   struct NeedMore {};
-  // It is to be answered before anything else.
+  // Has to be answered before anything else.
   struct Asked {
     Request request;
   };
-  // Those bytes are the last of this connection.
+  // Send these bytes, then close the connection.
   struct Refused {
     std::string bytes;
     std::string reason;  // a clause for the log
   };
   using Step = std::variant<NeedMore, Asked, Refused>;
-  // What is to be done next; not while a request waits for its answer.
+  // The next step. Not while a request waits for its reply.
   Step next();
 
-  // The bytes that answer the request that came out last. Where the answer goes on nothing more is
-  // heard.
+  // Encodes the reply to the last request. After a stream no further request is accepted.
   std::string answer(const Response& response);
-  // After that answer the connection is to be closed.
+  // The connection has to be closed after that reply.
   bool closes() const { return closes_; }
-  // Bytes of a request have come that is not whole.
+  // Part of a request has been received.
   bool is_torn() const { return !inbox_.empty(); }
 
  private:
   Refused refuse(unsigned status, std::string_view why);
 
   std::string inbox_;
-  std::size_t needed_ = 0;   // bytes before it is worth looking again
-  std::size_t scanned_ = 0;  // bytes in which the end of a head was looked for
-  bool is_waiting_ = false;  // for an answer
-  bool is_head_ = false;     // to which that answer has no body
+  std::size_t needed_ = 0;   // bytes required before parsing again
+  std::size_t scanned_ = 0;  // bytes already searched for the end of the head
+  bool is_waiting_ = false;  // for a reply
+  bool is_head_ = false;     // of the pending request: its reply has no body
   bool closes_ = false;
 };
 
-// An answer that asks for nothing: for somebody whose request is not even read.
+// A complete reply that closes the connection; for clients whose request is not even read.
 std::string last_answer(const Response& response);
 
-// Whether that is a name by which this machine may be asked for: an address, "localhost", or one of
-// `names`, with or without a port. A page of a stranger's, whose name was made to point here, has a
-// host of its own.
+// Whether a Host header names this machine: an address, "localhost", or one of `names`, with or
+// without a port. Protects against DNS rebinding: a page of another site whose name resolves to
+// this machine sends its own host.
 bool is_own_host(std::string_view host, const std::vector<std::string>& names);
 
 }  // namespace cpprun::http

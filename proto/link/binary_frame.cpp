@@ -17,7 +17,7 @@ using Kind = StreamRecord::Kind;
 constexpr std::size_t length_bytes = 4;
 constexpr std::size_t head_bytes = length_bytes + 1 + 4;  // length, mark, round
 
-// Little-endian, as all that cpprun runs on is; the store's protocol is written so, too.
+// Little-endian, like all supported machines and the store's protocol.
 template <std::unsigned_integral Number>
 void put(std::string& into, Number number) {
   char bytes[sizeof number];
@@ -120,7 +120,7 @@ using StandbyKind = StandbyRecord::Kind;
 
 constexpr std::size_t standby_head_bytes = 1 + 1 + 8 + 4 + 2;  // mark, kind, number, round, length
 
-// Little-endian, as all that cpprun runs on is.
+// Little-endian, like all supported machines.
 template <std::unsigned_integral Number>
 void put_number(std::string& into, Number number) {
   char bytes[sizeof number];

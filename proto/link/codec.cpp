@@ -32,7 +32,7 @@ struct Writer {
     object[key] = value;
   }
   void operator()(const char* key, const std::string& value) {
-    // A message is a sentence, not a log: what is cut here is nothing that a frame should carry.
+    // A text is a sentence, not a log; longer ones are cut.
     object[key] = value.size() <= bounds::link_text_bytes_max
                       ? value
                       : value.substr(0, bounds::link_text_bytes_max) + "…";
@@ -43,11 +43,11 @@ struct Writer {
   void operator()(const char* key, const AgentTime& value) { object[key] = value.count(); }
   template <class Unit>
   void operator()(const char* key, const Whole<Unit, const Duration>& value) {
-    using Limits = std::numeric_limits<int>;  // what whoever reads it takes
+    using Limits = std::numeric_limits<int>;  // the reader's type
     const std::int64_t count = std::chrono::duration_cast<Unit>(value.duration).count();
     object[key] = std::clamp<std::int64_t>(count, Limits::min(), Limits::max());
   }
-  // Nothing stands for zero.
+  // Omitted if it is zero.
   template <class Value>
   void where_known(const char* key, const Value& value) {
     if (value != Value{}) (*this)(key, value);
@@ -68,7 +68,7 @@ struct Writer {
   void operator()(const char* key, const Idle<const bool>& value) {
     object[key] = value.done ? 2 : value.idle ? 1 : 0;
   }
-  // A row of numbers each, as a dying world has many: rank, node, code or minus the signal.
+  // A row of numbers each, since a failing job has many: rank, node, exit code or negative signal.
   void operator()(const char* key, const std::vector<Consequence>& value) {
     json rows = json::array();
     for (const Consequence& each : value) {
@@ -92,7 +92,7 @@ struct Writer {
   }
 };
 
-// A number that is none here, said by whoever wrote the frame.
+// An invalid number in a received frame.
 struct BadNumber {
   std::string reason;
 };
@@ -113,7 +113,7 @@ struct Reader {
   void operator()(const char* key, T& value) {
     value = object.at(key).template get<T>();
   }
-  // The library would cut a number that does not fit, and 2^32 + 1 would be 1.
+  // The library would truncate a number that does not fit: 2^32 + 1 would become 1.
   template <std::integral T>
     requires(!std::same_as<T, bool>)
   void operator()(const char* key, T& value) {
@@ -127,7 +127,7 @@ struct Reader {
     value = WallTime{std::chrono::microseconds{whole<std::int64_t>(key, object.at(key))}};
   }
   void operator()(const char* key, AgentTime& value) {
-    // So that the nanoseconds between any two of them can be counted.
+    // Clamped so that the difference of any two fits nanoseconds.
     const auto most = std::int64_t{std::chrono::microseconds{bounds::agent_time_max}.count()};
     value = AgentTime{std::clamp(whole<std::int64_t>(key, object.at(key)), -most, most)};
   }
@@ -159,10 +159,10 @@ struct Reader {
     value.idle = number != 0;
     value.done = number == 2;
   }
-  // Strangers' words end up in logs and on terminals, which must not take them for commands.
+  // Untrusted texts end up in logs and on terminals, so control characters are removed.
   void operator()(const char* key, std::string& value) {
     const auto text = object.at(key).get<std::string>();
-    // Only a failure's own words, as a trace-back, may have several lines.
+    // Only a failure's message, such as a traceback, may have several lines.
     const bool has_lines = key == std::string_view("message");
     value = has_lines ? plain_lines(text) : plain_line(text);
   }
@@ -172,7 +172,7 @@ struct Reader {
   }
   void operator()(const char* key, std::vector<Consequence>& value) {
     for (const json& row : object.at(key)) {
-      // Of sixteen bits, so that its negative is a number, too.
+      // Sixteen bits, so that negating it cannot overflow.
       const int status = whole<std::int16_t>(key, row.at(2));
       value.push_back({.rank = Rank{whole<int>(key, row.at(0))},
                        .group_rank = GroupRank{whole<int>(key, row.at(1))},
@@ -196,7 +196,7 @@ struct Reader {
   }
 };
 
-// Tries the variant's alternatives by name.
+// Finds the variant's alternative by name.
 template <std::size_t I = 0>
 std::optional<Message> read_named(std::string_view name, const json& object) {
   if constexpr (I == std::variant_size_v<Message>) {
@@ -220,7 +220,8 @@ std::string encode(const Message& message) {
         each_member(m, Writer{object});
       },
       message);
-  // Texts come from workers' output and may hold half characters; a frame is valid UTF-8 always.
+  // Texts come from workers' output and may contain partial characters; a frame is always valid
+  // UTF-8.
   const std::string body = object.dump(-1, ' ', false, json::error_handler_t::replace);
   std::string frame;
   frame.reserve(4 + body.size());
@@ -257,7 +258,7 @@ Result<std::optional<Decoded>> decode(std::string_view bytes) {
   } catch (const BadNumber& error) {
     return failure(fmt::format("a link frame that cannot be read: {}", error.reason));
   } catch (const json::exception& error) {
-    // It quotes what it could not read.
+    // The message quotes the invalid input.
     return failure(fmt::format("a link frame that cannot be read: {}",
                                plain_line(error.what(), bounds::link_text_bytes_max)));
   }

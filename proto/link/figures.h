@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What one worker does, as its own node sees it: figures for people, which decide nothing. Ages and
-// not moments, because no two machines have the same clock.
+// The state of one worker as its node sees it, for display only. Ages instead of times, since
+// clocks of different machines differ.
 
 #include <array>
 #include <cstddef>
@@ -16,43 +16,43 @@
 namespace cpprun {
 
 enum class WorkerState {
-  starting,   // it was asked for
-  running,    // its program is executed
-  ending,     // it was sent a signal to end
-  succeeded,  // it has ended with 0
-  failed,     // it has ended in any other way, or never started
+  starting,   // requested
+  running,    // its program is running
+  ending,     // was sent a signal to exit
+  succeeded,  // exited with 0
+  failed,     // ended in any other way, or never started
 };
 // "running".
 std::string_view to_text(WorkerState state);
 
 namespace link {
 
-// Steps, samples and kibibytes that anybody will ever have: they are counted with as doubles.
+// Upper bound of steps, samples and kibibytes; consumers compute with doubles.
 inline constexpr std::int64_t figure_max = 1LL << 53;
 
 struct WorkerFigures {
   LocalRank local_rank{};
-  int pid = 0;  // 0: it never started
+  int pid = 0;  // 0: never started
   WorkerState state = WorkerState::starting;
-  Duration since{};  // for so long it has been in that state
-  // What its heartbeats say; nothing where it has none, or has not said that.
+  Duration since{};  // time in that state
+  // From its heartbeats; empty if there is none or it does not report the value.
   std::optional<std::int64_t> step = {};
   std::optional<std::int64_t> millisteps_per_second = {};
   std::optional<std::int64_t> samples = {};
   std::optional<std::int64_t> checkpoint_step = {};
-  std::optional<Duration> last_beat = {};  // for so long it has not beaten
-  // What the kernel says of the process itself, not of its children.
+  std::optional<Duration> last_beat = {};  // time since the last heartbeat
+  // From the kernel, for the process itself without its children.
   std::optional<std::int64_t> resident_kib = {};
-  std::optional<std::int64_t> cpu_percent = {};  // of one processor, since the last look
-  std::optional<Duration> last_words = {};  // since it wrote the last line that passed through us
+  std::optional<std::int64_t> cpu_percent = {};  // of one CPU, since the last sample
+  std::optional<Duration> last_words = {};       // time since its last line of output
   friend bool operator==(const WorkerFigures&, const WorkerFigures&) = default;
 };
 
-// The same as whole numbers: ages in milliseconds, -1 for nothing. Clamped to what a stranger
-// believes.
+// As whole numbers: ages in milliseconds, -1 for an empty value. Clamped to the range that a
+// receiver accepts.
 using FiguresRow = std::array<std::int64_t, 12>;
 FiguresRow row_of(const WorkerFigures& figures);
-// Every number is looked at; an error names the first that cannot be.
+// Checks every number; the error names the first invalid one.
 Result<WorkerFigures> figures_of(const FiguresRow& row);
 std::string_view name_of_column(std::size_t index);
 

@@ -19,15 +19,15 @@ namespace cpprun::link {
 
 namespace {
 
-constexpr int exit_codes_max = 255;  // waitid(2) shows eight bits of them
+constexpr int exit_codes_max = 255;  // waitid(2) reports eight bits
 constexpr int signals_max = 64;      // SIGRTMAX on Linux
 constexpr int ports_max = 65'535;
-// A byte that is no character travels as the sign for one, which has three.
+// An invalid byte is sent as the replacement character, which has three bytes.
 constexpr std::size_t bytes_a_byte_max = 3;
 constexpr int any = std::numeric_limits<int>::max();
 constexpr Duration policy_time_max = std::chrono::milliseconds(any);
 
-// Keeps the first complaint.
+// Keeps the first violation.
 class Check {
  public:
   void number(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
@@ -51,7 +51,7 @@ class Check {
   std::optional<std::string> complaint_;
 };
 
-// A sentence, as the encoder cuts it: with the sign that something is missing.
+// A sentence as the encoder cuts it, including the mark of a cut.
 void sentence(Check& check, const char* name, const std::string& text) {
   constexpr std::string_view mark = "…";
   check.text(name, text, bounds::link_text_bytes_max * bytes_a_byte_max + mark.size());
@@ -63,7 +63,7 @@ void milliseconds(Check& check, const char* name, Duration value, Duration most)
                std::chrono::duration_cast<Unit>(most).count());
 }
 
-// A bad end: nobody tells of a worker that ended with 0.
+// A failure; an exit with 0 is never reported as one.
 void bad_end(Check& check, const ExitStatus& status) {
   check.number(status.signalled ? "signal" : "status", status.value, 1,
                status.signalled ? signals_max : exit_codes_max);
@@ -194,7 +194,7 @@ void limits_of(Check& check, const Leads& leads) {
   check.number("features", leads.features, 0, any);
 }
 
-// Each of the numbers has been looked at by the codec.
+// The codec has checked each number.
 void limits_of(Check& check, const Status& status) {
   check.count("workers", status.workers.size(), bounds::local_world_size_max);
   for (std::size_t i = 1; i < status.workers.size(); ++i) {
@@ -257,7 +257,7 @@ std::optional<std::string> beyond_limits(const Message& message) {
 
 namespace {
 
-// Cuts before the character that does not fit, never inside one, and says that it did.
+// Cuts between two characters and marks the cut.
 void cut(std::string& text, std::size_t bytes_max) {
   constexpr std::string_view mark = "…";
   if (text.size() <= bytes_max) return;
@@ -282,7 +282,7 @@ bool fits(const Finish& finish, std::size_t bytes_max = bounds::round_frame_byte
   return encode(finish).size() <= bytes_max;
 }
 
-// What took most is told first.
+// Largest loss first.
 void sort_time(Finish& finish) {
   if (!finish.time) return;
   auto& lost = finish.time->lost;
@@ -291,7 +291,7 @@ void sort_time(Finish& finish) {
   });
 }
 
-// What does not fit beside a short sentence is not told.
+// Drops what does not fit together with a short sentence.
 void shorten_time(Finish& finish) {
   if (!finish.time) return;
   auto& lost = finish.time->lost;
@@ -309,11 +309,11 @@ Finish brief(Finish finish) {
   auto& others = finish.consequences;
   others.resize(std::min(others.size(), bounds::consequences_brief_max));
   cut_texts(finish, text_bytes);
-  // Mostly that is all: where the whole has no more than the times may have, they have not either.
+  // Usually done here: if the whole frame fits the budget of the times, so do the times.
   if (fits(finish, time_bytes_max)) return finish;
   shorten_time(finish);
-  // Where the time went is worth less than why the job ended, the names of consequences less than
-  // half a sentence. Halving ends: a frame of none of them has fewer than 300 bytes.
+  // Time use is worth less than the reason, names of consequences less than half a sentence. The
+  // loop ends: a frame without them has fewer than 300 bytes.
   while (true) {
     cut_texts(finish, text_bytes);
     if (fits(finish)) return finish;
@@ -342,8 +342,8 @@ Sealed brief(Sealed sealed) {
 }
 
 Status brief(Status status) {
-  // More than fit if every number of a row but the first had one digit: encoding a thousand rows
-  // again and again would take a while.
+  // More rows than fit even if all numbers but the first had one digit. Avoids encoding a thousand
+  // rows again and again.
   constexpr std::size_t rows_max = status_frame_bytes_max / (2 * FiguresRow{}.size());
   if (status.workers.size() > rows_max) status.workers.resize(rows_max);
   while (encode(status).size() > status_frame_bytes_max) status.workers.pop_back();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// How the members of every message travel as JSON, for the codec alone.
+// The JSON members of every message, for the codec only.
 
 #include <chrono>
 #include <concepts>
@@ -12,9 +12,9 @@
 
 namespace cpprun::link {
 
-// Members that travel as other values than they are.
+// Members whose JSON value differs from their type.
 
-// Two flags in one number, as a join has few bytes to spare: 0, 1 for idle, 2 for done as well.
+// Two flags as one number, to keep a Join short: 0, 1 for idle, 2 for idle and done.
 template <class Flag>
 struct Idle {
   Flag& idle;
@@ -23,7 +23,7 @@ struct Idle {
 template <class Flag>
 Idle(Flag&, Flag&) -> Idle<Flag>;
 
-// Bytes of any kind, as two hexadecimal digits each: JSON has no other place for them.
+// Binary data as hexadecimal digits, which JSON strings require.
 template <class Text>
 struct Hex {
   Text& bytes;
@@ -31,7 +31,7 @@ struct Hex {
 template <class Text>
 Hex(Text&) -> Hex<Text>;
 
-// A flag that travels as a 1 where it is set, and else not at all.
+// A flag that is sent as 1 if set, and omitted otherwise.
 template <class Bool>
 struct Flag {
   Bool& is_set;
@@ -39,7 +39,7 @@ struct Flag {
 template <class Bool>
 Flag(Bool&) -> Flag<Bool>;
 
-// A duration that travels as a whole number of such units; what is finer is left out.
+// A duration sent as a whole number of that unit; the remainder is dropped.
 template <class Unit, class Value>
 struct Whole {
   Value& duration;
@@ -53,9 +53,9 @@ Whole<std::chrono::microseconds, Value> microseconds(Value& duration) {
   return {duration};
 }
 
-// The members of every message by the names under which they travel, for the codec alone.
+// The members of every message with their JSON names.
 
-// Each message lists its members once; the same list writes and reads.
+// Each message lists its members once, for both writing and reading.
 template <class M, class F>
 void each_member(M& m, F&& f)
   requires std::same_as<std::remove_const_t<M>, Failure>

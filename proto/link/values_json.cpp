@@ -65,7 +65,7 @@ Result<std::vector<WorkerFigures>> figures_in(const json& rows) {
   for (const json& differences : rows) {
     for (std::size_t i = 0; i < row.size(); ++i) {
       const json& difference = differences.at(i);
-      // Both are small enough for their sum; the row before has been looked at.
+      // The sum cannot overflow, since the previous row was checked.
       if (!difference.is_number_integer() || std::abs(difference.get<double>()) > most) {
         return failure(std::string(name_of_column(i)) + " is not a whole number that fits there");
       }
@@ -89,7 +89,7 @@ json row_of(const NodeTime& time) {
   return row;
 }
 
-// A number of milliseconds of which any sum can be counted in microseconds.
+// Milliseconds, bounded so that any sum fits microseconds.
 bool read(const json& value, NodeDuration& time) {
   if (!value.is_number_unsigned()) return false;
   const auto count = value.get<std::uint64_t>();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// OpenSSL's functions as a table, and the derivation of keys with them.
+// OpenSSL's functions as a table, and key derivation.
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
@@ -15,9 +15,9 @@
 
 namespace cpprun {
 
-// The functions of OpenSSL that are called here, as a table: nothing is linked, and what opens the
-// library fills it in (io/openssl_library.h). OpenSSL's own headers say what they take.
-// Every member is named as its function is.
+// The OpenSSL functions used here, as a table: nothing is linked, and opening the library fills it
+// (io/openssl_library.h). Members have the names of their functions; OpenSSL's headers document
+// them.
 // clang-format off
 #define CPPRUN_OPENSSL_FUNCTIONS(each) \
   each(OPENSSL_init_ssl) \
@@ -88,9 +88,9 @@ struct OpenSsl {
 #undef CPPRUN_OPENSSL_MEMBER
 };
 
-// The TLS alert (SSL_AD_…) that the peer sent, by the number that every version of OpenSSL gives
-// it: which alert a mistake has, and the names and texts of alerts, differ between 1.1.1 and 3.5.
-// -1: the error is not an alert of the peer.
+// The TLS alert (SSL_AD_…) that the peer sent, -1 if the error is not an alert of the peer. Its
+// number is the same in all versions of OpenSSL. Which alert is sent for an error, and the names
+// and texts of alerts, differ between 1.1.1 and 3.5.
 inline int alert_of(unsigned long error) {
   const int reason = ERR_GET_REASON(error);
   const bool is_alert = ERR_GET_LIB(error) == ERR_LIB_SSL && reason >= SSL_AD_REASON_OFFSET &&
@@ -98,9 +98,9 @@ inline int alert_of(unsigned long error) {
   return is_alert ? reason - SSL_AD_REASON_OFFSET : -1;
 }
 
-// A key of its own for each use of a secret: what one use gives away says nothing about another,
-// nor about the secret.
-// HMAC-SHA256 of `purpose` under `key`. Throws std::bad_alloc where OpenSSL has no memory for it.
+// Derives a separate key for each use of a secret, so that one use reveals nothing about another or
+// about the secret. HMAC-SHA256 of `purpose` under `key`. Throws std::bad_alloc if OpenSSL has no
+// memory.
 Key derive_key(const OpenSsl& openssl, const Key& key, std::string_view purpose);
 
 }  // namespace cpprun

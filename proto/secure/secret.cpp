@@ -20,7 +20,7 @@ bool is_word(char byte) {
          (byte >= '0' && byte <= '9') || byte == '.' || byte == '-' || byte == '_';
 }
 
-// By arithmetic, so that the time it takes says nothing about the digit.
+// Arithmetic without table lookups, so that the timing does not depend on the digit.
 int value_of(char digit) {
   const int lower = digit | 0x20;
   if (digit >= '0' && digit <= '9') return digit - '0';
@@ -55,7 +55,7 @@ Result<Secret> parse_line(std::string_view line, MakeKey make_key) {
   if (!read_key(line.substr(second + 1), *key)) {
     return failure(fmt::format("has a key that is not {} hexadecimal digits", 2 * key_bytes));
   }
-  // Whoever fills a file with zeros has not made a secret.
+  // A file filled with zeros, for example, is not a secret.
   if (std::ranges::all_of(*key, [&](unsigned char byte) { return byte == key->front(); })) {
     return failure("has a key that is one byte repeated");
   }

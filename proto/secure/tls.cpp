@@ -19,10 +19,10 @@ namespace cpprun {
 
 namespace {
 
-// The hash of an external key is that of its cipher: SHA-256.
+// The hash of an external pre-shared key is that of its cipher: SHA-256.
 constexpr const char* cipher_name = "TLS_AES_128_GCM_SHA256";
 constexpr std::array<unsigned char, 2> cipher_number = {0x13, 0x01};
-// What the key on the wire is derived for: the secret itself is never given to OpenSSL for long.
+// The purpose for deriving the link's key; OpenSSL never gets the secret itself.
 constexpr std::string_view link_purpose = "cpprun link";
 constexpr std::string_view identity_prefix = "cpprun1:";
 constexpr int chunk_bytes = 16 * 1024;
@@ -65,17 +65,17 @@ struct SecureChannel::Inside {
   BIO* incoming = nullptr;
   BIO* outgoing = nullptr;
   std::string heard = {};
-  std::string unsaid = {};  // before it is established
+  std::string unsaid = {};  // data to send before the handshake is done
   std::string reason = {};
-  std::string secret_id = {};                 // that is used, or would have been
-  std::string identity = {};                  // of it, as the client names it
-  std::shared_ptr<const Key> found_key = {};  // that was found for it
-  bool was_offered = false;                   // the other side has named a secret
-  bool is_known = false;                      // and it is one of ours
+  std::string secret_id = {};                 // in use, or offered and rejected
+  std::string identity = {};                  // its identity as the client sends it
+  std::shared_ptr<const Key> found_key = {};  // the key found for it
+  bool was_offered = false;                   // the peer has named a secret
+  bool is_known = false;                      // and it is one of this side's
   bool is_established = false;
   bool is_finished = false;
 
-  // OpenSSL's callbacks have no argument of ours: whose handshake goes on right now.
+  // OpenSSL's callbacks get no user argument: this is the channel of the current handshake.
   static thread_local Inside* shaking;
 
   explicit Inside(std::shared_ptr<SecureContext> its)
@@ -84,7 +84,7 @@ struct SecureChannel::Inside {
         secrets(context->inside_->secrets),
         is_server(context->inside_->is_server) {}
   ~Inside() {
-    if (ssl != nullptr) openssl.SSL_free(ssl);  // with both BIOs
+    if (ssl != nullptr) openssl.SSL_free(ssl);  // frees both BIOs
   }
 
   bool open() {
@@ -116,7 +116,7 @@ struct SecureChannel::Inside {
     return session;
   }
 
-  // The client names the secret it begins with.
+  // Client: offers its secret.
   static int offer(SSL*, const EVP_MD* digest, const unsigned char** identity, std::size_t* length,
                    SSL_SESSION** session) {
     Inside& channel = *shaking;
@@ -125,7 +125,7 @@ struct SecureChannel::Inside {
     *session = nullptr;
     *length = 0;
     if (!made) return 0;
-    // Asked again after the server chose a hash: there is only ours.
+    // Called again after the server chose a hash; only one is supported.
     const auto& openssl = channel.openssl;
     const SSL_CIPHER* const cipher = openssl.SSL_SESSION_get0_cipher(made.get());
     if (digest != nullptr && digest != openssl.SSL_CIPHER_get_handshake_digest(cipher)) return 1;
@@ -136,8 +136,8 @@ struct SecureChannel::Inside {
     return 1;
   }
 
-  // The server looks whether it has the secret that is named. Where it has not, OpenSSL looks for a
-  // certificate, of which there is none.
+  // Server: finds the offered secret. Without one, OpenSSL looks for a certificate, and there is
+  // none.
   static int find(SSL*, const unsigned char* identity, std::size_t length, SSL_SESSION** session) {
     Inside& channel = *shaking;
     *session = nullptr;
@@ -155,14 +155,14 @@ struct SecureChannel::Inside {
     return *session == nullptr ? 0 : 1;
   }
 
-  // The handshake goes on as far as it can.
+  // Advances the handshake as far as possible.
   bool shake_hands() {
     openssl.ERR_clear_error();
     shaking = this;
     const int result = openssl.SSL_do_handshake(ssl);
     shaking = nullptr;
     if (result != 1) return is_only_waiting(result);
-    // A certificate would have done as well for OpenSSL.
+    // OpenSSL would also have accepted a certificate.
     if (openssl.SSL_session_reused(ssl) != 1)
       return end("it has not proven that it holds the secret");
     is_established = true;
@@ -172,7 +172,7 @@ struct SecureChannel::Inside {
     return first.empty() || write(first);
   }
 
-  // OpenSSL keeps it for sessions that are resumed, and so would a core file.
+  // OpenSSL keeps the key for session resumption, and a core file would contain it.
   void forget_key() const {
     const Key nothing{};
     openssl.SSL_SESSION_set1_master_key(openssl.SSL_get_session(ssl), nothing.data(),
@@ -182,7 +182,7 @@ struct SecureChannel::Inside {
   bool write(std::string_view bytes) {
     openssl.ERR_clear_error();
     const int result = openssl.SSL_write(ssl, bytes.data(), static_cast<int>(bytes.size()));
-    // Memory takes all of it.
+    // A memory BIO takes all of it.
     return result > 0 || is_only_waiting(result);
   }
 
@@ -221,7 +221,7 @@ struct SecureChannel::Inside {
     return fmt::format("its TLS is broken ({})", text == nullptr ? "no reason is given" : text);
   }
 
-  // What was wrong with whom we answer.
+  // Server: why the client was rejected.
   std::optional<std::string> why_refused(int number) const {
     if (number == SSL_R_BINDER_DOES_NOT_VERIFY) {
       return fmt::format(
@@ -237,7 +237,7 @@ struct SecureChannel::Inside {
     return std::nullopt;
   }
 
-  // What whom we have asked had against us, by the alert it sent.
+  // Client: why the server rejected this side, by the alert it sent.
   std::optional<std::string> why_not_taken(unsigned long error) const {
     const int alert = alert_of(error);
     if (alert == SSL_AD_UNKNOWN_PSK_IDENTITY) {
@@ -249,7 +249,7 @@ struct SecureChannel::Inside {
     if (alert == SSL_AD_HANDSHAKE_FAILURE) {
       return fmt::format("it does not hold the secret \"{}\", which this side holds", secret_id);
     }
-    // The first is what OpenSSL sent before 3.5, the second what it and RFC 8446 send.
+    // OpenSSL before 3.5 sends the first, OpenSSL 3.5 and RFC 8446 the second.
     if (alert == SSL_AD_ILLEGAL_PARAMETER || alert == SSL_AD_DECRYPT_ERROR) {
       return fmt::format(
           "its secret has the id \"{}\" as this side's has, but another key: copy the file from "
@@ -294,13 +294,13 @@ Result<std::shared_ptr<SecureContext>> SecureContext::make(const OpenSsl& openss
                       openssl.SSL_CTX_set_num_tickets(context, 0) == 1;
   if (!is_set)
     return failure("OpenSSL of this machine refuses TLS 1.3 with X25519 and AES-128-GCM");
-  // An idle connection keeps no buffers.
+  // Idle connections keep no buffers.
   control(SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS, nullptr);
   control(SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, nullptr);
   if (is_server) {
     openssl.SSL_CTX_set_psk_find_session_callback(context, &SecureChannel::Inside::find);
   } else {
-    // Whoever shows a certificate instead is refused: nobody here has any to believe in.
+    // A server that presents a certificate instead is rejected, since no CA is trusted here.
     openssl.SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
     openssl.SSL_CTX_set_psk_use_session_callback(context, &SecureChannel::Inside::offer);
   }
@@ -354,7 +354,8 @@ bool SecureChannel::say(std::string_view bytes) {
 
 void SecureChannel::finish() {
   if (inside_->is_established && inside_->reason.empty()) {
-    (void)inside_->openssl.SSL_shutdown(inside_->ssl);  // Says so; nobody waits for the answer.
+    // Sends close_notify; the reply is not awaited.
+    (void)inside_->openssl.SSL_shutdown(inside_->ssl);
   }
 }
 
@@ -404,12 +405,12 @@ namespace {
 
 constexpr int read_chunk_bytes = 16 * 1024;
 
-// Nobody is there to be asked for a password.
+// There is no user to ask for a password.
 int no_password(char*, int, int, void*) {
   return 0;
 }
 
-// The text of a PEM file as OpenSSL reads it.
+// A PEM text as a source for OpenSSL.
 class PemSource {
  public:
   PemSource(const OpenSsl& openssl, const std::string& text)
@@ -421,7 +422,7 @@ class PemSource {
   PemSource(const PemSource&) = delete;
   PemSource& operator=(const PemSource&) = delete;
 
-  // Nothing: there is none any more.
+  // Null after the last one.
   X509* next_certificate() {
     return openssl_.PEM_read_bio_X509(bio_, nullptr, no_password, nullptr);
   }
@@ -445,7 +446,7 @@ Result<void> trust(const OpenSsl& openssl, SSL_CTX* context, const TlsIdentity::
   PemSource source(openssl, authorities.text);
   int count = 0;
   while (X509* const certificate = source.next_certificate()) {
-    // One that is there twice is no mistake.
+    // A duplicate certificate is not an error.
     (void)openssl.X509_STORE_add_cert(openssl.SSL_CTX_get_cert_store(context), certificate);
     openssl.X509_free(certificate);
     ++count;
@@ -492,7 +493,7 @@ Result<void> show(const OpenSsl& openssl, SSL_CTX* context, const TlsIdentity& i
                                             identity.certificate.name));
 }
 
-// Servers differ in which of these alerts they send for the same certificate, or for none.
+// Servers differ in the alert that they send about a client certificate, or about a missing one.
 bool is_about_our_certificate(int alert) {
   for (const int each :
        {SSL_AD_HANDSHAKE_FAILURE, SSL_AD_BAD_CERTIFICATE, SSL_AD_UNSUPPORTED_CERTIFICATE,
@@ -551,7 +552,7 @@ struct TlsClientChannel::Inside {
   BIO* incoming = nullptr;
   BIO* outgoing = nullptr;
   std::string heard = {};
-  std::string unsaid = {};  // before it is established
+  std::string unsaid = {};  // data to send before the handshake is done
   std::string reason = {};
   bool is_established = false;
   bool is_finished = false;
@@ -561,7 +562,7 @@ struct TlsClientChannel::Inside {
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
   ~Inside() {
-    if (ssl != nullptr) openssl.SSL_free(ssl);  // with both BIOs
+    if (ssl != nullptr) openssl.SSL_free(ssl);  // frees both BIOs
   }
 
   bool open() {
@@ -572,7 +573,7 @@ struct TlsClientChannel::Inside {
     if (incoming == nullptr || outgoing == nullptr) return false;
     openssl.SSL_set_bio(ssl, incoming, outgoing);
     openssl.SSL_set_connect_state(ssl);
-    // Without its scope, which means nothing to anybody else.
+    // Without the scope id, which only has a meaning on this machine.
     const std::string name = host.substr(0, host.find('%'));
     if (is_address(name)) {
       return openssl.X509_VERIFY_PARAM_set1_ip_asc(openssl.SSL_get0_param(ssl), name.c_str()) == 1;
@@ -582,7 +583,7 @@ struct TlsClientChannel::Inside {
                             const_cast<char*>(name.c_str())) == 1;
   }
 
-  // The handshake goes on as far as it can.
+  // Advances the handshake as far as possible.
   bool shake_hands() {
     openssl.ERR_clear_error();
     const int result = openssl.SSL_do_handshake(ssl);
@@ -595,7 +596,7 @@ struct TlsClientChannel::Inside {
   bool write(std::string_view bytes) {
     openssl.ERR_clear_error();
     const int result = openssl.SSL_write(ssl, bytes.data(), static_cast<int>(bytes.size()));
-    // Memory takes all of it.
+    // A memory BIO takes all of it.
     return result > 0 || is_only_waiting(result);
   }
 
@@ -629,7 +630,7 @@ struct TlsClientChannel::Inside {
     if (number == SSL_R_WRONG_VERSION_NUMBER || number == SSL_R_PACKET_LENGTH_TOO_LONG) {
       return "what it answers is not TLS: is http:// meant?";
     }
-    // It says so after we have shown what we have, or nothing.
+    // Sent by the server after this side has presented its certificate, or none.
     if (is_about_our_certificate(alert_of(error))) {
       return fmt::format(
           "it does not take the certificate that we show, or wants to see one ({}): give one that "

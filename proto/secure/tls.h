@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// TLS, bytes in and bytes out: SecureChannel between two holders of one secret, and
+// TLS without sockets, bytes in and bytes out: SecureChannel between two holders of one secret, and
 // TlsClientChannel to a server with a certificate.
 
 #include <memory>
@@ -14,12 +14,12 @@ namespace cpprun {
 
 struct OpenSsl;
 
-// What all channels of one kind share: OpenSSL's settings, and the secrets.
+// Shared by all channels of one kind: OpenSSL's settings and the secrets.
 class SecureContext {
  public:
-  // For channels that begin a conversation, with that secret.
+  // For channels that connect, with that secret.
   static Result<std::shared_ptr<SecureContext>> of_client(const OpenSsl& openssl, Secret secret);
-  // For channels that answer, with any of these.
+  // For channels that accept, with any of these secrets.
   static Result<std::shared_ptr<SecureContext>> of_server(const OpenSsl& openssl, Secrets secrets);
   ~SecureContext();
   SecureContext(const SecureContext&) = delete;
@@ -27,7 +27,7 @@ class SecureContext {
 
   const Secrets& secrets() const;
   const OpenSsl& openssl() const;
-  // From here on; channels that are established stay.
+  // For new channels; established ones stay.
   void replace(Secrets secrets);
 
  private:
@@ -39,12 +39,12 @@ class SecureContext {
   std::unique_ptr<Inside> inside_;
 };
 
-// One end of a connection on which both must hold the same secret: TLS 1.3 (RFC 8446) with that
-// secret as external pre-shared key and fresh X25519 keys, so that whoever learns the secret later
-// cannot read what was said before. Bytes in, bytes out: no socket, no certificate, no session that
-// could be resumed.
+// One end of a connection on which both sides must hold the same secret: TLS 1.3 (RFC 8446) with
+// the secret as external pre-shared key and ephemeral X25519 keys, so that a secret that leaks
+// later does not reveal earlier traffic. No certificates, no session resumption.
 //
-// Both prove that they hold it before either says anything. What is said earlier waits.
+// Both sides prove that they hold the secret before data is exchanged. Data passed to say() earlier
+// is queued.
 class SecureChannel {
  public:
   explicit SecureChannel(std::shared_ptr<SecureContext> context);
@@ -52,29 +52,29 @@ class SecureChannel {
   SecureChannel(const SecureChannel&) = delete;
   SecureChannel& operator=(const SecureChannel&) = delete;
 
-  // Those bytes came from the other side. False: it is over, and `reason` says why. Whatever it was
-  // there may be something to send, an alert for instance.
+  // Takes bytes received from the peer. False: the channel has failed, and `reason` says why. There
+  // may still be something to send, such as an alert.
   bool hear(std::string_view bytes);
-  // Those bytes are for the other side. False: as above.
+  // Encrypts bytes for the peer. False: as above.
   bool say(std::string_view bytes);
-  // Says that nothing follows.
+  // Announces the end of the data.
   void finish();
 
-  // What the other side said, in clear; and what is to be sent to it. Both are empty afterwards.
+  // Received plain text, and bytes to send to the peer. Both calls clear what they return.
   std::string take_heard();
   std::string take_outgoing();
 
-  // Of an established one: what OpenSSL keeps for it.
+  // For an established channel: OpenSSL's memory for it.
   std::size_t bytes_held() const;
 
   bool is_established() const;
-  // The other side has said that nothing follows.
+  // The peer has announced the end of its data.
   bool is_finished() const;
-  // Of a channel that is established: the id of the secret that both hold; and whether its context
-  // has that secret still.
+  // For an established channel: the id of the shared secret, and whether the context still has that
+  // secret.
   const std::string& secret_id() const;
   bool is_valid_still() const;
-  // Why it is over, as a clause about the other side; empty: it is not.
+  // Why it failed, as a clause about the peer; empty if it has not.
   const std::string& reason() const;
 
  private:
@@ -83,24 +83,24 @@ class SecureChannel {
   std::unique_ptr<Inside> inside_;
 };
 
-// The answer of whoever holds no secret to one that wants TLS: an alert, "unknown_psk_identity".
+// The reply of a peer without a secret to a TLS client: an alert, "unknown_psk_identity".
 inline constexpr std::string_view no_secret_here{"\x15\x03\x03\x00\x02\x02\x73", 7};
 
-// Texts of PEM files, and how these are called.
+// PEM texts, and the names of their files for messages.
 struct TlsIdentity {
   struct Pem {
-    std::string text;  // empty: there is none
+    std::string text;  // empty: none
     std::string name;
   };
-  Pem authorities = {};  // who may vouch; none: those that this machine trusts
-  Pem certificate = {};  // of ours, with those that vouch for it; none: it shows none
-  Pem key = {};          // that belongs to it
+  Pem authorities = {};  // trusted CAs; none: those of the system
+  Pem certificate = {};  // the client's, with its chain; none: it presents none
+  Pem key = {};          // of that certificate
 };
 
-// What all connections of one kind share.
+// Shared by all connections of one kind.
 class TlsClientContext {
  public:
-  // An error names the file, and what is wrong with it.
+  // The error names the file and the problem.
   static Result<std::shared_ptr<TlsClientContext>> make(const OpenSsl& openssl,
                                                         const TlsIdentity& identity);
   ~TlsClientContext();
@@ -114,33 +114,32 @@ class TlsClientContext {
   std::unique_ptr<Inside> inside_;
 };
 
-// The asking end of a TLS connection to somebody else's server, which shows a certificate: whose it
-// is has to be vouched for, and it has to be for the name by which it was asked. It may want to see
-// one of ours. Bytes in, bytes out, as SecureChannel, which is for links of our own.
+// The client end of a TLS connection to a foreign server: the server's certificate has to be
+// trusted and has to match the host name. The server may ask for a client certificate. Bytes in,
+// bytes out, like SecureChannel, which is for links between cppruns.
 class TlsClientChannel {
  public:
-  // `host` as it was asked for: a name, or an address.
+  // `host` as requested: a name or an address.
   TlsClientChannel(std::shared_ptr<TlsClientContext> context, const std::string& host);
   ~TlsClientChannel();
   TlsClientChannel(const TlsClientChannel&) = delete;
   TlsClientChannel& operator=(const TlsClientChannel&) = delete;
 
-  // Those bytes came from the server. False: it is over, and `reason` says why. Whatever it was
-  // there may be something to send, an alert for instance.
+  // Takes bytes received from the server. False: the channel has failed, and `reason` says why.
+  // There may still be something to send, such as an alert.
   bool hear(std::string_view bytes);
-  // Those bytes are for the server; what is said before it has proven itself waits. False: as
-  // above.
+  // Encrypts bytes for the server; queued until the server is authenticated. False: as above.
   bool say(std::string_view bytes);
 
-  // What the server said, in clear; and what is to be sent to it. Both are empty afterwards.
+  // Received plain text, and bytes to send to the server. Both calls clear what they return.
   std::string take_heard();
   std::string take_outgoing();
 
-  // The server has proven who it is.
+  // The server is authenticated.
   bool is_established() const;
-  // It has said that nothing follows.
+  // The server has announced the end of its data.
   bool is_finished() const;
-  // Why it is over, as a clause about the server; empty: it is not.
+  // Why it failed, as a clause about the server; empty if it has not.
   const std::string& reason() const;
 
  private:

@@ -52,19 +52,19 @@ std::string mac_of(const OpenSsl& openssl, const Secret& secret, std::string_vie
   return hex(mac);
 }
 
-// Looks at every byte, whatever the first ones were.
+// Constant time: looks at every byte.
 bool is_same(std::string_view one, std::string_view other) {
   if (one.size() != other.size()) return false;
   unsigned char difference = 0;
   for (std::size_t at = 0; at < one.size(); ++at) {
-    // As a volatile, so that no compiler sees when the answer is known.
+    // Volatile, so that the compiler cannot stop early.
     volatile unsigned char each = static_cast<unsigned char>(difference | (one[at] ^ other[at]));
     difference = each;
   }
   return difference == 0;
 }
 
-// What stands behind the last dot is cut off; nothing where there is no dot.
+// Removes and returns the text behind the last dot; empty if there is no dot.
 std::optional<std::string_view> take_last(std::string_view& text) {
   const auto dot = text.rfind('.');
   if (dot == text.npos) return std::nullopt;
@@ -76,11 +76,11 @@ std::optional<std::string_view> take_last(std::string_view& text) {
 struct Parsed {
   TokenTerms terms;
   std::string_view id;
-  std::string_view said;  // what the MAC is of
+  std::string_view said;  // the text that the MAC covers
   std::string_view mac;
 };
 
-// Its own words, or nothing where it is no token; whether they are true is not looked at.
+// Parses a token without verifying it; empty if it is not a token.
 std::optional<Parsed> parse(std::string_view text) {
   Parsed parsed;
   if (text.size() > token_bytes_max || !text.starts_with(form)) return std::nullopt;
@@ -142,7 +142,7 @@ Result<TokenTerms> check_token(const OpenSsl& openssl, const Secrets& secrets,
     return failure(fmt::format("the token was made with the secret \"{}\", which is not known here",
                                parsed->id));
   }
-  // Nothing that it says is believed, or answered to, before this.
+  // Nothing in the token is trusted, or reported on, before this check.
   if (!is_same(parsed->mac, mac_of(openssl, *secret, parsed->said))) {
     return failure(fmt::format(
         "the token is damaged, or was made with another secret that is called \"{}\" as well",

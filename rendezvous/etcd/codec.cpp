@@ -22,9 +22,9 @@ namespace {
 using Json = nlohmann::json;
 using FailureKind = Failure::Kind;
 
-// --- what we say ---------------------------------------------------------------------------------
+// --- requests ------------------------------------------------------------------------------------
 
-// What JSON calls a number would lose its last digits on the way.
+// As a string: a JSON number would lose digits.
 std::string digits_of(std::int64_t number) {
   return std::to_string(number);
 }
@@ -76,13 +76,13 @@ Json list_of(const Values& values) {
 }
 
 std::string text_of(const Json& json) {
-  // A name or a password that is no UTF-8 is none that etcd knows.
+  // Invalid UTF-8 in a user name or password is replaced; etcd does not know such a user anyway.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// --- what etcd says ------------------------------------------------------------------------------
+// --- replies -------------------------------------------------------------------------------------
 
-// What is not as it should be; caught where reading begins.
+// An invalid reply; caught in read_answer().
 struct Wrong {
   std::string what;
 };
@@ -93,7 +93,7 @@ const Json* member_of(const Json& object, const char* name) {
   return found == object.end() ? nullptr : &*found;
 }
 
-// Zero where it is not there, as the gateway means it.
+// Zero if the member is missing, as the gateway omits zeros.
 template <class N>
 N number_in(const Json& object, const char* name) {
   const Json* const json = member_of(object, name);
@@ -129,7 +129,7 @@ std::string bytes_in(const Json& object, const char* name) {
   return *std::move(bytes);
 }
 
-// Empty where it is not there.
+// Empty if the member is missing.
 const Json& list_in(const Json& object, const char* name) {
   static const Json nothing = Json::array();
   const Json* const json = member_of(object, name);
@@ -149,7 +149,7 @@ Header header_in(const Json& object) {
                       .member = number_in<std::uint64_t>(*json, "member_id"),
                       .revision = number_in<Revision>(*json, "revision"),
                       .term = number_in<std::uint64_t>(*json, "raft_term")};
-  // Both begin with 1.
+  // Both start at 1.
   if (header.revision <= 0 || header.term == 0) throw Wrong{"its header says nothing"};
   return header;
 }
@@ -192,7 +192,7 @@ Answer answer_of(const Request& request, const Json& json) {
             return granted;
           },
           [&](const KeepAlive& asked) -> Answer {
-            // A stream of answers in the gateway's eyes, of which this is the first.
+            // For the gateway this is a stream of replies; this is its first.
             const Json* const result = member_of(json, "result");
             if (result == nullptr) throw Wrong{"it has no result"};
             const KeptAlive kept{header_in(*result), number_in<LeaseId>(*result, "ID"),
@@ -229,8 +229,8 @@ Answer answer_of(const Request& request, const Json& json) {
       request);
 }
 
-// {"error": "…", "message": "…", "code": 14}, the same without "error", or, of a stream,
-// {"error": {"grpc_code": 14, "message": "…"}}.
+// {"error": "…", "message": "…", "code": 14}, the same without "error", or, in a stream, {"error":
+// {"grpc_code": 14, "message": "…"}}.
 std::optional<Failure> failure_of(const Json& json) {
   const Json* const error = member_of(json, "error");
   const Json& told = error != nullptr && error->is_object() ? *error : json;
@@ -254,7 +254,7 @@ Heard heard(const Request& request, unsigned http_status, const Json& json) {
   return answer_of(request, json);
 }
 
-// A stream's answers follow each other, a line each; only the first is ours.
+// A stream has one reply per line; only the first is used.
 std::string_view first_of(const Request& request, std::string_view body) {
   if (!std::holds_alternative<KeepAlive>(request)) return body;
   return body.substr(0, body.find('\n'));
@@ -373,7 +373,7 @@ std::optional<std::string> bytes_of_base64(std::string_view text) {
     bytes += static_cast<char>(held >> bits & 0xFF);
     held &= (1U << bits) - 1;
   }
-  // What is over has to be nothing, or two texts would be the same bytes.
+  // Leftover bits have to be zero, or two texts would decode to the same bytes.
   if (held != 0) return std::nullopt;
   return bytes;
 }

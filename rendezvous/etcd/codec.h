@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Requests and answers as the JSON of etcd's gateway: numbers of 64 bits are texts, keys and values
-// base64, whatever is false, zero or empty is not there, and a failure has one of three shapes.
-// What answers is believed no further than proto/etcd_bounds.h says, and never throws out of here.
+// Requests and replies as the JSON of etcd's gRPC gateway: 64-bit numbers are strings, keys and
+// values are base64, members that are false, zero or empty are omitted, and errors come in three
+// shapes. A reply is trusted only within the limits of proto/etcd_bounds.h. Nothing here throws to
+// the caller.
 
 #include <tl/expected.hpp>
 
@@ -21,17 +22,17 @@ struct Post {
 Post to_post(const Request& request);
 
 using Heard = tl::expected<Answer, Failure>;
-// What was answered to that request.
+// Parses the reply to that request.
 Heard read_answer(const Request& request, unsigned http_status, std::string_view body);
 
 }  // namespace cpprun::etcd
 
-// Bytes as the JSON of etcd's gateway has them: RFC 4648, the common alphabet, padded.
+// Base64 as the JSON of etcd's gateway uses it: RFC 4648, the standard alphabet, padded.
 
 namespace cpprun {
 
 std::string base64_of(std::string_view bytes);
-// Nothing where that is not what they are, to the last bit.
+// Empty unless the text is the canonical encoding of some bytes.
 std::optional<std::string> bytes_of_base64(std::string_view text);
 
 }  // namespace cpprun

@@ -37,7 +37,7 @@ constexpr std::array<PhaseStep<Phase>, 14> allowed_steps = {{
     {Phase::leaving, Phase::following},
 }};
 
-// Or a part of what makes somebody lead.
+// Or part of a campaign.
 bool is_change(Step step) {
   return step != Step::look && step != Step::keep_alive && step != Step::revoke &&
          step != Step::alarms;
@@ -74,7 +74,7 @@ Contest::Contest(ContestOptions options)
 
 Contest::Actions Contest::handle(TimePoint now, const Event& event) {
   Actions actions;
-  // Whatever is said now, and however late it is heard: a right that is over is over first.
+  // Whatever the event, and however late it is processed: an expired lease takes effect first.
   expire(now, actions);
   std::visit([&](const auto& each) { hear(now, each, actions); }, event);
   go_on(now, actions);
@@ -97,12 +97,12 @@ void Contest::expire(TimePoint now, Actions& actions) {
          /*is_orderly=*/false, actions);
 }
 
-// --- the owner -----------------------------------------------------------------------------------
+// --- events of the owner -------------------------------------------------------------------------
 
 void Contest::hear(TimePoint now, const contest::Enter&, Actions&) {
   is_wanted_ = true;
   withdrawn_by_.reset();
-  // What was seen last may be old.
+  // The last view may be outdated.
   run_at_.reset();
   look_at_ = now;
 }
@@ -122,7 +122,7 @@ void Contest::hear(TimePoint now, const contest::Attend& attend, Actions&) {
   if (attend.is_imminent) eager_until_ = now + bounds::contest_eager_time;
 }
 
-// --- etcd ----------------------------------------------------------------------------------------
+// --- replies of etcd -----------------------------------------------------------------------------
 
 void Contest::hear(TimePoint now, const contest::Answered& answered, Actions& actions) {
   const auto asked = lanes_.take(answered.id);
@@ -182,13 +182,13 @@ void Contest::note_success(TimePoint now, const Asked& asked, Actions& actions) 
 void Contest::note_failure(TimePoint now, const Asked& asked, const etcd::Failure& failed,
                            Actions& actions) {
   if (asked.step == Step::revoke && failed.kind == Kind::no_such_lease) return;
-  // An etcd that does not let us read them is as good as before.
+  // If etcd does not allow reading alarms, nothing changes.
   if (asked.step == Step::alarms) {
     return lanes_.failed(now, asked, etcd::is_of_this_member(failed.kind), /*rests=*/false);
   }
   trouble_ = etcd::describe(failed, options_.endpoints[asked.endpoint]);
   const bool is_of_member = etcd::is_of_this_member(failed.kind);
-  // A lease has to be renewed whatever else cannot be had.
+  // The lease has to be renewed regardless, so these do not pause the lane.
   const bool rests = asked.step != Step::grant && asked.step != Step::stand;
   lanes_.failed(now, asked, is_of_member, rests);
   const bool is_everywhere = lanes_.has_failed_everywhere(asked.lane);
@@ -220,7 +220,7 @@ void Contest::fail_step(TimePoint now, const Asked& asked, Kind kind, Actions& a
     case Step::stand:
       return fail_to_stand(now, kind);
     case Step::resign:
-      // Without a word to the next one: the key goes with the lease.
+      // Gives up the resignation: the key expires with the lease.
       if (!etcd::is_of_this_member(kind)) return unused_.front().farewell.reset();
       return wait_with_unused(now);
     case Step::revoke:
@@ -245,10 +245,10 @@ void Contest::wait_with_unused(TimePoint now) {
   std::ranges::rotate(unused_, unused_.begin() + 1);
 }
 
-// --- what follows --------------------------------------------------------------------------------
+// --- consequences --------------------------------------------------------------------------------
 
 void Contest::go_on(TimePoint now, Actions& actions) {
-  // Whatever was wished for before is written.
+  // All earlier changes are written.
   if (phase_ == Phase::leaving && !queue_.has_more() && !fenced_) let_go(now);
   if (lanes_.is_ready(Lane::writes, now)) {
     if (const auto step = next_writes_step(now)) ask(now, Lane::writes, *step, actions);
@@ -263,19 +263,19 @@ void Contest::finish(TimePoint now, Actions& actions) {
   if (!withdrawn_by_ || phase_ != Phase::following) return;
   const bool is_clean =
       unused_.empty() && lanes_.is_idle(Lane::writes) && !lanes_.is_asked(Lane::lease, Step::grant);
-  // Where etcd does not take it back, the lease ends by itself.
+  // If etcd does not revoke the lease, it expires by itself.
   if (!is_clean && now < *withdrawn_by_) return;
   withdrawn_by_.reset();
   actions.emplace_back(contest::Withdrawn{});
 }
 
-// --- what is asked next, and when ----------------------------------------------------------------
+// --- the next request, and when ------------------------------------------------------------------
 
 namespace {
 
 constexpr TimePoint at_once = TimePoint::min();
 
-// What etcd has to take in, or may have to give out.
+// Bytes of the request, or for reads an estimate of the reply.
 std::size_t bytes_of(const etcd::Request& request, AskLanes::Step step) {
   if (step == AskLanes::Step::load) {
     return bounds::contest_page_records * bounds::contest_record_bytes_max / 8;
@@ -323,8 +323,8 @@ std::optional<TimePoint> Contest::next_deadline() const {
   return next;
 }
 
-// A new lease is wanted when etcd has chosen a leader of its own, and as soon as nothing is
-// written: from its grant on the old one is renewed no more.
+// A new lease is wanted when etcd has elected a leader of its own. It is requested only while no
+// write is pending: from its grant on the old lease is not renewed any longer.
 bool Contest::wants_next_lease() const {
   return phase_ == Phase::leading && tenure_->wants_next() && lanes_.is_idle(Lane::writes) &&
          !fenced_;
@@ -370,7 +370,7 @@ std::optional<Contest::Step> Contest::next_lease_step(TimePoint now) const {
 }
 
 std::optional<TimePoint> Contest::writes_due() const {
-  // What is begun while a lease is asked for would hold up the move to it.
+  // A write started while a lease is requested would delay the move to it.
   const bool may_write = has_won() && !lanes_.is_asked(Lane::lease, Step::grant);
   if (may_write && (fenced_ || phase_ == Phase::loading || tenure_->next() || queue_.has_more())) {
     return at_once;
@@ -410,7 +410,7 @@ etcd::Request Contest::request_for(Step step, Actions& actions) {
       return etcd::KeepAlive{tenure_->renewed_lease()};
     case Step::grant:
       if (phase_ == Phase::following) phase_.become(Phase::granting);
-      // Chosen here, so that it can be taken back even where no answer comes.
+      // Chosen here, so that the lease can be revoked even if the reply is lost.
       asked_lease_ = numbers_.positive();
       return etcd::Grant{asked_lease_, whole_seconds(options_.ttl)};
     case Step::stand:
@@ -433,18 +433,18 @@ etcd::Request Contest::request_for(Step step, Actions& actions) {
   return etcd::Revoke{};
 }
 
-// --- who follows, and who wants to lead ----------------------------------------------------------
+// --- following and campaigning -------------------------------------------------------------------
 
 void Contest::hear_look(TimePoint now, const Asked& asked, const etcd::Decided& decided,
                         Actions& actions) {
   auto view = read_view(options_.keys, decided.header, decided.outcomes);
   if (!view) return see_strange(now, view.error().reason, actions);
   if (has_won()) return see_own(now, asked, *view, actions);
-  // A look that was under way when it began to stand may be from before.
+  // A read that was pending when the campaign started may be outdated.
   if (phase_ == Phase::standing || phase_ == Phase::granting) return;
   if (phase_ == Phase::finding_out) return settle(now, *std::move(view), actions);
   see(now, *std::move(view), actions);
-  // It was under way when somebody had reason to look: what it shows may be from before.
+  // The read was already pending when the owner asked for news, so its result may be outdated.
   if (attended_at_ && asked.sent < *attended_at_) look_at_ = now;
 }
 
@@ -462,7 +462,7 @@ void Contest::see(TimePoint now, ContestView view, Actions& actions) {
   look_at_ = now + look_pause(now);
   const bool is_other = !view_ || view_->synced_changed != view.synced_changed;
   view_ = std::move(view);
-  // From here on the last leader's right cannot have been longer than its lease.
+  // The last leader's leadership ends no later than a lease from here on.
   if (view_->leader) vacant_since_.reset();
   if (!view_->leader && (is_other || !vacant_since_)) vacant_since_ = now;
   if (options_.leaves_nothing && begins_anew(*view_, options_.memory)) {
@@ -503,7 +503,7 @@ void Contest::tell_who_leads(Actions& actions) {
                        view_->synced ? view_->synced->names : std::vector<std::string>()};
   told_nobody_ = false;
   if (told_leader_ == is) return;
-  // Somebody could write to win.
+  // Another candidate won, so writes work.
   if (is_new && std::exchange(is_unwritable_, false)) actions.emplace_back(contest::Writable{});
   told_leader_ = is;
   actions.emplace_back(std::move(is));
@@ -522,7 +522,7 @@ void Contest::bar(const std::optional<std::string>& reason, Actions& actions) {
   actions.emplace_back(contest::Barred{*barred_});
 }
 
-// --- a lease, and standing with it ---------------------------------------------------------------
+// --- a lease, and the campaign with it -----------------------------------------------------------
 
 void Contest::hear_grant(TimePoint now, const Asked& asked, const etcd::Granted& granted) {
   const bool is_wanted_still = lanes_.is_of_this_life(asked) && may_run();
@@ -541,12 +541,12 @@ etcd::Request Contest::request_to_stand() {
   const ContestKeys& keys = options_.keys;
   names_ = {options_.name};
   names_before_ = view_->synced ? view_->synced->complete() : std::vector<std::string>();
-  // It has won before, and never led.
+  // It has won before, but never led.
   if (view_->synced && view_->synced->epoch == idle_epoch_) names_before_ = idle_names_;
   const auto& lease = tenure_->lease();
   Synced synced = own_synced(lease);
   synced.before = names_before_;
-  synced.epoch = 0;  // It is not known before etcd has decided.
+  synced.epoch = 0;  // unknown until etcd has decided
   etcd::Transaction win{
       .compares = {{keys.leader(), Target::created, 0},
                    {keys.synced(), Target::changed, view_->synced_changed}},
@@ -571,26 +571,27 @@ void Contest::hear_stand(TimePoint now, const etcd::Decided& decided, Actions& a
 }
 
 void Contest::fail_to_stand(TimePoint now, Kind kind) {
-  // It may have won already, or may win yet.
+  // It may have won already, or may still win.
   if (etcd::may_have_happened(kind)) return phase_.become(Phase::finding_out);
   if (kind == Kind::unreachable && is_fresh(now)) return;
   not_before_ = now + bounds::etcd_round_pause;
   let_go(now);
 }
 
-// It has not won the last time, or does not know.
+// It has not won, or does not know yet.
 void Contest::settle(TimePoint now, ContestView view, Actions& actions) {
   if (view.leader && tenure_->owns(view.leader->lease)) {
     return win(now, view.leader->epoch, actions);
   }
   see(now, std::move(view), actions);
-  // The transaction of which nothing is known can still win: with this lease, which is one's own.
+  // The transaction with the unknown outcome can still win, with the same lease; standing again is
+  // safe.
   const bool is_my_turn = may_run() && run_at_ && *run_at_ <= now && is_fresh(now);
   if (!is_my_turn) return let_go(now);
   phase_.become(Phase::standing);
 }
 
-// Half of a lease is enough to win and to renew it.
+// Half of the lease is enough to win and to renew it.
 bool Contest::is_fresh(TimePoint now) const {
   return now < tenure_->lease().confirmed + tenure_->lease().ttl / 2;
 }
@@ -614,11 +615,11 @@ void Contest::win(TimePoint now, etcd::Revision epoch, Actions& actions) {
   told_written_ = queue_.through();
 }
 
-// --- who has won ---------------------------------------------------------------------------------
+// --- after winning -------------------------------------------------------------------------------
 
 void Contest::see_own(TimePoint now, const Asked& asked, const ContestView& view,
                       Actions& actions) {
-  // From before it had won, when it was asked.
+  // The read was sent before it won.
   if (!lanes_.is_of_this_life(asked)) return;
   if (const auto objection = objection_to(view, {options_.memory.cluster, 0}, options_.keys)) {
     depose(now, *objection, /*is_orderly=*/false, actions);
@@ -647,13 +648,13 @@ void Contest::hear_keep_alive(TimePoint now, const Asked& asked, const etcd::Kep
   if (kept.ttl_seconds > 0) {
     return tenure_->renewed(asked.sent, lease_time(kept.ttl_seconds));
   }
-  // It is gone, and so is the key, or whoever says so has not heard of it yet.
+  // The lease and the key are gone, or that member is not up to date.
   must_look_ = true;
   lanes_.turn_from(asked);
   tenure_->renewal_failed(now + bounds::etcd_round_pause);
 }
 
-// While it is raised no change is taken, be it that none is asked for now.
+// While NOSPACE is raised etcd takes no change, even if none is pending now.
 void Contest::hear_alarms(TimePoint now, const Asked& asked, const etcd::Alarms& alarms,
                           Actions& actions) {
   alarms_at_ = now + bounds::etcd_alarm_pause;
@@ -693,14 +694,14 @@ void Contest::hear_load(TimePoint now, const etcd::Decided& decided, Actions& ac
   is_loaded_ = true;
 }
 
-// It is asked for again, unless it would be in vain: then others may have a better right to read.
+// Retried, unless that is pointless: then another candidate may have the permission to read.
 void Contest::fail_to_load(TimePoint now, etcd::Failure::Kind kind) {
   if (kind != Kind::forbidden && kind != Kind::rejected) return;
   not_before_ = now + bounds::contest_seldom_look_pause;
   let_go(now);
 }
 
-// From here on nobody else has everything, and etcd says so.
+// From here on it alone is in sync, and etcd says so.
 void Contest::take_over(Actions& actions) {
   phase_.become(Phase::leading);
   told_leader_.reset();
@@ -711,8 +712,8 @@ void Contest::take_over(Actions& actions) {
   alarms_at_ = tenure_->lease().confirmed + bounds::etcd_alarm_pause;
 }
 
-// Those who have everything, as farewell() would say it now. A standby that is no longer one of
-// them is waited for until the change is written, and so is not named here any more by then.
+// The synced members, as the resignation would list them. A standby that drops out of sync is
+// waited for until the change is written, so by then it is not named here.
 void Contest::tell_will(Actions& actions) const {
   Synced last = own_synced(tenure_->lease());
   last.is_vacant = true;
@@ -746,17 +747,16 @@ void Contest::let_go(TimePoint now) {
   run_at_.reset();
 }
 
-// It is taken back, so that nothing of it is in anybody's way; what cannot be taken back ends by
-// itself.
+// Revokes a lease, so that it is not in the way of others. If that fails, it expires by itself.
 void Contest::put_away(etcd::LeaseId lease, TimePoint now,
                        std::optional<etcd::Transaction> farewell) {
-  constexpr std::size_t kept_max = 16;  // of one after the other in an etcd that answers nothing
+  constexpr std::size_t kept_max = 16;  // limit if etcd does not reply
   if (unused_.size() >= kept_max && lanes_.is_idle(Lane::writes)) unused_.pop_front();
   unused_.push_back({lease, now, std::move(farewell)});
 }
 
-// Whoever says that decides nothing any more, and whenever it arrives, if nobody else leads by
-// then, the next one need not wait for the end of a right.
+// The resignation. Its writer decides nothing any longer. However late it is applied, if no other
+// leader exists by then, the next one need not wait for the end of the lease.
 etcd::Transaction Contest::farewell() const {
   const ContestKeys& keys = options_.keys;
   const bool withdraws = !is_wanted_ && phase_ == Phase::leaving && heir_.empty();
@@ -766,14 +766,14 @@ etcd::Transaction Contest::farewell() const {
                         etcd::Delete{keys.turn()}, etcd::Delete{keys.cluster()}}};
   }
   Synced last = own_synced(tenure_->lease());
-  // Where it has never led, those who had everything have it still.
+  // It never led, so the previous members are still in sync.
   if (phase_ == Phase::loading) last.names = names_before_;
   last.is_vacant = true;
   last.heir = heir_;
   return resignation(keys, fence_.epoch(), to_json(last));
 }
 
-// --- what a leader wants written for the next one -----------------------------------------------
+// --- what a leader writes for its successor ------------------------------------------------------
 
 void Contest::hear(TimePoint, const contest::Keep& keep, Actions& actions) {
   if (!accepts(keep.number, actions)) return;
@@ -794,7 +794,7 @@ void Contest::hear(TimePoint, const contest::Drop& drop, Actions& actions) {
 
 void Contest::hear(TimePoint, const contest::Publish& publish, Actions& actions) {
   if (!accepts(publish.number, actions)) return;
-  // Whoever leads has everything.
+  // The leader itself is always in sync.
   std::vector<std::string> names = {options_.name};
   for (const std::string& name : publish.synced) {
     if (name.empty() || name.size() > bounds::contest_name_bytes_max) {
@@ -838,7 +838,7 @@ void Contest::tell_written(Actions& actions) {
   }
 }
 
-// --- an end that was asked for -------------------------------------------------------------------
+// --- resigning -----------------------------------------------------------------------------------
 
 void Contest::hear(TimePoint, const contest::HandOver& hand, Actions& actions) {
   const std::string shown = plain_line(hand.name, bounds::name_shown_bytes_max);
@@ -855,14 +855,14 @@ void Contest::hear(TimePoint, const contest::HandOver& hand, Actions& actions) {
   end_orderly(hand.name, fmt::format("it hands over to \"{}\"", shown), actions);
 }
 
-// The owner decides nothing any more before anybody else can.
+// The owner stops deciding before another candidate can lead.
 void Contest::end_orderly(std::string heir, std::string reason, Actions& actions) {
   actions.emplace_back(contest::Deposed{std::move(reason), /*is_orderly=*/true});
   heir_ = std::move(heir);
   phase_.become(Phase::leaving);
 }
 
-// --- what etcd is asked --------------------------------------------------------------------------
+// --- requests ------------------------------------------------------------------------------------
 
 Synced Contest::own_synced(const GrantedLease& lease) const {
   return {.names = names_, .epoch = fence_.epoch(), .term = lease.term, .ttl = lease.ttl};
@@ -921,14 +921,14 @@ void Contest::hear_fenced(TimePoint now, const Asked& asked, const etcd::Decided
 
 void Contest::fail_fenced(TimePoint now, Step step, Kind kind, Actions& actions) {
   if (step == Step::move && kind == Kind::no_such_lease) {
-    // Its comparisons were true, so it has never happened.
+    // Its comparisons were true, so it was not applied.
     fenced_.reset();
     tenure_->lose_next();
     move_at_ = now + options_.ttl / 2;
     return;
   }
   if (step == Step::take_over) return fail_to_load(now, kind);
-  if (step != Step::write || kind != Kind::rejected) return;  // Asked for again, as it was.
+  if (step != Step::write || kind != Kind::rejected) return;  // repeated unchanged
   fenced_.reset();
   if (queue_.narrow()) return;
   const auto change = queue_.give_up();
@@ -936,7 +936,7 @@ void Contest::fail_fenced(TimePoint now, Step step, Kind kind, Actions& actions)
   tell_written(actions);
 }
 
-// --- what must always hold -----------------------------------------------------------------------
+// --- invariants ----------------------------------------------------------------------------------
 
 std::optional<std::string> Contest::check() const {
   const bool has_lease = phase_ == Phase::standing || phase_ == Phase::finding_out || has_won();

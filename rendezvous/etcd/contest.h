@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A contest for the lead with etcd as judge (Contest), and the numbers for its ids (NumberStream).
+// Leader election with etcd as the arbiter (Contest), and a generator of ids (NumberStream).
 
 #include <cstddef>
 #include <cstdint>
@@ -20,8 +20,7 @@
 
 namespace cpprun {
 
-// Numbers that nobody else has, out of one that is random: splitmix64. For ids, and not for
-// secrets.
+// Unique numbers from a random seed: splitmix64. For ids, not for secrets.
 class NumberStream {
  public:
   explicit NumberStream(std::uint64_t seed) : state_(seed) {}
@@ -32,7 +31,7 @@ class NumberStream {
     value = (value ^ (value >> 27)) * 0x94D049BB133111EBULL;
     return value ^ (value >> 31);
   }
-  // Above zero.
+  // Greater than zero.
   std::int64_t positive() { return static_cast<std::int64_t>(next() >> 1 | 1); }
 
  private:
@@ -40,33 +39,33 @@ class NumberStream {
 };
 
 struct ContestOptions {
-  std::string name;  // of this one; no two programs have the same
-  std::string card;  // how it is reached, in the owner's words
+  std::string name;  // of this candidate; unique among all candidates
+  std::string card;  // how clients reach it; opaque to the election
   ContestKeys keys;
   std::vector<EtcdEndpoint> endpoints;
-  Duration ttl = bounds::contest_ttl;  // of the lease; etcd may grant more
+  Duration ttl = bounds::contest_ttl;  // of the lease; etcd may grant a longer one
   ContestMemory memory = {};
-  std::uint64_t seed = 0;  // random: ids of leases and clusters are made of it
-  // Whoever leads and withdraws takes its keys with it where it keeps no record; whoever has known
-  // them takes that for a new beginning.
+  std::uint64_t seed = 0;  // random; ids of leases and clusters are derived from it
+  // A leader that withdraws and keeps no records deletes its keys. Candidates that remember them
+  // treat the missing keys as a fresh start.
   bool leaves_nothing = false;
 };
-// Why there cannot be such a contest, as a clause.
+// Why such an election is impossible, as a clause; empty if it is possible.
 std::optional<std::string> impossible(const ContestOptions& options);
 
-// One of several programs that want to lead, or want to know who does, with etcd as judge. It knows
-// no socket: it says what etcd is to be asked (contest_events.h), is told the answers, and says
-// what follows. README.md has what is kept in etcd, and why no two lead at once.
+// One candidate, or observer, of a leader election with etcd as the arbiter. A state machine
+// without I/O: it emits requests to etcd (contest_events.h), receives the replies, and emits the
+// consequences. README.md describes the keys in etcd, and why two candidates never lead at once.
 //
-//   following ── nobody leads, and it is its turn ──► granting ──► standing ──► loading ──► leading
+//   following ── no leader, and it is its turn ─────► granting ──► standing ──► loading ──► leading
 //       ▲                                                 │         ▲   ▼          │           │
 //       │                                                 │     finding_out        │           ▼
-//       └───── somebody else was first, or its right is over ◄──────┴──────────────┴────────
+//       └───── another one was first, or its lease has ended ◄──────┴──────────────┴────────
 //       leaving
 //
-// finding_out: whether it has won is not known, for etcd has not answered, and is read from there.
-// loading: it has won, reads what was left, and takes over from whoever had everything. leaving:
-// the owner has asked for it.
+// standing: it has a lease and tries to create the leader key. finding_out: etcd did not reply, so
+// it reads whether it has won. loading: it has won; it reads the records of its predecessors and
+// takes over from the synced members. leaving: the owner has asked it to resign.
 class Contest {
  public:
   using Event = contest::Event;
@@ -90,7 +89,7 @@ class Contest {
   using Step = AskLanes::Step;
   using Asked = AskLanes::Asked;
 
-  // contest.cpp: what it is told, and when it has to do something.
+  // contest.cpp: events and deadlines.
   void hear(TimePoint now, const contest::Enter&, Actions& actions);
   void hear(TimePoint now, const contest::Withdraw&, Actions& actions);
   void hear(TimePoint now, const contest::HandOver& hand, Actions& actions);
@@ -109,7 +108,7 @@ class Contest {
   void wait_with_unused(TimePoint now);
   void fail_step(TimePoint now, const Asked& asked, etcd::Failure::Kind kind, Actions& actions);
 
-  // --- what is asked next, and when ---
+  // --- next request, and when ---
   std::optional<Step> next_lease_step(TimePoint now) const;
   std::optional<Step> next_writes_step(TimePoint now) const;
   std::optional<TimePoint> lease_due() const;
@@ -119,7 +118,7 @@ class Contest {
   bool wants_next_lease() const;
   Duration look_pause(TimePoint now) const;
 
-  // --- who follows, and who wants to lead ---
+  // --- following and campaigning ---
   void hear_look(TimePoint now, const Asked& asked, const etcd::Decided& decided, Actions& actions);
   void hear_grant(TimePoint now, const Asked& asked, const etcd::Granted& granted);
   void hear_stand(TimePoint now, const etcd::Decided& decided, Actions& actions);
@@ -135,7 +134,7 @@ class Contest {
   void tell_cluster(const std::string& cluster, Actions& actions);
   etcd::Request request_to_stand();
 
-  // --- who has won ---
+  // --- after winning ---
   void see_own(TimePoint now, const Asked& asked, const ContestView& view, Actions& actions);
   void hear_keep_alive(TimePoint now, const Asked& asked, const etcd::KeptAlive& kept);
   void hear_alarms(TimePoint now, const Asked& asked, const etcd::Alarms& alarms, Actions& actions);
@@ -152,7 +151,7 @@ class Contest {
     return phase_ == Phase::loading || phase_ == Phase::leading || phase_ == Phase::leaving;
   }
 
-  // --- what whoever leads has written ---
+  // --- what the leader writes ---
   bool accepts(std::uint64_t number, Actions& actions);
   void refuse(std::uint64_t number, std::string reason, Actions& actions);
   void tell_written(Actions& actions);
@@ -167,8 +166,8 @@ class Contest {
 
   static const PhaseOf<Phase>::Steps steps;
 
-  // A lease that is not needed, or of which it is not known whether it was granted; and what is to
-  // be said before it goes, where it has led by it.
+  // A lease that is not needed, or whose grant is unknown. With it the resignation to write before
+  // the revocation, if it led by that lease.
   struct Unused {
     etcd::LeaseId id = etcd::no_lease;
     TimePoint ready{};
@@ -180,44 +179,44 @@ class Contest {
   PhaseOf<Phase> phase_{Phase::following, steps};
   AskLanes lanes_;
   bool is_wanted_ = false;                     // it wants to lead
-  bool is_needed_ = true;                      // somebody wants to hear who does
-  std::optional<TimePoint> attended_at_ = {};  // when somebody said so last
-  TimePoint eager_until_ = TimePoint::min();   // what comes in a moment is looked for until then
-  // The owner waits to hear that nothing of it is left, and no longer than that.
+  bool is_needed_ = true;                      // the owner wants to know who leads
+  std::optional<TimePoint> attended_at_ = {};  // when the owner last said so
+  TimePoint eager_until_ = TimePoint::min();   // it looks more often until then
+  // The owner waits until no trace of it is left in etcd, but no longer than this.
   std::optional<TimePoint> withdrawn_by_;
   std::deque<Unused> unused_;
-  etcd::LeaseId asked_lease_ = etcd::no_lease;  // by the grant that is under way
+  etcd::LeaseId asked_lease_ = etcd::no_lease;  // of the pending grant
 
-  std::string trouble_;                // the last failure, in words
-  std::optional<TimePoint> heard_at_;  // the last answer about leases
+  std::string trouble_;                // the last failure, as text
+  std::optional<TimePoint> heard_at_;  // the last reply in the lease lane
   bool is_unreachable_ = false;
   bool is_unwritable_ = false;
-  bool is_alarmed_ = false;                 // it is unwritable by the word of an alarm
-  TimePoint alarms_at_ = TimePoint::max();  // they are read then, where it leads
+  bool is_alarmed_ = false;                 // is_unwritable_ is due to an alarm
+  TimePoint alarms_at_ = TimePoint::max();  // when the leader reads them next
 
-  // Who follows, and who runs.
+  // Following and campaigning.
   TimePoint look_at_ = TimePoint::min();
-  std::optional<ContestView> view_;               // as it was seen last
-  std::optional<TimePoint> vacant_since_;         // as far as was seen
-  std::optional<TimePoint> run_at_;               // nobody leads, and then it is its turn
-  TimePoint not_before_ = TimePoint::min();       // it runs again after it could not
+  std::optional<ContestView> view_;               // the last one read
+  std::optional<TimePoint> vacant_since_;         // as observed
+  std::optional<TimePoint> run_at_;               // there is no leader, and it campaigns then
+  TimePoint not_before_ = TimePoint::min();       // no new campaign before, after a failed one
   std::optional<std::string> barred_;             // why it neither leads nor follows
-  std::optional<contest::LeaderIs> told_leader_;  // as the owner knows
-  bool told_nobody_ = false;                      // that it leads, or anybody
+  std::optional<contest::LeaderIs> told_leader_;  // the last one reported to the owner
+  bool told_nobody_ = false;                      // reported that there is no leader
   std::string told_cluster_;
-  std::string new_cluster_;  // that begins with it, if none was there
+  std::string new_cluster_;  // the id that it creates if there is no cluster yet
 
-  // Who has a lease, and who has won.
+  // With a lease, and after winning.
   std::optional<Tenure> tenure_;
   Fence fence_;
-  bool must_look_ = false;          // whether the key is its own still
-  TimePoint move_at_{};             // not before, to a lease of etcd's new term
-  std::vector<std::string> names_;  // who is synced, as it was written last
+  bool must_look_ = false;          // it has to check that the key is still its own
+  TimePoint move_at_{};             // no move to a lease of etcd's new term before
+  std::vector<std::string> names_;  // the synced members, as last written
   std::vector<std::string> names_before_;
   std::vector<contest::Record> loaded_;
-  std::string load_from_;  // where the next page begins
+  std::string load_from_;  // where the next page starts
   bool is_loaded_ = false;
-  // What it has won last without ever leading, and who had everything then.
+  // The last epoch that it won without ever leading, and the synced members at that time.
   etcd::Revision idle_epoch_ = -1;
   std::vector<std::string> idle_names_;
 
@@ -225,12 +224,12 @@ class Contest {
   ChangeQueue queue_;
   std::uint64_t told_written_ = 0;
   RecordSizes sizes_;
-  std::string heir_;  // in the end
+  std::string heir_;  // the chosen successor, when it resigns
   struct Fenced {
     Step step;
     etcd::Transaction transaction;
   };
-  std::optional<Fenced> fenced_;  // asked for, word for word the same, until it was judged
+  std::optional<Fenced> fenced_;  // repeated unchanged until its outcome is known
 };
 
 }  // namespace cpprun

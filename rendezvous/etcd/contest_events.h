@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What a Contest is told and what it wants to be done, and how its owner has it (Contestant).
+// The events and actions of a Contest, and the interface through which its owner runs it
+// (Contestant).
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +18,7 @@
 
 namespace cpprun {
 
-// One request to etcd; never reused by a Contest.
+// One request to etcd. A Contest never reuses an id.
 using AskId = Id<struct AskTag, std::uint64_t>;
 
 }  // namespace cpprun
@@ -30,18 +31,18 @@ struct Record {
   friend bool operator==(const Record&, const Record&) = default;
 };
 
-// --- what happened -------------------------------------------------------------------------------
+// --- events --------------------------------------------------------------------------------------
 
-// The owner wants to lead; and does not any more. Whoever leads then ends in an orderly way.
+// The owner wants to lead (Enter), or no longer does (Withdraw). A leader then resigns.
 struct Enter {};
 struct Withdraw {};
-// Whoever leads steps back, and that one, which is synced, comes first: Deposed, or NotHandedOver.
+// The leader resigns in favor of that synced standby. Results in Deposed or NotHandedOver.
 struct HandOver {
   std::string name;
 };
-// Of whoever leads; elsewhere they are refused. Numbers grow from one to the next.
+// The next three are for the leader; otherwise they are refused. Numbers have to increase.
 struct Publish {
-  std::vector<std::string> synced;  // beside the one that leads
+  std::vector<std::string> synced;  // besides the leader
   std::uint64_t number = 0;
 };
 struct Keep {
@@ -53,21 +54,21 @@ struct Drop {
   std::string name;
   std::uint64_t number = 0;
 };
-// Whether somebody waits to hear who leads; at first it does.
+// Whether the owner waits to hear who leads; initially it does.
 struct Attend {
   bool is_needed = true;
-  bool is_imminent = false;  // whoever leads has just handed over, and etcd hears of it in a moment
+  bool is_imminent = false;  // the leader has just resigned, and etcd will show it in a moment
 };
-// What became of an Ask.
+// The result of an Ask.
 struct Answered {
   AskId id;
   etcd::Heard heard;
 };
 using Event = std::variant<Enter, Withdraw, HandOver, Publish, Keep, Drop, Attend, Answered>;
 
-// --- what is to be done --------------------------------------------------------------------------
+// --- actions -------------------------------------------------------------------------------------
 
-// A lane has one request at a time, and what is asked in one never waits for the other.
+// A lane carries one request at a time; requests in one lane never wait for the other.
 enum class Lane { lease, writes };
 inline constexpr std::size_t lanes = 2;
 
@@ -79,18 +80,18 @@ struct Will {
   friend bool operator==(const Will&, const Will&) = default;
 };
 
-// Answered once, with a failure where nothing has come after `patience`.
+// To be answered exactly once; with a failure if there is no reply within `patience`.
 struct Ask {
   AskId id;
   Lane lane = Lane::lease;
-  std::size_t endpoint = 0;  // of those in the options
+  std::size_t endpoint = 0;  // index into the options' endpoints
   etcd::Request request;
   Duration patience{};
   friend bool operator==(const Ask&, const Ask&) = default;
 };
 
-// Somebody else leads, who is reached as the card says. Where the name is one's own it is what is
-// left of an earlier life: nobody is there, and its lease will end.
+// Another candidate leads; `card` says how to reach it. If `name` is the own name, the entry is
+// left over from an earlier process: nothing serves it, and its lease will expire.
 struct LeaderIs {
   etcd::Revision epoch = 0;
   std::string name;
@@ -99,17 +100,17 @@ struct LeaderIs {
   friend bool operator==(const LeaderIs&, const LeaderIs&) = default;
 };
 struct NobodyLeads {
-  std::string heir = {};  // to whom the last one has handed over; empty: it has not
+  std::string heir = {};  // to whom the last leader transferred leadership; empty: it did not
   friend bool operator==(const NobodyLeads&, const NobodyLeads&) = default;
 };
 
-// What the leaders before have left; only ever right before Leads.
+// What the previous leaders left. Only sent right before Leads.
 struct Found {
-  std::vector<std::string> synced;  // who had everything; empty: nobody has led before
+  std::vector<std::string> synced;  // the synced members; empty: there was no leader before
   std::vector<Record> records;
   friend bool operator==(const Found&, const Found&) = default;
 };
-// From now on, and until then by one's own clock.
+// It leads from now until that time of the local clock.
 struct Leads {
   etcd::Revision epoch = 0;
   TimePoint until{};
@@ -119,52 +120,54 @@ struct Renewed {
   TimePoint until{};
   friend bool operator==(const Renewed&, const Renewed&) = default;
 };
-// It leads no more, from this moment. What was not told as written may be written or not.
+// It lost leadership, effective now. A change that was not confirmed by Written may or may not have
+// been written.
 struct Deposed {
   std::string reason;       // a clause
-  bool is_orderly = false;  // the owner has asked for it
+  bool is_orderly = false;  // at the owner's request
   friend bool operator==(const Deposed&, const Deposed&) = default;
 };
-// The lead was not handed over: it leads on, or did not lead.
+// Leadership was not transferred: it still leads, or did not lead.
 struct NotHandedOver {
   std::string reason;  // a clause
   friend bool operator==(const NotHandedOver&, const NotHandedOver&) = default;
 };
-// All wishes up to that number are there for whoever leads next.
+// All changes up to that number are in etcd for the next leader.
 struct Written {
   std::uint64_t through = 0;
   friend bool operator==(const Written&, const Written&) = default;
 };
-// That wish is not carried out.
+// That change was rejected.
 struct NotWritten {
   std::uint64_t number = 0;
   std::string reason;
   friend bool operator==(const NotWritten&, const NotWritten&) = default;
 };
-// The owner has withdrawn, and nothing of it is left in etcd.
+// The owner has withdrawn, and nothing of this candidate is left in etcd.
 struct Withdrawn {
   friend bool operator==(const Withdrawn&, const Withdrawn&) = default;
 };
 
-// Nobody answers any more, a sentence; and somebody does again.
+// etcd does not reply (the reason is a sentence); and it replies again.
 struct Unreachable {
   std::string reason;
-  Duration silence = {};  // since the last answer; zero: there was none
+  Duration silence = {};  // since the last reply; zero: there was none
   friend bool operator==(const Unreachable&, const Unreachable&) = default;
 };
 struct Reachable {
   friend bool operator==(const Reachable&, const Reachable&) = default;
 };
-// The same of changes: who leads goes on leading, and nobody can win.
+// The same for changes: the leader keeps leading, but no candidate can win.
 struct Unwritable {
   std::string reason;
-  bool is_refused = false;  // etcd says so itself; else nobody answers
+  bool is_refused = false;  // etcd itself refuses; else there is no reply
   friend bool operator==(const Unwritable&, const Unwritable&) = default;
 };
 struct Writable {
   friend bool operator==(const Writable&, const Writable&) = default;
 };
-// What is in etcd is not what it was: it neither leads nor follows anybody as long as that is so.
+// The content of etcd is inconsistent with what was seen before. While that lasts it neither leads
+// nor follows.
 struct Barred {
   std::string reason;
   friend bool operator==(const Barred&, const Barred&) = default;
@@ -172,7 +175,7 @@ struct Barred {
 struct Unbarred {
   friend bool operator==(const Unbarred&, const Unbarred&) = default;
 };
-// To be remembered: by these one's own etcd is known from another.
+// To be remembered: the id tells this etcd from another one.
 struct ClusterIs {
   std::string id;
   friend bool operator==(const ClusterIs&, const ClusterIs&) = default;
@@ -187,15 +190,15 @@ using Actions = std::vector<Action>;
 
 namespace cpprun {
 
-// A contest at work, as its owner has it: ContestHost, or what a simulated world has in its place.
+// A running election as its owner uses it: ContestHost, or a simulation.
 class Contestant {
  public:
-  // Told everything but an Ask, which is not the owner's matter, in order. It may tell() something,
-  // and end the contestant, but not from within.
+  // Receives all actions but Ask, in order. It may call tell(). It may also destroy the contestant,
+  // but not from within the call.
   using Told = std::function<void(const contest::Action&)>;
 
   virtual ~Contestant() = default;
-  // Looks who leads from here on, and wants to lead when it is told so.
+  // Starts to watch who leads. It does not campaign before it receives Enter.
   virtual void start() = 0;
   virtual void tell(contest::Event event) = 0;
 };

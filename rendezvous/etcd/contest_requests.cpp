@@ -37,13 +37,13 @@ void AskLanes::failed(TimePoint now, const Asked& asked, bool is_of_member, bool
   State& state = of(asked.lane);
   ++state.failures;
   if (is_of_member) turn_from(asked);
-  // Once around without a pause, and then no faster than whoever looks at a log could follow.
+  // One attempt per member without a pause, then slow enough to keep the log readable.
   const bool is_round = is_of_member ? state.failures % endpoints_ == 0 : rests;
   state.ready = is_round ? now + bounds::etcd_round_pause : now;
 }
 
 void AskLanes::turn_from(const Asked& asked) {
-  // The other lane may have turned away from it already.
+  // The other lane may have moved on already.
   if (asked.endpoint == endpoint_) endpoint_ = (endpoint_ + 1) % endpoints_;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What a contest asks of etcd: which member it asks (AskLanes), what is yet to be written
-// (ChangeQueue), and how much is kept (RecordSizes).
+// The requests of an election: which member of etcd gets them (AskLanes), which changes are not
+// written yet (ChangeQueue), and the size of what is stored (RecordSizes).
 
 #include <array>
 #include <cstddef>
@@ -18,11 +18,11 @@
 
 namespace cpprun {
 
-// Which member of etcd is asked, and when: one request at a time in each lane, the next member when
-// one fails, and a pause when all of them have.
+// Chooses the member of etcd and the time of each request: one request at a time in each lane, the
+// next member after a failure, and a pause once all members have failed.
 class AskLanes {
  public:
-  // What a request is for.
+  // The purpose of a request.
   enum class Step {
     look,
     keep_alive,
@@ -47,34 +47,34 @@ class AskLanes {
   explicit AskLanes(std::size_t endpoints) : endpoints_(endpoints) {}
 
   bool is_idle(contest::Lane lane) const { return !of(lane).asked; }
-  // Idle, and rested from what has failed.
+  // Idle, and past the pause after a failure.
   bool is_ready(contest::Lane lane, TimePoint now) const {
     return is_idle(lane) && of(lane).ready <= now;
   }
   TimePoint ready_at(contest::Lane lane) const { return of(lane).ready; }
-  // Whether that is under way.
+  // Whether a request for that step is pending.
   bool is_asked(contest::Lane lane, Step step) const {
     return of(lane).asked && of(lane).asked->step == step;
   }
 
-  // Only in an idle lane.
+  // The lane has to be idle.
   contest::Ask ask(TimePoint now, contest::Lane lane, Step step, etcd::Request request,
                    Duration patience);
-  // It was answered: what it was; nothing: nobody waits for it.
+  // Ends the request and returns it; empty if no such request is pending.
   std::optional<Asked> take(AskId id);
-  // What is under way belongs to a life that is over: its answer changes nothing any more.
+  // Marks pending requests as stale: their replies must not change anything.
   void begin_life() { ++life_; }
   bool is_of_this_life(const Asked& asked) const { return asked.life == life_; }
 
   void succeeded(const Asked& asked);
-  // `is_of_member`: another may do better. `rests`: where none can, nothing else is asked for a
-  // while.
+  // `is_of_member`: another member may succeed, so it is tried next. `rests`: if no member would,
+  // the lane pauses.
   void failed(TimePoint now, const Asked& asked, bool is_of_member, bool rests = true);
-  // The member that answered is not up to date; nothing has failed.
+  // Tries another member next, since this one is not up to date. Not a failure.
   void turn_from(const Asked& asked);
-  // How often in a row it has failed in that lane, and whether that means all members.
+  // Whether the failures in a row amount to all members.
   bool has_failed_everywhere(contest::Lane lane) const { return of(lane).failures >= endpoints_; }
-  // The others are no majority.
+  // The remaining members are not a majority.
   bool has_failed_in_most(contest::Lane lane) const { return of(lane).failures > endpoints_ / 2; }
 
  private:
@@ -88,49 +88,50 @@ class AskLanes {
   const State& of(contest::Lane lane) const { return states_[static_cast<std::size_t>(lane)]; }
 
   std::size_t endpoints_;
-  std::size_t endpoint_ = 0;  // the one that is asked next
+  std::size_t endpoint_ = 0;  // to be asked next
   std::uint64_t last_id_ = 0;
   std::uint64_t life_ = 0;
   std::array<State, contest::lanes> states_;
 };
 
-// What a leader wants to have written and is not written yet: of each record the last wish alone,
-// in the place of the first. What is under way is not touched any more: it may be there already.
+// The changes of a leader that are not written yet. Per record only the last change is kept, in the
+// position of the first. A batch that is being written is not modified: it may have been applied
+// already.
 class ChangeQueue {
  public:
   struct Change {
-    std::string name;                   // of a record; empty: who is synced
-    std::optional<std::string> record;  // nothing: it is to go
+    std::string name;                   // of a record; empty: the synced members
+    std::optional<std::string> record;  // empty: delete the record
     std::vector<std::string> synced = {};
-    // The numbers of the wishes that it stands for.
+    // The range of change numbers that it covers.
     std::uint64_t first = 0;
     std::uint64_t last = 0;
   };
   using Batch = std::vector<Change>;
 
-  // Numbers grow from wish to wish.
+  // Numbers have to increase.
   void keep(std::string name, std::string record, std::uint64_t number);
   void drop(std::string name, std::uint64_t number);
   void publish(std::vector<std::string> synced, std::uint64_t number);
-  // That wish was refused, and is not waited for.
+  // That change was rejected, and does not count as pending.
   void skip(std::uint64_t number) { last_ = number; }
 
   bool has_more() const { return !waiting_.empty() || !under_way_.empty(); }
-  // What is to be written now: the same until it was said to be written.
+  // The batch to write now. Unchanged until written() is called.
   const Batch& next_batch();
   void written() { under_way_.clear(); }
-  // It is too much for etcd at once: the first of what was under way is tried alone. False: it was
-  // alone already.
+  // The batch is too large for etcd: retries with its first change alone. False: it was a single
+  // change already.
   bool narrow();
-  // What was under way, and alone, is not wanted any more.
+  // Drops the single change being written.
   Change give_up();
 
   std::uint64_t last() const { return last_; }
-  // All wishes up to that number are written, or were refused.
+  // All changes up to that number are written or were rejected.
   std::uint64_t through() const;
-  // What comes now is of another leader's life.
+  // Later changes belong to a new term as leader.
   void clear();
-  // What is broken about it; nothing: nothing is.
+  // The violated invariant; empty: none.
   std::optional<std::string> check() const;
 
  private:
@@ -138,17 +139,17 @@ class ChangeQueue {
 
   std::deque<Change> waiting_;
   Batch under_way_;
-  std::uint64_t last_ = 0;  // the number of the last wish
+  std::uint64_t last_ = 0;  // of the last change
 };
 
-// How much a leader keeps in etcd, so that the next one can read all of it: by name, in its own
-// words.
+// The number and size of the records in etcd, by name. They are limited so that the next leader can
+// read all of them.
 class RecordSizes {
  public:
-  // Why that record may not be kept, as a clause; otherwise it counts from now on.
+  // Counts the record, or fails with a clause that says why it cannot be stored.
   Result<void> keep(const std::string& name, std::size_t bytes);
   void drop(const std::string& name);
-  // It was found; nobody can refuse it any more.
+  // A record found in etcd; it counts even beyond the limits.
   void found(const std::string& name, std::size_t bytes);
   void clear();
 
@@ -157,7 +158,7 @@ class RecordSizes {
 
  private:
   std::unordered_map<std::string, std::size_t> sizes_;
-  std::size_t bytes_ = 0;  // of all of them
+  std::size_t bytes_ = 0;  // of all records
 };
 
 }  // namespace cpprun

@@ -15,13 +15,13 @@ namespace {
 using Json = nlohmann::json;
 using std::chrono::milliseconds;
 
-// Names and cards are text; a stray byte of another kind shall not keep anybody from leading.
+// Invalid UTF-8 in a name or card is replaced instead of preventing leadership.
 std::string compact_text(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Result<Json> parse(std::string_view text) {
-  // Flat as they are, nothing in them is worth more than this.
+  // The values are flat; anything larger or deeper is invalid.
   constexpr std::size_t bytes_max = 2 * bounds::contest_card_bytes_max +
                                     bounds::contest_synced_max * 4 * bounds::contest_name_bytes_max;
   constexpr std::size_t depth_max = 2;
@@ -43,7 +43,7 @@ bool is_name(const Json& json) {
   return size > 0 && size <= bounds::contest_name_bytes_max;
 }
 
-// Nothing: it is no list of names.
+// Empty: not a list of names.
 std::optional<std::vector<std::string>> names_in(const Json& json) {
   if (!json.is_array() || json.size() > bounds::contest_synced_max) return std::nullopt;
   std::vector<std::string> names;

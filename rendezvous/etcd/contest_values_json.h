@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What stands in etcd under a contest's keys, but for the records, which are the owner's. Read by
-// people with etcdctl, and by the next version of this program: what it does not know it leaves
-// out.
+// The values under an election's keys, except for the records, which belong to the owner. They are
+// read by people with etcdctl and by other versions of this program: unknown members are ignored.
 
 #include <cstdint>
 #include <optional>
@@ -16,26 +15,25 @@
 
 namespace cpprun {
 
-// Under "leader", for as long as its lease lives.
+// Under "leader", bound to the leader's lease.
 struct LeaderCard {
   std::string name;
-  std::string card;  // the owner's: how the leader is reached
+  std::string card;  // how clients reach the leader; opaque here
   friend bool operator==(const LeaderCard&, const LeaderCard&) = default;
 };
 
-// Under "synced", for good. Whoever leads writes it, first when it wins, and it says what the next
-// one has to know of it.
+// Under "synced", permanent. The leader writes it, first when it wins, for its successor.
 struct Synced {
-  std::vector<std::string> names;  // who has everything; the one that leads among them
-  // Who had everything before, while the one that has won does not lead yet: if it never does, they
-  // have it still.
+  std::vector<std::string> names;  // the synced members, including the leader
+  // The synced members of the previous leader, until the winner leads. If it never does, they are
+  // still the ones in sync.
   std::optional<std::vector<std::string>> before = {};
-  etcd::Revision epoch = 0;  // of whom wrote it; 0: of whoever wrote it by winning
-  // etcd's own, no later than the lease was granted: see leader_lease.h.
+  etcd::Revision epoch = 0;  // of the writer; 0: written by the winning transaction
+  // etcd's Raft term, no later than that of the grant: see leader_lease.h.
   std::uint64_t term = 0;
   Duration ttl{};          // of the lease
-  bool is_vacant = false;  // the one that led decides nothing any more, and has said so
-  std::string heir = {};   // who is to come first then; empty: whoever is synced
+  bool is_vacant = false;  // the leader has resigned and decides nothing any longer
+  std::string heir = {};   // its chosen successor; empty: any synced member
   friend bool operator==(const Synced&, const Synced&) = default;
 
   const std::vector<std::string>& complete() const { return before ? *before : names; }
@@ -43,7 +41,7 @@ struct Synced {
 
 std::string to_json(const LeaderCard& leader);
 std::string to_json(const Synced& synced);
-// What is wrong with it, as a clause about that value.
+// The error is a clause about the value.
 Result<LeaderCard> read_leader_card(std::string_view text);
 Result<Synced> read_synced(std::string_view text);
 

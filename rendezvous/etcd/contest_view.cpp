@@ -41,7 +41,7 @@ namespace {
 
 constexpr std::size_t shown_bytes_max = 64;
 
-// The one pair of a read of one key; null: it is not there.
+// The only pair in the result of reading one key; null: no such key.
 const etcd::KeyValue* only(const etcd::Outcome& outcome) {
   return outcome.pairs.empty() ? nullptr : &outcome.pairs.front();
 }
@@ -94,7 +94,7 @@ std::optional<std::string> objection_to(const ContestView& view, const ContestMe
                      "are two clusters called alike?",
                      plain_line(view.cluster, shown_bytes_max), keys.prefix(), memory.cluster);
   }
-  // Whoever has won has written "synced", so what has not seen that epoch shows here at the latest.
+  // A winner always writes "synced", so an etcd that lost that epoch is detected here.
   const auto newest = std::max(view.leader ? view.leader->epoch : 0, view.synced_changed);
   if (newest < memory.epoch) {
     return fmt::format(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The keys of a contest in etcd (ContestKeys), and what one read of them shows (ContestView).
+// The keys of an election in etcd (ContestKeys), and the state that one read of them shows
+// (ContestView).
 
 #include <optional>
 #include <span>
@@ -15,23 +16,24 @@
 
 namespace cpprun {
 
-// Where in etcd one contest keeps what.
+// The keys of one election.
 class ContestKeys {
  public:
-  // "/cpprun/name/", or with something else in front. Why it cannot be, as a clause.
+  // The prefix is `before` and `name`, as in "/cpprun/name/". Fails with a clause that says why the
+  // name is invalid.
   static Result<ContestKeys> make(std::string_view name, std::string_view before = "/cpprun/");
 
   const std::string& prefix() const { return prefix_; }
   std::string leader() const { return prefix_ + "leader"; }
   std::string synced() const { return prefix_ + "synced"; }
   std::string cluster() const { return prefix_ + "cluster"; }
-  // Changes with every change of the leader's, so that one that is late is known as such.
+  // Written with every change of the leader, so that a delayed change is detected.
   std::string turn() const { return prefix_ + "turn"; }
   std::string record(std::string_view name) const { return records() + std::string(name); }
   std::string records() const { return prefix_ + "jobs/"; }
-  // Behind the last record.
+  // The end of the range of records.
   std::string records_end() const { return prefix_ + "jobs0"; }
-  // Nothing: it is the key of something else.
+  // Empty if the key is not that of a record.
   std::optional<std::string> name_of_record(std::string_view key) const;
 
  private:
@@ -39,48 +41,49 @@ class ContestKeys {
   std::string prefix_;
 };
 
-// A contest as one linearizable read of etcd shows it, and what follows from that for somebody who
-// wants to lead.
+// The election as one linearizable read of etcd shows it, and what follows from it for a candidate.
 struct ContestView {
   struct Leader {
-    etcd::Revision epoch = 0;  // grows from leader to leader: etcd counts it
+    etcd::Revision epoch = 0;  // increases from leader to leader; it is an etcd revision
     etcd::LeaseId lease = etcd::no_lease;
     LeaderCard card;
     friend bool operator==(const Leader&, const Leader&) = default;
   };
   etcd::Header header;
   std::optional<Leader> leader = {};
-  std::optional<Synced> synced = {};  // nothing: nobody has led before
+  std::optional<Synced> synced = {};  // empty: there was no leader before
   etcd::Revision synced_changed = 0;
-  std::string cluster = {};  // empty: nobody has led before
+  std::string cluster = {};  // empty: there was no leader before
 };
 
-// What has to be asked for it.
+// The reads for it.
 std::vector<etcd::Operation> view_reads(const ContestKeys& keys);
-// Of the answers to these alone. An error: a value is none of ours.
+// From the results of exactly these reads. Fails if a value was not written by this program.
 Result<ContestView> read_view(const ContestKeys& keys, const etcd::Header& header,
                               std::span<const etcd::Outcome> outcomes);
 
-// What somebody knows from before.
+// What a candidate remembers.
 struct ContestMemory {
   std::string cluster = {};  // empty: nothing
-  etcd::Revision epoch = 0;  // the highest that it has ever seen
+  etcd::Revision epoch = 0;  // the highest seen so far
 };
-// Why this is not the etcd of before, or not as it was; a sentence with what would help.
+// Why etcd is not the remembered one, or has lost data; a sentence with a hint. Empty: it is
+// consistent.
 std::optional<std::string> objection_to(const ContestView& view, const ContestMemory& memory,
                                         const ContestKeys& keys);
 
-// Whether whoever led before has left nothing, or somebody has begun anew since: for contests that
-// end (ContestOptions::leaves_nothing).
+// Whether the previous leader left nothing, or a new cluster was started since. For elections whose
+// keys are deleted at the end (ContestOptions::leaves_nothing).
 bool begins_anew(const ContestView& view, const ContestMemory& memory);
 
-// How long a candidate waits after it has first seen that nobody leads.
+// How long a candidate waits after it first sees that there is no leader.
 //
-// Whoever is synced, or was named by the last leader, comes before all others by one lease. And
-// nobody comes before the last leader's right has ended by its own clock. Its lease says so, with
-// one exception: an etcd whose own leader was stopped for a while, and goes on, may end leases that
-// were renewed with the next one (its issue 15247; 3.4.23 does). It can do so with no lease that
-// was granted since etcd has chosen its last leader, and of others the full time has to pass.
+// Synced members, or the successor named by the last leader, come one lease before all others. No
+// candidate comes before the last leader's lease has ended by the leader's own clock. The end of
+// the lease in etcd implies that, with one exception: an etcd leader that was suspended and then
+// resumes may expire leases that were renewed with its successor (etcd issue 15247; 3.4.23 does).
+// It cannot do so with leases granted after the election of etcd's current leader. For all others
+// the full time has to pass.
 Duration wait_to_run(const ContestView& view, const std::string& name, Duration ttl);
 
 }  // namespace cpprun

@@ -29,7 +29,7 @@ bool is_host_name(std::string_view host) {
   return !host.empty() && std::ranges::all_of(host, is_word);
 }
 
-// Enough to tell an address from a slip; the resolver has the last word. A scope may follow.
+// Only tells an address from a typo; the resolver does the full check. A scope id may follow.
 bool is_ipv6(std::string_view host) {
   const auto percent = host.find('%');
   if (percent != std::string_view::npos && !is_host_name(host.substr(percent + 1))) return false;
@@ -42,7 +42,7 @@ tl::unexpected<Error> wrong(std::string_view whole, std::string_view why) {
   return failure(fmt::format("\"{}\" {}", whole, why));
 }
 
-// Takes what stands before "://" off, and says whether it means TLS.
+// Removes the scheme; true if it is https.
 Result<bool> take_scheme(std::string_view whole, std::string_view& rest) {
   const auto colon = rest.find("://");
   if (colon == std::string_view::npos) return false;
@@ -62,7 +62,7 @@ Result<int> read_port(std::string_view whole, std::string_view text) {
                          text, port_max, etcd_port_default));
 }
 
-// The host, and what follows it.
+// The host, and the rest behind it.
 Result<std::pair<std::string_view, std::string_view>> split_host(std::string_view whole,
                                                                  std::string_view rest) {
   if (rest.starts_with('[')) {
@@ -88,7 +88,7 @@ Result<EtcdEndpoint> parse_one(std::string_view text) {
   if (rest.find('@') != std::string_view::npos) {
     return wrong(whole, "has an @: a user and a password are given on their own");
   }
-  if (rest.ends_with('/')) rest.remove_suffix(1);  // As people copy it from a browser.
+  if (rest.ends_with('/')) rest.remove_suffix(1);  // as copied from a browser
   if (const auto slash = rest.find('/'); slash != std::string_view::npos) {
     return wrong(whole, fmt::format("goes on with \"{}\": only a host and a port belong here",
                                     rest.substr(slash)));

@@ -9,7 +9,7 @@ namespace {
 
 using Kind = Failure::Kind;
 
-// gRPC's codes, as far as etcd uses them.
+// The gRPC codes that etcd uses.
 enum Code {
   canceled = 1,
   unknown = 2,
@@ -31,7 +31,7 @@ bool says(std::string_view words, std::string_view part) {
 }
 
 Kind kind_of_argument(std::string_view words) {
-  // Asked without a token, or with one from before its users were changed.
+  // No token, or a token from before a change of etcd's users.
   if (says(words, "user name is empty") || says(words, "auth store is old")) {
     return Kind::unauthenticated;
   }
@@ -51,7 +51,7 @@ bool is_of_this_member(Kind kind) {
 }
 
 bool may_have_happened(Kind kind) {
-  // The change that takes the last room is made, and answered like those after it.
+  // The change that uses up the space is applied, but gets the same error as those after it.
   return kind == Kind::silent || kind == Kind::unavailable || kind == Kind::nonsense ||
          kind == Kind::no_space;
 }
@@ -131,7 +131,7 @@ bool Credentials::hear(const Failure& failed) {
 
 bool Credentials::may_ask_again(const Failure& failed, const std::string& used) {
   if (user_.empty() || failed.kind != Failure::Kind::unauthenticated) return false;
-  // Etcd may have users since, and another request may have brought a new token already.
+  // etcd may have enabled authentication since, and another request may have fetched a new token.
   is_unknown_ = false;
   if (token_ == used) token_.clear();
   return true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What etcd is asked and what it answers, as values: the few of its calls that are made here, how
-// they fail, and who asks. How they look as JSON is codec.h's matter.
+// Requests to etcd and its replies as values: the few calls used here, their failures, and
+// authentication. codec.h has their JSON form.
 
 #include <cstdint>
 #include <optional>
@@ -14,10 +14,10 @@
 
 namespace cpprun::etcd {
 
-// Chosen by whoever asks for it, so that it is known even where the answer was lost.
+// Chosen by the client, so that it is known even if the reply is lost.
 using LeaseId = std::int64_t;
 inline constexpr LeaseId no_lease = 0;
-// etcd counts every change of anything by one.
+// etcd increments it with every change.
 using Revision = std::int64_t;
 
 // --- requests ------------------------------------------------------------------------------------
@@ -31,19 +31,19 @@ struct KeepAlive {
   LeaseId lease = no_lease;
   friend bool operator==(const KeepAlive&, const KeepAlive&) = default;
 };
-// Its keys go with it.
+// Also deletes the keys bound to it.
 struct Revoke {
   LeaseId lease = no_lease;
   friend bool operator==(const Revoke&, const Revoke&) = default;
 };
 
-// That this of that key is that. A key that is not there was created and changed at revision 0.
+// Tests one property of a key for equality. A missing key has the revisions 0.
 struct Compare {
   enum class Target { created, changed, value };
   std::string key;
   Target target = Target::created;
-  Revision revision = 0;   // where it is one
-  std::string value = {};  // where that is compared
+  Revision revision = 0;   // for Target::created and changed
+  std::string value = {};  // for Target::value
   friend bool operator==(const Compare&, const Compare&) = default;
 };
 struct Put {
@@ -52,10 +52,10 @@ struct Put {
   LeaseId lease = no_lease;
   friend bool operator==(const Put&, const Put&) = default;
 };
-// One key, or from one up to before another.
+// One key, or the range from `key` up to and excluding `end`.
 struct Read {
   std::string key;
-  std::string end = {};    // empty: that key alone
+  std::string end = {};    // empty: only that key
   std::int64_t limit = 0;  // 0: none
   friend bool operator==(const Read&, const Read&) = default;
 };
@@ -64,7 +64,7 @@ struct Delete {
   friend bool operator==(const Delete&, const Delete&) = default;
 };
 using Operation = std::variant<Put, Read, Delete>;
-// All or nothing. One that only reads is linearizable: no member answers it without a quorum.
+// Atomic. A read-only one is linearizable: a member needs a quorum to answer it.
 struct Transaction {
   std::vector<Compare> compares = {};
   std::vector<Operation> success = {};
@@ -77,22 +77,22 @@ struct Authenticate {
   friend bool operator==(const Authenticate&, const Authenticate&) = default;
 };
 
-// Which alarms are raised, as the status of one member has them: unlike a request for alarms it
-// costs etcd no entry in its log. While NOSPACE is raised, etcd refuses every change.
+// The raised alarms, read from the status of one member: unlike a request for alarms, that costs
+// etcd no log entry. While NOSPACE is raised, etcd rejects every change.
 struct GetAlarms {
   friend bool operator==(const GetAlarms&, const GetAlarms&) = default;
 };
 
 using Request = std::variant<Grant, KeepAlive, Revoke, Transaction, Authenticate, GetAlarms>;
 
-// --- answers -------------------------------------------------------------------------------------
+// --- replies -------------------------------------------------------------------------------------
 
 struct Header {
   std::uint64_t cluster = 0;
   std::uint64_t member = 0;
   Revision revision = 0;
-  // Of Raft: how often etcd has chosen a leader of its own, as the member that answers has applied
-  // it. After a linearizable read it is the present one.
+  // The Raft term, as applied by the member that replies. It increases whenever etcd elects a
+  // leader of its own. After a linearizable read it is current.
   std::uint64_t term = 0;
   friend bool operator==(const Header&, const Header&) = default;
 };
@@ -109,13 +109,13 @@ struct KeyValue {
 struct Granted {
   Header header;
   LeaseId lease = no_lease;
-  std::int64_t ttl_seconds = 0;  // more than was asked for, where that is too little for etcd
+  std::int64_t ttl_seconds = 0;  // more than requested, if that was below etcd's minimum
   friend bool operator==(const Granted&, const Granted&) = default;
 };
 struct KeptAlive {
   Header header;
   LeaseId lease = no_lease;
-  std::int64_t ttl_seconds = 0;  // 0: there is no such lease any more
+  std::int64_t ttl_seconds = 0;  // 0: the lease no longer exists
   friend bool operator==(const KeptAlive&, const KeptAlive&) = default;
 };
 struct Revoked {
@@ -123,7 +123,7 @@ struct Revoked {
   friend bool operator==(const Revoked&, const Revoked&) = default;
 };
 
-// Of a Put or a Delete it is empty.
+// Empty for a Put or a Delete.
 struct Outcome {
   std::vector<KeyValue> pairs = {};
   bool has_more = false;  // than the limit
@@ -148,62 +148,62 @@ struct Alarms {
 
 using Answer = std::variant<Granted, KeptAlive, Revoked, Decided, Authenticated, Alarms>;
 
-// What can go wrong when etcd is asked, told apart by what follows from it.
+// Failures of a request, classified by their consequences.
 struct Failure {
   enum class Kind {
-    unreachable,      // nothing was asked: no connection, or no TLS
-    silent,           // it was asked, and has not answered: what was asked for may happen still
-    unavailable,      // it says that it cannot, or not now; that may happen still as well
-    no_space,         // it takes nothing more before somebody has made room
-    unauthenticated,  // the token is old, or there is none
-    forbidden,        // the user may not, or is not who he says
+    unreachable,      // nothing was sent: no connection, or no TLS
+    silent,           // sent, but no reply: the request may still take effect
+    unavailable,      // etcd cannot serve it now; it may still take effect
+    no_space,         // rejects all changes until space is freed
+    unauthenticated,  // the token is missing or outdated
+    forbidden,        // no permission, or wrong password
     no_such_lease,
     lease_exists,
-    no_authentication,  // it was asked for a token and gives none out
-    rejected,           // it does not want to, and would not the next time
-    nonsense            // what answers is no etcd
+    no_authentication,  // a token was requested, but authentication is off
+    rejected,           // rejected, and would be again
+    nonsense            // the peer is not an etcd
   };
   Kind kind = Kind::unreachable;
-  std::string said = {};  // a clause: its words, or what we have seen of it
+  std::string said = {};  // a clause: etcd's message, or what was observed
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
-// Whether another member may do better.
+// Whether another member might succeed.
 bool is_of_this_member(Failure::Kind kind);
-// Whether what was asked for may have been done, or may be done yet.
+// Whether the request may have taken effect, or still may.
 bool may_have_happened(Failure::Kind kind);
 
-// What gRPC's code and etcd's words for it mean.
+// Classifies a gRPC code and etcd's message.
 Failure::Kind kind_of(int code, std::string_view words);
 
-// "etcd at http://a:2379 has no room left (…): compact …". A sentence for people: who was asked,
-// what was answered, and what would help.
+// "etcd at http://a:2379 has no room left (…): compact …". A sentence for the user: the member, the
+// failure, and a hint.
 std::string describe(const Failure& failure, const EtcdEndpoint& endpoint);
 
-// Who asks etcd: a user with a password, for which etcd gives out a token that it forgets after a
-// while, and when a member is begun anew.
+// The user that sends the requests. etcd issues a token for the user's password. It forgets the
+// token after a while, and when a member restarts.
 class Credentials {
  public:
-  // Without a user: whoever asks says nothing of himself.
+  // Without a user, requests carry no token.
   explicit Credentials(std::string user = {}, std::string password = {})
       : user_(std::move(user)), password_(std::move(password)) {}
 
-  // What is to be asked before anything else; nothing: one may go on.
+  // The request that has to come first; empty: none.
   std::optional<Authenticate> needed() const;
-  // With every request; empty: nothing.
+  // To be sent with every request; empty: none.
   const std::string& token() const { return token_; }
 
   void hear(const Authenticated& given) { token_ = given.token; }
-  // A token was asked for in vain. True: one may go on without, for etcd knows no users.
+  // Getting a token failed. True: continue without one, since etcd has authentication off.
   bool hear(const Failure& failed);
-  // A request with that token has failed. True: it may be asked once more, after needed().
+  // A request with the token `used` failed. True: repeat it once, after needed().
   bool may_ask_again(const Failure& failed, const std::string& used);
 
  private:
   std::string user_;
   std::string password_;
   std::string token_;
-  bool is_unknown_ = false;  // etcd has no users
+  bool is_unknown_ = false;  // etcd has authentication off
 };
 
 }  // namespace cpprun::etcd

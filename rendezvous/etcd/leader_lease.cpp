@@ -48,7 +48,7 @@ bool Tenure::seen(std::uint64_t term) {
 void Tenure::take_next(const GrantedLease& lease) {
   assert(!next_ && lease.confirmed >= lease_.confirmed);
   next_ = lease;
-  renewal_.reset();  // of the other one
+  renewal_.reset();  // it belonged to the old lease
   plan_renewal(lease.confirmed);
 }
 
@@ -89,7 +89,7 @@ Fence::Verdict Fence::judge(const etcd::Decided& decided) {
     turn_changed_ = decided.header.revision;
     return Verdict::done;
   }
-  // It has happened already, when it was asked for the first time.
+  // It was applied by the first attempt.
   const auto& turn = decided.outcomes[1].pairs;
   if (!turn.empty() && turn.front().value == turn_text()) {
     turn_changed_ = turn.front().changed;

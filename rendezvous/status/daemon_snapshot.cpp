@@ -14,7 +14,7 @@ std::string_view host_in(std::string_view place) {
   return place.substr(0, place.rfind(':'));
 }
 
-// The first that would lead, on another machine if there is one there.
+// The standby that would take over: the first in sync, preferably on another machine.
 const StandbySnapshot* heir_of(const DaemonSnapshot& daemon) {
   const StandbySnapshot* found = nullptr;
   for (const StandbySnapshot& each : daemon.standbys) {
@@ -26,7 +26,7 @@ const StandbySnapshot* heir_of(const DaemonSnapshot& daemon) {
   return found;
 }
 
-// What becomes of the jobs where that machine is lost and nobody takes over.
+// What happens to the jobs if this machine is lost and no standby takes over.
 std::string fate(const DaemonSnapshot& daemon) {
   if (daemon.durable == true) {
     return "the workers of its jobs are ended, unless it is back with its folder (--state) within "

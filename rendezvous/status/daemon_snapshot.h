@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A cpprund as it can be shown to somebody: whether it leads, for whom it stands by, who stands by
-// for it, and what would end its jobs. The names are those that people have given.
+// A cpprund as the status page and cpprunctl show it: its role, its leader, its standbys, and what
+// puts its jobs at risk. Names are those that users configured.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,23 +15,23 @@ namespace cpprun {
 
 struct StandbySnapshot {
   std::string name;
-  std::string place;  // where it is met: "10.0.0.1:29400"
+  std::string place;  // its address, "10.0.0.1:29400"
   std::string version;
-  bool is_in_sync = false;         // it has everything that anybody was told
-  std::uint64_t bytes_behind = 0;  // of what it was told
+  bool is_in_sync = false;         // has replicated everything that any client was answered
+  std::uint64_t bytes_behind = 0;  // replication lag
   friend bool operator==(const StandbySnapshot&, const StandbySnapshot&) = default;
 };
 
-// Another cpprund leads than before.
+// A change of leader.
 struct LeaderChange {
   WallTime time{};
-  std::string from;  // its name; empty: nobody led, as far as is known
+  std::string from;  // its name; empty: no known leader before
   std::string from_place;
   std::string to;
   std::string to_place;
   std::uint64_t epoch = 0;
   std::string reason;  // a clause
-  // How long nobody led, as this cpprund has known it; nothing: it cannot tell.
+  // How long there was no leader, as observed by this cpprund; empty: unknown.
   std::optional<Duration> silence = {};
   friend bool operator==(const LeaderChange&, const LeaderChange&) = default;
 };
@@ -40,31 +40,32 @@ struct DaemonSnapshot {
   std::string name;
   std::string place;
   std::string version;
-  bool has_etcd = false;  // which says who leads; else the lead is only ever handed over
+  bool has_etcd = false;  // etcd decides who leads; without it leadership is only transferred
   bool leads = false;
-  std::uint64_t epoch = 0;                     // in which it leads, or the one that leads
-  std::optional<WallTime> since = {};          // that one has led, as far as this one knows
-  std::string leader;                          // empty: nobody leads, as far as is known
-  std::string leader_place;                    // where that one is met
-  bool is_in_sync = false;                     // it stands by, and has everything
-  bool is_left_behind = false;                 // it has handed over, and cannot stand by
-  std::vector<StandbySnapshot> standbys = {};  // of this one, where it leads
-  std::optional<bool> durable = {};            // the next one would know its jobs; see JobDetails
-  bool is_synced = false;                      // and before anybody hears of it (--state-sync)
-  std::string trouble = {};                    // with etcd, in words
-  std::size_t changes = 0;                     // of the one that leads, since this one began
+  std::uint64_t epoch = 0;             // of the current leader, this cpprund or another
+  std::optional<WallTime> since = {};  // when this cpprund learned of that leader
+  std::string leader;                  // its name; empty: no known leader
+  std::string leader_place;            // the leader's address
+  bool is_in_sync = false;             // it is a standby and has replicated everything
+  bool is_left_behind = false;         // it transferred leadership and cannot become a standby
+  std::vector<StandbySnapshot> standbys = {};  // connected to this leader
+  std::optional<bool> durable = {};            // a successor would know its jobs; see JobDetails
+  bool is_synced = false;    // and state is on disk before any reply is sent (--state-sync)
+  std::string trouble = {};  // problem with etcd, as text
+  std::size_t changes = 0;   // leader changes since this process started
   std::optional<LeaderChange> last_change = {};
   friend bool operator==(const DaemonSnapshot&, const DaemonSnapshot&) = default;
 };
 
-// "b" leads in epoch 7 in the place of "a": its link is lost; nobody led for 0.012 s: for a log.
+// One line for a log: the new leader, the epoch, the previous leader, the reason and how long there
+// was no leader.
 std::string leader_changed_text(const LeaderChange& change);
 
-// What the loss of one machine, or what is wrong already, would end or hold up: a sentence each,
-// with what helps.
+// One sentence with a hint for each problem, existing or caused by the loss of one machine, that
+// would end or stall jobs.
 std::vector<std::string> warnings_of(const DaemonSnapshot& daemon);
 
-// What follows for its jobs where the machine of that cpprund is lost, in a clause.
+// A clause: what happens to the jobs if this cpprund's machine is lost.
 std::string cover_text(const DaemonSnapshot& daemon);
 
 }  // namespace cpprun

@@ -13,7 +13,7 @@ constexpr std::string_view ending = ".sock";
 constexpr std::string_view name_in_temporary = "cpprun-";
 constexpr std::string_view runtime_folders = "/run/user";
 
-// A host's name as a part of a file's.
+// The host name as part of a file name.
 std::string as_file_name(std::string host) {
   constexpr std::size_t name_bytes_max = 64;
   if (host.size() > name_bytes_max) host.resize(name_bytes_max);
@@ -39,7 +39,7 @@ void add(std::vector<DoorFolder>& folders, DoorFolder folder) {
 
 std::string temporary_folder(const Environment& environment) {
   const auto* wanted = find_variable(environment, "TMPDIR");
-  // A relative one leads somewhere else for every program.
+  // A relative path would mean a different directory in each program.
   return wanted == nullptr || !wanted->starts_with('/') ? "/tmp" : *wanted;
 }
 
@@ -50,7 +50,7 @@ std::vector<DoorFolder> own_door_folders(const Environment& environment, std::ui
     folders.push_back(in_runtime_folder(*runtime));
   }
   add(folders, in_temporary_folder(temporary_folder(environment), user));
-  // For a node on which TMPDIR names nothing that can be used.
+  // A fallback for nodes on which TMPDIR is unusable.
   add(folders, in_temporary_folder("/tmp", user));
   return folders;
 }
@@ -87,7 +87,7 @@ bool is_door(std::string_view file) {
 bool is_door_of(std::string_view file, const std::string& host) {
   const auto begin = as_file_name(host) + "-";
   if (!is_door(file) || !file.starts_with(begin)) return false;
-  // "node-1-77.sock" is node-1's and not that of a machine called node.
+  // "node-1-77.sock" belongs to the host "node-1", not to "node".
   const auto rest = file.substr(begin.size(), file.size() - begin.size() - ending.size());
   const auto is_digit = [](char letter) { return letter >= '0' && letter <= '9'; };
   const auto second = rest.find('-');

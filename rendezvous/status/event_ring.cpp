@@ -20,7 +20,7 @@ std::string EventRing::said(std::uint64_t number, std::string_view line) const {
   return fmt::format("id: {}-{}\ndata: {}\n\n", run_, number, line);
 }
 
-// Nothing where that id was not given here.
+// Empty if this run did not issue that id.
 std::optional<std::uint64_t> EventRing::number_of(std::string_view id) const {
   const std::size_t dash = id.rfind('-');
   if (dash == std::string_view::npos || id.substr(0, dash) != run_) return std::nullopt;
@@ -68,7 +68,8 @@ bool asks_for_events(const http::Request& request) {
 http::Response events_answer(const EventRing& ring, const http::Request& request,
                              const std::optional<std::string>& owner) {
   std::string text = ring.since(request.last_event_id, owner);
-  // So that whoever asks sees that the connection stands, and comes back soon when it breaks.
+  // An immediate line shows the client that the stream is open, so that it reconnects soon when it
+  // breaks.
   if (text.empty()) text = ":\n\n";
   return {.type = "text/event-stream",
           .body = std::move(text),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The last events, for whoever begins to watch, and how they are said as server-sent events. Each
-// is one JSON object of docs/events.md and has an id: the id of this process's run, and a number
-// that grows. Numbers begin again with each run, so an id is compared as a whole. Bounded; knows no
-// socket.
+// A bounded buffer of the last events, for clients that start to watch, and the encoding of events
+// as server-sent events. Each event is one JSON object of docs/events.md. Its id is the id of this
+// process's run and an increasing number. Numbers restart with each run, so ids are compared as a
+// whole. No I/O.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,17 +20,17 @@ namespace cpprun {
 
 class EventRing {
  public:
-  // `run` differs from that of every other process.
+  // `run` must be unique to this process.
   explicit EventRing(std::string run, std::size_t events_max = bounds::events_kept_max,
                      std::size_t bytes_max = bounds::events_kept_bytes_max)
       : run_(std::move(run)), events_max_(events_max), bytes_max_(bytes_max) {}
 
-  // With or without its newline; `owner` is that of its job. Gives what is said of it to those who
-  // watch already.
+  // `line` may end in a newline. `owner` is the owner of the event's job. Returns the encoded event
+  // for clients that are watching already.
   std::string add(std::string_view line, const std::string& owner = {});
-  // What follows the event with that id; empty: everything that is kept. A remark says how many
-  // events are not kept any more, or that the id is of another run. With an owner, of whose jobs
-  // alone.
+  // The encoded events after the given id; with an empty id all events in the buffer. A comment
+  // line in the stream says how many events were dropped, or that the id belongs to another run.
+  // `owner` restricts the result to events of that owner's jobs.
   std::string since(std::string_view last_id, const std::optional<std::string>& owner = {}) const;
   std::size_t size() const { return lines_.size(); }
 
@@ -46,12 +46,12 @@ class EventRing {
     std::string owner;
   };
   std::deque<Event> lines_;
-  std::uint64_t last_ = 0;  // the number of the last one
+  std::uint64_t last_ = 0;
   std::size_t bytes_ = 0;
 };
 
-// GET /api/v1/events: the ring and all that follows, or with ?once the ring alone. Whether the
-// request is for that is asked first.
+// GET /api/v1/events: the buffered events and all that follow, or with ?once the buffered ones
+// only. Call events_answer() only if asks_for_events() returned true.
 bool asks_for_events(const http::Request& request);
 http::Response events_answer(const EventRing& ring, const http::Request& request,
                              const std::optional<std::string>& owner = {});

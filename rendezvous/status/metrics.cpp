@@ -13,7 +13,7 @@ namespace cpprun {
 
 namespace {
 
-// Of "1", "0.5" or "0.125"; other forms are no weight.
+// Parses "1", "0.5" or "0.125"; any other form counts as 0.
 int thousandths(std::string_view text) {
   const bool is_one = text.starts_with('1');
   if (!is_one && !text.starts_with('0')) return 0;
@@ -30,7 +30,7 @@ int thousandths(std::string_view text) {
   return std::min(weight, 1000);
 }
 
-// One of the types that a request accepts, taken apart.
+// One parsed media range of an Accept header.
 struct Accepted {
   std::string_view type;
   std::string_view version;  // empty: any
@@ -180,8 +180,8 @@ constexpr std::array<MetricFacts, metric_count> facts = {{
      "Things that need somebody's attention: cpprunctl status says what."},
 }};
 
-// All series of one metric stand together, as the format asks. Every value is a double to
-// Prometheus.
+// All series of one metric have to be adjacent in the output. Prometheus reads every value as a
+// double.
 class Writer {
  public:
   Writer(std::string& text, MetricsFormat format) : text_(text), format_(format) {}
@@ -272,7 +272,7 @@ std::optional<double> seconds(const std::optional<Duration>& value) {
   return value ? std::optional(in_seconds(*value)) : std::nullopt;
 }
 
-// Extremes alone: a series for each worker would be millions.
+// Only minima and maxima: a series per worker would be millions.
 void write_progress(Writer& writer, const std::vector<JobSnapshot>& jobs) {
   const auto write = [&](Metric metric, Figure figure) {
     writer.begin(metric);
@@ -314,7 +314,7 @@ void write_standbys(Writer& writer, const DaemonSnapshot& daemon) {
   if (!daemon.standbys.empty()) writer.add(figure(bytes_behind));
 }
 
-// A cpprun has the names of these, and no figures.
+// In a cpprun the metrics are declared, but have no samples.
 void write_daemon(Writer& writer, const std::optional<DaemonSnapshot>& it) {
   const DaemonSnapshot daemon = it.value_or(DaemonSnapshot{});
   const auto write = [&](Metric metric, std::optional<double> value) {
@@ -394,7 +394,7 @@ std::string metrics_text(const std::vector<JobSnapshot>& jobs, std::size_t jobs_
 
 std::string label_text(std::string_view value) {
   std::string text;
-  // Bytes that are no UTF-8 would make the whole answer unreadable.
+  // Invalid UTF-8 would make the whole reply unreadable.
   for (const char letter : plain_lines(value)) {
     if (letter == '\\' || letter == '"') {
       text += '\\';

@@ -13,7 +13,7 @@ namespace cpprun {
 
 namespace {
 
-// Enough to see whether those that are behind are of one node.
+// Enough to see whether the slow ranks share a node.
 constexpr std::size_t slow_workers_shown_max = 5;
 
 template <class Value>
@@ -29,7 +29,7 @@ void add_time(std::optional<Duration>& age, Duration passed) {
   if (age) *age += passed;
 }
 
-// Whoever is at an earlier step, has made fewer a second, or has been silent for longer.
+// Orders by earlier step, then by longer time since the last heartbeat, then by rank.
 bool is_slower(const SlowWorker& left, const SlowWorker& right) {
   const auto order = [](const SlowWorker& each) {
     const auto& figures = each.worker.figures;
@@ -102,7 +102,8 @@ JobState state_of(const Job& job) {
   return JobState::gathering;
 }
 
-// Seats first, in their order; then whoever has none, in the order in which their links came.
+// Nodes with a group rank first, in that order; then the others in the order in which they
+// connected.
 std::tuple<bool, GroupRank, LinkId> order_of(const NodePlace& place) {
   return {!place.node, place.node.value_or(GroupRank{}), place.node ? LinkId{} : place.link};
 }
@@ -177,7 +178,7 @@ JobDetails details_of(const Job& job, TimePoint now, const std::optional<DaemonS
   } else if (auto exposed = job.exposure_text(); !exposed.empty()) {
     details.warnings.push_back(std::move(exposed));
   }
-  // What has failed by now in the round that drains is known before it is over.
+  // The draining round is not recorded yet; add the failures known so far.
   if (!details.rounds.empty() && !details.rounds.back().ended) {
     tell_end(details.rounds.back(), job.round_end());
   }

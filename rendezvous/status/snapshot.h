@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A job and its nodes as they can be shown (JobSnapshot), and how far the job is (JobProgress).
+// Read-only views of a job and its nodes (JobSnapshot) and of a job's progress (JobProgress).
 
 #include <array>
 #include <cstddef>
@@ -19,14 +19,14 @@
 
 namespace cpprun {
 
-// One worker as its node described it.
+// One worker as its node last reported it.
 struct WorkerSnapshot {
   Rank rank;
-  link::WorkerFigures figures;  // its ages are those of now
-  TimePoint at{};               // when its node said so
+  link::WorkerFigures figures;  // ages are extrapolated to now
+  TimePoint at{};               // when the node reported it
 };
 
-// A node's, in order of rank.
+// The workers of a node, ordered by rank.
 std::vector<WorkerSnapshot> workers_of(const Member& member, TimePoint now);
 
 struct SlowWorker {
@@ -35,28 +35,28 @@ struct SlowWorker {
   std::string host;
 };
 
-// How far a job is, from what its nodes have said of their workers: the extremes, and the ranks
-// that are behind. Costs a look at every worker.
+// A job's progress from what its nodes reported of their workers: minima, maxima and the slowest
+// ranks. Costs a pass over all workers.
 struct JobProgress {
-  std::size_t workers = 0;  // that run and were told of
-  std::size_t beating = 0;  // of those
+  std::size_t workers = 0;  // running and reported
+  std::size_t beating = 0;  // of those, how many have sent a heartbeat
   std::optional<std::int64_t> step_min = {};
   std::optional<std::int64_t> step_max = {};
-  std::optional<std::int64_t> checkpoint_step = {};  // the latest that anybody has told of
+  std::optional<std::int64_t> checkpoint_step = {};  // the latest that any worker reported
   std::optional<std::int64_t> millisteps_per_second_min = {};
   std::optional<Duration> beat_age_max = {};
   std::optional<std::int64_t> resident_kib_max = {};
-  std::optional<Duration> told_ago_max = {};  // the oldest of these figures
-  std::vector<SlowWorker> slowest = {};       // a few
+  std::optional<Duration> told_ago_max = {};  // age of the oldest report
+  std::vector<SlowWorker> slowest = {};       // at most 5
 };
 
 JobProgress progress_of(const Job& job, TimePoint now);
 
 enum class JobState {
-  gathering,  // waits for its nodes
+  gathering,  // waits for nodes
   pausing,    // before a restart
   running,
-  draining,  // its workers are being ended
+  draining,  // its workers are being stopped
   over,
 };
 
@@ -66,64 +66,66 @@ struct NodeCounts {
   std::size_t running = 0;
   std::size_t succeeded = 0;
   std::size_t drained = 0;
-  std::size_t away = 0;  // of those, whose link is broken and may come back
+  std::size_t away = 0;  // of all of these: disconnected, may reconnect
   friend bool operator==(const NodeCounts&, const NodeCounts&) = default;
 };
 
-// A job as it can be shown to somebody: one value, made from what the coordinator knows when
-// somebody asks, and forgotten afterwards. A job in short costs the same whatever its size. Its
-// nodes come in pages, so that ten thousand of them never hold anybody up.
+// A job's status, built from the coordinator's state for one request and dropped afterwards. This
+// summary costs the same whatever the job's size. Nodes are paginated, so that ten thousand of them
+// do not stall the event loop.
 struct JobSnapshot {
   JobTerms terms;
   JobState state = JobState::gathering;
-  std::optional<TimePoint> since = {};  // nothing: nobody has come yet
-  RoundNumber round{};                  // 0 before the first is sealed
+  std::optional<TimePoint> since = {};  // empty: no node has joined yet
+  RoundNumber round{};                  // 0: no round has been sealed yet
   int restarts_used = 0;
   int restarts_left = 0;
-  // Of each of the causes' purses, in the order of the terms; nothing: it has no bottom.
+  // Restarts left in each per-cause budget, in the order of the terms; empty: unlimited.
   std::vector<std::optional<int>> budgets_left = {};
   Duration lease{};
-  // How long the node that has been silent for longest has been; nothing: nobody is watched.
+  // The longest time since any watched node was last heard; empty: no node is watched.
   std::optional<Duration> silence_max = {};
   NodeCounts nodes;
-  int world_size = 0;  // workers of the round that runs, or ran last
+  int world_size = 0;  // workers of the current round, or of the last one
   std::map<std::string, std::size_t> failures_by_cause;
   std::map<std::string, std::size_t> restarts_by_cause;
-  std::optional<link::Finish> finish = {};  // when it is over
-  // These two cost most, and are there only where the job is measured.
-  TimeUse time = {};  // of all nodes until now, or until it was over
+  std::optional<link::Finish> finish = {};  // set when the job is over
+  // The next two are expensive; only measured() and details_of() fill them in.
+  TimeUse time = {};  // of all nodes, until now or until the end of the job
   std::optional<JobProgress> progress = {};
 };
 
-// The same, and what costs more than a glance.
+// The summary and what is more expensive to compute.
 struct JobDetails {
   JobSnapshot job;
-  std::string waits_for;  // in a sentence; empty where it waits for nothing
-  std::string cover;      // what follows where the coordinator is lost, in a sentence
-  // What the coordinator has to know of it would be there for the next; nothing: it keeps nothing.
+  std::string waits_for;  // a sentence; empty if it waits for nothing
+  std::string cover;      // a sentence: what happens if the coordinator is lost
+  // Whether the coordinator's state of this job would survive for a successor; empty: it keeps no
+  // state.
   std::optional<bool> durable = {};
-  std::vector<std::string> warnings = {};  // whose loss would end it, and what helps
-  std::vector<RoundRecord> rounds;         // the one that runs is the last
+  std::vector<std::string> warnings = {};  // whose loss would end the job, with hints
+  std::vector<RoundRecord> rounds;         // the current one is the last
   std::size_t rounds_left_out = 0;
 };
 
 struct NodeSnapshot {
   std::string host;
-  std::optional<GroupRank> node = {};  // nothing: it has had no seat yet
+  std::optional<GroupRank> node = {};  // empty: not in a round yet
   Member::State state = Member::State::waiting;
   TimePoint since{};
-  std::optional<Duration> silence = {};  // since it was last heard; nothing: it is not watched
+  std::optional<Duration> silence = {};  // since it was last heard; empty: it is not watched
   bool connected = true;
   bool leaving = false;
-  bool local = false;  // it lives in the coordinator's own process
-  int pid = 0;         // of its agent
+  bool local = false;  // it runs in the coordinator's own process
+  int pid = 0;         // the agent's
   int workers = 0;
-  std::optional<Rank> base_rank = {};  // of its local rank 0
+  std::optional<Rank> base_rank = {};  // the rank of its local rank 0
   std::string role;
-  std::vector<WorkerSnapshot> ranks = {};  // of its workers, as far as they were asked for
+  std::vector<WorkerSnapshot> ranks = {};  // its workers, if requested
 };
 
-// Behind which node the next page begins, in the order of their seats, and then of their links.
+// Position of a node in the listing, which is ordered by group rank and then by link. The next page
+// starts behind it.
 struct NodePlace {
   std::optional<GroupRank> node = {};
   LinkId link{};
@@ -132,26 +134,26 @@ struct NodePlace {
 
 struct NodePage {
   std::vector<NodeSnapshot> nodes;
-  std::optional<NodePlace> next = {};  // nothing: these were the last
+  std::optional<NodePlace> next = {};  // empty: this was the last page
 };
 
-// In short: what a list of many jobs shows.
+// The summary that a list of many jobs shows.
 JobSnapshot snapshot_of(const Job& job, TimePoint now);
-// The same with its progress, and where its time went.
+// The summary with progress and use of time.
 JobSnapshot measured(const Job& job, TimePoint now);
-// `daemon`: that hosts it; nothing: a cpprun does.
+// `daemon` is the cpprund that hosts the job; empty in a cpprun.
 JobDetails details_of(const Job& job, TimePoint now,
                       const std::optional<DaemonSnapshot>& daemon = {});
 
-// Which nodes are asked for.
+// Selects a page of nodes.
 struct NodeWish {
-  std::optional<NodePlace> after = {};  // those behind that place
+  std::optional<NodePlace> after = {};  // start behind this position; empty: at the first
   std::size_t nodes_max = 0;
   bool with_ranks = true;
 };
 NodePage nodes_of(const Job& job, TimePoint now, const NodeWish& wish);
 
-// "12" for a node that has a seat, "w345" for one that waits: a place as an address shows it.
+// "12" for a node with a group rank, "w345" for a waiting one: a position as it appears in a URL.
 std::string to_text(const NodePlace& place);
 std::optional<NodePlace> node_place(std::string_view text);
 

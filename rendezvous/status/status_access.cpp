@@ -80,7 +80,7 @@ std::optional<std::size_t> who_gives_way(const std::vector<VisitPlace>& taken, S
   for (const VisitPlace& each : taken) {
     if (each.standing == Standing::stranger) ++strangers[each.source];
   }
-  // The least in regard, of the most that came from one place, and the longest there.
+  // Lowest standing first, then the address with the most connections, then the oldest.
   const auto rank = [&](const VisitPlace& each) {
     const std::size_t crowd = each.standing == Standing::stranger ? strangers[each.source] : 0;
     return std::tuple(each.standing, taken.size() - crowd, each.since);
@@ -97,7 +97,7 @@ std::optional<std::size_t> who_gives_way(const std::vector<VisitPlace>& taken, S
 
 namespace {
 
-// The words of a line of a configuration file, without its remark.
+// The words of a line of a configuration file, without its comment.
 std::vector<std::string> words_of(std::string_view line) {
   line = line.substr(0, line.find_first_of("#;"));
   std::vector<std::string> words;
@@ -110,7 +110,7 @@ std::vector<std::string> words_of(std::string_view line) {
   return words;
 }
 
-// As names are written in HTTP: a dot at the end says that nothing follows.
+// A trailing dot marks a name as fully qualified; comparisons are made without it.
 std::string without_last_dot(std::string name) {
   if (name.ends_with('.')) name.pop_back();
   return name;

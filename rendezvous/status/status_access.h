@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Who may see the status, who gives way where all places are taken, and by which names a machine
-// may be asked for.
+// Who may read the status, which connection is closed when all slots are taken, and under which
+// host names this machine may be addressed.
 
 #include <chrono>
 #include <cstddef>
@@ -16,85 +16,84 @@
 
 namespace cpprun {
 
-// Who may look at what goes on here (--status-access). By default nobody but the user that runs it
-// and root, on the machine itself: names of hosts and words of failures are not for everybody who
-// has an account there.
+// Read access to the status (--status-access). The default is the user that runs the program, and
+// root, on this machine: host names and failure messages are not for every account there.
 enum class StatusAccess {
-  none,     // nobody: HTTP is not spoken
-  user,     // over loopback, the user that runs it, and root
-  host,     // whoever comes over loopback
-  network,  // whoever reaches the port
+  none,     // no HTTP at all
+  user,     // over loopback: the user that runs the program, and root
+  host,     // over loopback: any user
+  network,  // any client that reaches the port
 };
 
 // "none", "user", "host", "network".
 std::optional<StatusAccess> status_access(std::string_view name);
 inline constexpr std::string_view status_access_names = "none, user, host or network";
 
-// What it has shown of a secret, wherever it comes from.
+// What a client has proven by a secret or a token, over any connection.
 struct Credential {
-  std::string holder;      // for events and logs: a token of the secret "blue"
-  bool may_order = false;  // or look alone
-  // Whose jobs it is good for; nothing: everybody's.
+  std::string holder;      // for events and logs, such as: a token of the secret "blue"
+  bool may_order = false;  // control access; else read access only
+  // The owner whose jobs it covers; empty: all jobs.
   std::optional<std::string> owner = {};
-  std::optional<Duration> lasts = {};  // from when it was shown; nothing: as long as it is there
+  // Validity from when it was shown; empty: until the secret is removed.
+  std::optional<Duration> lasts = {};
   friend bool operator==(const Credential&, const Credential&) = default;
 };
 
-// Somebody who asks.
+// The client of a request.
 struct Visitor {
   bool by_loopback = false;
-  Result<std::uint32_t> user;  // whose connection it is, or why that is not known
+  Result<std::uint32_t> user;  // the owner of the connection, or why it is unknown
   std::optional<Credential> credential = {};
 };
 
-// The reason if not; a sentence for whoever was refused. `own_user` runs this program. Whose the
-// connection is needs to be known only where `asks_whose` says so.
+// Fails with the reason, as a sentence for the client. `own_user` runs this program. The owner of
+// the connection has to be known only if asks_whose() returns true.
 Result<void> may_look(StatusAccess access, const Visitor& visitor, std::uint32_t own_user);
 bool asks_whose(StatusAccess access, bool by_loopback);
 
-// Whether they may ask for something to be done; the reason if not. The user that runs this program
-// and root, on this machine, however far it is opened to those who look; and whoever has shown a
-// credential that is good for it.
+// Control access; fails with the reason. Granted to the user that runs this program and to root on
+// this machine, whatever --status-access says, and to clients with a credential that allows it.
 Result<void> may_order(const Visitor& visitor, std::uint32_t own_user);
 
-// Who gives way where all places of those who look are taken. Strangers are told no and no more, so
-// whoever may look takes a stranger's place at any time, and strangers push out each other: of the
-// source that has most of them whoever has been there longest, so that a flood pushes out itself.
-// Among equals only those go that wait for their own next request.
+// Which connection is closed when all slots are taken. Clients without read access only get a
+// refusal, so a client with access replaces one of them at any time. Clients without access replace
+// each other: the oldest connection of the address that has the most, so that a flood displaces
+// itself. Between clients of the same standing, only connections that wait for their next request
+// are closed.
 
-// In what regard somebody is held; the greatest first to be served.
+// Priority of a client, lowest first.
 enum class Standing {
-  stranger,  // may not look, so far
-  admitted,  // may, as everybody may who comes this way
-  proven,    // may by what it is: its user, or what it has shown of a secret
+  stranger,  // no read access so far
+  admitted,  // has the access that all clients have on this path
+  proven,    // has access by its user or by a secret
 };
 
 struct VisitPlace {
   Standing standing = Standing::stranger;
-  bool is_idle = false;  // nobody is answering it
-  std::string source;    // the address that it counts for
+  bool is_idle = false;  // no request is being answered
+  std::string source;    // the address that it is counted for
   std::chrono::steady_clock::time_point since{};
 };
 
-// Its index; nothing: none of them does for somebody like that.
+// The index of the connection to close; empty: none may be closed for a client of that standing.
 std::optional<std::size_t> who_gives_way(const std::vector<VisitPlace>& taken, Standing newcomer);
 
-// The names by which a machine is called, from its configuration alone: no name server is asked.
+// The names of this machine, from its local configuration only. No name server is queried.
 
-// Names by which this machine may be asked for, beside its addresses and localhost.
+// Names under which this machine may be addressed, besides its addresses and localhost.
 using HostNames = std::vector<std::string>;
 
-// What this machine says of itself: gethostname(2), and the text of /etc/hosts and
-// /etc/resolv.conf, empty where there is none.
+// What this machine knows of its names: gethostname(2), and the text of /etc/hosts and
+// /etc/resolv.conf. A missing file is an empty text.
 struct HostFiles {
   std::string host;
   std::string hosts = {};
   std::string resolv = {};
 };
 
-// `given` (--host, --advertise), the name of the host with and without its domain, that name in
-// each domain of resolv.conf, and the names that stand beside it in /etc/hosts. Each once, none
-// empty.
+// `given` (--host, --advertise), the host's name with and without its domain, that name in each
+// search domain of resolv.conf, and its aliases in /etc/hosts. No duplicates, no empty names.
 HostNames host_names(HostNames given, const HostFiles& files);
 
 }  // namespace cpprun

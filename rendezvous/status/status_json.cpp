@@ -118,7 +118,7 @@ std::optional<std::int64_t> bytes_of(const std::optional<std::int64_t>& kib) {
   return kib ? std::optional(*kib * 1024) : std::nullopt;
 }
 
-// Of a whole number of milliseconds, without the noise of a double.
+// Rounded to whole milliseconds, to avoid floating-point noise.
 Json age_json(const std::optional<Duration>& age) {
   return nullable(age, [](Duration value) {
     return per_thousand(std::chrono::duration_cast<std::chrono::milliseconds>(value).count());
@@ -190,7 +190,7 @@ Json node_json(const NodeSnapshot& node, const Moment& moment) {
   return json;
 }
 
-// What is no UTF-8 in the words of strangers is replaced, and never ends an answer.
+// Invalid UTF-8 in text from other machines is replaced instead of failing the reply.
 std::string line_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -248,7 +248,7 @@ double unix_seconds(WallTime time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
-// Without the noise of a double.
+// Rounded to whole microseconds, to avoid floating-point noise.
 Json length_json(const std::optional<Duration>& length) {
   if (!length) return nullptr;
   const auto whole = std::chrono::duration_cast<std::chrono::microseconds>(*length).count();
@@ -315,7 +315,7 @@ std::string leader_changed_line(const LeaderChange& change, const std::string& h
   Json json;
   json["time"] = unix_seconds(change.time);
   json["event"] = "leader_changed";
-  json["job"] = "";  // it is of all of them
+  json["job"] = "";  // it concerns all jobs
   json["host"] = host;
   json["node"] = nullptr;
   json["round"] = 0;
@@ -337,7 +337,7 @@ const char* name_of(coordinator::NodeChange::Kind kind) {
   return "node_left";
 }
 
-// What an event has beside what all have; nothing: it is none.
+// The members an event adds to those that all events have; empty: not an event.
 using Members = std::optional<Json>;
 
 Members members_of(const coordinator::NodeChange& change) {
@@ -412,7 +412,7 @@ std::optional<std::string> JobEvents::line(WallTime time, const std::string& job
   const auto told = told_.find(job);
   Json json;
   json["time"] = std::chrono::duration<double>(time.time_since_epoch()).count();
-  json["event"] = "";  // its place is near the beginning
+  json["event"] = "";  // set below; this keeps its position near the beginning
   json["job"] = job;
   json["host"] = host_;
   json["node"] = nullptr;

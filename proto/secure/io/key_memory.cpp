@@ -9,12 +9,12 @@
 namespace cpprun {
 
 std::shared_ptr<Key> make_key_memory() {
-  // Whole pages, since that is what the kernel keeps out of core files.
+  // Whole pages, the unit in which the kernel excludes memory from core files.
   void* const page =
       ::mmap(nullptr, sizeof(Key), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) throw std::bad_alloc();
-  // Each of them is a further lock on a door that is closed already: an old kernel that knows one
-  // not, or a limit on locked memory, is no reason to do without a secret.
+  // Additional protection only: these may fail on an old kernel or with a limit on locked memory,
+  // and that must not prevent the use of a secret.
   (void)::madvise(page, sizeof(Key), MADV_DONTDUMP);
   (void)::madvise(page, sizeof(Key), MADV_WIPEONFORK);
   (void)::mlock(page, sizeof(Key));

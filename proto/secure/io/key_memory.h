@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Memory for one key: in no core file, gone in a forked child, and wiped when nobody has it any
-// more.
+// Memory for one key: excluded from core files, cleared in forked children, and wiped when it is
+// released.
 
 #include <memory>
 
@@ -9,7 +9,7 @@
 
 namespace cpprun {
 
-// Throws std::bad_alloc where the machine has no page left.
+// Throws std::bad_alloc if there is no memory.
 std::shared_ptr<Key> make_key_memory();
 
 }  // namespace cpprun

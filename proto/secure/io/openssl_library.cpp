@@ -8,7 +8,7 @@ namespace cpprun {
 
 #ifdef CPPRUN_STATIC
 
-// A program without a dynamic linker has nothing to open libraries with (cmake/package).
+// A static program has no dynamic linker and cannot open libraries (cmake/package).
 Result<OpenSsl> open_openssl(std::string_view purpose) {
   return failure(
       fmt::format("{} needs OpenSSL 3, which a static build of cpprun cannot open: take the "
@@ -21,7 +21,7 @@ Result<OpenSsl> open_openssl(std::string_view purpose) {
 
 namespace {
 
-// Its functions have had these names and arguments since 1.1.1; the number is of its interface.
+// The functions have had these names and arguments since 1.1.1; 3 is the version of the ABI.
 constexpr const char* library_name = "libssl.so.3";
 
 std::string what_went_wrong() {
@@ -42,7 +42,7 @@ Result<OpenSsl> open_openssl(std::string_view purpose) {
   }
   OpenSsl functions;
   const char* missing = nullptr;
-  // What libssl needs of libcrypto is found through it.
+  // Symbols of libcrypto are found through libssl, which depends on it.
   const auto find = [&](const char* name) {
     void* const found = ::dlsym(library, name);
     if (found == nullptr) missing = name;
@@ -56,7 +56,7 @@ Result<OpenSsl> open_openssl(std::string_view purpose) {
     return failure(
         fmt::format("the OpenSSL of this machine ({}) has no {}", library_name, missing));
   }
-  // Neither openssl.cnf nor what its authors run at exit is any of our business.
+  // Neither openssl.cnf nor exit handlers are wanted here.
   if (functions.OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr) !=
       1) {
     return failure("OpenSSL cannot be set up here");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// OpenSSL 3 of this machine, opened when somebody needs it.
+// This machine's OpenSSL 3, loaded on demand.
 
 #include <string_view>
 
@@ -9,8 +9,8 @@
 
 namespace cpprun {
 
-// It stays open until the process ends. The reason where it cannot be had says what to install, and
-// what it is for.
+// It stays loaded until the process exits. The error says what to install, and what `purpose` needs
+// it.
 Result<OpenSsl> open_openssl(std::string_view purpose = "a secret");
 
 }  // namespace cpprun

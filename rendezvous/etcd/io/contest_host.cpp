@@ -44,7 +44,7 @@ std::optional<contest::Will> will_of(std::string_view message) {
   return contest::Will{*epoch, std::string(message.substr(blank + 1))};
 }
 
-// Asks one member after the other until one has decided, or the lease has ended by itself.
+// Asks one member after the other until one has decided, or the lease has expired.
 class Resignation {
  public:
   Resignation(const LeaseGuard::Options& options, const contest::Will& will)
@@ -81,7 +81,7 @@ class Resignation {
   std::size_t next_ = 0;
 };
 
-// The child's life: the last message counts.
+// The child process: only the last message counts.
 void guard(int pipe, const LeaseGuard::Options& options) {
   (void)::prctl(PR_SET_NAME, process_name, 0, 0, 0);
   std::optional<contest::Will> will;
@@ -131,7 +131,7 @@ void LeaseGuard::start() {
   watch();
 }
 
-// One that takes no more is stopped, and of no use: it holds what is not true any more.
+// A child that reads nothing is suspended and holds outdated data, so it is killed.
 void LeaseGuard::send(const std::string& message) {
   const ssize_t sent =
       ::send(pipe_.native_handle(), message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -146,7 +146,7 @@ void LeaseGuard::watch() {
 }
 
 void LeaseGuard::ended(const std::string& why) {
-  asio::error_code ignored;  // There may be nothing to close.
+  asio::error_code ignored;  // there may be nothing to close
   pipe_.close(ignored);
   const bool was_short = boot_now() - started_ < restart_pause_max;
   pause_ = was_short ? std::clamp(2 * pause_, restart_pause, restart_pause_max) : restart_pause;

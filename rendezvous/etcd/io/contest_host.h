@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A contest at work (ContestHost), and the child process that resigns for it when it is killed
+// Runs a Contest (ContestHost), and a child process that resigns for it when it is killed
 // (LeaseGuard).
 
 #include <asio/io_context.hpp>
@@ -26,23 +26,24 @@
 
 namespace cpprun {
 
-// A child process that resigns for a leader that is killed. The kernel closes its pipe in the
-// moment in which the leader's process is gone: so it is certain that the leader decides nothing
-// any more, and a standby need not wait for the end of the lease. A host that is lost, or cut off,
-// takes its guard along, and the lease ends by itself.
+// A child process that resigns for a leader that is killed. The kernel closes its pipe when the
+// leader's process is gone. At that point the leader certainly decides nothing any longer, so a
+// standby need not wait for the end of the lease. If the host is lost or cut off, so is the guard,
+// and the lease expires by itself.
 class LeaseGuard {
  public:
   struct Options {
     EtcdAccess access;
-    std::shared_ptr<TlsClientContext> tls;  // as open_tls() gives it
+    std::shared_ptr<TlsClientContext> tls;  // from open_tls()
     ContestKeys keys;
-    Duration lease;  // for so long it tries
+    Duration lease;  // how long it tries
   };
   using Say = std::function<void(LogLevel level, const std::string& sentence)>;
 
-  // Starts the child; one that ends is reported and started again, after a pause that grows.
+  // Starts the child. If the child exits, that is reported and it is restarted after a growing
+  // pause.
   LeaseGuard(asio::io_context& context, SideProcesses& side, Options options, Say say);
-  // An end in an orderly way: the child ends and changes nothing.
+  // Orderly end: the child exits and changes nothing.
   ~LeaseGuard();
   LeaseGuard(const LeaseGuard&) = delete;
   LeaseGuard& operator=(const LeaseGuard&) = delete;
@@ -62,16 +63,16 @@ class LeaseGuard {
   asio::posix::stream_descriptor pipe_;
   asio::steady_timer timer_;
   int pid_ = -1;
-  std::string will_;  // the last one, as it is sent; empty: this process has not led
+  std::string will_;  // the last message sent; empty: this process has not led
   Duration pause_{};  // before the next start
   TimePoint started_{};
 };
 
-// A Contest with its etcd, its timer and its owner.
+// Connects a Contest to etcd, a timer and its owner.
 class ContestHost : public Contestant {
  public:
-  // Nothing happens before start(). `options.endpoints` are those of `access`. Without a guard a
-  // process that is killed leads until its lease ends.
+  // Nothing happens before start(). `options.endpoints` have to be those of `access`. Without a
+  // guard, a killed process holds leadership until its lease expires.
   ContestHost(asio::io_context& context, ContestOptions options, const EtcdAccess& access,
               std::shared_ptr<TlsClientContext> tls, Told told,
               std::unique_ptr<LeaseGuard> guard = nullptr);

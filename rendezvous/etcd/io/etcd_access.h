@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// How etcd is reached and by whom, as people say it; and what TLS needs of that, read from its
-// files.
+// How to reach etcd and as which user, as configured; and the TLS context, loaded from the
+// configured files.
 
 #include <memory>
 #include <string>
@@ -15,15 +15,15 @@ namespace cpprun {
 
 struct EtcdAccess {
   std::vector<EtcdEndpoint> endpoints;
-  std::string user = {};  // empty: nobody in particular
+  std::string user = {};  // empty: no authentication
   std::string password = {};
-  // Files in PEM, where an endpoint is https; each may be left out.
+  // PEM files for https endpoints; each is optional.
   std::string authorities_file = {};
   std::string certificate_file = {};
   std::string key_file = {};
 };
 
-// Null where no endpoint is https: OpenSSL is not even opened then.
+// Null if no endpoint is https; OpenSSL is not loaded then.
 Result<std::shared_ptr<TlsClientContext>> open_tls(const EtcdAccess& access);
 
 }  // namespace cpprun

@@ -51,7 +51,7 @@ void EtcdConnection::ask(std::string bytes, Duration patience, Done done) {
   timer_.async_wait(
       [self = shared_from_this(), asked = ++asked_](const asio::error_code& cancelled) {
         if (cancelled || !self->done_ || asked != self->asked_) return;
-        if (self->is_connecting_) (void)self->addresses_.turn();  // for the next question
+        if (self->is_connecting_) (void)self->addresses_.turn();  // for the next request
         self->fail(self->is_asked_ ? Kind::silent : Kind::unreachable, self->silence());
       });
   is_new_ = !is_connected_;
@@ -67,7 +67,7 @@ std::string EtcdConnection::silence() const {
                            "server does not answer");
 }
 
-// Of a connection that was closed.
+// For a connection that the server closed.
 std::string EtcdConnection::why_closed() const {
   if (reader_->has_begun()) return "it has closed the connection within its answer";
   return fmt::format("it has closed the connection without an answer{}",
@@ -82,7 +82,7 @@ void EtcdConnection::close() {
 
 void EtcdConnection::drop() {
   ++life_;
-  asio::error_code ignored;  // There may be nothing to close.
+  asio::error_code ignored;  // there may be nothing to close
   resolver_.cancel();
   socket_.close(ignored);
   channel_.reset();
@@ -90,7 +90,7 @@ void EtcdConnection::drop() {
   is_connecting_ = is_connected_ = is_reading_ = is_writing_ = false;
 }
 
-// --- a connection --------------------------------------------------------------------------------
+// --- connecting ----------------------------------------------------------------------------------
 
 void EtcdConnection::dial() {
   drop();
@@ -120,10 +120,10 @@ void EtcdConnection::resolve() {
       });
 }
 
-// The address that was reached last comes first, and each of the others has its turn: one that says
-// nothing at all takes all the patience of a question, and the next question goes to the next one.
+// Starts with the address that was reached last, and rotates. An unresponsive address uses up the
+// timeout of one request; the next request tries the next address.
 void EtcdConnection::connect() {
-  asio::error_code ignored;  // A socket of an earlier address is of no use any more.
+  asio::error_code ignored;  // the socket of an earlier address is obsolete
   socket_.close(ignored);
   is_connecting_ = true;
   socket_.async_connect(addresses_.found[addresses_.next],
@@ -146,11 +146,11 @@ void EtcdConnection::establish() {
   say();
 }
 
-// --- a question, and what comes ------------------------------------------------------------------
+// --- request and reply ---------------------------------------------------------------------------
 
 void EtcdConnection::say() {
   if (channel_) {
-    // What the server hears before it has proven itself is no question.
+    // Data sent before the server is authenticated does not count as a request.
     is_asked_ = channel_->is_established();
     channel_->say(std::exchange(question_, {}));
     outbox_ += channel_->take_outgoing();
@@ -168,7 +168,7 @@ void EtcdConnection::flush() {
   while (!outbox_.empty()) {
     const std::size_t written = socket_.write_some(asio::buffer(outbox_), error);
     if (error == asio::error::would_block) break;
-    // Then a read says so, too.
+    // The pending read reports the error, too.
     if (error) return outbox_.clear();
     outbox_.erase(0, written);
   }
@@ -182,7 +182,7 @@ void EtcdConnection::flush() {
                      });
 }
 
-// Also while nothing was asked: a member that goes away is known as such before the next question.
+// Also while no request is pending, so that a disconnect is noticed before the next request.
 void EtcdConnection::wait_for_bytes() {
   if (is_reading_) return;
   is_reading_ = true;
@@ -290,7 +290,7 @@ void EtcdClient::go_on(std::size_t at) {
       if (heard) {
         credentials_.hear(std::get<etcd::Authenticated>(*heard));
       } else if (!credentials_.hear(heard.error())) {
-        // Whatever has become of that question, the one that waited for it was not asked.
+        // The pending request itself was never sent, so its outcome is not in doubt.
         etcd::Failure failed = heard.error();
         if (etcd::may_have_happened(failed.kind)) failed.kind = etcd::Failure::Kind::unreachable;
         return finish(at, tl::unexpected(std::move(failed)));

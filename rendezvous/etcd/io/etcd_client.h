@@ -26,13 +26,14 @@
 
 namespace cpprun {
 
-// The addresses behind a name, as they were found last: a name server that hangs later is in
-// nobody's way.
+// The addresses of a host name as last resolved, so that a name server that hangs later does no
+// harm.
 struct KnownAddresses {
   std::vector<asio::ip::tcp::endpoint> found = {};
-  std::size_t next = 0;  // the one that is tried
+  std::size_t next = 0;  // being tried
 
-  // That one does not answer. False: none does, and the name may lead elsewhere by now.
+  // That address does not respond; tries the next. False: none responds, so the name is resolved
+  // again.
   bool turn() {
     if (++next < found.size()) return true;
     *this = {};
@@ -40,9 +41,8 @@ struct KnownAddresses {
   }
 };
 
-// One connection to one member of etcd, kept from request to request: HTTP/1.1, with TLS where it
-// is asked for. It is made when something is to be asked, and let go when anything about it is not
-// as it should be; the next question makes another.
+// One connection to one member of etcd, reused between requests: HTTP/1.1, with TLS if configured.
+// Opened on demand and dropped on any error; the next request opens a new one.
 class EtcdConnection : public std::enable_shared_from_this<EtcdConnection> {
  public:
   struct Reply {
@@ -50,16 +50,17 @@ class EtcdConnection : public std::enable_shared_from_this<EtcdConnection> {
     std::string body;
   };
   using Heard = tl::expected<Reply, etcd::Failure>;
-  // Called once for each question, and not from within ask().
+  // Called once per request, never within ask().
   using Done = std::function<void(Heard)>;
 
-  // `addresses` are its own while it lives, and outlive it. `tls` is null for http.
+  // `addresses` is used by this connection alone while it exists, and has to outlive it. `tls` is
+  // null for http.
   EtcdConnection(asio::io_context& context, EtcdEndpoint endpoint,
                  std::shared_ptr<TlsClientContext> tls, KnownAddresses& addresses);
 
-  // One question at a time. Nothing within `patience` is an answer, too.
+  // One request at a time. A timeout after `patience` is reported as a failure.
   void ask(std::string bytes, Duration patience, Done done);
-  // Nobody is called any more.
+  // No callback runs after this.
   void close();
 
   const EtcdEndpoint& endpoint() const { return endpoint_; }
@@ -88,38 +89,38 @@ class EtcdConnection : public std::enable_shared_from_this<EtcdConnection> {
   tcp::resolver resolver_;
   tcp::socket socket_;
   asio::steady_timer timer_;
-  std::unique_ptr<TlsClientChannel> channel_;  // of a connection with TLS
-  std::optional<http::ReplyReader> reader_;    // while an answer is waited for
-  std::string question_;                       // that is not said yet
-  std::string outbox_;                         // that the socket has not taken yet
+  std::unique_ptr<TlsClientChannel> channel_;  // null without TLS
+  std::optional<http::ReplyReader> reader_;    // while a reply is expected
+  std::string question_;                       // not sent yet
+  std::string outbox_;                         // not taken by the socket yet
   Done done_;
   Duration patience_{};
-  bool is_connecting_ = false;  // to the address that is tried
+  bool is_connecting_ = false;  // to the current address
   bool is_connected_ = false;
-  bool is_new_ = false;  // made for this question
+  bool is_new_ = false;  // opened for this request
   bool is_reading_ = false;
   bool is_writing_ = false;
-  bool is_asked_ = false;    // some of the question may have arrived
-  std::uint64_t life_ = 0;   // of the socket: what comes for one before is for nobody
-  std::uint64_t asked_ = 0;  // counts the questions
+  bool is_asked_ = false;    // part of the request may have arrived
+  std::uint64_t life_ = 0;   // of the socket; events of an earlier one are ignored
+  std::uint64_t asked_ = 0;  // counts the requests
 };
 
-// Asks etcd: a request at a time in each lane, and each lane on a connection of its own, so that
-// what is large or slow in one is in nobody's way in the other. Which member is asked is its
-// owner's decision. A user's token is fetched where one is needed, and fetched anew when etcd has
-// forgotten it.
+// Sends requests to etcd, one at a time in each lane. Each lane has its own connection, so that
+// large or slow requests in one do not delay the other. The owner chooses the member. The user's
+// token is fetched when needed, and again after etcd has forgotten it.
 class EtcdClient {
  public:
   using Done = std::function<void(etcd::Heard)>;
 
-  // `tls` as open_tls() gives it.
+  // `tls` comes from open_tls().
   EtcdClient(asio::io_context& context, const EtcdAccess& access,
              std::shared_ptr<TlsClientContext> tls);
   ~EtcdClient();
   EtcdClient(const EtcdClient&) = delete;
   EtcdClient& operator=(const EtcdClient&) = delete;
 
-  // Answered once, and not from within; with a failure where nothing has come within `patience`.
+  // `done` runs once, never within this call; with a failure if there is no reply within
+  // `patience`.
   void ask(contest::Lane lane, std::size_t endpoint, etcd::Request request, Duration patience,
            Done done);
 
@@ -129,7 +130,7 @@ class EtcdClient {
     etcd::Request request;
     steady_clock::time_point deadline;
     Done done;
-    bool is_second = false;  // asked once more, with a new token
+    bool is_second = false;  // repeated with a new token
   };
   struct LaneState {
     std::size_t endpoint = 0;

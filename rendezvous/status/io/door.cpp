@@ -30,8 +30,8 @@ tl::unexpected<Error> cannot(const DoorFolder& folder, const std::string& why) {
   return failure(fmt::format("the folder \"{}\" for sockets of tools {}", folder.path(), why));
 }
 
-// A folder that is open, with a short name for it: a socket's path has 107 bytes, and whatever
-// lies between it and the root may be longer. Nor can it be another one meanwhile.
+// An open directory, addressed as /proc/self/fd/N: a socket path is limited to 107 bytes, and the
+// real path may be longer. The directory also cannot be swapped meanwhile.
 class OpenFolder {
  public:
   explicit OpenFolder(const std::string& path)
@@ -50,7 +50,7 @@ class OpenFolder {
   FileDescriptor file_;
 };
 
-// What is wrong with it; empty: it is this user's, and nobody else's.
+// Why the directory is unsuitable; empty if it belongs to this user and is closed to others.
 std::string objection_to(const OpenFolder& folder) {
   struct stat facts {};
   if (::fstat(folder.get(), &facts) != 0) return "cannot be looked at: " + errno_text(errno);
@@ -111,7 +111,7 @@ std::vector<std::string> names_in(const OpenFolder& folder) {
   return names;
 }
 
-// As its users call this machine; nothing but the sockets' names depends on it.
+// The name that users know this machine by. Used only in socket names.
 std::string own_host() {
   utsname names{};
   return ::uname(&names) == 0 ? names.nodename : "localhost";
@@ -121,26 +121,27 @@ void sweep(const OpenFolder& folder) {
   const std::string host = own_host();
   for (const auto& name : names_in(folder)) {
     if (!is_door_of(name, host) || !knock_at(folder.address_of(name)).is_stale()) continue;
-    // Whoever sweeps at the same time may have been faster.
+    // Another process that sweeps at the same time may have removed it first.
     (void)::unlinkat(folder.get(), name.c_str(), 0);
   }
 }
 
-// Under its name only where nobody has that name.
+// Fails with EEXIST if the name is taken.
 int rename_to(const OpenFolder& folder, const std::string& from, const std::string& to) {
   constexpr unsigned no_replace = RENAME_NOREPLACE;
   if (::renameat2(folder.get(), from.c_str(), folder.get(), to.c_str(), no_replace) == 0) return 0;
   if (errno != EINVAL && errno != ENOSYS) return errno;
-  // A file system that cannot tell: two of one name are as good as impossible there.
+  // The file system does not support RENAME_NOREPLACE; a collision is practically impossible there.
   return ::renameat(folder.get(), from.c_str(), folder.get(), to.c_str()) == 0 ? 0 : errno;
 }
 
-// Its name there; or an errno.
+// Returns the socket's name there, or an errno.
 tl::expected<std::string, int> bind_in(const OpenFolder& folder, int socket, int pid) {
   const std::string host = own_host();
-  // Whoever finds a socket on which nobody listens yet would sweep it.
+  // Bind under a hidden name first: a sweep by another process would remove a socket that is not
+  // listening yet.
   const auto draft = fmt::format(".{}.new", door_name(host, pid, 1));
-  (void)::unlinkat(folder.get(), draft.c_str(), 0);  // of one that was killed in the middle
+  (void)::unlinkat(folder.get(), draft.c_str(), 0);  // left by a process that was killed in between
   const auto address = folder.address_of(draft);
   const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
   if (::bind(socket, generic, sizeof address) != 0) return tl::unexpected(errno);
@@ -164,7 +165,7 @@ Result<void> make_door_folder(const DoorFolder& place) {
 }
 
 void remove_door(const std::string& path) {
-  // At worst they stay: whoever sweeps finds nobody behind the one, and others use the other.
+  // Errors are harmless: a later sweep removes the socket, and other programs reuse the directory.
   (void)::unlink(path.c_str());
   (void)::rmdir(path.substr(0, path.rfind('/')).c_str());
 }
@@ -176,7 +177,7 @@ Result<std::string> open_door(int socket, const DoorFolder& place, int pid) {
     sweep(*folder);
     const auto bound = bind_in(*folder, socket, pid);
     if (bound) return place.path() + "/" + *bound;
-    // Whoever left last has removed the folder meanwhile.
+    // The last process to leave has removed the directory meanwhile.
     if (bound.error() != ENOENT || attempt == attempts_max) {
       return cannot(place, "takes no socket: " + errno_text(bound.error()));
     }

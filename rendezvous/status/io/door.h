@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Unix sockets in a private folder: making one, asking whether anybody is behind one, and sweeping
-// those behind which nobody is any more. All of it looks at a disk and may hang with it.
+// Unix sockets in a private directory: creating one, probing whether a process listens on one, and
+// removing stale ones. All functions access a disk and may block on it.
 
 #include <string>
 #include <vector>
@@ -12,25 +12,26 @@
 
 namespace cpprun {
 
-// Makes the folder where it is not there, and fails where it is none for this.
+// Creates the directory if it is missing; fails if an existing one is not suitable.
 Result<void> make_door_folder(const DoorFolder& folder);
-// Makes the folder, sweeps it, and binds that socket in it, listening, under a name with this
-// machine and that process id. Gives its path. Nobody finds it there before it listens.
+// Creates the directory, removes stale sockets, binds the socket under a name with this host and
+// that process id, and listens. Returns its path. The name appears only once the socket is
+// listening.
 Result<std::string> open_door(int socket, const DoorFolder& folder, int pid);
-// And its folder, where it was the last in it.
+// Removes the socket, and the directory if it was the last one in it.
 void remove_door(const std::string& path);
 
 struct Knock {
-  FileDescriptor socket;  // connected, and never blocks; none: nobody opened
-  int error_number = 0;   // why
-  bool is_stale() const;  // nobody is there, and nobody will ever be
+  FileDescriptor socket;  // connected and non-blocking; empty on failure
+  int error_number = 0;   // why it failed
+  bool is_stale() const;  // no process listens on it, and none ever will
 };
 Knock knock(const std::string& path);
 
-// The names of the sockets there, in order; none where there is no such folder. `why` says what
-// was wrong, where there is one that may not be read.
+// The sorted names of the sockets there; empty if the directory is missing. If it exists but cannot
+// be read, `why` receives the reason.
 std::vector<std::string> doors_in(const DoorFolder& folder, std::string* why = nullptr);
-// Removes those of this machine behind which nobody is.
+// Removes this machine's sockets that no process listens on.
 void sweep_doors(const DoorFolder& folder);
 
 }  // namespace cpprun

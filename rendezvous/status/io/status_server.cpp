@@ -26,7 +26,7 @@
 
 namespace cpprun {
 
-// One connection. It is there until it ends; handlers that are under way hold it for as long.
+// One connection. It stays alive until it ends and no handler holds it.
 class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
  public:
   Visit(StatusServer& server, const Comer& comer, Standing standing, std::string first_bytes)
@@ -42,16 +42,17 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     if (server.callbacks_.ledger) memory_.emplace(server.callbacks_.ledger, peer_);
   }
 
-  // Why that connection cannot be served; empty: it can.
+  // Returns why the connection cannot be served; empty if it can.
   std::string take(FileDescriptor socket) {
     asio::error_code error;
     socket_.assign(socket.get(), error);
     if (error) return error.message();
-    (void)socket.release();  // the stream's now
+    (void)socket.release();  // now owned by the stream
     return {};
   }
 
-  // Who may not look is told so. Nothing of what they sent is read, unless it may show a token.
+  // A client without access gets the reason as a 403. Nothing that it sent is parsed, unless it may
+  // carry a token.
   void begin(const std::string& objection) {
     const bool may_show_token = server_->callbacks_.credential != nullptr;
     if (may_show_token) objection_ = objection;
@@ -80,12 +81,12 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     return owner == nullptr || !watched_owner_ || *watched_owner_ == *owner;
   }
 
-  // More of an answer that goes on.
+  // Sends the next part of a streaming reply.
   void add(const std::string& bytes) {
     if (server_ == nullptr) return;
     if (outbox_.size() - sent_ + bytes.size() > server_->limits_.watcher_bytes) return end();
     if (!outbox_.empty()) {
-      outbox_ += bytes;  // it is being written
+      outbox_ += bytes;  // appended to the write in progress
       (void)may_hold();
       return;
     }
@@ -103,7 +104,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   void end() {
     if (server_ == nullptr) return;
     StatusServer* const server = std::exchange(server_, nullptr);
-    asio::error_code ignored;  // It is over either way.
+    asio::error_code ignored;  // it ends either way
     timer_.cancel();
     socket_.close(ignored);
     server->forget(this);
@@ -111,20 +112,21 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
 
  private:
   static constexpr std::size_t target_shown_bytes = 100;
-  // What it may hold whatever else its address holds: the figures of a hundred jobs.
+  // It may always hold this much, whatever else its address holds: enough for the status of a
+  // hundred jobs.
   static constexpr std::size_t bytes_always = 192 * 1024;
   static constexpr int unauthorized = 401;
 
   int fd() { return socket_.native_handle(); }
 
-  // What has come is looked at between two looks at everything else.
+  // Received bytes are processed in turn, with a poll of all sockets in between.
   void serve_in_turn() {
     server_->turns_->add([self = shared_from_this()] {
       if (self->server_ != nullptr) self->serve();
     });
   }
 
-  // One request is answered; the next has to wait for its turn.
+  // Handles one request; the next waits for its turn.
   void serve() {
     try {
       const std::size_t taken = std::min(unread_.size(), session_.room());
@@ -139,14 +141,14 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
         return say(refused->bytes);
       }
     } catch (const std::bad_alloc&) {
-      return end();  // there is no memory for it; nobody else notices
+      return end();  // out of memory: only this connection ends
     }
     if (!unread_.empty() && session_.room() > 0) return serve_in_turn();
     listen();
   }
 
-  // Whoever may look need not be known; whoever asks for something is. A token is good for the
-  // request that shows it.
+  // A client with read access needs no identity; a client that sends a command does. A token covers
+  // only the request that carries it.
   http::Response answer_to(const http::Request& request) {
     const auto& credential_of = server_->callbacks_.credential;
     const bool shows_token = credential_of != nullptr && !request.authorization.empty();
@@ -181,7 +183,8 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
 
   void answer(const http::Request& request) {
     http::Response response = answer_to(request);
-    // Who has shown nothing that is good does so on a connection that does not keep its place.
+    // After a 401 the connection is closed, so that clients without a valid token do not keep a
+    // slot.
     if (response.status == unauthorized) {
       is_last_ = true;
       return say(http::last_answer(response));
@@ -202,7 +205,8 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     if (watches_ && server_ != nullptr) drain();
   }
 
-  // A request has to be whole a while after its first byte, however its bytes trickle in.
+  // A request has to be complete within a fixed time after its first byte, even if its bytes
+  // trickle in.
   void listen() {
     const bool is_torn = session_.is_torn();
     if (!std::exchange(was_torn_, is_torn) || !is_torn) {
@@ -247,14 +251,16 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     if (watches_) return rest();
     since_ = std::chrono::steady_clock::now();
     if (!is_last_) return serve_in_turn();
-    // To close while something is unread would take the answer from whoever has not read it yet.
-    (void)::shutdown(fd(), SHUT_WR);  // Where that fails they are gone.
+    // Closing with unread data would reset the connection and could discard the reply before the
+    // client reads it.
+    (void)::shutdown(fd(), SHUT_WR);  // fails only if the client is gone
     end_after(server_->limits_.farewell);
     drain();
   }
 
-  // False: it has ended, because its address holds too much. Who asks for little, or has proven who
-  // it is, keeps its connection: operators look when something is wrong.
+  // False: the connection was closed, because its address holds too much memory. A connection that
+  // holds little or whose client has proven its identity is kept, so that operators get through in
+  // an incident.
   bool may_hold() {
     if (!memory_) return true;
     constexpr std::size_t request = bounds::http_head_bytes_max + bounds::http_body_bytes_max;
@@ -267,13 +273,13 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     return false;
   }
 
-  // Until there is more to say, or what was shown is good for no more.
+  // Waits for more to send, or for the expiry of the credential.
   void rest() {
     timer_.cancel();
     if (ends_at_) end_after(*ends_at_ - std::chrono::steady_clock::now());
   }
 
-  // What it still says is of no interest, but that it hangs up is.
+  // Discards further input; only the disconnect matters.
   void drain() {
     std::array<char, bounds::link_read_bytes> chunk;
     const ssize_t count = ::recv(fd(), chunk.data(), chunk.size(), MSG_DONTWAIT);
@@ -288,7 +294,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
       try {
         ((*self).*then)();
       } catch (const std::bad_alloc&) {
-        self->end();  // there is no memory for it; nobody else notices
+        self->end();  // out of memory: only this connection ends
       }
     });
   }
@@ -304,38 +310,39 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
                               .body = error_json("what came of it is not known yet: look whether "
                                                  "it was done before you ask again")});
       } catch (const std::bad_alloc&) {
-        self->end();  // there is no memory for it; nobody else notices
+        self->end();  // out of memory: only this connection ends
       }
     });
   }
 
-  StatusServer* server_;  // null: it has ended
-  Standing standing_;     // when it came
+  StatusServer* server_;  // of all of these: disconnected, may reconnect
+  Standing standing_;     // at connection time
   PeerAddress peer_;
   Visitor visitor_;
-  bool is_by_secret_ = false;  // or by a token of one
+  bool is_by_secret_ = false;  // authenticated by a secret or by one of its tokens
   std::string name_;
-  std::string objection_;  // to whoever shows no token; empty: there is none
+  std::string objection_;  // the refusal for a client without a token; empty: it has access
   asio::posix::stream_descriptor socket_;
   asio::steady_timer timer_;
   std::optional<PeerMemory> memory_;
   http::Session session_;
-  std::string unread_;  // has come, and the session has no room for it yet
+  std::string unread_;  // received, but the session has no room for it yet
   std::string outbox_;
-  std::size_t sent_ = 0;                      // of the outbox
-  bool is_last_ = false;                      // what is said now is the last of this connection
-  bool watches_ = false;                      // its answer goes on
-  std::uint64_t waits_for_ = 0;               // the number of its answer, which comes later
-  std::optional<std::string> watched_owner_;  // of whose jobs alone it may hear
-  // What it has shown is good for no more then.
+  std::size_t sent_ = 0;                      // bytes of the outbox
+  bool is_last_ = false;                      // close after the reply being sent
+  bool watches_ = false;                      // its reply is a stream
+  std::uint64_t waits_for_ = 0;               // ticket of the delayed reply; 0: none
+  std::optional<std::string> watched_owner_;  // the owner whose events it may see; empty: all
+  // When the credential expires.
   std::optional<std::chrono::steady_clock::time_point> ends_at_;
-  bool was_torn_ = false;                        // the deadline that runs is that of a request
-  std::chrono::steady_clock::time_point since_;  // when it began to wait
+  bool was_torn_ = false;  // the running deadline is that of a partial request
+  std::chrono::steady_clock::time_point since_;  // start of the current wait
 };
 
 namespace {
 
-// Of the places for watchers, those that are never for owners of a daemon: operators come late.
+// Watcher slots reserved for operators, who may come late; owners of a daemon's jobs cannot take
+// them.
 constexpr std::size_t operators_watch = 2;
 
 }  // namespace
@@ -408,7 +415,7 @@ std::size_t StatusServer::watchers() const {
       std::ranges::count_if(visits_, [](const auto& visit) { return visit->watches(); }));
 }
 
-// One owner of a daemon takes half of the places at most, and all of them leave some.
+// One owner takes at most half of the watcher slots, and all owners together leave some free.
 std::string StatusServer::objection_to_watching(const std::optional<std::string>& owner) const {
   const std::size_t all = watchers();
   if (all >= limits_.watchers) return fmt::format("{} others watch already", all);
@@ -448,7 +455,7 @@ void StatusServer::end_holders() {
   }
 }
 
-// A word now and then, as long as somebody watches.
+// Sends an SSE comment periodically while a client watches.
 void StatusServer::keep_alive() {
   if (std::exchange(keeps_alive_, true)) return;
   keep_alive_.expires_after(
@@ -477,9 +484,9 @@ void StatusServer::forget(const Visit* visit) {
 
 namespace {
 
-constexpr std::size_t text_bytes_max = 256 * 1024;  // of /etc/hosts, that is looked at
+constexpr std::size_t text_bytes_max = 256 * 1024;  // limit for reading each file
 
-// Empty where there is no such file.
+// Empty if the file is missing.
 std::string text_of(const char* path) {
   const FileDescriptor file(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::string text;
@@ -496,7 +503,7 @@ std::string text_of(const char* path) {
 
 HostNames own_host_names(HostNames given) {
   char name[HOST_NAME_MAX + 1] = {};
-  // A machine that is called nothing has its addresses.
+  // Without a host name the machine is still reachable by its addresses.
   (void)::gethostname(name, HOST_NAME_MAX);
   return host_names(
       std::move(given),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The server for those who look (StatusServer), and the turns in which its work is done (Turns).
+// The HTTP server for status clients (StatusServer) and the queue for its work (Turns).
 
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
@@ -26,21 +26,21 @@
 
 namespace cpprun {
 
-// Pieces of work that nobody else may have to wait for more than once: they are done one at a time,
-// in the order in which they came, and between two of them the event loop looks at every socket and
-// does what it finds there.
+// A queue of work that runs one item at a time, in order. Between two items the event loop polls
+// all sockets and handles what is ready, so that other work waits for one item at most.
 class Turns : public std::enable_shared_from_this<Turns> {
  public:
   explicit Turns(asio::io_context& context) : context_(context) {}
 
-  // Done from the event loop, never from within this call.
+  // Runs from the event loop, never within this call.
   void add(std::function<void()> work) {
     waiting_.push_back(std::move(work));
     if (!is_posted_) post();
   }
 
  private:
-  // What is posted comes before what a look at the sockets finds, so that one look is let pass.
+  // Posted handlers run before the next poll of the sockets, so it posts twice to let one poll
+  // pass.
   void post() {
     is_posted_ = true;
     asio::post(context_, [self = shared_from_this()] {
@@ -51,16 +51,16 @@ class Turns : public std::enable_shared_from_this<Turns> {
     const auto work = std::move(waiting_.front());
     waiting_.pop_front();
     is_posted_ = false;
-    if (!waiting_.empty()) post();  // before the work, which may throw
-    work();                         // may add to them
+    if (!waiting_.empty()) post();  // before work(), which may throw
+    work();                         // may add more
   }
 
   asio::io_context& context_;
   std::deque<std::function<void()>> waiting_;
-  bool is_posted_ = false;  // the first of them has its turn coming
+  bool is_posted_ = false;  // the first item is scheduled
 };
 
-// Tests choose shorter ones.
+// Tests use shorter ones.
 struct StatusLimits {
   std::size_t connections = bounds::status_connections_max;
   Duration request = bounds::status_request_patience;
@@ -73,20 +73,21 @@ struct StatusLimits {
   Duration keep_alive = bounds::watcher_keep_alive;
 };
 
-// Serves whoever looks, over connections that somebody else has accepted: a few at a time, each
-// within deadlines, and one request of each between two looks at everything else. Nobody who is
-// slow, says nothing or reads nothing keeps the next one out: where there is no room, somebody
-// gives way (status_access.h). While nobody looks there is nothing here that could wake anybody up.
+// Serves status clients over connections accepted elsewhere. The number of connections is bounded,
+// each has deadlines, and one request is handled per turn of the event loop. Slow or silent clients
+// do not keep others out: when all slots are taken, a connection is closed (status_access.h).
+// Without clients it causes no wakeups.
 class StatusServer {
  public:
   struct Callbacks {
-    // Of whoever only looks, who that is is known only where that decides; of a POST, always.
+    // For read requests the client's user is looked up only if access depends on it; for a POST
+    // always.
     std::function<http::Response(const http::Request&, const Visitor&)> answer;
-    // For the log: who was refused, and why.
+    // For the log: the rejected client and the reason.
     std::function<void(std::string)> refused;
-    // What a request shows of a secret, or why that is not good; null: there is no secret here.
+    // The credential that a request shows, or why it is invalid; null if there is no secret.
     std::function<Result<Credential>(const http::Request&)> credential = {};
-    // What connections hold is charged there; null: it is not counted.
+    // Accounts for the memory of connections; null: not counted.
     std::shared_ptr<Ledger> ledger = {};
   };
 
@@ -96,27 +97,28 @@ class StatusServer {
   StatusServer(const StatusServer&) = delete;
   StatusServer& operator=(const StatusServer&) = delete;
 
-  // A connection of which these bytes were read already. It is served from the event loop, never
-  // from within this call.
+  // A connection from which `first_bytes` were read already. Served from the event loop, never
+  // within this call.
   void adopt(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes);
-  // One over the socket for tools: the kernel has said whose it is.
+  // A connection over the control socket; the kernel has reported its user.
   void adopt_local(FileDescriptor socket, std::uint32_t user);
-  // One that comes over a connection on which it has proven that it holds the secret.
+  // A connection whose client has proven that it holds the secret.
   void adopt_holder(FileDescriptor socket, Credential credential);
   std::size_t size() const { return visits_.size(); }
-  // What was to be answered later, under that number; nobody may wait for it any more.
+  // Sends the delayed reply to the request with that ticket; the request may be gone by now.
   void answer(std::uint64_t ticket, const http::Response& response);
 
-  // Those whose answer goes on are told that, unless it is of a job that is hidden from them; no
-  // owner: it is everybody's. Whoever does not read is given up.
+  // Sends an event to all watching clients that may see jobs of that owner; null: to all of them. A
+  // client that does not read is disconnected.
   void tell_watchers(const std::string& bytes, const std::string* owner = nullptr);
-  // The secrets are others now: whoever has come by one of them comes again.
+  // Called when the secrets change: disconnects all clients that used one, so that they
+  // authenticate again.
   void end_holders();
   std::size_t watchers() const;
 
  private:
   class Visit;
-  // Who is at the other end, and what the log calls them.
+  // The peer of a connection, and its name in the log.
   struct Comer {
     PeerAddress peer;
     Visitor visitor;
@@ -135,13 +137,13 @@ class StatusServer {
   const Callbacks callbacks_;
   const StatusLimits limits_;
   std::vector<std::shared_ptr<Visit>> visits_;
-  std::shared_ptr<Turns> turns_;   // of all visits: many who look must not add up
-  asio::steady_timer keep_alive_;  // runs only while somebody watches
+  std::shared_ptr<Turns> turns_;   // shared by all connections, so that many clients do not add up
+  asio::steady_timer keep_alive_;  // runs only while a client watches
   bool keeps_alive_ = false;
 };
 
-// The names of this machine beside those; see host_names(). Reads two small files and waits for
-// nothing else.
+// The names of this machine in addition to those given; see host_names(). Reads two small files and
+// blocks on nothing else.
 HostNames own_host_names(HostNames given);
 
 }  // namespace cpprun

@@ -26,7 +26,7 @@ namespace {
 constexpr char opened_mark = '+';  // the path follows
 constexpr char failed_mark = '-';  // the reason follows
 
-// The path, or why there is none: of the folder that was to be taken first.
+// The path, or why it failed. The reported reason is that of the preferred directory.
 std::string open_first(int socket, const DoorPlan& plan, int pid) {
   std::string why;
   for (const auto& folder : plan.folders) {
@@ -68,7 +68,7 @@ ToolDoor::~ToolDoor() {
   if (path_.starts_with("/run/")) {
     remove();
   } else {
-    (void)side_.ask(remove, plan_.patience);  // nobody needs the answer
+    (void)side_.ask(remove, plan_.patience);  // the result is not needed
   }
 }
 
@@ -80,11 +80,11 @@ void ToolDoor::open() {
     return callbacks_.trouble("no socket for tools can be had: " +
                               (socket ? error.message() : errno_text(errno)));
   }
-  (void)socket.release();  // the stream's now
+  (void)socket.release();  // now owned by the stream
   open_aside();
 }
 
-// The socket is ours; the process beside us gives it its name.
+// This process owns the socket; a helper process binds it to a path.
 void ToolDoor::open_aside() {
   const int socket = visitors_.native_handle();
   const int pid = ::getpid();
@@ -101,7 +101,8 @@ void ToolDoor::open_aside() {
   const FileDescriptor theirs{ends[1]};
   news_.assign(ends[0]);
   const auto work = [&] {
-    // On a disk that hangs it would outlive us, and nobody is there for whom it could be opened.
+    // Blocked on a hanging disk, the helper would outlive this process and create a socket without
+    // a server.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     write_all(ends[1], open_first(socket, plan_, pid));
   };
@@ -125,7 +126,7 @@ void ToolDoor::hear() {
                    });
 }
 
-// The process beside us may just have opened it: nobody else would remove it.
+// The helper may just have created the socket; without its path this process could not remove it.
 void ToolDoor::hear_last() {
   if (!news_.is_open()) return;
   const auto rest = read_until_end(news_.native_handle(), plan_.patience, /*is_of_each=*/false);
@@ -152,7 +153,8 @@ void ToolDoor::listen() {
                        });
 }
 
-// Nobody can be let in, for want of descriptors for instance: whoever waits is still there then.
+// Accepting failed, for example for lack of file descriptors. Retries later; waiting clients stay
+// queued.
 void ToolDoor::rest() {
   timer_.expires_after(bounds::door_rest);
   timer_.async_wait([this, alive = alive_](const asio::error_code& cancelled) {

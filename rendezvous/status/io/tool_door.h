@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The Unix socket at which tools of this machine ask, while this program runs. The kernel says
-// whose each visitor is. It is opened a while after the start, when the workers run; a disk that
-// hangs holds a process beside ours up, and nothing else. Nobody waits here but for visitors.
+// The Unix socket through which local tools connect to this program. The kernel reports the user of
+// each client. It is opened some time after the start, when the workers are running. A hanging disk
+// blocks only a helper process. The event loop never waits for the disk.
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -21,34 +21,34 @@
 namespace cpprun {
 
 struct DoorPlan {
-  std::vector<DoorFolder> folders;  // the first that can be had is taken
-  Duration after{};                 // how long it is not needed yet
-  Duration patience{};              // with the disk, at the end
+  std::vector<DoorFolder> folders;  // the first usable one is taken
+  Duration after{};                 // delay before it is opened
+  Duration patience{};              // timeout for the disk at shutdown
 };
 
-// For the log: nobody finds a socket for tools here.
+// For the log: tools will not find a socket here.
 std::string no_door_text(const std::string& why);
 
 class ToolDoor {
  public:
   struct Callbacks {
     std::function<void(FileDescriptor socket, std::uint32_t user)> visitor;
-    // Nobody can ask there, and why.
+    // The socket is unavailable, with the reason.
     std::function<void(std::string)> trouble;
-    // It is there; for whoever removes it where this program cannot.
+    // The socket exists at that path; lets another process remove it if this one cannot.
     std::function<void(const std::string& path)> opened = {};
   };
 
-  // `side` is there for as long as it is.
+  // `side` has to outlive this object.
   ToolDoor(asio::io_context& context, SideProcesses& side, DoorPlan plan, Callbacks callbacks);
-  // Removes it.
+  // Removes the socket.
   ~ToolDoor();
   ToolDoor(const ToolDoor&) = delete;
   ToolDoor& operator=(const ToolDoor&) = delete;
 
-  // Somebody else removes it.
+  // Another process is now responsible for removing it.
   void hand_over() { path_.clear(); }
-  // Where it is; empty: it is not open.
+  // Empty: it is not open.
   const std::string& path() const { return path_; }
 
  private:
@@ -65,7 +65,7 @@ class ToolDoor {
   const DoorPlan plan_;
   const Callbacks callbacks_;
   asio::steady_timer timer_;
-  asio::posix::stream_descriptor news_;  // of the process that opens it
+  asio::posix::stream_descriptor news_;  // reads from the helper process that opens the socket
   asio::posix::stream_descriptor visitors_;
   std::string answer_;
   std::string path_;
