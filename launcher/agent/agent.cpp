@@ -36,7 +36,7 @@ Agent::Actions Agent::start(TimePoint now) {
 Agent::Actions Agent::handle(TimePoint now, const Event& event) {
   Actions actions;
   if (phase_ == Phase::over) return actions;
-  // Before anything is heard: after a sleep, what waits in the socket is older than our lease.
+  // Check the fence before reading: after a suspend, data in the socket is older than our lease.
   const bool is_fence = std::holds_alternative<agent::Fenced>(event);
   const bool fenced = !is_fence && fence_if_late(now, actions);
   if (phase_ == Phase::over || (fenced && std::holds_alternative<agent::Heard>(event))) {
@@ -46,7 +46,7 @@ Agent::Actions Agent::handle(TimePoint now, const Event& event) {
   return actions;
 }
 
-// --- what the coordinator says -------------------------------------------------------------------
+// --- messages from the coordinator ---------------------------------------------------------------
 
 void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
   if (!is_worth_hearing(now, event.message, actions)) return;
@@ -54,9 +54,9 @@ void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
   std::visit(Overloaded{
                  [&](const link::Waiting& m) {
                    waiting_for_ = m.reason;
-                   // Its round went on without it: it has been received as anybody else.
+                   // The round continued without this node, which has rejoined as a newcomer.
                    if (phase_ == Phase::succeeded) wait_for_a_seat(now, Phase::drained);
-                   // A spare waits as long as the job lasts; it may be needed any day.
+                   // A spare waits as long as the job lasts, because it may be needed at any time.
                    if (m.spare) {
                      seat_deadline_.reset();
                    } else if (!seat_deadline_) {
@@ -89,13 +89,13 @@ void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
   trust_seat_if_answered(now, actions);
 }
 
-// In a round it is our seat there that is refused: it is somebody else's, or this is another
-// master.
+// In a round, the coordinator rejects our claim to the seat: it belongs to another node, or this is
+// another master.
 void Agent::refused(TimePoint now, const std::string& why, Actions& actions) {
   const std::string reason =
       fmt::format("the master at {} refused this node: {}", where_the_master_is(), why);
   if (facts_.hosts_coordinator && standby_) {
-    // It is our own, and may decide nothing any more.
+    // It is the coordinator in this process, and it has lost leadership.
     is_deposed_ = true;
     if (!in_round() || phase_ == Phase::succeeded) return step_down(now, actions);
     if (!exit_when_settled_ && !seat_lost_) lease_expired(now, why, actions);
@@ -107,7 +107,7 @@ void Agent::refused(TimePoint now, const std::string& why, Actions& actions) {
 }
 
 void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) {
-  // Who has succeeded and was cut off has been received as a newcomer when it asked.
+  // A node that had succeeded and was cut off has rejoined as a newcomer when it asked.
   const bool went_on_without = phase_ == Phase::succeeded && sealed.round > sealed_->round;
   if (phase_ != Phase::joining && phase_ != Phase::drained && !went_on_without) return;
   sealed_ = sealed;
@@ -151,7 +151,7 @@ void Agent::drain(TimePoint now, const link::Drain& drain, Actions& actions) {
     if (releases) say(drained_, actions);
   }
   if (phase_ == Phase::running) {
-    // The last worker may just have ended with 0, and the coordinator waits for our word.
+    // The last worker may just have exited with 0, and the coordinator waits for our Drained.
     drain_asked_ = true;
     pending_failures_.drained(now);
     stop_workers(now, drain.reason, SIGTERM, actions);
@@ -164,7 +164,7 @@ void Agent::drain(TimePoint now, const link::Drain& drain, Actions& actions) {
 }
 
 void Agent::finish(TimePoint now, const link::Finish& finish, Actions& actions) {
-  // Whoever allowed restarts wants to know why there is none.
+  // A user who allowed restarts needs to know why there is none.
   if (config_.restarts.may_restart() && finish.root) {
     actions.emplace_back(agent::TellNote{finish.reason});
   }
@@ -212,7 +212,7 @@ void Agent::stop_workers(TimePoint now, const std::string& reason, int signal, A
   pass_on(now, supervisor_->handle(worker_time(now), supervisor::Stop{reason, signal}), actions);
 }
 
-// Signals go out before evidence is asked for: nobody computes on because a disk is slow.
+// Signal first and collect evidence later, so that no worker keeps computing behind a slow disk.
 void Agent::pass_on(TimePoint now, const Supervisor::Actions& from, Actions& actions) {
   std::optional<Outcome> failed;
   bool is_ending = false;
@@ -242,7 +242,7 @@ void Agent::pass_on(TimePoint now, const Supervisor::Actions& from, Actions& act
         action);
   }
   look_at_workers(is_ending && told_figures_.changed(now), actions);
-  // The coordinator is told as soon as the evidence is in: see on(Examined).
+  // The coordinator is notified once the evidence is in: see on(Examined).
   if (failed) actions.emplace_back(agent::Examine{*failed, stray_interface_});
 }
 
@@ -280,13 +280,13 @@ PendingFailures::Place Agent::place() const {
   return {.round = sealed_->round, .group_rank = sealed_->group_rank, .host = facts_.host};
 }
 
-// Nobody of this attempt is alive here any more.
+// No worker of this attempt is alive here.
 void Agent::settled(TimePoint now, const supervisor::Settled& settled, Actions& actions) {
   const std::optional<Outcome>& first = settled.first_failure;
   for (const Outcome& outcome : settled.outcomes) {
     const bool is_first = first && first->local_rank == outcome.local_rank;
     if (!outcome.good() && !is_first) examine(outcome, actions);
-    // It may still be alive, so nobody may be told that this node has drained.
+    // The worker may still be alive, so this node must not report that it has drained.
     if (outcome.given_up && !exit_when_settled_) {
       exit_when_settled_ = agent::Exit{.code = 1, .reason = unkillable_text(outcome)};
     }
@@ -298,8 +298,8 @@ void Agent::settled(TimePoint now, const supervisor::Settled& settled, Actions& 
   conclude_if_examined(now, actions);
 }
 
-// The coordinator hears of every failure before it hears that this node has drained: what comes
-// later it would take for another round's.
+// Report every failure before Drained. The coordinator would attribute a later one to another
+// round.
 void Agent::conclude_if_examined(TimePoint now, Actions& actions) {
   if (!settled_ || !pending_failures_.complete()) return;
   const supervisor::Settled settled = *std::exchange(settled_, std::nullopt);
@@ -319,7 +319,8 @@ void Agent::conclude_if_examined(TimePoint now, Actions& actions) {
   wait_for_a_seat(now, Phase::drained);
   if (left_) say(*left_, actions);
   say(drained_, actions);
-  // Whoever was asked to stop need not wait for the others to end, unless they meet at this node.
+  // A node that was asked to stop need not wait for the others to exit, unless it hosts the
+  // coordinator.
   if (stopped_by_ && (!facts_.hosts_coordinator || insisted_)) exit_by_signal(actions);
 }
 
@@ -369,7 +370,7 @@ Agent::Actions Agent::advance(TimePoint now) {
                     whose_word_is_missing(), waiting_for_, doubt_ ? "; " + doubt_->sentence : "");
     if (stopped_by_) {
       exit_by_signal(actions);
-    } else if (phase_ == Phase::succeeded) {  // Nobody there waits for us.
+    } else if (phase_ == Phase::succeeded) {  // no other node waits for us
       exit({.code = 1, .reason = done_text(reason)}, actions);
     } else {
       say(link::Leave{.signal = 0, .reason = reason}, actions);
@@ -406,7 +407,7 @@ std::optional<TimePoint> Agent::next_deadline() const {
   return soonest;
 }
 
-// Who has slept through the end of its patience reads what was said meanwhile; once.
+// If the deadline passed while this node was suspended, read pending messages first; once.
 bool Agent::reads_first(TimePoint now) {
   if (has_read_first_ || now - *seat_deadline_ < bounds::coordinator_nap) return false;
   has_read_first_ = true;
@@ -417,10 +418,10 @@ bool Agent::reads_first(TimePoint now) {
 void Agent::wait_for_a_seat(TimePoint now, Phase phase) {
   phase_.become(phase);
   has_read_first_ = false;
-  // A pause before a restart is the coordinator's to know; it is never longer than this.
+  // Only the coordinator knows the pause before a restart. This is its upper bound.
   const Duration pause = config_.restarts.pause_max();
   seat_deadline_ = now + config_.join_timeout + (phase == Phase::drained ? pause : Duration{});
-  // Asked to stop, it stays no longer than it takes to find out who leads.
+  // When asked to stop, stay only long enough to find out who the leader is.
   if (stopped_by_ && phase == Phase::dialing) {
     seat_deadline_ = now + 2 * config_.lease() + bounds::hand_over_patience;
   }

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One machine's seat in a job, from dialling to the exit code.
+// One machine's membership in a job, from the first connection attempt to the exit code.
 //
-//   dialing    No link to the coordinator yet. Dials, with growing pauses, until join_timeout.
-//   joining    Has asked for a seat and is told now and then who is missing, until join_timeout.
-//   running    The round is sealed; a Supervisor has this node's workers.
-//   succeeded  All of them ended with 0. Peers may go on for hours; nothing is running here.
-//   drained    Nobody of the round is alive here, and the coordinator knows. A new round follows,
-//              or the end.
-//   over       Has said Exit. Every later event is ignored.
+//   dialing    No link to the coordinator yet. Dials with growing pauses until join_timeout.
+//   joining    Has asked to join. Receives periodic updates on which nodes are missing, until
+//              join_timeout.
+//   running    The round is sealed; a Supervisor owns this node's workers.
+//   succeeded  All workers exited with 0. Peers may run on for hours; nothing runs here.
+//   drained    No worker of the round is alive here, and the coordinator knows. A new round or the
+//              end of the job follows.
+//   over       Has emitted Exit. Ignores every later event.
 //
-// In running, succeeded and drained the link may break: it is dialled again and resumed, and the
-// workers never notice. The agent gives up when the coordinator answers nothing for the lease, or
-// when this process was stopped for as long. A node that has succeeded can do no harm; it goes on
-// asking how the job ended, for join_timeout at most. Any other node kills its workers at once,
-// because the others give its ranks away at that moment, and two workers with one rank would
-// corrupt the job. It then dials again as a newcomer if the job is elastic or has restarts left,
-// and is over otherwise.
+// In running, succeeded and drained the link may break. The agent redials and resumes it, and the
+// workers never notice. The agent gives up when the coordinator has not replied for the lease, or
+// when this process was stopped for that long. A node that has succeeded can do no harm; it keeps
+// asking how the job ended, for join_timeout at most. Any other node kills its workers at once: the
+// coordinator reassigns its ranks at that moment, and two workers with one rank would corrupt the
+// job. The node then dials again as a newcomer if the job is elastic or has restarts left.
+// Otherwise it is over.
 //
-// Where the lease ends while no process of this node runs, as on a machine that is suspended, not
-// even the watchdog notices. Then nothing was computed meanwhile, and silence proves nothing: the
-// workers are paused, and the coordinator is asked. Either the seat is this node's still, and they
-// go on, or they are ended, after another lease at the latest.
+// If the lease expires while no process of this node runs, as on a suspended machine, not even the
+// watchdog notices. But then the workers computed nothing meanwhile, and silence proves nothing.
+// The agent pauses the workers and asks the coordinator. Either this node still holds its seat and
+// the workers resume, or they are stopped after one more lease at the latest.
 //
-// The coordinator decides; the only decision an agent takes alone is to give up.
+// The coordinator makes the decisions. The only decision an agent makes alone is to give up.
 
 #include <optional>
 #include <string>
@@ -55,14 +56,15 @@ class Agent {
   Actions handle(TimePoint now, const Event& event);
   Actions advance(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
-  // The fence: when the watchdog has to kill our workers because this process has not, and others
-  // may have their ranks. None while there is no seat to lose, or nobody who could take it.
+  // The fence: the deadline by which the watchdog must kill our workers if this process has not,
+  // because other nodes may then hold their ranks. None if there is no seat to lose, or no other
+  // node could take it.
   std::optional<TimePoint> overdue_at() const;
-  // The invariant that is broken, if one is.
+  // Returns the broken invariant, if any.
   std::optional<std::string> check() const;
 
  private:
-  // The workers are sent that signal at that moment.
+  // Send `signal` to the workers at `at`.
   struct Saving {
     int signal = 0;
     TimePoint at{};
@@ -73,13 +75,13 @@ class Agent {
       {Phase::joining, Phase::dialing},    // it broke
       {Phase::joining, Phase::running},    // the round is sealed
       {Phase::running, Phase::succeeded},  // every worker ended with 0
-      {Phase::running, Phase::drained},    // nobody is left, as was asked or after a failure
-      {Phase::running, Phase::dialing},    // the seat was lost, and nobody is left
+      {Phase::running, Phase::drained},    // no worker left, on request or after a failure
+      {Phase::running, Phase::dialing},    // the seat was lost, and no worker is left
       {Phase::succeeded, Phase::drained},  // the round breaks
-      {Phase::succeeded, Phase::running},  // it went on without this node, which has a seat again
+      {Phase::succeeded, Phase::running},  // the round continued; this node has rejoined
       {Phase::drained, Phase::running},    // the next round
       {Phase::drained, Phase::dialing},    // the seat was lost
-      {Phase::dialing, Phase::over},       // it may end at any time
+      {Phase::dialing, Phase::over},       // can end at any time
       {Phase::joining, Phase::over},      {Phase::running, Phase::over},
       {Phase::succeeded, Phase::over},    {Phase::drained, Phase::over}};
 
@@ -135,7 +137,7 @@ class Agent {
   void doubt_seat(TimePoint now, Duration asleep, Actions& actions);
   void trust_seat_if_answered(TimePoint now, Actions& actions);
   void unpause_workers(TimePoint now, Actions& actions);
-  // The supervisor's clock: it stands still while this node sleeps.
+  // The supervisor's clock: excludes the time this node was suspended.
   TimePoint worker_time(TimePoint now) const { return now - asleep_; }
   bool asks_how_it_ended() const;
   void ask_how_it_ended(TimePoint now, Actions& actions);
@@ -185,76 +187,77 @@ class Agent {
   AgentFacts facts_;
   PhaseOf<Phase> phase_{Phase::dialing, steps};
   CoordinatorLink link_;
-  std::string waiting_for_;     // what the next status line says
-  std::optional<Doubt> doubt_;  // of the address at which this node, the master, is to be met
+  std::string waiting_for_;     // text of the next status line
+  std::optional<Doubt> doubt_;  // about the address at which other nodes are to reach this master
   RivalMaster rivals_;
   OwnWorld own_world_;
-  std::string local_address_;    // from which this node reaches the master
+  std::string local_address_;    // our address on the route to the master
   WayToOthers way_;              // of the round in sealed_
-  std::string stray_interface_;  // the warning about one that leads nowhere; may be empty
+  std::string stray_interface_;  // warning about an unreachable interface; may be empty
   std::optional<TimePoint> status_due_;
-  // Set while dialing, joining or drained, and in succeeded while nobody answers.
+  // Set while dialing, joining or drained, and in succeeded while the coordinator does not reply.
   std::optional<TimePoint> seat_deadline_;
-  bool has_read_first_ = false;         // the deadline passed in sleep; what came is read first
-  std::optional<link::Sealed> sealed_;  // the round this node is in, or was in last
-  bool has_had_seat_ = false;           // in any round, be it that it was lost
+  bool has_read_first_ = false;  // deadline passed while suspended: read pending messages first
+  std::optional<link::Sealed> sealed_;  // current or last round of this node
+  bool has_had_seat_ = false;           // in any round, even if lost since
   std::optional<Supervisor> supervisor_;
-  PendingFailures pending_failures_;            // of the attempt that runs
-  std::optional<supervisor::Settled> settled_;  // set while evidence is still to come
-  std::optional<link::Failed> left_;            // what the others may turn out to have missed
-  link::Drained drained_;                       // with what its beats said when it began to end
+  PendingFailures pending_failures_;            // of the current attempt
+  std::optional<supervisor::Settled> settled_;  // set until all evidence has arrived
+  std::optional<link::Failed> left_;            // failure to report if the other nodes missed it
+  link::Drained drained_;  // includes the heartbeat readings from when the drain began
   ToldFigures told_figures_;
-  // What the coordinator was told of the current round; told again when a link resumes.
+  // Messages sent in the current round; sent again when a link resumes.
   std::vector<link::Message> said_in_round_;
   std::optional<Saving> saving_;  // in the current round
-  // The lease has ended in sleep, and the coordinator is asked until then whether it has.
+  // The lease expired while this node was suspended. Until then the agent waits for the coordinator
+  // to confirm the seat.
   std::optional<TimePoint> doubt_until_;
-  bool are_paused_ = false;        // the workers, meanwhile
-  Duration asleep_{};              // for so long this node slept since its workers were started
-  bool drain_asked_ = false;       // the coordinator has asked for it in the current round
-  bool job_ends_ = false;          // and has said that no round follows
-  std::optional<int> stopped_by_;  // the first signal that arrived
-  std::string stop_reason_;        // of that
-  std::string notice_;             // of a preemption, which the coordinator has not heard yet
+  bool are_paused_ = false;        // whether the workers are paused meanwhile
+  Duration asleep_{};              // time suspended since the workers were started
+  bool drain_asked_ = false;       // by the coordinator, in the current round
+  bool job_ends_ = false;          // the coordinator announced that no round follows
+  std::optional<int> stopped_by_;  // the first stop signal received
+  std::string stop_reason_;        // for stopped_by_
+  std::string notice_;             // preemption notice not yet sent to the coordinator
   std::optional<agent::Exit> exit_when_settled_;
-  std::optional<std::string> seat_lost_;  // why; set until nobody of the round is alive here
-  // --- who goes on with the job if its coordinator is lost (agent_standby.cpp) ---
-  std::optional<link::Standby> standby_;  // of the round in sealed_, or of the one that was lost
-  bool may_vote_ = false;                 // in that round, if the lease ends
-  link::Record record_;                   // as far as it has come
-  std::optional<agent::StandsBy> own_standby_;  // that is this node, where it may be
-  std::optional<link::Standby> own_place_;      // as which the coordinator names it
-  // Our vote in a round whose lease has ended, and from when on it may be given; until we follow
-  // some coordinator again.
+  std::optional<std::string> seat_lost_;  // reason; set until no worker of the round is alive here
+  // --- successor of a lost coordinator (agent_standby.cpp) ---
+  std::optional<link::Standby> standby_;        // of the round in sealed_, or of the lost round
+  bool may_vote_ = false;                       // in that round, once the lease has expired
+  link::Record record_;                         // the parts received so far
+  std::optional<agent::StandsBy> own_standby_;  // set if this node is a standby candidate
+  std::optional<link::Standby> own_place_;      // this node as the coordinator names it
+  // Our vote in a round whose lease has expired, and the earliest time to cast it. Kept until we
+  // follow a coordinator again.
   struct Vote {
     RoundNumber round{};
     TimePoint from{};
-    bool is_given = false;  // the standby has it, or may have
+    bool is_given = false;  // the standby has received it, or may have
   };
   std::optional<Vote> vote_;
-  bool fell_silent_ = false;             // the link that was up last, before it was given up
-  std::optional<TimePoint> refused_at_;  // nothing listens there, as the last attempt showed
-  bool saves_alone_ = false;             // the workers end without a master
-  bool stands_ = false;                  // this node is that standby, and has given itself its vote
-  bool is_deposed_ = false;              // this node has the coordinator, which leads no more
-  bool turned_away_ = false;             // it had
+  bool fell_silent_ = false;             // the last link was given up because it fell silent
+  std::optional<TimePoint> refused_at_;  // last attempt: connection refused
+  bool saves_alone_ = false;             // workers are stopping and saving without a master
+  bool stands_ = false;                  // this node is the standby and has voted for itself
+  bool is_deposed_ = false;              // this node hosts the coordinator, which lost leadership
+  bool turned_away_ = false;             // it hosted it; the coordinator has stepped down
   Endpoint standby_dialled_;
-  bool is_at_standby_ = false;              // where the link leads, or was dialled last
-  std::optional<TimePoint> leads_until_;    // see LeadsUntil
-  std::vector<Endpoint> old_masters_ = {};  // who may come anew; whoever leads looks for them
+  bool is_at_standby_ = false;              // the link, or the last dial, goes to the standby
+  std::optional<TimePoint> leads_until_;    // see agent::LeadsUntil
+  std::vector<Endpoint> old_masters_ = {};  // former masters; the leader probes for them
   std::size_t master_looked_for_ = 0;
   TimePoint master_look_due_{};
   bool insisted_ = false;
-  // --- which cppruns there are, one of which leads (agent_turns.cpp) ---
+  // --- the known cppruns, one of which is the leader (agent_turns.cpp) ---
   Places places_;
-  // The greatest epoch that was heard, and where; 0: none.
+  // The greatest epoch received, and its sender. 0: none.
   std::uint64_t epoch_ = 0;
   Endpoint followed_;
-  std::uint64_t stale_told_ = 0;     // of which one that leads no more the log was told
-  bool has_heard_ = false;           // a word, on this link
+  std::uint64_t stale_told_ = 0;     // epoch of the stale leader that was last logged
+  bool has_heard_ = false;           // received a message on this link
   bool speaks_for_workers_ = false;  // on this link
-  Duration unanswered_{};            // before its first word
-  TimePoint alone_since_{};          // the last one that was heard is lost, or silent
+  Duration unanswered_{};            // silence before the first message on this link
+  TimePoint alone_since_{};          // since the last leader was lost or fell silent
 };
 
 static_assert(StateMachine<Agent>);

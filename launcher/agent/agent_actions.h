@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The agent's events and actions: all that passes between it and its driver.
+// The agent's events and actions: everything that passes between the agent and its driver.
 
 #include <cstdint>
 #include <optional>
@@ -24,26 +24,26 @@ namespace agent {
 
 // --- events --------------------------------------------------------------------------------------
 
-// The link is up and both sides have greeted. `local_address` is where it leaves this machine.
+// The link is up and both sides have completed the handshake. `local_address` is our end of it.
 struct LinkUp {
   std::string local_address;
-  // What the master's host stands for, where this node hosts the coordinator.
+  // The resolved addresses of the master's host, if this node hosts the coordinator.
   std::vector<std::string> master_addresses = {};
-  // As NodeFacts has it, where it may be another than at first.
+  // As in NodeFacts, if it has changed since.
   std::optional<int> local_store_port = {};
   friend bool operator==(const LinkUp&, const LinkUp&) = default;
 };
 
-// The link could not be made, or it broke; why, as a clause. On the node that hosts the
-// coordinator: its own name cannot be resolved.
+// The link could not be made, or it broke. `reason` is a clause. On the node that hosts the
+// coordinator: its own name does not resolve.
 struct LinkDown {
   std::string reason;
-  std::vector<std::string> tried = {};  // where it was tried, if it could not be made
-  bool refused = false;                 // the machine is there, and nothing listens
+  std::vector<std::string> tried = {};  // addresses tried, if the link could not be made
+  bool refused = false;                 // the host is up, but nothing listens on the port
   friend bool operator==(const LinkDown&, const LinkDown&) = default;
 };
 
-// The answer to AskWhoHosts; none comes where nobody answers.
+// The reply to AskWhoHosts. No event follows if no host replies.
 struct Answered {
   link::Hosts hosts;
   friend bool operator==(const Answered&, const Answered&) = default;
@@ -59,58 +59,58 @@ struct FromWorker {
   friend bool operator==(const FromWorker&, const FromWorker&) = default;
 };
 
-// The answer to Examine.
+// The reply to Examine.
 struct Examined {
   Evidence evidence;
   friend bool operator==(const Examined&, const Examined&) = default;
 };
 
-// The answer to LookAtWorld.
+// The reply to LookAtWorld.
 struct WorldSeen {
   WorldLook look;
   friend bool operator==(const WorldSeen&, const WorldSeen&) = default;
 };
 
-// The answer to LookAtWorkers.
+// The reply to LookAtWorkers.
 struct WorkersSeen {
   std::vector<WorkerSight> sights;
   friend bool operator==(const WorkersSeen&, const WorkersSeen&) = default;
 };
 
-// One of the signals to handle arrived.
+// A handled signal arrived.
 struct Signalled {
   int signal = 0;
-  std::string by = {};  // who ends the job by it, a clause; empty: not known
+  std::string by = {};  // who stops the job, as a clause; empty if unknown
   friend bool operator==(const Signalled&, const Signalled&) = default;
 };
 
-// This node will be taken away soon: `what` says so, "file /run/preempt".
+// This node will be preempted soon. `what` is the source, for example "file /run/preempt".
 struct Noticed {
   std::string what;
   friend bool operator==(const Noticed&, const Noticed&) = default;
 };
 
-// The answer to StandBy: the others meet us there.
+// The reply to StandBy: other nodes reach this standby at `port`.
 struct StandsBy {
   RoundNumber round{};
   int port = 0;
   friend bool operator==(const StandsBy&, const StandsBy&) = default;
 };
 
-// The coordinator in this process had enough votes: it leads the job from now on. Again: it had
-// lost that, and resumes where it was.
+// The coordinator in this process has a majority of the votes and is now the leader. `again`: it
+// had lost leadership and resumes where it was.
 struct Leads {
   bool again = false;
   friend bool operator==(const Leads&, const Leads&) = default;
 };
 
-// The watchdog has ended this node's workers: this process did not do it in time. Told before their
-// ends are.
+// The watchdog killed this node's workers because this process did not do so in time. Posted before
+// the events of their exits.
 struct Fenced {
   friend bool operator==(const Fenced&, const Fenced&) = default;
 };
 
-// Until when the coordinator in this process may decide; nothing: without an end.
+// When the lease of the coordinator in this process expires. None: it does not expire.
 struct LeadsUntil {
   std::optional<TimePoint> until;
   friend bool operator==(const LeadsUntil&, const LeadsUntil&) = default;
@@ -118,15 +118,15 @@ struct LeadsUntil {
 
 // --- actions -------------------------------------------------------------------------------------
 
-// Make the link to whoever is there, in place of the one there is. Answer with LinkUp or LinkDown.
+// Replace the current link by one to `at`. The reply is LinkUp or LinkDown.
 struct Dial {
   Endpoint at;
-  Duration step = bounds::dial_attempt_max;  // what each step of the attempt may take
+  Duration step = bounds::dial_attempt_max;  // timeout of each step of the attempt
   friend bool operator==(const Dial&, const Dial&) = default;
 };
 
-// Whoever is at the other end of the link has this node in its seat, or may give it one: from now
-// on it is told what workers say to their store.
+// The peer has this node in its seat or may give it one. From now on, forward the workers' store
+// requests to it.
 struct SpeakForWorkers {
   friend bool operator==(const SpeakForWorkers&, const SpeakForWorkers&) = default;
 };
@@ -138,13 +138,13 @@ struct Say {
 
 struct HangUp {
   std::string reason;
-  // The link is taken for dead: what is on its way was not heard, and whoever is there after all is
-  // to know that. A link that is closed has done its part.
+  // Treat the link as dead: messages in flight did not arrive, and the peer has to know that if it
+  // is still there. A link that is closed normally needs no such notice.
   bool breaks = false;
   friend bool operator==(const HangUp&, const HangUp&) = default;
 };
 
-// Ask at each of these addresses, on links of their own, who hosts there.
+// Ask each of these addresses, on separate links, which job it hosts.
 struct AskWhoHosts {
   std::vector<std::string> addresses;
   int port = 0;
@@ -152,34 +152,35 @@ struct AskWhoHosts {
   friend bool operator==(const AskWhoHosts&, const AskWhoHosts&) = default;
 };
 
-// This node goes on with the job if its coordinator is lost, with that record of it
-// (rendezvous/job/job_record_json.h): be there for whoever may come. Answer with StandsBy, if that
-// works.
+// This node continues the job if its coordinator is lost, from this record of it
+// (rendezvous/job/job_record_json.h). Listen for other nodes. The reply is StandsBy, if that
+// succeeds.
 struct StandBy {
   RoundNumber round{};
   std::string record;
   friend bool operator==(const StandBy&, const StandBy&) = default;
 };
 
-// It may be lost: this is our vote. Or it is not: no vote. Answer with Leads when there are enough.
+// With a vote: the coordinator may be lost, and this is our vote. Without a vote: the coordinator
+// is back. The reply is Leads once there is a majority.
 struct Stand {
   link::Join own;
   friend bool operator==(const Stand&, const Stand&) = default;
 };
 
-// The coordinator leaves, and has transferred leadership to the standby in this process.
-// Answer with Leads.
+// The coordinator is leaving and has transferred leadership to the standby in this process. The
+// reply is Leads.
 struct TakeOver {
   link::Join own;
   friend bool operator==(const TakeOver&, const TakeOver&) = default;
 };
 
-// The coordinator in this process leads no more: from now on, links lead elsewhere.
+// The coordinator in this process lost leadership. From now on, links go to other nodes.
 struct StepDown {
   friend bool operator==(const StepDown&, const StepDown&) = default;
 };
 
-// A new attempt begins: make room for its logs before anything of it is spawned.
+// A new attempt begins. Create its log directories before any worker is spawned.
 struct Prepare {
   std::vector<WorkerSpec> specs;
   friend bool operator==(const Prepare&, const Prepare&) = default;
@@ -190,26 +191,26 @@ struct Work {
   friend bool operator==(const Work&, const Work&) = default;
 };
 
-// Collect what is known of this end: error file, last lines. Answer with Examined.
+// Collect the evidence of this exit: error file, last lines of output. The reply is Examined.
 struct Examine {
   Outcome outcome;
-  std::string stray_interface = {};  // what is doubted of this node's network; see there
+  std::string stray_interface = {};  // see Agent::stray_interface_
   friend bool operator==(const Examine&, const Examine&) = default;
 };
 
-// Look whether the workers use the store, and what the first one does instead. Answer with
+// Check whether the workers use the store, and what the first worker does otherwise. The reply is
 // WorldSeen.
 struct LookAtWorld {
   friend bool operator==(const LookAtWorld&, const LookAtWorld&) = default;
 };
 
-// Look what these workers do, because somebody looks at the job. Answer with WorkersSeen.
+// Sample these workers, because a client watches the job. The reply is WorkersSeen.
 struct LookAtWorkers {
   std::vector<WorkerView> workers;
   friend bool operator==(const LookAtWorkers&, const LookAtWorkers&) = default;
 };
 
-// For people.
+// For the console.
 struct TellStarted {
   link::Sealed sealed;
   SocketInterfaces sockets;
@@ -231,7 +232,7 @@ struct TellFailed {
   supervisor::Failed failed;
   friend bool operator==(const TellFailed&, const TellFailed&) = default;
 };
-// A bad end, with the one verdict on it: for the event log now, and for the report at the end.
+// A failed worker with its diagnosis: for the event log now, and for the final report.
 struct TellDiagnosed {
   DiagnosedEnd end;
   link::Failure failure;
@@ -241,24 +242,24 @@ struct TellNote {
   std::string sentence;
   friend bool operator==(const TellNote&, const TellNote&) = default;
 };
-// More than half of what the lease leaves for delays was used up before an answer came.
+// A reply arrived after more than half of the slack that the lease leaves for delays.
 struct TellNearMiss {
   Duration silence{};
   Duration lease{};
-  Duration patience{};  // after it
+  Duration patience{};  // takeover window after the lease
   friend bool operator==(const TellNearMiss&, const TellNearMiss&) = default;
 };
-// Another cpprund of the cluster leads the job, or another node of it.
+// Leadership of the job moved to another cpprund of the cluster, or to another node.
 struct TellTurned {
   Endpoint from;
   Endpoint to;
-  std::uint64_t epoch = 0;  // 0: a node
-  // For so long nothing was answered to a node that has its seat still; zero: it had none.
+  std::uint64_t epoch = 0;  // 0: the leader is a node
+  // How long a node that still holds its seat went without a reply. Zero: it held none.
   Duration silence{};
-  bool keeps_workers = false;  // they run on: its round does, by the word of the new leader
+  bool keeps_workers = false;  // the new leader confirmed the round, so workers run on
   friend bool operator==(const TellTurned&, const TellTurned&) = default;
 };
-// For whoever wants to know everything.
+// For verbose output.
 struct TellDetail {
   std::string sentence;
   friend bool operator==(const TellDetail&, const TellDetail&) = default;
@@ -268,18 +269,18 @@ struct TellWarning {
   friend bool operator==(const TellWarning&, const TellWarning&) = default;
 };
 
-// The last action. With a code other than 0 the reason, the root and what was diagnosed since the
-// last Prepare make the report.
+// The last action. If the code is not 0, the reason, the root cause and everything diagnosed since
+// the last Prepare make up the report.
 struct Exit {
   int code = 0;
   std::string reason;
   std::optional<link::Failure> root = {};
-  // What followed from the root in the whole job: some of them, and how many there were.
+  // Failures in the whole job that followed from the root cause: a sample, and the total.
   std::vector<link::Consequence> consequences = {};
   int consequence_count = 0;
-  std::optional<TimeUse> time = {};  // what the time of all nodes went into
+  std::optional<TimeUse> time = {};  // time accounting of all nodes
   GroupRank group_rank = {};
-  bool had_workers = false;  // false: it ended before any worker was started
+  bool had_workers = false;  // false: ended before any worker was started
   friend bool operator==(const Exit&, const Exit&) = default;
 };
 

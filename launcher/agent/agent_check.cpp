@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What always holds of an agent between two events. Planted bugs trip it in tests/sim.
+// Invariants of an agent between two events. The planted bugs in tests/sim violate them.
 
 #include "launcher/agent/agent.h"
 

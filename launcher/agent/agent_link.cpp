@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The agent and its link: how it asks for a seat, how it keeps it, and what becomes of this node
-// when it has lost it. The rest of the agent is in agent.cpp.
+// How the agent joins, how it keeps its seat, and what it does after losing it. The rest of the
+// agent is in agent.cpp.
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ namespace cpprun {
 
 namespace {
 
-// While workers save without a master: so soon a new master is noticed.
+// How soon a new master is noticed while workers save without a master.
 constexpr Duration dial_pause_while_saving = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -39,7 +39,7 @@ void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
     look_at_place(now, event.master_addresses, actions);
   }
   if (seat_lost_) {
-    // There is nothing to say before the last of the workers is gone.
+    // Nothing may be sent before the last worker is gone.
     actions.emplace_back(agent::HangUp{*seat_lost_});
     link_lost(now);
     return;
@@ -55,11 +55,11 @@ void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
                         .epoch = epoch_,
                         .fresh = !has_had_seat_};
   actions.emplace_back(agent::Say{join_message(config_, facts_, state)});
-  // What the coordinator may have missed while the link was down. It ignores what it knows already.
+  // Messages that the coordinator may have missed while the link was down. It ignores known ones.
   for (const link::Message& message : said_in_round_) actions.emplace_back(agent::Say{message});
 }
 
-// Now it is known who the others are, and so which interfaces lead to them.
+// The other nodes are known now, so check which interfaces reach them.
 void Agent::look_at_interfaces(const link::Sealed& sealed, Actions& actions) {
   way_ = {local_address_, sealed.neighbour};
   const WayToOthers& way = way_;
@@ -75,7 +75,7 @@ void Agent::look_at_interfaces(const link::Sealed& sealed, Actions& actions) {
   stray_interface_ = stray.value_or("");
 }
 
-// Where this node is the master: whether the others can find it at the address they were given.
+// On the master: check whether other nodes can reach it at the address they were given.
 void Agent::look_at_place(TimePoint now, const std::vector<std::string>& addresses,
                           Actions& actions) {
   if (!facts_.hosts_coordinator) return;
@@ -97,12 +97,12 @@ void Agent::ask_for_rivals(TimePoint now, Actions& actions) {
 void Agent::on(TimePoint, const agent::Answered& event, Actions& actions) {
   if (in_round() || looks_for_masters()) return;
   const RivalVerdict verdict = judge_rival(config_, facts_, event.hosts);
-  rivals_.stop();  // Whatever it is, it will not be another thing in five seconds.
+  rivals_.stop();  // The answer will not change within the next few seconds.
   if (verdict.same_job) return exit({.code = 1, .reason = verdict.sentence}, actions);
   if (!verdict.sentence.empty()) actions.emplace_back(agent::TellWarning{verdict.sentence});
 }
 
-// Somebody is waited for: the address may be why nobody comes.
+// Nodes are missing, and the master's address may be the reason.
 void Agent::tell_doubt(Actions& actions) {
   if (phase_ != Phase::joining || !doubt_ || doubt_->strong) return;
   actions.emplace_back(agent::TellWarning{doubt_->sentence});
@@ -120,7 +120,7 @@ void Agent::link_down(TimePoint now, const agent::LinkDown& event, bool fell_sil
     refused_at_.reset();
   }
   link_lost(now, fell_silent);
-  if (saves_alone_) link_.dial_by(now + dial_pause_while_saving);  // refused again, they may go on
+  if (saves_alone_) link_.dial_by(now + dial_pause_while_saving);  // if refused, saving continues
   ask_standby_again(now);
   waiting_for_ = event.reason;
   if (phase_ == Phase::dialing && facts_.hosts_coordinator) {
@@ -133,7 +133,7 @@ void Agent::link_down(TimePoint now, const agent::LinkDown& event, bool fell_sil
   if (phase_ == Phase::joining) {
     phase_.become(Phase::dialing);
     if (!vote_) consider_voting();
-    // A spare has waited without a limit, for a master that was there.
+    // A spare had no deadline while the master was there.
     if (!seat_deadline_) wait_for_a_seat(now, Phase::dialing);
   }
   if (!status_due_ && phase_ == Phase::dialing) status_due_ = now + bounds::first_status_after;
@@ -172,9 +172,10 @@ void Agent::answered(TimePoint now, const link::Heartbeat& heartbeat, Actions& a
   if (heartbeat.watch > Duration{} && has_workers) {
     look_at_workers(told_figures_.watch(now, heartbeat.watch), actions);
   }
-  // Several answers that come at once, after a pause, are one near miss.
+  // Several replies at once, after a pause, are one near miss.
   if (link_.proof() == proof || !has_a_seat_to_lose()) return;
-  // After a longer one this node was suspended, which is said already: nothing was missed nearly.
+  // If the silence was longer, this node was suspended. That is already reported and is not a near
+  // miss.
   const bool is_late = silence > (config_.lease() + config_.heartbeat()) / 2;
   if (is_late && silence < config_.lease() + link_.patience()) {
     actions.emplace_back(agent::TellNearMiss{silence, config_.lease(), link_.patience()});
@@ -196,7 +197,8 @@ std::optional<TimePoint> Agent::overdue_at() const {
   return link_.overdue_at();
 }
 
-// Our lease is over: the others may have our ranks from now on. Whether that was found out now.
+// Our lease has expired, and other nodes may hold our ranks from now on. Returns whether this call
+// detected it.
 bool Agent::fence_if_late(TimePoint now, Actions& actions) {
   if (const auto until = own_lead_ends_at(); until && *until <= now) {
     lease_expired(now, lead_over_text(), actions);
@@ -217,7 +219,8 @@ bool Agent::fence_if_late(TimePoint now, Actions& actions) {
   return true;
 }
 
-// This process has slept, and the watchdog would have said so, had it run when it was to act.
+// This process was suspended, and so was the watchdog: it would have fired had it run at its
+// deadline.
 bool Agent::may_doubt_seat(TimePoint now) const {
   const auto due = link_.next_deadline();
   const bool has_slept = due && now - *due > bounds::fence_margin && now > link_.overdue_at();
@@ -239,7 +242,7 @@ void Agent::doubt_seat(TimePoint now, Duration asleep, Actions& actions) {
 void Agent::trust_seat_if_answered(TimePoint now, Actions& actions) {
   if (!doubt_until_ || link_.lease_is_over(now)) return;
   doubt_until_.reset();
-  if (!has_a_seat_to_lose()) return;  // its workers have ended with 0 meanwhile
+  if (!has_a_seat_to_lose()) return;  // its workers have exited with 0 meanwhile
   unpause_workers(now, actions);
   actions.emplace_back(agent::TellNote{"the master confirmed the seat of this node"});
 }
@@ -249,7 +252,7 @@ void Agent::unpause_workers(TimePoint now, Actions& actions) {
   pass_on(now, supervisor_->handle(worker_time(now), supervisor::Forward{SIGCONT}), actions);
 }
 
-// Other nodes may have the ranks of this one since.
+// Since then, other nodes may hold this node's ranks.
 void Agent::on(TimePoint now, const agent::Fenced&, Actions& actions) {
   if (!has_a_seat_to_lose()) return;
   const Duration silence = link_.since_last_ack(now);
@@ -261,8 +264,8 @@ bool Agent::asks_how_it_ended() const {
   return phase_ == Phase::succeeded && !link_.local() && !seat_deadline_;
 }
 
-// Nothing is alive here that could do harm, and the job may go on for hours: only how it ends is
-// missing.
+// No worker is alive here, so nothing can do harm, and the job may run for hours. Only its outcome
+// is missing.
 void Agent::ask_how_it_ended(TimePoint now, Actions& actions) {
   if (!asks_how_it_ended() || !link_.lease_is_over(now)) return;
   if (doubt_until_ && now < *doubt_until_) return;
@@ -272,9 +275,9 @@ void Agent::ask_how_it_ended(TimePoint now, Actions& actions) {
   actions.emplace_back(agent::TellNote{asks_text(gone, config_.join_timeout)});
 }
 
-// Whoever runs here is killed at once; then this node comes back as a newcomer where the job can
-// use one. Nothing is said meanwhile: the coordinator would count a node whose heartbeats still
-// arrive among those that compute, and take a worker that we could not kill for a failure.
+// Kills the workers at once. The node then rejoins as a newcomer if the job can use one. Nothing is
+// sent meanwhile: the coordinator would count a node whose heartbeats still arrive as computing,
+// and would treat a worker that we could not kill as a failure.
 void Agent::lease_expired(TimePoint now, const std::string& why, Actions& actions) {
   seat_lost_ = why;
   doubt_until_.reset();
@@ -289,9 +292,9 @@ void Agent::lease_expired(TimePoint now, const std::string& why, Actions& action
   hang_up(now, why, actions);
 }
 
-// Nothing listens where the master was, so it has ended and gives no rank away. The workers may
-// save until something answers there. Where a standby or another cpprund could lead, it waits for
-// them to end; a standby without votes cannot.
+// Nothing listens at the master's endpoint, so the master has exited and reassigns no ranks. The
+// workers may save until a master replies there. Not so if a standby or another cpprund could take
+// over, because the workers would delay it. A standby cannot take over without votes.
 bool Agent::may_save_alone() const {
   return refused_at_ && (!standby_ || job_ends_) && !turns() && !link_.local();
 }
@@ -316,9 +319,9 @@ void Agent::rejoin(TimePoint now, Actions& actions) {
   const std::string reason = *std::exchange(seat_lost_, std::nullopt);
   saves_alone_ = false;
   const bool elastic = config_.elastic();
-  // As the coordinator judges: whoever is lost spends no restart, and its seat waits for it.
+  // As the coordinator decides: a lost node uses no restart, and its seat stays reserved.
   const bool may_restart = config_.restarts.may_restart();
-  // The host of a job that another node could lead stays until that is settled.
+  // A node that hosts a job another node could lead stays until leadership is settled.
   const bool may_transfer = facts_.hosts_coordinator && standby_ && !insisted_;
   if (stopped_by_ && !may_transfer) return exit_by_signal(actions);
   if (job_ends_ && !stopped_by_) {
@@ -340,7 +343,7 @@ void Agent::rejoin(TimePoint now, Actions& actions) {
   if (vote_ && !is_the_standby()) link_.dial_by(std::max(now, vote_->from));
 }
 
-// Nothing was answered for the lease, and the patience after it.
+// No reply for the lease plus the takeover window.
 std::string Agent::gone_text(TimePoint now) const {
   const std::string why = link_.up() ? "nothing was heard from the master" : waiting_for_;
   const Duration silence = link_.since_last_ack(now);

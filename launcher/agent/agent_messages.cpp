@@ -14,7 +14,7 @@ namespace cpprun {
 
 namespace {
 
-// As it travels: the coordinator in this very process must hear what all others hear.
+// The precision on the wire: the coordinator in this process must get the same values as others.
 Duration milliseconds(Duration duration) {
   return std::chrono::floor<std::chrono::milliseconds>(duration);
 }
@@ -55,7 +55,7 @@ link::Join join_message(const Config& config, const AgentFacts& facts, const Joi
                   .done = state.done,
                   .sent = state.sent,
                   .store_is_local = config.store == StoreWay::local,
-                  // Where there is a set, another cpprund leads.
+                  // In a cluster, another cpprund takes over.
                   .can_lead = config.may_have_standby() && state.epoch == 0,
                   .vote = state.vote,
                   .turns = true,
@@ -67,7 +67,7 @@ link::Join join_message(const Config& config, const AgentFacts& facts, const Joi
   }
   auto addresses = addresses_for_others(facts.interfaces);
   if (addresses.size() <= bounds::node_addresses_max) {
-    // Mostly all of them fit, and encoding them once tells it.
+    // Usually all of them fit, and one encoding shows it.
     join.addresses = addresses;
     if (fits(join)) return join;
     join.addresses.clear();
@@ -114,7 +114,7 @@ link::Status ToldFigures::tell(TimePoint now, RoundNumber round,
     all.push_back(figures_of(now, view, seen == sights.end() ? none : *seen));
   }
   const std::vector<std::size_t> order = in_turn(workers);
-  // A frame takes any one of them, and no more than this of the smallest.
+  // A frame always fits one worker, and at most this many of the smallest.
   constexpr std::size_t told_max = 24;
   link::Status status;
   for (std::size_t count = std::min(order.size(), told_max); count > 0; --count) {
@@ -131,7 +131,7 @@ link::Status ToldFigures::tell(TimePoint now, RoundNumber round,
   return status;
 }
 
-// Those whose state was not told yet, then whoever comes after those told last.
+// First the workers with an unreported state change, then those after the last reported one.
 std::vector<std::size_t> ToldFigures::in_turn(const std::vector<WorkerView>& workers) const {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < workers.size(); ++i) order.push_back((next_ + i) % workers.size());

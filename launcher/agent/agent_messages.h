@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What an agent says of itself when it asks for a seat, and of its workers while somebody looks.
+// What an agent reports about itself when it joins, and about its workers while a client watches.
 
 #include <cstdint>
 #include <map>
@@ -19,55 +19,56 @@
 
 namespace cpprun {
 
-// What the agent must know of its machine, all of it known before it starts.
+// What the agent knows about its machine. All of it is known before the agent starts.
 struct AgentFacts {
   std::string host;
   int pid = 0;
-  std::uint32_t agent = 0;         // random, as link::Join has it
-  bool hosts_coordinator = false;  // then the link is a call within this process and cannot break
+  std::uint32_t agent = 0;         // random; see link::Join
+  bool hosts_coordinator = false;  // if so, the link is a call within this process and cannot break
   ResolvedProgram program;
-  NodeFacts node;                            // its `sockets` are filled in once the link is up
+  NodeFacts node;                            // `sockets` is filled in once the link is up
   std::vector<NetworkInterface> interfaces;  // of this machine
 };
 
 struct JoinState {
-  RoundNumber after{};      // the last round it took part in, 0 for a newcomer
-  bool idle = false;        // nobody of that round is alive here
-  bool done = false;        // because all of them ended with 0
+  RoundNumber after{};      // the last round it took part in; 0 for a newcomer
+  bool idle = false;        // no worker of that round is alive here
+  bool done = false;        // idle because all workers exited with 0
   link::AgentTime sent{};   // now, by our clock
-  RoundNumber vote{};       // as link::Join has it
-  std::uint64_t epoch = 0;  // as well
+  RoundNumber vote{};       // see link::Join
+  std::uint64_t epoch = 0;  // see link::Join
   bool fresh = false;       // it has never had a seat
 };
 
-// Names as many of this machine's addresses as its frame has room for.
+// Includes as many of this machine's addresses as fit in the frame.
 link::Join join_message(const Config& config, const AgentFacts& facts, const JoinState& state);
 
-// What can be seen of one worker from outside.
+// What can be observed of one worker from outside.
 struct WorkerSight {
   LocalRank local_rank;
   std::optional<BeatReading> beat = {};
   std::optional<std::int64_t> resident_kib = {};
-  std::optional<Duration> cpu = {};  // since it was started
+  std::optional<Duration> cpu = {};  // since the worker was started
   std::optional<Duration> last_words = {};
   friend bool operator==(const WorkerSight&, const WorkerSight&) = default;
 };
 
-// What this node tells of its workers while somebody looks at the job, and which of them fit: those
-// whose state has changed first, the others in turn. Remembers what it saw last, because a rate is
-// the difference of two looks.
+// Reports worker statistics while a client watches the job. If they do not all fit into one frame,
+// workers whose state changed go first and the others take turns. Keeps the previous samples,
+// because a rate is the difference of two samples.
 class ToldFigures {
  public:
-  // A new round: what was seen was of others.
+  // A new round: forget the samples of the previous workers.
   void begin() { memories_.clear(); }
-  // Somebody looks, and for so long every change is to be told. Both say whether to look at the
-  // workers now: one look at a time, which sees whatever has changed until it is made.
+  // watch(): a client watches, so report every change for `length`. changed(): a worker's state
+  // changed. Both return whether to sample the workers now. Only one sample is pending at a time;
+  // it covers all changes up to when it is taken.
   bool watch(TimePoint now, Duration length);
   bool changed(TimePoint now);
-  // The look is made.
+  // The sample has arrived; returns the message to send.
   link::Status tell(TimePoint now, RoundNumber round, const std::vector<WorkerView>& workers,
                     const std::vector<WorkerSight>& sights);
-  // It was for nothing.
+  // The sample was discarded.
   void nothing_seen() { is_looking_ = false; }
 
  private:
@@ -85,7 +86,7 @@ class ToldFigures {
   TimePoint until_{};
   bool is_looking_ = false;
   std::map<LocalRank, Memory> memories_;
-  std::size_t next_ = 0;  // whose turn it is
+  std::size_t next_ = 0;  // the next worker in turn
 };
 
 }  // namespace cpprun

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a node is asked for: by a signal, or by an operator by way of the coordinator, to save at
-// one moment with all others and to leave the job. The rest of the agent is in agent.cpp.
+// Requests to this node, by a signal or by an operator through the coordinator: to save at the same
+// time as all other nodes, and to leave the job. The rest of the agent is in agent.cpp.
 
 #include <fmt/format.h>
 
@@ -16,13 +16,13 @@ namespace cpprun {
 
 namespace {
 
-// No moment that lies further ahead is waited for: the coordinator's is a second away.
+// Upper bound of a save time in the future. The coordinator schedules one second ahead.
 constexpr Duration save_lead_max = std::chrono::seconds(60);
 
 }  // namespace
 
-// All nodes were told the same moment, each by its own clock. One that hears of it late, or wakes
-// up late, does it at once: the others' saving may wait for its ranks.
+// All nodes received the same time, each in terms of its own clock. A node that is late saves at
+// once, because the other ranks may wait for its ranks in their save.
 void Agent::save(TimePoint now, const link::Save& save) {
   if (phase_ != Phase::running || save.round != sealed_->round) return;
   const TimePoint at{save.at};
@@ -33,7 +33,7 @@ void Agent::save_if_due(TimePoint now, Actions& actions) {
   if (!saving_ || now < saving_->at) return;
   const int signal = saving_->signal;
   saving_.reset();
-  // Workers that are being ended have been told something else.
+  // Workers that are stopping have already received another signal.
   if (phase_ != Phase::running || !supervisor_) return;
   pass_on(now, supervisor_->handle(worker_time(now), supervisor::Deliver{signal}), actions);
 }
@@ -60,11 +60,11 @@ void Agent::on(TimePoint now, const agent::Signalled& event, Actions& actions) {
   if (phase_ == Phase::running) {
     stop_workers(now, reason, event.signal, actions);
   } else if (!facts_.hosts_coordinator) {
-    // Its round breaks by that, and nobody here will hear of it.
+    // This breaks the round, and this node will not be there to receive the Drain.
     if (phase_ == Phase::succeeded) say(link::Drained{sealed_->round}, actions);
     exit_by_signal(actions);
   }
-  // The host of the coordinator goes when the coordinator says that the job is over.
+  // The node that hosts the coordinator leaves when the coordinator reports that the job is over.
 }
 
 void Agent::exit_by_signal(Actions& actions) {
@@ -76,7 +76,7 @@ void Agent::exit_by_signal(Actions& actions) {
        actions);
 }
 
-// All ranks save, not those of this node alone: so the coordinator has to know.
+// All ranks save, not only those of this node, so the coordinator has to know.
 void Agent::on(TimePoint now, const agent::Noticed& event, Actions& actions) {
   const bool can_save = phase_ == Phase::running && !stopped_by_;
   actions.emplace_back(agent::TellNote{
@@ -93,8 +93,8 @@ link::Heartbeat Agent::heartbeat(TimePoint now) {
   return beat;
 }
 
-// A signal that asks nobody to end. One that was not asked for goes to who takes it: it would end
-// the others.
+// A signal that does not mean stop. A signal in config_.notices goes only to workers that handle
+// it, because it would terminate the others.
 void Agent::forward(TimePoint now, int signal, Actions& actions) {
   if (phase_ != Phase::running || !supervisor_) return;
   const bool is_notice = std::ranges::find(config_.notices, signal) != config_.notices.end();
@@ -104,7 +104,8 @@ void Agent::forward(TimePoint now, int signal, Actions& actions) {
   pass_on(now, from, actions);
 }
 
-// Nobody of a round is alive here. Where somebody is, we have a seat that this does not know of.
+// No worker of a round is alive here. If one is, this node has a seat that the sender does not know
+// of.
 void Agent::dismissed(const link::Dismissed& dismissed, Actions& actions) {
   if (phase_ == Phase::running) return;
   actions.emplace_back(agent::TellNote{"this node leaves the job: " + dismissed.reason});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The agent and whoever goes on with the job if its coordinator is lost: how it stands by itself,
-// whom it votes for, and whom it asks for a seat then. What a vote promises: from when it is said
-// until NotLeading is heard, this node follows nobody else (rendezvous/job/leases.h).
+// The agent and the successor of a lost coordinator: how this node acts as a standby, which node it
+// votes for, and which node it asks for a seat then. A cast vote is a promise: until NotLeading is
+// received, this node follows no other coordinator (rendezvous/job/leases.h).
 
 #include <fmt/format.h>
 
@@ -17,20 +17,20 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Nodes hear the coordinator last within a heartbeat of each other, so a standby may not stand yet;
-// and a host without power answers nothing for seconds. So they are asked in turns, each for so
-// long.
+// The nodes' last contacts with the coordinator differ by up to a heartbeat, so the standby may not
+// campaign yet, and a host without power does not reply for seconds. So the agent alternates
+// between standby and master, with these timeouts.
 constexpr Duration standby_turn = 1s;
 constexpr Duration master_turn = 500ms;
-// A standby that has our vote is asked again after that.
+// The pause before asking a standby again that has our vote.
 constexpr Duration standby_pause = 250ms;
-// The standby says so many times in each heartbeat that it is here: what the coordinator knows of
-// it is by so much newer.
+// Heartbeats the standby sends per heartbeat interval. The coordinator's view of it is more recent
+// by that factor.
 constexpr int standby_beats = 3;
 
 }  // namespace
 
-// In order, as they were said; what is out of order belongs to a link that broke.
+// Parts arrive in order. A part out of order belongs to a broken link.
 void Agent::record(const link::Record& record, Actions& actions) {
   const bool begins = record.part == 0;
   const bool follows = !begins && record.round == record_.round && record.parts == record_.parts &&
@@ -61,7 +61,8 @@ void Agent::standby(TimePoint now, const link::Standby& standby, Actions& action
       agent::TellDetail{fmt::format("the node at {} stands by for the master",
                                     to_string(Endpoint{standby.address, standby.port}))});
   if (phase_ == Phase::joining && !sealed_) {
-    // A spare: it has no vote, and has to know whom to ask. Whoever says so leads.
+    // A spare has no vote, but must know which node to ask. The sender of this message is the
+    // leader.
     follow_standby(now, actions);
     standby_ = standby;
     return;
@@ -69,8 +70,8 @@ void Agent::standby(TimePoint now, const link::Standby& standby, Actions& action
   if (!sealed_ || standby.round != sealed_->round || !in_round()) return;
   if (!standby_) may_vote_ = phase_ != Phase::succeeded && !drain_asked_ && !link_.local();
   standby_ = standby;
-  // The first place named after this node has opened its own is that one. In a round that drains
-  // another node may replace it, with the same port.
+  // The first Standby received with our port after this node opened its own refers to this node. In
+  // a draining round another node may replace it, with the same port.
   const bool is_own = own_standby_ && !own_place_ && own_standby_->round == standby.round &&
                       own_standby_->port == standby.port;
   if (is_own) own_place_ = standby;
@@ -80,8 +81,8 @@ bool Agent::is_the_standby() const {
   return standby_ && own_place_ && *standby_ == *own_place_;
 }
 
-// The lease is over, which nobody has ended in order. Who knows that the round has ended, or has
-// told its own success, asks the standby without a vote.
+// The lease expired without an orderly end. A node that knows the round has ended, or has reported
+// its own success, asks the standby without a vote.
 void Agent::consider_voting() {
   if (!standby_) return;
   const Duration lease = config_.lease();
@@ -89,9 +90,9 @@ void Agent::consider_voting() {
                .from = link_.heard_at() + bounds::vote_patience(lease)};
 }
 
-// A coordinator that was lost may be back, as long as nobody has our vote.
+// A lost coordinator may come back, as long as our vote has not been cast.
 void Agent::dial(TimePoint now, Actions& actions) {
-  // Asked to stop, it wants no seat: it waits until it leads again, or its time is over.
+  // When asked to stop, it wants no seat. It waits until it is the leader again or times out.
   if (stopped_by_ && turned_away_) return;
   if (turns()) return dial_next(now, actions);
   const bool asks_both = vote_ && !is_the_standby();
@@ -103,13 +104,13 @@ void Agent::dial(TimePoint now, Actions& actions) {
   } else {
     actions.emplace_back(agent::Dial{config_.endpoint});
   }
-  // An attempt that nobody answers must not make us late.
+  // An attempt that gets no reply must not delay the next one.
   if (asks_both && !may_vote) link_.dial_by(vote_->from);
   if (may_vote) link_.dial_by(now + (is_at_standby_ ? standby_turn : master_turn));
 }
 
-// What a join says through the link that has just come up. To a coordinator that is back it is no
-// vote, nor can there be one any more.
+// The vote that a Join carries on the link that has just come up. A coordinator that is back gets
+// no vote, and there can be no vote after that.
 RoundNumber Agent::vote_on_this_link(Actions& actions) {
   if (is_at_standby_) {
     if (!vote_) return {};
@@ -127,7 +128,7 @@ void Agent::not_leading(const link::NotLeading& answer) {
   if (vote_) vote_->is_given = false;
 }
 
-// The next attempt, after one at the standby.
+// Schedules the next attempt after one at the standby.
 void Agent::ask_standby_again(TimePoint now) {
   if (turned_away_ || (vote_ && vote_->is_given)) link_.dial_at(now + standby_pause);
   if (vote_ && vote_->from <= now) link_.dial_by(now + master_turn);
@@ -137,7 +138,7 @@ link::Join Agent::own_join(TimePoint now, RoundNumber vote) const {
   return join_message(config_, facts_, {.sent = link_.heartbeat(now).sent, .vote = vote});
 }
 
-// Where this node hosts the coordinator: from when on another may lead, and so have our ranks.
+// On the node that hosts the coordinator: when another node may take over and reassign our ranks.
 std::optional<TimePoint> Agent::own_lead_ends_at() const {
   const bool has_workers = phase_ == Phase::running && !exit_when_settled_ && !seat_lost_;
   return link_.local() && has_workers ? leads_until_ : std::nullopt;
@@ -145,13 +146,13 @@ std::optional<TimePoint> Agent::own_lead_ends_at() const {
 
 std::optional<TimePoint> Agent::stands_at() const {
   if (!vote_ || vote_->round == RoundNumber{} || stands_ || !is_the_standby()) return std::nullopt;
-  // Its workers are being ended; or the coordinator may be back.
+  // Its workers are still stopping, or the coordinator may be back.
   if (phase_ == Phase::running || link_.up()) return std::nullopt;
   return vote_->from;
 }
 
-// This node is the standby itself: nobody has to be asked, and it goes on dialling the coordinator
-// until it leads.
+// This node is the standby. It votes for itself and keeps dialling the coordinator until it is the
+// leader.
 void Agent::stand_if_due(TimePoint now, Actions& actions) {
   const auto at = stands_at();
   if (!at || now < *at) return;
@@ -159,7 +160,7 @@ void Agent::stand_if_due(TimePoint now, Actions& actions) {
   actions.emplace_back(agent::Stand{own_join(now, vote_->round)});
 }
 
-// Enough have voted. Whatever link there is leads to a coordinator that decides nothing any more.
+// There is a majority. A link still up goes to a coordinator that has lost leadership.
 void Agent::on(TimePoint now, const agent::Leads& event, Actions& actions) {
   if (event.again) return lead_again(now, actions);
   if (!standby_) return;
@@ -170,7 +171,7 @@ void Agent::on(TimePoint now, const agent::Leads& event, Actions& actions) {
   link_.become_local(true);
   master_look_due_ = now;
   turn_to(now, {standby_->address, standby_->port}, actions);
-  // The one before this node first: after a transfer its nodes wait for that.
+  // Try the previous master first: after a transfer its nodes wait for that.
   master_looked_for_ = old_masters_.empty() ? 0 : old_masters_.size() - 1;
   vote_.reset();
   stands_ = false;
@@ -182,10 +183,10 @@ void Agent::on(TimePoint now, const agent::Leads& event, Actions& actions) {
   actions.emplace_back(agent::Dial{config_.endpoint});
 }
 
-// In the round in which leadership was lost no standby can have a majority now.
+// No standby can get a majority in the round in which leadership was lost.
 void Agent::lead_again(TimePoint now, Actions& actions) {
   is_deposed_ = false;
-  // Its workers are still being ended; then it asks here for a seat.
+  // Its workers are still stopping. Afterwards it asks here for a seat.
   if (facts_.hosts_coordinator) return;
   hang_up(now, "this node leads the job again", actions);
   if (phase_ == Phase::joining) phase_.become(Phase::dialing);
@@ -200,7 +201,8 @@ void Agent::lead_again(TimePoint now, Actions& actions) {
   actions.emplace_back(agent::Dial{config_.endpoint});
 }
 
-// The master is there from now on. Any node may lead one day, and then has to know them all.
+// `master` is the master from now on. Any node may become the leader and must then know all former
+// masters.
 void Agent::turn_to(TimePoint now, const Endpoint& master, Actions& actions) {
   if (master == config_.endpoint) return;
   if (has_had_seat_) {
@@ -214,7 +216,7 @@ void Agent::turn_to(TimePoint now, const Endpoint& master, Actions& actions) {
     old_masters_.push_back(config_.endpoint);
   }
   if (old_masters_.size() > bounds::masters_looked_for_max) {
-    old_masters_.erase(old_masters_.begin() + 1);  // The first is what everybody was told.
+    old_masters_.erase(old_masters_.begin() + 1);  // keep the first: all nodes were started with it
   }
   config_.endpoint = master;
   facts_.node.master_host = master.host;
@@ -224,11 +226,11 @@ bool Agent::looks_for_masters() const {
   return facts_.hosts_coordinator && !old_masters_.empty();
 }
 
-// Somebody may start it anew, and it would wait for nodes that are all here, or go on without them.
+// A restarted former master would wait for nodes that are all here, or continue without them.
 void Agent::look_for_old_masters(TimePoint now, Actions& actions) {
   if (!looks_for_masters() || now < master_look_due_) return;
   master_look_due_ = now + bounds::master_look_pause;
-  // One at a time.
+  // One probe at a time.
   const Endpoint& master = old_masters_[master_looked_for_++ % old_masters_.size()];
   actions.emplace_back(agent::AskWhoHosts{{master.host},
                                           master.port,
@@ -240,8 +242,8 @@ void Agent::look_for_old_masters(TimePoint now, Actions& actions) {
                                            .leads_port = config_.endpoint.port}});
 }
 
-// The one that was asked for a seat, or is in this process, leads no more.
-// Where the round has drained, leadership was transferred: to this node, if that is its own place.
+// The coordinator that was asked for a seat, or the one in this process, lost leadership. If the
+// round has drained, leadership was transferred: to this node, if the address is its own.
 void Agent::led(TimePoint now, const link::Led& led, Actions& actions) {
   if (in_round() && phase_ != Phase::drained) return;
   if (stopped_by_) return exit_by_signal(actions);
@@ -273,7 +275,7 @@ void Agent::on(TimePoint, const agent::LeadsUntil& event, Actions&) {
   leads_until_ = event.until;
 }
 
-// A round is sealed: whoever has sealed it is the coordinator from now on.
+// A round is sealed. The coordinator that sealed it is the one to follow from now on.
 void Agent::follow_standby(TimePoint now, Actions& actions) {
   if (is_at_standby_) turn_to(now, standby_dialled_, actions);
   is_at_standby_ = false;
@@ -287,8 +289,8 @@ void Agent::follow_standby(TimePoint now, Actions& actions) {
   link_.beat_every({});
 }
 
-// The coordinator in this process may not decide any more: the standby may lead, and is asked for a
-// seat as by anybody else.
+// The coordinator in this process lost leadership. The standby may be the leader; this node asks it
+// for a seat like any other node.
 void Agent::step_down(TimePoint now, Actions& actions) {
   is_deposed_ = false;
   facts_.hosts_coordinator = false;

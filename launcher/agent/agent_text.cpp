@@ -14,7 +14,7 @@ namespace cpprun {
 
 namespace {
 
-// "1, 3, 5", and how many more there are.
+// "1, 3, 5", plus how many more there are.
 template <class T, class Text>
 std::string listed(const std::vector<T>& all, Text text) {
   constexpr std::size_t shown_max = 8;
@@ -209,7 +209,7 @@ std::string goes_on_text(int restarts_used, const std::string& path) {
 
 std::string refused_text(const std::error_code& code) {
   const auto words = code.message();
-  // Asio's category has errno's numbers as well, and does not say of all what they are.
+  // Asio's error category uses errno's numbers but lacks the text for some of them.
   const std::error_code refused(code.value(), std::generic_category());
   if (refused == std::errc::too_many_files_open) {
     return words + "; raise the limit of open files (ulimit -Hn)";

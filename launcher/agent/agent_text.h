@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The sentences with which an agent gives up, and those that say how long it will not.
+// Messages with which an agent gives up, and those that say how long it keeps trying.
 
 #include <cstdint>
 #include <optional>
@@ -16,66 +16,69 @@ namespace cpprun {
 // "598 s left"
 std::string seconds_left(TimePoint now, TimePoint deadline);
 
-// Nothing of what was said in the last `silence` was answered. `why` is the link's last word.
+// No message of the last `silence` got a reply. `why` is the last reason the link gave.
 std::string master_gone_text(const std::string& where, const std::string& why, Duration silence);
-// The same of a set of cpprunds, at all of these places.
+// The same for a cluster of cpprunds at these endpoints.
 std::string nobody_leads_text(const std::string& places, const std::string& why, Duration silence);
-// The same, but it was us who did not run.
+// This process did not run for that long, and the lease expired.
 std::string slept_text(Duration lease, Duration silence);
 
-// The same of the node that hosts the coordinator.
+// doubt_text: this node was suspended for longer than its lease and waits for confirmation of its
+// seat. lead_over_text: the coordinator on this node lost its own lease.
 std::string doubt_text(Duration silence, Duration lease);
 std::string lead_over_text();
 
-// An answer came when that much of the lease was over, after which there is that patience.
+// A reply arrived `silence` after the request, within the lease and the takeover window after it.
 std::string lease_nearly_missed_text(Duration lease, Duration patience, Duration silence);
 
-// Another cpprund of the set leads. Nothing was answered for `silence`; zero: that is nobody's
-// loss.
+// Another cpprund of the cluster is the leader now. `silence`: the time without a reply; zero if no
+// node was affected.
 std::string turned_text(const std::string& from, const std::string& to, std::uint64_t epoch,
                         Duration silence, bool keeps_workers);
-// One that leads no more has answered.
+// A former leader with an older epoch has replied.
 std::string stale_text(const std::string& where, std::uint64_t epoch, std::uint64_t followed);
 
-// A port that cannot be had, and what to do where somebody else has it.
+// Adds a hint to `reason` if the port is in use by another process.
 std::string with_port_cure(const std::string& reason);
 
-// It has lost its seat for that reason, and asks for another.
+// This node lost its seat for `reason` and rejoins.
 std::string rejoins_text(const std::string& reason, Duration patience);
 
-// All of its workers ended with 0, and it goes on asking how the job ended.
+// All workers of this node exited with 0. It keeps asking how the job ended.
 std::string asks_text(const std::string& reason, Duration patience);
-// It will not learn it.
+// It gave up: how the job ended is unknown.
 std::string done_text(const std::string& reason);
-// It never had a seat, or no longer had one, when the job ended.
+// The job ended while this node had no seat: it never had one, or had lost it.
 std::string not_needed_text(const std::string& reason);
 
-// What the time of a job that ended well went into, if anything had gone wrong on the way. Of one
-// that did not, its report says so.
+// How the time of a successful job was spent, if there were failures on the way. For a failed job
+// the report contains this.
 std::optional<std::string> time_note(const link::Finish& finish);
 
-// By a signal, before this node ever had a seat.
+// Interrupted by a signal before this node had a seat.
 std::string interrupted_text(int signal, bool no_master);
 
-// A second after the signal that ends workers; `signal`: the user's, where a signal began it.
+// Sent one second after the signal that stops the workers. `signal`: the user's signal, if one
+// caused the stop.
 std::string still_ending_text(const supervisor::StillEnding& still, std::optional<int> signal);
-// What workers started has outlived them.
+// Processes started by workers outlived them.
 std::string leftover_text(const supervisor::Leftover& left, Duration grace);
 
-// Not even KILL ended that worker.
+// The worker survived SIGKILL.
 std::string unkillable_text(const Outcome& outcome);
 
-// The workers are gone, and something they have started is not.
+// The workers exited, but a process they started survived SIGKILL.
 std::string unswept_text();
 
-// The private folder for error files could not be made: an errno, or nothing where its maker was
-// killed.
+// The private directory for error files could not be created. `error_number`: the errno; none if
+// the process that creates it was killed.
 std::string no_folder_text(const std::string& folder, std::optional<int> error_number);
 
-// The job was ended and goes on: what it has used before this run, by the file that kept it.
+// The job was stopped and resumes. Reports the restarts used before this run, as read from the file
+// at `path`.
 std::string goes_on_text(int restarts_used, const std::string& path);
 
-// What the machine refused to cpprun itself, and what cures it where that is known.
+// A resource that the system denied to cpprun itself, with a hint where one is known.
 std::string refused_text(const std::error_code& refused);
 
 }  // namespace cpprun

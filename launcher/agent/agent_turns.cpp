@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The agent and a set of cppruns, one of which leads: whom it asks next where that one is lost, and
-// whose word counts. Its workers live on meanwhile, for the patience that it was told; why that is
-// safe is said in coordinator_link.h. The rest of the agent is in agent.cpp.
+// The agent and a cluster of cppruns, one of which is the leader: which one to ask next when the
+// leader is lost, and whose messages count. The workers live on meanwhile, for the announced
+// takeover window. coordinator_link.h explains why that is safe. The rest of the agent is in
+// agent.cpp.
 
 #include <fmt/format.h>
 
@@ -17,17 +18,17 @@ namespace cpprun {
 
 namespace {
 
-// What a step of an attempt takes where the way is long, in round trips: a name, a connection, a
-// greeting or a handshake, and what is lost of them.
+// Round trips per step of an attempt on a slow network: name lookup, connection, greeting or
+// handshake, and retransmissions.
 constexpr int trips_per_step = 4;
-// Of an attempt, in which a name may stand for several addresses.
+// Steps of an attempt; a name may resolve to several addresses.
 constexpr int steps_per_attempt = 2;
-// Its steps are doubled so often at most.
+// Maximum number of times the step timeout is doubled.
 constexpr int doublings_max = 4;
 
 }  // namespace
 
-// A coordinator that a node hosts has a standby, whom nodes vote for: see agent_standby.cpp.
+// A coordinator hosted by a node has a standby that nodes vote for: see agent_standby.cpp.
 bool Agent::may_turn() const {
   return !link_.local() && !standby_ && !vote_ && !turned_away_;
 }
@@ -36,7 +37,7 @@ bool Agent::turns() const {
   return may_turn() && places_.several();
 }
 
-// An attempt that nobody answers must not make us late.
+// An attempt that gets no reply must not delay the next one.
 void Agent::dial_next(TimePoint now, Actions& actions) {
   const Endpoint at = places_.next();
   Duration step = std::max(Duration{bounds::turn_step}, trips_per_step * link_.round_trip());
@@ -46,7 +47,7 @@ void Agent::dial_next(TimePoint now, Actions& actions) {
   link_.dial_by(now + steps_per_attempt * step);
 }
 
-// The link is down: now, or it was before.
+// The link is down, from now on or since earlier.
 void Agent::link_lost(TimePoint now, bool fell_silent) {
   using Pause = CoordinatorLink::Pause;
   if (std::exchange(has_heard_, false) && !link_.in_doubt()) {
@@ -58,7 +59,8 @@ void Agent::link_lost(TimePoint now, bool fell_silent) {
   link_.went_down(now, has_a_seat_to_lose() ? Pause::is_short : Pause::grows);
 }
 
-// Whether a word is from whoever leads, as far as it shows. One that does not lead proves nothing.
+// Whether the message comes from the leader, as far as is known. A message from a follower proves
+// nothing.
 bool Agent::is_worth_hearing(TimePoint now, const link::Message& message, Actions& actions) {
   const auto* const other = std::get_if<link::NotLeading>(&message);
   if (other != nullptr && may_turn()) {
@@ -78,8 +80,8 @@ void Agent::led_here() {
   facts_.node.master_host = config_.endpoint.host;
 }
 
-// What workers say is taken once, and then is gone here: so it is said to nobody but the one that
-// has our seat.
+// The workers' store requests are forwarded only once and not kept here. So they go only to the
+// leader that has our seat.
 void Agent::speak_for_workers(const link::Message& heard, Actions& actions) {
   const bool is_sure = link_.up() && !link_.in_doubt() && phase_ != Phase::over;
   if (!is_sure || std::holds_alternative<link::NotLeading>(heard)) return;
@@ -112,13 +114,13 @@ void Agent::members(TimePoint now, const link::Members& members, Actions& action
   epoch_ = members.epoch;
   followed_ = at;
   learn_places(members.places, actions);
-  // Without an epoch, one that leads no more could not be told from it.
+  // Without an epoch, the agent could not distinguish a former leader from the current one.
   link_.leads(epoch_ != 0 ? members.patience : Duration{});
   led_here();
   if (phase_ == Phase::succeeded && !link_.lease_is_over(now)) seat_deadline_.reset();
 }
 
-// It was lost, is back, and does not know yet that another one leads.
+// A former leader that is back and does not know that it was replaced.
 void Agent::follow_no_more(TimePoint now, std::uint64_t epoch, Actions& actions) {
   const std::string reason = stale_text(to_string(places_.at()), epoch, epoch_);
   if (std::exchange(stale_told_, epoch) != epoch) actions.emplace_back(agent::TellWarning{reason});
@@ -127,7 +129,8 @@ void Agent::follow_no_more(TimePoint now, std::uint64_t epoch, Actions& actions)
   on(now, agent::LinkDown{reason}, actions);
 }
 
-// The first is the one that says so, which is known by the name under which it was found.
+// The first entry is the sender itself, which is already known by the name under which it was
+// reached.
 void Agent::learn_places(const std::vector<std::string>& told, Actions& actions) {
   std::vector<Endpoint> others;
   for (std::size_t i = 1; i < told.size(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the agent tells of its workers while somebody looks at the job. It is asked by an answer to
-// its heartbeat, and for as long as that says it tells every change of a worker's state at once.
+// Worker statistics sent while a client watches the job. A heartbeat reply requests them and says
+// for how long. During that time every change of a worker's state is sent at once.
 
 #include "launcher/agent/agent.h"
 
@@ -13,7 +13,7 @@ void Agent::look_at_workers(bool is_wanted, Actions& actions) {
 void Agent::on(TimePoint now, const agent::WorkersSeen& event, Actions& actions) {
   if (phase_ != Phase::running && phase_ != Phase::succeeded) return told_figures_.nothing_seen();
   auto status = told_figures_.tell(now, sealed_->round, supervisor_->workers(), event.sights);
-  // Not among what is said again when a link resumes: it is about this moment.
+  // Not repeated when a link resumes, because it describes this moment only.
   if (link_.up()) actions.emplace_back(agent::Say{std::move(status)});
 }
 

@@ -35,7 +35,7 @@ void CoordinatorLink::dial_by(TimePoint when) {
 void CoordinatorLink::went_down(TimePoint now, Pause pause) {
   up_ = false;
   in_doubt_ = false;
-  moment_ = {};  // of another coordinator it may mean something else
+  moment_ = {};  // for another coordinator it may mean something else
   heartbeat_due_.reset();
   dial_due_ = now;
   if (pause == Pause::none) return;
@@ -61,7 +61,7 @@ void CoordinatorLink::prove(TimePoint sent) {
   place = std::max(place, sent);
 }
 
-// What was answered before keeps the patience that it was answered with; what will be has this one.
+// Earlier replies keep the takeover window they were sent under. Later replies get the new one.
 void CoordinatorLink::leads(Duration patience) {
   if (patience < patience_) kept_until_ = std::max(kept_until_, fence());
   if (std::exchange(in_doubt_, false)) proof_ = std::max(proof_, doubted_);
@@ -76,13 +76,13 @@ void CoordinatorLink::lose_seat() {
 void CoordinatorLink::answered(TimePoint now, link::AgentTime sent, link::AgentTime moment) {
   moment_ = std::max(moment_, moment);
   const TimePoint sent_at{sent};
-  if (sent_at > now || sent == link::AgentTime{}) return;  // Nothing that we have said.
+  if (sent_at > now || sent == link::AgentTime{}) return;  // not a time that we sent
   prove(sent_at);
   round_trip_ = now - sent_at;
 }
 
 link::Heartbeat CoordinatorLink::heartbeat(TimePoint now) const {
-  // No answer takes longer than the lease, or the link would be gone.
+  // No reply takes longer than the lease, or the link would be gone.
   return {.sent = std::chrono::duration_cast<link::AgentTime>(now.time_since_epoch()),
           .round_trip = std::min(round_trip_, timeouts_.lease),
           .moment = moment_};
@@ -92,7 +92,7 @@ TimePoint CoordinatorLink::lease_over_at() const {
   return std::max(fence(), kept_until_) - margin();
 }
 
-// Often enough that half of a lease is no silence.
+// Often enough that half a lease without messages means silence.
 Duration CoordinatorLink::heartbeat_pause() const {
   Duration pause = timeouts_.heartbeat;
   if (beat_pause_ > Duration{}) pause = std::min(pause, beat_pause_);
@@ -172,7 +172,7 @@ void Places::leads() {
   turns_ = 0;
 }
 
-// Of its own word, so that another turn begins, in which it was asked.
+// It reported this itself, so a new cycle begins, in which it counts as asked.
 void Places::leads_no_more() {
   if (!std::exchange(leads_, false)) return;
   begin_turn();
@@ -181,7 +181,7 @@ void Places::leads_no_more() {
 
 void Places::hint(const Endpoint& there) {
   if (!was_asked(at_)) asked_.push_back(at_);
-  // Whoever sends us on and on, to places without an end, is not followed for ever.
+  // Do not follow an endless chain of redirects.
   if (hints_ == static_cast<int>(bounds::members_max)) return;
   ++hints_;
   hinted_ = there;
@@ -206,7 +206,7 @@ std::optional<agent::LinkUp> place_alone(const Config& config,
 
 agent::LinkUp place_among_nodes(const std::vector<std::string>& addresses,
                                 const Result<std::string>& way) {
-  // No way to it may be right as well: behind a NAT or a Service the address is nobody's here.
+  // A missing route can be correct: behind NAT or a Service no interface here has the address.
   return {way.value_or(std::string{}), addresses};
 }
 

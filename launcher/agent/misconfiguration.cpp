@@ -21,9 +21,9 @@ namespace cpprun {
 
 namespace {
 
-// The second look comes after this part of the time-out.
+// The second observation comes after this fraction of the timeout.
 constexpr int second_look_part = 6;
-// A retry now and then costs less than this part of the time; a step of training all of it.
+// Occasional retries use less than this fraction of the CPU time; a training step uses all of it.
 constexpr int idle_part = 20;
 constexpr std::size_t named_max = 4;
 
@@ -83,8 +83,8 @@ std::optional<std::string> OwnWorld::judge(TimePoint now, const WorldLook& look)
   return to_text(now - began_, sign);
 }
 
-// "  0: 0100007F:3043 00000000:0000 0A …": words two to four are its address, the peer's and the
-// state, of which 0A is listening; the tenth is the inode.
+// "  0: 0100007F:3043 00000000:0000 0A …": words two to four are the local address, the peer's
+// address and the state, where 0A is listening. The tenth is the inode.
 void add_listening(std::string_view table, std::map<std::string, int>& port_of_inode) {
   constexpr int local_word = 1;
   constexpr int state_word = 3;
@@ -105,7 +105,7 @@ void add_listening(std::string_view table, std::map<std::string, int>& port_of_i
 ProcessUse process_use(const std::string& stat, long ticks_per_second) {
   constexpr int user_word = 14;
   constexpr int stack_word = 28;
-  // The name may hold blanks and brackets; what follows the last bracket is regular.
+  // The name may contain spaces and parentheses. The format after the last parenthesis is regular.
   const auto name_begin = stat.find('(');
   const auto name_end = stat.rfind(')');
   if (name_begin == std::string::npos || name_end == std::string::npos) return {};
@@ -131,7 +131,7 @@ namespace {
 
 struct Address {
   std::array<std::uint8_t, 16> bytes{};
-  int bits = 0;  // 0: it is none
+  int bits = 0;  // 0: not an address
 };
 
 Address parse(const std::string& text) {
@@ -144,7 +144,8 @@ Address parse(const std::string& text) {
   return address;
 }
 
-// Addresses that no interface of this machine has: without any, the other node is here as well.
+// Addresses that no interface of this machine has. If there are none, the other node is on this
+// machine.
 std::vector<std::string> foreign_addresses(const std::vector<NetworkInterface>& interfaces,
                                            const std::vector<std::string>& addresses) {
   std::vector<std::string> foreign;
@@ -169,12 +170,12 @@ bool shares_one(const NetworkInterface& interface, const std::vector<std::string
 bool leads_to(const NetworkInterface& interface, const std::string& local_address,
               const std::vector<std::string>& foreign) {
   if (!interface.up || interface.addresses.empty() || interface.loopback) return false;
-  // Where the networks are not known, nothing can be said against it.
+  // If its networks are unknown, nothing speaks against it.
   return carries(interface, local_address) || interface.networks.empty() ||
          shares_one(interface, foreign);
 }
 
-// The names in the variable; NCCL's `=` is left out, and its `^` names nobody.
+// The names in the variable, without NCCL's leading `=`. A list with NCCL's `^` names none.
 std::vector<std::string> named(std::string_view list) {
   std::vector<std::string> names;
   if (list.starts_with('^')) return names;
@@ -187,7 +188,7 @@ std::vector<std::string> named(std::string_view list) {
   return names;
 }
 
-// What libraries call the attempt. A connection that was closed has come up before.
+// How libraries describe the attempt. A connection that was closed had come up before.
 constexpr std::array<std::string_view, 6> attempts = {
     "to connect, ", "connecting: ", "onnect [", "onnect to ", "PollConnect", "StartConnect"};
 
@@ -195,7 +196,8 @@ bool is_address(std::string_view text) {
   return text.size() < 46 && parse(std::string(text)).bits != 0;
 }
 
-// Of "remote=[10.78.0.1]:10633" and the like, behind that word, or any in brackets without a word.
+// From "remote=[10.78.0.1]:10633" and the like: the address after `word`, or the first one in
+// brackets after a `=` if `word` is empty.
 std::string bracketed_address(std::string_view line, std::string_view word) {
   for (auto at = line.find('['); at != std::string_view::npos; at = line.find('[', at + 1)) {
     const auto before = line.substr(0, at);
@@ -207,7 +209,7 @@ std::string bracketed_address(std::string_view line, std::string_view word) {
   return "";
 }
 
-// NCCL's: "10.78.0.1<35621>", and "fe80::a%ib0<35621>", whose scope is left out.
+// NCCL's format: "10.78.0.1<35621>", and "fe80::a%ib0<35621>", without the scope.
 std::string angled_address(std::string_view line) {
   constexpr std::string_view characters = "0123456789abcdefABCDEF.:";
   for (auto at = line.find('<'); at != std::string_view::npos; at = line.find('<', at + 1)) {
@@ -229,7 +231,7 @@ FailedConnection connection_in(std::string_view line) {
   return found;
 }
 
-// The variable by which the user named that interface; empty: by none.
+// The variable in which the user named that interface. Empty: none.
 std::string_view variable_naming(const std::string& interface, const Environment& environment) {
   for (const auto variable :
        {contract::gloo_socket_ifname, contract::tp_socket_ifname, contract::nccl_socket_ifname}) {
@@ -239,7 +241,7 @@ std::string_view variable_naming(const std::string& interface, const Environment
   return "";
 }
 
-// The other node is on the network that leads to it, and was to be met at another address.
+// The other node is on the network of the interface that reaches it, but used another address.
 std::optional<std::string> others_interface(const NetworkInterface& good,
                                             const std::vector<std::string>& others,
                                             const std::string& remote) {
@@ -258,7 +260,7 @@ std::optional<std::string> others_interface(const NetworkInterface& good,
 std::optional<FailedConnection> failed_connection(const std::vector<std::string>& lines) {
   std::optional<FailedConnection> found;
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-    // The store's client says it of the master, whatever interface the collectives use.
+    // The store client prints this about the master, whichever interface the collectives use.
     const bool is_meant = line->find("client socket") == std::string::npos &&
                           std::any_of(attempts.begin(), attempts.end(), [&](std::string_view each) {
                             return line->find(each) != std::string::npos;
@@ -281,7 +283,8 @@ std::optional<std::string> unconnected_interface(const std::vector<NetworkInterf
   const auto used = std::ranges::find_if(interfaces, [&](const NetworkInterface& each) {
     return connection.local.empty() ? shares_one(each, foreign) : carries(each, connection.local);
   });
-  // From where the master was reached; at the master, from where the first other node is.
+  // Good: the interface on the route to the master. On the master: the one towards the first other
+  // node.
   const bool is_master = way.local_address.empty() || is_loopback(way.local_address);
   const auto others = foreign_addresses(interfaces, way.neighbour);
   const auto good = std::ranges::find_if(interfaces, [&](const NetworkInterface& each) {
@@ -313,7 +316,7 @@ bool shares_network(const std::string& network, const std::string& address) {
   const int prefix = exact_number<int>(std::string_view(network).substr(slash + 1)).value_or(0);
   const Address one = parse(network.substr(0, slash));
   const Address other = parse(address);
-  // The same address on two machines is each one's own: docker0 has it everywhere.
+  // The same address on two machines belongs to each of them: docker0 has it everywhere.
   if (one.bits == 0 || one.bits != other.bits || one.bytes == other.bytes) return false;
   for (int bit = 0; bit < std::min(prefix, one.bits); ++bit) {
     const auto at = static_cast<std::size_t>(bit / 8);

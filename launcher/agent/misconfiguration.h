@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Set-ups under which a job waits for ever: a script that launches processes of its own (OwnWorld),
-// and interfaces that lead nowhere.
+// Setups in which a job waits forever: a script that launches processes of its own (OwnWorld), and
+// unreachable interfaces.
 
 #include <map>
 #include <optional>
@@ -15,25 +15,25 @@
 
 namespace cpprun {
 
-// What one look at the first worker of the coordinator's host shows.
+// One observation of the first worker on the coordinator's host.
 struct WorldLook {
-  bool store_asked = false;            // some worker of this round has spoken to the store
-  std::vector<std::string> listeners;  // "pid 812 listens on port 12355", it or one it has started
+  bool store_asked = false;            // a worker of this round has contacted the store
+  std::vector<std::string> listeners;  // "pid 812 listens on port 12355", worker or child
   std::vector<std::string> spawned;    // "pid 812", started by Python's multiprocessing
-  Duration processor_time{};           // of it and all that it has started
+  Duration processor_time{};           // of the worker and its descendants
   friend bool operator==(const WorldLook&, const WorldLook&) = default;
 };
 
-// A script that launches processes of its own (mp.spawn, a server) under cpprun waits for ever, as
-// it does under torchrun: its ranks look for a store that nobody hosts, because torch leaves
-// hosting to whoever set TORCHELASTIC_USE_AGENT_STORE. The coordinator's host can see it: the
-// workers are alive, none of them has asked the store for a long while, and rank 0 has processes of
-// its own or does nothing at all. Pure: looks come in, at most one warning goes out.
+// A script that launches processes of its own (mp.spawn, a server) waits forever under cpprun, as
+// it does under torchrun. Its ranks look for a store that no process hosts, because torch leaves
+// hosting to the process that set TORCHELASTIC_USE_AGENT_STORE. The coordinator's host can detect
+// this: the workers are alive, none of them has contacted the store for a long time, and rank 0 has
+// child processes or is idle. Pure: takes observations and returns at most one warning.
 class OwnWorld {
  public:
-  // `sleepers`: a worker that does nothing is suspected as well.
+  // `sleepers`: also suspect an idle worker.
   struct Timeouts {
-    Duration silence{};  // of the store, before anybody is suspected
+    Duration silence{};  // of the store, before any worker is suspected
     bool sleepers = false;
   };
 
@@ -41,10 +41,10 @@ class OwnWorld {
 
   // The workers of a round are being started.
   void began(TimePoint now);
-  // They are asked to end, or gone.
+  // The workers are stopping or gone.
   void over() { due_.reset(); }
   std::optional<TimePoint> next_deadline() const { return due_; }
-  // Whether it is time for a look; the next one comes after a pause that grows.
+  // Whether an observation is due. The pause to the next one grows.
   bool take_due(TimePoint now);
   std::optional<std::string> judge(TimePoint now, const WorldLook& look);
 
@@ -52,72 +52,73 @@ class OwnWorld {
   Timeouts timeouts_;
   TimePoint began_{};
   std::optional<TimePoint> due_;
-  Duration pause_{};  // to the next look
-  // Of the look before.
+  Duration pause_{};  // until the next observation
+  // From the previous observation.
   TimePoint looked_{};
   std::optional<Duration> processor_time_;
 };
 
-// What the kernel's tables in /proc say, taken out of their text. Reading them is io/world_look's.
+// Parsers for the kernel's tables in /proc. io/world_look reads the files.
 
-// The served ports of a table like net/tcp, by the inodes of their sockets.
+// Adds the listening ports of a table such as net/tcp, by socket inode.
 void add_listening(std::string_view table, std::map<std::string, int>& port_of_inode);
 
-// Of a process, from its `stat`, which never waits for it: its command line would, for the lock of
-// its memory. Empty where the text is none.
+// Parsed from a process's `stat`. Reading `stat` never blocks on the process; reading its command
+// line would, on the lock of its memory. Empty if the text is malformed.
 struct ProcessUse {
   std::string name;
   Duration processor_time{};
-  std::string stack;  // where it begins: the same in a process that was only forked
+  std::string stack;  // start of the stack: equal in a process that was only forked
 };
 ProcessUse process_use(const std::string& stat, long ticks_per_second);
 
-// A Python that was executed anew, as multiprocessing does it for mp.spawn; a DataLoader only
-// forks.
+// Whether `child` is a newly executed Python, as multiprocessing starts it for mp.spawn. A
+// DataLoader only forks.
 bool is_spawned(const ProcessUse& child, const ProcessUse& worker);
 
-// Interfaces that exist, are up, and lead nowhere: docker0, lo, a card on another network. An
-// interface leads to the other nodes if it carries the address from which the master is reached, or
-// shares a network with one of a neighbour's addresses. Pure.
+// Interfaces that exist and are up but do not reach the other nodes: docker0, lo, a card on another
+// network. An interface reaches the other nodes if it carries the address from which the master is
+// reached, or shares a network with one of a neighbour's addresses. Pure.
 //
 // This is a suspicion, not proof, since a router may join networks that look separate. So it is a
-// warning at the start, and becomes the verdict only if the workers fail in the way it predicts.
+// warning at the start, and becomes the diagnosis only if the workers fail in the predicted way.
 //
-// An interface can also look right, on the same network as its namesake of another node, and not be
-// connected to it. The proof is in the failure: the addresses between which no connection came up.
+// An interface can also look right, on the same network as the interface of that name on another
+// node, and not be connected to it. Then the failure is the proof: it names the addresses between
+// which no connection came up.
 
-// What is known of the way to the others.
+// What is known about the route to the other nodes.
 struct WayToOthers {
-  std::string local_address;           // from which this node reaches the master
-  std::vector<std::string> neighbour;  // every address of one other node
+  std::string local_address;           // our address on the route to the master
+  std::vector<std::string> neighbour;  // all addresses of one other node
 };
 
-// Whether two literal addresses are of one network, the first of which has a prefix: "10.0.0.5/24".
+// Whether two literal addresses are on one network. The first one has a prefix: "10.0.0.5/24".
 bool shares_network(const std::string& network, const std::string& address);
 
-// The warning about an interface the user named that leads nowhere; nothing if there is none, or if
-// the whole job is on this machine.
+// The warning about an interface that the user named and that does not reach the other nodes. None
+// if there is no such interface, or if the whole job is on this machine.
 std::optional<std::string> stray_interface(const std::vector<NetworkInterface>& interfaces,
                                            const WayToOthers& way, const Environment& environment);
 
-// A connection that did not come up, by what gloo or NCCL wrote.
+// A failed connection, as reported by gloo or NCCL.
 struct FailedConnection {
-  std::string local;   // empty: it does not say
+  std::string local;   // empty: not reported
   std::string remote;  // numeric
   friend bool operator==(const FailedConnection&, const FailedConnection&) = default;
 };
-// The last one in those lines.
+// The last failed connection in `lines`.
 std::optional<FailedConnection> failed_connection(const std::vector<std::string>& lines);
 
-// The same as a verdict: the interface of a failed connection, where another one leads to the
-// others. Nothing where that is the interface that leads to them, or is not known.
+// The same as a diagnosis: the interface of a failed connection, if another interface reaches the
+// other nodes. None if the interface used reaches them itself, or is unknown.
 std::optional<std::string> unconnected_interface(const std::vector<NetworkInterface>& interfaces,
                                                  const WayToOthers& way,
                                                  const Environment& environment,
                                                  const FailedConnection& connection);
 
-// For a master whose own name resolves to loopback, as Debian's /etc/hosts has it: the interface
-// that leads to the neighbour. Nothing if the one chosen already will do.
+// For a master whose own name resolves to loopback, as in Debian's /etc/hosts: the interface that
+// reaches the neighbour. None if the current choice works.
 std::optional<std::string> better_than_loopback(const std::vector<NetworkInterface>& interfaces,
                                                 const WayToOthers& way);
 

@@ -18,7 +18,7 @@ namespace cpprun {
 
 namespace {
 
-constexpr std::int64_t token_seconds = 3600;  // where nobody says how long one is good
+constexpr std::int64_t token_seconds = 3600;  // default lifetime of a token
 
 constexpr const char* footer =
     "JOB may be left out where there is one. Commands that only read take the beginning\n"
@@ -71,7 +71,7 @@ ControlFacts facts_of(const CLI::App& app) {
   return facts;
 }
 
-// The commands, each with what it takes.
+// Declares the commands with their flags and arguments.
 class Declaration {
  public:
   explicit Declaration(std::string_view version)
@@ -221,7 +221,7 @@ class Declaration {
     doctor->add_flag("--ship", wish.ship, "Bring this cpprunctl along where there is none");
   }
 
-  // As the version is: before anything is missed.
+  // Handled like --version: before missing arguments are reported.
   void add_prints(std::string_view version) {
     const auto print = [](const std::string& text) { throw CLI::CallForVersion(text, 0); };
     app_.add_option_function<std::string>(
@@ -274,7 +274,7 @@ class Declaration {
     return {};
   }
 
-  // What is asked of keygen and token that cannot be, and what token does if it is not asked.
+  // Rejects invalid combinations for keygen and token, and a token without --read or --order.
   std::string wrong_with_secrets() {
     if (wish_.verb != Verb::keygen && wish_.verb != Verb::token) return {};
     if (wish_.as_json) return "--json has nothing to say of keygen and token";
@@ -328,8 +328,8 @@ std::vector<std::string> spellings_of(const std::vector<ControlFlag>& flags) {
   return all;
 }
 
-// What a job or a file is called is data: it is filtered and quoted, and no shell ever expands it.
-// compgen -W would: it reads its list of words as a shell reads a line.
+// Names of jobs and files are data. They are filtered and quoted, and never expanded by a shell.
+// compgen -W would expand them, because it parses its word list like a shell line.
 std::string bash_script(const ControlFacts& facts) {
   std::vector<std::string> names;
   std::string cases;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The command line of cpprunctl: what somebody wants (Wish), how that is read, and its flags and
-// commands (ControlFacts).
+// The command line of cpprunctl: the requested command (Wish), its parser, and the declared flags
+// and commands (ControlFacts).
 
 #include <cstdint>
 #include <optional>
@@ -16,7 +16,7 @@
 namespace cpprun {
 
 enum class Verb {
-  // Show something and change nothing (reads_only).
+  // Read-only commands (see reads_only).
   list,
   status,
   top,
@@ -24,7 +24,7 @@ enum class Verb {
   report,
   simulate,
   doctor,
-  // Scripts act on its exit code.
+  // For scripts, which check its exit code.
   wait,
   // Commands to a job or a cpprund.
   stop,
@@ -35,17 +35,17 @@ enum class Verb {
   include,
   forget,
   handover,
-  // Write secrets and tokens.
+  // Commands that write secrets and tokens.
   keygen,
   token,
 };
 
-// These take the beginning of a job's name, all others the whole name.
+// These accept a prefix of a job's name. All others need the whole name.
 constexpr bool reads_only(Verb verb) {
   return verb <= Verb::doctor;
 }
 
-// Which hosts `doctor` examines, and how it gets there.
+// Which hosts `doctor` examines, and how it reaches them.
 struct DoctorWish {
   std::optional<std::string> hosts = {};  // as for cpprun --hosts
   std::string host_file = {};
@@ -54,44 +54,44 @@ struct DoctorWish {
   bool ship = false;
 };
 
-// What somebody wants of cpprunctl: a checked command line.
+// A command for cpprunctl: a checked command line.
 struct Wish {
   Verb verb = Verb::list;
-  std::string job = {};          // its name, or its beginning (reads_only); empty: there is one
-  std::string subject = {};      // the node, the host or the file that is meant
-  std::string trace = {};        // of failures, a file
-  std::string secret_file = {};  // empty: the variable's, or this user's own
-  std::string id = {};           // of a new secret; empty: one is made up
-  bool adds = false;             // a new secret to a file that has one
-  bool token_orders = false;     // a token is for giving orders, and not for reading alone
+  std::string job = {};          // a name, or a prefix (reads_only); empty: the only job
+  std::string subject = {};      // the node, host or file to act on
+  std::string trace = {};        // a file with a trace of failures
+  std::string secret_file = {};  // empty: from the variable, or the user's default
+  std::string id = {};           // of a new secret; empty: generated
+  bool adds = false;             // add a new secret to an existing file
+  bool token_orders = false;     // the token grants control access, not only read access
   std::string reason = {};
   std::string signal = {};
   std::optional<std::int64_t> for_seconds = {};
-  bool follows = false;  // events as they happen
+  bool follows = false;  // print events as they happen
   bool as_json = false;
-  bool names_alone = false;  // of a list
-  bool whole_name = false;   // `job` is the name of a job that was seen
+  bool names_alone = false;  // for `ls`: print only the names
+  bool whole_name = false;   // `job` is the full name of a job already found
   bool of_all_users = false;
-  bool to_all = false;                   // an order about a host: whoever hosts jobs here
-  std::optional<Endpoint> address = {};  // nothing: whatever has a socket here
+  bool to_all = false;  // a command about a host goes to all programs that host jobs here
+  std::optional<Endpoint> address = {};  // none: all sockets on this machine
   DoctorWish doctor = {};
 };
 
-// What cpprunctl says with its exit code; `wait` says what the job says.
+// The exit codes of cpprunctl. `wait` exits with the job's code.
 namespace control_code {
 inline constexpr int done = 0;
-inline constexpr int refused = 1;       // it cannot be done, there is no such job; findings
-inline constexpr int misuse = 2;        // of the command line
-inline constexpr int unreachable = 69;  // EX_UNAVAILABLE: no response, so it cannot be known
+inline constexpr int refused = 1;       // rejected, no such job, or findings
+inline constexpr int misuse = 2;        // invalid command line
+inline constexpr int unreachable = 69;  // EX_UNAVAILABLE: no response, so the result is unknown
 }  // namespace control_code
 
-// What was typed, read into a Wish.
+// Parses the command line.
 std::variant<Wish, CommandLineEnd> read_control_line(int argc, const char* const* argv,
                                                      std::string_view version);
 
 struct ControlFlag {
   std::vector<std::string> spellings;  // "-f", "--follow"
-  std::string value;                   // "TEXT"; empty: it takes none
+  std::string value;                   // "TEXT"; empty: takes no value
   std::string help;
 };
 
@@ -103,14 +103,14 @@ struct ControlCommand {
   std::vector<ControlFlag> flags;
 };
 
-// What cpprunctl can be asked, as the shells' completions and the manual page need it: taken from
-// the declaration itself, so that none of them tells something else.
+// The flags and commands of cpprunctl, for shell completions and the manual page. Derived from the
+// parser's declaration, so that all three agree.
 struct ControlFacts {
-  std::vector<ControlFlag> flags;  // of all commands
+  std::vector<ControlFlag> flags;  // accepted by all commands
   std::vector<ControlCommand> commands;
 };
 
-// A completion script; nothing for a shell that is not known: bash, zsh, fish.
+// A completion script for bash, zsh or fish. None for any other shell.
 std::optional<std::string> control_completion(std::string_view shell, const ControlFacts& facts);
 // A page for man(1).
 std::string control_manual(const ControlFacts& facts, std::string_view version);

@@ -18,9 +18,9 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::int64_t day_seconds = 86'400;
-constexpr std::size_t name_width = 14;  // of an event; a longer one moves what follows
+constexpr std::size_t name_width = 14;  // of an event's name; a longer one shifts the rest
 
-// In every line, and so in none of the words behind its name.
+// Members of every event, so not repeated after its name.
 constexpr std::array<std::string_view, 6> in_all{"time", "event", "job", "host", "node", "round"};
 
 const OrderedJson& at(const OrderedJson& json, const char* name) {
@@ -30,7 +30,7 @@ const OrderedJson& at(const OrderedJson& json, const char* name) {
   return found == json.end() ? none : *found;
 }
 
-// A text as it is, everything else as JSON has it.
+// A string verbatim, everything else as JSON.
 std::string word(const OrderedJson& value) {
   if (value.is_string()) return value.get<std::string>();
   return value.is_null() ? "-" : value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
@@ -61,7 +61,7 @@ std::string changed_node(const OrderedJson& json) {
   return reason.empty() ? text : text + ": " + reason;
 }
 
-// A cpprund says who they are and why; a node by which addresses it has known them.
+// A cpprund reports names and a reason. A node reports only addresses.
 std::string changed_leader(const OrderedJson& json) {
   const auto one_of = [&json](const char* name, const char* place) {
     return at(json, name).is_string() ? word_at(json, name) : word_at(json, place);
@@ -74,7 +74,7 @@ std::string changed_leader(const OrderedJson& json) {
   return text;
 }
 
-// Of an event that is not known here: what it says.
+// For an unknown event: all of its members.
 std::string all_members(const OrderedJson& json) {
   std::string text;
   for (const auto& [name, value] : json.items()) {
@@ -153,7 +153,7 @@ std::string event_text(std::string_view line, const EventStyle& style) {
   const auto behind =
       fmt::format("{}  {}", std::string(name_width - std::min(name_width, width_of(name)), ' '),
                   plain_line(words_of(view->name, json)));
-  // A line that is cut hides its end: only where it has to go on in the same place.
+  // The line is not clipped, because that would hide its end.
   return before + tinted(name, tint_of_event(view->name), style.canvas.has_colour) + behind;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// An event of docs/events.md as a line for people, and what cpprunctl itself needs to know of it.
+// Formats an event of docs/events.md for people, and extracts the fields that cpprunctl itself
+// needs.
 
 #include <optional>
 #include <string>
@@ -14,18 +15,18 @@ struct EventView {
   std::string job;
   std::string name;
   double time = 0;
-  // Of a job's end.
+  // For the end of a job.
   int exit_code = 0;
   std::string reason;
-  std::string leader;  // of leader_changed: where the next one is met
+  std::string leader;  // for leader_changed: the new leader's address
   bool is_end() const { return name == "job_ended"; }
 };
 
-// Nothing where it is no event.
+// None if the line is not an event.
 std::optional<EventView> event_view(std::string_view line);
 
-// "12:03:04 seen 2 worker_exited  rank 1: SIGKILL (pid 7)", without a newline; the time of day as
-// it is that many seconds east of Greenwich. The job is left out where it is known.
+// "12:03:04 seen 2 worker_exited  rank 1: SIGKILL (pid 7)", without a newline. The time of day is
+// shifted by utc_offset_seconds. The job is omitted if it is known from the context.
 struct EventStyle {
   int utc_offset_seconds = 0;
   bool names_job = true;

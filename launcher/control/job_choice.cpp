@@ -19,7 +19,7 @@ std::string quoted(const std::string& id) {
   return fmt::format("\"{}\"", plain_line(id, bounds::name_shown_bytes_max));
 }
 
-// Jobs of one name at two places are told apart by the place.
+// Adds the endpoint if two endpoints have a job of the same name.
 std::string listed_jobs(const std::vector<KnownJob>& known, const std::vector<std::size_t>& which) {
   std::string text;
   for (std::size_t at = 0; at < which.size() && at < listed_max; ++at) {
@@ -50,7 +50,7 @@ NoJob cannot_tell(const std::string& wanted, const std::vector<std::string>& sil
           .is_unknown = true};
 }
 
-// Several have that name, or several names begin so.
+// Several jobs have that name or that prefix.
 NoJob ambiguous(const std::vector<KnownJob>& known, const std::string& wanted,
                 const std::vector<std::size_t>& found, bool is_name) {
   if (is_name) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Which job a command is about. Commands that only read take the beginning of a name. Commands that
-// change something, and `wait`, take the whole name: a command for a job that has ended must not
-// reach another job. While a place does not respond, its jobs are unknown, not absent. Pure.
+// Selects the job that a command is about. Read-only commands accept a prefix of the name. Commands
+// that change something, and `wait`, need the whole name: a command for a job that has ended must
+// not reach another job. While an endpoint does not respond, its jobs are unknown, not absent.
+// Pure.
 
 #include <cstddef>
 #include <string>
@@ -12,10 +13,10 @@
 
 namespace cpprun {
 
-// One that somebody has shown.
+// A job reported by some endpoint.
 struct KnownJob {
   std::string id;
-  std::string place;  // where, for people
+  std::string place;  // its endpoint, for display
 };
 
 enum class NameMatch { whole, prefix };
@@ -23,25 +24,25 @@ enum class NameMatch { whole, prefix };
 struct NoJob {
   std::string sentence;
   std::string hint = {};
-  bool is_unknown = false;  // it may run at a place that does not respond
+  bool is_unknown = false;  // it may run at an endpoint that does not respond
 };
 
-// The index of the job. `wanted`: its name; empty: the only job there is. `silent`: the places that
-// did not show their jobs.
+// Returns the index of the job. `wanted`: its name, or empty for the only job. `silent`: the
+// endpoints that did not report their jobs.
 tl::expected<std::size_t, NoJob> choose_job(const std::vector<KnownJob>& known,
                                             const std::string& wanted, NameMatch match,
                                             const std::vector<std::string>& silent = {});
 
-// Somebody who hosts jobs, and which.
+// An endpoint that hosts jobs, and those jobs.
 struct KnownPlace {
   std::string place;
   std::vector<std::string> jobs;
 };
 
-// A sentence for an order that could go to any of them, and says not to whom.
+// A message for a command that names no endpoint although several could be meant.
 std::string which_place(const std::vector<KnownPlace>& known);
 
-// The id as a part of an address: "a%2Fb" of "a/b".
+// The id escaped for a URL: "a%2Fb" for "a/b".
 std::string escaped(const std::string& id);
 
 }  // namespace cpprun

@@ -90,7 +90,7 @@ std::string replay_text(const PolicyReplay& replay, const Canvas& canvas) {
   for (std::size_t at = 0; at < replay.steps.size(); ++at) {
     const PolicyStep& step = replay.steps[at];
     const Tint tint = tint_of(step);
-    // A window is counted in seconds.
+    // Short times in seconds, because windows are given in seconds.
     const double seconds = in_seconds(step.failure.at.time_since_epoch());
     const auto after = seconds < 600 ? fmt::format("{:.1f} s", seconds) : duration_text(seconds);
     table.rows.push_back({{std::to_string(at + 1), tint},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// `cpprunctl policy simulate`: a history of failures (PolicyTrace), and what the rules of a job
-// would have decided of it (PolicyReplay).
+// `cpprunctl policy simulate`: a history of failures (PolicyTrace), and what a job's restart rules
+// would have decided (PolicyReplay).
 
 #include <optional>
 #include <string>
@@ -17,46 +17,46 @@
 namespace cpprun {
 
 struct TracedFailure {
-  TimePoint at{};  // since the beginning of the trace
+  TimePoint at{};  // since the start of the trace
   RestartPolicy::End end;
 };
 
-// A history of failures, for `cpprunctl policy simulate`: what an `--events` file or a `--report`
-// tells of a job that was (docs/events.md), or somebody has made up, a JSON object a line:
+// A history of failures for `cpprunctl policy simulate`. It comes from the `--events` file or the
+// `--report` of a past job (docs/events.md), or is hand-written with one JSON object per line:
 //
 //   {"at": 3600, "cause": "hung", "host": "node-7", "rank": 3, "exit_code": 1, "step": 1200}
 //
-// `at` in seconds; all but `at` may be left out, and there are `signal`, `life` (seconds the round
-// had run) and `checkpoint_step` as well. Nothing else: a member that is not known is an error.
+// `at` is in seconds. All members but `at` are optional. The others are `signal`, `life` (seconds
+// the round had run) and `checkpoint_step`. An unknown member is an error.
 struct PolicyTrace {
-  std::vector<TracedFailure> failures;  // what failed first in each round, in the order of time
-  std::size_t rounds = 0;               // that were begun, as far as the trace tells
+  std::vector<TracedFailure> failures;  // the first failure of each round, ordered by time
+  std::size_t rounds = 0;               // rounds started, as far as the trace shows
 };
 
-// `job` is the job that is meant, or how its name begins; empty: there is one. Fails where the text
-// does not tell of every failure, or of more than one run.
+// `job` is the job's name or a prefix of it. Empty: the only job. Fails if the text does not
+// contain every failure, or covers more than one run.
 Result<PolicyTrace> read_policy_trace(std::string_view text, std::string_view job);
 
 struct PolicyStep {
   TracedFailure failure;
-  std::optional<RestartPolicy::Verdict> verdict;  // nothing: the job was over by then
+  std::optional<RestartPolicy::Verdict> verdict;  // none: the job was already over
 };
 
-// What the rules of a job would have decided of a history of failures: the coordinator's own
-// RestartPolicy, played on it. A round that the rules would not have begun is told as not reached.
+// What a job's restart rules would have decided for a history of failures, using the coordinator's
+// own RestartPolicy. A round that the rules would not have started is reported as not reached.
 struct PolicyReplay {
   RestartRules rules;
   std::vector<PolicyStep> steps;
   int restarts_used = 0;
   int restarts_left = 0;
 
-  // The failure after which the job would have ended; nothing: after none.
+  // The failure after which the job would have ended. Null if there is none.
   const PolicyStep* end() const;
 };
 
 PolicyReplay replay(const RestartRules& rules, const PolicyTrace& trace);
 
-// A table, and a sentence of what it comes to.
+// A table and a summary sentence.
 std::string replay_text(const PolicyReplay& replay, const Canvas& canvas);
 std::string replay_json(const PolicyReplay& replay);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A PolicyTrace read from JSON, and a PolicyReplay as JSON.
+// Reads a PolicyTrace from JSON, and writes a PolicyReplay as JSON.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -50,11 +50,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr double trace_seconds_max = 5e9;  // the year 2128; as nanoseconds it fits
+constexpr double trace_seconds_max = 5e9;  // the year 2128; still fits as nanoseconds
 constexpr int rank_max = 100'000'000;
 constexpr int exit_code_max = 255;
 
-// The member, where it is of that kind; else nothing.
+// The member if it has that type, otherwise none.
 std::optional<double> number_at(const Json& json, const char* name) {
   const auto found = json.find(name);
   if (found == json.end() || !found->is_number()) return std::nullopt;
@@ -80,7 +80,7 @@ link::ExitStatus status_of(const Json& json) {
   return {.signalled = false, .value = static_cast<int>(std::min<double>(code, exit_code_max))};
 }
 
-// A `failure` of events and reports; the made-up ones have the same members.
+// A `failure` of an event or a report. Hand-written ones have the same members.
 link::Failure traced_failure(const Json& json) {
   link::Failure failure{
       .rank =
@@ -110,7 +110,7 @@ bool is_whole(const Json& value, int least, int most) {
   return value.is_number_integer() && value >= least && value <= most;
 }
 
-// Why it is no failure that could have been; somebody's own words deserve an answer.
+// Validates a hand-written failure. Returns what is wrong with it.
 std::optional<std::string> fault_of(const Json& json) {
   for (const auto& [name, value] : json.items()) {
     if (name == "at" || name == "life" || name == "step" || name == "checkpoint_step") {
@@ -132,15 +132,15 @@ std::optional<std::string> fault_of(const Json& json) {
   return std::nullopt;
 }
 
-// What is known of one round.
+// What is known about one round.
 struct Round {
   std::optional<double> began;
   std::optional<double> failed_at;
   std::optional<link::Failure> root;
-  std::string reason;  // why its workers were ended
+  std::string reason;  // why its workers were stopped
 
-  // A consequence is the root of nothing while there is something else; nor is a node that was
-  // missed, while a worker is known to have failed.
+  // Orders candidates for the root cause. A consequence is chosen only if there is nothing else,
+  // and a lost node only if no worker failure is known.
   static auto place(const link::Failure& failure, double at) {
     return std::tuple{failure.consequence, failure.cause == link::node_lost, at};
   }
@@ -193,7 +193,7 @@ Result<PolicyTrace> trace_of_report(const Json& report, std::string_view job) {
     const auto failure = attempt.find("failure");
     if (failure == attempt.end() || !failure->is_object()) continue;
     const auto ended = number_at(attempt, "ended").value_or(round.began.value_or(0));
-    // Nobody knows when a node was lost, and it is said as 0.
+    // The time of a lost node is unknown and reported as 0.
     const double time = number_at(*failure, "time").value_or(0);
     round.add(traced_failure(*failure), time > 0 ? time : ended);
   }
@@ -209,11 +209,11 @@ void take_event(const Json& json, double time, Rounds& rounds) {
     began = std::min(began.value_or(time), time);
   } else if (name == "worker_failed" && json.contains("failure") && json["failure"].is_object()) {
     const Json& failure = json["failure"];
-    if (text_at(failure, "cause") == "told_to_end") return;  // that is our doing
+    if (text_at(failure, "cause") == "told_to_end") return;  // stopped by cpprun itself
     rounds[number].add(traced_failure(failure), number_at(failure, "time").value_or(time));
   } else if (name == "draining") {
     rounds[number].reason = text_at(json, "reason");
-  } else if (name == "node_lost" && number_at(json, "changed_node")) {  // not one without a seat
+  } else if (name == "node_lost" && number_at(json, "changed_node")) {  // it had a seat
     link::Failure lost{.host = text_at(json, "changed_host"), .status = {.value = 1}};
     lost.cause = link::node_lost;
     rounds[number].add(std::move(lost), time);
@@ -236,8 +236,8 @@ Result<PolicyTrace> read_policy_trace(std::string_view text, std::string_view jo
   std::set<std::string> jobs;
   std::size_t number = 0;
   double before = 0;
-  std::optional<double> began;  // the last first round
-  std::optional<double> ended;  // the first end
+  std::optional<double> began;  // the last start of a first round
+  std::optional<double> ended;  // the first end of a job
   for (const auto line : split(text, '\n')) {
     ++number;
     if (trimmed(line).empty()) continue;

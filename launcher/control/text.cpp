@@ -49,7 +49,7 @@ Result<std::int64_t> parse_duration(std::string_view text) {
     const auto number = exact_number<std::int64_t>(rest.substr(0, digits));
     if (!number || *number > seconds_max) return wrong();
     rest.remove_prefix(digits);
-    // The last one needs no unit where it is alone: then it is seconds.
+    // A number without a unit counts as seconds, but only if it stands alone.
     const bool is_bare = rest.empty() && total == 0;
     const std::int64_t unit = is_bare ? 1 : seconds_of(rest.empty() ? '?' : rest.front());
     if (unit == 0 || unit >= unit_before) return wrong();
@@ -288,7 +288,7 @@ std::string role_line(const DaemonView& daemon) {
   if (daemon.leader.empty() && daemon.leader_place.empty()) {
     return own + " stands by, and nobody leads as far as it knows\n";
   }
-  // It was told where to look, and has met nobody there who leads.
+  // It was given an endpoint but has not found a leader there.
   if (daemon.leader.empty() && daemon.epoch == 0) {
     return fmt::format("{} is to stand by, and looks for the one that leads at {}\n", own,
                        plain_line(daemon.leader_place));
@@ -352,10 +352,11 @@ std::string warnings_text(const std::vector<std::string>& warnings, const Canvas
 namespace {
 
 constexpr std::string_view indent = "    ";
-// What the advice calls the program, which the coordinator does not know.
+// The program's name in the advice, because the coordinator does not know it.
 constexpr const char* program = "the program";
 
-// Every line of somebody else's words stands behind a mark, and so is taken for nothing of ours.
+// Prefixes every line of foreign text with a mark, so that it is not taken for cpprunctl's own
+// output.
 std::string quoted_lines(const std::string& words) {
   const std::string plain = printable(words);
   std::string text;
@@ -402,14 +403,14 @@ std::string failure_story(const JobView& job, const Canvas& canvas) {
                         job.rounds_left_out);
   }
   if (failed == 0 && !job.root) text += "\nno worker of this job has failed\n";
-  // One that failed before any round was told is known by the end alone.
+  // A failure before any recorded round is known only from the end of the job.
   if (failed == 0 && job.root) text += "\nat its end: " + about(*job.root, 0, canvas);
   return text;
 }
 
 namespace {
 
-// Thirty-two, so that each is as likely as the others; without those that look like another.
+// Thirty-two letters, so that all are equally likely. Without those that look like another one.
 constexpr std::string_view letters = "abcdefghijkmnpqrstuvwxyz23456789";
 static_assert(letters.size() == 32);
 
@@ -445,7 +446,7 @@ std::string added_text(std::string_view id, std::string_view path, std::string_v
 
 std::string secrets_text(const Secrets& secrets) {
   std::string text;
-  // At once: what is outgrown is not wiped.
+  // Reserve up front, because a reallocation would leave an unwiped copy.
   text.reserve(secret_file_bytes_max);
   for (const auto& secret : secrets) {
     std::string line = secret_line(secret);

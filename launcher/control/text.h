@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What cpprunctl prints, as text: lengths of time, jobs, daemons, failures and secrets.
+// What cpprunctl prints: durations, jobs, daemons, failures and secrets.
 
 #include <array>
 #include <cstdint>
@@ -16,23 +16,23 @@
 
 namespace cpprun {
 
-// Lengths of time as people write and read them.
+// Durations as people write and read them.
 
-// "2h", "1h30m", "45m", "2d", "90s" or "90": so many seconds, at least one and at most a year.
+// Parses "2h", "1h30m", "45m", "2d", "90s" or "90" to seconds: at least one, at most a year.
 Result<std::int64_t> parse_duration(std::string_view text);
 
 // "0.4 s", "12 s", "3 min", "2 h 5 min", "4 d 3 h".
 std::string duration_text(double seconds);
 
-// Jobs as text for people: all of them in a table, and one of them with its nodes and rounds. Pure:
-// text out of values.
+// Jobs as text for people: all of them in a table, or one of them with its nodes and rounds. Pure.
 
 struct SeenJob {
   JobView job;
   std::string place;
 };
 
-// A node's row tells less where the terminal is narrow, and figures where somebody has them.
+// Tables of jobs, nodes and rounds. A node's row has fewer columns on a narrow terminal, and
+// columns for statistics only if a node reports them.
 Table jobs_table(const std::vector<SeenJob>& jobs);
 Table nodes_table(const std::vector<NodeView>& nodes, double now);
 Table rounds_table(const JobView& job);
@@ -47,31 +47,32 @@ Tint tint_of(const std::string& state);
 // "rank 3 on beta: SIGKILL (out_of_memory)".
 std::string failure_text(const FailureView& failure);
 
-// A cpprund as text for people: whether it leads, who stands by, what is kept, what has changed
-// last. Pure: text out of values.
+// A cpprund as text for people: its role, the standbys, whether its state is saved, and the last
+// leader change. Pure.
 
-// Without its warnings.
+// Excludes the warnings.
 std::string daemon_text(const DaemonView& daemon);
 
-// A line each.
+// One line per warning.
 std::string warnings_text(const std::vector<std::string>& warnings, const Canvas& canvas);
 
-// What has failed in a job and why, as far as its coordinator knows: the report while it runs.
+// What failed in a job and why, as far as its coordinator knows: the report of a running job.
 std::string failure_story(const JobView& job, const Canvas& canvas);
 
-// What keygen calls a secret, and what it says of one.
+// For keygen: names of secrets and messages about them.
 
 using IdBytes = std::array<unsigned char, 6>;
 
-// "20261123-k3v9qd": the day, in universal time, and as many letters as keep two of a day apart.
+// "20261123-k3v9qd": the date in UTC, and enough letters to make two secrets of a day distinct.
 std::string secret_id(WallTime now, const IdBytes& random);
 
-// What was made where, and what is to be done with it.
+// What was created, where, and what to do with it.
 std::string made_text(std::string_view id, std::string_view path);
-// The same where it was put before one that is still there.
+// The same for a secret added before an old one, which stays valid.
 std::string added_text(std::string_view id, std::string_view path, std::string_view old_id);
 
-// A file of these, in this order. Its text is the caller's to wipe; no copy of it is left.
+// The content of a secrets file, in this order. The caller has to wipe the text. No other copy is
+// left.
 std::string secrets_text(const Secrets& secrets);
 
 }  // namespace cpprun

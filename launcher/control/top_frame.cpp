@@ -17,7 +17,7 @@ constexpr std::size_t page_rows = 10;
 constexpr std::string_view keys =
     "q quit · sort by n number, h host, s state, l last heard, t since · r reverse · up/down";
 
-// Nodes without a seat come behind those that have one.
+// Nodes without a number come after those that have one.
 std::tuple<bool, int> number_of(const NodeView& node) {
   return {!node.node, node.node.value_or(0)};
 }
@@ -36,7 +36,7 @@ bool stands_before(const NodeView& left, const NodeView& right, TopOrder order) 
     case TopOrder::state:
       return by([](const NodeView& node) { return node.state; });
     case TopOrder::heard:
-      // Whoever has been silent for longest is what one looks for.
+      // Nodes with the longest silence first, because users look for those.
       return by([](const NodeView& node) { return -node.silence.value_or(-1); });
     case TopOrder::since:
       return by([](const NodeView& node) { return -node.since; });
@@ -64,7 +64,7 @@ Rows sorted(Rows rows, const TopSettings& settings) {
   return rows;
 }
 
-// The latest round that something broke.
+// The latest round with a failure.
 std::string last_failure(const JobView& job) {
   for (auto at = job.rounds.rbegin(); at != job.rounds.rend(); ++at) {
     if (at->failure) return "last failure: " + failure_text(*at->failure);
@@ -100,7 +100,7 @@ std::vector<std::string> top_frame(const TopView& view, const TopSettings& setti
   const Table table = view.job ? nodes_table(sorted(view.nodes, settings), view.job->now)
                                : jobs_table(sorted(view.jobs, settings));
   const auto rows = lines_of(table, canvas);
-  constexpr std::size_t around = 2;  // the titles, and the keys
+  constexpr std::size_t around = 2;  // the header row and the keys
   const std::size_t room = height > lines.size() + around ? height - lines.size() - around : 0;
   const std::size_t count = rows.size() - 1;
   const std::size_t first = std::min(settings.first, count > room ? count - room : 0);

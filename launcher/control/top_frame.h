@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What `cpprunctl top` shows, as lines for a terminal of some size, and what its keys do. Pure.
+// The lines that `cpprunctl top` shows on a terminal of a given size, and its keys. Pure.
 
 #include <cstddef>
 #include <optional>
@@ -13,12 +13,12 @@
 
 namespace cpprun {
 
-// One job with its nodes; or all of them, where none is meant.
+// One job with its nodes, or all jobs if none was selected.
 struct TopView {
   std::vector<SeenJob> jobs;
   std::optional<JobView> job = {};
   std::vector<NodeView> nodes = {};
-  std::string trouble = {};  // what hinders the next look; empty: nothing
+  std::string trouble = {};  // why the last refresh failed; empty: it did not
 };
 
 enum class TopOrder { number, host, state, heard, since };
@@ -26,15 +26,15 @@ enum class TopOrder { number, host, state, heard, since };
 struct TopSettings {
   TopOrder order = TopOrder::number;
   bool is_reversed = false;
-  std::size_t first = 0;  // row that is shown
+  std::size_t first = 0;  // first row shown
 };
 
-// As many lines as the terminal has, or fewer; none is wider.
+// At most `height` lines, none wider than the terminal.
 std::vector<std::string> top_frame(const TopView& view, const TopSettings& settings,
                                    const Canvas& canvas, std::size_t height);
 
 enum class KeyEffect { none, changed, quit };
-// Keys come as a terminal sends them; an arrow is three bytes.
+// Keys as a terminal sends them. An arrow key is three bytes.
 KeyEffect press(TopSettings& settings, std::string_view key);
 
 }  // namespace cpprun

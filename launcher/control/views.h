@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What coordinators and daemons show, read out of their JSON (docs/operating.md), and their events.
+// What coordinators and daemons report, parsed from their JSON (docs/operating.md), and their event
+// stream.
 
 #include <cstddef>
 #include <cstdint>
@@ -35,12 +36,12 @@ struct RoundView {
   std::size_t consequence_count = 0;
 };
 
-// A job as a coordinator shows it, read out of its JSON (docs/operating.md). What an older or a
-// newer coordinator does not say keeps its default.
+// A job as reported by a coordinator, parsed from its JSON (docs/operating.md). Members that an
+// older or newer coordinator does not send keep their defaults.
 struct JobView {
   std::string id;
   std::string state;
-  double now = 0;  // of the coordinator that says it
+  double now = 0;  // by the reporting coordinator's clock
   std::optional<double> since = {};
   std::int64_t round = 0;
   int nodes_min = 0;
@@ -58,7 +59,7 @@ struct JobView {
   std::optional<double> silence_max = {};
   std::optional<int> exit_code = {};
   std::string reason;
-  // One job alone has these as well.
+  // Only in the details of a single job.
   std::string waits_for;
   std::string cover;
   std::vector<std::string> warnings;
@@ -69,12 +70,12 @@ struct JobView {
   std::size_t nodes() const { return waiting + running + succeeded + drained; }
 };
 
-// What its workers say of themselves, where they do.
+// Statistics reported by the node's workers, if any.
 struct FiguresView {
-  std::optional<double> step = {};              // of the one that is behind
-  std::optional<double> steps_per_second = {};  // of the slowest
-  std::optional<double> resident_bytes = {};    // of all of them
-  std::optional<double> cpu_percent = {};       // of all of them
+  std::optional<double> step = {};              // the lowest of all workers
+  std::optional<double> steps_per_second = {};  // the lowest of all workers
+  std::optional<double> resident_bytes = {};    // the sum of all workers
+  std::optional<double> cpu_percent = {};       // the sum of all workers
 };
 
 struct NodeView {
@@ -96,7 +97,7 @@ struct NodeView {
 struct NodesView {
   double now = 0;
   std::vector<NodeView> nodes;
-  std::optional<std::string> next = {};  // more follow behind that place
+  std::optional<std::string> next = {};  // cursor of the next page
 };
 
 struct StandbyView {
@@ -109,23 +110,23 @@ struct StandbyView {
 
 struct ChangeView {
   double time = 0;
-  std::string from;  // its name; empty: nobody led before
+  std::string from;  // name; empty: there was no leader before
   std::string to;
   std::string reason;
   std::optional<double> silence = {};
 };
 
-// A cpprund as it shows itself, read out of its JSON (docs/operating.md).
+// A cpprund as it reports itself, parsed from its JSON (docs/operating.md).
 struct DaemonView {
   std::string name;
   std::string place;
   std::string version;
   bool leads = true;
   bool has_etcd = false;
-  std::string leader;  // empty: nobody leads, as far as is known
+  std::string leader;  // empty: no known leader
   std::string leader_place;
   std::uint64_t epoch = 0;
-  double now = 0;  // of the daemon that says it
+  double now = 0;  // by the reporting daemon's clock
   std::optional<double> since = {};
   bool is_in_sync = false;
   std::vector<StandbyView> standbys;
@@ -136,56 +137,56 @@ struct DaemonView {
   std::vector<std::string> warnings;
 };
 
-// Between a coordinator's JSON and what people and scripts are shown.
+// From a coordinator's JSON to what people and scripts see.
 
 struct JobsView {
   std::vector<JobView> jobs;
-  std::optional<std::string> next = {};  // more follow behind that one
+  std::optional<std::string> next = {};  // cursor of the next page
 };
 
 Result<JobsView> jobs_view(std::string_view text);
 Result<JobView> job_view(std::string_view text);
 Result<NodesView> nodes_view(std::string_view text);
 
-// What an order's answer says: what was done, or why it was not.
+// The content of a command's reply: what was done, or why it was rejected.
 std::string said_in(std::string_view text);
 std::string error_in(std::string_view text);
-// What an order says: the body of its POST.
+// The body of a command's POST request.
 std::string order_json(const Wish& wish);
 
-// For --json. One line each: the jobs of several answers in one, each with where it is seen; a job
-// with its nodes; the end of a job.
+// For --json, one line each: the jobs of several replies with their endpoints, a job with its
+// nodes, the end of a job.
 struct SeenAnswer {
   std::string place;
-  std::string text;  // or why there is none
+  std::string text;  // the reply, or why there is none
   bool has_answered = true;
 };
 std::string list_json(const std::vector<SeenAnswer>& answers);
-// `daemon`: what hosts it, as that has said; empty: a cpprun does.
+// `daemon`: the hosting daemon's own JSON. Empty: a cpprun hosts it.
 std::string status_json(std::string_view job, const std::vector<std::string>& node_pages,
                         std::string_view daemon = {});
-// The daemons that were found, each as it has said, and all jobs.
+// The daemons found, each with its own JSON, and all jobs.
 std::string daemons_json(const std::vector<SeenAnswer>& daemons,
                          const std::vector<SeenAnswer>& answers);
 std::string ending_json(const std::string& job, int exit_code, const std::string& reason);
 std::string said_json(const std::string& said);
 
-// Between a daemon's JSON and what people are shown.
+// From a daemon's JSON to what people see.
 Result<DaemonView> daemon_view(std::string_view text);
 
-// Server-sent events read out of bytes: those that are whole, in order.
+// Parses server-sent events from a byte stream. Returns complete events in order.
 class EventStream {
  public:
-  // So many bytes have come; what has become whole with them. Remarks are passed over.
+  // Adds bytes and returns the events completed by them. Skips comments.
   Result<std::vector<std::string>> hear(std::string_view bytes);
-  // The id of the last one that was heard, as it was said; empty: none had one.
+  // The id of the last event, verbatim. Empty: no event had one.
   const std::string& last() const { return last_; }
 
  private:
   void take_line(std::string_view line, std::vector<std::string>& whole);
 
-  std::string unread_;  // of a line that is not whole
-  std::string data_;    // of an event that is not whole
+  std::string unread_;  // an incomplete line
+  std::string data_;    // an incomplete event
   bool has_data_ = false;
   std::string last_;
 };

@@ -13,7 +13,7 @@
 #include "proto/result.h"
 #include "proto/text.h"
 
-// Members of somebody else's JSON: what is missing, or is of another type, is as good as not there.
+// Members of foreign JSON. A missing member or one of the wrong type counts as absent.
 namespace cpprun::view_json {
 
 using OrderedJson = nlohmann::ordered_json;
@@ -36,7 +36,7 @@ inline std::optional<double> figure_at(const OrderedJson& json, const char* name
   return std::isfinite(figure) ? std::optional(figure) : std::nullopt;
 }
 
-// A number that is none of that type is as good as none.
+// A number outside the type's range counts as absent.
 template <class Number>
 std::optional<Number> number_at(const OrderedJson& json, const char* name) {
   const auto figure = figure_at(json, name);
@@ -151,7 +151,7 @@ JobView job_of(const OrderedJson& json) {
   return job;
 }
 
-// Of the figures of a node's workers the least, or their sum.
+// The minimum or the sum of the statistics of a node's workers.
 FiguresView figures_of(const OrderedJson& node) {
   FiguresView figures;
   const OrderedJson* ranks = member(node, "ranks");
@@ -187,7 +187,7 @@ NodeView node_of(const OrderedJson& json) {
           .figures = figures_of(json)};
 }
 
-// Jobs of several answers, and who has not answered.
+// The jobs of several replies, and the endpoints that did not reply.
 OrderedJson listed(const std::vector<SeenAnswer>& answers) {
   OrderedJson json;
   json["jobs"] = OrderedJson::array();
@@ -245,7 +245,7 @@ std::string said_in(std::string_view text) {
 
 std::string error_in(std::string_view text) {
   auto error = text_at(parsed(text), "error");
-  // Who refuses before anything is looked at says so in plain text.
+  // Requests rejected early get their reason as plain text instead of JSON.
   return error.empty() ? plain_line(text.substr(0, text.find('\n'))) : error;
 }
 

@@ -45,7 +45,7 @@ void BeatWatch::ended(LocalRank local_rank) {
 
 bool BeatWatch::take_due(TimePoint now) {
   if (!due_ || now < *due_) return false;
-  // Whoever sleeps this long may have been stopped, and its workers with it.
+  // A process that is this late may have been stopped, and its workers with it.
   slept_ = now - *due_ > beat_look_late;
   due_.reset();
   return true;
@@ -81,8 +81,8 @@ void BeatWatch::hear(TimePoint now, Worker& worker, const BeatReading& reading) 
     first_step_ = std::max(first_step_, last - worker.started);
   } else if (reading.beats > worker.beats) {
     const auto made = std::min<std::uint64_t>(reading.beats - worker.beats, link::figure_max);
-    // The steps since the look before took so long on the average, and the first of them at least
-    // as long as it had taken by then.
+    // The average time of the steps since the previous read. The first of them took at least as
+    // long as it had already taken at that read.
     learn((last - worker.last) / static_cast<Duration::rep>(made));
     learn(looked_ - worker.last);
   }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Who has stopped beating? The heartbeats of one node's workers, read when somebody's next beat is
-// overdue and no oftener. Only a worker that has beaten is held to it. What the files say is not
-// believed blindly: a beat is new when its count has changed, and it was made between the look
-// before and this one. Whoever is found silent is looked at once more, a moment later.
+// Detects workers that stopped sending heartbeats. The heartbeat files of one node's workers are
+// read only when a worker's next heartbeat is overdue. A worker that never sent a heartbeat is not
+// checked. The files are not trusted blindly: a heartbeat is new if its count has changed, and its
+// time must lie between the previous read and this one. A silent worker is read once more, shortly
+// after.
 
 #include <cstdint>
 #include <optional>
@@ -16,31 +17,31 @@
 
 namespace cpprun {
 
-// --beat-timeout=auto: so many of the slowest step seen, and no less than this, in which a large
-// model is saved or evaluated.
+// --beat-timeout=auto: this many times the slowest step seen, but at least beat_timeout_least, in
+// which a large model is saved or evaluated.
 inline constexpr int beat_timeout_steps = 10;
 inline constexpr Duration beat_timeout_least = std::chrono::minutes(5);
-// A worker that is found silent is looked at again so much later, before it is taken for hung.
+// The pause before a silent worker is read again. If still silent, it counts as hung.
 inline constexpr Duration beat_second_look = std::chrono::milliseconds(200);
-// Whoever looks that late was asleep or stopped, and so were the workers.
+// If a read is this late, cpprun was suspended or stopped, and so were the workers.
 inline constexpr Duration beat_look_late = std::chrono::seconds(1);
 
-// One worker's heartbeat file. A worker that has none, or has not beaten, is not read of.
+// The content of one worker's heartbeat file. There is none before the first heartbeat.
 struct BeatReading {
   LocalRank local_rank;
   std::uint64_t beats = 0;
-  TimePoint last{};        // beat, by our clock
-  std::uint64_t step = 0;  // 0 in these three: it does not say
+  TimePoint last{};        // time of the last heartbeat, by our clock
+  std::uint64_t step = 0;  // in these three, 0: not reported
   std::uint64_t samples = 0;
   std::uint64_t checkpoint_step = 0;
   std::optional<Duration> since_checkpoint = {};
   friend bool operator==(const BeatReading&, const BeatReading&) = default;
 };
 
-// For how long the worker that has saved least lately had been going since; 0: nobody says.
+// The largest time since a checkpoint among the workers that report one. 0: none reports it.
 Duration unsaved_of(const std::vector<BeatReading>& readings);
 
-// The farthest any of them has come.
+// The highest step and checkpoint step of all readings.
 link::Reached reached_of(const std::vector<BeatReading>& readings);
 
 class BeatWatch {
@@ -51,30 +52,30 @@ class BeatWatch {
     friend bool operator==(const Silent&, const Silent&) = default;
   };
 
-  // Nothing: nobody is watched.
+  // No timeout: workers are not checked.
   explicit BeatWatch(std::optional<BeatTimeout> timeout) : terms_(timeout) {}
 
   void started(TimePoint now, LocalRank local_rank);
   void ended(LocalRank local_rank);
-  // Everybody is being ended.
+  // All workers are being stopped.
   void stop() { *this = BeatWatch(std::nullopt); }
 
   std::optional<TimePoint> next_deadline() const { return due_; }
-  // Whether it is time to read the files: `heard` is to be told.
+  // Whether it is time to read the files. If so, call heard() with the readings.
   bool take_due(TimePoint now);
-  // The worker that has been silent for longest, if one is hung.
+  // The worker that has been silent longest, if any is hung.
   std::optional<Silent> heard(TimePoint now, const std::vector<BeatReading>& readings);
 
-  // The silence that is too long, as far as is known by now.
+  // The current timeout. It may depend on the steps seen so far.
   Duration timeout() const;
 
  private:
   struct Worker {
     LocalRank local_rank;
     TimePoint started{};
-    std::uint64_t beats = 0;  // 0: it has not beaten
-    TimePoint last{};         // beat; or the last look at one that has not beaten
-    bool doubted = false;     // it was silent for too long when it was looked at last
+    std::uint64_t beats = 0;  // 0: no heartbeat yet
+    TimePoint last{};         // last heartbeat; before the first one, the last read
+    bool doubted = false;     // it was silent for too long at the last read
   };
 
   void learn(Duration step);
@@ -82,11 +83,11 @@ class BeatWatch {
   void plan(TimePoint now);
 
   std::optional<BeatTimeout> terms_;
-  std::vector<Worker> workers_;  // those that are alive
-  Duration first_step_{};        // to the first beat; counts until a step was seen
+  std::vector<Worker> workers_;  // the live workers
+  Duration first_step_{};        // time to the first heartbeat; used until a step was seen
   Duration slowest_step_{};
   TimePoint looked_{};
-  bool slept_ = false;  // the look came late: nobody is judged by it
+  bool slept_ = false;  // the read came late, so its result is ignored
   std::optional<TimePoint> due_;
 };
 

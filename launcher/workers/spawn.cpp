@@ -35,8 +35,8 @@ int exit_code_of(const SpawnError& error) {
 
 namespace {
 
-// From the top: four bits that say that this is a mark, the outer run's number, the inner one's.
-// With the first bit 0 it is below "unlimited", with the second 1 above every limit that is meant.
+// From the top: four bits that identify a mark, the outer run's number, the inner run's number. The
+// first bit is 0, so it is below "unlimited". The second is 1, so it is above every intended limit.
 constexpr int number_bits = 30;
 constexpr std::uint64_t number_max = (1ULL << number_bits) - 1;
 constexpr std::uint64_t kind = 0b0101;
@@ -58,7 +58,7 @@ bool is_mark(std::uint64_t worn) {
 
 WorkerMark make_worker_mark(std::uint32_t random, std::uint64_t worn) {
   const std::uint64_t own = random & number_max;
-  // Of cppruns within each other the outermost is remembered: its end is the end of them all.
+  // For nested cppruns, keep the outermost: when it exits, all of them do.
   const std::uint64_t outer = is_mark(worn) ? outer_number(worn) : own;
   return {kind << kind_at | outer << number_bits | own};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The start of a worker: why it failed (SpawnError), and the mark that its processes wear
+// Starting a worker: why it failed (SpawnError), and the mark that its processes carry
 // (WorkerMark).
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 namespace cpprun {
 
 enum class SpawnStage {
-  log_folder,    // making the folder of its log files
-  pipes,         // making the pipes of its tee'd streams
-  clone,         // making the process
-  session,       // its own session and process group
-  death_signal,  // its end with ours
-  processors,    // on which it may run
+  log_folder,    // create the directory of its log files
+  pipes,         // create the pipes of its tee'd streams
+  clone,         // create the process
+  session,       // create its session and process group
+  death_signal,  // set the signal it gets when cpprun exits
+  processors,    // bind it to its CPUs
   stdout_target,
   stderr_target,
   exec,
 };
 
-// How far a worker came before it could not be started, and why it could not.
+// The stage at which the start of a worker failed, and why.
 struct SpawnError {
   SpawnStage stage = SpawnStage::exec;
   int error_number = 0;  // errno
@@ -30,24 +30,24 @@ struct SpawnError {
 // What was being tried, as in "cannot …": "execute the program", "open its stdout file".
 std::string to_text(SpawnStage stage);
 
-// As a shell would have it: 127 where there is nothing to execute, 126 for everything else.
+// The exit code of a shell: 127 if the program does not exist, 126 for everything else.
 int exit_code_of(const SpawnError& error);
 
-// A number that tells a worker's processes from everybody else's. It is worn as the soft limit of a
-// process' real-time computing (RLIMIT_RTTIME), a limit of tens of thousands of years that nobody
-// ever meets: a process hands it to everybody it starts, wherever that one runs to, keeps it
-// through exec, setsid and an environment that was cleared, and shows it to whoever asks. Batch
-// systems pass an environment on to the jobs that they start, and ordinary limits; not this one.
+// A number that identifies a worker's processes. It is stored as the soft limit of real-time CPU
+// time (RLIMIT_RTTIME), a value of tens of thousands of years that no process ever reaches. Every
+// descendant inherits it, even a daemonized one. It survives exec, setsid and a cleared
+// environment, and other processes can read it. Batch systems pass the environment and ordinary
+// limits on to the jobs they start, but not this one.
 struct WorkerMark {
-  std::uint64_t value = 0;  // as it is worn
+  std::uint64_t value = 0;  // as stored in the limit
   friend bool operator==(const WorkerMark&, const WorkerMark&) = default;
 };
 
-// A run's mark: its own number, and that of the cpprun whose worker we are, if `worn`, our own
-// limit, says so. Whoever looks for the outer one's processes finds the inner one's too.
+// A run's mark: its own number, plus the number of the outer cpprun if `worn`, our own limit, shows
+// that we are its worker. A search for the outer run's processes finds the inner run's as well.
 WorkerMark make_worker_mark(std::uint32_t random, std::uint64_t worn);
 
-// Whether a process that wears `worn` was started by a worker of the run with this mark.
+// Whether a process with the limit `worn` was started by a worker of the run with this mark.
 bool is_marked(std::uint64_t worn, WorkerMark mark);
 
 }  // namespace cpprun

@@ -88,7 +88,7 @@ void Supervisor::on(TimePoint now, const Started& event, Actions& actions) {
   started.since = now;
   started.outcome.pid = event.pid;
   if (phase_ == Phase::running) beats_.started(now, event.local_rank);
-  // The end began while this one was still being started: it must not miss it.
+  // The stop began while this worker was being started. It must not miss the signal.
   if (phase_ == Phase::draining) send(started, drain_signal_, actions);
   if (phase_ == Phase::killing) send(started, SIGKILL, actions);
 }
@@ -115,9 +115,10 @@ void Supervisor::on(TimePoint now, const Exited& event, Actions& actions) {
   ended.outcome.time = event.time;
   const bool was_running = phase_ == Phase::running;
   const bool is_good = ended.outcome.good();
-  // A signal from outside that asks for an end reached the worker before it reached us.
+  // An outside stop signal reached the worker before it reached us.
   const bool is_asked = event.status.signalled && asks_to_end(event.status.value);
-  // The others learn of the failure before this one's remains are looked after: they compute on.
+  // Report the failure before cleaning up after this worker, because the others are still
+  // computing.
   judge_end(now, ended, actions);
   const bool failed_by_itself = was_running && !is_good && !is_asked;
   const bool kills_stragglers = was_running && is_good && policy_.stragglers == Stragglers::kill;
@@ -156,7 +157,7 @@ void Supervisor::on(TimePoint now, const TreeSeen& event, Actions& actions) {
   }
 }
 
-// What it was sent to end it with is its end as far as the others are told: it may take a while.
+// Report the worker as ended by the stop signal, because its actual exit may take a while.
 void Supervisor::on(TimePoint now, const BeatsSeen& event, Actions& actions) {
   if (phase_ != Phase::running) return;
   const auto silent = beats_.heard(now, event.readings);
@@ -175,7 +176,7 @@ void Supervisor::on(TimePoint now, const Stop& event, Actions& actions) {
 }
 
 void Supervisor::on(TimePoint, const Forward& event, Actions& actions) {
-  // Not `send`: if a worker ends of it, that was no end we asked for.
+  // Not `send`: if a worker dies of it, we did not ask it to exit.
   for (const Worker& each : workers_) {
     if (each.life == Life::alive)
       actions.emplace_back(SignalGroup{each.spec.local_rank, event.signal});
@@ -203,7 +204,7 @@ void Supervisor::on(TimePoint now, const Insist& event, Actions& actions) {
   if (phase_ == Phase::draining) begin_killing(now, true, actions);
 }
 
-// Only an end that nobody asked for, while nothing was ending yet, is a failure of this node.
+// Only an exit that was not requested, before anything was stopped, is a failure of this node.
 void Supervisor::judge_end(TimePoint now, const Worker& ended, Actions& actions) {
   if (phase_ != Phase::running || ended.outcome.good()) return;
   fail(now, ended.outcome, "failed", actions);
@@ -228,7 +229,7 @@ void Supervisor::begin_drain(TimePoint now, const std::string& reason, int signa
   still_ending_due_ = now + still_ending_after;
   awaits_record_ = lingered || policy_.scope == SignalScope::process;
   actions.emplace_back(Draining{reason, signal});
-  // Before the signal: a process that dies of it no longer says what it has started.
+  // Before the signal: a process that dies of it can no longer be asked for its children.
   actions.emplace_back(WatchTree{});
   for (auto& each : workers_) {
     if (each.life == Life::alive) send(each, signal, actions);
@@ -253,8 +254,8 @@ void Supervisor::begin_killing(TimePoint now, bool at_once, Actions& actions) {
 
 // --- the process trees ---------------------------------------------------------------------------
 
-// A process whose parent had exited before this was taken belongs to the worker of its session; one
-// that has a session of its own, too, is no single worker's.
+// A process whose parent had exited before the record belongs to the worker of its session. If it
+// has its own session too, it belongs to no single worker.
 void Supervisor::record_tree() {
   std::set<int> known;
   for (const TreeProcess& each : seen_) known.insert(each.pid);
@@ -271,9 +272,10 @@ void Supervisor::record_tree() {
   }
 }
 
-// Held back while its parent runs. The exception is a wrapper that outlives the signal and only
-// waits for this process (`trap … TERM` in a shell, bash on SIGINT): it would never pass the signal
-// on. A parent that has started something since then is busy with its own end.
+// A process is held back while its parent runs. The exception is a wrapper that outlives the signal
+// and only waits for this process (`trap … TERM` in a shell, bash on SIGINT): it would never pass
+// the signal on. A parent that has started another process since then is busy with its own
+// shutdown.
 bool Supervisor::is_held_back(TimePoint now, const Recorded& each, const TreeProcess& seen) const {
   const auto is_parent_seen = [&](const auto& process) { return process.pid == each.parent; };
   const bool runs =
@@ -296,8 +298,8 @@ bool Supervisor::is_held_back(TimePoint now, const Recorded& each, const TreePro
   });
 }
 
-// The signal, to every recorded process whose parent has exited. A `tee` of such a process waits
-// for it: without a reader what it says while it saves would end it.
+// Sends the signal to every recorded process whose parent has exited. A `tee` that reads from such
+// a process is held back: without a reader, output during a save would kill the writer.
 void Supervisor::signal_down(TimePoint now, Actions& actions) {
   if (!record_ || (phase_ != Phase::draining && phase_ != Phase::lingering)) return;
   const auto is_written_to = [this](const TreeProcess& reader) {
@@ -322,8 +324,8 @@ void Supervisor::signal_down(TimePoint now, Actions& actions) {
   }
 }
 
-// What is waited for when every worker has ended. A process outside of the group was sent nothing
-// where the signal goes to groups alone.
+// The processes to wait for once every worker has exited. With SignalScope::group, a process
+// outside the groups was not signalled and is not waited for.
 std::vector<TreeProcess> Supervisor::rest() const {
   if (record_ || phase_ == Phase::lingering || policy_.scope == SignalScope::process) return seen_;
   std::vector<TreeProcess> rest;
@@ -344,7 +346,7 @@ void Supervisor::linger(TimePoint now, Actions& actions) {
   actions.emplace_back(WatchTree{});
 }
 
-// The grace is over, and then what they were given after TERM.
+// The grace period is over, or the time after TERM.
 void Supervisor::end_lingering(TimePoint now, Actions& actions) {
   if (rest_is_ending_ || releases_) return begin_killing(now, /*at_once=*/false, actions);
   rest_is_ending_ = true;
@@ -387,7 +389,7 @@ void Supervisor::go_on_if_gone(TimePoint now, Actions& actions) {
   const bool is_known = phase_ == Phase::running && policy_.stragglers != Stragglers::kill;
   if (is_known) return linger(now, actions);
   if (phase_ == Phase::draining && !std::exchange(awaits_rest_, true)) {
-    // What they have started may have become more since it was looked at last.
+    // More processes may have been started since the last TreeSeen.
     actions.emplace_back(WatchTree{});
     return;
   }
@@ -395,7 +397,7 @@ void Supervisor::go_on_if_gone(TimePoint now, Actions& actions) {
   const bool is_draining = phase_ == Phase::draining || phase_ == Phase::lingering;
   const bool waits = is_draining && (!rest_is_seen_ || !rest().empty());
   if (all(Life::gone) && !waits) return sweep_node(now, actions);
-  // Only remains are left, and they were sent KILL: they have no claim to unbounded patience.
+  // Only remnants are left, and they were sent KILL: do not wait for them forever.
   if (phase_ == Phase::running) deadline_ = now + bounds::kill_patience;
 }
 

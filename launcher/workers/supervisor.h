@@ -2,26 +2,26 @@
 #pragma once
 // One attempt of one node's workers: run, drain, settle.
 //
-//   running    Every worker was asked to start. A worker that ends with 0 is done and the others
-//              go on. The first bad end, the first that cannot be started or has stopped beating
-//              (beat_watch.h), or Stop begins:
-//   draining   Every worker was sent a signal (TERM unless Stop said another), and the node has one
-//              grace period from that moment. The signal goes down each process tree generation by
-//              generation: first to the main process; to a process of the tree, as it was when the
-//              end began, when its parent has exited or only waits for it (wrapper_pause), and when
-//              the processes whose output it reads have exited. A worker that starts only now is
-//              sent the signal at once. When every process has exited: sweeping. When the grace is
-//              over, or on Insist, begins:
-//   killing    Everybody still there was sent KILL. What does not die of it within
-//              bounds::kill_patience sits in the kernel; it is given up, and said so.
-//   lingering  Every worker ended with 0 and processes that they started still run. They have the
-//              grace, then TERM, then KILL (or other, see Stragglers).
-//   sweeping   All workers and their groups are gone; now whatever else descends from them.
-//   settled    Nobody is left. Told exactly once; every later event is ignored.
+//   running    Every worker was asked to start. A worker that exits with 0 is done and the others
+//              continue. The first failed exit, failed start or missed heartbeat (beat_watch.h), or
+//              Stop, leads to:
+//   draining   Every worker was sent a signal (TERM, or the one in Stop), and the node has one
+//              grace period from that moment. The signal goes down each process tree level by
+//              level. The main process gets it first. A process that was in the tree when draining
+//              began gets it once its parent has exited or only waits for it (wrapper_pause), and
+//              once the processes whose output it reads have exited. A worker that starts only now
+//              gets the signal at once. When every process has exited: sweeping. When the grace
+//              period is over, or on Insist:
+//   killing    All remaining processes were sent KILL. A worker that is not gone within
+//              bounds::kill_patience is stuck in the kernel; it is given up and reported.
+//   lingering  Every worker exited with 0, and processes that they started still run. Those have
+//              the grace period, then get TERM, then KILL (or as Stragglers says).
+//   sweeping   All workers and their groups are gone; now kill their other descendants.
+//   settled    No process is left. Reported exactly once; every later event is ignored.
 //
-// The group of a worker that failed by itself is swept at once: what it left behind must not hold a
-// device. The groups of the others are swept when their processes have exited or the grace is over.
-// A worker counts as gone only after that.
+// The group of a worker that failed by itself is swept at once, because a leftover process must not
+// hold a device. The groups of the other workers are swept when their processes have exited or the
+// grace period is over. Only then does a worker count as gone.
 
 #include <chrono>
 #include <cstdint>
@@ -41,28 +41,29 @@
 
 namespace cpprun {
 
-// How one worker ended.
+// How one worker exited.
 struct Outcome {
   LocalRank local_rank;
   Rank rank;
-  int pid = 0;                            // 0: it never started
-  std::optional<SpawnError> spawn_error;  // why it never started
-  link::ExitStatus status;                // 127 or 126 where it never started
-  int our_signal = 0;     // the last signal we had sent it before it ended; 0: it ended by itself
-  bool given_up = false;  // KILL did not end it in time: it may still be there
-  WallTime time{};        // when its end was noticed
-  // It had beaten and stopped: for so long, when that was noticed and it was ended.
+  int pid = 0;                            // 0: it was never started
+  std::optional<SpawnError> spawn_error;  // why it was never started
+  link::ExitStatus status;                // 127 or 126 if it was never started
+  int our_signal = 0;                     // the last signal we had sent before it exited; 0: none
+  bool given_up = false;                  // it did not exit in time after KILL and may still run
+  WallTime time{};                        // when the exit was noticed
+  // Set if the worker hung: the time since its last heartbeat when that was detected and it was
+  // stopped.
   std::optional<Duration> hung_for = {};
   friend bool operator==(const Outcome&, const Outcome&) = default;
 
   bool good() const { return !given_up && status == link::ExitStatus{}; }
-  // It ended of the very signal that we sent it.
+  // Whether it died of the very signal that we sent.
   bool obeyed() const {
     return our_signal != 0 && status == link::ExitStatus{.signalled = true, .value = our_signal};
   }
 };
 
-// One worker as whoever looks may see it.
+// One worker as shown to clients.
 struct WorkerView {
   LocalRank local_rank;
   int pid = 0;
@@ -71,30 +72,31 @@ struct WorkerView {
   friend bool operator==(const WorkerView&, const WorkerView&) = default;
 };
 
-// After the signal that ends workers: those that still run are named then.
+// After the stop signal, workers that still run are listed after this time.
 inline constexpr auto still_ending_after = std::chrono::seconds(1);
-// A wrapper that outlives the signal has so long, and at most a quarter of the grace, before the
+// How long a wrapper may outlive the signal, but at most a quarter of the grace period, before the
 // process that it waits for gets the signal as well.
 inline constexpr Duration wrapper_pause = std::chrono::seconds(2);
-// What outlived a good end and its grace was sent TERM: KILL comes after that.
+// Processes that outlived a successful exit and the grace period get TERM. KILL follows after this
+// time.
 inline constexpr auto stragglers_end_within = std::chrono::seconds(3);
 
-// How workers are ended.
+// How workers are stopped.
 struct EndPolicy {
   Duration grace{};  // between the signal and KILL, for all workers of the node
   SignalScope scope = SignalScope::process;
   Stragglers stragglers = Stragglers::wait;
 };
 
-// A process that a worker started, directly or not, and that has not exited.
+// A running process that a worker started, directly or indirectly.
 struct TreeProcess {
   int pid = 0;
-  std::uint64_t started = 0;  // with the pid: its identity
+  std::uint64_t started = 0;  // identifies the process together with the pid
   int parent = 0;
   int group = 0;
   int session = 0;
   std::string command = {};
-  std::uint64_t in_pipe = 0;  // numbers of the pipes that stdin, stdout and stderr are; 0: no pipe
+  std::uint64_t in_pipe = 0;  // pipe inodes of stdin, stdout and stderr; 0: not a pipe
   std::uint64_t out_pipe = 0;
   std::uint64_t err_pipe = 0;
   bool is_waited_for = false;  // its parent is blocked until it, or any child, has exited
@@ -103,7 +105,7 @@ struct TreeProcess {
 
 namespace supervisor {
 
-// --- events: what the driver tells ---------------------------------------------------------------
+// --- events from the driver ----------------------------------------------------------------------
 
 struct Started {
   LocalRank local_rank;
@@ -118,7 +120,7 @@ struct SpawnFailed {
   friend bool operator==(const SpawnFailed&, const SpawnFailed&) = default;
 };
 
-// The worker's process ended; it is still to be reaped, so that its group's number stays taken.
+// The worker's process exited. It is not reaped yet, so that its process group id stays reserved.
 struct Exited {
   LocalRank local_rank;
   link::ExitStatus status;
@@ -126,59 +128,59 @@ struct Exited {
   friend bool operator==(const Exited&, const Exited&) = default;
 };
 
-// The answer to Sweep: nobody is left in that worker's group.
+// The reply to Sweep: that worker's group is empty.
 struct GroupGone {
   LocalRank local_rank;
   friend bool operator==(const GroupGone&, const GroupGone&) = default;
 };
 
-// The answer to SweepNode: nobody who descends from these workers is left.
+// The reply to SweepNode: no descendant of these workers is left.
 struct NodeSwept {
   friend bool operator==(const NodeSwept&, const NodeSwept&) = default;
 };
 
-// The answer to WatchTree: the processes that run now. An empty list: none.
+// The reply to WatchTree: the processes that run now. May be empty.
 struct TreeSeen {
   std::vector<TreeProcess> processes = {};
   friend bool operator==(const TreeSeen&, const TreeSeen&) = default;
 };
 
-// The answer to LookAtBeats.
+// The reply to LookAtBeats.
 struct BeatsSeen {
   std::vector<BeatReading> readings;
   WallTime time{};
   friend bool operator==(const BeatsSeen&, const BeatsSeen&) = default;
 };
 
-// End everybody. `reason` completes "ending the workers: …".
+// Stop all workers. `reason` completes "ending the workers: …".
 struct Stop {
   std::string reason;
   int signal = 15;
   friend bool operator==(const Stop&, const Stop&) = default;
 };
 
-// Pass this signal on to everybody, as it is: it is not meant to end anybody.
+// Forward this signal unchanged to all workers. It is not meant to stop them.
 struct Forward {
   int signal = 0;
   friend bool operator==(const Forward&, const Forward&) = default;
 };
 
-// This signal to the workers themselves, and not to what they have started; it is not meant to end
-// anybody. Nothing happens where the end has begun.
+// Send this signal to the workers themselves, but not to their children. It is not meant to stop
+// them. Ignored once the workers are being stopped.
 struct Deliver {
   int signal = 0;
   friend bool operator==(const Deliver&, const Deliver&) = default;
 };
 
-// A second Ctrl-C: no more patience. Begins the end by itself where nothing had yet.
+// A second Ctrl-C: kill at once. Also starts the stop if nothing had started it.
 struct Insist {
   std::string reason;
   friend bool operator==(const Insist&, const Insist&) = default;
 };
 
-// --- actions: what the driver does, in order -----------------------------------------------------
+// --- actions for the driver, in order ------------------------------------------------------------
 
-// Answer with Started or SpawnFailed.
+// The reply is Started or SpawnFailed.
 struct Spawn {
   WorkerSpec spec;
   friend bool operator==(const Spawn&, const Spawn&) = default;
@@ -190,7 +192,7 @@ struct SignalGroup {
   friend bool operator==(const SignalGroup&, const SignalGroup&) = default;
 };
 
-// To the worker's own process; not where it would end of that because it has no handler for it.
+// To the worker's own process. Not sent if that would die of it for lack of a handler.
 struct SignalWorker {
   LocalRank local_rank;
   int signal = 0;
@@ -204,7 +206,7 @@ struct SignalMain {
   friend bool operator==(const SignalMain&, const SignalMain&) = default;
 };
 
-// To one process of a worker's tree, if it is still that one; it is continued if it is stopped.
+// To one process of a worker's tree, if it is still the same one. Continued if it is stopped.
 struct SignalProcess {
   int pid = 0;
   std::uint64_t started = 0;
@@ -212,80 +214,81 @@ struct SignalProcess {
   friend bool operator==(const SignalProcess&, const SignalProcess&) = default;
 };
 
-// Answer with TreeSeen now, and again whenever a process has exited, until SweepNode or a Spawn.
+// Reply with TreeSeen now, and again whenever a process has exited, until SweepNode or a Spawn.
 struct WatchTree {
   friend bool operator==(const WatchTree&, const WatchTree&) = default;
 };
 
-// Reap a worker that ended, and leave what it started running; answer with GroupGone.
+// Reap a worker that exited, and leave running what it started. The reply is GroupGone.
 struct Release {
   LocalRank local_rank;
   friend bool operator==(const Release&, const Release&) = default;
 };
 
-// KILL whatever is left in the group of a worker that ended, reap it; answer with GroupGone.
+// Send KILL to the rest of the group of a worker that exited, and reap it. The reply is GroupGone.
 struct Sweep {
   LocalRank local_rank;
   friend bool operator==(const Sweep&, const Sweep&) = default;
 };
 
-// KILL every process that still descends from the workers; answer with NodeSwept.
+// Send KILL to every remaining descendant of the workers. The reply is NodeSwept.
 struct SweepNode {
   friend bool operator==(const SweepNode&, const SweepNode&) = default;
 };
 
-// Read the workers' heartbeat files; answer with BeatsSeen.
+// Read the workers' heartbeat files. The reply is BeatsSeen.
 struct LookAtBeats {
   friend bool operator==(const LookAtBeats&, const LookAtBeats&) = default;
 };
 
-// This node's first failure, told at once while the others still have to be ended.
+// This node's first failure, reported at once while the other workers still have to be stopped.
 struct Failed {
   Outcome outcome;
   friend bool operator==(const Failed&, const Failed&) = default;
 };
 
-// The drain has begun, for the console_messages. `reason` completes "ending the workers: …".
+// The drain has begun, for the console. `reason` completes "ending the workers: …".
 struct Draining {
   std::string reason;
   int signal = 0;
   friend bool operator==(const Draining&, const Draining&) = default;
 };
 
-// For the console messages: a second after the signal these still run.
+// For the console: what still runs one second after the signal.
 struct StillEnding {
   std::vector<Rank> ranks = {};  // workers
-  int others = 0;                // where no worker runs: processes that workers started
-  Duration left{};               // of the grace
+  int others = 0;                // if no worker runs: processes started by workers
+  Duration left{};               // of the grace period
   friend bool operator==(const StillEnding&, const StillEnding&) = default;
 };
 
-// For the console messages: processes that workers started have outlived them.
+// For the console: processes started by workers have outlived them.
 struct Leftover {
   enum class Fate {
-    awaited,   // after a good end: they have the grace
-    released,  // after a good end: they keep running
-    ended,     // after a good end: the grace is over, they are sent TERM
-    killed,    // after any other end: the grace is over
+    awaited,   // after success: they have the grace period
+    released,  // after success: they keep running
+    ended,     // after success: the grace period is over, TERM was sent
+    killed,    // in all other cases: the grace period is over
   };
   Fate fate = Fate::awaited;
   std::vector<TreeProcess> processes = {};
   friend bool operator==(const Leftover&, const Leftover&) = default;
 };
 
-// A worker was sent KILL, for the console messages: it has outlived its grace, or there was none.
+// For the console: a worker was sent KILL, because the grace period was over or there was none.
 struct Killing {
   LocalRank local_rank;
   bool at_once = false;
   friend bool operator==(const Killing&, const Killing&) = default;
 };
 
-// Nobody is left. In order of local rank, one for every spec. No reason: everybody ended with 0.
+// No process is left. One outcome for every spec, in order of local rank. No drain_reason: all
+// workers exited with 0.
 struct Settled {
   std::vector<Outcome> outcomes;
   std::optional<Outcome> first_failure;
-  std::string drain_reason;  // empty where nothing had to be ended
-  bool unswept = false;      // something they have started could not be killed
+  std::string drain_reason;  // empty if nothing had to be stopped
+  bool unswept = false;      // a process started by workers could not be killed
   friend bool operator==(const Settled&, const Settled&) = default;
 };
 
@@ -295,8 +298,8 @@ using Action = std::variant<Spawn, SignalGroup, SignalWorker, SignalMain, Signal
                             Release, Sweep, SweepNode, LookAtBeats, Failed, Draining, StillEnding,
                             Leftover, Killing, Settled>;
 
-// The part of these that is about processes: what becomes of them, and what is done to them. The
-// others are between a supervisor and its agent.
+// The events and actions about processes. The others are exchanged between a supervisor and its
+// agent.
 using ProcessEvent =
     std::variant<Started, SpawnFailed, Exited, GroupGone, NodeSwept, TreeSeen, BeatsSeen>;
 using ProcessAction = std::variant<Spawn, SignalGroup, SignalWorker, SignalMain, SignalProcess,
@@ -310,17 +313,17 @@ class Supervisor {
   using Action = supervisor::Action;
   using Actions = std::vector<Action>;
 
-  // Without a timeout nobody's beats are watched.
+  // Without a timeout, heartbeats are not checked.
   Supervisor(std::vector<WorkerSpec> specs, EndPolicy policy,
              std::optional<BeatTimeout> beat_timeout = std::nullopt);
 
-  // Asks for every worker; called once, before any event.
+  // Requests the start of every worker. Called once, before any event.
   Actions start(TimePoint now);
   Actions handle(TimePoint now, const Event& event);
   Actions advance(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
 
-  // The invariant that is broken, if one is.
+  // Returns the broken invariant, if any.
   std::optional<std::string> check() const;
 
   bool settled() const { return phase_ == Phase::settled; }
@@ -331,8 +334,8 @@ class Supervisor {
   enum class Phase { idle, running, draining, lingering, killing, sweeping, settled };
   static constexpr PhaseStep<Phase> steps[] = {
       {Phase::idle, Phase::running},       {Phase::running, Phase::draining},
-      {Phase::running, Phase::lingering},  // every worker ended with 0
-      {Phase::running, Phase::sweeping},   // the same, and nothing is waited for
+      {Phase::running, Phase::lingering},  // every worker exited with 0
+      {Phase::running, Phase::sweeping},   // the same, but stragglers are not awaited
       {Phase::lingering, Phase::draining}, {Phase::lingering, Phase::killing},
       {Phase::lingering, Phase::sweeping}, {Phase::lingering, Phase::settled},
       {Phase::draining, Phase::killing},   {Phase::draining, Phase::sweeping},
@@ -343,14 +346,14 @@ class Supervisor {
     WorkerSpec spec;
     Life life = Life::asked;
     Outcome outcome;
-    TimePoint since{};  // when it came into that life
+    TimePoint since{};  // since when it is in `life`
     bool is_swept = false;
   };
 
-  // A process of the trees as they were when the end began.
+  // A process of the trees as they were when the stop began.
   struct Recorded {
     TreeProcess process;
-    int parent = 0;  // whose exit it waits for: a process or a worker; 0: all workers
+    int parent = 0;  // the process or worker whose exit it waits for; 0: all workers
     bool signalled = false;
   };
 
@@ -389,21 +392,21 @@ class Supervisor {
   std::vector<Worker> workers_;
   EndPolicy policy_;
   PhaseOf<Phase> phase_{Phase::idle, steps};
-  BeatWatch beats_;  // while it runs
+  BeatWatch beats_;  // while running
   TimePoint ending_since_{};
   int drain_signal_ = 0;
   std::string drain_reason_;
   std::optional<Outcome> first_failure_;
   std::optional<TimePoint> deadline_;
-  // --- what the workers have started; known from the begin of an end on ---
-  std::vector<TreeProcess> seen_;                // last
-  std::optional<std::vector<Recorded>> record_;  // once the signal goes down the trees
-  bool awaits_record_ = false;                   // the next TreeSeen is the record
-  bool awaits_rest_ = false;     // every worker has ended: what is seen from now on is the rest
-  bool rest_is_seen_ = false;    // since then
-  bool rest_is_told_ = false;    // while lingering
-  bool rest_is_ending_ = false;  // the same: it was sent TERM
-  bool releases_ = false;        // the same: it keeps running
+  // --- what the workers have started; known once a stop has begun ---
+  std::vector<TreeProcess> seen_;                // the last TreeSeen
+  std::optional<std::vector<Recorded>> record_;  // set once the signal goes down the trees
+  bool awaits_record_ = false;                   // the next TreeSeen becomes the record
+  bool awaits_rest_ = false;     // every worker has exited; TreeSeen now shows only the rest
+  bool rest_is_seen_ = false;    // a TreeSeen arrived since then
+  bool rest_is_told_ = false;    // while lingering: reported
+  bool rest_is_ending_ = false;  // while lingering: TERM was sent
+  bool releases_ = false;        // while lingering: it keeps running
   std::optional<TimePoint> still_ending_due_;
 };
 

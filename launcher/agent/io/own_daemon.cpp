@@ -38,27 +38,27 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// It asks for nothing but a port, and etcd is asked when it is there.
+// Startup only needs a port. etcd is contacted later.
 constexpr auto start_patience = std::chrono::seconds(10);
-// What handing over takes at most, and what an etcd that answers nothing is given on the way out.
+// Maximum time to transfer leadership, and for an etcd that does not respond during shutdown.
 constexpr std::chrono::seconds end_patience(8);
-// For it to be gone after SIGKILL. One that hangs in the kernel cannot be waited for.
+// Time to exit after SIGKILL. A process that hangs in the kernel cannot be waited for.
 constexpr std::chrono::seconds kill_patience(2);
 constexpr std::string_view listens = "cpprund listening on ";
-// The same from its supervisor to cpprun.
+// The same line, from the supervisor to cpprun.
 constexpr std::string_view listens_at = "cpprund listening on :";
 
-// A cpprund that ends is restarted after a pause that doubles, so many times in a row.
+// A cpprund that exits is restarted after a pause that doubles, at most this many times in a row.
 constexpr auto restart_pause = std::chrono::milliseconds(200);
 constexpr auto restart_pause_max = std::chrono::milliseconds(10'000);
 constexpr int restarts_max = 8;
-constexpr auto restarts_forgotten = std::chrono::seconds(60);  // once it has run for so long
+constexpr auto restarts_forgotten = std::chrono::seconds(60);  // run time that resets the count
 
-// A command that ends cpprun by its name must not end these with it.
+// These names keep a command that kills cpprun by name from killing these processes too.
 constexpr const char* process_name = "job-rendezvous";
 constexpr const char* supervisor_name = "job-supervisor";
 
-// From where the others reach this node: from where it reaches etcd.
+// The address at which other nodes reach this node: its address on the route to etcd.
 Result<std::string> own_address(const Config& config) {
   if (config.local_addr) return *config.local_addr;
   const auto addresses = addresses_of(config.endpoint.host);
@@ -76,7 +76,8 @@ Result<std::string> own_address(const Config& config) {
   return *own;
 }
 
-// Keys are wiped in a fork (proto/secure/io/key_memory.h): they come through its standard input.
+// Keys are wiped in a forked child (proto/secure/io/key_memory.h), so they go through its standard
+// input.
 struct Pipe {
   FileDescriptor reads;
   FileDescriptor writes;
@@ -87,7 +88,7 @@ std::optional<Pipe> make_pipe() {
   return Pipe{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
-// Less than a pipe takes, and this process has both of its ends: it neither waits nor fails.
+// The data fits into a pipe, and this process holds both ends: the write neither blocks nor fails.
 void pass_on(const Secrets& secrets, const FileDescriptor& pipe) {
   for (const Secret& secret : secrets) {
     std::string line = secret_line(secret) + "\n";
@@ -96,7 +97,7 @@ void pass_on(const Secrets& secrets, const FileDescriptor& pipe) {
   }
 }
 
-// The life of the cpprund.
+// The main function of the cpprund process.
 [[noreturn]] void live(DaemonOptions options, Environment environment, int input, int output,
                        pid_t parent) {
   (void)::prctl(PR_SET_NAME, process_name, 0, 0, 0);
@@ -119,7 +120,7 @@ void pass_on(const Secrets& secrets, const FileDescriptor& pipe) {
   ::_exit(run_store_daemon(options, environment));
 }
 
-// What it says on its first line; nothing where it ends before, or takes too long.
+// The port in its first output line. None if it exits first or takes too long.
 std::optional<int> port_said(int pipe) {
   const auto deadline = Clock::now() + start_patience;
   std::string said;
@@ -167,8 +168,8 @@ std::string end_text(int status) {
   return fmt::format("was killed by {}", signal_name(WTERMSIG(status)));
 }
 
-// The owner of the cpprund: starts it, and starts it again at the same port when it ends before it
-// was asked to. Small, without an event loop and without threads, so that it can fork at any time.
+// The parent of the cpprund. Starts it, and restarts it on the same port if it exits without being
+// asked to. Small, without an event loop or threads, so that it can fork at any time.
 class RendezvousSupervisor {
  public:
   RendezvousSupervisor(DaemonOptions options, Environment environment, ConsoleStyle style)
@@ -178,7 +179,8 @@ class RendezvousSupervisor {
     (void)::prctl(PR_SET_NAME, supervisor_name, 0, 0, 0);
     (void)::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() != parent) ::_exit(1);
-    // What a terminal sends is for cpprun, which ends this one when it has no more use for it.
+    // Leave the process group: signals from a terminal are for cpprun, which stops this process
+    // when it no longer needs it.
     (void)::setpgid(0, 0);
     (void)std::signal(SIGHUP, SIG_IGN);
     (void)::dup2(input, STDIN_FILENO);
@@ -232,7 +234,7 @@ class RendezvousSupervisor {
     return ::write(STDOUT_FILENO, line.data(), line.size()) > 0;
   }
 
-  // Until cpprun asks for the end, or it has ended too often.
+  // Runs until cpprun asks it to stop, or the cpprund has exited too often.
   int watch(const sigset_t& waited) {
     while (true) {
       const int signal = next_signal(waited, restart_at_);
@@ -284,7 +286,7 @@ class RendezvousSupervisor {
     (void)::kill(pid_, SIGTERM);
     const auto until = Clock::now() + end_patience;
     while (::waitpid(pid_, nullptr, WNOHANG) == 0) {
-      // A second request ends it at once.
+      // A second request stops it at once.
       const int signal = next_signal(waited, until);
       if (signal == SIGTERM || signal == SIGINT) (void)::kill(pid_, SIGTERM);
       if (Clock::now() < until) continue;
@@ -303,11 +305,11 @@ class RendezvousSupervisor {
   DaemonOptions options_;
   Environment environment_;
   ConsoleMessages messages_;
-  sigset_t mask_{};  // of the cpprund
-  pid_t pid_ = -1;   // of the cpprund that runs
+  sigset_t mask_{};  // the cpprund's signal mask
+  pid_t pid_ = -1;   // of the running cpprund
   FileDescriptor said_;
   Clock::time_point started_{};
-  int restarts_ = 0;  // of those that ran for a short time
+  int restarts_ = 0;  // in a row, after short runs
   std::optional<Clock::time_point> restart_at_;
 };
 
@@ -316,7 +318,7 @@ class RendezvousSupervisor {
 Result<OwnDaemon> OwnDaemon::start(const RunInputs& inputs) {
   const auto address = own_address(inputs.config);
   if (!address) return tl::unexpected(address.error());
-  // No two of a job are called alike, on one machine or on two.
+  // Unique among the cpprunds of a job, on one machine or on several.
   const std::string name = fmt::format("{}-{}", inputs.host, inputs.node_token.substr(0, 6));
   DaemonOptions options = own_daemon_options(inputs.config, name, *address, inputs.secrets);
   options.door_folders = own_door_folders(inputs.environment, ::geteuid());
@@ -354,7 +356,7 @@ OwnDaemon::~OwnDaemon() {
   end();
 }
 
-// By its descriptor: it may have ended, and been reaped, and its number may be another's.
+// Uses the pidfd: the process may have exited and been reaped, and its pid may have been reused.
 void OwnDaemon::signal(int signal) const {
   if (process_) {
     (void)::syscall(SYS_pidfd_send_signal, process_.get(), signal, nullptr, 0);

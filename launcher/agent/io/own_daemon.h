@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The cpprund of a node whose job meets by etcd alone (launcher/plan/meeting_place.h), on a port of
-// its choice. A child of cpprun supervises it: a cpprund that ends is reported and started again at
-// the same port. Both end with cpprun; a cpprund that leads hands over first.
+// The cpprund of a node whose job uses etcd only (launcher/plan/meeting_place.h). It picks its own
+// port. A child of cpprun supervises it: a cpprund that exits is reported and restarted on the same
+// port. Both exit with cpprun; a cpprund that is the leader transfers leadership first.
 
 #include <sys/types.h>
 
@@ -15,18 +15,19 @@ namespace cpprun::io {
 
 class OwnDaemon {
  public:
-  // Forks; to be called before there is an event loop, a thread or a watchdog. Comes back when it
-  // is met at place(), or why it is not.
+  // Forks, so call it before there is an event loop, a thread or a watchdog. Returns once place()
+  // is reachable, or why it is not.
   static Result<OwnDaemon> start(const RunInputs& inputs);
 
   OwnDaemon(OwnDaemon&& other) noexcept;
   OwnDaemon& operator=(OwnDaemon&&) = delete;
-  // Ends it, as end() does.
+  // Stops it, like end().
   ~OwnDaemon();
 
   const Endpoint& place() const { return place_; }
   int pid() const { return pid_; }  // of the supervisor
-  // It hands over, if it leads, and ends; for so long as that takes, which is not long.
+  // Stops the cpprund. If it is the leader, it transfers leadership first. Blocks for that time,
+  // which is short.
   void end();
 
  private:
@@ -34,7 +35,7 @@ class OwnDaemon {
   void signal(int signal) const;
 
   pid_t pid_;
-  FileDescriptor process_;  // none on a kernel without pidfds
+  FileDescriptor process_;  // invalid on a kernel without pidfds
   Endpoint place_;
 };
 

@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 
 constexpr int slurm_lead_default = 120;
 constexpr int slurm_lead_max = 24 * 3600;
-constexpr int cannot_execute = 126;  // a shell's exit codes
+constexpr int cannot_execute = 126;  // exit codes of a shell
 constexpr int not_found = 127;
 constexpr char notice_mark = '+';
 constexpr char failure_mark = '-';
@@ -43,11 +43,11 @@ constexpr char failure_mark = '-';
 
 void send_line(int pipe, char mark, const std::string& text) {
   const std::string line = mark + text + "\n";
-  // Without a reader cpprun is gone, and this process ends with it.
+  // If there is no reader, cpprun is gone, and this process exits with it.
   static_cast<void>(::write(pipe, line.data(), line.size()));
 }
 
-// A file that says something: it is there and was not, or it has a content and had none.
+// A change counts as a notice if the file appears, or becomes non-empty.
 struct NoticeFile {
   bool is_there = false;
   bool has_content = false;
@@ -63,7 +63,7 @@ bool is_notice(const NoticeFile& now, const NoticeFile& before) {
   return (now.is_there && !before.is_there) || (now.has_content && !before.has_content);
 }
 
-// The kernel tells of changes that are made on this machine, and not of those that others make.
+// inotify reports changes made on this machine, but not those made by other machines.
 bool is_network_disk(const std::string& folder) {
   constexpr std::array<long, 6> network = {0x6969,     0xFF534D42, 0x65735546,
                                            0x0BD00BD0, 0x47504653, 0x01021997};
@@ -83,7 +83,7 @@ void wait_for_file(const std::string& path, int pipe) {
     return changes && ::inotify_add_watch(changes.get(), folder.c_str(), what) >= 0;
   };
   bool is_watched = watch_folder();
-  // What is there already says nothing: it may be of an earlier job.
+  // An existing file is not a notice: it may be from an earlier job.
   NoticeFile before = look_at_notice_file(path);
   while (true) {
     const bool is_told = is_watched && !is_network_disk(folder);
@@ -94,7 +94,7 @@ void wait_for_file(const std::string& path, int pipe) {
     }
     std::array<char, 4096> events{};
     if (news.revents != 0) static_cast<void>(::read(changes.get(), events.data(), events.size()));
-    // A directory that is made anew is another one.
+    // A directory that was recreated needs a new watch.
     is_watched = watch_folder();
     const NoticeFile now = look_at_notice_file(path);
     if (is_notice(now, before)) send_line(pipe, notice_mark, "file " + path);
@@ -102,7 +102,7 @@ void wait_for_file(const std::string& path, int pipe) {
   }
 }
 
-// Its exit code; 128 and the signal's number.
+// Returns the exit code, or 128 plus the signal's number.
 int run_notice_command(const std::string& command) {
   const auto pid = ::fork();
   if (pid < 0) return 127;
@@ -124,7 +124,7 @@ int run_notice_command(const std::string& command) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// A command that fails is tried again, more and more seldom, and not for ever.
+// A failing command is retried with growing pauses, and a limited number of times.
 void wait_for_command(const std::string& command, int pipe) {
   constexpr int tries_max = 10;
   constexpr auto longest_pause = std::chrono::seconds(60);
@@ -139,7 +139,7 @@ void wait_for_command(const std::string& command, int pipe) {
                        fmt::format("\"{}\" cannot be run (exit code {}); no notice will be seen",
                                    command, code));
     }
-    // A command that ran for long worked until then.
+    // A command that ran for long had worked until then.
     if (std::chrono::steady_clock::now() - began > long_run) {
       failures = 0;
       pause = std::chrono::seconds(1);
@@ -160,7 +160,7 @@ void wait_for_end(const PreemptionNotice& notice, int pipe) {
   using SystemClock = std::chrono::system_clock;
   const auto end = SystemClock::time_point(std::chrono::seconds(notice.slurm_end));
   const auto left = end - SystemClock::now();
-  // A job that has less time than that is half over before it saves.
+  // A job with less time left than the lead reports after half of it.
   const auto lead =
       std::min<SystemClock::duration>(std::chrono::seconds(notice.lead_seconds), left / 2);
   std::this_thread::sleep_until(end - lead);
@@ -253,7 +253,7 @@ PreemptionWatch::PreemptionWatch(asio::io_context& context, SideProcesses& side,
 PreemptionWatch::~PreemptionWatch() {
   const auto& pids = side_.pids();
   const bool is_there = std::ranges::find(pids, pid_) != pids.end();
-  if (pid_ != 0 && is_there) ::kill(-pid_, SIGKILL);  // the command as well: it leads a session
+  if (pid_ != 0 && is_there) ::kill(-pid_, SIGKILL);  // kills the command too
   if (pid_ != 0) side_.end(pid_);
 }
 
@@ -263,7 +263,7 @@ void PreemptionWatch::listen() {
                      if (error) return;
                      std::array<char, 4096> bytes{};
                      const auto got = ::read(news_.native_handle(), bytes.data(), bytes.size());
-                     if (got <= 0) return;  // it has said all
+                     if (got <= 0) return;  // end of output
                      unread_.append(bytes.data(), static_cast<std::size_t>(got));
                      listen();
                      while (true) {

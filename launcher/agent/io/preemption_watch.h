@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// --preemption-notice: says that this node will be taken away soon, so that there is time to save.
-// A file that appears or gets a content, a command that exits with 0, or the end of a Slurm job.
+// --preemption-notice: reports that this node will be preempted soon, so that there is time to
+// save. The source is a file that appears or gets content, a command that exits with 0, or the end
+// of a Slurm job.
 //
-// A process of its own waits for it: a disk may hang, and a command may run for days.
+// A separate process waits for it, because a disk may hang and a command may run for days.
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -20,24 +21,24 @@ namespace cpprun::io {
 struct PreemptionNotice {
   enum class Kind { file, command, slurm };
   Kind kind = Kind::file;
-  std::string text;         // the file's path, or the command line for sh
-  long long slurm_end = 0;  // of the Slurm job: seconds since 1970
-  int lead_seconds = 0;     // before that
+  std::string text;         // path of the file, or command line for sh
+  long long slurm_end = 0;  // end of the Slurm job, in seconds since 1970
+  int lead_seconds = 0;     // how long before slurm_end to report
 };
 
-// What the flag's value means on this machine; or what is wrong with it.
+// Parses the flag's value on this machine. The error says what is wrong with it.
 Result<PreemptionNotice> preemption_notice(const std::string& text, const Environment& environment);
 
 class PreemptionWatch {
  public:
   struct Callbacks {
     std::function<void(const std::string& what)> noticed;  // "file /run/preempt"
-    std::function<void(const std::string& why)> failed;    // a sentence; no notice will come
+    std::function<void(const std::string& why)> failed;    // a sentence; no notice will follow
   };
-  // `side` outlives this.
+  // `side` must outlive this object.
   PreemptionWatch(asio::io_context& context, SideProcesses& side, const PreemptionNotice& notice,
                   Callbacks callbacks);
-  // Ends the process, and the command that it runs.
+  // Kills the process and the command that it runs.
   ~PreemptionWatch();
   PreemptionWatch(const PreemptionWatch&) = delete;
   PreemptionWatch& operator=(const PreemptionWatch&) = delete;

@@ -64,7 +64,7 @@ int refuse(CliMistakes mistakes) {
   const auto add = [&](const Error& wrong) { mistakes.mistakes.push_back(wrong.reason); };
   if (auto files = OutputFiles::open(mistakes.report_file, "", *inputs.side)) {
     inputs.output_files = std::move(*files);
-    // Whatever is there is an earlier run's. What cannot be written now is told below.
+    // An existing report is from an earlier run. A write error is reported below.
     (void)inputs.output_files.announce_report(report_json(facts_before_the_start(inputs)));
   } else {
     add(files.error());
@@ -94,7 +94,7 @@ std::optional<Refusal> find_program(RunInputs& inputs) {
   return std::nullopt;
 }
 
-// Machines without the driver are spared the look at everything on their bus.
+// On machines without the driver, skip the scan of the whole PCI bus.
 void tell_missing_gpus(RunInputs& inputs) {
   if (::access("/proc/driver/nvidia/gpus", R_OK) != 0) return;
   if (auto missing = missing_gpus(count_gpus(), inputs.environment)) {
@@ -122,7 +122,7 @@ std::optional<Refusal> find_notice(RunInputs& inputs) {
   return std::nullopt;
 }
 
-// From which of our addresses the master is reached, as far as nobody has to be asked for it.
+// Our address on the route to the master, if known without a name lookup.
 std::string way_to_master(const Endpoint& endpoint) {
   const auto literal = literal_address(endpoint.host);
   if (!literal) return {};
@@ -178,7 +178,7 @@ std::optional<CliMistakes> open_output_files(RunInputs& inputs) {
   const LogOptions& logs = inputs.config.logs;
   auto files = OutputFiles::open(logs.report_file, logs.events_file, *inputs.side);
   if (!files) {
-    // What else is known to be wrong is told with it.
+    // Report other known errors together with this one.
     CliMistakes mistakes{
         .mistakes = {}, .report_file = logs.report_file, .events_file = logs.events_file};
     const auto program = resolve_program(inputs.config.program, inputs.environment, probe_file);
@@ -187,7 +187,7 @@ std::optional<CliMistakes> open_output_files(RunInputs& inputs) {
   }
   if (files->keeps_report()) {
     const auto announced = files->announce_report(report_json(facts_before_the_start(inputs)));
-    // What cannot be written now is not tried again for the refusal.
+    // No paths here: if the report cannot be written now, do not retry it for the refusal.
     if (!announced) return CliMistakes{.mistakes = {"--report: " + announced.error().reason}};
   }
   inputs.output_files = std::move(*files);
@@ -204,7 +204,7 @@ std::optional<Refusal> look_around(RunInputs& inputs) {
 
 void raise_own_limits(RunInputs& inputs) {
   inputs.open_files = raise_open_files();
-  // A machine alone has no lease to keep, and nobody else's is late with it.
+  // A single-node job has no lease to keep, and cannot delay any other node's.
   if (inputs.config.nodes_max == 1) return;
   inputs.niceness = ::getpriority(PRIO_PROCESS, 0);
   hold_steady();

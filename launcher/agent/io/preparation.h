@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What a run needs, found out before anything starts (RunInputs), and the end of one that cannot
-// start (Refusal).
+// What a run needs, collected before anything starts (RunInputs), and the result of a run that
+// cannot start (Refusal).
 
 #include <sys/resource.h>
 
@@ -26,65 +26,66 @@
 
 namespace cpprun::io {
 
-// What has been found out before anything starts: the preparation fills it in step by step, and the
-// runtime takes it over.
+// Everything collected before the start. The preparation fills it in step by step, and the runtime
+// takes it over.
 struct RunInputs {
-  // Of ours, for what is on disks that may hang.
+  // Our helper processes for access to disks that may hang.
   std::unique_ptr<SideProcesses> side = std::make_unique<SideProcesses>();
   Config config;
   ResolvedProgram program;
   Environment environment;
   std::vector<NetworkInterface> interfaces;
-  std::optional<PreemptionNotice> notice;  // to be waited for
-  std::vector<CpuSet> cpus;                // by local rank; empty: nobody is bound
+  std::optional<PreemptionNotice> notice;  // set if a notice is to be awaited
+  std::vector<CpuSet> cpus;                // by local rank; empty: no binding
   std::string host;
   std::string node_token;
-  // Private, the first that can be had is made by the watchdog; empty where logs are kept.
+  // Candidates for the private directory. The watchdog creates the first possible one. Empty if
+  // logs are kept.
   std::vector<std::string> error_folders;
-  Secrets secrets;  // none: links are open, as torchrun's
-  Kin kin;          // what the workers are known by
+  Secrets secrets;  // empty: links are open, as torchrun's are
+  Kin kin;          // identifies the workers' processes
   int utc_offset_seconds = 0;
-  int rendezvous_pid = -1;  // of the supervisor of this node's own cpprund, where it has one
+  int rendezvous_pid = -1;  // of the supervisor of this node's cpprund, if there is one
   ConsoleStyle style;
   OutputFiles output_files;          // --report and --events
-  std::optional<rlimit> open_files;  // the workers' limit, which was ours before we raised it
-  std::optional<int> niceness;       // the workers', which was ours before we raised our priority
+  std::optional<rlimit> open_files;  // the workers' limit: ours before we raised it
+  std::optional<int> niceness;       // the workers' niceness: ours before we raised our priority
 };
 
-// A job that never comes to its start: it is told on the console and in the file of --report, so
-// that nobody takes an earlier run's report for this one's.
+// A job that never starts. It is reported on the console and in the --report file, so that an
+// earlier run's report is not taken for this one's.
 struct Refusal {
   std::string reason;
   int code = 1;  // cpprun's exit code
 };
 
-// Tells why, and gives the exit code.
+// Reports the refusal and returns the exit code.
 int refuse(const RunInputs& inputs, const Refusal& refusal);
-// The same where not even the flags are in order, or a file that they name cannot be written.
+// The same if the flags themselves are wrong, or a file that they name cannot be written.
 int refuse(CliMistakes mistakes);
 
-// What the report's file says while there is nothing to report.
+// The report file's content before there is anything to report.
 ReportFacts facts_before_the_start(const RunInputs& inputs);
 
-// From a configuration to everything a run needs: facts are gathered from the machine, `plan`
-// decides what they come to, and this keeps the answers. The steps of `main`, in order.
+// The steps from a configuration to everything a run needs, in the order in which `main` calls
+// them. They gather facts from the machine, `plan` decides, and RunInputs keeps the results.
 
-// What the command line is read from; `words` without the program's own name. The environment is
-// there for as long as it is.
+// The input of the command line parser. `words` excludes the program's own name. `environment` must
+// outlive the result.
 CommandLine command_line(std::vector<std::string> words, const Environment& environment);
 
-// A run with this configuration, of which nothing is known yet but who we are.
+// A run with this configuration. Only facts about this process are filled in.
 RunInputs begin_inputs(Config config, Environment own);
 
-// The files of --report and --events. The report says that the job runs, so that nobody takes an
-// earlier one for its own. A file that cannot be written is a mistake like one in a flag.
+// The files of --report and --events. Writes "running" to the report, so that an earlier report is
+// not taken for this run's. A file that cannot be written is an error like one in a flag.
 std::optional<CliMistakes> open_output_files(RunInputs& inputs);
 
 // The program, the processors and the network.
 std::optional<Refusal> look_around(RunInputs& inputs);
 
-// Descriptors for many workers, and a priority with which leases can be kept; the workers are given
-// back what cpprun itself was started with.
+// Raises the descriptor limit for many workers, and the priority so that leases can be kept. The
+// workers get the values that cpprun itself was started with.
 void raise_own_limits(RunInputs& inputs);
 
 }  // namespace cpprun::io

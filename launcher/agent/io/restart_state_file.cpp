@@ -28,7 +28,7 @@ std::string no_answer(const std::string& path) {
   return fmt::format("--restart-state: the disk of \"{}\" does not answer", path);
 }
 
-// What was wrong, and what is in it; both empty where there is no such file.
+// Returns the error and the content. Both are empty if there is no such file.
 std::string read_aside(const std::string& path) {
   struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The file of --restart-state, kept by the node that hosts the rendezvous. It is there from the
-// start until the job has succeeded: whoever starts the job again, as a scheduler that requeues it,
-// goes on with the restarts it has left. Written whole or not at all, by a process beside ours, as
-// the disk may hang.
+// The --restart-state file, kept by the node that hosts the rendezvous. It exists from the start
+// until the job succeeds. If the job is started again, for example requeued by a scheduler, it
+// resumes with the restarts it has left. A helper process writes it atomically, because the disk
+// may hang.
 
 #include <asio/io_context.hpp>
 #include <functional>
@@ -19,21 +19,22 @@ namespace cpprun::io {
 
 class RestartStateFile {
  public:
-  // A sentence about what went wrong.
+  // `sentence` says what went wrong.
   using Tell = std::function<void(const std::string& sentence)>;
 
-  // What the job has used before this run; fresh where there is no file. Refuses a file that cannot
-  // be read or written, is not a state of this job, or is no file; with the flag's name.
+  // What the job used before this run; a fresh state if there is no file. Rejects a file that
+  // cannot be read or written, is not a state of this job, or is not a regular file. The error
+  // starts with the flag's name.
   static Result<RestartState> read(const std::string& path, const std::string& job,
                                    SideProcesses& side);
 
-  // From now on the file follows what the coordinator decides.
+  // From now on the file follows the coordinator's state.
   RestartStateFile(asio::io_context& context, SideProcesses& side, std::string path,
                    std::string job, Tell tell);
 
   void keep(const RestartState& state);
-  // The run is over: nothing where the job has succeeded and the file is to go. `done` follows when
-  // it is written, or was given up.
+  // The run is over. No state: the job succeeded, so the file is removed. Calls `done` when the
+  // file is written, or writing it was given up.
   void finish(const std::optional<RestartState>& state, std::function<void()> done);
 
  private:
@@ -44,7 +45,7 @@ class RestartStateFile {
   std::string path_;
   std::string job_;
   Tell tell_;
-  std::string last_wrong_;  // said once, until something else is wrong
+  std::string last_wrong_;  // reported once, until the error changes
 };
 
 }  // namespace cpprun::io

@@ -88,11 +88,12 @@ Runtime::Runtime(RunInputs inputs, Watchdog watchdog)
       error_file_(context_, *inputs_.side, bounds::disk_patience_at_end),
       agent_(effects()) {}
 
-// Whoever is still there now, after a job that had to give somebody up, is the watchdog's to end.
+// The watchdog kills processes that are still there after a job that had to give some up.
 Runtime::~Runtime() {
-  // They wait in the event loop, which goes before the inputs do.
+  // They have handlers in the event loop, which is destroyed before inputs_.
   inputs_.output_files = {};
-  // It removes our private folder in either case; who waits for that disk is not us.
+  // The watchdog removes our private directory in either case. This process must not block on that
+  // disk.
   const bool nobody_is_left = !processes_ || processes_->nobody_is_left();
   const bool is_told = !nobody_is_left || watchdog_.release(bounds::disk_patience_at_end);
   if (logs_ && is_told) logs_->hand_over_folder();
@@ -145,8 +146,8 @@ int Runtime::run() {
   return exit_ ? exit_->code : 1;
 }
 
-// The machine has refused cpprun itself something in the middle of a job. Nobody can be asked any
-// more; the workers end with their owner.
+// The system denied a resource to cpprun itself in the middle of a job. The agent can no longer
+// run; the workers are killed together with their owner.
 int Runtime::break_off(const std::string& why) {
   const agent::Exit last{.code = 1, .reason = "cpprun itself cannot continue: " + why};
   pump_.say(messages_.error(last.reason));
@@ -174,7 +175,7 @@ void Runtime::signalled(int signal, const SignalSender& sender) {
         "{}{}{}{}", signal_name(signal), from.empty() ? "" : " came from " + from,
         by.who.empty() ? "" : ": " + by.who, by.hint.empty() ? "" : "\n  hint: " + by.hint)));
   }
-  // The job is over and only words are left: whoever insists need not wait for their reader.
+  // Only output is left to write, so a second signal need not wait for its reader.
   if (exit_ && asks_to_end(signal)) return leave_within(bounds::console_patience_pressed);
   is_asked_to_end_ = is_asked_to_end_ || asks_to_end(signal);
   post(agent::Signalled{signal, by.who});
@@ -192,8 +193,8 @@ void Runtime::watch_for_notice() {
 }
 
 Result<void> Runtime::open() {
-  // Of a link, OpenSSL keeps what leads to the key of links: no core file may have it. Where that
-  // is refused, core files are as they were.
+  // OpenSSL keeps, for each link, data from which the link key could be derived. So disable core
+  // dumps. If that is refused, core dumps stay as they were.
   if (security_.has_secret()) (void)::prctl(PR_SET_DUMPABLE, 0);
   if (const auto opened = open_coordinator(); !opened) return opened;
   if (const auto opened = open_local_store(); !opened) return opened;
@@ -261,12 +262,12 @@ Result<void> Runtime::open() {
   return {};
 }
 
-// What happened to the job is told however often it happens; of what strangers do at our port, the
-// first few of a kind, and then how many there were.
+// Messages about the job are always shown. Of those about unidentified connections to our port,
+// only the first few of a kind are shown, and then their count.
 void Runtime::hear_coordinator(const Note& said) {
   const std::string text =
       said.peer ? fmt::format("{} {}: {}", said.peer_is, said.peer->text(), said.text) : said.text;
-  // A client that simply left is an ordinary thing, workers do it all the time.
+  // A client that simply disconnects is normal; workers do it all the time.
   if (said.ordinary) return pump_.say(messages_.detail(text));
   if (!said.of_job && !strangers_.pass(now(), said.text, pump_.is_behind())) {
     strangers_timer_.arm(strangers_.next_deadline());
@@ -287,9 +288,9 @@ void Runtime::tell_held_back(TimePoint until) {
 
 // --- the loop ------------------------------------------------------------------------------------
 
-// The agent keeps the fence by itself; the watchdog does it for one that is stopped or hangs, be it
-// between two of these actions: a fence stands before anybody is started behind it, and is taken
-// away when everybody was sent what ends them.
+// The agent enforces the fence itself. The watchdog does it if cpprun is stopped or hangs, even
+// between two of these actions. So the fence is set before any worker is started under it, and
+// removed only after all workers were sent the signal that ends them.
 Driver<Agent>::Effects Runtime::effects() {
   return {.now = now,
           .perform =
@@ -311,7 +312,7 @@ void Runtime::tell_fence(std::optional<TimePoint> fence) {
   watchdog_.set_deadline(fence);
 }
 
-// At any moment there is one: without it nobody would end the workers of a cpprun that is killed.
+// There is a watchdog at all times: without it, the workers of a killed cpprun would keep running.
 void Runtime::replace_watchdog() {
   const auto posted = ++watchdogs_started_ > bounds::watchdogs_posted_max
                           ? failure("too many were killed")
@@ -333,7 +334,7 @@ std::vector<int> Runtime::spared_children() const {
   return spared;
 }
 
-// Its supervisor restarts it; this is the end of the supervisor.
+// The supervisor restarts a cpprund that exits. Here the supervisor itself has exited.
 void Runtime::rendezvous_ended() {
   if (exit_) return;
   const std::string text = fmt::format(
@@ -345,7 +346,7 @@ void Runtime::rendezvous_ended() {
       text + "\n  hint: the job runs as long as another node hosts it; start this node again"));
 }
 
-// A line costs as much as a few system calls: nobody's is made.
+// Formatting a line costs as much as a few system calls, so skip it if nothing consumes the line.
 void Runtime::note(const event_log::Event& event) {
   const bool on_console = inputs_.config.logs.events_on_console;
   const bool is_shown = coordinator_ && coordinator_->shows_events();

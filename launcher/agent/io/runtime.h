@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The agent's runtime (Runtime), and how it shows the coordinator the node's addresses
+// The agent's runtime (Runtime), and how it announces the node's addresses to the coordinator
 // (Introduction).
 
 #include <asio/io_context.hpp>
@@ -39,24 +39,24 @@
 
 namespace cpprun::io {
 
-// Shows the coordinator every address from which this node reaches it. The master's name may stand
-// for several addresses, and a worker may pick another one than our link did and so arrive from
-// another address of ours. The coordinator admits an address only after being spoken to from it.
+// Announces to the coordinator every address from which this node reaches it. The master's name may
+// resolve to several addresses. A worker may pick another one than our link did, and then connects
+// from another address of ours. The coordinator admits an address only after a message from it.
 //
-// This happens before the node asks for a seat, since a worker may connect to the store a
-// millisecond after the round is sealed.
+// This happens before the node joins, since a worker may connect to the store a millisecond after
+// the round is sealed.
 class Introduction {
  public:
   explicit Introduction(asio::io_context& context) : context_(context), patience_(context) {}
 
-  // From here on both sides of every link prove that they hold the same secret; null: neither does.
+  // From now on both sides of every link prove that they hold the same secret. Null: neither does.
   void use(std::shared_ptr<SecureContext> secure) { secure_ = std::move(secure); }
-  // Says `who` at each of these addresses, a few at most. `done` is called once: when the last has
-  // answered or cannot be reached, or bounds::introduction_patience is over.
+  // Sends `who` to each of these addresses, at most a few. Calls `done` once: when the last one has
+  // replied or cannot be reached, or after bounds::introduction_patience.
   void begin(std::vector<std::string> addresses, int port, const link::WhoHosts& who,
              std::function<void()> done);
-  // Calls nobody any more. The links stay until the coordinator, which counts them, needs them no
-  // longer.
+  // Cancels `done`. The links stay open, because the coordinator counts them, until it no longer
+  // needs them.
   void end();
 
  private:
@@ -66,22 +66,22 @@ class Introduction {
   std::shared_ptr<SecureContext> secure_;
   asio::steady_timer patience_;
   std::vector<std::unique_ptr<LinkClient>> links_;
-  std::vector<char> answered_;  // by link
+  std::vector<char> answered_;  // by index of the link
   std::size_t left_ = 0;
   std::function<void()> done_;
 };
 
-// The agent's runtime: connects it to the coordinator, the processes, the consoles and the signals,
-// performs what it decides, and tells it the outcome. Decides nothing itself.
+// The agent's runtime. Connects the agent to the coordinator, the processes, the consoles and the
+// signals, performs its actions, and returns the results. Makes no decisions itself.
 //
-// Whatever happens becomes an event in the queue of one driver (proto/state_machine.h).
+// Everything that happens becomes an event in the queue of one driver (proto/state_machine.h).
 class Runtime {
  public:
-  // `watchdog` was posted before there was an event loop.
+  // `watchdog` was started before there was an event loop.
   Runtime(RunInputs inputs, Watchdog watchdog);
   ~Runtime();
 
-  // Runs the job to its end and gives cpprun's exit code.
+  // Runs the job to its end and returns cpprun's exit code.
   int run();
 
  private:
@@ -168,50 +168,50 @@ class Runtime {
   asio::io_context context_{1};
   MachineTimer timer_;
   asio::steady_timer farewell_;
-  const std::uint32_t agent_number_;  // by which its coordinator knows this agent
+  const std::uint32_t agent_number_;  // identifies this agent to its coordinator
   ConsoleMessages messages_;
   OutputPump pump_;
-  LogLimiter strangers_;  // of lines about whoever comes to our port
+  LogLimiter strangers_;  // for log lines about unidentified connections
   MachineTimer strangers_timer_;
   std::optional<WorkerProcesses> processes_;
   std::optional<Signals> signals_;
   std::optional<PreemptionWatch> notices_;
   std::optional<LogDir> logs_;
   std::optional<EvidenceCollector> collector_;
-  std::unique_ptr<CoordinatorServer> coordinator_;  // where this node hosts it
-  std::unique_ptr<CoordinatorServer> standby_;      // where it may, if that one is lost
-  std::unique_ptr<CoordinatorServer> retired_;      // where it did
-  std::unique_ptr<LinkClient> client_;              // where it does not
-  Endpoint client_at_;                              // to which that leads
+  std::unique_ptr<CoordinatorServer> coordinator_;  // if this node hosts it
+  std::unique_ptr<CoordinatorServer> standby_;      // if this node may host it later
+  std::unique_ptr<CoordinatorServer> retired_;      // if this node hosted it before
+  std::unique_ptr<LinkClient> client_;              // if this node does not host it
+  Endpoint client_at_;                              // target of client_
   int standby_port_ = 0;                            // of standby_
-  bool link_is_new_ = false;                        // nobody who leads was heard on it
-  std::unique_ptr<StoreForwarder> forwarder_;       // where it does not, and stores are local
-  int local_store_port_ = 0;                        // 0: workers go to the master themselves
-  Introduction introduction_;                       // of this node, where it does not
+  bool link_is_new_ = false;                        // no message from a leader yet
+  std::unique_ptr<StoreForwarder> forwarder_;  // if this node does not host it and stores are local
+  int local_store_port_ = 0;                   // 0: workers connect to the master directly
+  Introduction introduction_;                  // of this node, if it does not host it
   LinkSecurity security_;
-  std::optional<RestartStateFile> restart_state_;    // where this node hosts it, and one is kept
-  Inquiry error_file_;                               // for whoever started cpprun
-  std::vector<std::unique_ptr<LinkClient>> askers_;  // of who else hosts
+  std::optional<RestartStateFile> restart_state_;    // if hosted here, with --restart-state
+  Inquiry error_file_;                               // for the parent of cpprun
+  std::vector<std::unique_ptr<LinkClient>> askers_;  // links of AskWhoHosts
   Driver<Agent> agent_;
 
-  int watchdogs_started_ = 0;          // in the place of one that was killed
-  std::optional<TimePoint> fence_;     // what the watchdog was told last
-  std::vector<WorkerSpec> specs_;      // of the attempt that runs
-  std::vector<int> pids_;              // by local rank; 0 before it started
-  BeatFiles beat_files_;               // of these
-  std::optional<SpawnError> no_room_;  // the attempt's folders could not be made
-  std::vector<DiagnosedEnd> ends_;     // the bad ones of the attempt that runs
+  int watchdogs_started_ = 0;          // replacements for killed watchdogs
+  std::optional<TimePoint> fence_;     // last value sent to the watchdog
+  std::vector<WorkerSpec> specs_;      // of the current attempt
+  std::vector<int> pids_;              // by local rank; 0 before the start
+  BeatFiles beat_files_;               // of these workers
+  std::optional<SpawnError> no_room_;  // set if the log directories could not be created
+  std::vector<DiagnosedEnd> ends_;     // failed workers of the current attempt
   WallTime started_{};
   Attempts attempts_;
   LeaderChanges leaders_;
-  std::vector<std::pair<WallTime, event_log::Event>> kept_;  // for whoever may come and watch
-  GroupRank group_rank_{};               // of this node, in the round that was sealed last
-  int restarts_ = 0;                     // of the job, when the last round was sealed
-  std::optional<agent::Exit> exit_;      // the agent's last word
-  int files_to_leave_ = 0;               // report, events, error file: they are being written
-  std::optional<Duration> flush_after_;  // that: how long consoles are waited for
+  std::vector<std::pair<WallTime, event_log::Event>> kept_;  // for clients that watch later
+  GroupRank group_rank_{};               // of this node, in the last sealed round
+  int restarts_ = 0;                     // of the job, as of the last sealed round
+  std::optional<agent::Exit> exit_;      // the agent's last action
+  int files_to_leave_ = 0;               // report, events, error file: writes in progress
+  std::optional<Duration> flush_after_;  // timeout for the consoles once the files are written
   bool leaving_ = false;
-  bool is_asked_to_end_ = false;  // by a signal, whose sender may KILL after a grace of its own
+  bool is_asked_to_end_ = false;  // by a signal; its sender may follow up with KILL
 };
 
 }  // namespace cpprun::io

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the runtime does for each action of the agent. The loop that brings them here is in
-// runtime.cpp.
+// What the runtime does for each action of the agent. The dispatch loop is in runtime.cpp.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -24,8 +23,8 @@ namespace cpprun::io {
 
 namespace {
 
-// How long consoles are waited for where a signal asked for the end. Whoever sent it may KILL after
-// 30 s, of which the workers' grace takes 25 already.
+// How long to wait for the consoles after a stop signal. Its sender may send KILL after 30 s, of
+// which the workers' grace period takes up to 25 s.
 constexpr auto patience_when_asked = std::chrono::seconds(3);
 
 }  // namespace
@@ -39,7 +38,7 @@ void Runtime::on(const agent::Prepare& action) {
   ends_.clear();
   no_room_.reset();
   collector_->begin();
-  // Nobody's heartbeats wait for the disk of a job of one node.
+  // In a single-node job, no heartbeats are delayed by waiting for the disk.
   const bool alone = inputs_.config.nodes_max == 1;
   const Duration patience =
       alone ? bounds::disk_patience_at_end : Duration(bounds::disk_patience_meanwhile);
@@ -91,7 +90,7 @@ void Runtime::look_at_beats() {
 
 void Runtime::spawn(WorkerSpec spec) {
   const LocalRank rank = spec.local_rank;
-  // Not that of a cpprun whose worker we are: that one is ours.
+  // Overrides an inherited value: if cpprun is itself a worker, that file is cpprun's.
   spec.variables[std::string(heartbeat_variable)] = beat_files_.make(rank);
   const auto failed = [&](const SpawnError& error) {
     note(event_log::WorkerNotStarted{spec.rank, rank, to_text(error.stage)});
@@ -134,7 +133,7 @@ void Runtime::on(const agent::Examine& action) {
   collector_->examine(action.outcome, spec, hear);
 }
 
-// The first worker's pid is 0 where it could not be started; then there is nothing to be seen.
+// The first worker's pid is 0 if it could not be started. Then there is nothing to inspect.
 void Runtime::on(const agent::LookAtWorld&) {
   WorldLook look{.store_asked = coordinator_ == nullptr || coordinator_->store_was_asked()};
   if (!look.store_asked && !pids_.empty() && pids_.front() != 0) {
@@ -162,7 +161,7 @@ void Runtime::on(const agent::LookAtWorkers& action) {
   post(agent::WorkersSeen{std::move(sights)});
 }
 
-// --- words ---------------------------------------------------------------------------------------
+// --- output --------------------------------------------------------------------------------------
 
 void Runtime::on(const agent::TellStarted& action) {
   if (action.sealed.restart_count > restarts_) announce_report("");
@@ -184,15 +183,15 @@ void Runtime::on(const agent::TellDraining& action) {
   note(event_log::Draining{action.draining.reason, action.draining.signal});
   pump_.say(messages_.draining(action.draining));
   attempts_.draining(action.draining.reason);
-  look_at_beats();  // for how long nothing was saved, while they still say so
-  // Whoever asked for the end may have less patience than the workers are given. Not at once: the
-  // workers are sent the signal first, and a disk that hangs must not delay it.
+  look_at_beats();  // read how long nothing was saved while the workers still report it
+  // The sender of the stop request may wait less time than the workers are given, so write the
+  // report now. Post it, because the workers must be signalled first and a disk may hang.
   asio::post(context_, [this, reason = action.draining.reason] {
     if (!exit_) announce_report(reason);
   });
 }
 
-// Told before the signal is sent: now there is still something to be seen.
+// Called before the signal is sent, while the worker's state can still be inspected.
 void Runtime::on(const agent::TellKilling& action) {
   const LocalRank rank = action.killing.local_rank;
   collector_->look_before_kill(rank, pids_[static_cast<std::size_t>(rank.value)]);
@@ -203,7 +202,7 @@ void Runtime::on(const agent::TellKilling& action) {
 void Runtime::on(const agent::TellFailed& action) {
   const LocalRank local_rank = action.failed.outcome.local_rank;
   const auto rank = static_cast<std::size_t>(local_rank.value);
-  // Before it is sent anything: now there is still to be seen where it hangs.
+  // Before any signal is sent, while it is still visible where the worker hangs.
   if (action.failed.outcome.hung_for) collector_->look_before_kill(local_rank, pids_[rank]);
   pump_.say(messages_.failed(action.failed, specs_[rank].argv.front()));
 }
@@ -264,14 +263,15 @@ void Runtime::on(const agent::Exit& action) {
                            [this] { file_is_left(); });
   }
   if (exit_->root) leave_error_file(*exit_->root);
-  // What was in it is known by now. Where somebody had to be given up, it stays until the end.
+  // Its content has been read by now. If a worker had to be given up, the directory stays until the
+  // end.
   if (!processes_ || processes_->nobody_is_left()) watchdog_.give_up_folder();
   if (!coordinator_) {
     leave_when_everything_is_said();
     return;
   }
-  // The others still have to hear it. The coordinator says when they have; nobody is waited for
-  // longer.
+  // The other nodes still have to receive the result. The coordinator reports when they have, or
+  // the timeout expires.
   farewell_.expires_after(bounds::farewell_max);
   farewell_.async_wait([this](const asio::error_code& cancelled) {
     if (!cancelled) leave_when_everything_is_said();
@@ -310,7 +310,7 @@ ReportFacts Runtime::report_facts(const agent::Exit& last) const {
 }
 
 void Runtime::say_report(const ReportFacts& facts) {
-  // Asked to stop, refused, or the master is gone: no worker of this job is to blame.
+  // Stopped on request, rejected, or the master is lost: no worker of this job is to blame.
   pump_.say(facts.root ? report(facts) : messages_.error(facts.reason));
 }
 
@@ -332,7 +332,7 @@ void Runtime::leave_report(const ReportFacts& facts) {
       });
 }
 
-// That the job runs, or why its workers are being ended.
+// Writes that the job runs, or why its workers are being stopped.
 void Runtime::announce_report(const std::string& reason) {
   if (!inputs_.output_files.keeps_report()) return;
   auto facts = report_facts(agent::Exit{.reason = reason});
@@ -340,7 +340,7 @@ void Runtime::announce_report(const std::string& reason) {
   inputs_.output_files.announce_report_later(report_json(facts));
 }
 
-// Whatever started cpprun finds the root cause where torchrun would have left it.
+// Writes the root cause where torchrun would have written it, for the process that started cpprun.
 void Runtime::leave_error_file(const link::Failure& root) {
   const std::string* path = find_variable(inputs_.environment, contract::error_file);
   if (path == nullptr || path->empty()) return;
@@ -381,7 +381,7 @@ void Runtime::leave_within(Duration patience) {
   leaving_ = true;
   farewell_.cancel();
   flush_after_ = std::min(flush_after_.value_or(patience), patience);
-  // They may have something to say when they are written, or could not be.
+  // Writing the files may produce more output, on success or failure.
   if (files_to_leave_ == 0) pump_.flush(*flush_after_, [this] { context_.stop(); });
 }
 

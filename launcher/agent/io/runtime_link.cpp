@@ -19,7 +19,7 @@
 
 namespace cpprun::io {
 
-// The coordinator itself, or the way to it.
+// Creates the coordinator itself, or a client for it.
 Result<void> Runtime::open_coordinator() {
   const auto hosting = decide_hosting(
       inputs_.config,
@@ -97,7 +97,7 @@ Result<void> Runtime::host_coordinator() {
   return {};
 }
 
-// The id of a standalone job is another one each time.
+// A standalone job gets a new id each time.
 std::string Runtime::job_of_restart_state() const {
   const bool is_standalone = inputs_.config.rendezvous == RendezvousMode::standalone;
   return is_standalone ? "standalone" : inputs_.config.job;
@@ -111,7 +111,7 @@ void Runtime::keep_restart_state() {
       [this](const std::string& sentence) { pump_.say(messages_.warning(sentence)); });
 }
 
-// What the job has used before this run, where that is kept.
+// What the job used before this run, if there is a --restart-state file.
 Result<RestartState> Runtime::take_restart_state() {
   const auto& path = inputs_.config.restart_state_file;
   if (path.empty()) return RestartState{};
@@ -191,7 +191,7 @@ Result<void> Runtime::open_forwarder() {
   return {};
 }
 
-// Who this node is, for the coordinator; said from wherever its master's name leads.
+// Identifies this node to the coordinator, on links to every address of the master's name.
 link::WhoHosts Runtime::who_asks() const {
   return {.job = inputs_.config.job,
           .host = inputs_.host,
@@ -200,7 +200,7 @@ link::WhoHosts Runtime::who_asks() const {
           .joins = true};
 }
 
-// From where this machine, which is the master, is seen by the others.
+// Finds the address under which other nodes see this machine, which is the master.
 void Runtime::find_own_place() {
   const std::string& master = inputs_.config.endpoint.host;
   if (auto place = place_alone(inputs_.config, literal_address(master))) {
@@ -223,15 +223,15 @@ void Runtime::place_found(const Result<std::vector<std::string>>& addresses) {
   post(std::move(place));
 }
 
-// --- what the agent wants of it ------------------------------------------------------------------
+// --- actions of the agent ------------------------------------------------------------------------
 
 void Runtime::on(const agent::Dial& action) {
   inputs_.config.endpoint = action.at;
   if (coordinator_) return find_own_place();
   introduction_.end();
   if (!client_ || client_at_ != action.at) {
-    const auto secure = security_.for_dialing();  // without it the node had not come so far
-    // It may be what has brought us here.
+    const auto secure = security_.for_dialing();  // never fails here: it succeeded at the start
+    // This code may run in a callback of the old client, so destroy that later.
     if (client_) asio::post(context_, [old = std::shared_ptr<LinkClient>(std::move(client_))] {});
     introduction_.use(secure.value_or(nullptr));
     client_ = make_client(action.at, secure.value_or(nullptr));
@@ -258,7 +258,7 @@ void Runtime::on(const agent::Say& action) {
 
 void Runtime::on(const agent::AskWhoHosts& action) {
   askers_.clear();
-  const auto secure = security_.for_dialing();  // without it the node had not come so far
+  const auto secure = security_.for_dialing();  // never fails here: it succeeded at the start
   for (const std::string& address : action.addresses) {
     const std::size_t at = askers_.size();
     askers_.push_back(std::make_unique<LinkClient>(
@@ -270,7 +270,7 @@ void Runtime::on(const agent::AskWhoHosts& action) {
                                     const auto* hosts = std::get_if<link::Hosts>(&answer);
                                     if (hosts != nullptr) post(agent::Answered{*hosts});
                                   },
-                              // Nobody is there, which is as it should be; the agent asks again.
+                              // No reply is the normal case. The agent asks again.
                               .down = [](const std::string&) {}},
         secure.value_or(nullptr)));
     askers_[at]->dial();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How the runtime stands by for a coordinator that is another node's, and takes its place. Who it
-// is to be and when is the agent's and the coordinator's to say; the loop is in runtime.cpp.
+// How the runtime hosts a standby for another node's coordinator, and takes its place. The agent
+// and the coordinator decide which node does so and when. The loop is in runtime.cpp.
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@
 
 namespace cpprun::io {
 
-// At the master's port, which is open wherever somebody cares for it, or at any.
+// Prefer the master's port, which firewalls are most likely to allow. Otherwise use any port.
 void Runtime::on(const agent::StandBy& action) {
   const auto cannot = [this](const std::string& why) {
     pump_.say(messages_.warning(
@@ -58,14 +58,14 @@ void Runtime::on(const agent::TakeOver& action) {
   if (standby_) standby_->take_over(action.own);
 }
 
-// It is in the middle of saying so, and goes on in its new place.
+// Called by standby_ itself. The object stays alive and only changes its owner.
 void Runtime::lead() {
   coordinator_ = std::move(standby_);
   serve_workers_here();
   post(agent::Leads{});
 }
 
-// Before this node has stepped down, everything is still as it was.
+// If this node has not stepped down yet, nothing has to be restored.
 void Runtime::lead_again() {
   if (!coordinator_) {
     coordinator_ = std::move(retired_);
@@ -75,7 +75,7 @@ void Runtime::lead_again() {
   post(agent::Leads{.again = true});
 }
 
-// The coordinator is in this process, and with it the store.
+// The coordinator is in this process, and so is the store.
 void Runtime::serve_workers_here() {
   if (client_) client_->hang_up();
   introduction_.end();
@@ -86,11 +86,11 @@ void Runtime::serve_workers_here() {
   open_door();
 }
 
-// What it has kept for a requeue stays as it is: whoever leads now knows more.
+// The restart-state file stays as it is: the current leader has newer data.
 void Runtime::on(const agent::StepDown&) {
   tell_kept();
   coordinator_->local_agent_left();
-  // What it knows of the job is of a round that is over: whoever leads is asked.
+  // Its status is about a finished round. Clients have to ask the current leader.
   coordinator_->close_door();
   retired_ = std::move(coordinator_);
   restart_state_.reset();

@@ -22,14 +22,14 @@ std::string read_process(int pid, const char* name) {
       .value_or("");
 }
 
-// "socket:[4711]" of each open descriptor.
+// The inodes from the "socket:[4711]" links of all open descriptors.
 std::set<std::string> sockets_of(int pid) {
   constexpr std::string_view beginning = "socket:[";
   std::set<std::string> inodes;
-  std::error_code unreadable;  // It has ended, or is not ours to see.
+  std::error_code unreadable;  // the process has exited or may not be inspected
   const auto folder = "/proc/" + std::to_string(pid) + "/fd";
   for (const auto& each : std::filesystem::directory_iterator(folder, unreadable)) {
-    std::error_code closed;  // Meanwhile.
+    std::error_code closed;  // closed meanwhile
     const auto target = std::filesystem::read_symlink(each.path(), closed).string();
     if (!target.starts_with(beginning)) continue;
     inodes.insert(target.substr(beginning.size(), target.size() - beginning.size() - 1));
@@ -62,7 +62,7 @@ WorldLook look_at_world(int pid) {
       look.listeners.push_back(fmt::format("pid {} listens on port {}", each, found->second));
     }
   }
-  // One alone is multiprocessing's own, which looks after shared memory.
+  // A single one is multiprocessing's resource tracker for shared memory.
   if (look.spawned.size() == 1) look.spawned.clear();
   return look;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Looks once at a worker and everything it has started: who listens on a port, who is a process of
+// Inspects a worker and its descendants once: which of them listen on a port, which were started by
 // Python's multiprocessing, and how much CPU time they have used.
 
 #include "launcher/agent/misconfiguration.h"

@@ -47,7 +47,7 @@ namespace cpprun::io {
 
 namespace {
 
-constexpr std::size_t trace_bytes_max = 256U << 20;  // some half a million events
+constexpr std::size_t trace_bytes_max = 256U << 20;  // about half a million events
 
 int list(const Wish& wish, const Environment& environment) {
   const FoundJobs found = find_jobs(wish, environment);
@@ -138,7 +138,7 @@ int run_control(const Wish& wish, const Environment& environment) {
 
 namespace {
 
-// Of a daemon that has no job, or several, what is asked for is how it stands itself.
+// For a daemon with no job or with several, shows the status of the daemon itself.
 int show_daemons(const FoundJobs& found, const std::vector<FoundDaemon>& daemons, const Wish& wish,
                  const Canvas& canvas) {
   if (wish.as_json) {
@@ -192,7 +192,7 @@ int show_status(const Wish& wish, const Environment& environment) {
 
 namespace {
 
-// As the address has it; only those that are orders have one.
+// The name in the URL. Only commands that change something have one.
 std::string_view name_of(Verb verb) {
   switch (verb) {
     case Verb::stop:
@@ -243,7 +243,7 @@ int tell(const Attempt<std::string>& said, const Wish& wish) {
   return control_code::done;
 }
 
-// The program that is meant may be one of those that do not respond.
+// The requested program may be one of those that do not respond.
 Setback cannot_tell_program(const std::vector<std::string>& silent) {
   return {.sentence = fmt::format("cannot tell which program is meant: no response from {}",
                                   plain_line(fmt::format("{}", fmt::join(silent, ", ")))),
@@ -251,7 +251,7 @@ Setback cannot_tell_program(const std::vector<std::string>& silent) {
           .hint = "choose where to ask with --address"};
 }
 
-// Whoever has answered, with what they host.
+// All endpoints that replied, with the jobs they host.
 std::vector<KnownPlace> known_places(const FoundJobs& found) {
   std::vector<KnownPlace> known;
   for (const auto& each : found.places) {
@@ -271,13 +271,13 @@ int order_everybody(const Wish& wish, const std::vector<Place>& places, const st
   int code = control_code::unreachable;
   for (const auto& place : places) {
     const int own = tell(order(place, target, wish), wish);
-    // It is done where one of them has done it.
+    // Success at one endpoint is enough.
     if (own == control_code::done || code == control_code::unreachable) code = own;
   }
   return code;
 }
 
-// Those that stand by for one that is here do what that one does.
+// Drops standbys whose leader is present, because they replicate its state.
 void leave_out_standbys(FoundJobs& found) {
   const auto daemons = find_daemons(found);
   for (const FoundDaemon& each : daemons) {
@@ -287,7 +287,7 @@ void leave_out_standbys(FoundJobs& found) {
   }
 }
 
-// A host is no job's own: where several programs host jobs here, it has to be said who is meant.
+// A host belongs to no single job. If several programs host jobs here, the user has to choose one.
 int order_about_host(const Wish& wish, const Environment& environment) {
   const auto target = fmt::format("/api/v1/hosts/{}/{}", escaped(wish.subject), name_of(wish.verb));
   if (!wish.job.empty()) {
@@ -319,10 +319,10 @@ int order_about_host(const Wish& wish, const Environment& environment) {
   return order_everybody(wish, found.places, target);
 }
 
-// The cpprund that is meant: the only one here, or the only one that leads.
+// The cpprund to use: the only one here, or the only leader here.
 Attempt<Place> daemon_to_hand_over(const Wish& wish, const Environment& environment) {
   const FoundJobs found = find_jobs(wish, environment);
-  // Whoever has an address is asked there, and says itself what is wrong with it.
+  // With --address, query that endpoint only. It reports errors itself.
   if (wish.address) return found.places.front();
   const auto silent = silent_places(found);
   if (!found.places.empty() && !silent.empty()) return tl::unexpected(cannot_tell_program(silent));
@@ -364,7 +364,7 @@ int give_order(const Wish& wish, const Environment& environment) {
 
 namespace {
 
-// What is wrong with the hosts has been told where there is nothing.
+// None if the hosts are invalid, which is already reported.
 std::optional<DoctorOrder> order_of(const DoctorWish& wish, const Environment& environment) {
   const auto read = [](const std::string& path) {
     return read_text_file(path, bounds::config_file_bytes_max);
@@ -425,7 +425,7 @@ Result<Secret> random_secret(const std::string& id) {
   return Secret{id.empty() ? secret_id(wall_now(), name) : id, std::move(key)};
 }
 
-// Wiped when it goes.
+// Wipes its text on destruction.
 struct KeyText {
   explicit KeyText(const Secret& secret) : text(secrets_text({secret})) {}
   ~KeyText() { ::explicit_bzero(text.data(), text.size()); }
@@ -497,18 +497,18 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// The folders that were made for a file. They go again unless it is kept.
+// Directories created for a file. The destructor removes them unless keep() is called.
 class MadeFolders {
  public:
   MadeFolders() = default;
   ~MadeFolders() {
-    // Where somebody has put something there meanwhile, they stay.
+    // rmdir() leaves a directory that has content by now.
     for (auto each = made_.rbegin(); each != made_.rend(); ++each) (void)::rmdir(each->c_str());
   }
   MadeFolders(const MadeFolders&) = delete;
   MadeFolders& operator=(const MadeFolders&) = delete;
 
-  // errno says why not.
+  // On failure errno has the reason.
   bool make(const std::string& folder) {
     if (::mkdir(folder.c_str(), own_folder) == 0) {
       made_.push_back(folder);
@@ -528,7 +528,7 @@ class MadeFolders {
   std::vector<std::string> made_;
 };
 
-// A file that we have made. It goes again unless it is kept.
+// A file created by us. The destructor removes it unless keep() is called.
 class MadeFile {
  public:
   explicit MadeFile(std::string path)
@@ -544,7 +544,8 @@ class MadeFile {
 
   explicit operator bool() const { return static_cast<bool>(file_); }
 
-  // Up to the disk, which may be full only then. errno says why not.
+  // Flushes to the disk, which may report only then that it is full. On failure errno has the
+  // reason.
   bool fill(std::string_view text) {
     return write_all(file_.get(), text) == text.size() && ::fsync(file_.get()) == 0 &&
            ::close(file_.release()) == 0;
@@ -557,20 +558,21 @@ class MadeFile {
   bool is_ours_;
 };
 
-// So that the name, too, outlives a power cut. A disk that does not know how has done its best.
+// Flushes the directory, so that the name survives a power failure too. Errors are ignored, because
+// some disks do not support it.
 void settle(const std::string& path) {
   const FileDescriptor folder(::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder) (void)::fsync(folder.get());
 }
 
-// Hidden, so that a daemon whose folder it is in passes it over.
+// Hidden, so that a daemon that reads this directory skips it.
 std::string draft_of(const std::string& path) {
   const auto slash = path.rfind('/');
   const auto begin = slash == path.npos ? 0 : slash + 1;
   return fmt::format("{}.{}.new", path.substr(0, begin), path.substr(begin));
 }
 
-// Written to the draft's place, which nobody else has meanwhile.
+// Writes the draft file, which belongs to this process alone.
 Result<Secret> add_by_draft(const std::string& path, const std::string& draft, const Secret& secret,
                             MadeFile& file) {
   auto old = read_secret_file(path);
@@ -612,8 +614,8 @@ Result<void> create_key_file(const std::string& path, std::string_view text) {
                    "one that it has, which stays valid until its line is taken out");
   }
   if (!file.fill(text)) return refused(path, errno_text(errno) + "; nothing is left there");
-  // Where it cannot be taken from, it should not lie: a disk without modes, a folder of
-  // everybody's.
+  // A file that could not be read back must not stay: for example on a disk without permissions, or
+  // in a directory that others can write to.
   if (const auto read = read_secret_file(path); !read) {
     return tl::unexpected(Error{read.error().reason});
   }
@@ -625,7 +627,8 @@ Result<void> create_key_file(const std::string& path, std::string_view text) {
 
 Result<Secret> add_to_key_file(const std::string& path, const Secret& secret) {
   const std::string draft = draft_of(path);
-  // Whoever has it may change the file. Two who read the same old ones would lose one new one.
+  // The draft file is the lock for changing the file. Without it, two concurrent writers would lose
+  // one new secret.
   MadeFile file(draft);
   if (!file && errno == EEXIST) {
     return refused(path,

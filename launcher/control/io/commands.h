@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What cpprunctl does, what it prints, and the files of secrets that it writes.
+// The commands of cpprunctl, their output, and the secret files that it writes.
 
 #include <string>
 #include <string_view>
@@ -12,35 +12,35 @@
 
 namespace cpprun::io {
 
-// Gives the exit code.
+// Returns the exit code.
 int run_control(const Wish& wish, const Environment& environment);
 
-// `cpprunctl status`: one job, or the daemons that are here with all of their jobs.
+// `cpprunctl status`: one job, or the daemons on this machine with all of their jobs.
 
-// Prints it and gives the exit code.
+// Prints it and returns the exit code.
 int show_status(const Wish& wish, const Environment& environment);
 
-// The commands that ask for something to be done.
+// The commands that change a job, a host or a cpprund.
 int give_order(const Wish& wish, const Environment& environment);
 
-// `cpprunctl doctor`: prints what was found, and gives the exit code.
+// `cpprunctl doctor`: prints the findings and returns the exit code.
 int examine(const Wish& wish, const Environment& environment);
 
-// cpprunctl's commands about secrets: these ask nobody.
+// Commands about secrets. They contact no other program.
 
-// keygen. Answers the exit code, as all of them do.
+// keygen. Returns the exit code, as all of them do.
 int make_secret(const Wish& wish, const Environment& environment);
 // token.
 int print_token(const Wish& wish, const Environment& environment);
 
-// Files of secrets, written: whole, closed to others and on the disk, or not at all.
+// Writes secret files: complete, private and flushed to disk, or not at all.
 
-// A new file, with the folders that it needs. Never one in the place of another: of two who make
-// it at once, one is refused. What cannot be done leaves no file and no folder behind.
+// Creates a new file and its missing directories. Never replaces a file: if two processes create it
+// at once, one fails. On failure leaves no file and no directory behind.
 Result<void> create_key_file(const std::string& path, std::string_view text);
 
-// Puts a secret before those that are in the file, in one step: whoever reads it meanwhile has the
-// old ones, or all. The one that was first is the answer's.
+// Inserts a secret before the existing ones, atomically: a concurrent reader gets the old secrets,
+// or all of them. Returns the secret that was first before.
 Result<Secret> add_to_key_file(const std::string& path, const Secret& secret);
 
 }  // namespace cpprun::io

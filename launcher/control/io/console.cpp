@@ -58,7 +58,7 @@ void complain(std::string_view sentence, std::string_view hint) {
 
 namespace {
 
-// A screen of its own, without a cursor; and back.
+// The alternate screen without a cursor, and back.
 constexpr std::string_view own_screen = "\x1b[?1049h\x1b[?25l";
 constexpr std::string_view screen_before = "\x1b[?25h\x1b[?1049l";
 
@@ -102,7 +102,7 @@ LiveTerminal::~LiveTerminal() {
   ::sigprocmask(SIG_UNBLOCK, &heard, nullptr);
 }
 
-// Keys come one by one and are not shown; those that send signals still do.
+// Keys arrive one by one without echo. Keys that send signals still do.
 void LiveTerminal::enter() const {
   termios raw = before_;
   raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
@@ -117,7 +117,7 @@ void LiveTerminal::leave() const {
   ::tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
 }
 
-// The shell has its terminal back until it lets us go on.
+// Gives the terminal back to the shell until we are continued.
 void LiveTerminal::pause() const {
   leave();
   ::raise(SIGSTOP);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Where cpprunctl prints, and a terminal for a picture that changes (LiveTerminal).
+// Output of cpprunctl, and a terminal with a refreshing screen (LiveTerminal).
 
 #include <termios.h>
 
@@ -16,17 +16,17 @@
 
 namespace cpprun::io {
 
-// As wide as the terminal, where stdout is one; colour there alone, and not with NO_COLOR.
+// The terminal's width, if stdout is a terminal. Only then with colour, and not with NO_COLOR set.
 Canvas canvas_of_stdout(const Environment& environment);
 std::size_t height_of_terminal();
 
-// False where the reader has closed the pipe. Output that is lost ends the process with 1.
+// False if the reader has closed the pipe. Lost output ends the process with 1.
 bool print(std::string_view text);
-// A sentence on stderr, with the program's name before it; a hint is a second line.
+// Prints a message to stderr with the program's name in front. A hint goes on a second line.
 void complain(std::string_view sentence, std::string_view hint = {});
 
-// A terminal on which a picture is shown that changes, and which is left as it was found, however
-// the program ends: signals that would end it are heard as words instead.
+// A terminal with a refreshing screen. It is restored however the program ends, because signals
+// that would end it are returned as News instead.
 class LiveTerminal {
  public:
   static Result<LiveTerminal> take();
@@ -34,15 +34,15 @@ class LiveTerminal {
   LiveTerminal& operator=(LiveTerminal&&) = delete;
   ~LiveTerminal();
 
-  // False where it is gone.
+  // False if the terminal is gone.
   bool show(const std::vector<std::string>& lines) const;
 
   struct News {
-    std::string keys;  // as they came; empty: none was pressed
-    int signal = 0;    // that asks for the end; 0: none does
+    std::string keys;  // as received; empty: none was pressed
+    int signal = 0;    // a signal that asks to stop; 0: none
     bool is_gone = false;
   };
-  // Until something happens or that time has passed.
+  // Returns when something happens or the time has passed.
   News wait(Duration patience);
 
  private:

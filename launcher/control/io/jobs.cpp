@@ -42,7 +42,7 @@ tl::unexpected<Error> cannot_reach(const Place& place, const std::string& why) {
   return failure(fmt::format("cannot reach {}: {}", place.text(), why));
 }
 
-// Whether it becomes ready before that; an address may be silent for ever.
+// Whether the socket becomes ready in time. An address may be silent forever.
 bool is_ready(int socket, short what, int milliseconds) {
   pollfd watched{socket, what, 0};
   int ready = 0;
@@ -52,7 +52,7 @@ bool is_ready(int socket, short what, int milliseconds) {
   return ready == 1;
 }
 
-// All of it at once: it is little.
+// Sends everything in one call, because it is little.
 bool is_sent(int socket, const std::string& bytes) {
   return bytes.empty() || ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
                               static_cast<ssize_t>(bytes.size());
@@ -115,7 +115,7 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-// One of those that are asked at once.
+// One of several concurrent requests.
 struct Asked {
   std::optional<Call> call;
   std::optional<Result<Answer>> answer;
@@ -143,7 +143,7 @@ void hear_all(std::vector<Asked>& asked, const std::vector<Place>& places, Durat
     if (watched.empty()) return;
     const int left = milliseconds_until(deadline);
     const int ready = left == 0 ? 0 : ::poll(watched.data(), watched.size(), left);
-    if (ready < 0) continue;  // a signal came
+    if (ready < 0) continue;  // interrupted by a signal
     if (ready == 0) {
       for (const std::size_t at : whose) {
         asked[at].answer = cannot_reach(places[at], silence_text(patience));
@@ -177,14 +177,14 @@ Result<Call> Call::begin(const Place& place, const http::Question& question,
     if (!proven) return cannot_reach(place, proven.error().reason);
     return call;
   }
-  // A question is some hundred bytes, which fit into what the kernel keeps for the other side.
+  // A request has a few hundred bytes, which fit into the socket buffer.
   if (!is_ready(call.fd(), POLLOUT, milliseconds_until(deadline)) || !is_sent(call.fd(), bytes)) {
     return cannot_reach(place, "it takes no question: " + errno_text(errno));
   }
   return call;
 }
 
-// Both sides prove that they hold the secret, and the question is asked behind that.
+// Completes the mutual authentication and sends the request behind it.
 Result<void> Call::prove(const std::string& question, steady_clock::time_point deadline) {
   secure_->say(question);
   while (true) {
@@ -205,7 +205,7 @@ Result<void> Call::prove(const std::string& question, steady_clock::time_point d
   }
 }
 
-// Behind the secret the other side greets first, as it greets an agent.
+// After the authentication the peer sends its greeting first, as it does to an agent.
 Result<void> Call::take(std::string_view bytes) {
   if (!secure_) return reader_.hear(bytes);
   const bool goes_on = secure_->hear(bytes);
@@ -279,10 +279,10 @@ Found find_places(const Environment& environment, bool of_all_users) {
 namespace {
 
 constexpr const char* jobs_target = "/api/v1/jobs";
-// For all pages of one list, from the first question on.
+// For all pages of one list, counted from the first request.
 constexpr Duration pages_patience = 6 * bounds::ask_patience;
 
-// Where nobody is found, where was looked.
+// The message if no endpoint is found. Lists the directories searched.
 std::string nobody_found(const Environment& environment) {
   std::string folders;
   for (const auto& each : searched_door_folders(environment, ::geteuid())) {
@@ -298,13 +298,13 @@ Setback unreachable(const std::string& sentence) {
   return {.sentence = sentence, .code = control_code::unreachable};
 }
 
-// Of this machine's sockets the kernel says whose they are; at an address both sides prove that
-// they hold the secret, where this user has one.
+// For sockets of this machine the kernel reports the owner. At an address both sides prove that
+// they hold the secret, if this user has one.
 Result<Found> places_of(const Wish& wish, const Environment& environment) {
   if (!wish.address) return find_places(environment, wish.of_all_users);
   auto secrets = find_secrets(wish.secret_file, environment);
   if (!secrets) return tl::unexpected<Error>(secrets.error());
-  // Nor has any other process of this user a look at it, or a core file.
+  // Keep the secret out of core dumps and away from other processes of this user.
   if (!secrets->empty()) (void)::prctl(PR_SET_DUMPABLE, 0);
   auto secure = LinkSecurity(*std::move(secrets)).for_dialing();
   if (!secure) return tl::unexpected<Error>(secure.error());
@@ -312,8 +312,8 @@ Result<Found> places_of(const Wish& wish, const Environment& environment) {
                .troubles = {}};
 }
 
-// Takes in what that place has answered: some of its jobs, or why there are none. The job behind
-// which there are more; nothing: these were the last.
+// Adds one page of an endpoint's jobs, or the reason why there is none. Returns the cursor of the
+// next page. None: this was the last one.
 std::optional<std::string> take_page(const Wish& wish, const Place& place,
                                      const Result<Answer>& answer, FoundJobs& jobs) {
   std::string why;
@@ -361,14 +361,14 @@ FoundJobs find_jobs_there(const Wish& wish, const Environment& environment) {
       }
       const auto target = fmt::format("{}?after={}", jobs_target, escaped(*next));
       auto behind = take_page(wish, place, ask(place, {.target = target}), jobs);
-      // Pages come in the order of names; whatever else somebody says, this comes to its end.
+      // Cursors must increase, so that the loop ends whatever the peer sends.
       next = behind > next ? std::move(behind) : std::nullopt;
     }
   }
   return jobs;
 }
 
-// Where the cpprunds are that lead those that stand by there, and were not asked.
+// The leaders of the standbys found that were not queried.
 std::vector<Endpoint> leaders_of(const FoundJobs& found) {
   std::vector<Endpoint> leaders;
   const auto daemons = find_daemons(found);
@@ -458,7 +458,7 @@ std::vector<FoundDaemon> find_daemons(const FoundJobs& found) {
   const auto answers = ask_all(places, {.target = "/api/v1/daemon"}, bounds::ask_patience);
   std::vector<FoundDaemon> daemons;
   for (std::size_t at = 0; at < answers.size(); ++at) {
-    // A cpprun says that it is none.
+    // A cpprun replies that it is not a daemon.
     if (!answers[at] || answers[at]->status != status_ok) continue;
     auto view = daemon_view(answers[at]->body);
     if (view) daemons.push_back({*std::move(view), places[at], answers[at]->body});
@@ -490,7 +490,7 @@ Attempt<std::vector<std::string>> node_pages(const FoundJob& job) {
     const auto view = nodes_view(*page);
     if (!view) return tl::unexpected(Setback{view.error().reason});
     pages.push_back(std::move(*page));
-    // A page that is empty has nothing behind it, whatever it says.
+    // An empty page is the last one, even if the peer sends a cursor.
     if (!view->next || view->nodes.empty()) return pages;
     target = fmt::format("{}/nodes?after={}", job.target(), escaped(*view->next));
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Asks whoever shows jobs, over a Unix socket of this machine or by an address, and finds the job
-// that is meant.
+// Queries coordinators and daemons over Unix sockets of this machine or over TCP, and finds the
+// requested job.
 
 #include <chrono>
 #include <memory>
@@ -23,11 +23,11 @@
 
 namespace cpprun::io {
 
-// Where somebody may be asked.
+// An endpoint that can be queried.
 struct Place {
-  std::string door;  // a Unix socket; empty: by the address
+  std::string door;  // a Unix socket; empty: use the address
   std::optional<Endpoint> address = {};
-  // With which both sides prove themselves at the address; null: there is no secret.
+  // For mutual authentication at the address. Null: there is no secret.
   std::shared_ptr<SecureContext> secure = {};
   std::string text() const;
 };
@@ -37,16 +37,16 @@ struct Answer {
   std::string body;
 };
 
-// One conversation that has begun.
+// One request that has been sent.
 class Call {
  public:
-  // Says the question before the deadline, and does not wait for the answer.
+  // Sends the request before the deadline. Does not wait for the reply.
   static Result<Call> begin(const Place& place, const http::Question& question,
                             std::chrono::steady_clock::time_point deadline);
 
   int fd() const { return socket_.get(); }
   const http::AnswerReader& answer() const { return reader_; }
-  // Takes what has come; false: the other side has ended, or what it says makes no sense.
+  // Reads what has arrived. False: end of stream. Error: the data is invalid.
   Result<bool> hear();
   std::string take_body() { return reader_.take_body(); }
 
@@ -55,34 +55,34 @@ class Call {
   Result<void> take(std::string_view bytes);
 
   FileDescriptor socket_;
-  std::unique_ptr<SecureChannel> secure_;  // null: what passes is as it is
-  std::string greeting_;                   // of the other side, as far as it has come
+  std::unique_ptr<SecureChannel> secure_;  // null: unencrypted
+  std::string greeting_;                   // received so far from the peer
   http::AnswerReader reader_;
 };
 
-// All of them at once. The time counts from the question, whatever arrives meanwhile.
+// Queries all endpoints at once. The timeout counts from the request, whatever arrives meanwhile.
 std::vector<Result<Answer>> ask_all(const std::vector<Place>& places,
                                     const http::Question& question, Duration patience);
 Result<Answer> ask(const Place& place, const http::Question& question);
 
-// What is found of this user's, or of everybody's. Sockets behind which nobody is are swept.
+// The endpoints of this user or of all users. Stale sockets are removed.
 struct Found {
   std::vector<Place> places;
-  std::vector<std::string> troubles;  // folders that may not be looked into
+  std::vector<std::string> troubles;  // directories that cannot be read
 };
 Found find_places(const Environment& environment, bool of_all_users);
 
-// The jobs that are found, and the one that is meant.
+// Finding the jobs, and the requested one.
 
 inline constexpr unsigned status_ok = 200;  // HTTP
 
-// Why a command ends otherwise than it should: a sentence and the exit code.
+// Why a command failed: a message and the exit code.
 struct Setback {
   std::string sentence;
   int code = control_code::refused;
   std::string hint = {};
 };
-// Prints the sentence and returns the exit code.
+// Prints the message and returns the exit code.
 int give_up(const Setback& setback);
 template <class T>
 using Attempt = tl::expected<T, Setback>;
@@ -95,36 +95,35 @@ struct FoundJob {
 
 struct FoundJobs {
   std::vector<FoundJob> jobs;
-  std::vector<SeenAnswer> answers;  // as they came, for scripts
-  std::vector<Place> places;        // that were asked
+  std::vector<SeenAnswer> answers;  // verbatim, for scripts
+  std::vector<Place> places;        // the endpoints queried
 };
 
-// The places that did not show their jobs.
+// The endpoints that did not report their jobs.
 std::vector<std::string> silent_places(const FoundJobs& found);
 
-// Everything that is shown; what could not be seen is complained about, unless it is for scripts.
-// Where a job is named that is not there, but a cpprund that stands by, the one that leads is asked
-// as well.
+// All visible jobs. Prints what could not be read, unless the output is for scripts. If a requested
+// job is not found but a standby cpprund is, its leader is queried as well.
 FoundJobs find_jobs(const Wish& wish, const Environment& environment);
-// The one that is meant. Its place alone where everything else does not matter.
+// The requested job. Queries only its own endpoint if the others do not matter.
 Attempt<FoundJob> find_job(const Wish& wish, const Environment& environment);
 
-// One of those that are found.
+// Selects one of the jobs found.
 Attempt<FoundJob> pick_job(FoundJobs found, const Wish& wish, const Environment& environment);
 
 struct FoundDaemon {
   DaemonView view;
   Place place;
-  std::string text;  // as it came, for scripts
+  std::string text;  // verbatim, for scripts
 };
-// It stands by, and the one that leads is among those.
+// Whether `standby` is a standby and its leader is among `daemons`.
 bool is_led_by_one_of(const std::vector<FoundDaemon>& daemons, const FoundDaemon& standby);
-// The daemons among those places that have answered.
+// The daemons among the endpoints that replied.
 std::vector<FoundDaemon> find_daemons(const FoundJobs& found);
 
-// The body of a good answer, or why there is none.
+// The body of a successful reply, or why there is none.
 Attempt<std::string> body_of(const Place& place, const http::Question& question);
-// The pages of its nodes.
+// The pages of its list of nodes.
 Attempt<std::vector<std::string>> node_pages(const FoundJob& job);
 
 }  // namespace cpprun::io

@@ -33,12 +33,12 @@ using std::chrono::steady_clock;
 
 constexpr const char* target = "/api/v1/events";
 constexpr const char* target_once = "/api/v1/events?once";
-// Two looks at the same moment by the clock of the wall differ by less.
+// Two wall-clock readings of the same moment differ by less than this.
 constexpr double clock_slack = 0.1;
-// Between two looks for the job at whoever leads it next.
+// The pause between two lookups of the job at its next leader.
 constexpr auto look_pause = std::chrono::milliseconds(200);
 
-// A coordinator sends a line more often than that.
+// A coordinator sends a line more often than this.
 constexpr auto silence =
     std::chrono::duration_cast<steady_clock::duration>(3 * bounds::watcher_keep_alive);
 constexpr auto ask_time = std::chrono::duration_cast<steady_clock::duration>(bounds::ask_patience);
@@ -49,7 +49,7 @@ int utc_offset() {
   return ::localtime_r(&now, &local) == nullptr ? 0 : static_cast<int>(local.tm_gmtoff);
 }
 
-// Hears one event after the other, until `take` has had enough: then with an exit code.
+// Passes events to `take` one by one, until that returns an exit code.
 class Listener {
  public:
   using Take = std::function<std::optional<int>(const std::string& line)>;
@@ -63,9 +63,9 @@ class Listener {
     return Listener(std::move(*call), place, follows, deadline);
   }
 
-  // A line was heard.
+  // Whether a line was received.
   bool has_contact() const { return has_contact_; }
-  // The code; nothing: the other side has ended.
+  // The exit code. None: the peer has closed the stream.
   Attempt<std::optional<int>> listen(const Take& take) {
     while (true) {
       const auto code = hear_once(take);
@@ -98,7 +98,7 @@ class Listener {
       if (!is_over_) return std::optional<int>();
       return tl::unexpected(Setback{error_in(body)});
     }
-    // The next line may come late. Bytes that make no line are no sign of life.
+    // Extend the deadline for the next line. Bytes without a complete line do not extend it.
     const bool has_line = body.find('\n') != std::string::npos;
     if (follows_ && (has_line || !is_answered_)) deadline_ = steady_clock::now() + silence;
     is_answered_ = true;
@@ -114,34 +114,34 @@ class Listener {
   Call call_;
   std::string place_;
   bool follows_;
-  steady_clock::time_point deadline_;  // of the answer, and of the next line where it follows
+  steady_clock::time_point deadline_;  // for the reply, and for each next line if `follows_`
   EventStream stream_;
   bool is_answered_ = false;
   bool has_contact_ = false;
   bool is_over_ = false;
 };
 
-// What is watched: one job, or all that one place shows.
+// What is watched: one job, or all jobs of one endpoint.
 struct Watched {
-  std::string job = {};  // empty: all of them
+  std::string job = {};  // empty: all jobs
   steady_clock::duration lease = {};
   int contacts = 0;  // how many times it was found
-  double since = 0;  // an end before that is of an earlier job of its name
+  double since = 0;  // an earlier end belongs to a previous job of that name
 };
 
-// Its lease, and as long as a question may take: after that no node waits for its host.
+// The job's lease plus the time of a request. After that no node waits for its host.
 steady_clock::duration patience_for(const Watched& watched) {
   return watched.lease + ask_time;
 }
 
 steady_clock::duration lease_of(const JobView& job) {
-  constexpr double lease_seconds_max = 2'000'000;  // as much as any node can ask for
+  constexpr double lease_seconds_max = 2'000'000;  // the largest lease a node can request
   const std::chrono::duration<double> lease(std::clamp(job.lease, 0.0, lease_seconds_max));
   return std::chrono::duration_cast<steady_clock::duration>(lease);
 }
 
-// Where the events of that job are; of all jobs that are shown there, where none is named and there
-// is but one place.
+// The endpoint with the events of the job. If no job is named and there is only one endpoint: the
+// events of all its jobs.
 Attempt<Place> place_of_events(const Wish& wish, const Environment& environment, Watched& watched) {
   FoundJobs found = find_jobs(wish, environment);
   if (wish.job.empty() && found.places.size() == 1) {
@@ -156,7 +156,7 @@ Attempt<Place> place_of_events(const Wish& wish, const Environment& environment,
   return std::move(chosen->place);
 }
 
-// The command, about what was seen already; silent about what it does not find.
+// The same command for a job already found. Quiet about what it does not find.
 Wish again(const Wish& wish, const std::string& job) {
   Wish same = wish;
   same.job = job;
@@ -170,8 +170,8 @@ struct KnownEnd {
   EventView end;
 };
 
-// A job that ended while there was no contact is in no list any longer. The events of the places
-// that answer still have its end.
+// A job that ended while there was no contact is not listed. But the endpoints that reply still
+// have its end among their events.
 std::optional<KnownEnd> end_of(const Wish& wish, const Environment& environment,
                                const Watched& watched) {
   if (watched.job.empty()) return std::nullopt;
@@ -190,7 +190,7 @@ std::optional<KnownEnd> end_of(const Wish& wish, const Environment& environment,
   return std::nullopt;
 }
 
-// Tells that contact is lost, and tries until it is there again or the time is over.
+// Reports that contact is lost, and retries until it is back or the time is over.
 template <class Value>
 Attempt<Value> retry(const Setback& lost, const Watched& watched,
                      const std::function<Attempt<Value>()>& attempt) {
@@ -209,7 +209,7 @@ Attempt<Value> retry(const Setback& lost, const Watched& watched,
               control_code::unreachable});
 }
 
-// Shows events, and knows which of the jobs it has shown are not over.
+// Prints events, and tracks which of the printed jobs have not ended.
 class Shown {
  public:
   Shown(const Wish& wish, const Environment& environment, std::string job)
@@ -223,18 +223,18 @@ class Shown {
     const auto event = event_view(line);
     const bool is_of_all = event && event->name == "leader_changed";
     if (!job_.empty() && event && event->job != job_ && !is_of_all) return std::nullopt;
-    // After a reconnection some may come twice.
+    // After a reconnect some events may arrive twice.
     if (event && known_until_ && event->time <= *known_until_) return std::nullopt;
     if (event) note(*event);
     const bool is_heard = print((as_json_ ? line : event_text(line, style_)) + "\n");
     return is_heard ? std::nullopt : std::optional(control_code::done);
   }
-  // The time of the last event before.
+  // Returns the time of the last event before.
   double reconnect() {
     known_until_ = last_;
     return last_;
   }
-  // A stream that ends then was not cut off.
+  // Whether all jobs have ended, so that the end of the stream is no loss of contact.
   bool is_over() const { return !over_.empty() && open_.empty(); }
 
  private:
@@ -295,7 +295,7 @@ int show_events(const Wish& wish, const Environment& environment) {
 
 namespace {
 
-// How it ended, or where the cpprund is that leads the job since.
+// How the job ended, or where its new leader is.
 struct Waited {
   std::optional<int> exit_code;
   std::string led_at = {};
@@ -306,12 +306,12 @@ int tell_end(const Wish& wish, const std::string& job, int exit_code, const std:
   return exit_code;
 }
 
-// `look`: how the job is found. `watched`: empty until the job has been seen.
+// `look_for`: how the job is found. `watched`: empty until the job has been found.
 Attempt<Waited> wait_once(const Wish& wish, const Wish& look_for, const Environment& environment,
                           Watched& watched) {
   const auto chosen = find_job(look_for, environment);
   if (!chosen) return tl::unexpected(chosen.error());
-  // First the stream, then the look: an end between the two is in one of them.
+  // Open the stream before reading the job, so that an end in between is not missed.
   auto listener = Listener::begin(chosen->place, true);
   if (!listener) return tl::unexpected(listener.error());
   const auto look = [&] { return body_of(chosen->place, {.target = chosen->target()}); };
@@ -321,7 +321,7 @@ Attempt<Waited> wait_once(const Wish& wish, const Wish& look_for, const Environm
   if (!job) return tl::unexpected(Setback{job.error().reason});
   if (job->exit_code) return Waited{tell_end(wish, job->id, *job->exit_code, job->reason)};
   const bool is_first = watched.job.empty();
-  // The ring may still have the end of an earlier job of that name.
+  // The event ring may still have the end of an earlier job of that name.
   const double since = job->since.value_or(0) - clock_slack;
   watched = {
       .job = job->id, .lease = lease_of(*job), .contacts = watched.contacts + 1, .since = since};
@@ -348,7 +348,7 @@ Attempt<Waited> wait_once(const Wish& wish, const Wish& look_for, const Environm
                                 control_code::unreachable});
 }
 
-// The next one may have a socket here, and has the job a moment after it leads.
+// The new leader may have a socket here. It has the job a moment after taking over.
 Attempt<Waited> wait_there(const Wish& wish, const Environment& environment,
                            const std::string& led_at, Watched& watched) {
   const Wish here = again(wish, watched.job);
@@ -381,12 +381,12 @@ int wait_for_end(const Wish& wish, const Environment& environment) {
     }
     const Setback lost = waited.error();
     if (watched.job.empty() || lost.code != control_code::unreachable) return give_up(lost);
-    // A cpprund that keeps its jobs (--state) is back in a moment, and so is a job's next host.
+    // A cpprund with --state comes back soon, and so does a job's next host.
     const Wish same = again(wish, watched.job);
     const auto next = retry<Attempt<Waited>>(lost, watched, [&]() -> Attempt<Attempt<Waited>> {
       const int before = watched.contacts;
       auto once = wait_once(wish, same, environment, watched);
-      // Contact that was there and is lost has a new time.
+      // If contact was made and lost again, the timeout starts over.
       if (once || watched.contacts > before) return once;
       if (const auto known = end_of(same, environment, watched)) {
         const EventView& end = known->end;
@@ -404,12 +404,12 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto between_looks = 1s;
-constexpr int signal_code = 128;  // and its number, as a shell shows it
+constexpr int signal_code = 128;  // plus the signal's number, as in a shell
 
-// What is seen of the job that is meant, or of all of them where none is.
+// The current view of the requested job, or of all jobs if none is requested.
 Attempt<TopView> look(const Wish& wish, const Environment& environment) {
   Wish quiet = wish;
-  quiet.as_json = true;  // What is wrong is shown in the picture.
+  quiet.as_json = true;  // errors are shown on the screen
   const FoundJobs all = find_jobs(quiet, environment);
   if (wish.job.empty() && all.jobs.size() > 1) {
     TopView view;
@@ -439,7 +439,7 @@ void print_once(const TopView& view, const Canvas& canvas) {
   for (const auto& line : lines) print(line + "\n");
 }
 
-// The last picture stays for a while where nobody answers any more: the job may come back.
+// If there is no reply, the last screen stays for a while: the job may come back.
 int run(LiveTerminal terminal, TopView view, const Wish& wish, const Environment& environment) {
   TopSettings settings;
   auto looked = steady_clock::now();
@@ -480,7 +480,7 @@ int show_top(const Wish& wish, const Environment& environment) {
   }
   auto terminal = LiveTerminal::take();
   if (!terminal) return give_up({terminal.error().reason});
-  // Others may begin meanwhile; what is looked at stays the same.
+  // Keep showing the same job, even if others start meanwhile.
   Wish settled = wish;
   if (view->job) {
     settled.job = view->job->id;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The commands that listen: events as lines, the end of a job, and top.
+// The commands that follow the event stream or refresh: events, wait and top.
 
 #include "launcher/control/command_line.h"
 #include "proto/environment.h"
@@ -10,8 +10,7 @@ namespace cpprun::io {
 int show_events(const Wish& wish, const Environment& environment);
 int wait_for_end(const Wish& wish, const Environment& environment);
 
-// `cpprunctl top`: looks again each second, and shows it.
-// Where stdout is no terminal, once.
+// `cpprunctl top`: refreshes each second. Prints once if stdout is not a terminal.
 int show_top(const Wish& wish, const Environment& environment);
 
 }  // namespace cpprun::io

@@ -19,19 +19,19 @@ namespace cpprun::io {
 
 namespace {
 
-// The clock that workers write; it may stand still while the machine sleeps.
+// The clock that workers write. It may stand still while the machine is suspended.
 Duration workers_now() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
-// Nobody has come that far: it is none of ours.
+// No real job gets this far, so ignore the value.
 std::uint64_t believable(std::uint64_t figure) {
   return figure > static_cast<std::uint64_t>(link::figure_max) ? 0 : figure;
 }
 
-// An age that cannot be is none at all.
+// Ignores an impossible age.
 Duration age_of(Duration moment, Duration now) {
   return moment > Duration{} && moment <= now ? now - moment : Duration{};
 }
@@ -61,9 +61,10 @@ std::optional<BeatReading> read_one(int file, TimePoint now) {
 std::string BeatFiles::make(LocalRank local_rank) {
   FileDescriptor file(::memfd_create("cpprun-heartbeat", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file || ::ftruncate(file.get(), sizeof(HeartbeatRecord)) != 0) return {};
-  // Where the kernel cannot seal, a worker may fill its own memory with it, as with any other.
+  // If the kernel cannot seal, a worker can fill memory with the file, as it can with its own
+  // memory.
   static_cast<void>(::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
-  // By our pid and not as a descriptor that is inherited: programs that start others close those.
+  // By our pid, not as an inherited descriptor: programs that start other programs close those.
   std::string path = fmt::format("/proc/{}/fd/{}", ::getpid(), file.get());
   files_.insert_or_assign(local_rank, std::move(file));
   return path;

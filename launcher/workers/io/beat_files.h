@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The heartbeat files of one attempt's workers (<cpprun/heartbeat_file.h>). They are memory and
-// belong to no disk, so that reading one never hangs; they are sealed at their size, and read by
-// copying, so that nothing a worker does to its file is a fault in this process. What is no
-// heartbeat is not read.
+// The heartbeat files of one attempt's workers (<cpprun/heartbeat_file.h>). They are in memory and
+// not on a disk, so that reading one never hangs. Their size is sealed and they are read by
+// copying, so that nothing a worker does to its file can crash this process. Invalid content is
+// ignored.
 
 #include <map>
 #include <string>
@@ -18,11 +18,13 @@ namespace cpprun::io {
 
 class BeatFiles {
  public:
-  // An attempt begins: the files of the one before are gone.
+  // An attempt begins: drop the files of the previous one.
   void begin() { files_.clear(); }
-  // Its path, for the worker and whatever it starts; empty where the machine has no room for it.
+  // Creates the file and returns its path, for the worker and its children. Empty if the machine
+  // has no memory for it.
   std::string make(LocalRank local_rank);
-  // Of all that have beaten, in order of local rank. `now` by the clock of the readings.
+  // The readings of all workers that sent a heartbeat, in order of local rank. `now` uses the clock
+  // of the readings.
   std::vector<BeatReading> read(TimePoint now) const;
 
  private:

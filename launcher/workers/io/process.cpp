@@ -37,7 +37,7 @@ namespace cpprun::io {
 
 namespace {
 
-// Looks at the end of a child without reaping it: a zombie keeps its number, and its group's.
+// Reads a child's exit status without reaping it: a zombie keeps its pid and its group id.
 std::optional<link::ExitStatus> look_at_end(int pid) {
   siginfo_t info{};
   if (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
@@ -89,7 +89,7 @@ class WorkerProcesses::Impl {
     if (is_deserted_) return;
     for (const auto& [local_rank, worker] : workers_) ::kill(-worker->pid, SIGKILL);
     for (const int pid : others_left()) kill_descendant(pid);
-    // One that sits in the kernel was given up before, and does not hold us up now.
+    // A worker stuck in the kernel was given up before and must not delay this.
     const auto end = std::chrono::steady_clock::now() + bounds::last_reap_wait;
     for (const auto& [local_rank, worker] : workers_) {
       if (!worker->ended) wait_for_end(*worker, end);
@@ -102,11 +102,12 @@ class WorkerProcesses::Impl {
   }
 
   tl::expected<int, SpawnError> spawn(const WorkerSpec& spec, const WorkerStreams& streams) {
-    // What descends from us from now on is this attempt's: an earlier one's sweep may not touch it.
+    // From now on our descendants belong to the new attempt, and an earlier sweep must not touch
+    // them.
     sweeping_ = false;
     is_deserted_ = false;
     tree_.forget();
-    // By now ours are among them.
+    // By now our own handlers are among them.
     if (limits_.signals.empty()) limits_.signals = changed_signals();
     auto child = spawn_process(spec, streams.out, streams.err, limits_);
     if (!child) return tl::unexpected(child.error());
@@ -115,7 +116,7 @@ class WorkerProcesses::Impl {
     if (worker->end.is_open()) {
       await_end(spec.local_rank, worker);
     } else {
-      // SIGCHLD tells, unless it came before we could look at this worker's end.
+      // SIGCHLD reports the exit, unless it came before this worker was registered.
       asio::post(context_, [this] { look_at_ends(); });
     }
     return worker->pid;
@@ -125,14 +126,14 @@ class WorkerProcesses::Impl {
     const auto found = workers_.find(local_rank);
     if (found == workers_.end() || found->second->ended) return;
     ::kill(-found->second->pid, signal);
-    // A stopped worker would sit on the signal until somebody continued it.
+    // A stopped worker would not act on the signal until it is continued.
     if (signal != SIGKILL && asks_to_end(signal)) ::kill(-found->second->pid, SIGCONT);
   }
 
   bool signal_worker(LocalRank local_rank, int signal) {
     const auto found = workers_.find(local_rank);
     if (found == workers_.end() || found->second->ended) return true;
-    // Not reaped, so the number is still its own.
+    // Not reaped yet, so the pid is still its own.
     if (!takes_signal(found->second->pid, signal)) return false;
     ::kill(found->second->pid, signal);
     return true;
@@ -141,7 +142,7 @@ class WorkerProcesses::Impl {
   void signal_main(LocalRank local_rank, int signal) {
     const auto found = workers_.find(local_rank);
     if (found == workers_.end() || found->second->ended) return;
-    // Not reaped, so the number is still its own.
+    // Not reaped yet, so the pid is still its own.
     ::kill(found->second->pid, signal);
     if (signal != SIGKILL && asks_to_end(signal)) ::kill(found->second->pid, SIGCONT);
   }
@@ -161,7 +162,7 @@ class WorkerProcesses::Impl {
   void release(LocalRank local_rank) {
     const auto found = workers_.find(local_rank);
     if (found == workers_.end() || !found->second->ended) return;
-    // They came to us when it ended; what is below them is spared with them.
+    // They were reparented to us when it exited. Sparing them also spares their descendants.
     for (const int pid : children_of(::getpid())) {
       const bool is_spared = std::ranges::find(spared_, pid) != spared_.end();
       if (!leader(pid) && !is_spared && is_ours(pid)) spared_.push_back(pid);
@@ -176,8 +177,8 @@ class WorkerProcesses::Impl {
     const auto found = workers_.find(local_rank);
     if (found == workers_.end() || !found->second->ended) return;
     const auto worker = found->second;
-    // One KILL is enough, because the kernel lets no fork in the group slip past it; and it must
-    // come before the reaping, after which the number may be somebody else's.
+    // One KILL is enough, because the kernel lets no fork in the group escape it. It must come
+    // before the reaping, after which the id may be reused.
     ::kill(-worker->pid, SIGKILL);
     reap(worker->pid);
     workers_.erase(found);
@@ -206,7 +207,7 @@ class WorkerProcesses::Impl {
     }
     int pid;
     bool ended = false;
-    asio::posix::stream_descriptor end;  // a pidfd: readable when the process has ended
+    asio::posix::stream_descriptor end;  // a pidfd: readable once the process has exited
     asio::steady_timer timer;
   };
 
@@ -222,7 +223,7 @@ class WorkerProcesses::Impl {
                            });
   }
 
-  // Of the workers that have no pidfd.
+  // For the workers that have no pidfd.
   void look_at_ends() {
     const auto workers = workers_;
     for (const auto& [local_rank, worker] : workers) {
@@ -239,13 +240,13 @@ class WorkerProcesses::Impl {
     while (!look_at_end(worker.pid) && std::chrono::steady_clock::now() < end) {
       const auto left = std::chrono::ceil<milliseconds>(end - std::chrono::steady_clock::now());
       pollfd ended{worker.end.is_open() ? worker.end.native_handle() : -1, POLLIN, 0};
-      // Without a pidfd there is nothing to wait for but a moment.
+      // Without a pidfd, poll at short intervals.
       const auto patience = ended.fd < 0 ? milliseconds(1) : std::max(left, milliseconds(0));
       static_cast<void>(::poll(&ended, 1, static_cast<int>(patience.count())));
     }
   }
 
-  // It has ended, but a debugger has to take note before us; its pidfd is readable all the while.
+  // It has exited, but its tracer has to be notified first. Its pidfd stays readable meanwhile.
   void look_later(LocalRank local_rank, const std::shared_ptr<Worker>& worker) {
     worker->timer.expires_after(bounds::sweep_look_max);
     worker->timer.async_wait([this, local_rank, worker](const asio::error_code& error) {
@@ -255,13 +256,14 @@ class WorkerProcesses::Impl {
 
   void look_at_group(LocalRank local_rank, const std::shared_ptr<Worker>& worker, Duration pause) {
     siginfo_t info{};
-    // Orphans of the group that became ours; with the leader reaped nobody here is mistaken.
+    // Reap orphans of the group that were reparented to us. The leader is reaped already, so this
+    // cannot reap it by mistake.
     while (::waitid(P_PGID, static_cast<id_t>(worker->pid), &info, WEXITED | WNOHANG) == 0 &&
            info.si_pid != 0) {
       info = {};
     }
     const bool empty = ::kill(-worker->pid, 0) != 0 && errno == ESRCH;
-    // A zombie whose parent left the group and does not wait for it may stay: it holds nothing.
+    // A zombie may stay if its parent left the group and does not reap it: it holds no resources.
     const bool only_zombies =
         !empty && pause >= bounds::sweep_look_max && !group_has_living(worker->pid);
     if (empty || only_zombies) {
@@ -291,16 +293,17 @@ class WorkerProcesses::Impl {
     });
   }
 
-  // Everybody below us who is neither spared nor a stranger nor a worker that still has its own
-  // life. The children of one that dies move up to us, and a look that comes in between finds them
-  // neither there nor here: who finds nobody looks again.
+  // All our descendants except spared ones, unrelated ones and workers that are not swept yet. When
+  // a process dies, its children are reparented to us. A listing in between may miss them, so an
+  // empty result is checked once more.
   std::vector<int> others_left(bool may_wait = true) const {
     auto left = look_below(may_wait);
     return left.empty() ? look_below(may_wait) : left;
   }
 
-  // Whoever is below kin is kin. Without a mark the kernel may have to wait on a process that
-  // hangs; where nothing may wait, only what is below a worker is listed then.
+  // A descendant of a job process belongs to the job. Without a mark, checking a process may block
+  // in the kernel on a hung one. If blocking is not allowed, only descendants of a worker are
+  // listed then.
   std::vector<int> look_below(bool may_wait = true) const {
     const bool asks = may_wait || kin_.mark;
     std::set<int> kin;
@@ -318,8 +321,8 @@ class WorkerProcesses::Impl {
     return left;
   }
 
-  // A zombie leaves nothing behind; but its children may just be on their way up, so here, too, who
-  // finds nobody looks again.
+  // A zombie leaves nothing behind. But its children may be being reparented, so an empty result is
+  // checked once more here, too.
   bool somebody_is_below() const {
     const auto lives = [](int pid) {
       const auto stat = read_stat(pid);
@@ -334,12 +337,12 @@ class WorkerProcesses::Impl {
                        [pid](const auto& entry) { return entry.second->pid == pid; });
   }
 
-  // Between the listing and the holding the number may have gone to a stranger.
+  // Between the listing and the kill, the pid may have been reused by an unrelated process.
   void kill_descendant(int pid) const {
     kill_checked(pid, SIGKILL, [this](int held) { return is_ours(held); });
   }
 
-  // Whether a worker has started it.
+  // Whether a worker started it.
   bool is_ours(int pid) const {
     bool kin = !strangers_below_;
     int ancestor = pid;
@@ -368,8 +371,8 @@ class WorkerProcesses::Impl {
     });
   }
 
-  // Reaps whatever died of those we adopted. A worker that has ended is reaped by its sweep; until
-  // then the kernel names it first, and the others are looked for one by one.
+  // Reaps the orphans that died. A worker that has exited is reaped by its sweep. Until then the
+  // kernel returns it first, and the orphans are looked up one by one.
   void reap_orphans() {
     while (true) {
       siginfo_t info{};
@@ -388,7 +391,7 @@ class WorkerProcesses::Impl {
   void reap_orphan(int pid) {
     reap(pid);
     if (side_ != nullptr) side_->reaped(pid);
-    // Its number may be another's now, which is not to be spared.
+    // The pid may be reused by a process that must not be spared.
     if (std::erase(spared_, pid) > 0 && callbacks_.spared_ended) {
       asio::post(context_, [this, pid] { callbacks_.spared_ended(pid); });
     }
@@ -400,14 +403,14 @@ class WorkerProcesses::Impl {
   WorkerLimits limits_;
   Kin kin_;
   SideProcesses* side_;
-  bool strangers_below_ = false;                          // what is below us need not be a worker's
+  bool strangers_below_ = false;  // our descendants may include unrelated processes
   std::map<LocalRank, std::shared_ptr<Worker>> workers_;  // until their sweep has begun
   asio::signal_set child_signal_;
   asio::steady_timer node_timer_;
   EndingTree tree_;
-  bool sweeping_ = false;  // until a worker is started, even where somebody could not be killed
-  // Nobody was found, and only what a worker has started starts more of them: until one is started
-  // nobody has to be looked for again.
+  bool sweeping_ = false;  // until a worker is started, even if a process could not be killed
+  // No process was found, and only a worker's descendants can start more. So no further search is
+  // needed until a worker is started.
   bool is_deserted_ = false;
 };
 
@@ -465,14 +468,14 @@ bool WorkerProcesses::nobody_is_left() const {
 
 namespace {
 
-// A look after one process exited waits for more exits.
+// After one exit, wait this long for more exits before listing.
 constexpr auto look_pause = std::chrono::milliseconds(5);
-// Between two looks at what processes wait for, which nothing tells of.
+// The interval at which blocked parents are checked, since no event reports those.
 constexpr auto beat_pause = std::chrono::milliseconds(500);
-// So many exits are noticed at once, those beyond when one of their ancestors exits.
+// Exits of at most this many processes are noticed at once, others when an ancestor exits.
 constexpr std::size_t awaited_max = 1024;
 
-// The number of the pipe that a descriptor of a process is; 0: it is none, or cannot be read.
+// The inode of the pipe behind a process's descriptor. 0: not a pipe, or unreadable.
 std::uint64_t pipe_of(int pid, int descriptor) {
   const auto path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(descriptor);
   std::array<char, 64> link{};
@@ -484,8 +487,9 @@ std::uint64_t pipe_of(int pid, int descriptor) {
   return exact_number<std::uint64_t>(text).value_or(0);
 }
 
-// Whether `parent` is blocked until `child`, or any child of its own, has exited. What it calls may
-// be readable by its tracers alone; the name of where the kernel has put it to sleep says less.
+// Whether `parent` is blocked until `child`, or any child of its own, has exited. Its system call
+// may be readable by tracers only. Then the kernel function in which it sleeps tells less
+// precisely.
 bool waits_for(int parent, int child) {
   const std::string folder = "/proc/" + std::to_string(parent);
   const auto call = read_proc(folder + "/syscall", 256);
@@ -540,7 +544,7 @@ void EndingTree::beat() {
   });
 }
 
-// Many of them exit in one moment: they are one look.
+// Many exits at once lead to one listing.
 void EndingTree::look_soon() {
   if (!watches_ || std::exchange(look_is_due_, true)) return;
   timer_.expires_after(look_pause);
@@ -567,8 +571,8 @@ void EndingTree::look(bool is_asked) {
   });
 }
 
-// While its parent exits, a process is listed nowhere for a moment: processes that were seen before
-// are looked up by pid.
+// While its parent exits, a process is briefly in no list. So processes seen before are looked up
+// by pid.
 std::vector<TreeProcess> EndingTree::list() const {
   std::vector<TreeProcess> now;
   std::set<int> listed;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The workers of this node as processes (WorkerProcesses), and all that they started while it is
-// being ended (EndingTree).
+// The workers of this node as processes (WorkerProcesses), and all their descendants while they are
+// being stopped (EndingTree).
 
 #include <sys/resource.h>
 #include <asio/io_context.hpp>
@@ -27,81 +27,81 @@
 
 namespace cpprun::io {
 
-// The descriptors a worker's stdout and stderr become; -1: its StreamPlan alone decides.
+// The descriptors for a worker's stdout and stderr. -1: its StreamPlan alone decides.
 struct WorkerStreams {
   int out = -1;
   int err = -1;
 };
 
-// The workers of this node as processes: starts them, signals their groups, learns of their ends by
-// pidfd (or SIGCHLD where there is none), and sweeps what they leave behind. cpprun is a child
-// subreaper, so whatever a worker starts stays its descendant even in another session, and can be
-// found and ended.
+// The workers of this node as processes. Starts them, signals their groups, detects their exits by
+// pidfd (by SIGCHLD if there is none), and sweeps what they leave behind. cpprun is a child
+// subreaper, so everything a worker starts stays its descendant, even in another session, and can
+// be found and killed.
 class WorkerProcesses {
  public:
   // Called from the event loop, never from inside a call of this class.
   struct Callbacks {
     std::function<void(LocalRank, link::ExitStatus)> exited;
     std::function<void(LocalRank)> group_gone;
-    std::function<void(std::vector<TreeProcess>)> tree_seen = {};  // see watch_tree
-    std::function<void(int pid)> spared_ended = {};  // one of those that no sweep may end
+    std::function<void(std::vector<TreeProcess>)> tree_seen = {};  // see watch_tree()
+    std::function<void(int pid)> spared_ended = {};                // a spared child has exited
   };
 
-  // What its workers are, and are known by.
+  // How workers are started and identified.
   struct Terms {
-    std::optional<rlimit> open_files;  // their limit of them; ours where none is given
+    std::optional<rlimit> open_files;  // the workers' limit; none: ours
     Kin kin;
-    std::optional<int> niceness;  // theirs; ours where none is given
-    // Ours, which no sweep may end either; told of those that are reaped here.
+    std::optional<int> niceness;  // the workers' niceness; none: ours
+    // Our helper processes, which no sweep may kill. They are notified when one is reaped here.
     SideProcesses* side;
-    Environment environment;  // cpprun's own, as it was when it started
+    Environment environment;  // cpprun's own, as it was at its start
   };
 
-  // Makes this process a child subreaper. `spared` are children that no sweep may end (the
-  // watchdog). If there were other children before our time, or if orphans of strangers come to us
-  // because we are the first process of a container, only kin is ever swept.
+  // Makes this process a child subreaper. `spared` are children that no sweep may kill (the
+  // watchdog). If there were other children before, or if unrelated orphans are reparented to us
+  // because we are the first process of a container, only the job's processes (Kin) are swept.
   WorkerProcesses(asio::io_context& context, Callbacks callbacks, std::vector<int> spared,
                   Terms terms = {});
-  // Kills whatever is still there: no process outlives its owner.
+  // Kills all remaining processes: none outlives its owner.
   ~WorkerProcesses();
   WorkerProcesses(const WorkerProcesses&) = delete;
   WorkerProcesses& operator=(const WorkerProcesses&) = delete;
 
-  // Starts one worker and gives its pid. Comes back when the program is executed, or with the
-  // stage at which it was not; then no process is left. `exited` follows exactly once.
+  // Starts one worker and returns its pid once the program is executed. On failure returns the
+  // stage that failed; then no process is left. `exited` follows exactly once.
   tl::expected<int, SpawnError> spawn(const WorkerSpec& spec, const WorkerStreams& streams);
 
-  // To every process in that worker's group; nothing happens where it already ended.
+  // To every process in that worker's group. No effect if the worker has exited.
   void signal_group(LocalRank local_rank, int signal);
 
-  // To its own process, and not to what it has started. False: it has no handler for that signal
-  // and would end of it, so it was not sent.
+  // To the worker's own process, and not to its children. False: it has no handler for that signal
+  // and would die of it, so the signal was not sent.
   bool signal_worker(LocalRank local_rank, int signal);
 
-  // To its own process alone, which is continued if it is stopped.
+  // To the worker's own process alone, which is continued if it is stopped.
   void signal_main(LocalRank local_rank, int signal);
 
-  // To a process that a worker has started, if it is still that one and still kin; it is continued
-  // as well.
+  // To a process that a worker started, if it is still the same one and belongs to the job.
+  // Continued as well.
   void signal_process(int pid, std::uint64_t started, int signal);
 
-  // Calls `tree_seen` with all that the workers have started and that still runs: soon, and again
-  // whenever one of them has exited, until the node is swept or a worker is started.
+  // Calls `tree_seen` with all running processes that the workers started: soon, and again whenever
+  // one of them has exited, until the node is swept or a worker is started.
   void watch_tree();
 
-  // After `exited`: reaps it and calls `group_gone`. What it has started is swept no more.
+  // After `exited`: reaps the worker and calls `group_gone`. Its descendants are not swept.
   void release(LocalRank local_rank);
 
-  // After `exited`: KILL to what is left of its group, reap it, then call `group_gone`.
+  // After `exited`: kills the rest of its group, reaps it, then calls `group_gone`.
   void sweep(LocalRank local_rank);
 
-  // KILL to every process that still descends from a worker; then call `done`.
+  // Kills every remaining descendant of the workers, then calls `done`.
   void sweep_node(std::function<void()> done);
 
-  // A child of ours that no sweep may end, nor what is below it.
+  // Exempts a child of ours and its descendants from every sweep.
   void spare(int pid);
 
-  // No worker and nothing that a worker has started is there any more.
+  // Whether no worker and no process started by a worker is left.
   bool nobody_is_left() const;
 
  private:
@@ -109,24 +109,25 @@ class WorkerProcesses {
   std::unique_ptr<Impl> impl_;
 };
 
-// What the workers of a node have started, while they are being ended: looks at it when asked, when
-// one of these processes has exited, and twice a second. A pidfd tells of an exit anywhere in the
-// tree; without pidfds SIGCHLD tells of those that came to us, and so of the last one. Idle
-// otherwise.
+// All processes started by a node's workers, while these are being stopped. Lists them on request,
+// when one of them has exited, and twice a second. A pidfd reports an exit anywhere in the tree.
+// Without pidfds, SIGCHLD reports those that were reparented to us, and so at least the last one.
+// Idle otherwise.
 class EndingTree {
  public:
-  // `below` lists the pids of all that workers have started. `seen` is called from the event loop.
+  // `below` lists the pids of all processes started by workers. `seen` is called from the event
+  // loop.
   EndingTree(asio::io_context& context, std::function<std::vector<int>()> below,
              std::function<void(std::vector<TreeProcess>)> seen);
 
-  // Looks now and reports, and reports again after each change.
+  // Lists and reports now, and again after each change.
   void watch();
   // One of them may have exited.
   void look_soon();
   void forget();
 
  private:
-  using Identity = std::pair<int, std::uint64_t>;  // pid and start
+  using Identity = std::pair<int, std::uint64_t>;  // pid and start time
 
   void look(bool is_asked);
   void beat();

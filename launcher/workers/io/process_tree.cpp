@@ -40,9 +40,9 @@ std::vector<int> numbers_in(const std::string& folder) {
   return numbers;
 }
 
-// The threads of a process. Mostly there is none but the first, which has the number of the
-// process; the folder's links tell that (itself, its parent, and one for each) for a fraction of a
-// listing.
+// The threads of a process. Usually there is only the first, whose id is the pid. The directory's
+// link count shows that (itself, its parent, and one for each thread) at a fraction of the cost of
+// a listing.
 std::vector<int> threads_of(int pid, const std::string& tasks) {
   constexpr nlink_t links_of_one = 3;
   struct stat folder {};
@@ -50,7 +50,7 @@ std::vector<int> threads_of(int pid, const std::string& tasks) {
   return numbers_in(tasks);
 }
 
-// The kernel's own list, where it was built with one; false where it was not.
+// Uses the kernel's own list. False if the kernel was built without it.
 bool append_listed_children(int pid, std::vector<Descendant>& children) {
   const auto tasks = "/proc/" + std::to_string(pid) + "/task";
   for (const int task : threads_of(pid, tasks)) {
@@ -64,7 +64,7 @@ bool append_listed_children(int pid, std::vector<Descendant>& children) {
   return true;
 }
 
-// The slow way round: everybody's parent.
+// The slow way: reads the parent of every process.
 std::vector<Descendant> family_by_parents(int root, const std::vector<int>& left_out) {
   std::vector<ProcessStat> everybody;
   for (const int pid : all_processes()) {
@@ -81,7 +81,7 @@ std::vector<Descendant> family_by_parents(int root, const std::vector<int>& left
   return found;
 }
 
-// Without a hold of the process: who it is, is looked at twice.
+// Without a pidfd: checks the identity before and after.
 bool kill_looked_at(int pid, int signal, const std::function<bool(int pid)>& still_meant) {
   const auto before = read_stat(pid);
   if (!before || !still_meant(pid)) return false;
@@ -109,13 +109,13 @@ std::optional<std::string> read_proc(const std::string& path, std::size_t bytes_
 std::optional<ProcessStat> read_stat(int pid) {
   const auto text = read_proc("/proc/" + std::to_string(pid) + "/stat", 4096);
   if (!text) return std::nullopt;
-  // The name may hold spaces and brackets; what follows the last bracket is regular.
+  // The name may contain spaces and parentheses. The format after the last one is regular.
   const auto name_end = text->rfind(')');
   ProcessStat stat{.pid = pid};
   if (name_end == std::string::npos) return std::nullopt;
   const auto name_begin = text->find('(');
   if (name_begin < name_end) stat.name = text->substr(name_begin + 1, name_end - name_begin - 1);
-  // Its start is the 22nd field; the bracket closes the second.
+  // The start time is the 22nd field. The parenthesis closes the second.
   const int fields =
       std::sscanf(text->c_str() + name_end + 1,
                   " %c %d %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
@@ -137,7 +137,7 @@ std::vector<Descendant> family_of(int root, const std::vector<int>& left_out) {
   };
   for (std::size_t next = 0; next < below.size(); ++next) {
     std::vector<Descendant> children;
-    // A process that is gone by now has no children left: they have become ours.
+    // A process that is gone by now has no children: they were reparented to us.
     const bool listed = append_listed_children(below[next], children);
     if (!listed && next == 0) return family_by_parents(root, left_out);
     std::erase_if(children, is_left_out);
@@ -173,7 +173,7 @@ bool carries_token(int pid, const std::string& token) {
   const auto all = '\0' + *text;
   const auto at = all.find(name);
   if (at == std::string::npos) return false;
-  // A cpprun inside a worker of another cpprun adds its token to the outer one's.
+  // A cpprun inside a worker of another cpprun appends its token to the outer one's.
   const auto value = all.substr(at + name.size(), all.find('\0', at + 1) - at - name.size());
   return value.find(token) != std::string::npos;
 }
@@ -206,11 +206,11 @@ std::int64_t number_at(const std::vector<std::string_view>& words, std::size_t i
 std::optional<ProcessUsage> usage_of(int pid) {
   const auto stat = read_proc(fmt::format("/proc/{}/stat", pid), usage_bytes_max);
   const auto statm = read_proc(fmt::format("/proc/{}/statm", pid), usage_bytes_max);
-  // The name may hold anything, a bracket as well: what follows the last one is numbers.
+  // The name may contain anything, even parentheses. After the last one there are only numbers.
   const auto name_end = stat ? stat->rfind(')') : std::string::npos;
   if (!statm || name_end == std::string::npos || name_end + 2 > stat->size()) return std::nullopt;
   const auto words = split(std::string_view(*stat).substr(name_end + 2), ' ');
-  constexpr std::size_t user_word = 11;  // of those behind the name
+  constexpr std::size_t user_word = 11;  // index after the name
   constexpr std::size_t system_word = 12;
   constexpr std::size_t resident_word = 1;
   static const std::int64_t ticks_a_second = ::sysconf(_SC_CLK_TCK);
@@ -228,7 +228,7 @@ std::optional<rlimit> worn_by(int pid) {
   return worn;
 }
 
-// Whether a limit like that can be set here at all; ours is as before when this comes back.
+// Whether such a limit can be set here at all. Restores ours before it returns.
 bool can_be_worn(WorkerMark mark, const rlimit& before) {
   const rlimit tried{mark.value, before.rlim_max};
   if (::setrlimit(RLIMIT_RTTIME, &tried) != 0) return false;
@@ -291,7 +291,7 @@ void Search::kill_everybody(const std::set<int>& groups, int word) {
 }
 
 Search::End Search::look_in_a_child(const std::set<int>& groups, int word) {
-  // Those that were abandoned, if they have come to their end by now.
+  // Reap abandoned children that have exited by now.
   while (::waitpid(-1, nullptr, WNOHANG) > 0) {
   }
   int ends[2];
@@ -302,7 +302,7 @@ Search::End Search::look_in_a_child(const std::set<int>& groups, int word) {
     ::_exit(0);
   }
   if (has_pipe) ::close(ends[1]);
-  // No process can be had: better ourselves than nobody.
+  // If no process can be created, search in this one.
   if (child < 0) look_until_nobody_is_left(groups);
   const auto end = child < 0 ? End::nobody_is_left : await(child, ends[0], word);
   if (has_pipe) ::close(ends[0]);
@@ -321,7 +321,7 @@ Search::End Search::await(int child, int done, int word) const {
       return End::nobody_is_left;
     }
     if (told == 0 && looked_at_ != nullptr && *looked_at_ != before) continue;
-    // It dies of this when the kernel lets it.
+    // It dies of this as soon as the kernel lets it.
     ::kill(child, SIGKILL);
     return told > 0 ? End::called_back : End::held_up;
   }
@@ -334,13 +334,13 @@ void Search::look_until_nobody_is_left(const std::set<int>& groups) const {
   }
 }
 
-// True when there was somebody to kill: then another look is due.
+// True if there was a process to kill. Then another pass is needed.
 bool Search::kill_once(const std::set<int>& groups) const {
   bool found = false;
   for (const int pid : all_processes()) {
     if (pid == ::getpid() || pid == ::getppid() || passed_over_.contains(pid)) continue;
     if (looked_at_ != nullptr) *looked_at_ = pid;
-    // With a mark one call tells most of them from kin.
+    // With a mark, one call rules out most processes.
     if (kin_.mark && !eye_(kin_, pid)) continue;
     found |= kill_checked(pid, SIGKILL, [&](int held) { return belongs(held, groups); });
   }
@@ -348,8 +348,8 @@ bool Search::kill_once(const std::set<int>& groups) const {
   return found;
 }
 
-// By what makes it kin; or, for one that cleared its environment, by a group we were told of whose
-// leader is no more: as long as it has a member its number is given to nobody else.
+// Decides by mark or token. A process that cleared its environment is recognized by a known group
+// whose leader is gone: while the group has a member, its id is not reused.
 bool Search::belongs(int pid, const std::set<int>& groups) const {
   const auto stat = read_stat(pid);
   if (!stat || !stat->alive()) return false;

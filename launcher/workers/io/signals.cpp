@@ -30,7 +30,7 @@ bool ignored_since_before(int signal) {
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-// With its name, as long as it is still there to be asked.
+// Includes the sender's name if it still runs.
 SignalSender sender_of(const signalfd_siginfo& info) {
   if (info.ssi_code > 0) return {.is_kernel = true};
   SignalSender sender{.pid = static_cast<int>(info.ssi_pid)};
@@ -44,14 +44,14 @@ SignalSender sender_of(const signalfd_siginfo& info) {
 
 }  // namespace
 
-// The signals are blocked and read from a descriptor: only there does the kernel tell the sender.
-// Workers are started with nothing blocked.
+// The signals are blocked and read from a signalfd, because only there does the kernel report the
+// sender. Workers are started with no signal blocked.
 Signals::Signals(asio::io_context& context, const std::vector<int>& signals,
                  std::function<void(int, const SignalSender&)> on_signal)
     : arrivals_(context), on_signal_(std::move(on_signal)) {
   ::sigemptyset(&handled_);
   for (const int signal : signals) {
-    // Who said nohup meant it; torchrun would end the job with the terminal all the same.
+    // Respect nohup. torchrun would end the job with the terminal all the same.
     const bool may_stay_ignored = signal == SIGHUP || !asks_to_end(signal);
     if (may_stay_ignored && ignored_since_before(signal)) continue;
     const bool refused =
@@ -94,14 +94,14 @@ void Signals::take() {
 
 namespace {
 
-// Signal 1 is the lowest bit of the number behind that name; 0 where there is none.
+// The mask after that name, where signal 1 is the lowest bit. 0 if there is none.
 std::uint64_t mask_of(std::string_view status, std::string_view name) {
   const auto at = status.find(name);
   if (at == std::string_view::npos) return 0;
   std::string_view text = status.substr(at + name.size());
   text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
   std::uint64_t mask = 0;
-  (void)std::from_chars(text.data(), text.data() + text.size(), mask, 16);  // else it stays 0
+  (void)std::from_chars(text.data(), text.data() + text.size(), mask, 16);  // stays 0 on error
   return mask;
 }
 
@@ -114,7 +114,7 @@ bool takes_signal(int pid, int signal) {
 }
 
 bool takes_signal_by(std::string_view status, int signal) {
-  // Nobody ends of these, handler or not.
+  // These terminate no process, with or without a handler.
   for (const int harmless : {SIGWINCH, SIGCONT, SIGURG, SIGCHLD}) {
     if (signal == harmless) return true;
   }

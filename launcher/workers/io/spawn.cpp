@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t child_stack_bytes = 64 * 1024;  // a few system calls need a fraction of it
 
-// All the child needs, made before it exists: it must not allocate, its heap is ours.
+// All the child needs, prepared before the clone. It must not allocate, because its heap is ours.
 struct Order {
   const char* path = nullptr;
   char* const* argv = nullptr;
@@ -33,12 +33,12 @@ struct Order {
   const rlimit* open_files = nullptr;
   const rlimit* mark = nullptr;
   const int* niceness = nullptr;
-  const int* signals = nullptr;  // that are reset
+  const int* signals = nullptr;  // to be reset to their defaults
   std::size_t signal_count = 0;
-  const cpu_set_t* cpus = nullptr;  // nullptr: those of cpprun
+  const cpu_set_t* cpus = nullptr;  // nullptr: cpprun's own set
   std::size_t cpus_bytes = 0;
   pid_t parent = 0;
-  // Written by the child, read by us when it has executed or ended.
+  // Written by the child. Read by us once it has executed its program or exited.
   SpawnStage stage = SpawnStage::session;
   int error_number = 0;
 };
@@ -51,7 +51,7 @@ CPPRUN_BARE int open_target(const StreamPlan& plan) {
   return ::open(plan.file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
 }
 
-// Puts what the plan says in the place of a standard stream; nothing for an inherited console.
+// Replaces a standard stream as the plan says. Does nothing for an inherited console.
 CPPRUN_BARE bool place(const StreamPlan& plan, int given, int standard) {
   if (given >= 0) return ::dup2(given, standard) >= 0;
   if (plan.target != StreamTarget::nowhere && plan.target != StreamTarget::file) return true;
@@ -59,7 +59,7 @@ CPPRUN_BARE bool place(const StreamPlan& plan, int given, int standard) {
   return opened >= 0 && ::dup2(opened, standard) >= 0;
 }
 
-// What we handle or ignore is not the worker's business.
+// Workers must not inherit our signal handling.
 CPPRUN_BARE void reset_signals(const Order& order) {
   for (std::size_t at = 0; at < order.signal_count; ++at) {
     struct sigaction action {};
@@ -76,7 +76,7 @@ CPPRUN_BARE void take_steps(Order& order) {
   if (::setsid() < 0) return;
   order.stage = SpawnStage::death_signal;
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return;
-  // We may have been killed before the line above: then no signal would ever come.
+  // We may have been killed before the line above; then the signal would never come.
   if (::getppid() != order.parent) ::_exit(127);
   order.stage = SpawnStage::processors;
   if (order.cpus != nullptr && ::sched_setaffinity(0, order.cpus_bytes, order.cpus) != 0) return;
@@ -84,9 +84,9 @@ CPPRUN_BARE void take_steps(Order& order) {
   if (!place(*order.out_plan, order.out, STDOUT_FILENO)) return;
   order.stage = SpawnStage::stderr_target;
   if (!place(*order.err_plan, order.err, STDERR_FILENO)) return;
-  // Whatever else cpprun was started with: a worker holds no strangers' descriptors open.
+  // Close everything else cpprun was started with: a worker must not hold unrelated descriptors.
   close_from(STDERR_FILENO + 1);
-  // It can only become what it was before, which nobody is denied.
+  // Restores the previous limit, which needs no privilege.
   if (order.open_files != nullptr) ::setrlimit(RLIMIT_NOFILE, order.open_files);
   if (order.mark != nullptr) ::setrlimit(RLIMIT_RTTIME, order.mark);
   if (order.niceness != nullptr) ::setpriority(PRIO_PROCESS, 0, *order.niceness);
@@ -102,7 +102,7 @@ CPPRUN_BARE int child_main(void* argument) {
   ::_exit(127);
 }
 
-// The inherited environment with the spec's variables laid over it, as execve wants it.
+// The inherited environment, overridden by the spec's variables, in the form execve needs.
 class Variables {
  public:
   Variables(const Environment& inherited, const Environment& laid_over) {
@@ -121,7 +121,7 @@ class Variables {
   std::vector<char*> pointers_;
 };
 
-// A stack for the child, with a page below it that nobody may touch.
+// A stack for the child, with an inaccessible guard page below it.
 class Stack {
  public:
   Stack() {
@@ -141,7 +141,7 @@ class Stack {
   void* base_ = nullptr;
 };
 
-// The set as the kernel wants it, as long as it has to be.
+// The CPU set in the kernel's format, as long as needed.
 std::vector<cpu_set_t> cpu_mask_of(const CpuSet& cpus) {
   if (cpus.empty()) return {};
   std::vector<cpu_set_t> mask(static_cast<std::size_t>(*cpus.rbegin() / CPU_SETSIZE + 1));
@@ -153,7 +153,7 @@ std::vector<cpu_set_t> cpu_mask_of(const CpuSet& cpus) {
 
 }  // namespace
 
-// Only a SIGHUP that is ignored since before our time (nohup) stays so.
+// Only a SIGHUP that was ignored at our start (nohup) stays ignored.
 std::vector<int> changed_signals() {
   std::vector<int> changed;
   for (int signal = 1; signal < NSIG; ++signal) {
@@ -197,14 +197,14 @@ tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, i
   order.cpus_bytes = mask.size() * sizeof(cpu_set_t);
   order.parent = ::getpid();
 
-  // No handler of ours may run in the child, which shares our memory.
+  // None of our handlers may run in the child, which shares our memory.
   sigset_t every, before;
   ::sigfillset(&every);
   ::sigprocmask(SIG_SETMASK, &every, &before);
   Child child;
   constexpr int borrowing = CLONE_VM | CLONE_VFORK | SIGCHLD;
   child.pid = ::clone(child_main, stack.top(), borrowing | CLONE_PIDFD, &order, &child.pidfd);
-  // A kernel before 5.2 leaves the pidfd out, and some sandboxes refuse whoever asks for one.
+  // A kernel before 5.2 provides no pidfd, and some sandboxes reject the flag.
   if (child.pid < 0 && (errno == EINVAL || errno == EPERM || errno == ENOSYS)) {
     child.pid = ::clone(child_main, stack.top(), borrowing, &order);
   }

@@ -41,23 +41,23 @@ namespace cpprun::io {
 
 namespace {
 
-// What cpprun tells: a kind and a number, which for `fence` is a time on the clock of boot_now(),
-// or 0, and for `door` counts the bytes that follow. Short enough for the pipe to take it in one
-// piece.
+// A message from cpprun: a kind and a number. For `fence` the number is a time on the clock of
+// boot_now(), or 0. For `door` it is the count of the bytes that follow. Short enough that a pipe
+// takes it in one piece.
 enum class Kind : std::int64_t { started, gone, door, fence, folder_is_given_up, nobody_is_left };
 struct Word {
   Kind kind = Kind::started;
   std::int64_t number = 0;
 };
 
-constexpr std::size_t door_bytes_max = 4096 - sizeof(Word);  // PIPE_BUF: never torn
+constexpr std::size_t door_bytes_max = 4096 - sizeof(Word);  // PIPE_BUF: writes are atomic
 constexpr std::int64_t poll_max = std::numeric_limits<int>::max();
-// Later than this it wakes only where it did not run either, as on a machine that was suspended.
-// Then cpprun, which did not run, has this long to say what becomes of its workers.
+// A wakeup later than this means that this process did not run either, as on a suspended machine.
+// Then cpprun, which did not run either, gets `once_more` to move the fence.
 constexpr Duration late_after = std::chrono::milliseconds(500);
 constexpr Duration once_more = std::chrono::milliseconds(500);
 
-// Whoever ends cpprun by its name must not end the watchdog with it, so ps shows another one.
+// A command that kills cpprun by name must not kill the watchdog too, so ps shows another name.
 void take_name() {
   constexpr const char* name = "job-watchdog";
   ::prctl(PR_SET_NAME, name, 0, 0, 0);
@@ -67,7 +67,7 @@ void take_name() {
   const auto got = std::fread(text, 1, sizeof text - 1, file);
   std::fclose(file);
   const char* at = got > 0 ? std::strrchr(text, ')') : nullptr;
-  // Fields 48 and 49 are where the command line begins and ends; the bracket closes field 2.
+  // Fields 48 and 49 are the start and the end of the command line. The parenthesis closes field 2.
   for (int field = 2; at != nullptr && field < 48; ++field) at = std::strchr(at + 1, ' ');
   unsigned long begin = 0;
   unsigned long end = 0;
@@ -78,7 +78,7 @@ void take_name() {
   std::memcpy(line, name, std::strlen(name));
 }
 
-// The child's life. It shares nothing with cpprun but the pipe.
+// The child process. It shares only the pipe and the `fired` flag with cpprun.
 class Watch {
  public:
   Watch(const Kin& kin, int owner, int pipe, std::string folder, std::atomic<bool>* fired)
@@ -97,8 +97,8 @@ class Watch {
       } else if (word.kind == Kind::gone) {
         forget(leader);
       } else if (word.kind == Kind::fence) {
-        // One that was passed before it is heard is old: then we were stopped, and newer ones may
-        // have found the pipe full.
+        // A fence that has passed when it is read is outdated: this process was stopped, and newer
+        // ones may have found the pipe full.
         const TimePoint fence{std::chrono::nanoseconds(word.number)};
         if (!std::exchange(steady_, true)) hold_steady();
         fence_.reset();
@@ -112,15 +112,15 @@ class Watch {
         return tidy_up();
       }
     }
-    // Nobody speaks any more: there is nothing to wait for but our own work.
+    // The pipe is closed, so there is nothing to wait for except our own work.
     kill_everybody(-1);
     tidy_up();
   }
 
  private:
   struct Leader {
-    int held = -1;                   // a pidfd, where the kernel has one
-    unsigned long long started = 0;  // who it is, where it has none
+    int held = -1;                   // a pidfd, if the kernel has them
+    unsigned long long started = 0;  // identifies the process if there is no pidfd
   };
 
   static Leader hold(int pid) {
@@ -129,7 +129,7 @@ class Watch {
             .started = stat ? stat->started : 0};
   }
 
-  // That very process is there, alive or not, so the group's number cannot be another's.
+  // Whether that very process exists, alive or not. Then the group id cannot have been reused.
   static bool is_there(int pid, const Leader& leader) {
     if (leader.held >= 0 && ::syscall(SYS_pidfd_send_signal, leader.held, 0, nullptr, 0) == 0) {
       return true;
@@ -139,8 +139,8 @@ class Watch {
     return stat && leader.started != 0 && stat->started == leader.started;
   }
 
-  // Comes back when there is something to hear. A fence that is passed in silence ends the
-  // workers: their cpprun is there, but cannot do it.
+  // Returns when the pipe is readable. If the fence passes first, kills the workers: cpprun is
+  // there but cannot do it.
   void keep_fence() {
     while (fence_) {
       if (somebody_speaks_before(*fence_)) return;
@@ -152,7 +152,7 @@ class Watch {
       }
       fence_.reset();
       if (fired_ != nullptr) fired_->store(true);
-      // As soon as it speaks again it may start others, that are kin too.
+      // Stop once cpprun sends again: it may start new workers, which match the search too.
       kill_everybody(pipe_);
     }
   }
@@ -166,7 +166,7 @@ class Watch {
     return ::poll(either, 2, static_cast<int>(patience)) > 0 && either[0].revents != 0;
   }
 
-  // False at the end of the pipe, which is the end of cpprun.
+  // False at the end of the pipe, which means that cpprun is gone.
   bool hear(void* bytes, std::size_t count) {
     auto* at = static_cast<char*>(bytes);
     while (count > 0) {
@@ -198,13 +198,13 @@ class Watch {
 
   void remove_folder() {
     const auto folder = std::exchange(folder_, {});
-    // Mostly no worker has left anything in it.
+    // Usually no worker has left anything in it.
     if (folder.empty() || ::rmdir(folder.c_str()) == 0) return;
-    std::error_code ignored;  // there is nobody left to tell
+    std::error_code ignored;  // no process is left to report it to
     std::filesystem::remove_all(folder, ignored);
   }
 
-  // The groups first, for which nobody has to be looked at.
+  // The groups first, because that needs no search.
   void kill_everybody(int word) {
     std::set<int> groups;
     for (const auto& [pid, leader] : leaders_) {
@@ -216,32 +216,32 @@ class Watch {
 
   int pipe_;
   std::atomic<bool>* fired_;
-  bool has_waited_ = false;  // once more, for this fence
-  int timer_ = -1;           // made when there is a fence
+  bool has_waited_ = false;  // waited once more for this fence
+  int timer_ = -1;           // created when there is a fence
   bool steady_ = false;
   Search search_;
-  std::map<int, Leader> leaders_;  // by their group
+  std::map<int, Leader> leaders_;  // by process group id
   std::optional<TimePoint> fence_;
   std::string folder_;
   std::string door_;
 };
 
-// What the watchdog is born with. The descriptors are its ends of the two pipes.
+// The parameters of the watchdog process. The descriptors are its ends of the two pipes.
 struct Birth {
   const Kin& kin;
   int owner = 0;
   int pipe = -1;
-  int answer = -1;  // -1: nobody waits for the folder
+  int answer = -1;  // -1: the parent does not wait for the directory
   const std::vector<std::string>&
-      folders;  // in the order of trying; with `answer` < 0 the first is there
+      folders;  // in the order to try; if `answer` < 0, the first one exists
   std::atomic<bool>* fired = nullptr;
 };
 
-// What became of them.
+// The result of creating one of the directories.
 struct Made {
-  int error = 0;          // of the last one, where none could be made
-  int index = 0;          // of the directory that was made
-  int first_refusal = 0;  // of the first, where another one was made
+  int error = 0;          // if none could be created
+  int index = 0;          // of the directory created
+  int first_refusal = 0;  // error of the first, if another one was created
 };
 
 Made make_one_of(const std::vector<std::string>& folders) {
@@ -252,7 +252,7 @@ Made make_one_of(const std::vector<std::string>& folders) {
     if (made.error == 0) return made;
     if (at == 0) made.first_refusal = made.error;
   }
-  // Where none can be made, the error of the first is reported: the user has named it.
+  // If none can be created, report the error of the first one: the user named it.
   made.error = made.first_refusal;
   return made;
 }
@@ -262,7 +262,7 @@ Made make_one_of(const std::vector<std::string>& folders) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2}) {
     ::signal(signal, SIG_IGN);
   }
-  // It holds nothing open: whoever reads cpprun's output to its end must not wait for it.
+  // It keeps nothing open: a reader of cpprun's output must not have to wait for it.
   ::dup2(birth.pipe, STDIN_FILENO);
   if (birth.answer >= 0) ::dup2(birth.answer, STDOUT_FILENO);
   close_from(birth.answer >= 0 ? STDERR_FILENO : STDOUT_FILENO);
@@ -276,7 +276,7 @@ Made make_one_of(const std::vector<std::string>& folders) {
   static_cast<void>(::chdir("/"));
   take_name();
   Watch(birth.kin, birth.owner, STDIN_FILENO, std::move(folder), birth.fired).stand();
-  // Whoever waits for us waits for this; what the kernel still does after us may take its time.
+  // The parent waits only for this. What the kernel still does for this process may take its time.
   ::close(STDIN_FILENO);
   ::_exit(0);
 }
@@ -285,11 +285,12 @@ bool tell(const FileDescriptor& pipe, Kind kind, std::int64_t number, std::strin
   const Word word{kind, number};
   std::string bytes(reinterpret_cast<const char*>(&word), sizeof word);
   bytes += text;
-  // Never blocks. A word lost because the watchdog hangs costs little: it knows kin by itself.
+  // Never blocks. A message lost because the watchdog hangs costs little: it finds the processes by
+  // itself.
   return ::write(pipe.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
 }
 
-// False where that takes too long.
+// False on timeout.
 bool await(const FileDescriptor& pipe, short events, Duration patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   pollfd news{pipe.get(), events, 0};
@@ -301,7 +302,7 @@ bool await(const FileDescriptor& pipe, short events, Duration patience) {
   return true;
 }
 
-// Null where there is no memory for it.
+// Null if there is no memory for it.
 std::shared_ptr<std::atomic<bool>> make_shared_flag() {
   void* const page = ::mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE,
                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -406,7 +407,7 @@ bool Watchdog::release(Duration patience) {
 }
 
 Watchdog::~Watchdog() {
-  // The pipe is broken when its only reader has ended.
+  // poll() reports an error on the pipe once its only reader has exited.
   if (pipe_ && patience_) await(pipe_, 0, *patience_);
 }
 

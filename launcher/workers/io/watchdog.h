@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A tiny child of cpprun that outlives it by a moment: when cpprun is gone, for whatever reason,
-// the watchdog kills every process of the job that is left, and ends. It knows them by the groups
-// it was told of and by being kin (launcher/workers/io/process_tree.h); it never kills by a bare
-// pid, which may have been reused. At an ordinary end it is told that nobody is left, and does not
+// A small child process that briefly outlives cpprun. When cpprun is gone, for whatever reason, the
+// watchdog kills every remaining process of the job and exits. It identifies them by the groups it
+// was given and by Kin (launcher/workers/io/process_tree.h). It never kills by a bare pid, which
+// may have been reused. After a normal end it is notified that no process is left, and does not
 // search.
 
 #include <atomic>
@@ -21,49 +21,50 @@ namespace cpprun::io {
 
 class Watchdog {
  public:
-  // Forks. To be called at the very start, before there is an event loop or a thread. The first of
-  // `folders` that can be made is made there, for our user alone, and removed with all that is in
-  // it when this is the end, however that comes: its disk may hang, and then only the watchdog
-  // waits for it.
+  // Forks, so call it at the very start, before there is an event loop or a thread. The watchdog
+  // creates the first of `folders` that it can, accessible only to our user, and removes it with
+  // its content at the end, however that comes. Only the watchdog waits for that disk, which may
+  // hang.
   static Result<Watchdog> start(const Kin& kin, std::vector<std::string> folders = {});
 
   Watchdog(Watchdog&& other) noexcept = default;
   Watchdog& operator=(Watchdog&&) = delete;
-  // Lets go: the watchdog looks around once more by itself and ends, unless it was released. Then
-  // its end is waited for, as long as was said there.
+  // Releases the watchdog. Unless release() was called, it searches once more by itself and exits.
+  // After release(), the destructor waits for its exit for the time given there.
   ~Watchdog();
 
   int pid() const { return pid_; }
 
-  // What became of the folder: 0, an errno, ETIMEDOUT where its disk does not answer in time, or
-  // nothing where the watchdog is gone. To be asked before anybody is started, because whoever
-  // hangs on a disk watches over nobody.
+  // The result for the directory: 0, an errno, ETIMEDOUT if its disk does not respond in time, or
+  // none if the watchdog is gone. Call this before any worker is started: a watchdog that hangs on
+  // a disk protects nothing.
   std::optional<int> await_folder(Duration patience);
-  // After that: the directory that was made, and the errno of the first where it is another.
+  // After that: the directory created, and the errno of the first candidate if another one was
+  // used.
   std::string folder() const { return folders_.empty() ? std::string() : folders_.front(); }
   int first_refusal() const { return first_refusal_; }
 
-  // Starts a replacement for one that was killed, and tells it what that one knew.
+  // Starts a replacement for a killed watchdog, with the same state.
   Result<void> start_again();
 
-  // A worker was started; its process group has the number of its pid.
+  // A worker was started. Its process group id is its pid.
   void add_group(int pid);
-  // That group is gone; its number may be given to somebody else.
+  // That group is gone. Its id may be reused.
   void remove_group(int pid);
-  // The fence: cpprun ends its workers before then, or moves it; nothing means none. If it has done
-  // neither it is stopped or hangs in the kernel, others are about to get its workers' ranks, and
-  // the watchdog kills them.
+  // The fence: before then, cpprun kills its workers or moves the fence. None: no fence. If cpprun
+  // has done neither, it is stopped or hangs in the kernel. Other nodes are about to get its
+  // workers' ranks, so the watchdog kills the workers.
   void set_deadline(std::optional<TimePoint> fence);
-  // It has killed the workers since this was asked last, because that fence was passed.
+  // Whether the watchdog has killed the workers since the last call, because the fence passed.
   bool has_fired() { return fired_ && fired_->exchange(false); }
-  // The socket for tools, to be removed when this is the end, however that comes.
+  // The control socket, which is removed at the end, however that comes.
   void set_door(const std::string& door);
-  // Nobody will look into the folder any more, so the watchdog removes it already now. To be called
-  // when nothing of the job runs: its disk may hang, and whoever hangs there watches over nobody.
+  // The directory is no longer needed, so the watchdog removes it now. Call this when no process of
+  // the job runs: its disk may hang, and a watchdog that hangs protects nothing.
   void give_up_folder();
-  // The job is over and nothing of it runs: the watchdog removes the folder and ends. That is
-  // waited for that long when this is destroyed, so that both have their ends at the same time,
-  // unless its disk has not answered before. False: it is not there.
+  // The job is over and none of its processes run: the watchdog removes the directory and exits.
+  // The destructor waits for that up to the given time, so that both exit together, unless the disk
+  // had not responded before. False: the watchdog is gone.
   bool release(Duration patience);
 
  private:
@@ -74,17 +75,17 @@ class Watchdog {
   Result<void> begin(Folder what);
 
   Kin kin_;
-  std::vector<std::string> folders_;  // to be tried; once it is known, the one there is
+  std::vector<std::string> folders_;  // the candidates; once known, the one directory created
   int first_refusal_ = 0;
   int pid_ = 0;
-  FileDescriptor pipe_;               // to it
-  FileDescriptor answer_;             // from it, once: what became of the folder
-  bool hangs_ = false;                // it still makes the folder
-  std::optional<Duration> patience_;  // with its end; nothing: that is not waited for
+  FileDescriptor pipe_;               // to the watchdog
+  FileDescriptor answer_;             // from the watchdog, once: the result for the directory
+  bool hangs_ = false;                // it is still creating the directory
+  std::optional<Duration> patience_;  // timeout for its exit; none: do not wait for it
   std::set<int> groups_;
   std::optional<TimePoint> fence_;
   std::string door_;
-  std::shared_ptr<std::atomic<bool>> fired_;  // in memory that both share; null: there is none
+  std::shared_ptr<std::atomic<bool>> fired_;  // shared memory; null: unavailable
 };
 
 }  // namespace cpprun::io
