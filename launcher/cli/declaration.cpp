@@ -15,7 +15,7 @@ namespace cpprun {
 namespace {
 
 constexpr int port_max = 65535;
-constexpr std::size_t flags_expected = 64;  // room for all of them
+constexpr std::size_t flags_expected = 64;  // capacity for all of them
 
 std::string pet_variable(std::string_view name) {
   std::string variable = "PET_";
@@ -126,7 +126,7 @@ void Declaration::declare_rendezvous(Flags& flags) {
   add<std::string>(flags.standby, "--standby", "WHO", any_text,
                    "Elastic: who leads if the master is lost: auto (default), none")
       .choices = {"auto", "none"};
-  facts_.back().yields = true;  // --stand is --standalone
+  facts_.back().yields = true;  // --stand means --standalone
   add(flags.insecure, "--insecure", "Say nothing of a job that has no secret");
   add(flags.no_scheduler, "--no-scheduler", "Take nothing from Slurm, MPI, PBS, LSF, Kubernetes");
 }
@@ -143,7 +143,7 @@ void Declaration::declare_hosts(Flags& flags) {
   add<std::string>(flags.export_variables, "--export", "NAME[=VALUE],...", any_text,
                    "Pass on these variables, too");
   add(flags.ship, "--ship", "Bring this cpprun along where there is none or another");
-  // They are the console's: an agent that read them would start agents.
+  // These flags are for the console. An agent that read them would start agents itself.
   for (std::size_t at = first; at < facts_.size(); ++at) facts_[at].variables.clear();
 }
 
@@ -201,7 +201,7 @@ void Declaration::declare_endings(Flags& flags) {
   add<std::string>(flags.signals_to_handle, "--signals-to-handle", "NAMES", any_text,
                    "Signals that end the job (SIGTERM,SIGINT,SIGHUP,SIGQUIT)")
       .choices = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"};
-  facts_.back().may_be_empty = true;  // none, as for torchrun
+  facts_.back().may_be_empty = true;  // empty means none, as in torchrun
   add<std::string>(flags.preemption_notice, "--preemption-notice", "FILE|CMD", any_text,
                    "All ranks save when FILE appears or CMD exits with 0; or slurm")
       .choices = {"slurm"};
@@ -216,7 +216,7 @@ void Declaration::declare_endings(Flags& flags) {
 
 void Declaration::declare_log_files(Flags& flags) {
   add<std::string>(flags.log_dir, "--log-dir", "FOLDER", any_text, "Folder for log files")
-      .may_be_empty = true;  // torchrun takes it for its default
+      .may_be_empty = true;  // torchrun treats it as the default
   add(flags.log_keep, "--log-keep", "N", whole_number_within(1, any_count_max),
       "Keep the folders of the last N attempts (default: all)");
   add<std::uint64_t>(flags.log_max_bytes, "--log-max-bytes", "BYTES", log_bytes,
@@ -234,7 +234,7 @@ void Declaration::declare_log_files(Flags& flags) {
       add<std::string>(flags.log_line_prefix_template, "--log-line-prefix-template", "TEXT",
                        any_text, "Before teed lines, as \"[${rank}@${hostname}] \"");
   prefix.variables.emplace_back("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
-  prefix.may_be_empty = true;  // torchrun takes it for its default
+  prefix.may_be_empty = true;  // torchrun treats it as the default
 }
 
 void Declaration::declare_own_words(Flags& flags) {
@@ -275,7 +275,7 @@ void Declaration::declare_general(Flags& flags) {
   add<std::string>(flags.config, "--config", "FILE", any_text,
                    "Defaults of flags, a line each: nnodes = 2 (CPPRUN_CONFIG)")
       .variables = {"CPPRUN_CONFIG"};
-  // No variable: one that lets every job of a shell start nothing would be a trap.
+  // No environment variable: it would silently turn every launch of a shell into a dry run.
   add(flags.dry_run, "--dry-run", "Print what would be started where, and start nothing")
       .variables.clear();
   add(flags.json, "--json", "The same as JSON, with --dry-run").variables.clear();
@@ -287,7 +287,7 @@ void Declaration::declare_general(Flags& flags) {
   add(flags.help, "-h,--help", "Show this help").variables.clear();
   add(flags.version, "--version", "Show the version").variables.clear();
   for (auto& flag : facts_) flag.in_file = flag.group != group_ && flag.group != "Hosts";
-  // Flags that scripts have as well, as --config and --log-dir, are not among these.
+  // Flags that scripts often have too, such as --config and --log-dir, are not listed.
   for (const char* name : {"nnodes", "nproc-per-node", "node-rank", "standalone", "master-addr",
                            "master-port", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf",
                            "max-restarts", "no-python", "hosts", "hostfile"}) {
@@ -307,7 +307,7 @@ void Declaration::tell(const FlagFacts& flag, std::string text, SettingOrigin or
                        std::string source) {
   if (app_ == nullptr) {
     app_ = std::make_unique<CLI::App>("", "cpprun");
-    // --help is a flag like the others here: it wins over mistakes, CLI11's is one of several ends.
+    // --help is an ordinary flag here because it must win over errors.
     app_->set_help_flag();
   }
   auto& binding = bindings_[static_cast<std::size_t>(&flag - facts_.data())];
@@ -324,7 +324,7 @@ void Declaration::tell(const FlagFacts& flag, std::string text, SettingOrigin or
 std::vector<std::pair<const FlagFacts*, std::string>> Declaration::given() const {
   std::vector<std::pair<const FlagFacts*, std::string>> told;
   for (std::size_t at = 0; at < facts_.size(); ++at) {
-    // A flag without a value may have been told that it is off.
+    // A flag without a value may have been set to false.
     const bool is_off =
         !facts_[at].takes_value() && (*bindings_[at].text == "false" || *bindings_[at].text == "0");
     if (*bindings_[at].given && !is_off) told.emplace_back(&facts_[at], *bindings_[at].text);
@@ -346,7 +346,7 @@ void Declaration::settle(Mistakes& mistakes) {
     try {
       binding.option->run_callback();
     } catch (const CLI::ConversionError&) {
-      // Only a flag without a value is converted by CLI11 itself.
+      // CLI11 itself only converts flags without a value.
       mistakes.add(binding.place,
                    fmt::format("{}={} is neither true nor false", *binding.source, *binding.text));
     } catch (const CLI::ParseError& error) {

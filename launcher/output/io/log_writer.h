@@ -57,7 +57,7 @@ class LogWriter {
   void write(std::size_t order, std::string_view bytes);
   // While full, callers must hold their output until `room` is called.
   bool full() const { return !given_up_ && !ended_ && words_ && words_->full(); }
-  // No more output follows.
+  // The output is complete.
   void end();
   bool ended() const { return ended_; }
   // The directory of the first file, for messages.

@@ -46,7 +46,7 @@ class AttemptFiles {
   // finished.
   void open(const std::vector<WorkerSpec>& specs, Duration patience);
   StreamFiles find(const StreamPlan& plan);
-  // No more output follows for this attempt.
+  // The output is complete for this attempt.
   void finish();
   // After `finish`: whether everything is in the files.
   bool all_written() const;
