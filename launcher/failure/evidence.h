@@ -80,8 +80,8 @@ struct HostFacts {
   std::string exec_detail;  // the missing interpreter, or the architecture of the binary
   std::string last_seen;    // state before SIGKILL: "was in state D (…), …"
   ModuleSight module = {};  // about the Python module that was not found
-  std::string stray_interface =
-      {};  // the configured network interface that reaches no peer, and why; else empty
+  // The configured network interface that reaches no peer, and why; else empty.
+  std::string stray_interface = {};
   friend bool operator==(const HostFacts&, const HostFacts&) = default;
 };
 

@@ -19,9 +19,8 @@
 
 namespace cpprun::fanout {
 
-inline constexpr std::size_t shells_max = 32;  // open at a time per node
-inline constexpr Duration reach_patience =
-    std::chrono::seconds(20);  // without output from the shell
+inline constexpr std::size_t shells_max = 32;                         // open at a time per node
+inline constexpr Duration reach_patience = std::chrono::seconds(20);  // without shell output
 // From dialing until the host itself has reported. Output of the shell does not extend it.
 inline constexpr Duration arrival_patience = std::chrono::seconds(60);
 inline constexpr Duration ping_interval = std::chrono::seconds(5);

@@ -63,12 +63,11 @@ struct ConsoleFacts {
 
 // Facts about the machine and this run. `io/host` and `io/log_dir` fill them in.
 struct NodeFacts {
-  Environment environment;  // cpprun's own
-  std::string host;         // the kernel's host name
-  std::string node_token;   // random, constant for the life of this cpprun
-  std::string master_host;  // where this node's workers reach the store
-  int local_store_port =
-      0;  // port on 127.0.0.1 if cpprun forwards the workers' connections; else 0
+  Environment environment;   // cpprun's own
+  std::string host;          // the kernel's host name
+  std::string node_token;    // random, constant for the life of this cpprun
+  std::string master_host;   // where this node's workers reach the store
+  int local_store_port = 0;  // on 127.0.0.1, if cpprun forwards to the store; else 0
   SocketInterfaces sockets;  // from `choose_interfaces`
   std::vector<CpuSet> cpus;  // by local rank; empty: no binding
   std::string run_folder;    // <root>/<run_id>_<random>; empty if no logs are kept

@@ -73,21 +73,20 @@ class LeaderChanges {
 
 struct ReportFacts {
   std::string job;
-  std::string entrypoint;            // ResolvedProgram::entrypoint
-  std::vector<std::string> program;  // argv of the workers
-  std::string interpreter;           // the Python that ran it; empty: none
-  std::string host;                  // this node's name
-  GroupRank group_rank;              // this node's
-  bool master = false;               // this node hosts the coordinator, or is node 0
-  bool running = false;              // still running; with a reason: being stopped
-  int pid = 0;                       // of this cpprun
-  int exit_code = 0;                 // exit code of cpprun
-  int restarts = 0;                  // restarts used so far
-  WallTime started{};                // when this cpprun started
-  WallTime ended{};                  // and when it ended
-  std::optional<link::Failure>
-      root;  // the first failure in the whole job, as judged by the coordinator
-  std::vector<DiagnosedEnd> ends;  // this node's workers that failed
+  std::string entrypoint;             // ResolvedProgram::entrypoint
+  std::vector<std::string> program;   // argv of the workers
+  std::string interpreter;            // the Python that ran it; empty: none
+  std::string host;                   // this node's name
+  GroupRank group_rank;               // this node's
+  bool master = false;                // this node hosts the coordinator, or is node 0
+  bool running = false;               // still running; with a reason: being stopped
+  int pid = 0;                        // of this cpprun
+  int exit_code = 0;                  // exit code of cpprun
+  int restarts = 0;                   // restarts used so far
+  WallTime started{};                 // when this cpprun started
+  WallTime ended{};                   // and when it ended
+  std::optional<link::Failure> root;  // the job's first failure, as judged by the coordinator
+  std::vector<DiagnosedEnd> ends;     // this node's workers that failed
   // Consequences of the root on all nodes, by time. The list is limited; the count is not.
   std::vector<link::Consequence> consequences = {};
   int consequence_count = 0;

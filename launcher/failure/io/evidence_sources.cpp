@@ -242,8 +242,7 @@ std::string process_snapshot(int pid) {
 
 namespace {
 
-constexpr std::size_t head_bytes_max =
-    4096;  // enough for the headers; the kernel reads less of a #! line
+constexpr std::size_t head_bytes_max = 4096;  // headers; the kernel reads less of a #! line
 
 #if defined(__x86_64__)
 constexpr Elf64_Half our_machine = EM_X86_64;

@@ -28,9 +28,8 @@ namespace cpprun::io {
 
 namespace {
 
-constexpr int our_own_voice = -1;  // cpprun's own number among the speakers of a console
-constexpr int workers_as_one =
-    -2;  // all workers without a prefix: nothing is inserted between them
+constexpr int our_own_voice = -1;   // cpprun's own number among the speakers of a console
+constexpr int workers_as_one = -2;  // all workers without a prefix; no separator between them
 constexpr std::size_t console_out = 0;
 constexpr std::size_t console_err = 1;
 // How long an unfinished line waits before it is shown, since it may be a prompt. Longer than a
@@ -406,8 +405,8 @@ class OutputPump::Impl {
   std::array<std::shared_ptr<Console>, 2> consoles_;
   std::array<std::unique_ptr<Scribe>, 2> scribes_;  // for those that are files
   std::map<Key, std::shared_ptr<Stream>> streams_;
-  std::array<char, bounds::pump_read_bytes>
-      buffer_;  // not zeroed: avoids touching pages that a silent job never uses
+  // Not zeroed: that would touch pages that a silent job never uses.
+  std::array<char, bounds::pump_read_bytes> buffer_;
   std::function<void()> flushed_;
   asio::steady_timer flush_timer_;
   asio::steady_timer disk_timer_;

@@ -150,8 +150,7 @@ class OutputFiles {
 
   std::string report_path_;
   std::string report_name_;  // as the user gave it, even if it is a link to one of our streams
-  std::string
-      announced_;  // what we wrote to the file at the start, to detect another node's report
+  std::string announced_;    // text we wrote at the start, to detect another node's report
   std::optional<std::string> ask(const std::function<std::string()>& look, Duration patience) const;
 
   SideProcesses* side_ = nullptr;
