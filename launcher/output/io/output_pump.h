@@ -62,7 +62,7 @@ class OutputPump {
   void close(LocalRank local_rank);
 
   // Calls `done` once all output has reached the consoles and the files, or after `patience`. Waits
-  // for a disk that does not respond no longer than for a report's.
+  // at most bounds::disk_patience_at_end for a disk that does not respond.
   void flush(Duration patience, std::function<void()> done);
 
  private:
