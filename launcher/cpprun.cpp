@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// cpprun: reads the command line, looks at the machine, and runs the job to its end.
+// cpprun: reads the command line, inspects the machine, and runs the job until it ends.
 
 #include <sys/prctl.h>
 
@@ -34,7 +34,7 @@ namespace {
 
 using namespace cpprun;
 
-// Those of the job; or why it has to have one, and what is wrong with it.
+// The job's secrets. Fails if they are invalid, or missing where the job requires one.
 Result<Secrets> secrets_of(Config& config, const Environment& environment) {
   if (!uses_secret(config)) return Secrets{};
   auto secrets = find_secrets(config.secret_file, environment);
@@ -66,7 +66,7 @@ int run(Config config, Environment environment) {
     inputs.config.places = {daemon->place()};
     inputs.rendezvous_pid = daemon->pid();
   }
-  // Before the limits are raised, and while this process is small: it is a fork of it.
+  // Fork the watchdog before the limits are raised, and while this process is still small.
   auto watchdog = io::Watchdog::start(inputs.kin, inputs.error_folders);
   if (!watchdog) return io::refuse(inputs, {watchdog.error().reason});
   io::raise_own_limits(inputs);
@@ -74,13 +74,13 @@ int run(Config config, Environment environment) {
   try {
     return io::Runtime{std::move(inputs), std::move(*watchdog)}.run();
   } catch (const std::system_error& refused) {
-    // The event loop cannot be had: its parts ask for their descriptors as they are made.
+    // The event loop cannot be created: its parts allocate descriptors in their constructors.
     std::fputs(messages.error("cannot start: " + refused_text(refused.code())).c_str(), stderr);
     return 1;
   }
 }
 
-// The same as far as nothing is started by it.
+// The same for --dry-run, which starts nothing.
 int rehearse(CliDryRun job, Environment environment) {
   auto secrets = secrets_of(job.config, environment);
   io::RunInputs inputs{.config = std::move(job.config),
@@ -93,7 +93,7 @@ int rehearse(CliDryRun job, Environment environment) {
   return io::rehearse(std::move(inputs), job.as_json);
 }
 
-// Adds to what the hosts are told what only this process knows; or why that cannot be.
+// Adds to the request what only this process knows; returns an error if that fails.
 std::optional<io::Refusal> complete(fanout::Request& request, const Config& config,
                                     const Environment& environment) {
   const auto secrets = find_secrets(config.secret_file, environment);
@@ -110,7 +110,7 @@ std::optional<io::Refusal> complete(fanout::Request& request, const Config& conf
   return std::nullopt;
 }
 
-// The person's end of --hosts. Its agents have everything else to do.
+// Runs the console of --hosts. The agents on the hosts do all other work.
 int run_fan_out(CliFanOut job, const Environment& environment) {
   const auto inputs = io::begin_inputs(job.config, environment);
   if (const auto refusal = complete(job.request, job.config, environment)) {
@@ -134,7 +134,7 @@ int rehearse_fan_out(CliDryRun job, const Environment& environment) {
   return io::rehearse_on_hosts(*std::move(job.request), inputs, job.as_json);
 }
 
-// What a console's remote shell has started here.
+// Whether a console's remote shell started this process.
 bool is_host_side(int argc, char** argv) {
   return argc > 1 && std::string_view(argv[1]) == "--fanout-child";
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// cpprunctl: reads the command line, asks whoever shows jobs, and prints what they say.
+// cpprunctl: reads the command line, queries the coordinators of jobs, and prints their replies.
 
 #include <cstdio>
 #include <string_view>

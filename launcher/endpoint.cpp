@@ -23,8 +23,8 @@ bool looks_like_name(std::string_view host) {
   return !host.empty() && std::all_of(host.begin(), host.end(), is_word);
 }
 
-// Enough to tell an address from a slip; the resolver has the last word. A scope (%eth0) may
-// follow.
+// Enough to tell an address from a typo; the resolver does the full check. A scope such as %eth0
+// may follow.
 bool looks_like_ipv6(std::string_view host) {
   const auto percent = host.find('%');
   if (percent != std::string_view::npos && !looks_like_name(host.substr(percent + 1))) return false;
@@ -70,7 +70,7 @@ Result<Endpoint> parse_endpoint(std::string_view text, int port_default) {
     if (!looks_like_ipv6(host)) return no_host(whole, host);
     if (rest == ":") return failure(fmt::format("\"{}\" ends with a colon and no port", whole));
   } else if (std::count(whole.begin(), whole.end(), ':') > 1) {
-    // torchrun takes the tail of a bare IPv6 address for a port; nobody ever meant that.
+    // torchrun takes the last group of a bare IPv6 address for a port, which is never intended.
     if (!looks_like_ipv6(host)) return no_host(whole, host);
   } else if (const auto colon = whole.find(':'); colon != std::string_view::npos) {
     host = whole.substr(0, colon);

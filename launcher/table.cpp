@@ -12,7 +12,7 @@ namespace cpprun {
 namespace {
 
 constexpr std::size_t gap = 2;          // between columns
-constexpr std::size_t least_width = 4;  // of one that gives way
+constexpr std::size_t least_width = 4;  // minimum width of a shrunk column
 
 std::string_view escape_of(Tint tint) {
   switch (tint) {
@@ -48,7 +48,7 @@ std::size_t total(const std::vector<std::size_t>& widths) {
   return sum;
 }
 
-// The widest of those that give way loses a column, until all of it fits.
+// Shrinks the widest column that gives way, one character at a time, until the table fits.
 std::vector<std::size_t> fitting_widths(const Table& table, std::size_t width) {
   auto widths = natural_widths(table);
   while (width > 0 && total(widths) > width) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A table for people: columns as wide as they need to be, cut where the terminal ends. Whatever
-// comes from strangers is made one harmless line. Pure: lines out of values.
+// A text table for the terminal. Columns are as wide as needed, and cut if the terminal is too
+// narrow. Untrusted text is reduced to one safe line. Pure.
 
 #include <cstddef>
 #include <string>
@@ -19,8 +19,8 @@ struct Cell {
 
 struct Column {
   std::string title;
-  bool is_number = false;  // to the right
-  bool gives_way = false;  // is cut first where there is no room
+  bool is_number = false;  // aligned to the right
+  bool gives_way = false;  // cut first if there is no room
 };
 
 struct Table {
@@ -28,18 +28,18 @@ struct Table {
   std::vector<std::vector<Cell>> rows;
 };
 
-// How something is shown: so wide (0: without end), and whether a terminal understands colours.
+// The output's width (0: unlimited), and whether it shows color.
 struct Canvas {
   std::size_t width = 0;
   bool has_colour = false;
 };
 
-// The titles and the rows, without newlines.
+// The header and the rows, without newlines.
 std::vector<std::string> lines_of(const Table& table, const Canvas& canvas);
 
-// One harmless line of at most so many characters (0: without end); what is longer ends in "…".
+// One safe line of at most `width` characters (0: unlimited). A longer text ends in "…".
 std::string clipped(std::string_view text, std::size_t width);
-// Characters, as a terminal shows them.
+// The width in characters on a terminal.
 std::size_t width_of(std::string_view text);
 std::string tinted(std::string_view text, Tint tint, bool has_colour);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Texts of files as values: the function that reads one, and several texts as one.
+// File contents as values: the type of the function that reads a file, and the serialization of
+// several strings into one.
 
 #include <functional>
 #include <string>
@@ -11,12 +12,12 @@
 
 namespace cpprun {
 
-// What a file says, for code that opens none itself: `main` hands in the one that reads, a test a
-// map.
+// Returns the content of a file, for code that must not open files itself. `main` passes the real
+// reader; tests use a map.
 using TextFile = std::function<Result<std::string>(const std::string& path)>;
 
-// Texts as one, for the way from one process of ours to another: whatever is in them comes out as
-// it went in, and of what was torn off in the middle what is whole.
+// Serializes strings, for messages between our own processes. The strings may hold any bytes. Of
+// truncated data, `unpacked` returns the strings that are complete.
 std::string packed(const std::vector<std::string>& texts);
 std::vector<std::string> unpacked(std::string_view bytes);
 

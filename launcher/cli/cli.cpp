@@ -22,7 +22,7 @@ namespace cpprun {
 
 namespace {
 
-// What was typed for the flag last; nullptr where it was not.
+// The last occurrence of the flag on the command line; null: none.
 const TypedFlag* last_typed(const TypedWords& words, std::string_view name) {
   const auto found = std::find_if(words.typed.rbegin(), words.typed.rend(),
                                   [&](const TypedFlag& each) { return each.flag->name == name; });
@@ -33,7 +33,7 @@ CliText version_text(const CommandLine& line) {
   return {fmt::format("cpprun {}\n", line.version)};
 }
 
-// Whoever asks for a text gets it, whatever else is wrong.
+// --help and similar flags win over any error.
 std::optional<CliText> asked_text(const TypedWords& words, const Declaration& declaration,
                                   const CommandLine& line) {
   const auto& facts = declaration.facts();
@@ -48,7 +48,7 @@ std::optional<CliText> asked_text(const TypedWords& words, const Declaration& de
   return std::nullopt;
 }
 
-// The first of the flag's variables that says anything.
+// The first of the flag's environment variables that is set and not empty.
 const std::string* variable_of(const FlagFacts& flag, const Environment& environment,
                                const std::string*& value) {
   for (const auto& name : flag.variables) {
@@ -74,7 +74,7 @@ void tell_environment(const TypedWords& words, const Environment& environment,
   }
 }
 
-// The file that the command line names, or else CPPRUN_CONFIG.
+// Reads the file given by --config, or else by CPPRUN_CONFIG.
 void tell_file(const TypedWords& words, const CommandLine& line, Declaration& declaration,
                Mistakes& mistakes) {
   const auto* flag = declaration.find("config");
@@ -97,7 +97,7 @@ void tell_words(const TypedWords& words, Declaration& declaration, Mistakes& mis
   }
 }
 
-// Adds what is wrong with the script to what is wrong already.
+// Adds errors about the script.
 void check_script(const CommandLine& line, const TypedWords& words, const Program& program,
                   Mistakes& mistakes) {
   if (const auto* flag = program.script.empty() ? words.swallower() : nullptr) {
@@ -119,7 +119,7 @@ CommandLine without_random_id(CommandLine line) {
   return line;
 }
 
-// What the console's machine has to know beyond the flags.
+// Adds what the console needs besides the flags.
 void complete(const Config& config, fanout::Request& request) {
   request.wanted.grace = config.grace;
   request.job.grace_milliseconds = static_cast<std::uint32_t>(
@@ -132,14 +132,14 @@ void complete(const Config& config, fanout::Request& request) {
 }  // namespace
 
 CliOutcome read_command_line(const CommandLine& line) {
-  // Scripts ask for nothing but this, at every start of theirs: no flag is declared for it.
+  // Fast path for scripts that check the version at every start: does not declare the flags.
   if (line.words.size() == 1 && line.words.front() == "--version") return version_text(line);
   Flags flags;
   Declaration declaration(flags);
   auto words = read_words(declaration.facts(), line.words);
   if (auto text = asked_text(words, declaration, line)) return std::move(*text);
 
-  // What is told later wins.
+  // A later source overrides an earlier one.
   Mistakes mistakes;
   tell_file(words, line, declaration, mistakes);
   tell_environment(words, line.environment, declaration, mistakes);
@@ -147,7 +147,7 @@ CliOutcome read_command_line(const CommandLine& line) {
   declaration.settle(mistakes);
   const auto dropped = drop_contradicted(flags);
   std::vector<std::string> taken;
-  // The agents of --hosts are told everything by their console.
+  // With --hosts, the agents get all settings from their console.
   const bool is_console = flags.hosts.given || flags.hostfile.given;
   if (const auto facts = scheduler_facts(line.environment, line.read_file); facts && !is_console) {
     taken = tell_scheduler(*facts, flags, line, declaration, mistakes);
@@ -171,7 +171,7 @@ CliOutcome read_command_line(const CommandLine& line) {
     check_script(line, words, config.program, mistakes);
   }
   if (!mistakes.empty()) {
-    // What starts nothing leaves no file either.
+    // A dry run writes no files.
     if (is_dry) return CliMistakes{mistakes.sentences()};
     return CliMistakes{mistakes.sentences(), config.logs.report_file, config.logs.events_file};
   }
@@ -190,9 +190,9 @@ std::string to_text(const CliMistakes& mistakes) {
 namespace {
 
 constexpr std::size_t word_bytes_shown_max = 100;
-constexpr std::size_t notes_max = 3;  // about arguments of the script
+constexpr std::size_t notes_max = 3;  // about script arguments
 
-// A word that stands where a value is expected but is a flag itself. Negative numbers are values.
+// Whether an argument in the place of a value is itself a flag. Negative numbers are values.
 bool is_flag(const std::string& word) {
   return word.size() > 1 && word[0] == '-' && !std::isdigit(static_cast<unsigned char>(word[1])) &&
          word[1] != '.';
@@ -223,7 +223,7 @@ class WordReader {
   }
 
  private:
-  // The flags a long spelling may mean: one where it is a full name, else all it begins.
+  // The flags that a long spelling may mean: an exact match, else all with that prefix.
   std::vector<const FlagFacts*> candidates(std::string_view typed) const {
     const auto name = flag_name(typed);
     std::vector<const FlagFacts*> found;
@@ -231,7 +231,7 @@ class WordReader {
       if (flag.name == name) return {&flag};
       if (flag.name.starts_with(name)) found.push_back(&flag);
     }
-    // What torchrun takes for one of its flags is that here, too.
+    // Where torchrun resolves a prefix to one of its own flags, so does cpprun.
     if (found.size() > 1) std::erase_if(found, [](const FlagFacts* each) { return each->yields; });
     return found;
   }
@@ -246,7 +246,7 @@ class WordReader {
   void take_script(bool after_dashes) {
     if (next_ == words_.size()) return;
     result_.script = words_[next_++];
-    // torchrun swallows the dashes that follow the script, unless there were some before it.
+    // torchrun drops a "--" after the script unless one came before it.
     if (!after_dashes && next_ < words_.size() && words_[next_] == "--") ++next_;
     result_.arguments.assign(words_.begin() + static_cast<std::ptrdiff_t>(next_), words_.end());
     next_ = words_.size();
@@ -273,7 +273,7 @@ class WordReader {
   }
 
   void take_short(const std::string& word) {
-    // Letters may be glued together as long as they take no value, and a value to its letter.
+    // Short flags can be combined if they take no value; a value can directly follow its flag.
     for (std::size_t at = 1; at < word.size(); ++at) {
       const auto spelled = fmt::format("-{}", word[at]);
       const auto* flag = by_letter(word[at]);
@@ -295,7 +295,8 @@ class WordReader {
     result_.typed.back().is_apart = true;
   }
 
-  // The word after it is its value, if the flag that was meant takes one: not the script.
+  // If a known flag was probably meant and takes a value, the next argument is that value and not
+  // the script.
   void refuse_unknown(const std::string& spelled, bool has_value) {
     std::vector<std::string> names;
     for (const auto& flag : flags_) names.push_back("--" + flag.name);

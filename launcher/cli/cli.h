@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The command line: torchrun's, flag by flag, read from the given words, environment and files. All
-// mistakes are found in one pass and reported together, each with its flag and what would be right.
+// Parses cpprun's command line, which accepts torchrun's flags, from the given arguments,
+// environment and files. All errors are found in one pass and reported together, each with its flag
+// and a valid alternative.
 
 #include <functional>
 #include <optional>
@@ -21,14 +22,14 @@
 namespace cpprun {
 
 struct CommandLine {
-  std::vector<std::string> words;  // without the program's own name
+  std::vector<std::string> words;  // without argv[0]
   Environment environment;
-  // Of the machine: asked only where the number of workers depends on it.
+  // Called only if the number of workers depends on them.
   std::function<int()> count_cpus;
   std::function<int()> count_devices;
   std::string random_id;  // the job id of a standalone run
-  std::string version;    // what --version says: the number and the commit
-  TextFile read_file;     // for --config, and what schedulers leave in files
+  std::string version;    // what --version prints: the number and the commit
+  TextFile read_file;     // for --config, and for files that schedulers provide
   FileProbe probe_file;   // whether the script can be run
 };
 
@@ -38,49 +39,49 @@ struct CliText {
   friend bool operator==(const CliText&, const CliText&) = default;
 };
 
-// To stderr, exit 2.
+// Printed to stderr; exit code 2.
 struct CliMistakes {
   std::vector<std::string> mistakes;
-  // What --report and --events named, as far as that is known: the report of an earlier run must
-  // not stay there, and what cannot be written is one mistake more.
+  // The files named by --report and --events, as far as known. A report of an earlier run must not
+  // stay there. A file that cannot be written is another error.
   std::string report_file = {};
   std::string events_file = {};
   friend bool operator==(const CliMistakes&, const CliMistakes&) = default;
 };
 
-// A job that a console starts on its hosts; `config` is what the console itself needs of it.
+// A job that the console starts on its hosts. `config` holds only what the console itself needs.
 struct CliFanOut {
   Config config;
   fanout::Request request;
 };
 
-// --dry-run: what would be started is told, and nothing is. Whatever is made up at a start is empty
-// in `config`: the id of a job that was given none.
+// --dry-run: prints what would be started and starts nothing. Values that are generated at start,
+// such as a missing job id, are empty in `config`.
 struct CliDryRun {
   Config config;
-  std::optional<fanout::Request> request;  // where it has hosts
+  std::optional<fanout::Request> request;  // if hosts were given
   bool as_json = false;
 };
 
-// A Config may still name a script that cannot be run. On its own that is refused at the start,
-// with the report that was asked for; it is listed as a mistake only beside others.
+// A Config may still name a script that cannot be run. If that is the only error, the start fails
+// with the requested report. Otherwise the script is listed among the CliMistakes.
 using CliOutcome = std::variant<Config, CliText, CliMistakes, CliFanOut, CliDryRun>;
 
 CliOutcome read_command_line(const CommandLine& line);
 
-// One line each, and where to find help.
+// One line per error, and where to find help.
 std::string to_text(const CliMistakes& mistakes);
 
-// The way from the words a person typed to flags by their full names, as torchrun reads them: both
-// spellings, unique beginnings, glued letters, and where the script's own arguments begin. That
-// last thing, and a mistake that does not hide the next one, are what CLI11 cannot do here.
+// Resolves the arguments to flags by full name, as torchrun does: both spellings, unique prefixes,
+// combined short flags, and where the script's own arguments begin. CLI11 cannot do the last, and
+// its first error hides all others.
 
-// In order; later ones win.
+// In order; a later one overrides an earlier one.
 struct TypedFlag {
   const FlagFacts* flag = nullptr;
-  std::string spelled;    // as it was typed, for complaints
-  std::string value;      // empty for a flag without one
-  bool is_apart = false;  // the value is a word of its own
+  std::string spelled;    // as typed, for error messages
+  std::string value;      // empty if the flag takes none
+  bool is_apart = false;  // the value is a separate argument
 };
 
 struct TypedWords {
@@ -88,19 +89,19 @@ struct TypedWords {
   std::optional<std::string> script;
   std::vector<std::string> arguments;  // of the script, verbatim
   std::vector<std::string> mistakes;
-  // The flag whose value is probably the script; nullptr: none.
+  // The flag whose value is probably the script; null: none.
   const TypedFlag* swallower() const;
 };
 
-// "rdzv_id" is "rdzv-id".
+// Normalizes underscores: "rdzv_id" becomes "rdzv-id".
 std::string flag_name(std::string_view spelled);
 
-// Sentences about arguments of the script that are spelled as flags of the launcher alone are, and
-// that were not given to it as well.
+// Warnings about script arguments that look like flags only a launcher has, and that were not also
+// given to cpprun.
 std::vector<std::string> notes_of_arguments(const std::vector<FlagFacts>& flags,
                                             const TypedWords& words);
 
-// What was typed points into `flags`.
+// The result points into `flags`.
 TypedWords read_words(const std::vector<FlagFacts>& flags, const std::vector<std::string>& words);
 
 }  // namespace cpprun

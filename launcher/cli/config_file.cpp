@@ -23,7 +23,7 @@ namespace cpprun {
 
 namespace {
 
-// A wrong file, a script for example, has a mistake on every line.
+// A file of another format, such as a script, has an error on every line.
 constexpr std::size_t mistakes_told_max = 8;
 constexpr std::size_t key_bytes_shown_max = 40;
 
@@ -37,7 +37,7 @@ bool is_quote(char byte) {
   return byte == '"' || byte == '\'';
 }
 
-// Without the comment at its end; a # between quotes begins none.
+// Removes a trailing comment; a # inside quotes does not start one.
 std::string_view without_comment(std::string_view line) {
   char open = 0;
   for (std::size_t at = 0; at < line.size(); ++at) {
@@ -51,24 +51,24 @@ std::string_view without_comment(std::string_view line) {
   return trimmed(line);
 }
 
-// "\"abc\"" is one quoted text; "\"abc" and "\"a\" \"b\"" are none.
+// Whether it is a single quoted string: "\"abc\"" is; "\"abc" and "\"a\" \"b\"" are not.
 bool is_quoted(std::string_view text) {
   return text.size() >= 2 && is_quote(text.front()) &&
          text.find(text.front(), 1) == text.size() - 1;
 }
 
-// As CLI11 reads it. Each value is handed over by itself: so it is known on which line it stands.
+// Parsed by CLI11. Values are passed to it one by one, so that their line is known.
 std::string value_of(const std::string& raw) {
   std::string quoted = raw;
   const bool is_list = raw.starts_with('[') && raw.ends_with(']');
   if (!is_list && !is_quoted(raw)) {
-    // CLI11 takes a bare text apart at its blanks and commas.
+    // CLI11 splits an unquoted text at blanks and commas.
     const char quote = raw.find('\'') == std::string::npos ? '\'' : '"';
     quoted = quote + raw + quote;
   }
   std::istringstream line("key = " + quoted + "\n");
   CLI::ConfigBase config;
-  config.comment('\x01');  // comments are gone already, and a # is one of the text's own
+  config.comment('\x01');  // comments were removed before; a # left belongs to the value
   const auto items = config.from_config(line);
   return items.empty() ? std::string{} : fmt::format("{}", fmt::join(items.front().inputs, ","));
 }
@@ -78,11 +78,11 @@ class FileReader {
   FileReader(const std::string& path, std::string_view text, Declaration& declaration)
       : name_(plain_line(path)), lines_(split(text, '\n')), declaration_(declaration) {}
 
-  // What is wrong with the file, a sentence each.
+  // Returns the errors in the file, one sentence each.
   std::vector<std::string> read() {
     while (next_ < lines_.size()) {
       const auto line = without_comment(lines_[next_++]);
-      // A line that begins with ; is a comment of an INI file.
+      // INI files use ; for comments.
       if (!line.empty() && line.front() != ';') read_line(line, next_);
     }
     return std::move(mistakes_);
@@ -112,7 +112,7 @@ class FileReader {
                       fmt::format("{}:{}: {}", name_, number, flag->name));
   }
 
-  // A list may go on over the lines that follow.
+  // A list may continue on the following lines.
   std::string whole_value(std::string_view first) {
     std::string value(first);
     if (!value.starts_with('[')) return value;
@@ -122,7 +122,7 @@ class FileReader {
     return value;
   }
 
-  // The flag of that name, unless there is something to say against it.
+  // The flag of that name; null after an error if it may not be used here.
   const FlagFacts* known(std::string_view key, std::size_t number) {
     const auto name = flag_name(key);
     const auto* flag = declaration_.find(name);
@@ -142,7 +142,8 @@ class FileReader {
     return nullptr;
   }
 
-  // Names are written out here: a beginning that is unique today may not be so tomorrow.
+  // A hint to write out the name. Prefixes are not accepted in files: a unique prefix may become
+  // ambiguous in a later version.
   std::string cure(const std::string& beginning) const {
     const FlagFacts* found = nullptr;
     for (const auto& flag : declaration_.facts()) {
@@ -162,7 +163,7 @@ class FileReader {
   std::vector<std::string_view> lines_;
   std::size_t next_ = 0;
   Declaration& declaration_;
-  std::map<std::string, std::size_t> line_of_;  // on which each key stands
+  std::map<std::string, std::size_t> line_of_;  // the line of each key
   std::vector<std::string> mistakes_;
 };
 

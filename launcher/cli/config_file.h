@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // --config FILE: defaults for flags, one per line, `nnodes = 2`. CLI11 reads the values, quotes and
-// lists of TOML and INI; this adds what it does not report: the line something is on, that a key is
-// unknown or repeated, and that a file is not of this kind at all.
+// lists of TOML and INI. This code adds what CLI11 does not report: line numbers, unknown and
+// repeated keys, and files of another format.
 
 #include <string>
 #include <vector>
@@ -13,18 +13,18 @@
 
 namespace cpprun {
 
-// Tells the flags what the `text` of the file at `path` says of them.
+// Sets flags from `text`, the content of the file at `path`.
 void tell_config_file(const std::string& path, const std::string& text, Declaration& declaration,
                       Mistakes& mistakes);
 
-// What a --config file says a job does about failures, for whoever wants to know it without a job.
+// The restart rules in a --config file, for tools that need them without a job.
 struct RulesFile {
   RestartRules rules;
   std::vector<std::string>
-      mistakes;  // a sentence each, with the line; where there are any, no rules
+      mistakes;  // one sentence each, with the line; if not empty, `rules` is not set
 };
 
-// The other flags of the file are read as well, and what is wrong with them is told, too.
+// All flags of the file are read and checked, not only those about failures.
 RulesFile read_rules_file(const std::string& path, const std::string& text);
 
 }  // namespace cpprun

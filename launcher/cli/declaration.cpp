@@ -15,7 +15,7 @@ namespace cpprun {
 namespace {
 
 constexpr int port_max = 65535;
-constexpr std::size_t flags_expected = 64;  // room for all of them
+constexpr std::size_t flags_expected = 64;  // capacity for all of them
 
 std::string pet_variable(std::string_view name) {
   std::string variable = "PET_";
@@ -126,7 +126,7 @@ void Declaration::declare_rendezvous(Flags& flags) {
   add<std::string>(flags.standby, "--standby", "WHO", any_text,
                    "Elastic jobs: another node takes over from a lost master: auto (default), none")
       .choices = {"auto", "none"};
-  facts_.back().yields = true;  // --stand is --standalone
+  facts_.back().yields = true;  // --stand means --standalone
   add(flags.insecure, "--insecure", "Do not warn that the job has no secret");
   add(flags.no_scheduler, "--no-scheduler",
       "Ignore the settings of Slurm, MPI, PBS, LSF and Kubernetes");
@@ -144,7 +144,7 @@ void Declaration::declare_hosts(Flags& flags) {
   add<std::string>(flags.export_variables, "--export", "NAME[=VALUE],...", any_text,
                    "Pass these environment variables to all hosts");
   add(flags.ship, "--ship", "Copy this binary to hosts that lack it or have another version");
-  // They are the console's: an agent that read them would start agents.
+  // These flags are for the console. An agent that read them would start agents itself.
   for (std::size_t at = first; at < facts_.size(); ++at) facts_[at].variables.clear();
 }
 
@@ -206,7 +206,7 @@ void Declaration::declare_endings(Flags& flags) {
   add<std::string>(flags.signals_to_handle, "--signals-to-handle", "NAMES", any_text,
                    "Signals that end the job (default: SIGTERM,SIGINT,SIGHUP,SIGQUIT)")
       .choices = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"};
-  facts_.back().may_be_empty = true;  // none, as for torchrun
+  facts_.back().may_be_empty = true;  // empty means none, as in torchrun
   add<std::string>(flags.preemption_notice, "--preemption-notice", "FILE|CMD", any_text,
                    "Ask all ranks to save when FILE appears or CMD exits with 0; or slurm")
       .choices = {"slurm"};
@@ -221,7 +221,7 @@ void Declaration::declare_endings(Flags& flags) {
 
 void Declaration::declare_log_files(Flags& flags) {
   add<std::string>(flags.log_dir, "--log-dir", "DIR", any_text, "Directory for log files")
-      .may_be_empty = true;  // torchrun takes it for its default
+      .may_be_empty = true;  // torchrun treats it as the default
   add(flags.log_keep, "--log-keep", "N", whole_number_within(1, any_count_max),
       "Keep the logs of the last N attempts (default: all)");
   add<std::uint64_t>(flags.log_max_bytes, "--log-max-bytes", "BYTES", log_bytes,
@@ -239,7 +239,7 @@ void Declaration::declare_log_files(Flags& flags) {
       add<std::string>(flags.log_line_prefix_template, "--log-line-prefix-template", "TEXT",
                        any_text, "Prefix of teed lines, e.g. \"[${rank}@${hostname}] \"");
   prefix.variables.emplace_back("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
-  prefix.may_be_empty = true;  // torchrun takes it for its default
+  prefix.may_be_empty = true;  // torchrun treats it as the default
 }
 
 void Declaration::declare_own_words(Flags& flags) {
@@ -283,7 +283,7 @@ void Declaration::declare_general(Flags& flags) {
   add<std::string>(flags.config, "--config", "FILE", any_text,
                    "File with defaults of flags, one per line, e.g. nnodes = 2 (or CPPRUN_CONFIG)")
       .variables = {"CPPRUN_CONFIG"};
-  // No variable: one that lets every job of a shell start nothing would be a trap.
+  // No environment variable: it would silently turn every launch of a shell into a dry run.
   add(flags.dry_run, "--dry-run", "Print what would be started, and exit").variables.clear();
   add(flags.json, "--json", "With --dry-run: print JSON").variables.clear();
   add<std::string>(flags.print_completion, "--print-completion", "SHELL", any_text,
@@ -304,7 +304,7 @@ void Declaration::declare_general(Flags& flags) {
         "dry-run",     "help",           "version"}) {
     std::ranges::find(facts_, name, &FlagFacts::name)->is_common = true;
   }
-  // Flags that scripts have as well, as --config and --log-dir, are not among these.
+  // Flags that scripts often have too, such as --config and --log-dir, are not listed.
   for (const char* name : {"nnodes", "nproc-per-node", "node-rank", "standalone", "master-addr",
                            "master-port", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf",
                            "max-restarts", "no-python", "hosts", "hostfile"}) {
@@ -324,7 +324,7 @@ void Declaration::tell(const FlagFacts& flag, std::string text, SettingOrigin or
                        std::string source) {
   if (app_ == nullptr) {
     app_ = std::make_unique<CLI::App>("", "cpprun");
-    // --help is a flag like the others here: it wins over mistakes, CLI11's is one of several ends.
+    // --help is an ordinary flag here because it must win over errors.
     app_->set_help_flag();
   }
   auto& binding = bindings_[static_cast<std::size_t>(&flag - facts_.data())];
@@ -341,7 +341,7 @@ void Declaration::tell(const FlagFacts& flag, std::string text, SettingOrigin or
 std::vector<std::pair<const FlagFacts*, std::string>> Declaration::given() const {
   std::vector<std::pair<const FlagFacts*, std::string>> told;
   for (std::size_t at = 0; at < facts_.size(); ++at) {
-    // A flag without a value may have been told that it is off.
+    // A flag without a value may have been set to false.
     const bool is_off =
         !facts_[at].takes_value() && (*bindings_[at].text == "false" || *bindings_[at].text == "0");
     if (*bindings_[at].given && !is_off) told.emplace_back(&facts_[at], *bindings_[at].text);
@@ -363,7 +363,7 @@ void Declaration::settle(Mistakes& mistakes) {
     try {
       binding.option->run_callback();
     } catch (const CLI::ConversionError&) {
-      // Only a flag without a value is converted by CLI11 itself.
+      // CLI11 itself only converts flags without a value.
       mistakes.add(binding.place,
                    fmt::format("{}={} is neither true nor false", *binding.source, *binding.text));
     } catch (const CLI::ParseError& error) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Every flag, declared once: its names, its group, the variables that give its default, the kind of
-// its value, what the help says. The help, the man page, the shells' completions, the --config file
-// and the command line are all read off this one declaration. CLI11 keeps those that somebody sets:
-// an option for each of the sixty would be a third of all instructions of a launch.
+// Declares every flag once: names, group, environment variables for its default, value type and
+// help text. The help, the man page, shell completions, the --config file and the command line all
+// use this declaration. CLI11 options are created only for flags that are set: creating all sixty
+// would take a third of the instructions of a launch.
 
 #include <functional>
 #include <memory>
@@ -20,14 +20,14 @@ class Option;
 
 namespace cpprun {
 
-// What others need to know of a flag to print it, and to recognise it among words.
+// What is needed to print a flag and to recognize it in arguments.
 struct FlagFacts {
-  std::string name;                    // with dashes, without the leading two
-  char letter = 0;                     // the short spelling; 0: none
-  std::string value;                   // what the help calls its value; empty: it takes none
-  std::string group;                   // its heading in the help
+  std::string name;                    // without the leading dashes
+  char letter = 0;                     // the short flag; 0: none
+  std::string value;                   // name of the value in the help; empty: it takes none
+  std::string group;                   // heading in the help
   std::string help;                    // one line
-  std::vector<std::string> variables;  // of the environment, the first that is set counts
+  std::vector<std::string> variables;  // environment variables; the first that is set wins
   std::vector<std::string> choices;    // values worth completing; there may be others
   bool in_file = true;                 // --config FILE may set it
   bool may_be_empty = false;           // else an empty value is a mistake
@@ -40,7 +40,7 @@ struct FlagFacts {
 
 class Declaration {
  public:
-  // Binds each flag to its member of `flags`, which outlives this.
+  // Binds each flag to its member of `flags`, which must outlive this object.
   explicit Declaration(Flags& flags);
   ~Declaration();
   Declaration(const Declaration&) = delete;
@@ -49,19 +49,19 @@ class Declaration {
   const std::vector<FlagFacts>& facts() const { return facts_; }
   const FlagFacts* find(std::string_view name) const;
 
-  // Tells a flag what was written, and where. What is told later wins.
+  // Sets a flag's text and its source. A later call overrides an earlier one.
   void tell(const FlagFacts& flag, std::string text, SettingOrigin origin, std::string source);
-  // Turns the texts that are new since the last call into values. A text that is no value is a
-  // mistake, and the others are read all the same.
+  // Parses the texts set since the last call. An invalid text is added to `mistakes`; the others
+  // are still parsed.
   void settle(Mistakes& mistakes);
-  // The flags that were told something, and what.
+  // The flags that were set, with their texts.
   std::vector<std::pair<const FlagFacts*, std::string>> given() const;
 
  private:
-  // What a member of Flags learns as its flag is told something.
+  // Connects a flag with its member of Flags.
   struct Binding {
     std::function<CLI::Option*(CLI::App&)> make;
-    CLI::Option* option = nullptr;  // made when it is told something for the first time
+    CLI::Option* option = nullptr;  // created when the flag is first set
     bool* given = nullptr;
     std::string* text = nullptr;
     std::string* source = nullptr;
@@ -79,7 +79,7 @@ class Declaration {
   void declare_compatibility(Flags& flags);
   void declare_general(Flags& flags);
 
-  // `names` as CLI11 takes them: "-r,--redirects".
+  // `names` in CLI11's notation: "-r,--redirects".
   template <class T>
   FlagFacts& add(Flag<T>& flag, const char* names, const char* value, ValueReader<T> read,
                  const char* help);
@@ -89,8 +89,8 @@ class Declaration {
                   std::function<CLI::Option*(CLI::App&)> make);
 
   std::unique_ptr<CLI::App> app_;
-  const char* group_ = "";         // of what is declared next
-  std::vector<FlagFacts> facts_;   // as they stand in the help
+  const char* group_ = "";         // for the next declared flags
+  std::vector<FlagFacts> facts_;   // in the order of the help
   std::vector<Binding> bindings_;  // the same order
 };
 

@@ -15,7 +15,7 @@ namespace cpprun {
 
 namespace {
 
-// The console's own, or said to each agent in a way of its own.
+// Flags that are used by the console only, or passed to each agent in another form.
 constexpr std::array<std::string_view, 16> kept_flags = {
     "ship",        "dry-run", "json",         "hosts",       "hostfile",      "remote-shell",
     "export",      "nnodes",  "master-addr",  "master-port", "rdzv-endpoint", "rdzv-backend",
@@ -79,7 +79,7 @@ class FanoutReader {
     wanted.members = fanout::members_of(*hosts);
   }
 
-  // --nnodes may say how many of them are enough, and nothing else.
+  // --nnodes may set the minimum number of nodes; its maximum must match the number of hosts.
   void read_nodes(fanout::Request& request) {
     const int count = static_cast<int>(request.wanted.members.size());
     const auto range = flags_.nnodes.value.value_or(NodeRange{count, count});
@@ -97,7 +97,7 @@ class FanoutReader {
     }
   }
 
-  // What is of one node cannot be said to all of them at once.
+  // Rejects flags that apply to a single node.
   void refuse_places() {
     const auto refuse = [&](const auto& flag, bool is_given, std::string_view cure) {
       if (is_given)
@@ -131,7 +131,7 @@ class FanoutReader {
     flags_.rdzv_backend = {};
     flags_.rdzv_endpoint = {};
     flags_.node_rank = {};
-    // Each counts its own; a number may be checked here.
+    // gpu, cpu and auto are counted on each host; a number can be checked here.
     const auto& workers = flags_.nproc_per_node.value.value_or("");
     if (workers == "gpu" || workers == "cpu" || workers == "auto") flags_.nproc_per_node = {};
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// --hosts and --hostfile: one command for all hosts. What was said otherwise is put into words for
-// the agents, whether it stood on the command line, in the environment or in a --config file.
+// --hosts and --hostfile: one command starts all hosts. Other settings are turned into flags for
+// the agents, whether they came from the command line, the environment or a --config file.
 
 #include <optional>
 
@@ -12,8 +12,8 @@
 
 namespace cpprun {
 
-// Nothing where no host is named. Flags that are the agents' alone are taken out of `flags`, which
-// then are of the console. The program and the grace are not in it yet.
+// nullopt if no hosts are given. Removes from `flags` those meant only for the agents; the rest
+// applies to the console. The caller adds the program and the grace period.
 std::optional<fanout::Request> fan_out_request(Flags& flags, const Declaration& declaration,
                                                const CommandLine& line, Mistakes& mistakes);
 

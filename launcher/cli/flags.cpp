@@ -18,10 +18,10 @@ namespace cpprun {
 
 namespace {
 
-// Up to this many seconds fit the milliseconds in which nodes tell them each other.
+// Nodes exchange durations as milliseconds; this limit keeps them in range.
 constexpr double policy_seconds_max = 2'000'000;
 
-// What another reader has to say begins with the flag's name and a colon.
+// Puts ": " before an error of another parser, to follow the flag's name.
 template <class T>
 Result<T> after_colon(Result<T> read) {
   if (!read) return failure(fmt::format(": {}", read.error().reason));
@@ -48,7 +48,7 @@ ValueReader<std::string> name_within(std::size_t bytes_max) {
     }
     const std::string plain = plain_line(text);
     if (plain == text) return text;
-    // The other nodes would read another name than ours.
+    // Other nodes would read a different name.
     return failure(fmt::format(
         "={}: where it says \"?\" there is nothing that can be read: a control or format "
         "character, or half a character; give a name of letters",
@@ -86,7 +86,7 @@ Result<NodeRange> node_range(const std::string& text) {
 Result<Duration> policy_seconds(const std::string& given) {
   const auto text = trimmed(given);
   const auto seconds = exact_number<double>(text);
-  // Written so that "nan" is outside.
+  // Written so that NaN fails the check.
   if (!seconds || !(*seconds >= 0.001) || *seconds > policy_seconds_max) {
     return failure(fmt::format("={} is no number of seconds from 0.001 to {}, as 30 or 0.5", text,
                                static_cast<int>(policy_seconds_max)));
@@ -126,7 +126,7 @@ Result<std::vector<int>> final_codes(const std::string& text) {
                       text, part, exit_code_max));
     }
   }
-  // The same on every node in whatever order it was typed.
+  // Sorted, so that the order typed does not matter when nodes compare settings.
   std::ranges::sort(codes);
   codes.erase(std::ranges::unique(codes).begin(), codes.end());
   if (codes.size() > bounds::no_restart_codes_max) {
@@ -186,7 +186,7 @@ Result<RestartBudgets> restart_budgets(const std::string& text) {
     budgets.causes.push_back(
         {.cause = std::string(name), .max = is_count ? std::optional(*count) : std::nullopt});
   }
-  // The same on every node in whatever order it was typed.
+  // Sorted, so that the order typed does not matter when nodes compare settings.
   std::ranges::sort(budgets.causes, {}, &CauseBudget::cause);
   if (budgets.causes.size() > cause_budgets_max) {
     return failure(fmt::format("={} lists {} causes; there is room for {}", text,

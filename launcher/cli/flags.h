@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What a person may decide: one member per flag (Flags), the kinds of values, and what is wrong
-// with them (Mistakes).
+// The user's settings: one member per flag (Flags), the value types, and the errors in them
+// (Mistakes).
 
 #include <algorithm>
 #include <cstdint>
@@ -20,18 +20,18 @@
 
 namespace cpprun {
 
-// Where a setting comes from, the weakest first. Where two contradict each other, the stronger
-// applies; two of one origin that do are a mistake.
+// Where a setting comes from, weakest first. If two settings contradict each other, the stronger
+// origin wins. A contradiction within one origin is an error.
 enum class SettingOrigin { preset, scheduler, file, environment, typed };
 
 template <class T>
 struct Flag {
-  std::optional<T> value;  // nothing where the flag was not given, or not with such a value
+  std::optional<T> value;  // nullopt if the flag was not given or its value is invalid
   bool given = false;
-  std::string text;    // as it was written
+  std::string text;    // as written
   std::string source;  // where: "--nnodes", "PET_NNODES", "job.toml:3: nnodes"
   SettingOrigin origin = SettingOrigin::preset;
-  int place = 0;  // in the help; mistakes are told in that order
+  int place = 0;  // position in the help; errors are sorted by it
 };
 
 struct NodeRange {
@@ -39,14 +39,14 @@ struct NodeRange {
   int highest = 1;
 };
 
-// --max-restarts: of the whole job, and of causes by name.
+// --max-restarts: a limit for the whole job and limits for single causes.
 struct RestartBudgets {
   int whole_job = 0;
   std::vector<CauseBudget> causes = {};
 };
 
-// What the command line, the environment and the --config file may decide: one member per flag. A
-// misspelled member does not compile. Names, values and help of the flags are in declaration.cpp.
+// What the command line, the environment and the --config file can set: one member per flag. Names,
+// values and help of the flags are in declaration.cpp.
 struct Flags {
   // Rendezvous
   Flag<NodeRange> nnodes;
@@ -130,17 +130,16 @@ inline bool is_on(const Flag<bool>& flag) {
   return flag.value.value_or(false);
 }
 
-// All mistakes of a command line, in the order of the help, so that everything to be changed is
-// reported at once.
+// All errors of a command line in the order of the help, so that the user can fix them all at once.
 class Mistakes {
  public:
-  static constexpr int before_flags = -1;         // words that are no flag at all
-  static constexpr int after_flags = 2147483647;  // the script
+  static constexpr int before_flags = -1;         // for words that are not flags
+  static constexpr int after_flags = 2147483647;  // for the script
 
   void add(int place, std::string sentence) { all_.emplace_back(place, std::move(sentence)); }
   bool empty() const { return all_.empty(); }
 
-  // In order of place; those of one place as they were added.
+  // Sorted by place; those with the same place in the order of addition.
   std::vector<std::string> sentences() const {
     auto sorted = all_;
     std::stable_sort(sorted.begin(), sorted.end(),
@@ -154,17 +153,17 @@ class Mistakes {
   std::vector<std::pair<int, std::string>> all_;
 };
 
-// The kinds of values that flags take, each with its bounds. What is wrong with a text is told as
-// the rest of a sentence whose beginning is the name of the flag: "=x is not a whole number from
-// 0". Declaration refuses an empty text before one of these reads it.
+// Parsers for the value types of flags, each with its bounds. An error text continues a sentence
+// that starts with the name of the flag: "=x is not a whole number from 0". Declaration rejects
+// empty texts before a parser is called.
 
 template <class T>
 using ValueReader = std::function<Result<T>(const std::string& text)>;
 
-inline constexpr int any_count_max = 2'147'483'647;  // where a number has no bound of its own
+inline constexpr int any_count_max = 2'147'483'647;  // for numbers without a bound of their own
 
 ValueReader<int> whole_number_within(int lowest, int highest);
-// A name that every node tells the master.
+// A name that every node sends to the coordinator.
 ValueReader<std::string> name_within(std::size_t bytes_max);
 
 Result<std::string> job_id(const std::string& text);

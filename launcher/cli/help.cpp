@@ -152,7 +152,7 @@ std::string manual_page(const std::vector<FlagFacts>& flags, const std::string& 
 
 namespace {
 
-// What stands where the flag's value is expected, beside the choices it may have.
+// What the shell should complete as the flag's value, besides its choices.
 enum class Expects { files, folders, hosts, words };
 
 Expects expects(const FlagFacts& flag) {
@@ -161,14 +161,14 @@ Expects expects(const FlagFacts& flag) {
   return flag.value == "DIR" ? Expects::folders : Expects::words;
 }
 
-// "--role" and, where there is one, "-r".
+// The long and, if any, the short spelling: "--role", "-r".
 std::vector<std::string> spellings(const FlagFacts& flag) {
   std::vector<std::string> all = {"--" + flag.name};
   if (flag.letter != 0) all.push_back(std::string("-") + flag.letter);
   return all;
 }
 
-// Between single quotes of a shell, with a backslash before each of `special`.
+// In single quotes for a shell, with a backslash before each character in `special`.
 std::string quoted(std::string_view text, std::string_view special) {
   std::string safe = "'";
   for (const char byte : text) {
@@ -178,8 +178,8 @@ std::string quoted(std::string_view text, std::string_view special) {
   return safe + "'";
 }
 
-// What follows the script is the script's: there the shell completes the names of files, as it does
-// for every program. bash takes words apart at the "=" of --flag=value.
+// After the script, the shell completes file names as for any program. bash splits words at the "="
+// of --flag=value.
 std::string bash_script(const std::vector<FlagFacts>& flags) {
   std::vector<std::string> with_value;
   std::vector<std::string> all;

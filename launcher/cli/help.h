@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The help, the manual page, and what shells complete.
+// The help text, the man page and the shell completions.
 
 #include <optional>
 #include <string>
@@ -15,12 +15,12 @@ namespace cpprun {
 // that follows --help, gets the short help: the flags that most people use.
 std::string help_text(const std::vector<FlagFacts>& flags, std::string_view topic);
 
-// For man(1), in the macros of man(7).
+// In the man(7) macros, for man(1).
 std::string manual_page(const std::vector<FlagFacts>& flags, const std::string& version);
 
-// What a shell needs to complete cpprun's flags and their values as they are typed.
+// What a shell needs to complete cpprun's flags and their values.
 
-// A script to be sourced by bash, zsh, fish or tcsh; nothing for any other shell.
+// A script to source in bash, zsh, fish or tcsh; nullopt for any other shell.
 std::optional<std::string> completion_script(std::string_view shell,
                                              const std::vector<FlagFacts>& flags);
 

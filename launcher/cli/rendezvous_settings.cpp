@@ -21,10 +21,10 @@ namespace cpprun {
 namespace {
 
 constexpr int static_port = 29500;
-// Static rendezvous has always been this patient under torchrun, and queues in clusters are long.
+// torchrun's default for static rendezvous; cluster queues can be long.
 constexpr auto static_join_timeout = std::chrono::seconds(900);
 
-// Fills in field by field. The order is that of dependence: sizes, then how nodes meet.
+// Fills in the Config field by field, in order of dependence: sizes, then how nodes meet.
 class Checker {
  public:
   Checker(SettingReader& reader, const std::string& random_id, Config& config)
@@ -72,8 +72,8 @@ class Checker {
                      in_seconds(config_.lease()), in_seconds(bounds::lease_min));
   }
 
-  // Two nodes have no majority without the one that is lost; and of a job of a fixed size the next
-  // round would wait for a node that knows of nobody but the master.
+  // Of two nodes the survivor has no majority. In a job of fixed size the next round would wait for
+  // the replacement of the lost node, which only knows the address of the coordinator.
   void read_standby() {
     const auto& standby = reader_.flags().standby;
     if (!standby.value) return;
@@ -98,7 +98,7 @@ class Checker {
                  bounds::standby_nodes_min, bounds::standby_nodes_min);
   }
 
-  // Only cpprunds can be several, and these are met as under c10d.
+  // A list of endpoints means several cpprunds, which are used as with c10d.
   std::string backend() const {
     return reader_.flags().rdzv_backend.value.value_or(names_a_set() ? "c10d" : "static");
   }
@@ -108,13 +108,13 @@ class Checker {
     return place && place->find(',') != std::string::npos;
   }
 
-  // Nothing where it is empty, which is torchrun's default.
+  // nullopt if empty, which is torchrun's default.
   std::optional<std::string> endpoint() const {
     const auto& given = reader_.flags().rdzv_endpoint.value;
     return given && !given->empty() ? given : std::nullopt;
   }
 
-  // torchrun's rules for which rendezvous a command line gets, but a job id that was given is kept.
+  // Chooses the rendezvous by torchrun's rules, but keeps an explicitly given job id.
   void read_meeting() {
     const auto& flags = reader_.flags();
     const auto name = backend();
@@ -187,7 +187,7 @@ class Checker {
     place ? refuse_any_port(flags.rdzv_endpoint) : refuse_any_port(flags.master_port);
   }
 
-  // No node hosts what a set of cpprunds does.
+  // The coordinator runs in a cluster of cpprunds, not on a node.
   void meet_at_a_set(const std::string& text) {
     const auto& flags = reader_.flags();
     ignore_master();
@@ -213,7 +213,7 @@ class Checker {
     if (std::ranges::any_of(*places, is_any)) refuse_any_port(flags.rdzv_endpoint);
   }
 
-  // Any node may host it, and etcd says which one does.
+  // Any node may host the coordinator; etcd stores which one does.
   void meet_by_etcd(const std::string& name) {
     const auto& flags = reader_.flags();
     ignore_master();
@@ -246,8 +246,8 @@ class Checker {
     }
   }
 
-  // Whether something stronger than the conf says how the nodes meet; then it is noted that `what`
-  // of the conf does not apply.
+  // Whether a stronger setting than --rdzv-conf defines how nodes meet. If so, adds a note that
+  // `what` from the conf is ignored.
   bool is_beaten(const Flag<std::string>& conf, std::string_view what) {
     const auto& flags = reader_.flags();
     std::string stronger;
@@ -303,15 +303,16 @@ void read_rendezvous_settings(SettingReader& reader, const std::string& random_i
 
 namespace {
 
-// A lease is an interval times the attempts; it and the last call travel as milliseconds in an int.
+// A lease is the interval times the attempts. The lease and the last call are sent as int
+// milliseconds, which these limits keep in range.
 constexpr double seconds_max = 2'000'000;
 constexpr double interval_seconds_max = 20'000;
 constexpr int attempts_max = 100;
-// A shorter heartbeat would be work for nothing.
+// A shorter heartbeat interval would only add load.
 constexpr double seconds_min = 0.01;
 
-// Keys of torchrun that say nothing to a coordinator that polls nobody and has no phases to time
-// out.
+// Keys of torchrun that have no effect here: the coordinator does not poll and has no phases that
+// time out.
 constexpr std::array<std::string_view, 4> without_effect = {"close_timeout", "heartbeat_timeout",
                                                             "read_timeout", "use_libuv"};
 
@@ -323,11 +324,11 @@ bool contains(const std::array<std::string_view, n>& keys, std::string_view key)
 template <class N>
 std::optional<N> between(N least, N most, std::string_view text) {
   const auto number = exact_number<N>(text);
-  // Written so that "nan" is outside.
+  // Written so that NaN fails the check.
   return number && *number >= least && *number <= most ? number : std::nullopt;
 }
 
-// torchrun's words for yes and no.
+// torchrun's spellings of yes and no.
 std::optional<bool> yes_or_no(std::string_view text) {
   std::string lower(text);
   std::transform(lower.begin(), lower.end(), lower.begin(),
@@ -352,18 +353,18 @@ TimeRange range_of(std::string_view key) {
   return {seconds_min, seconds_max};
 }
 
-// Where a time that was given belongs; nullptr for any other key.
+// The member that a key with a duration sets; null for any other key.
 std::optional<Duration>* time_named(std::string_view key, Timeouts& timeouts) {
   if (key == "etcd_lease") return &timeouts.etcd.lease;
   if (key == "keep_alive_interval") return &timeouts.keep_alive_interval;
   if (key == "last_call_timeout") return &timeouts.last_call_timeout;
-  // `timeout` is static's name for it.
+  // Static rendezvous calls it `timeout`.
   if (key == "join_timeout" || key == "timeout") return &timeouts.join_timeout;
   return nullptr;
 }
 
-// Where a word for etcd belongs, under the name that etcd or etcd-v2 has for it; nullptr for any
-// other key.
+// The member that an etcd key with a text sets; accepts the names used by etcd and by etcd-v2. Null
+// for any other key.
 std::string* word_named(std::string_view key, Timeouts& timeouts) {
   EtcdMeeting& etcd = timeouts.etcd;
   if (key == "protocol") return &timeouts.etcd_protocol;
@@ -384,7 +385,7 @@ void read_pair(std::string_view key, std::string_view value, const std::string& 
     if (!seconds) {
       mistakes.push_back(fmt::format("{}: {}={} is no number of seconds from {} to {:.0f}", source,
                                      key, value, least, most));
-    } else if (key != "timeout" || !*time) {  // join_timeout wins
+    } else if (key != "timeout" || !*time) {  // join_timeout overrides timeout
       *time = std::chrono::round<Duration>(std::chrono::duration<double>(*seconds));
     }
     return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// How many nodes, where they meet, and how long they wait for each other: everything of the command
-// line that begins with --rdzv-, --master- or --n…; and --rdzv-conf.
+// The number of nodes, where they meet, and how long they wait for each other: all flags that begin
+// with --rdzv-, --master- or --n…
 
 #include <optional>
 #include <string>
@@ -14,13 +14,13 @@
 
 namespace cpprun {
 
-// `random_id` is the job's id where it stands alone and was given none.
+// `random_id` is used as the job id of a standalone job that was given none.
 void read_rendezvous_settings(SettingReader& reader, const std::string& random_id, Config& config);
 
-// --rdzv-conf. torchrun silently accepts unknown keys, so a typo there costs a night; here an
-// unknown key is a mistake.
+// --rdzv-conf. torchrun silently accepts unknown keys; here an unknown key is an error, so that a
+// typo is found at the start.
 
-// How long to wait for whom; what was not said is left open.
+// Timeouts from --rdzv-conf; those not given are nullopt.
 struct Timeouts {
   std::optional<Duration> join_timeout;
   std::optional<Duration> keep_alive_interval;
@@ -33,7 +33,7 @@ struct Timeouts {
   friend bool operator==(const Timeouts&, const Timeouts&) = default;
 };
 
-// Reads `k=v,k=v`. Complaints begin with `source` and are appended.
+// Parses `k=v,k=v`. Appends errors to `mistakes`, each starting with `source`.
 Timeouts read_rendezvous_conf(std::string_view text, const std::string& source,
                               std::vector<std::string>& mistakes);
 

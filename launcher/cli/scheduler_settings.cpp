@@ -22,7 +22,7 @@ bool is_said_on(const Flag<bool>& flag) {
   return flag.given && flag.text != "false" && flag.text != "0";
 }
 
-// A host and a port in one word, as --rdzv-endpoint takes it.
+// Host and port joined as --rdzv-endpoint takes them.
 std::string endpoint_text(const std::string& host, const std::string& port) {
   const bool v6 = host.find(':') != std::string::npos && !host.starts_with('[');
   return v6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
@@ -36,18 +36,19 @@ class Teller {
 
   std::vector<std::string> tell() {
     const auto range = is_said(flags_.nnodes) ? node_range(flags_.nnodes.text) : NodeRange{};
-    if (!range) return {};  // which is told by itself
+    if (!range) return {};  // the error is reported elsewhere
     const bool typed = is_said(flags_.nnodes);
     const bool alone = !typed && meets_at_any_port();
     if (!alone && (!typed || range->highest > 1)) {
       notes_ = facts_.notes;
       for (const auto& mistake : facts_.mistakes) {
-        // Then the person has placed this node, and the scheduler's other tasks are their affair.
+        // The user has configured this node's position, so a problem in the scheduler's task layout
+        // is only worth a note.
         is_placed() ? notes_.push_back(mistake) : complain(mistake);
       }
     }
     nodes_ = typed ? range->highest : facts_.nodes && !alone ? facts_.nodes->value : 1;
-    // A script may start a step for each node of a job. No step knows the others of the job.
+    // A script may start one step per node of a job. A step does not know about the others.
     const bool is_a_part = typed && facts_.nodes && facts_.nodes->value < range->lowest;
     if (is_a_part) tell_of_a_part(facts_.nodes->value);
     if (nodes_ > 1) {
@@ -62,7 +63,7 @@ class Teller {
       if (nodes_ > 1) taken_.push_back(fmt::format("job {}", facts_.job->value));
     }
     tell_workers();
-    // Said once, where there are thousands.
+    // Only one node prints this: there may be thousands.
     if (!taken_.empty() && (nodes_ == 1 || !facts_.node_rank || facts_.node_rank->value == 0)) {
       notes_.insert(notes_.begin(), fmt::format("{} says: {}; --no-scheduler ignores it",
                                                 facts_.name, fmt::join(taken_, ", ")));
@@ -86,16 +87,16 @@ class Teller {
     taken_.push_back(fmt::format("{} ({})", words, source));
   }
 
-  // How many nodes there are, which one this is, and where they meet.
+  // Whether the user gave the number of nodes, this node's rank, and the meeting place.
   bool is_placed() const {
     return is_said(flags_.nnodes) && is_said(flags_.node_rank) &&
            (is_said(flags_.master_addr) || is_said(flags_.rdzv_endpoint));
   }
 
-  // The nodes that the scheduler has started cpprun on are too few. Where nodes of other steps
-  // could not find these, none will come.
+  // The scheduler started cpprun on too few nodes. This is an error if nodes of other steps have no
+  // way to find these.
   void tell_of_a_part(int started) {
-    if (!facts_.mistakes.empty()) return;  // which counts tasks, not nodes
+    if (!facts_.mistakes.empty()) return;  // the count is of tasks, not nodes
     const bool can_be_found =
         is_said(flags_.node_rank) || is_said(flags_.master_addr) || is_said(flags_.rdzv_endpoint);
     const auto fact = fmt::format("{}={}: {} started cpprun on {} node{} ({})",
@@ -111,13 +112,13 @@ class Teller {
     }
   }
 
-  // torchrun's way of saying that a node is alone: other nodes could not know the port.
+  // A port of 0 is torchrun's way of running a single node: other nodes could not know the port.
   bool meets_at_any_port() const {
     return is_said(flags_.rdzv_endpoint) ? flags_.rdzv_endpoint.text.ends_with(":0")
                                          : flags_.master_port.text == "0";
   }
 
-  // Which of the nodes this one is.
+  // Sets the rank of this node.
   void tell_place(bool typed) {
     const auto& rank = facts_.node_rank;
     if (!rank) return;
@@ -139,7 +140,7 @@ class Teller {
         flags_.node_rank.source, flags_.node_rank.text, rank->value, rank->source, rank->source));
   }
 
-  // Where nodes meet.
+  // Sets where nodes meet.
   void tell_meeting() {
     if (is_said(flags_.master_addr) || is_said(flags_.rdzv_endpoint)) return;
     const auto* variable = find_variable(line_.environment, contract::master_addr);
@@ -151,7 +152,8 @@ class Teller {
     if (!by_variable && !facts_.doubt.empty()) notes_.push_back(facts_.doubt);
     const auto port = port_to_meet();
     const auto words = fmt::format("they meet at {}", endpoint_text(host, port));
-    // torchrun's two ways: on the node of rank 0, or on the machine that goes by this name.
+    // torchrun's two ways: the coordinator runs on the node of rank 0, or on the machine with that
+    // name.
     const bool by_name = is_said(flags_.rdzv_backend) ? flags_.rdzv_backend.text == "c10d"
                                                       : !by_variable && !facts_.master_is_first;
     if (!by_name) {
@@ -179,7 +181,7 @@ class Teller {
         facts_.name);
   }
 
-  // One for each GPU of the task.
+  // Sets one worker per GPU of the task.
   void tell_workers() {
     if (is_said(flags_.nproc_per_node)) return;
     const bool visible =

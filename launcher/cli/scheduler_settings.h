@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What the scheduler said, told to the flags of which nobody has said anything.
+// Uses the scheduler's facts as defaults for flags that the user did not set.
 
 #include <string>
 #include <vector>
@@ -12,8 +12,8 @@
 
 namespace cpprun {
 
-// After file, environment and words have been told, and before their values are settled. Returns
-// what is worth a word at the start: what was taken from where.
+// Call after the file, the environment and the arguments are read, and before the values are
+// parsed. Returns notes to print at the start: what was taken from where.
 std::vector<std::string> tell_scheduler(const SchedulerFacts& facts, const Flags& flags,
                                         const CommandLine& line, Declaration& declaration,
                                         Mistakes& mistakes);

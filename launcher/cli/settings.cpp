@@ -26,7 +26,7 @@ namespace {
 
 template <class T>
 std::string spelled(const Flag<T>& flag) {
-  // A flag without a value that was typed has none to show.
+  // A typed flag without a value is shown by name only.
   const bool has_value = flag.origin != SettingOrigin::typed || !std::is_same_v<T, bool>;
   return has_value ? fmt::format("{}={}", flag.source, flag.text) : flag.source;
 }
@@ -59,14 +59,14 @@ class Precedence {
     if (flag.given && flag.origin < other.origin) drop(flag, spelled(other));
   }
 
-  // Of two that exclude each other.
+  // For two flags that exclude each other.
   template <class T, class U>
   void drop_weaker(Flag<T>& one, Flag<U>& other) {
     drop_if_weaker(one, other);
     drop_if_weaker(other, one);
   }
 
-  // --hosts starts all nodes, and these are of one.
+  // --hosts starts all nodes; these flags apply to one.
   void settle_hosts() {
     const auto settle = [&](const Flag<std::string>& hosts) {
       if (!hosts.given) return;
@@ -102,7 +102,7 @@ class Precedence {
     if (is_static && has_place && endpoint.value->find(',') != std::string::npos) {
       drop_weaker(backend, endpoint);
     } else if (!is_static && !has_place && flags_.master_addr.given) {
-      // The node of rank 0 hosts at that address.
+      // With --master-addr, the node of rank 0 hosts the coordinator.
       drop_if_weaker(backend, flags_.master_addr);
     }
   }
@@ -166,7 +166,7 @@ Config config_of(const Flags& flags, const CommandLine& line, Mistakes& mistakes
   read_worker_settings(reader, line, config);
   read_ending_settings(reader, line.read_file, config);
   read_log_settings(reader, config);
-  // A shell that is known was answered before anything else was looked at.
+  // A known shell was already handled.
   if (const auto& shell = flags.print_completion; shell.value) {
     reader.complain(shell, "={} is none of bash, zsh, fish, tcsh", *shell.value);
   }
@@ -203,8 +203,8 @@ int count_workers(SettingReader& reader, const CommandLine& line) {
 ProgramKind program_kind(SettingReader& reader) {
   const auto& flags = reader.flags();
   if (is_on(flags.run_path)) {
-    // It wins over the others, as in torchrun. What it saves there, a start of Python per worker by
-    // forking the launcher's, is not to be had from a launcher without one.
+    // It overrides the others, as in torchrun. There it saves a Python start per worker by forking
+    // the launcher. cpprun has no Python to fork.
     reader.note(flags.run_path, ": every worker runs the script in a Python of its own");
     return ProgramKind::python;
   }
@@ -234,7 +234,7 @@ void check_monitor_interval(SettingReader& reader) {
   reader.note(interval, " has no effect: cpprun does not poll, it is told at once");
 }
 
-// CUDA_VISIBLE_DEVICES has to name a device for each worker, or one would be without.
+// CUDA_VISIBLE_DEVICES must list a device for each worker.
 void read_virtual_local_rank(SettingReader& reader, Config& config) {
   const auto& flag = reader.flags().virtual_local_rank;
   config.virtual_local_rank = is_on(flag);
@@ -247,7 +247,7 @@ void read_virtual_local_rank(SettingReader& reader, Config& config) {
   }
 }
 
-// The way of torch.distributed.launch, whose scripts read an option and not LOCAL_RANK.
+// As torch.distributed.launch did: passes --local-rank to scripts that do not read LOCAL_RANK.
 void read_local_rank_flag(SettingReader& reader, Config& config) {
   const auto& wanted = reader.flags().pass_local_rank;
   if (!wanted.value) return;
@@ -290,8 +290,8 @@ void read_worker_settings(SettingReader& reader, const CommandLine& line, Config
 
 namespace {
 
-// Words between commas; two commas are one that belongs to a word. An empty word would be found in
-// every line, which nobody means, and is dropped.
+// Splits at commas; a double comma is a literal comma. An empty word would match every line and is
+// dropped.
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> words(1);
   while (!text.empty()) {
@@ -327,7 +327,7 @@ bool any_teed(const StreamChoices& tee, bool StreamChoice::*stream) {
                      [&](const auto& entry) { return entry.second.*stream; });
 }
 
-// It names a thing that other people's Python brings along.
+// The flag names a Python class, which cpprun cannot load.
 void check_logs_specs(SettingReader& reader) {
   const auto& specs = reader.flags().logs_specs;
   if (!specs.value || *specs.value == "default") return;
@@ -350,7 +350,7 @@ bool wants_stderr_inherited(SettingReader& reader) {
   return true;
 }
 
-// As they are spelled, seen from here; streams (/dev/stderr) may be shared.
+// Compares the spelled paths. Streams such as /dev/stderr may be shared.
 bool is_one_file(std::string_view one, std::string_view other) {
   for (auto* const each : {&one, &other}) {
     while (each->starts_with("./")) each->remove_prefix(2);
@@ -358,7 +358,7 @@ bool is_one_file(std::string_view one, std::string_view other) {
   return !one.empty() && !one.starts_with("/dev/") && one == other;
 }
 
-// torchrun knows two names for nothing at all, and lets packages bring others along.
+// torchrun has two names for a handler that does nothing, and packages can add others.
 bool wants_events_on_console(SettingReader& reader) {
   const auto& handler = reader.flags().event_log_handler;
   const auto value = handler.value.value_or("null");
@@ -400,7 +400,7 @@ void read_log_settings(SettingReader& reader, Config& config) {
   logs.file_bytes_max = flags.log_max_bytes.value.value_or(0);
   logs.redirects = flags.redirects.value.value_or(StreamChoices{});
   logs.tee = flags.tee.value.value_or(StreamChoices{});
-  // An empty list and an empty template are torchrun's defaults.
+  // torchrun's defaults are an empty list and an empty template.
   const auto& ranks = flags.local_ranks_filter.value;
   if (ranks && !ranks->empty()) logs.console_ranks = ranks;
   const auto& prefix = flags.log_line_prefix_template.value;
@@ -424,12 +424,12 @@ void read_log_settings(SettingReader& reader, Config& config) {
 
 namespace {
 
-// Who sends TERM to a whole node insists with KILL after a while of its own, and what ends later
-// than that ends without a report. How long is not told to a pod, and stands in Slurm's
-// configuration, where a node has that; these are the defaults, 30 s each (KillWait,
+// A scheduler that sends SIGTERM to a whole node sends SIGKILL after its own timeout. cpprun must
+// end before that to write its report. A pod cannot learn the timeout. Slurm's is in its
+// configuration, if the node has that. These are the defaults, 30 s each (KillWait,
 // terminationGracePeriodSeconds).
 struct OuterEnd {
-  std::string_view variable;  // set by it in whatever it runs
+  std::string_view variable;  // set by the scheduler in everything it runs
   std::string_view name;
   std::chrono::seconds patience;
 };
@@ -437,12 +437,13 @@ constexpr std::array<OuterEnd, 2> outer_ends = {{
     {"SLURM_JOB_ID", "Slurm", std::chrono::seconds(30)},
     {"KUBERNETES_SERVICE_HOST", "Kubernetes", std::chrono::seconds(30)},
 }};
-// What is left of that for KILL, the sweep and the report.
+// Reserved within that timeout for SIGKILL, cleanup and the report.
 constexpr auto time_to_report = std::chrono::seconds(5);
 
 constexpr std::string_view default_signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
 
-// What is left of somebody's patience, if it is little, is shared with the workers.
+// The grace period for workers within a scheduler's timeout. If the timeout is short, they get
+// half.
 Duration grace_within(std::chrono::seconds patience) {
   return std::max<Duration>(patience - time_to_report, patience / 2);
 }
@@ -507,7 +508,7 @@ void read_signals(SettingReader& reader, Config& config) {
     while (name.ends_with(' ')) name.remove_suffix(1);
     if (name.empty()) continue;
     const auto signal = signal_number(name);
-    // As torchrun: a name that this system does not know is worth a word, not the job.
+    // As torchrun does, warn about an unknown signal name instead of failing.
     if (!signal || *signal == SIGKILL || *signal == SIGSTOP || *signal == SIGCHLD) {
       reader.note(fmt::format("{} cannot be handled and is left out of --signals-to-handle", name));
     } else if (std::find(config.signals.begin(), config.signals.end(), *signal) ==
@@ -515,7 +516,8 @@ void read_signals(SettingReader& reader, Config& config) {
       config.signals.push_back(*signal);
     }
   }
-  // Whoever preempts a job sends one of these before, so that it can save. They would end cpprun.
+  // Schedulers send one of these before preempting a job, so that it can save. By default they
+  // would end cpprun.
   for (const int signal : {SIGUSR1, SIGUSR2}) {
     if (std::ranges::find(config.signals, signal) == config.signals.end()) {
       config.notices.push_back(signal);

@@ -27,9 +27,9 @@ std::vector<Target> others_of(int number, const std::vector<Target>& all) {
 
 namespace {
 
-constexpr int code_of_signal = 128;  // as shells count
+constexpr int code_of_signal = 128;  // as in shells
 
-// As NTP does it: half of the way is taken for each direction.
+// As in NTP: assumes that both directions take the same time.
 ClockOffset clock_of(const HostFacts& facts, WallTime asked, WallTime heard) {
   const Duration there = facts.asked - asked;
   const Duration back = facts.answered - heard;
@@ -37,7 +37,7 @@ ClockOffset clock_of(const HostFacts& facts, WallTime asked, WallTime heard) {
   return {.offset = (there + back) / 2, .error = std::max(way / 2, Duration{})};
 }
 
-// "user@gpu1" is looked for as gpu1.
+// "user@gpu1" becomes "gpu1".
 std::string name_of(const std::string& member) {
   return member.substr(member.find('@') + 1);
 }
@@ -74,7 +74,7 @@ Examination::Actions Examination::handle(const Now& now, const Event& event) {
                  [&](const fanout::Interrupted& e) {
                    interrupted_ = e.signal;
                    if (phase_ != Phase::ending) return end(now, actions);
-                   // Who asks twice does not want to wait.
+                   // The second signal means: stop at once.
                    for (auto& [number, guest] : guests_) guest.is_awaited = false;
                  },
              },
@@ -126,7 +126,7 @@ void Examination::hear(const Now& now, const fanout::Up& message) {
                  [&](const fanout::Gone& m) {
                    Guest* const guest = guest_of(m.number);
                    if (guest == nullptr) return;
-                   // What it was sent away for is no news.
+                   // While ending, we stopped it ourselves.
                    if (phase_ != Phase::ending) guest->host.gone = m.reason;
                    guest->is_here = guest->is_awaited = false;
                  },
@@ -137,7 +137,7 @@ void Examination::hear(const Now& now, const fanout::Up& message) {
                    guest->is_here = guest->is_awaited = false;
                  },
                  [&](const fanout::Answer& m) { answer(now, m); },
-                 [](const fanout::Words&) {},  // of its shell; why it ended is told by that
+                 [](const fanout::Words&) {},  // shell output; Gone has the reason
                  [](const fanout::Pong&) {},
              },
              message);
@@ -160,11 +160,11 @@ void Examination::answer(const Now& now, const fanout::Answer& answer) {
              dialed && phase_ == Phase::dialing) {
     guest.host.dialed = std::move(*dialed);
   } else {
-    guest.is_awaited = true;  // late; the other one is to come
+    guest.is_awaited = true;  // an answer to an earlier question; the current one is still expected
   }
 }
 
-// Whatever everybody has done is followed by what is next.
+// Enters the next phase once all hosts are done with the current one.
 void Examination::go_on(const Now& now, Actions& actions) {
   while (phase_ != Phase::over && !is_awaited()) {
     const bool is_anybody_here =
@@ -192,7 +192,7 @@ void Examination::begin(Phase phase, const Now& now) {
   for (auto& [number, guest] : guests_) guest.is_awaited = guest.is_here;
 }
 
-// Whoever has not come yet is not waited for any longer, and that is told of it.
+// Stops waiting for hosts that have not answered and tells all hosts to stop.
 void Examination::end(const Now& now, Actions& actions) {
   phase_.become(Phase::ending);
   deadline_ = now.time + end_patience;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// An examination of hosts: what a host says of itself and of its way to the others, what the
-// console decides (Examination), and what the two say to each other.
+// The examination of hosts: what a host reports about itself and about its connections to the
+// others, what the console decides (Examination), and the messages between the two.
 
 #include <cstdint>
 #include <map>
@@ -24,90 +24,90 @@ namespace cpprun::doctor {
 struct Disk {
   std::string path;
   std::uint64_t size = 0;
-  std::uint64_t free = 0;  // for this user
-  std::string refusal;     // why nothing can be written there; empty: something can
+  std::uint64_t free = 0;  // available to this user
+  std::string refusal;     // why it cannot be written to; empty: it can
   friend bool operator==(const Disk&, const Disk&) = default;
 };
 
-// Of one process or one user; nothing: there is none.
+// Limits of one process or one user; nullopt: unlimited.
 struct Limits {
-  std::optional<std::uint64_t> open_files;    // the hard one: cpprun raises itself to it
-  std::optional<std::uint64_t> locked_bytes;  // the soft one
-  std::optional<std::uint64_t> processes;     // the soft one
+  std::optional<std::uint64_t> open_files;    // hard limit: cpprun raises its own to it
+  std::optional<std::uint64_t> locked_bytes;  // soft limit
+  std::optional<std::uint64_t> processes;     // soft limit
   friend bool operator==(const Limits&, const Limits&) = default;
 };
 
 struct HostFacts {
-  std::string host;     // its name of itself
-  std::string version;  // of the cpprunctl that says this
-  std::string cpprun;   // what its cpprun says as --version; empty: there is none
-  std::string network;  // of hosts that share one network stack the same
+  std::string host;     // the host's own name
+  std::string version;  // of the cpprunctl that reports this
+  std::string cpprun;   // output of its `cpprun --version`; empty: no cpprun
+  std::string network;  // equal on hosts that share a network stack
   GpuCounts gpus;
-  std::string missing_gpus;  // what cpprun would say of them; mostly empty
+  std::string missing_gpus;  // cpprun's message about unusable GPUs; usually empty
   bool has_infiniband = false;
   Limits limits;
   Disk shared_memory;
   Disk temporary;
-  // Of its own clock, when it was asked and when it answered.
+  // By the host's own clock, when it received the question and when it answered.
   WallTime asked{};
   WallTime answered{};
   int port = 0;  // where it listens; 0: nowhere
   std::string why_no_port;
-  std::string greeting;  // what it says to whoever comes there
+  std::string greeting;  // what it sends to each client that connects
   friend bool operator==(const HostFacts&, const HostFacts&) = default;
 };
 
-// A host as the others are to look for it.
+// A host that other hosts should try to reach.
 struct Target {
   int number = 0;
-  std::string name;     // to be resolved
-  std::string address;  // at which cpprun would have it meet; may be a name as well
-  int port = 0;         // 0: it listens nowhere
+  std::string name;     // name to resolve
+  std::string address;  // where nodes would meet on it; may be a name as well
+  int port = 0;         // 0: it does not listen
   std::string greeting;
   friend bool operator==(const Target&, const Target&) = default;
 };
 
 enum class Reached { yes, refused, silent, unresolved, stranger, failed, not_tried };
 
-// One of the others, seen from a host.
+// The result of trying to reach another host.
 struct Dialed {
-  int number = 0;                      // of the other
-  std::vector<std::string> addresses;  // what its name stands for here
-  std::string why_unresolved;          // empty: it is resolved
+  int number = 0;                      // of the other host
+  std::vector<std::string> addresses;  // addresses its name resolves to here
+  std::string why_unresolved;          // empty: it resolved
   Reached reached = Reached::not_tried;
-  std::string where;  // the address and the port that were dialed
-  std::string why;    // what the kernel said, where it was not reached
+  std::string where;  // the address and port that were tried
+  std::string why;    // the kernel's error, if not reached
   friend bool operator==(const Dialed&, const Dialed&) = default;
 };
 
-// Whom a host looks for: its followers in the list, which is taken for a ring, as many as
-// `others_max`, and the first host, where the nodes of a job meet by default.
+// The hosts that a host tries to reach: the next `others_max` in the list, which is treated as a
+// ring, and the first host, where the nodes of a job meet by default.
 inline constexpr int others_max = 32;
 std::vector<Target> others_of(int number, const std::vector<Target>& all);
 
-// For what a host is asked. Its own waits are shorter: see io/doctor.cpp.
+// For a host's answer. The host's own timeouts are shorter: see io/doctor.cpp.
 inline constexpr Duration answer_patience = std::chrono::seconds(40);
-// For the remote shells to end by themselves.
+// For the remote shells to exit by themselves.
 inline constexpr Duration end_patience = std::chrono::seconds(5);
 
-// How a host's clock stands to ours, and how well that is known.
+// How far a host's clock differs from ours.
 struct ClockOffset {
-  Duration offset{};  // what it is ahead
-  Duration error{};   // at most so much more or less
+  Duration offset{};  // positive if its clock is ahead
+  Duration error{};   // bound of the error in either direction
   friend bool operator==(const ClockOffset&, const ClockOffset&) = default;
 };
 
 struct ExaminedHost {
   fanout::Member member;
-  std::string address;  // at which cpprun would have it meet
-  std::string gone;     // why it is not there, or has said nothing; empty: it is
+  std::string address;  // where nodes would meet on it
+  std::string gone;     // why it is unreachable or did not answer; empty: it answered
   std::optional<HostFacts> facts;
-  std::optional<ClockOffset> clock;  // nothing for this machine itself
+  std::optional<ClockOffset> clock;  // nullopt for this machine
   std::vector<Dialed> dialed;
 };
 
-// What the console of `cpprunctl doctor` decides: whom to call, when all have said what they are
-// and may look for each other, and when it is over. It speaks to the hosts through a
+// The decisions of `cpprunctl doctor`'s console: which hosts to call, when all have reported and
+// may try to reach each other, and when the examination is over. It talks to the hosts through a
 // fanout::Branch. Pure.
 class Examination {
  public:
@@ -119,7 +119,7 @@ class Examination {
   using Action = std::variant<fanout::DialHosts, fanout::TellHosts, fanout::Finish>;
   using Actions = std::vector<Action>;
 
-  // `port`: where every host is to listen; 0: anywhere.
+  // `port`: where every host listens; 0: any free port.
   Examination(const std::vector<fanout::Member>& members, int port);
 
   Actions start();
@@ -128,7 +128,7 @@ class Examination {
   std::optional<TimePoint> next_deadline() const;
   std::optional<std::string> check() const;
 
-  // In the order in which they were named.
+  // In the order given by the user.
   std::vector<ExaminedHost> hosts() const;
 
  private:
@@ -136,7 +136,7 @@ class Examination {
   struct Guest {
     ExaminedHost host;
     bool is_here = false;
-    bool is_awaited = true;  // in this phase
+    bool is_awaited = true;  // in the current phase
   };
 
   void hear(const Now& now, const fanout::Up& message);
@@ -151,18 +151,18 @@ class Examination {
   std::map<int, Guest> guests_;
   PhaseOf<Phase> phase_;
   WallTime asked_{};
-  std::optional<TimePoint> deadline_;  // the shells have deadlines of their own while calling
+  std::optional<TimePoint> deadline_;  // not while calling: shells have their own deadlines
   int interrupted_ = 0;
 };
 
-// What the console asks a host, and what it answers, as texts for fanout's Ask and Answer.
+// The console's questions and the hosts' answers, as texts for fanout's Ask and Answer.
 
-// Say what you are, and listen at that port (0: any that is free).
+// Report your facts and listen on that port (0: any free one).
 struct AskFacts {
   int port = 0;
   friend bool operator==(const AskFacts&, const AskFacts&) = default;
 };
-// Look for others among all of these.
+// Try to reach your share of these hosts.
 struct AskDial {
   std::vector<Target> all;
   friend bool operator==(const AskDial&, const AskDial&) = default;

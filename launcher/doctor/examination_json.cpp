@@ -126,7 +126,7 @@ Json list_json(const List& list, const Write& write) {
   return json;
 }
 
-// A path or a name may be any bytes.
+// Paths and names may be invalid UTF-8, which is replaced.
 std::string text_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

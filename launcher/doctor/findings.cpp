@@ -19,8 +19,8 @@ namespace cpprun::doctor {
 namespace {
 
 constexpr auto clock_apart_max = std::chrono::seconds(1);
-constexpr std::uint64_t open_files_least = 16'384;  // NCCL's sockets and loaders of eight GPUs
-constexpr std::uint64_t processes_least = 4'096;    // threads count as well
+constexpr std::uint64_t open_files_least = 16'384;  // for NCCL and data loaders of eight GPUs
+constexpr std::uint64_t processes_least = 4'096;    // includes threads
 constexpr std::uint64_t shared_size_least = 1ULL << 30;
 constexpr std::uint64_t shared_free_least = 256ULL << 20;
 constexpr std::uint64_t temporary_free_least = 1ULL << 30;
@@ -85,7 +85,7 @@ class Judge {
     add(fmt::format("its cpprun is another ({}), and this is {}", facts.cpprun, wanted), cure);
   }
 
-  // The median of all clocks: whoever calls may have a wrong one as well.
+  // Compares with the median of all clocks: the console's own clock may be wrong as well.
   void judge_clock() {
     std::vector<Duration> offsets;
     for (const auto& host : hosts_) {
@@ -174,7 +174,7 @@ class Judge {
         "ss -ltnp tells who has the port; end that, or take another --port");
   }
 
-  // Those that have looked for this host, and how it went.
+  // Calls `take` for each host that tried to reach this host, with the result.
   template <class Take>
   void for_each_look(const Take& take) const {
     for (const auto& other : hosts_) {
@@ -227,7 +227,7 @@ class Judge {
       if (dialed.reached == Reached::not_tried) return;
       ++looked;
       if (dialed.reached == Reached::yes) return;
-      // That is told of its name already.
+      // Already reported as a problem of its name.
       if (dialed.reached == Reached::unresolved && !dialed.why_unresolved.empty()) return;
       Failed& failed = failures[dialed.reached];
       failed.by.push_back(title_of(other));
@@ -266,9 +266,9 @@ class Judge {
 
   const std::vector<ExaminedHost>& hosts_;
   const Expected& expected_;
-  const ExaminedHost* host_ = nullptr;  // that is being judged
+  const ExaminedHost* host_ = nullptr;  // the host being checked
   int gpus_most_ = 0;
-  std::string gpus_host_;  // that has so many
+  std::string gpus_host_;  // the first host with `gpus_most_` GPUs
   std::vector<Finding> findings_;
 };
 
@@ -318,7 +318,7 @@ std::string clock_text(const std::optional<ClockOffset>& clock) {
   return fmt::format("{:+.3f} s", in_seconds(clock->offset));
 }
 
-// "cpprun 0.1.0 (commit …)" without what all have in common.
+// "cpprun 0.1.0 (commit …)" without the program's name.
 std::string version_text(const HostFacts& facts) {
   constexpr std::string_view program = "cpprun ";
   if (facts.cpprun.empty()) return "none";
@@ -370,7 +370,7 @@ std::string table_text(const std::vector<ExaminedHost>& hosts, const Canvas& can
     table.columns.push_back({"REACHES", true});
   }
   for (const auto& host : hosts) table.rows.push_back(row_of(host, has_others));
-  // Nothing of it is cut: it is pasted into questions.
+  // No column is cut, since users paste this into bug reports.
   std::string text;
   for (const auto& line : lines_of(table, {.width = 0, .has_colour = canvas.has_colour})) {
     text += line + "\n";

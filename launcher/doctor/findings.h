@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What is wrong with the hosts of an examination, and what helps, as values and as text. Pure.
+// The problems found on the examined hosts, with hints, as values and as text. Pure.
 
 #include <cstdint>
 #include <string>
@@ -12,24 +12,24 @@
 namespace cpprun::doctor {
 
 struct Finding {
-  std::string host;  // that has to be mended, as it was named
+  std::string host;  // the host to fix, as given by the user
   std::string what;  // a clause
-  std::string cure;  // another
+  std::string cure;  // a hint, also a clause
   friend bool operator==(const Finding&, const Finding&) = default;
 };
 
 struct Expected {
-  std::string version;      // of cpprun, on every host
-  bool is_shipped = false;  // it is brought along, and need not be there
+  std::string version;      // of cpprun on every host
+  bool is_shipped = false;  // cpprun is shipped, so the hosts need not have it
 };
 
-// Those of the hosts in their order, and then those between them.
+// Problems of single hosts, in their order, then problems between hosts.
 std::vector<Finding> findings_of(const std::vector<ExaminedHost>& hosts, const Expected& expected);
 
-// As it was named, or, of this machine alone, as it calls itself.
+// The name given by the user; for this machine alone, its own name.
 std::string title_of(const ExaminedHost& host);
 
-// How many of the others that a host has looked for it has found, by name and by connection.
+// How many of the hosts that a host tried to reach it resolved and connected to.
 struct Sight {
   int looked_for = 0;
   int resolved = 0;
@@ -41,13 +41,13 @@ Sight sight_of(const ExaminedHost& host);
 // "64.0 MiB".
 std::string size_text(std::uint64_t bytes);
 
-// An examination for people, and for scripts.
+// The result of an examination for the user, and for scripts.
 
-// A table of the hosts, what was found with its cure, and how many pairs were tried.
+// A table of the hosts, the findings with their hints, and the number of tested pairs.
 std::string doctor_text(const std::vector<ExaminedHost>& hosts,
                         const std::vector<Finding>& findings, const Canvas& canvas);
 
-// The same as JSON, in one line.
+// The same as JSON, on one line.
 std::string doctor_json(const std::vector<ExaminedHost>& hosts,
                         const std::vector<Finding>& findings);
 

@@ -10,7 +10,7 @@ namespace cpprun {
 
 namespace {
 
-constexpr int shell_signal_base = 128;  // a shell exits with 128 + signal for what it ran
+constexpr int shell_signal_base = 128;  // a shell exits with 128 + signal if its command is killed
 
 bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -56,7 +56,7 @@ std::string_view by_start(const SpawnError& error, const HostFacts& around) {
     if (rule.exec_fault != ExecFault::none && exec && rule.exec_fault == around.exec_fault) {
       return rule.cause;
     }
-    // What is said of a program does not hold for its log file.
+    // Rules about the program do not apply to a failure to open its log file.
     const bool meant = rule.error_number != 0 && (exec || rule.any_stage);
     if (meant && rule.error_number == error.error_number) return rule.cause;
   }
@@ -78,7 +78,7 @@ std::string_view by_code(int code) {
   return "";
 }
 
-// "[rank3]: RuntimeError: …" without the mark that torch sets before each line of a traceback.
+// Removes the "[rank3]: " prefix that torch puts before each line of a traceback.
 std::string_view without_rank(std::string_view line) {
   if (!line.starts_with("[rank")) return line;
   const auto end = line.find("]:");
@@ -88,8 +88,8 @@ std::string_view without_rank(std::string_view line) {
   return line;
 }
 
-// "[W1121 08:05:42.1 socket.cpp:1] …": background threads complain of lost connections long after
-// the main one has come to its end for another reason.
+// A log line such as "[W1121 08:05:42.1 socket.cpp:1] …". Background threads log lost connections
+// long after the main thread ended for another reason.
 bool is_remark(std::string_view line) {
   line = without_rank(line);
   return line.size() > 2 && line[0] == '[' && (line[1] == 'W' || line[1] == 'I') &&
@@ -98,8 +98,8 @@ bool is_remark(std::string_view line) {
 
 using Lines = std::vector<std::string>;
 
-// Where the exception of the last traceback stands; the end where there is no traceback. Chained
-// exceptions print several: what was raised last is what ended the worker.
+// The index of the exception line of the last traceback; lines.size() if there is no traceback.
+// Chained exceptions print several tracebacks, and the last one ended the worker.
 std::size_t exception_at(const Lines& lines) {
   std::size_t found = lines.size();
   bool inside = false;
@@ -121,15 +121,15 @@ std::size_t line_with(const Lines& lines, std::string_view words) {
   return i;
 }
 
-// Where the worker begins to speak of its end: a traceback's exception, what the C++ library says
-// when it terminates; else everything that is known may be about it.
+// Where the output about the worker's end begins: at the exception of a traceback, or at the C++
+// library's message about termination. Otherwise at the first line, since any line may matter.
 std::size_t last_words_begin(const Lines& lines) {
   if (const auto at = exception_at(lines); at < lines.size()) return at;
   const auto at = line_with(lines, "terminate called");
   return at < lines.size() ? at : 0;
 }
 
-// What was said last is asked first.
+// The last line is tried first.
 Verdict by_words(const Lines& lines) {
   const auto begin = last_words_begin(lines);
   for (std::size_t i = lines.size(); i > begin; --i) {
@@ -165,20 +165,21 @@ Verdict by_kind_of_end(const Evidence& evidence, const WorkerOutput& worker_outp
   return {cause.empty() ? "silent_exit" : cause, ""};
 }
 
-// What it said of its end, in its error file or else on its stderr.
+// Judges the text of its error file or, without one, of its stderr.
 Verdict by_own_words(const WorkerOutput& worker_output) {
   if (worker_output.recorded.empty()) return by_words(worker_output.lines);
   const auto cause = cause_of_words(worker_output.recorded);
   return cause.empty() ? Verdict{} : Verdict{cause, worker_output.recorded};
 }
 
-// A worker that we had sent a signal: it either obeyed, or was on its way to its own end already.
+// For a worker that cpprun had sent a signal. It either obeyed, or was already failing.
 Verdict after_our_signal(const Evidence& evidence, const WorkerOutput& worker_output) {
   const auto& outcome = evidence.outcome;
   const auto& status = outcome.status;
   if (outcome.obeyed() || outcome.our_signal == SIGKILL) return {"told_to_end", ""};
-  // A signal that asks for an end makes nobody crash, and a KILL that is not ours struck before: a
-  // large process takes longer to die of it than its peers to notice.
+  // A signal that asks a worker to stop does not make it crash. A SIGKILL that cpprun did not send
+  // must have come before our signal: a large process takes longer to die of it than its peers take
+  // to notice.
   const bool crashed = status.signalled && status.value != SIGABRT;
   if (crashed) return {by_signal(status.value, evidence.host_facts), ""};
   auto verdict = by_own_words(worker_output);
@@ -207,13 +208,13 @@ std::string python_exception(const std::vector<std::string>& lines) {
 
 namespace {
 
-// What workers come to that look for each other where nobody is.
+// Whether this failure is typical of workers that use an interface on which they reach no peer.
 bool comes_of_stray_interface(const Verdict& verdict, const link::ExitStatus& status) {
   constexpr std::array<std::string_view, 7> usual = {
       "peer_gone",           "peer_silent",       "peer_missing", "connection_refused",
       "network_unreachable", "network_interface", "nccl_setup"};
   if (std::find(usual.begin(), usual.end(), verdict.cause) != usual.end()) return true;
-  // Its words went by unread; one that ended of a mistake of Python's has the code of any other.
+  // Its output was not captured. Exit code 1 is what any uncaught Python exception yields.
   if (verdict.cause == "silent_exit") return !status.signalled && status.value == 1;
   const bool uncaught = verdict.cause == "python_exception" || verdict.cause == "cpp_exception";
   constexpr std::array<std::string_view, 4> of_groups = {"gloo", "Gloo", "NCCL", "connectFullMesh"};
@@ -228,7 +229,7 @@ Verdict judge_end(const Evidence& evidence, const WorkerOutput& worker_output) {
   if (outcome.given_up) return {"stuck_in_kernel", ""};
   if (outcome.spawn_error) return {by_start(*outcome.spawn_error, around), ""};
   if (outcome.our_signal != 0) return after_our_signal(evidence, worker_output);
-  // abort() is how programs end themselves after they have said why.
+  // Programs call abort() after they have printed the reason.
   const auto& status = outcome.status;
   const bool spoke = !status.signalled || status.value == SIGABRT;
   const int signal = status.signalled                   ? status.value
@@ -239,11 +240,11 @@ Verdict judge_end(const Evidence& evidence, const WorkerOutput& worker_output) {
     return {cause.empty() ? "signalled" : cause, ""};
   }
   if (auto verdict = by_own_words(worker_output); !verdict.cause.empty()) {
-    // The kernel picks the largest process, often one of a worker's own.
+    // The kernel kills the largest process, often a child of the worker.
     const bool child = verdict.cause == "dataloader_worker" && around.oom_kills > 0;
     return child ? Verdict{"out_of_memory", verdict.line} : verdict;
   }
-  // A shell that ran the program tells its signal by its code.
+  // A shell that ran the program reports its signal in the exit code.
   if (const auto cause = by_signal(signal, around); !cause.empty() && !status.signalled) {
     return {cause, ""};
   }
@@ -261,13 +262,13 @@ Verdict judge_cause(const Evidence& evidence, const WorkerOutput& worker_output)
   return verdict;
 }
 
-// The written rules. To add one: find or add its cause in causes.cpp, add a line here, above what
-// is more general, and stage the failure in tests/failures. docs/failures.md has the whole way.
+// The rules. To add one: find or add its cause in causes.cpp, add a line here above more general
+// rules, and reproduce the failure in tests/failures. docs/failures.md describes all steps.
 
 namespace {
 
 constexpr auto about_ends = std::to_array<EndRule>({
-    // --- it could not be started: what was found wrong, then the errno alone --------------------
+    // --- failed starts: what was found wrong with the file, then the errno alone ---------------
     {.cause = "noexec_mount", .exec_fault = ExecFault::noexec_mount},
     {.cause = "wrong_machine", .exec_fault = ExecFault::wrong_machine},
     {.cause = "interpreter_missing", .exec_fault = ExecFault::missing_interpreter},
@@ -288,7 +289,7 @@ constexpr auto about_ends = std::to_array<EndRule>({
     {.cause = "disk_full", .error_number = EDQUOT, .any_stage = true},
     {.cause = "disk_error", .error_number = EIO, .any_stage = true},
     {.cause = "read_only", .error_number = EROFS, .any_stage = true},
-    // --- signals that nobody here sent ----------------------------------------------------------
+    // --- signals that cpprun did not send -------------------------------------------------------
     {.cause = "out_of_memory", .signal = SIGKILL, .kernel = {"Killed process", "oom-kill"}},
     {.cause = "out_of_memory", .signal = SIGKILL, .fact = Fact::oom_kill},
     {.cause = "out_of_memory", .signal = SIGKILL, .fact = Fact::oom_kill_nearby},
@@ -308,7 +309,7 @@ constexpr auto about_ends = std::to_array<EndRule>({
     {.cause = "interrupted", .signal = SIGINT},
     {.cause = "terminated", .signal = SIGHUP},
     {.cause = "terminated", .signal = SIGQUIT},
-    // --- codes that a shell or the loader gives, where no words said more -----------------------
+    // --- exit codes of a shell or the loader, if no output said more ----------------------------
     {.cause = "command_missing", .code = 127},
     {.cause = "not_executable", .code = 126},
 });
@@ -330,7 +331,7 @@ constexpr auto about_words = std::to_array<WordRule>({
      {"stack smashing detected", "double free or corruption", "corrupted size vs. prev_size",
       "buffer overflow detected", "AddressSanitizer:", "munmap_chunk(): invalid pointer"}},
     {"memory_corrupted", {"malloc(): ", "free(): ", "realloc(): ", "malloc_consolidate(): "}},
-    // --- known to follow from somebody else's end -----------------------------------------------
+    // --- consequences of another worker's failure -----------------------------------------------
     {"peer_gone",
      {"Connection closed by peer", "Connection reset by peer", "Connection closed by remote peer",
       "ncclRemoteError", "NCCL communicator was aborted", "ConnectionResetError"}},
@@ -406,7 +407,7 @@ constexpr auto about_words = std::to_array<WordRule>({
       "libgomp: Thread creation failed"}},
     {"too_many_processes", {"Resource temporarily unavailable"}, {"thread", "fork", "process"}},
     {"recursion", {"RecursionError", "maximum recursion depth"}},
-    // --- the network, for its own sake ----------------------------------------------------------
+    // --- the network itself ---------------------------------------------------------------------
     {"address_in_use", {"Address already in use", "EADDRINUSE"}},
     {"network_interface", {"Unable to find address for", "no socket interface found"}},
     {"name_unknown",
@@ -416,7 +417,7 @@ constexpr auto about_words = std::to_array<WordRule>({
      {"No route to host", "Network is unreachable", "Connection timed out",
       "Cannot assign requested address"}},
     {"connection_refused", {"Connection refused"}},
-    // --- what its own code did ------------------------------------------------------------------
+    // --- the worker's own code ------------------------------------------------------------------
     {"dataloader_worker", {"DataLoader worker"}, {"exited unexpectedly", "is killed by signal"}},
     {"shapes_disagree",
      {"shapes cannot be multiplied", "must match the size of tensor", "Expected all tensors to be",

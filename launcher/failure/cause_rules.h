@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Which evidence points at which cause: the written rules, and how they are asked.
+// The rules that map evidence to a cause, and the functions that evaluate them.
 //
-// A rule is a set of conditions, all of which must hold. They are plain: an exit code, a signal, an
-// errno, a fact about the machine, words the worker is known to have said. `judge_cause` asks kinds
-// of evidence from the surest to the weakest; within one kind, rules are tried from the top, so
-// special ones stand before general ones.
+// A rule is a set of conditions, all of which must hold. A condition tests one plain fact: an exit
+// code, a signal, an errno, a fact about the machine, or text in the worker's output. `judge_cause`
+// tries kinds of evidence from the most to the least reliable. Within one kind, the first matching
+// rule wins, so specific rules come before general ones.
 
 #include <array>
 #include <span>
@@ -17,47 +17,47 @@
 
 namespace cpprun {
 
-// A fact of the machine that a rule may ask for.
+// A fact about the machine that a rule may require.
 enum class Fact {
-  none,             // the rule asks for no fact
-  oom_kill,         // the kernel ended somebody in this job's control group for memory
-  oom_kill_nearby,  // it did so somewhere on this machine
+  none,             // the rule requires no fact
+  oom_kill,         // the OOM killer killed a process in this job's control group
+  oom_kill_nearby,  // the OOM killer killed a process somewhere on this machine
   shm_full,         // /dev/shm is full
-  shm_small,        // /dev/shm is as small as containers have it by default
-  disk_full,        // any of the disks a worker needs is
+  shm_small,        // /dev/shm has the small default size of containers
+  disk_full,        // one of the disks that a worker needs is full
 };
 
-// How a worker came to its end, as the rules see it.
+// Matches how a worker ended. Unset fields are not tested.
 struct EndRule {
   std::string_view cause;
-  int error_number = 0;                         // of a start that failed
-  bool any_stage = false;                       // at whatever stage; else it is about the program
-  ExecFault exec_fault = ExecFault::none;       // and what was found wrong with the file
-  int signal = 0;                               // that ended it, and was not ours
-  int code = 0;                                 // with which it exited
-  Fact fact = Fact::none;                       // that has to hold as well
-  std::array<std::string_view, 4> kernel = {};  // the kernel's log has one of these
+  int error_number = 0;    // errno of a failed start
+  bool any_stage = false;  // match `error_number` at any start stage; default: exec only
+  ExecFault exec_fault = ExecFault::none;  // what is wrong with the executable
+  int signal = 0;          // the signal that killed it; signals sent by cpprun do not count
+  int code = 0;            // exit code
+  Fact fact = Fact::none;  // must hold as well
+  std::array<std::string_view, 4> kernel = {};  // one of these is in the kernel's log
 };
 
-// Words in one line of what a worker said last, or in its error file.
+// Matches one line of the worker's last output or of its error file.
 struct WordRule {
   std::string_view cause;
-  std::array<std::string_view, 6> said = {};  // one of these is in the line
-  std::array<std::string_view, 6> also = {};  // and one of these, where there are any
+  std::array<std::string_view, 6> said = {};  // the line contains one of these
+  std::array<std::string_view, 6> also = {};  // and, if any are given, one of these
 };
 
 std::span<const EndRule> end_rules();
 std::span<const WordRule> word_rules();
 
 struct Verdict {
-  std::string_view cause;  // an id of causes.h; empty where nothing is known
-  std::string line;        // what the worker said that pointed at it; may be empty
+  std::string_view cause;  // an id from causes.h; empty if unknown
+  std::string line;        // the output line that led to the cause; may be empty
 };
 
-// What wrote the message of an error file, as far as can be told.
+// The language that wrote the message of an error file, as far as it can be inferred.
 enum class Recorder { unknown, python, cpp };
 
-// What a worker said about its end, in order.
+// What a worker reported about its end.
 struct WorkerOutput {
   std::string recorded;  // the message of its error file; may be empty
   Recorder recorder = Recorder::unknown;
@@ -66,10 +66,10 @@ struct WorkerOutput {
 
 Verdict judge_cause(const Evidence& evidence, const WorkerOutput& worker_output);
 
-// The line with which an uncaught Python exception ends its traceback; empty where there is none.
+// The exception line that ends the last Python traceback in `lines`; empty if there is none.
 std::string python_exception(const std::vector<std::string>& lines);
 
-// What a line of words points at; empty where no rule knows it.
+// The cause that a line of output points to; empty if no rule matches.
 std::string_view cause_of_words(std::string_view line);
 
 }  // namespace cpprun

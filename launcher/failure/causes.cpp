@@ -9,7 +9,7 @@ namespace cpprun {
 namespace {
 
 constexpr auto catalogue = std::to_array<Cause>({
-    // --- it could not be started ----------------------------------------------------------------
+    // --- failed starts --------------------------------------------------------------------------
     {"program_missing", "there is no program at that path",
      "check the path on this node: is it built and installed here, is the disk it is on "
      "mounted?"},
@@ -121,7 +121,7 @@ constexpr auto catalogue = std::to_array<Cause>({
     {"wrong_cpu", "it used an instruction that this processor does not have",
      "build for the oldest processor of the cluster (-march), or install a build that "
      "was made for it"},
-    // --- the network, for its own sake ----------------------------------------------------------
+    // --- the network itself ---------------------------------------------------------------------
     {"address_in_use", "a port or address it wanted is taken",
      "end what still listens there (ss -ltnp), or choose another port; let cpprun host "
      "the store with --standalone or port 0"},
@@ -141,7 +141,7 @@ constexpr auto catalogue = std::to_array<Cause>({
     {"nccl_setup", "NCCL could not be set up",
      "run again with NCCL_DEBUG=INFO; usual reasons: two ranks on one GPU, /dev/shm too "
      "small, a wrong NCCL_SOCKET_IFNAME"},
-    // --- known to follow from somebody else's end -----------------------------------------------
+    // --- consequences of another worker's failure -----------------------------------------------
     {"peer_gone", "a peer closed its connection",
      "look at the rank that ended first; this one only noticed", true},
     {"peer_silent", "a peer did not answer in time",
@@ -197,7 +197,7 @@ constexpr auto catalogue = std::to_array<Cause>({
      "take that long, raise --beat-timeout"},
     {"stuck_in_kernel", "not even SIGKILL ended it: it is stuck in the kernel",
      "a driver or a disk hangs: see dmesg; only the disk's return or a reboot ends it"},
-    // --- what its own code did ------------------------------------------------------------------
+    // --- the worker's own code ------------------------------------------------------------------
     {"dataloader_worker", "a DataLoader worker process ended",
      "try num_workers=0 to see its own error; memory and /dev/shm are the usual reasons"},
     {"shapes_disagree", "the shapes or devices of tensors do not match",

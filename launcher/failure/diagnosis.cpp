@@ -23,13 +23,14 @@ namespace {
 std::string not_started(const SpawnError& error, const std::string& executable) {
   const auto what = error.stage == SpawnStage::exec ? fmt::format("execute \"{}\"", executable)
                                                     : to_text(error.stage);
-  // Ours, of files; of a server that gives up it is as true.
+  // At the other stages ETIMEDOUT is cpprun's own time limit on file access. It also fits a file
+  // server that gives up.
   const bool silent = error.error_number == ETIMEDOUT && error.stage != SpawnStage::exec;
   return fmt::format("could not be started: cannot {}: {}", what,
                      silent ? "its disk does not answer" : errno_text(error.error_number));
 }
 
-// The last line that says something: a Python traceback ends with the exception itself.
+// The last line that is not blank: a Python traceback ends with the exception itself.
 std::string last_word(const std::vector<std::string>& lines) {
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
     if (line->find_first_not_of(" \t") != std::string::npos) return *line;
@@ -37,7 +38,7 @@ std::string last_word(const std::vector<std::string>& lines) {
   return "";
 }
 
-// What this very case adds to the sentence of its cause.
+// What this case adds to the sentence of its cause.
 std::string detail_of(std::string_view cause, const Evidence& evidence) {
   const auto& around = evidence.host_facts;
   if (cause == "wrong_machine" || cause == "interpreter_missing") return around.exec_detail;
@@ -50,13 +51,13 @@ std::string detail_of(std::string_view cause, const Evidence& evidence) {
   if (cause == "shared_memory_small") return around.small_shm;
   if (cause == "stuck_in_kernel" || cause == "hung") return around.last_seen;
   if (cause == "stray_interface") return around.stray_interface;
-  // The kernel names the library in which a crash happened, and the driver its own errors.
+  // For a crash the kernel's log names the library, and drivers log their own errors.
   const auto& status = evidence.outcome.status;
   if (status.signalled && !around.kernel_lines.empty()) return around.kernel_lines.back();
   return "";
 }
 
-// A worker's words as they may travel in a message: one line, text only, not too long.
+// A worker's text as it is sent in messages: one line, printable, limited in length.
 std::string travelling(const std::string& words) {
   const auto clean = printable(words);
   std::string_view text = clean;
@@ -70,14 +71,14 @@ std::string travelling(const std::string& words) {
   return result;
 }
 
-// Whose hand an error file shows. Python's has its traceback; C++'s has a stack without one, or
-// begins with the exception's type, as std::runtime_error. Anything else anybody may have written.
+// The language that wrote an error file. Python's has a traceback. C++'s has a stack without one,
+// or begins with a qualified exception type such as std::runtime_error. Anything else is unknown.
 Recorder recorder_of(const WorkerError& error) {
   if (error.traceback.starts_with("Traceback")) return Recorder::python;
   const auto type = error.message.substr(0, error.message.find(": "));
   const bool named = type.size() < error.message.size() && type.find(' ') == std::string::npos;
   if (named && type.find("::") != std::string::npos) return Recorder::cpp;
-  // "ValueError: bad label", without where it came from.
+  // "ValueError: bad label", without a traceback.
   const bool of_python =
       named && !type.empty() && (type.ends_with("Error") || type.ends_with("Exception"));
   if (of_python && error.traceback.empty()) return Recorder::python;
@@ -178,10 +179,10 @@ link::Failure failure_of(const DiagnosedEnd& end, GroupRank group_rank, const st
   failure.status = outcome.status;
   failure.time = outcome.time;
   const bool unusual = outcome.spawn_error || outcome.given_up || outcome.hung_for;
-  // Who is still there has no code of its own; and no bad end travels as a good one.
+  // A worker that is still running has no status of its own; a failure must not be sent as success.
   if (failure.status == link::ExitStatus{}) failure.status.value = 1;
   failure.message = travelling(unusual ? diagnosis.ending : diagnosis.message);
-  // Which interface, and which one leads there, is more than that nothing was connected.
+  // Name the interface and the one to use instead: this says more than that nothing was connected.
   const auto& stray = end.evidence().host_facts.stray_interface;
   if (diagnosis.cause == "stray_interface" && !stray.empty()) failure.message = travelling(stray);
   failure.cause = diagnosis.cause;
@@ -191,8 +192,8 @@ link::Failure failure_of(const DiagnosedEnd& end, GroupRank group_rank, const st
 
 namespace {
 
-// It has said itself what ended it, or somebody else has killed it; a crash may be one of its
-// clearing up, after it was asked to end.
+// The worker reported an exception of its own, or another process killed it with SIGKILL. A crash
+// does not count: it may happen in the worker's cleanup, after it was asked to stop.
 bool had_its_own_end(const link::Failure& failure) {
   return failure.cause == "python_exception" || failure.cause == "cpp_exception" ||
          failure.status == link::ExitStatus{.signalled = true, .value = SIGKILL};
@@ -226,7 +227,7 @@ std::optional<link::Failed> PendingFailures::first_to_leave(const std::vector<Ou
                   .pid = first->pid,
                   .status = {.signalled = false, .value = 1},
                   .time = first->time,
-                  // Few bytes, so that no node's frame cuts them.
+                  // Short, so that it fits every node's message limit.
                   .message = fmt::format("exited with 0 after {:.1f} s while others still "
                                          "communicated",
                                          in_seconds(first_at - started->second)),
@@ -253,19 +254,19 @@ std::optional<link::Failed> PendingFailures::told_of(const link::Failure& failur
   if (failure.cause == told_to_end) return std::nullopt;
   link::Failed failed{.round = place.round, .failure = failure};
   if (noticed != noticed_.end()) {
-    // Clocks of two nodes are known to a few milliseconds only, and drift; this is certain.
+    // Clocks of two nodes agree only to a few milliseconds, and they drift. This order is certain.
     failed.late = drained_at_ && noticed->second > *drained_at_;
-    // Where all that ended before only noticed somebody's end, whoever was told to end meanwhile,
-    // and had an end of its own, may well be that one: it takes milliseconds to end by an
-    // exception or of a signal, and less to notice a connection that is gone. Of other nodes the
-    // coordinator knows.
+    // If all failures so far were consequences, a worker that failed by itself may be the root
+    // cause, even if it had been asked to stop meanwhile. Ending by an exception or a signal takes
+    // milliseconds; noticing a lost connection takes less. The coordinator accounts for failures on
+    // other nodes.
     const bool is_excused = !told_a_cause_ && had_its_own_end(failure);
     failed.failure.consequence = failure.consequence || (failed.late && !is_excused);
     failed.noticed =
         std::chrono::duration_cast<link::AgentTime>(noticed->second.time_since_epoch());
   }
   std::string& message = failed.failure.message;
-  // The first one's words are what people will read; of the others they are a hint.
+  // The user reads the first failure's message. Later ones are only supplementary.
   if (told_ > 0) message.resize(length_within(message, bounds::later_message_bytes_max));
   ++told_;
   told_a_cause_ = told_a_cause_ || !failed.failure.consequence;

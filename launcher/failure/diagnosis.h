@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// From evidence to words: how a worker ended, why, and what it said last; and all bad ends of one
-// attempt on this node (PendingFailures).
+// Turns evidence into text: how a worker ended, why, and its last output. PendingFailures holds all
+// failures of one attempt on this node.
 
 #include <map>
 #include <optional>
@@ -23,26 +23,25 @@ namespace cpprun {
 
 struct Diagnosis {
   std::string ending;        // "exited with code 3"
-  std::string message;       // one sentence: from error.json, the stage, or what was said last
+  std::string message;       // one sentence: from error.json, the start stage, or the last output
   std::string traceback;     // from error.json; may be empty
-  std::string cause;         // an id of causes.h; empty only for a good end
-  std::string reason;        // the cause in a clause, with what this case adds to it
-  std::string advice;        // what to do
-  bool consequence = false;  // it is known to follow from somebody else's end
+  std::string cause;         // an id from causes.h; empty only if the worker succeeded
+  std::string reason;        // the cause as a clause, with details of this case
+  std::string advice;        // what the user can do
+  bool consequence = false;  // known to follow from another worker's failure
   friend bool operator==(const Diagnosis&, const Diagnosis&) = default;
 };
 
 // "exited with code 3", "was killed by SIGSEGV (segmentation fault)".
 std::string to_text(const link::ExitStatus& status);
-// The same for an outcome: also "could not be started: …" and "was ended by us with SIGTERM".
+// The same for an outcome. Also covers failed starts and workers that cpprun ended.
 std::string to_text(const Outcome& outcome, const std::string& executable);
 
-// The cause of a worker that ended as cpprun told it to.
+// The cause of a worker that ended because cpprun sent it a signal.
 inline constexpr std::string_view told_to_end = "told_to_end";
 
-// A worker's bad end with the verdict on it. There is one verdict: only the PendingFailures of the
-// attempt can make this value, and the report, the event log and the coordinator's message are
-// handed it. Each used to judge the evidence for itself.
+// A failed worker's evidence with its diagnosis. Only PendingFailures can create this value. The
+// report, the event log and the message to the coordinator all use it, so they cannot disagree.
 class DiagnosedEnd {
  public:
   const Evidence& evidence() const { return evidence_; }
@@ -57,23 +56,24 @@ class DiagnosedEnd {
   Diagnosis diagnosis_;
 };
 
-// How that worker itself ended. A worker that left early ended well; its failure carries the code
-// that the job ends with.
+// How the worker itself ended. A worker that left early exited with 0, but its failure carries the
+// exit code of the job.
 link::ExitStatus own_status(const link::Failure& failure);
 
-// The advice of a cause, with what was executed in its place.
+// The advice of a cause, with {program} replaced by `executable`.
 std::string cause_advice(const Cause& cause, const std::string& executable);
 
-// What the coordinator is told of it.
+// The failure as it is sent to the coordinator.
 link::Failure failure_of(const DiagnosedEnd& end, GroupRank group_rank, const std::string& host);
 
-// One attempt's bad ends on this node: the verdict on each, what the coordinator hears of them,
-// when each was noticed; and which worker ended well first. The first is reported at once, while
-// the others still have to be ended. Later ones are reported too, unless we ended them ourselves:
-// the first to be noticed need not be the one to blame.
+// The failures of one attempt on this node: the diagnosis of each, what to report to the
+// coordinator, when each was noticed, and which worker exited with 0 first. The first failure is
+// reported at once, while the other workers are still being stopped. Later failures are reported
+// too, unless cpprun killed the worker itself: the first failure noticed need not be the root
+// cause.
 class PendingFailures {
  public:
-  // Where this attempt is lived.
+  // Identifies the attempt and this node in it.
   struct Place {
     RoundNumber round;
     GroupRank group_rank;
@@ -81,24 +81,24 @@ class PendingFailures {
   };
 
   void started(TimePoint now, LocalRank rank) { started_.emplace(rank, now); }
-  // A worker's process has ended, or could not be started.
+  // A worker's process has ended or could not be started.
   void noticed(TimePoint now, LocalRank rank);
-  // This node was asked to stop: whatever ends after that is no failure of the job.
+  // This node was asked to stop: workers that end later do not count as failures of the job.
   void stopped(TimePoint now) { stopped_at_ = now; }
-  // The round was broken, as this node has heard by now: whatever it notices later was not first.
+  // This node has learned that the round is broken: failures it notices later were not first.
   void drained(TimePoint now) { drained_at_ = now; }
-  // Evidence of that end is being collected.
+  // Evidence for that worker is being collected.
   void asked(LocalRank rank) { awaited_.insert(rank); }
   bool complete() const { return awaited_.empty(); }
-  // The first of them that ended with 0 and had been sent no signal to end; as a failure that
-  // counts only where the others lost a peer (left_early).
+  // The first worker that exited with 0 without having been sent a signal. It is returned as a
+  // failure (left_early) that counts only if other workers lost a peer.
   std::optional<link::Failed> first_to_leave(const std::vector<Outcome>& outcomes,
                                              const Place& place) const;
-  // The evidence is in: the verdict on it, which is made here and nowhere else, and what the
-  // coordinator is to be told of it, if anything.
+  // The evidence is in. Makes the diagnosis (the only place that does) and decides what to report
+  // to the coordinator, if anything.
   struct Judged {
     DiagnosedEnd end;
-    link::Failure failure;  // the end as a message and an event name it
+    link::Failure failure;  // the failure as sent in messages and events
     std::optional<link::Failed> told;
   };
   Judged judge(Evidence evidence, const Place& place);
@@ -111,8 +111,8 @@ class PendingFailures {
   std::set<LocalRank> awaited_;
   std::optional<TimePoint> stopped_at_;
   std::optional<TimePoint> drained_at_;
-  std::size_t told_ = 0;       // never more than bounds::failures_told_max
-  bool told_a_cause_ = false;  // and not consequences of somebody else's end alone
+  std::size_t told_ = 0;       // at most bounds::failures_told_max
+  bool told_a_cause_ = false;  // a failure that is not a consequence of another was reported
 };
 
 }  // namespace cpprun

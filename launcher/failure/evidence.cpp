@@ -14,9 +14,9 @@ namespace cpprun {
 
 namespace {
 
-constexpr std::size_t name_bytes_max = 128;  // longer ones are compared with nothing
+constexpr std::size_t name_bytes_max = 128;  // longer names are not compared
 
-// Letters changed, added, left out, or exchanged with their neighbour.
+// The edit distance: letters changed, added, omitted, or swapped with their neighbor.
 std::size_t mistakes_between(std::string_view one, std::string_view other) {
   std::vector<std::size_t> before(other.size() + 1);
   std::vector<std::size_t> last(other.size() + 1);
@@ -108,7 +108,7 @@ std::string missing_module_advice(std::string_view name, const ModuleSight& sigh
 
 namespace {
 
-// The innermost ones say where it hangs; the rest is how it came there.
+// The innermost frames show where it hangs.
 constexpr std::size_t frames_told_max = 3;
 
 struct SystemCall {
@@ -116,7 +116,7 @@ struct SystemCall {
   std::string_view name;
 };
 
-// Those in which programs stay for long.
+// System calls in which programs block for long.
 constexpr std::array system_calls = {
     SystemCall{SYS_read, "read"},
     SystemCall{SYS_write, "write"},
@@ -149,7 +149,7 @@ constexpr std::array system_calls = {
     SystemCall{SYS_rt_sigtimedwait, "sigtimedwait"},
     SystemCall{SYS_rt_sigsuspend, "sigsuspend"},
     SystemCall{SYS_exit_group, "exit_group"},
-#ifdef SYS_poll  // the newer kinds of processors have only the p… ones
+#ifdef SYS_poll  // newer architectures only have the p… variants
     SystemCall{SYS_poll, "poll"},
     SystemCall{SYS_select, "select"},
     SystemCall{SYS_epoll_wait, "epoll_wait"},

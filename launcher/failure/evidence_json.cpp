@@ -22,11 +22,11 @@ std::string text_of(const Json& object, const char* name) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// Larger than any, and exact as a double and as an integer.
+// Larger than any real timestamp, and exact both as a double and as an integer.
 constexpr double timestamp_seconds_max = 1e15;
 
-// Seconds since 1970, which upstream writes as a number or as its digits. A number that is no time
-// is as good as none: to convert one that does not fit would not be defined.
+// Seconds since 1970, which torchrun writes as a number or as a string of digits. Out-of-range
+// numbers are ignored: converting them to an integer would be undefined.
 std::optional<std::int64_t> seconds_of(const Json& object) {
   const auto found = object.find("timestamp");
   if (found == object.end()) return std::nullopt;
@@ -75,7 +75,7 @@ Result<std::string> with_exit_code(const std::string& text, int exit_code) {
   if (json.is_discarded() || !json.is_object() || !json.contains("message")) {
     return failure("its error file is not one that can be passed on");
   }
-  // The flat schema has no place for it, in torchrun neither.
+  // The flat schema has no field for it. torchrun does not add it there either.
   if (json["message"].is_object()) json["message"]["errorCode"] = exit_code;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view mark = "cpprun-fanout ";
 
-// For any POSIX shell, whatever bytes are in it.
+// Quotes any text for any POSIX shell.
 std::string shell_quoted(std::string_view text) {
   std::string word = "'";
   for (const char byte : text) byte == '\'' ? word += "'\\''" : word += byte;
@@ -24,9 +24,9 @@ std::string shell_quoted(std::string_view text) {
 
 }  // namespace
 
-// One group, so that the shell has read all of it before it does anything: what follows on the
-// stream is not the shell's. The program that was sent removes itself when it starts, and the trap
-// does while it is not all there.
+// One group command, so that the shell reads all of it before running any of it: the bytes that
+// follow on the stream are not for the shell. A shipped program deletes its file when it starts.
+// The trap deletes the file if the transfer fails.
 std::string bootstrap_script(const OwnBinary& own) {
   std::string script = fmt::format(
       "{{ w={}; o=; for f in {} \"$(command -v {})\"; do [ -x \"$f\" ] || continue; "
@@ -87,7 +87,7 @@ constexpr std::array<std::string_view, 19> passed_prefixes = {
     "HF_HOME", "LC_",       "CUBLAS_", "CUDNN_",   "TENSORPIPE_"};
 constexpr std::array<std::string_view, 8> passed_names = {
     "PATH", "LD_LIBRARY_PATH", "LANG", "TZ", "VIRTUAL_ENV", "CONDA_PREFIX", "CUDA_HOME", "HF_HOME"};
-// Each is of one host, and wrong on another.
+// Valid on a single host only.
 constexpr std::array<std::string_view, 4> kept_back = {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME",
                                                        "NCCL_IB_HCA", "TORCHELASTIC_RUN_ID"};
 
@@ -103,7 +103,7 @@ bool is_passed(std::string_view name) {
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-// Of cpprun's own settings, which the console has read and put into words.
+// cpprun's own settings, which the console passes as flags.
 bool is_setting(std::string_view name) {
   return name.starts_with("PET_") || name == "CPPRUN_CONFIG" || name == "CPPRUN_SECRET_FILE" ||
          name == "CPPRUN_LOG_LEVEL";

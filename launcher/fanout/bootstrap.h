@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// How the cpprun of a host is started: the first words over its remote shell, and the command line.
+// How a host's cpprun is started: the bootstrap script sent over the remote shell, and the agent's
+// command line.
 
 #include <cstdint>
 #include <optional>
@@ -15,22 +16,22 @@
 
 namespace cpprun::fanout {
 
-// The first words over a remote shell's standard input, to the `sh` at its other end: find our own
-// cpprun there, or take it from the same stream, and become it. Nothing but `sh` stands on any
-// command line, whatever quotes and blanks are around.
+// Describes this cpprun for the bootstrap script. The script is sent over the remote shell's
+// standard input to the `sh` at the other end. It finds the same cpprun there, or receives it on
+// the same stream, and executes it. The remote command line is only `sh`, so it needs no quoting.
 struct OwnBinary {
-  std::string version;  // as --version says it
-  std::string path;     // looked at before PATH: where homes are shared it is there
-  // For --ship; without a hash nothing is sent.
+  std::string version;  // the output of --version
+  std::string path;     // tried before PATH, since home directories may be shared
+  // For --ship. Without a hash nothing is sent.
   std::string sha256 = {};
   std::uint64_t bytes = 0;
-  std::string program = "cpprun";  // its name
+  std::string program = "cpprun";  // its file name
 };
 
 std::string bootstrap_script(const OwnBinary& own);
 
-// The lines that the other side answers with before it speaks in messages. Whatever else is printed
-// there, by profiles and banners, is none.
+// Lines with which the host replies before it sends messages. All other output, such as banners and
+// output of profiles, is ignored.
 struct ShellIsReady {};
 struct BinaryWanted {};
 struct ShellRefuses {
@@ -41,23 +42,23 @@ std::optional<BootstrapAnswer> read_bootstrap_answer(std::string_view line, cons
 
 inline constexpr std::string_view ready_line = "cpprun-fanout ready\n";
 
-// What the agent of one host is started with, from the terms that all have in common.
+// How the agent of one host is started, given the terms common to all hosts.
 
-// Its command line, without the program's own name.
+// The agent's arguments, without argv[0].
 std::vector<std::string> agent_words(const JobTerms& job, const Member& self, const Begin& begin);
 
-// Its environment: the host's own without what it would say of another job, and what the terms say
-// laid over it. The console's PATH comes first, the host's behind it.
+// The agent's environment: the host's own, minus settings of another job, overlaid with the terms.
+// PATH is the console's followed by the host's.
 Environment agent_environment(const JobTerms& job, Environment own);
 
-// What a console passes on of its environment: what trainers, Python and the libraries below them
-// read and what is true on every host. Devices, addresses and whatever may be a password stay.
-// `exported` are --export's words, "NAME" or "NAME=VALUE" with commas between them; a name that is
-// not set here is an error.
+// The part of the console's environment that is passed to the hosts: variables that trainers,
+// Python and their libraries read and that are valid on every host. Devices, addresses and possible
+// passwords are excluded. `exported` is the value of --export, "NAME" or "NAME=VALUE" separated by
+// commas. A name that is not set here is an error.
 Result<Environment> passed_environment(const Environment& own, std::string_view exported);
 
-// The words that start `sh` on a host: {host} replaced, or the host behind them where it is in
-// none.
+// The command that starts `sh` on a host. {host} is replaced; if it does not occur, the host is
+// appended.
 std::vector<std::string> shell_words(const std::vector<std::string>& shell,
                                      const std::string& host);
 

@@ -85,7 +85,8 @@ std::optional<std::string> Branch::check() const {
   return std::nullopt;
 }
 
-// Spreads them over the places that are free, each the root of a subtree as large as the others.
+// Spreads the members over the free shells. Each shell's host is the root of a subtree of similar
+// size.
 void Branch::dial(TimePoint now, std::vector<Member> members, Actions& actions) {
   waiting_.insert(waiting_.end(), std::make_move_iterator(members.begin()),
                   std::make_move_iterator(members.end()));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One node of the tree: the shells that it has opened, which hosts are behind each, and what is
-// passed on between them and whoever stands above. The console is one, and so is every host with a
-// subtree; a leaf is one without shells. Decides only.
+// One node of the fan-out tree: its open shells, the hosts behind each, and the messages relayed
+// between them and its parent. The console is a node, and so is every host with a subtree; a leaf
+// has no shells. Pure decisions.
 //
-// A host whose shell does not come up is told as gone, and whoever was to be started by it is
-// dialed from here instead, so that one dead host hides no other.
+// If a host's shell fails, the host is reported as gone, and the hosts it should have started are
+// dialed from here. So a dead host does not hide others.
 
 #include <map>
 #include <optional>
@@ -19,9 +19,9 @@
 
 namespace cpprun::fanout {
 
-inline constexpr std::size_t shells_max = 32;                         // of one node at a time
-inline constexpr Duration reach_patience = std::chrono::seconds(20);  // without a word from it
-// From the dialing until the host itself is there. Output of the shell does not prolong it.
+inline constexpr std::size_t shells_max = 32;                         // open at a time per node
+inline constexpr Duration reach_patience = std::chrono::seconds(20);  // without shell output
+// From dialing until the host itself has reported. Output of the shell does not extend it.
 inline constexpr Duration arrival_patience = std::chrono::seconds(60);
 inline constexpr Duration ping_interval = std::chrono::seconds(5);
 inline constexpr Duration silence_max = std::chrono::seconds(30);
@@ -31,13 +31,13 @@ struct Dial {
   std::vector<Member> members;
 };
 struct Tell {
-  Down message;  // Begin, Stop
+  Down message;  // Begin or Stop
 };
-// The shell has said something that is no message yet: it lives.
+// The shell printed something that is not a message: it is alive.
 struct Alive {
   int shell = 0;
 };
-// Our own cpprun is there behind it.
+// The shell runs our cpprun.
 struct Ready {
   int shell = 0;
 };
@@ -59,7 +59,7 @@ struct Give {
   int shell = 0;
   Down message;
 };
-// KILL to a shell, whose end will be told as all others.
+// Sends SIGKILL to a shell. Its end is reported like any other.
 struct Kill {
   int shell = 0;
 };
@@ -80,14 +80,14 @@ class Branch {
   std::optional<TimePoint> next_deadline() const;
   std::optional<std::string> check() const;
 
-  // No shell is open.
+  // No shell is open and no host is waiting for one.
   bool empty() const { return shells_.empty() && waiting_.empty(); }
 
  private:
   struct Shell {
     std::vector<Member> members;
-    std::set<int> open;   // numbers of those that are neither gone nor ended
-    std::set<int> known;  // of those that said where they are, or were told as gone
+    std::set<int> open;   // hosts that are neither gone nor ended
+    std::set<int> known;  // hosts that reported their address, or were reported as gone
     bool ready = false;
     bool killed = false;
     std::string why_killed;
@@ -95,7 +95,7 @@ class Branch {
     TimePoint heard{};
     TimePoint pinged{};
 
-    // Its host has said where it is, or that it has ended.
+    // The shell's host has reported its address or its end.
     bool has_arrived() const;
   };
 
@@ -108,7 +108,7 @@ class Branch {
 
   JobTerms job_;
   std::map<int, Shell> shells_;
-  std::vector<Member> waiting_;  // for a place among the shells
+  std::vector<Member> waiting_;  // for a free shell
   int next_shell_ = 1;
   bool stopping_ = false;
 };

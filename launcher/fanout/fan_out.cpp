@@ -14,7 +14,7 @@ namespace cpprun::fanout {
 
 namespace {
 
-constexpr int code_of_signal = 128;  // as shells count
+constexpr int code_of_signal = 128;  // as in shells
 
 }  // namespace
 
@@ -42,7 +42,7 @@ FanOut::Actions FanOut::handle(TimePoint now, const Event& event) {
   std::visit(Overloaded{
                  [&](const Up& message) { hear(now, message, actions); },
                  [&](const Interrupted& e) {
-                   // Who asks twice does not want to wait.
+                   // The second signal means: stop at once.
                    const bool again = interrupted_ != 0;
                    interrupted_ = e.signal;
                    stop(now, again ? SIGKILL : e.signal, actions);
@@ -108,7 +108,7 @@ void FanOut::hear(TimePoint now, const Up& message, Actions& actions) {
                  [&](const Gone& m) { lose(now, m, actions); },
                  [&](const Words& m) { actions.push_back(Show{m}); },
                  [&](const Ended& m) { note_end(now, m, actions); }, [&](const Pong&) {},
-                 [&](const Answer&) {},  // no job asks anything
+                 [&](const Answer&) {},  // a job asks no questions
              },
              message);
 }
@@ -165,17 +165,17 @@ void FanOut::note_end(TimePoint now, const Ended& ended, Actions& actions) {
   }
   if (phase_ != Phase::running) return;
   if (ended.code != 0 && !ended.ran && !wanted_.is_rehearsal) {
-    // The others would wait for it until their patience is over.
+    // The others would wait for it until their join timeout.
     actions.push_back(
         Say{fmt::format("{} could not start: stopping the others", guest.member.name), true});
     return stop(now, SIGTERM, actions);
   }
-  // An agent ends with its job, so the others are about to, too.
+  // An agent ends with its job, so the others are about to end as well.
   const bool is_last_word = !wanted_.elastic || ended.number == begun_->master;
   if (is_last_word && !deadline_) deadline_ = now + wanted_.grace + agents_patience;
 }
 
-// Everybody has answered, or has not in time.
+// Acts once all hosts have answered or timed out.
 void FanOut::settle(TimePoint now, Actions& actions) {
   if (count(State::pending) != 0) return;
   const int here = count(State::here);
@@ -218,7 +218,7 @@ void FanOut::finish_if_over(Actions& actions) {
   actions.push_back(Finish{exit_code()});
 }
 
-// One list, however many there are: a person mends them all at once.
+// A single list, so that the user can fix all of them at once.
 void FanOut::list_gone(Actions& actions) const {
   std::string lines;
   for (const auto& [number, guest] : guests_) {
@@ -238,7 +238,8 @@ int FanOut::count(State state) const {
 
 int FanOut::exit_code() const {
   if (!begun_) return interrupted_ != 0 ? code_of_signal + interrupted_ : 1;
-  // Whoever could not start is why the others were stopped, with a signal's code.
+  // Prefer the code of a host that could not start: the others only show the signal that stopped
+  // them because of it.
   for (const auto& [number, guest] : guests_) {
     if (guest.state == State::ended && guest.code != 0 && !guest.ran) return guest.code;
   }

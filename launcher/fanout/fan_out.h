@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What the console of a fan-out decides (FanOut), and what it is asked for (Request).
+// The decisions of a fan-out's console (FanOut), and its input (Request).
 
 #include <map>
 #include <optional>
@@ -14,10 +14,11 @@
 
 namespace cpprun::fanout {
 
-// A host that was lost is dialed again after this, doubled each time, where the job is elastic.
+// Delay before a lost host is dialed again, doubled each time. Only in elastic jobs.
 inline constexpr Duration redial_first = std::chrono::seconds(1);
 inline constexpr Duration redial_max = std::chrono::seconds(60);
-// Beyond the workers' grace, for agents to end by themselves; and for what was killed to be gone.
+// Time for agents to exit, in addition to the workers' grace period; and for killed ones to be
+// gone.
 inline constexpr Duration agents_patience = std::chrono::seconds(10);
 inline constexpr Duration kill_patience = std::chrono::seconds(5);
 
@@ -31,11 +32,11 @@ struct DialHosts {
 struct TellHosts {
   Down message;
 };
-// A worker's or an agent's words, for the console.
+// Output of a worker or an agent, for the console.
 struct Show {
   Words words;
 };
-// A sentence of the console's own.
+// A message of the console's own.
 struct Say {
   std::string sentence;
   bool is_error = false;
@@ -46,17 +47,17 @@ struct Finish {
 
 struct Wanted {
   std::vector<Member> members;
-  int nodes_min = 1;          // as many have to be there for a beginning
-  bool elastic = false;       // nodes_min of them are enough, and others may come later
-  Duration grace{};           // the workers', between TERM and KILL
-  std::string address;        // --master-addr; empty: what the first host says of itself
-  int port = 0;               // --master-port; 0: what the first host has free
-  bool is_rehearsal = false;  // every agent ends by itself, and nobody waits for another
+  int nodes_min = 1;          // required to begin
+  bool elastic = false;       // nodes_min nodes are enough, and others may join later
+  Duration grace{};           // of the workers, between SIGTERM and SIGKILL
+  std::string address;        // --master-addr; empty: as reported by the first host
+  int port = 0;               // --master-port; 0: a free port of the first host
+  bool is_rehearsal = false;  // agents exit by themselves, and no agent waits for another
 };
 
-// What the console decides: whom to dial, when everybody is there and the job begins, when all have
-// to end, and with which code. It speaks to the hosts through a Branch. Before all have answered
-// nothing is started anywhere, so that whoever cannot be reached is named with all others like it.
+// The console's decisions: which hosts to dial, when all have reported and the job begins, when to
+// stop all, and the exit code. It talks to the hosts through a Branch. Nothing is started until all
+// hosts have answered, so that all unreachable hosts are reported together.
 class FanOut {
  public:
   using Event = std::variant<Up, Interrupted>;
@@ -80,7 +81,7 @@ class FanOut {
     std::string reason;  // why it is gone
     Here here = {};
     int code = 0;
-    bool ran = true;  // not so of one that could not start
+    bool ran = true;  // false if its cpprun could not start
     Duration backoff = redial_first;
     std::optional<TimePoint> redial = {};
   };
@@ -102,16 +103,15 @@ class FanOut {
   std::map<int, Guest> guests_;
   PhaseOf<Phase> phase_;
   std::optional<Begin> begun_;
-  std::optional<TimePoint>
-      deadline_;         // of what is being waited for: ends by themselves, or by KILL
-  int interrupted_ = 0;  // by that signal
+  std::optional<TimePoint> deadline_;  // for hosts to exit by themselves, or after SIGKILL
+  int interrupted_ = 0;                // the signal received; 0: none
   bool killing_ = false;
 };
 
-// What --hosts and --hostfile come to: all that the console needs to start a job on those hosts.
+// The result of --hosts and --hostfile: what the console needs to start a job on those hosts.
 struct Request {
   Wanted wanted;
-  // Without what only the console's process knows: its folder, and the secrets.
+  // Without what only the console's process knows: its working directory and the secrets.
   JobTerms job;
 };
 

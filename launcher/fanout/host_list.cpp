@@ -14,10 +14,10 @@ namespace cpprun {
 
 namespace {
 
-constexpr int slots_max = 4096;  // no machine has so many devices, nor so many cores to spare
+constexpr int slots_max = 4096;  // more than the devices or cores of any machine
 
-// Why it is no name of a host; empty where it is one. A remote shell must never take it for an
-// option, nor a remote command line for two words.
+// Why the text is not a host name; empty if it is. A remote shell must not take it for an option,
+// nor a remote command line for two words.
 std::string objection(std::string_view name) {
   if (name.empty()) return "a host without a name";
   const std::string shown = plain_line(name, bounds::name_shown_bytes_max);
@@ -38,7 +38,7 @@ std::string objection(std::string_view name) {
   return {};
 }
 
-// Collects hosts and mistakes; `where` begins a complaint.
+// Collects hosts and errors. `where` is the start of an error message.
 class HostListReader {
  public:
   void read(std::string_view text, const std::string& where) {
@@ -82,7 +82,7 @@ class HostListReader {
       const auto rest = text.substr(close + 1);
       const auto name = text.substr(1, close - 1);
       if (rest.empty()) return {name, std::nullopt};
-      // Whatever else stands there is no number of slots, and is refused as one.
+      // Anything else in this place is reported as an invalid number of slots.
       return {name, rest.front() == ':' ? rest.substr(1) : rest};
     }
     const auto colon = text.find(':');
@@ -93,7 +93,7 @@ class HostListReader {
 
   std::vector<Host> hosts_;
   std::vector<std::string> mistakes_;
-  std::map<std::string, std::string> seen_;  // and where
+  std::map<std::string, std::string> seen_;  // the location of its first occurrence
 };
 
 std::vector<std::string_view> host_words(std::string_view line) {
@@ -111,7 +111,7 @@ void read_line(std::string_view line, const std::string& where, HostListReader& 
   if (words.empty()) return;
   if (words.size() == 1) return reader.read(words.front(), where);
   constexpr std::string_view slots = "slots=";
-  // Open MPI's max-slots= says how far it may be overcommitted, which nobody does here.
+  // Open MPI's max-slots= limits overcommitment, which cpprun does not do.
   for (std::size_t at = 1; at < words.size(); ++at) {
     const bool known = words[at].starts_with(slots) || words[at].starts_with("max-slots=") ||
                        words[at].starts_with("max_slots=");

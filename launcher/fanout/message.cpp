@@ -86,7 +86,7 @@ class MessageReader {
   void all(Values&... values) {
     (get(values), ...);
   }
-  // Every byte was needed, and there were enough.
+  // All bytes were used, and none were missing.
   bool good() const { return good_ && bytes_.empty(); }
 
  private:
@@ -106,7 +106,7 @@ class MessageReader {
   bool good_ = true;
 };
 
-// Each message with all of its members, for both ways.
+// Lists the members of each message, for both encoding and decoding.
 template <class Side, class T>
 void members(Side& side, T& m) {
   using M = std::remove_const_t<T>;

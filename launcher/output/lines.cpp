@@ -12,23 +12,23 @@ namespace cpprun {
 
 namespace {
 
-// The length of the first complete segment in `bytes`, 0 where none is complete yet.
+// The length of the first complete segment in `bytes`; 0 if none is complete yet.
 std::size_t segment_length(std::string_view bytes) {
   const auto newline = bytes.find('\n');
   const auto line = bytes.substr(0, newline);
   const auto redraw = line.find('\r');
-  // A return at the very end may be the first half of a line's end: the next byte will tell.
+  // A return at the very end may be the first half of "\r\n": wait for the next byte.
   if (redraw != std::string_view::npos && redraw + 1 < line.size()) return redraw + 1;
   if (newline == std::string_view::npos) return 0;
   return newline + 1;
 }
 
-// The bytes at the end of `text` that begin a UTF-8 character and do not complete it.
+// The number of bytes at the end of `text` that start a UTF-8 character but do not complete it.
 std::size_t unfinished_character(std::string_view text) {
   constexpr std::size_t character_bytes_max = 4;
   for (std::size_t back = 1; back < character_bytes_max && back <= text.size(); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);
-    if ((byte & 0xC0U) == 0x80U) continue;  // not the first of its character
+    if ((byte & 0xC0U) == 0x80U) continue;  // not the first byte of a character
     const std::size_t bytes = byte >= 0xF0U ? 4 : byte >= 0xE0U ? 3 : byte >= 0xC0U ? 2 : 1;
     return bytes > back ? back : 0;
   }
@@ -38,7 +38,7 @@ std::size_t unfinished_character(std::string_view text) {
 }  // namespace
 
 void LineSplitter::take(std::string_view bytes, const Sink& sink) {
-  // Only the line that was left open is joined; all others are passed on where they lie.
+  // Only the line left open is copied; all others are passed on in place.
   while (!kept_.empty() && !bytes.empty()) {
     const auto more =
         std::min(bytes.size(),
@@ -66,7 +66,7 @@ void LineSplitter::finish(const Sink& sink) {
   inside_line_ = false;
 }
 
-// A return at the end may be the first half of a line's end; half a character is not shown.
+// Excludes a trailing return, which may be the first half of "\r\n", and an incomplete character.
 std::size_t LineSplitter::showable() const {
   std::string_view text = kept_;
   if (text.ends_with('\r')) text.remove_suffix(1);
@@ -90,12 +90,12 @@ void LineSplitter::pass(std::string_view text, const Sink& sink) {
              .begins_line = !inside_line_,
              .ends_line = ends,
              .shown = std::exchange(shown_, 0)});
-  // After a redraw the next segment begins at the left margin again and needs its prefix.
+  // After a redraw the next segment starts at the left margin and needs its prefix.
   inside_line_ = !ends && text.back() != '\r';
 }
 
 void LineSplitter::keep(std::string_view rest, const Sink& sink) {
-  // Only the byte after the bound tells whether a character ends there, so one more is awaited.
+  // Only the byte after the bound shows whether a character ends there, so wait for one more.
   while (rest.size() > bounds::line_bytes_max) {
     const auto length = length_within(rest, bounds::line_bytes_max);
     pass(rest.substr(0, length), sink);
@@ -107,7 +107,7 @@ void LineSplitter::keep(std::string_view rest, const Sink& sink) {
 void LastLines::add(const Piece& piece) {
   auto text = piece.text;
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
-  // Of a line without end the beginning says more than the rest: only that is kept.
+  // Of an over-long line keep only the beginning, which says more than the rest.
   const auto room = bounds::last_lines_bytes_max / 4;
   if (!open_) {
     lines_.emplace_back(text.substr(0, room));
@@ -193,17 +193,17 @@ unsigned byte_at(std::string_view text, std::size_t at) {
   return static_cast<unsigned char>(text[at]);
 }
 
-// The whole sequence that begins with this escape; what is not ended is as long as the text.
+// The length of the escape sequence at the start of `text`; an unterminated one extends to the end.
 std::size_t sequence_length(std::string_view text) {
   if (text.size() < 2) return text.size();
   if (text[1] == '[') {
     std::size_t at = 2;
     while (at < text.size() && byte_at(text, at) >= 0x20U && byte_at(text, at) < 0x40U) ++at;
-    // Anything else is no end of a sequence, and is looked at by itself.
+    // Any other byte does not end a sequence and is processed separately.
     const bool ended = at < text.size() && byte_at(text, at) >= 0x40U && byte_at(text, at) < 0x7fU;
     return ended ? at + 1 : at;
   }
-  // A text for the terminal itself (its title, a link), up to its end or that of the line.
+  // A string for the terminal itself (title, link), up to its terminator or the end of the line.
   if (text[1] == ']' || text[1] == 'P' || text[1] == 'X' || text[1] == '^' || text[1] == '_') {
     std::size_t at = 2;
     while (at < text.size() && text[at] != '\a' && text[at] != escape && text[at] != '\n') ++at;
@@ -214,7 +214,7 @@ std::size_t sequence_length(std::string_view text) {
   return byte_at(text, 1) >= 0x20U && byte_at(text, 1) < 0x7fU ? 2 : 1;
 }
 
-// Controls of the upper half, marks of direction, and ends of lines that only some know.
+// C1 controls, directional marks, and line separators that only some programs recognize.
 bool deceives(unsigned code) {
   return (code >= 0x80U && code < 0xa0U) || code == 0x61cU || code == 0x200eU || code == 0x200fU ||
          (code >= 0x2028U && code <= 0x202eU) || (code >= 0x2066U && code <= 0x2069U) ||
@@ -236,7 +236,7 @@ std::string printable(std::string_view text) {
     if (length == 0 || deceives(code)) {
       result += '?';
     } else if (text.starts_with("\r\n")) {
-      // The line's end follows.
+      // Drop it: the newline follows.
     } else if ((code < 0x20U && code != '\n' && code != '\t') || code == 0x7fU) {
       result += ' ';
     } else {

@@ -65,8 +65,8 @@ CpuSet allowed_on(const Topology& topology, int node) {
   return cpus;
 }
 
-// Where each worker belongs: its device's node, or, where there are no devices, a node that has
-// processors for us, workers spread evenly and in order.
+// The NUMA node of each worker: that of its device. Without devices, workers are spread evenly and
+// in order over the nodes that have usable CPUs.
 Result<std::vector<int>> nodes_of_workers(const Topology& topology, int workers) {
   const auto devices = static_cast<int>(topology.node_of_device.size());
   if (devices > 0) {
@@ -99,7 +99,7 @@ CpuSet on_socket_of(const Topology& topology, int node) {
   CpuSet cpus;
   for (const auto& [each, unused] : topology.nodes) {
     const auto there = allowed_on(topology, each);
-    // A node belongs to one socket; its first processor tells which.
+    // A node belongs to one socket, so its first CPU identifies the socket.
     if (!there.empty() && topology.cpus.at(*there.begin()).socket == socket) {
       cpus.insert(there.begin(), there.end());
     }
@@ -109,7 +109,7 @@ CpuSet on_socket_of(const Topology& topology, int node) {
 
 using Groups = std::vector<CpuSet>;
 
-// Processors that have the same place in one respect, by the lowest of them.
+// Groups CPUs by one field of CpuPlace, in order of the lowest CPU.
 Groups grouped(const Topology& topology, const CpuSet& cpus, int CpuPlace::*respect) {
   std::map<int, CpuSet> by_place;
   for (const int cpu : cpus) by_place[topology.cpus.at(cpu).*respect].insert(cpu);
@@ -118,7 +118,7 @@ Groups grouped(const Topology& topology, const CpuSet& cpus, int CpuPlace::*resp
   return groups;
 }
 
-// The `position`th of `sharers` even parts of the cores; the first ones get what is left over.
+// The `position`th of `sharers` equal shares of the cores. The first shares take the remainder.
 Result<CpuSet> share_of_cores(const Groups& cores, int node, std::size_t position,
                               std::size_t sharers) {
   const auto each = cores.size() / sharers;
@@ -135,7 +135,7 @@ Result<CpuSet> share_of_cores(const Groups& cores, int node, std::size_t positio
   return cpus;
 }
 
-// The largest caches first: they are handed out in turn.
+// Caches are assigned round-robin, the largest first.
 CpuSet core_complex(Groups caches, std::size_t position) {
   std::stable_sort(caches.begin(), caches.end(),
                    [](const auto& a, const auto& b) { return a.size() > b.size(); });
@@ -148,7 +148,8 @@ Result<std::vector<CpuSet>> bind_workers(NumaBinding binding, const Topology& to
                                          int local_world_size) {
   const auto nodes = nodes_of_workers(topology, local_world_size);
   if (!nodes) return tl::unexpected(nodes.error());
-  // Who shares a node: all its devices, used or not, as in torchrun; without devices its workers.
+  // Which workers share a node: one per device, used or not, as in torchrun; without devices, the
+  // workers themselves.
   const auto& sharing = topology.node_of_device.empty() ? *nodes : topology.node_of_device;
   std::vector<CpuSet> result;
   for (int worker = 0; worker < local_world_size; ++worker) {

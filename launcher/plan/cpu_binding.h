@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// --numa-binding: on which processors each worker runs, and sets of processors as text.
+// --numa-binding: the CPUs on which each worker runs, and CPU sets as text.
 
 #include <map>
 #include <optional>
@@ -14,52 +14,51 @@
 
 namespace cpprun {
 
-// Sets of processors in the kernel's own spelling: "0-2,4,6-7".
+// A set of logical CPUs; as text in the kernel's notation: "0-2,4,6-7".
 using CpuSet = std::set<int>;
 
-// Skips what is not a number: the kernel writes none, and no other text comes here.
+// Skips anything that is not a number. The input always comes from the kernel.
 CpuSet parse_cpu_list(std::string_view text);
 
 std::string to_cpu_list(const CpuSet& cpus);
 
-// --numa-binding: on which processors each worker runs, so that it is near its GPU. Pure: what the
-// machine looks like comes in as a Topology, which io/host.h reads.
+// Places each worker near its GPU. Pure: io/host.h reads the machine's Topology.
 //
-// A worker's GPU is the one whose number is its local rank. On a machine without GPUs the workers
-// are spread over the NUMA nodes in order, as if each had a GPU there; torchrun fails on it.
+// A worker's GPU is the device whose index is its local rank. On a machine without GPUs the workers
+// are spread over the NUMA nodes in order, as if each had a GPU there; torchrun fails in that case.
 
-// The lowest processor of a group stands for the group.
+// Each group of CPUs is identified by its lowest CPU.
 struct CpuPlace {
-  int core = 0;    // processors that are threads of one core
-  int socket = 0;  // the package's number
-  int cache = 0;   // processors that share the cache of the highest level
+  int core = 0;    // the hyperthreads of one core
+  int socket = 0;  // package number
+  int cache = 0;   // CPUs that share the highest-level cache
   friend bool operator==(const CpuPlace&, const CpuPlace&) = default;
 };
 
 struct Topology {
-  std::map<int, CpuPlace> cpus;     // those that cpprun itself may use
-  std::map<int, CpuSet> nodes;      // by number; processors that may not be used are here too
-  std::vector<int> node_of_device;  // by the number under which workers see the device
+  std::map<int, CpuPlace> cpus;     // CPUs that cpprun itself may use
+  std::map<int, CpuSet> nodes;      // by node number; includes CPUs that cpprun may not use
+  std::vector<int> node_of_device;  // by the index under which workers see the device
   friend bool operator==(const Topology&, const Topology&) = default;
 };
 
-// By local rank. Fails if a worker would have no device or no processor.
+// One CPU set per local rank. Fails if a worker would have no device or no CPU.
 Result<std::vector<CpuSet>> bind_workers(NumaBinding binding, const Topology& topology,
                                          int local_world_size);
 
 struct WorkerBinding {
   std::vector<CpuSet> cpus;        // by local rank
-  std::vector<std::string> notes;  // worth saying at the start
+  std::vector<std::string> notes;  // to print at the start
   friend bool operator==(const WorkerBinding&, const WorkerBinding&) = default;
 };
 
-// The whole of --numa-binding, from what could be found out of the machine; an error names the
-// flag. `devices`: how many GPUs the workers see. Where there are some and the topology has none,
-// nobody can tell what is near them.
+// Evaluates --numa-binding for the detected topology; errors name the flag. `devices` is the number
+// of GPUs that the workers see. Fails if there are GPUs but the topology lists none, since their
+// location is then unknown.
 Result<WorkerBinding> settle_binding(NumaBinding binding, const Result<Topology>& topology,
                                      int devices, int local_world_size);
 
-// "node", "socket", "exclusive", "core-complex"; nothing for any other word.
+// "node", "socket", "exclusive", "core-complex"; nullopt for any other name.
 std::optional<NumaBinding> numa_binding_named(std::string_view name);
 
 // "local ranks 0-3 on 0-31, local ranks 4-7 on 32-63".

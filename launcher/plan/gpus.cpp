@@ -13,7 +13,7 @@ namespace cpprun {
 
 namespace {
 
-// Each says that these GPUs alone are meant.
+// Each of these restricts the process to some GPUs.
 constexpr std::array<std::string_view, 5> choosing = {"CUDA_VISIBLE_DEVICES",
                                                       "NVIDIA_VISIBLE_DEVICES", "SLURM_JOB_GPUS",
                                                       "SLURM_STEP_GPUS", "GPU_DEVICE_ORDINAL"};
@@ -33,7 +33,7 @@ int gpus_there(const GpuCounts& counts) {
 
 std::optional<std::string> missing_gpus(const GpuCounts& counts, const Environment& environment) {
   const int there = gpus_there(counts);
-  // Without a driver nobody has meant to use them.
+  // Without a driver the GPUs are not meant to be used.
   if (counts.in_driver == 0 || counts.usable >= there || is_given_some(environment)) {
     return std::nullopt;
   }
@@ -52,7 +52,7 @@ std::optional<std::string> missing_gpus(const GpuCounts& counts, const Environme
 
 namespace {
 
-// "nvidia0", but not "nvidiactl" or "nvidia-uvm".
+// True for "nvidia0", false for "nvidiactl" and "nvidia-uvm".
 bool is_device(std::string_view name) {
   constexpr std::string_view beginning = "nvidia";
   if (!name.starts_with(beginning)) return false;
@@ -60,7 +60,7 @@ bool is_device(std::string_view name) {
   return number && *number >= 0;
 }
 
-// What CUDA makes of its variable: entries up to the first that is no device.
+// As CUDA reads the variable: entries count up to the first that is not a device.
 int count_visible(std::string_view list, int there) {
   int count = 0;
   for (const std::string_view part : split(list, ',')) {

@@ -17,14 +17,14 @@ bool usable(const NetworkInterface& interface) {
   return interface.up && !interface.addresses.empty();
 }
 
-// Who the user is to meet.
+// What is known about how this node reaches the others.
 struct Company {
   bool alone = false;
-  std::string local_address;  // from which the others are reached; empty: not known yet
+  std::string local_address;  // the address from which the others are reached; empty: not known yet
 };
 
-// "eth0 (10.0.0.5), ib0 (192.168.1.5)": what the user may copy into the variable. Only the one that
-// reaches somebody, where that is known.
+// "eth0 (10.0.0.5), ib0 (192.168.1.5)": names the user can copy into the variable. If the address
+// towards the others is known, only its interface is listed.
 std::string those_that_would_do(const std::vector<NetworkInterface>& interfaces,
                                 const Company& company) {
   std::vector<std::string> names;
@@ -42,7 +42,7 @@ std::string those_that_would_do(const std::vector<NetworkInterface>& interfaces,
   return fmt::format("{} would do", fmt::join(names, ", "));
 }
 
-// Without the empty ones.
+// Splits at commas and drops empty names.
 std::vector<std::string> names_in(std::string_view list) {
   std::vector<std::string> names;
   for (const auto name : split(list, ',')) {
@@ -51,7 +51,7 @@ std::vector<std::string> names_in(std::string_view list) {
   return names;
 }
 
-// Why a name does not do, or nothing where it does.
+// Why a name is not usable; nullopt if it is.
 std::optional<std::string> fault_of(const std::vector<NetworkInterface>& interfaces,
                                     const std::string& name) {
   const auto found = std::find_if(interfaces.begin(), interfaces.end(),
@@ -62,7 +62,7 @@ std::optional<std::string> fault_of(const std::vector<NetworkInterface>& interfa
   return std::nullopt;
 }
 
-// NCCL takes beginnings of names, `=` before exact names, and `^` before names to leave out.
+// NCCL takes name prefixes, `=` before exact names, and `^` before names to exclude.
 bool nccl_would_find(const std::vector<NetworkInterface>& interfaces, std::string_view wanted) {
   const bool leave_out = wanted.starts_with('^');
   if (leave_out) wanted.remove_prefix(1);
@@ -77,7 +77,7 @@ bool nccl_would_find(const std::vector<NetworkInterface>& interfaces, std::strin
   });
 }
 
-// What the user set himself, checked; nothing where he set nothing.
+// The user's own choice, checked; nullopt if the variable is not set.
 Result<std::optional<std::string>> users_choice(const std::vector<NetworkInterface>& interfaces,
                                                 std::string_view variable, const Company& company,
                                                 const Environment& environment) {
@@ -97,20 +97,20 @@ Result<std::optional<std::string>> users_choice(const std::vector<NetworkInterfa
   return *value;
 }
 
-// The interface that fits without being told; an error where there is none.
+// The interface chosen automatically; an error if none fits.
 Result<std::optional<std::string>> own_choice(const std::vector<NetworkInterface>& interfaces,
                                               const Company& company) {
   for (const auto& each : interfaces) {
     if (!usable(each)) continue;
     if (company.alone ? each.loopback : carries(each, company.local_address)) return each.name;
   }
-  // No way leads to that address from here, and whoever is master there is told so: see
-  // doubt_of_master. Its workers still have to meet the others.
+  // There is no route to that address from here. doubt_of_master warns the coordinator's node about
+  // it. Its workers still need an interface.
   for (const auto& each : interfaces) {
     const bool leads_out = usable(each) && !each.loopback;
     if (!company.alone && company.local_address.empty() && leads_out) return each.name;
   }
-  // A machine alone without a loopback interface leaves the choice to the libraries.
+  // A single machine without a loopback interface: let the libraries choose.
   if (company.alone) return std::nullopt;
   if (company.local_address.empty()) return failure(those_that_would_do(interfaces, company));
   return failure(
@@ -170,7 +170,7 @@ Result<SocketInterfaces> choose_interfaces(const std::vector<NetworkInterface>& 
   if (!ours) return tl::unexpected(ours.error());
   if (!*gloo) chosen.gloo = *ours;
   if (!*tensorpipe) chosen.tensorpipe = *ours;
-  // NCCL leaves loopback alone for good reasons of its own; on one machine it needs no network.
+  // NCCL avoids loopback on purpose. On a single machine it needs no network.
   if (!*nccl && !alone) chosen.nccl = *ours;
   if (!*gloo) chosen.said = ours->value_or("its own choice");
   return chosen;

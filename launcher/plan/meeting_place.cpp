@@ -28,7 +28,8 @@ bool is_ours(std::string_view address, const std::vector<NetworkInterface>& inte
   });
 }
 
-// What others may know this machine by: link-local addresses mean something else on each.
+// Addresses under which other machines may know this one. Link-local addresses are excluded: they
+// mean a different host on each machine.
 std::vector<std::string> told_addresses(const std::vector<NetworkInterface>& interfaces,
                                         bool with_name) {
   std::vector<std::string> told;
@@ -42,7 +43,7 @@ std::vector<std::string> told_addresses(const std::vector<NetworkInterface>& int
   return told;
 }
 
-// "--master-addr=10.0.0.5": how the user would say that the nodes meet at that host.
+// The flag that sets the rendezvous host: "--master-addr=10.0.0.5".
 std::string as_flag(const Config& config, const std::string& host) {
   return config.place_by_endpoint
              ? "--rdzv-endpoint=" + to_string(Endpoint{host, config.endpoint.port})
@@ -55,7 +56,7 @@ std::string own_as_flag(const Config& config, const std::vector<NetworkInterface
   return as_flag(config, told.empty() ? "HOST" : told.front());
 }
 
-// "trainer (10.0.0.9)", or the address alone where no name was given.
+// "trainer (10.0.0.9)", or the address alone if no name was given.
 std::string place_text(const Config& config, const std::vector<std::string>& addresses) {
   const std::string& host = config.endpoint.host;
   if (addresses.empty() || (addresses.size() == 1 && addresses.front() == host)) return host;
@@ -100,7 +101,7 @@ Result<bool> is_meant(const Config& config, const std::vector<std::string>& addr
   for (const std::string& each : addresses) {
     if (is_ours(each, interfaces)) own.push_back(each);
   }
-  // Every node has to be advised the same one, and loopback is no one's.
+  // Every node must get the same advice, and a loopback address is different on each.
   std::vector<std::string> named;
   std::copy_if(addresses.begin(), addresses.end(), std::back_inserter(named),
                [](const std::string& each) { return !is_loopback(each); });
@@ -190,12 +191,13 @@ std::string unresolved_for_others(const Config& config, const std::string& why) 
 
 namespace {
 
-// By any of its names, aliases and addresses.
+// Whether the endpoint's host is this machine, by any of its names, aliases and addresses.
 Result<bool> is_this_machine(const Config& config, const HostingFacts& facts) {
   const std::string& host = config.endpoint.host;
   if (is_loopback(host)) return true;
   auto meant = is_meant(config, facts.addresses_of(host), facts.interfaces);
-  // Its own name is its own, whatever it resolves to, unless others go by it as well.
+  // The machine's own name always refers to it, whatever it resolves to, unless other machines have
+  // the same name.
   if (meant && host == facts.host_name) return true;
   return meant;
 }
@@ -205,7 +207,8 @@ Result<bool> is_this_machine(const Config& config, const HostingFacts& facts) {
 Result<Hosting> decide_hosting(const Config& config, const HostingFacts& facts) {
   if (config.meets_at_a_set()) return Hosting::never;
   if (config.is_host) return *config.is_host ? Hosting::must : Hosting::never;
-  // An endpoint may be somebody else's, a daemon's, even for a job of one node.
+  // With an endpoint, another node or a daemon may host the coordinator, even for a single-node
+  // job.
   if (config.rendezvous != RendezvousMode::endpoint) {
     if (config.nodes_max == 1) return Hosting::must;
     if (config.node_rank) return *config.node_rank == 0 ? Hosting::must : Hosting::never;
@@ -221,11 +224,11 @@ std::string listening_address(const Endpoint& endpoint) {
 
 namespace {
 
-// So many have everything that the one that leads has, and each answer waits for all of them.
+// The number of standbys that replicate the leader's state. Each reply waits for all of them.
 constexpr std::size_t standbys_max = 2;
 
-// Letters, digits and dashes as they are, everything else by its number: names keep apart what they
-// are made of.
+// Keeps letters, digits, dashes and underscores, and encodes every other byte as its number.
+// Different texts give different results.
 std::string plain(std::string_view text) {
   std::string plain;
   for (const char byte : text) {
@@ -290,7 +293,7 @@ bool uses_secret(const Config& config) {
 
 StoreWay settle_store(const Config& config, bool has_secret) {
   if (config.store != StoreWay::automatic) return config.store;
-  // A store that workers reach through their links goes on under the next cpprund that leads.
+  // A store that workers reach by cpprun's own connections survives a change of the leader.
   if (config.meets_at_a_set()) return StoreWay::local;
   return has_secret ? StoreWay::local : StoreWay::direct;
 }
@@ -309,7 +312,7 @@ std::optional<std::string> open_port_note(const Config& config, std::string_view
 }
 
 Environment without_secret_place(Environment environment) {
-  // C++20 erases no key of another type.
+  // In C++20 `erase` does not accept a key of another type.
   const auto found = environment.find(secret_file_variable);
   if (found != environment.end()) environment.erase(found);
   return environment;

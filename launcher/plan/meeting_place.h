@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Where the nodes of a job meet: whose address that is, who hosts the coordinator there, how etcd
-// is asked for it, and what a secret means for it. Pure: names are resolved in io/addresses.
+// Where the nodes of a job meet: which machine has that address, which node hosts the coordinator,
+// how etcd is used to find it, and what the job's secret changes. Pure: names are resolved in
+// io/addresses.
 
 #include <functional>
 #include <optional>
@@ -18,123 +19,126 @@
 
 namespace cpprun {
 
-// Whether the address at which the nodes meet is this machine's, as far as it can tell, and the
-// sentences that help somebody who got it wrong. Pure: names are resolved in io/addresses.
+// Whether the rendezvous address belongs to this machine, and the messages for a wrong one. Pure:
+// names are resolved in io/addresses.
 //
-// An address that is not this machine's may still be the right one for its master: a Kubernetes
-// Service, a NAT or a forwarded port leads here and no interface shows it. So what may work is
-// questioned aloud and tried; only what cannot work is refused.
+// An address that no interface of this machine has may still be right for its coordinator: a
+// Kubernetes Service, NAT or a forwarded port may lead here. So an address that might work gives a
+// warning and is tried. Only an address that cannot work is rejected.
 enum class Whose {
-  nobodys,   // no address is known for it
-  loopback,  // each machine's own, and none of the others'
+  nobodys,   // no address is known
+  loopback,  // every machine has it for itself, and no other machine can reach it
   ours,
   others,
-  shared,  // a name that stands for this machine and for others
+  shared,  // a name that resolves to this machine and to others
 };
 
-// Whose a host's literal addresses are.
+// Which machine the literal addresses of a host belong to.
 Whose whose(const std::vector<std::string>& addresses,
             const std::vector<NetworkInterface>& interfaces);
 
-// Those of them that are not this machine's.
+// The addresses that do not belong to this machine.
 std::vector<std::string> those_of_others(const std::vector<std::string>& addresses,
                                          const std::vector<NetworkInterface>& interfaces);
 
-// "10.0.0.5 (eth0), 192.168.1.5 (ib0)": what others may know this machine by.
+// "10.0.0.5 (eth0), 192.168.1.5 (ib0)": addresses under which other nodes may reach this machine.
 std::string own_addresses_text(const std::vector<NetworkInterface>& interfaces);
 
-// Whether this machine is the one the endpoint means. Fails for a name that means several machines:
-// each of them would take itself for the master.
+// Whether the endpoint refers to this machine. Fails for a name that resolves to several machines:
+// each of them would take the coordinator's role.
 Result<bool> is_meant(const Config& config, const std::vector<std::string>& addresses,
                       const std::vector<NetworkInterface>& interfaces);
 
 struct Doubt {
   std::string sentence;
-  // Right only if some NAT or forwarding makes it so. Weaker doubts are worth a word only while
-  // somebody is waited for.
+  // The address works only with NAT or port forwarding. Weaker doubts are printed only while the
+  // node is waiting for others.
   bool strong = false;
   friend bool operator==(const Doubt&, const Doubt&) = default;
 };
 
-// The warning to the master about the address at which it is to be met.
+// A warning for the coordinator's node about the address at which others should reach it.
 std::optional<Doubt> doubt_of_master(const Config& config,
                                      const std::vector<std::string>& addresses,
                                      const std::vector<NetworkInterface>& interfaces);
 
-// The hint to a node that found no master at these addresses; empty, or begins with "; ".
+// A hint for a node that found no coordinator at these addresses. Empty, or begins with "; ".
 std::string hint_for_dialler(const Config& config, const std::vector<std::string>& addresses,
                              const std::vector<NetworkInterface>& interfaces);
 
-// The master cannot resolve its own name, so its workers would not find their store.
+// The error if the coordinator's node cannot resolve its own name: its workers would not find the
+// store.
 std::string unresolved_text(const Config& config, const std::string& why,
                             const std::vector<NetworkInterface>& interfaces);
 
-// The same for the others, who wait for this master meanwhile.
+// The same for the other nodes, which are waiting for this coordinator.
 std::string unresolved_for_others(const Config& config, const std::string& why);
 
-// Whether this node hosts the coordinator. Node rank 0 does, where ranks were given; otherwise the
-// machine that the endpoint names; nobody where it names a set of daemons. Pure: io/addresses
+// Whether this node hosts the coordinator. If ranks were given, node rank 0 does; otherwise the
+// machine that the endpoint names. No node does if the endpoint lists daemons. Pure: io/addresses
 // resolves names.
 enum class Hosting {
-  must,   // here or nowhere: the job fails if the port cannot be had
-  may,    // any node on this machine: the first one gets the port, and the others join it
-  never,  // another node hosts it, or a daemon
+  must,   // this node and no other: the job fails if the port cannot be bound
+  may,    // any node on this machine: the first to bind the port hosts, the others join it
+  never,  // another node or a daemon hosts it
 };
 
-// The literal addresses a host name stands for. It may wait for a name server, so it is asked only
-// where the answer depends on it.
+// The literal addresses of a host name. It may block on a name server, so it is called only if the
+// result depends on it.
 using AddressProbe = std::function<std::vector<std::string>(const std::string& host)>;
 
 struct HostingFacts {
-  std::string host_name;  // this machine's own
+  std::string host_name;  // of this machine
   std::vector<NetworkInterface> interfaces;
   AddressProbe addresses_of;
 };
 
-// Fails where the endpoint's name means several machines: each would take itself for the master.
+// Fails if the endpoint's name resolves to several machines: each would take the coordinator's
+// role.
 Result<Hosting> decide_hosting(const Config& config, const HostingFacts& facts);
 
-// The address the coordinator listens on; empty: on every one. Only a literal loopback address
-// keeps it off the network: "localhost" may be a habit of somebody who has other nodes.
+// The address the coordinator listens on; empty: all addresses. Only a literal loopback address
+// restricts it to this machine. "localhost" does not, because it is often used by habit in
+// multi-node jobs.
 std::string listening_address(const Endpoint& endpoint);
 
-// A job whose nodes meet by etcd alone (--rdzv-backend=etcd, etcd-v2). Each of them begins a
-// cpprund of its own, on a port of its choice; etcd says which of these leads, the next ones have
-// everything that it has, and nodes are told where it is. So whichever node is lost, the job goes
-// on, and with the last node nothing is left of it.
+// A job whose nodes meet only by etcd (--rdzv-backend=etcd, etcd-v2). Each node starts its own
+// cpprund on a free port. etcd elects the leader, some others replicate its state as standbys, and
+// nodes learn the leader's address from etcd. So the job survives the loss of any node, and nothing
+// of it remains after the last one.
 
 struct EtcdMembers {
   Endpoint first;
-  std::string all;  // as a cpprund takes them
+  std::string all;  // in the format that cpprund expects
 };
-// "a,b:2379" or "http://a:2379": those that do not say are asked securely, or not.
+// "a,b:2379" or "http://a:2379". `is_secure` applies to endpoints without a scheme.
 Result<EtcdMembers> etcd_endpoints(std::string_view text, bool is_secure);
 
-// What the cppruns of a job are called in etcd: no two jobs alike, of the same or of another
-// prefix.
+// The cluster name of a job's cpprunds in etcd. Different jobs or prefixes have different names.
 std::string etcd_cluster(std::string_view prefix, std::string_view job);
 
-// How the cpprund of this node runs; it is met at that address.
+// The options of this node's own cpprund, which is reached at `address`.
 DaemonOptions own_daemon_options(const Config& config, const std::string& name,
                                  const std::string& address, Secrets secrets);
 
 // What a job with or without a secret means for this node.
 
-// One node by itself, at a loopback port that nobody was told, meets nobody to prove anything to.
+// False for a single node on a random loopback port: it has no peer to authenticate.
 bool uses_secret(const Config& config);
 
-// What --store=… means then; an answer, never `automatic`.
+// Resolves --store=… for this job; never returns `automatic`.
 StoreWay settle_store(const Config& config, bool has_secret);
 
-// Why the job cannot go without a secret, with what makes one; nothing where it can.
+// The error, with a hint on creating a secret, if the job needs one and has none; otherwise
+// nullopt.
 std::optional<std::string> missing_secret(const Config& config);
 
-// What is said at the start where this node hosts the store of a job of several nodes, there is no
-// secret, and nobody has wanted to hear nothing of it. `address` is one at which it is reached.
+// The note at the start if this node hosts the store of a multi-node job without a secret, unless
+// the user suppressed it. `address` is one at which the store is reachable.
 std::optional<std::string> open_port_note(const Config& config, std::string_view address);
 
-// What cpprun itself was started with, for the workers: where the secret lies is none of their
-// business, and they pass on what they get to programs of all kinds.
+// The environment for the workers. It must not show them where the secret is, since they pass it on
+// to arbitrary programs.
 Environment without_secret_place(Environment environment);
 
 }  // namespace cpprun

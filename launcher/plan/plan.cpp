@@ -21,8 +21,8 @@ bool continues_name(char byte) {
   return starts_name(byte) || std::isdigit(static_cast<unsigned char>(byte));
 }
 
-// `$name` and `${name}` replaced where the name is known, `$$` made `$`, all else left as it is:
-// the rules of torchrun's macros and of its prefix template.
+// Replaces `$name` and `${name}` if the name is known, and `$$` by `$`. All else stays unchanged.
+// These are the rules of torchrun's macros and of its prefix template.
 std::string substitute(std::string_view text, const Environment& values) {
   std::string result;
   while (!text.empty()) {
@@ -63,13 +63,13 @@ void set(Environment& variables, std::string_view name, int value) {
   set(variables, name, std::to_string(value));
 }
 
-// The one device that a worker with a virtual local rank sees: its entry in the list cpprun was
-// started with, or the device of its number.
+// The single device that a worker with a virtual local rank sees: its entry in cpprun's
+// CUDA_VISIBLE_DEVICES, or the device with its index.
 std::string device_of(const Environment& environment, int local_rank) {
   const auto* visible = find_variable(environment, contract::cuda_visible_devices);
   if (visible == nullptr) return std::to_string(local_rank);
   std::string_view rest = *visible;
-  // The settings have counted the entries: there is one for each worker.
+  // The list is known to have an entry for each worker: read_virtual_local_rank checked it.
   for (int skipped = 0; skipped < local_rank; ++skipped) rest = rest.substr(rest.find(',') + 1);
   auto entry = rest.substr(0, rest.find(','));
   while (entry.starts_with(' ')) entry.remove_prefix(1);
@@ -77,7 +77,7 @@ std::string device_of(const Environment& environment, int local_rank) {
   return std::string(entry);
 }
 
-// Every variable torchrun sets, and those that only cpprun does.
+// Every variable that torchrun sets, and those that only cpprun sets.
 Environment variables_of(const Config& config, const link::Sealed& sealed, const NodeFacts& facts,
                          int local_rank) {
   using namespace contract;
@@ -113,18 +113,19 @@ Environment variables_of(const Config& config, const link::Sealed& sealed, const
   if (facts.sockets.gloo) set(variables, gloo_socket_ifname, *facts.sockets.gloo);
   if (facts.sockets.tensorpipe) set(variables, tp_socket_ifname, *facts.sockets.tensorpipe);
   if (facts.sockets.nccl) set(variables, nccl_socket_ifname, *facts.sockets.nccl);
-  // A cpprun that is itself a worker of another one keeps the other's token: both may sweep.
+  // A cpprun that is a worker of another cpprun keeps the outer token too: either may then find and
+  // kill its processes.
   const auto* outer = find_variable(facts.environment, node_token);
   set(variables, node_token,
       outer == nullptr || outer->empty() ? facts.node_token : *outer + "," + facts.node_token);
   return variables;
 }
 
-// What one stream of one worker is asked for.
+// The configured handling of one stream of one worker.
 struct StreamWish {
   bool redirect = false;
   bool tee = false;
-  StreamTarget silent = StreamTarget::nowhere;  // where the console filter hides it
+  StreamTarget silent = StreamTarget::nowhere;  // if the console filter hides it
   std::string file;
   const std::vector<std::string>& duplicate_words;
   std::string duplicate_file;
@@ -132,7 +133,7 @@ struct StreamWish {
 
 StreamPlan stream_plan(const Config& config, int local_rank, const StreamWish& wish) {
   const auto& filter = config.logs.console_ranks;
-  // Without files there is nothing to redirect to: the streams stay where they are, as in torchrun.
+  // Logs are disabled: streams stay on the console even with redirects, as in torchrun.
   if (config.logs.disabled) return {};
   const bool heard =
       !filter || std::find(filter->begin(), filter->end(), local_rank) != filter->end();
@@ -147,19 +148,20 @@ StreamPlan stream_plan(const Config& config, int local_rank, const StreamWish& w
   }
   if ((wish.tee || wish.redirect) && !wish.file.empty()) {
     const auto limit = config.logs.file_bytes_max;
-    // A worker's own descriptor knows no limit.
+    // A file that is the worker's own descriptor cannot be limited in size.
     StreamPlan plan{limit == 0 ? StreamTarget::file : StreamTarget::kept, wish.file};
     plan.file_bytes_max = limit;
     return plan;
   }
   if (heard && !wish.redirect) return {};
-  // Not shown, and kept in no file: the report still needs its last lines.
+  // Neither shown nor kept in a file, but the report needs its last lines.
   return {wish.silent, ""};
 }
 
-// Which of two failures came first is judged by what the workers wrote last, so their stderr passes
-// through cpprun; at a terminal through one, for its colours and its progress bars. Where stdout
-// goes to the same place it takes the same way, or lines of the two would change their order.
+// Which failure came first is judged by the workers' last output, so their stderr passes through
+// cpprun. At a terminal it passes through a pseudo-terminal, which preserves colors and progress
+// bars. If stdout goes to the same place, it takes the same path; otherwise the order of lines
+// could change.
 void pass_stderr_through(const Config& config, const ConsoleFacts& console, WorkerSpec& spec) {
   if (config.logs.stderr_inherited || spec.err.target != StreamTarget::console) return;
   spec.err.target = console.terminal ? StreamTarget::terminal : StreamTarget::passed;
@@ -168,8 +170,9 @@ void pass_stderr_through(const Config& config, const ConsoleFacts& console, Work
   }
 }
 
-// torchrun's name for it. Rounds that only changed who is here restart nothing, so the same count
-// comes again: those have the round in their name, or they would write over each other's logs.
+// torchrun's name for the directory. Rounds that only change the membership do not count as
+// restarts, so the same restart count can occur again. The round in the name keeps such an attempt
+// from overwriting logs.
 std::string attempt_name(const link::Sealed& sealed) {
   const auto restarts = static_cast<std::uint32_t>(sealed.restart_count);
   if (sealed.round.value <= restarts + 1) return fmt::format("attempt_{}", restarts);
@@ -221,8 +224,7 @@ std::vector<WorkerSpec> make_plan(const Config& config, const link::Sealed& seal
       spec.log_folder = fmt::format("{}/{}", attempt_folder, local);
       spec.error_file = spec.log_folder + "/error.json";
     } else if (!facts.error_folder.empty()) {
-      // No folder for each: where many are made and removed again, these are what a launch waits
-      // for.
+      // No directory per worker: creating and removing many of them would dominate the launch time.
       spec.error_file = fmt::format("{}/{}_{}_error.json", facts.error_folder, attempt, local);
     }
     const auto file = [&](const std::string& folder, const char* name) {

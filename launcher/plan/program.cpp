@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 4> python_endings = {".py", ".pyc", ".pyz
 bool runs_by_python(const std::string& script, const FileProbe& probe) {
   const bool ending = std::any_of(python_endings.begin(), python_endings.end(),
                                   [&](std::string_view each) { return script.ends_with(each); });
-  // Python also runs a folder that has a main file.
+  // Python can also run a directory that contains __main__.py.
   return ending || (probe(script) == FileKind::directory &&
                     probe(script + "/__main__.py") != FileKind::missing);
 }
@@ -36,7 +36,8 @@ std::optional<std::string> find_on_path(const std::string& name, const Environme
   }
 }
 
-// The directory above that of `program`, where programs of an environment lie in its bin.
+// The root directory of the environment with `program` in its bin directory; empty if it is not in
+// one.
 std::string root_of(const std::string& program) {
   const auto slash = program.rfind('/');
   if (slash == std::string::npos) return "";
@@ -75,8 +76,8 @@ Result<Python> python_by_name(const std::string& wanted, const Environment& envi
       "PYTHON_EXEC=\"{}\" is not an executable program; give the path of a Python", wanted));
 }
 
-// The Python of the environment that this cpprun is installed in, as a torchrun there has it. A
-// tool that pipx or uv has put into an environment for itself alone has no use for that one.
+// The Python of the environment in which this cpprun is installed, as for a torchrun installed
+// there. Environments that pipx or uv created for a tool alone are not used.
 std::string own_python(const std::vector<std::string>& own_paths, const FileProbe& probe) {
   for (const auto& path : own_paths) {
     const auto root = root_of(path);
@@ -88,7 +89,7 @@ std::string own_python(const std::vector<std::string>& own_paths, const FileProb
   return "";
 }
 
-// conda puts its base environment into every shell. It says nothing about what a person has chosen.
+// conda activates its base environment in every shell, so this does not show a user's choice.
 bool is_base(const Environment& environment) {
   const auto* name = find_variable(environment, "CONDA_DEFAULT_ENV");
   return name != nullptr && *name == "base";
@@ -114,7 +115,7 @@ Result<Python> find_python(const Environment& environment,
   for (const char* name : {"python3", "python"}) {
     if (first.empty()) first = find_on_path(name, environment, probe).value_or("");
   }
-  // Of two environments that are active, the one on PATH is the later one.
+  // If two environments are active, the one on PATH was activated last.
   const auto is_firsts = [&](const std::string& python) {
     return !python.empty() && root_of(python) == root_of(first);
   };
@@ -131,7 +132,8 @@ Result<Python> find_python(const Environment& environment,
       "PYTHON_EXEC to its path");
 }
 
-// python -m takes a module's name, and torchrun hands it whatever it was given.
+// An error if a path was given where python -m expects a module name. torchrun passes it on
+// unchecked.
 std::optional<std::string> no_module_text(const std::string& name, const FileProbe& probe) {
   const bool is_path = name.find('/') != std::string::npos;
   const bool is_file = name.ends_with(".py") && probe(name) != FileKind::missing;
@@ -201,7 +203,7 @@ tl::unexpected<Error> not_runnable(const std::string& script, FileKind kind, boo
                   script));
 }
 
-// How to run the file of that name that lies in the current directory.
+// How to run the file of that name in the current directory.
 std::string here_text(const std::string& script, FileKind kind) {
   if (kind == FileKind::executable) return fmt::format("write ./{} for the file here", script);
   const bool is_python = script.ends_with(".py");
@@ -209,7 +211,7 @@ std::string here_text(const std::string& script, FileKind kind) {
   return fmt::format("chmod +x {}, then write ./{} for the file here", script, script);
 }
 
-// 'train.py --lr 1' as one word.
+// Whether a whole command was quoted as one argument, as in 'train.py --lr 1'.
 bool is_command_in_quotes(const std::string& script, const Environment& environment,
                           const FileProbe& probe) {
   const auto blank = script.find(' ');

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What the workers execute, decided once and before anything starts: the interpreter or the program
-// itself, with the sentence to say if it is not there.
+// Decides what the workers execute, once, before anything starts: the Python interpreter or the
+// program itself. An error explains what is missing.
 
 #include <functional>
 #include <string>
@@ -17,29 +17,29 @@ enum class FileKind {
   missing,
   directory,
   plain,
-  noexec,  // its mode allows execution, its file system does not
+  noexec,  // executable by its mode, but on a noexec file system
   executable,
 };
 
-// What lies at a path; `io/host` answers for the real machine, a test from a map.
+// Returns what is at a path. `io/host` checks the real machine; tests use a map.
 using FileProbe = std::function<FileKind(const std::string& path)>;
 
-// A command line without the workers' own arguments, its first word a path that can be executed.
+// A command line without the workers' own arguments. argv[0] is an executable path.
 struct ResolvedProgram {
   std::vector<std::string> argv;
-  std::string interpreter;  // the Python that runs it; empty where the program runs itself
-  std::string entrypoint;   // the name the report uses
-  std::string note = {};    // a sentence worth saying at the start; may be empty
+  std::string interpreter;  // the Python that runs it; empty if the program is executed directly
+  std::string entrypoint;   // the program's name in the report
+  std::string note = {};    // to print at the start; may be empty
   friend bool operator==(const ResolvedProgram&, const ResolvedProgram&) = default;
 };
 
-// `own_paths`: where this cpprun itself lies, by each way it may be looked at.
+// `own_paths`: the paths of this cpprun, with and without symbolic links resolved.
 Result<ResolvedProgram> resolve_program(const Program& program, const Environment& environment,
                                         const FileProbe& probe,
                                         const std::vector<std::string>& own_paths = {});
 
-// Whether that program lies in the bin of a virtual environment or of one of conda's: what is
-// installed by it leaves the system alone.
+// Whether the program is in the bin directory of a virtual environment or of conda. Packages
+// installed with it do not change the system.
 bool is_in_environment(const std::string& program, const FileProbe& probe);
 
 }  // namespace cpprun

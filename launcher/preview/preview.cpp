@@ -23,8 +23,8 @@ namespace cpprun {
 
 namespace {
 
-// Read by CUDA and the collectives, and no place for a password: all else that a shell exports is
-// kept back, whatever it is.
+// Variables read by CUDA and the collectives that never hold a password. No other variable is
+// shown.
 constexpr std::array<std::string_view, 4> shown_prefixes = {"NCCL_", "GLOO_", "TORCH_NCCL_",
                                                             "TORCH_DISTRIBUTED_"};
 constexpr std::array<std::string_view, 4> shown_names = {
@@ -61,7 +61,7 @@ std::string hosting_text(const Config& config, Hosting hosting) {
   return {};
 }
 
-// The variable, where it is not known for some worker.
+// Whether the variable is unknown for at least one worker.
 bool is_open(const Preview& preview, std::string_view name) {
   for (const auto& node : preview.nodes) {
     for (const auto& worker : node.workers) {
@@ -81,7 +81,7 @@ const char* why_no_port(const Preview& preview) {
   return "a free port is taken at the start";
 }
 
-// What is known of the round before there is one.
+// Predicts the round from the configuration and the facts.
 class Previewer {
  public:
   Previewer(const Config& config, const ResolvedProgram& program, const PreviewFacts& facts)
@@ -118,10 +118,10 @@ class Previewer {
  private:
   bool is_alone() const { return config_.nodes_max == 1; }
   bool is_fixed() const { return config_.nodes_min == config_.nodes_max; }
-  // Then a node that names its rank has this one.
+  // Whether the node's rank is known: in a job of fixed size a given node rank is final.
   bool is_placed() const { return is_alone() || (is_fixed() && config_.node_rank); }
   bool is_first() const { return is_alone() || (is_placed() && *config_.node_rank == 0); }
-  // The way to the others is found when they are here.
+  // The route to the others is found only once they are known.
   bool is_interface_open() const {
     return !is_alone() && !config_.local_addr && is_loopback(address());
   }
@@ -159,7 +159,7 @@ class Previewer {
   }
 
   void add_workers(PreviewNode& node) const {
-    // Of the parts that are not known any value will do: they are taken out again below.
+    // Unknown parts get placeholder values, which are removed again below.
     const link::Sealed round{.round = RoundNumber{1},
                              .group_rank = GroupRank{group_rank()},
                              .group_world_size = config_.nodes_max,
@@ -243,7 +243,7 @@ void forget(PreviewVariables& variables, std::initializer_list<std::string_view>
 std::vector<Unknown> unknowns_of(const Preview& preview) {
   using namespace contract;
   std::vector<Unknown> unknowns;
-  // Those of the names that are open, in one line.
+  // Lists those of the names that are unknown, on one line.
   const auto add = [&](std::initializer_list<std::string_view> names, const char* why) {
     std::string what;
     for (const auto name : names) {
@@ -282,7 +282,7 @@ void tell(PreviewVariables& variables, std::string_view name, int value) {
   variables[std::string(name)] = std::to_string(value);
 }
 
-// The whole round is here: what the coordinator would say of it can be counted.
+// All nodes are known, so the ranks that the coordinator would assign can be computed.
 void number_workers(Preview& preview) {
   int world = 0;
   std::map<std::string, int> roles;
@@ -339,7 +339,7 @@ std::string or_dash(const std::string& text) {
   return text.empty() ? "-" : text;
 }
 
-// As somebody would type it.
+// Quoted as the user would type it.
 std::string typed(const std::vector<std::string>& words) {
   std::string line;
   for (const auto& word : words) {
@@ -463,7 +463,7 @@ std::string setting(std::string_view name, const std::optional<std::string>& val
   return fmt::format("{}={}", name, value ? plain_line(*value) : std::string(unknown));
 }
 
-// Whether all workers have it, and the same.
+// Whether all workers have the variable with this value.
 bool is_common(const Preview& preview, std::string_view name,
                const std::optional<std::string>& value) {
   for (const auto& node : preview.nodes) {

@@ -138,7 +138,7 @@ std::string to_json(const Preview& preview) {
   for (const auto& each : unknowns_of(preview)) {
     json["unknown"].push_back({{"what", each.what}, {"why", each.why}});
   }
-  // Arguments and variables may be any bytes.
+  // Arguments and variables may be invalid UTF-8, which is replaced.
   return json.dump(indent, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 

@@ -13,7 +13,7 @@ namespace cpprun {
 ConsoleStyle console_style(bool terminal, const Environment& environment, const LogOptions& logs) {
   const std::string* no_colour = find_variable(environment, "NO_COLOR");
   const std::string* kind = find_variable(environment, "TERM");
-  // Set but empty counts as not set: so the convention has it (no-color.org).
+  // An empty NO_COLOR counts as not set, as no-color.org specifies.
   const bool refused =
       (no_colour != nullptr && !no_colour->empty()) || (kind != nullptr && *kind == "dumb");
   const bool timed =
@@ -45,7 +45,7 @@ std::string count_of(int count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-// "2 nodes × 2 workers", or "2 nodes, 5 workers, 2 of them here" where nodes differ.
+// "2 nodes × 2 workers", or "2 nodes, 5 workers, 2 of them here" if nodes differ.
 std::string size_text(const Config& config, const link::Sealed& sealed) {
   const auto nodes = count_of(sealed.group_world_size, "node");
   if (sealed.world_size == sealed.group_world_size * config.local_world_size) {
@@ -59,7 +59,7 @@ std::string size_text(const Config& config, const link::Sealed& sealed) {
 
 std::string ConsoleMessages::line(LogLevel level, const std::string& text) const {
   if (text.empty() || level > style_.most) return "";
-  // Sentences quote strangers: names of processes, of hosts, of keys.
+  // Messages quote untrusted text: names of processes, hosts and keys.
   const std::string plain = plain_lines(text);
   const char* const colour = colour_of(level);
   if (!style_.colour || *colour == '\0') return fmt::format("cpprun: {}\n", plain);

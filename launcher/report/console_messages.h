@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What cpprun says while a job runs (ConsoleMessages), and what the console shows of it
-// (ConsoleStyle).
+// Formats the messages that cpprun prints while a job runs (ConsoleMessages), and decides which of
+// them are shown and how (ConsoleStyle).
 
 #include <string>
 #include <string_view>
@@ -16,22 +16,22 @@
 
 namespace cpprun {
 
-// How the console is spoken to: whether it is a terminal, what it shows, and what is worth saying.
+// How messages are shown on the console, and which.
 struct ConsoleStyle {
-  bool terminal = false;           // stderr is one: the start line is said
-  bool colour = false;             // and NO_COLOR is not set
-  bool timed = false;              // each line is given its time where it is written, by `timed`
-  LogLevel most = LogLevel::info;  // what matters less is not said
+  bool terminal = false;           // stderr is a terminal: the start line is printed
+  bool colour = false;             // `terminal`, and NO_COLOR is not set
+  bool timed = false;              // lines get their time when written, by `timed`
+  LogLevel most = LogLevel::info;  // less important messages are suppressed
   friend bool operator==(const ConsoleStyle&, const ConsoleStyle&) = default;
 };
 
-// Colour only on a terminal, and never where NO_COLOR is set or TERM is "dumb".
-// Lines have their time where that was asked for, or where nothing was and there is no terminal.
+// Color is used only on a terminal, and never if NO_COLOR is set or TERM is "dumb". Lines show
+// their time if `logs` asks for it, or by default if stderr is not a terminal.
 ConsoleStyle console_style(bool terminal, const Environment& environment, const LogOptions& logs);
 
-// What cpprun says while a job runs: one sentence per line, to stderr, starting with "cpprun: ". On
-// a terminal there are also a start line and colour. Pure: text out of values, complete with its
-// newline, empty if there is nothing to say.
+// Formats the messages that cpprun prints to stderr while a job runs: one sentence per line,
+// starting with "cpprun: ". A terminal also gets a start line and color. Pure: returns complete
+// lines with their newline, or an empty string if nothing is to be printed.
 class ConsoleMessages {
  public:
   explicit ConsoleMessages(ConsoleStyle style) : style_(style) {}
@@ -41,12 +41,12 @@ class ConsoleMessages {
                       const ResolvedProgram& program, const SocketInterfaces& sockets,
                       const std::string& master_host) const;
   std::string note(const std::string& sentence) const;     // plain
-  std::string detail(const std::string& sentence) const;   // for whoever wants to see everything
+  std::string detail(const std::string& sentence) const;   // shown only at the most verbose level
   std::string warning(const std::string& sentence) const;  // e.g. a full log disk
-  std::string error(const std::string& sentence) const;    // cpprun itself cannot go on
+  std::string error(const std::string& sentence) const;    // cpprun itself cannot continue
   std::string waiting(const std::string& reason) const;
   std::string draining(const supervisor::Draining& action) const;
-  // `last_seen`: what it was doing; may be empty.
+  // `last_seen`: what the worker was doing; may be empty.
   std::string killing(const supervisor::Killing& action, Duration grace,
                       const std::string& last_seen) const;
   std::string failed(const supervisor::Failed& action, const std::string& executable) const;

@@ -126,7 +126,7 @@ std::string EventLog::line(WallTime time, const event_log::Event& event) {
   }
   OrderedJson json;
   json["time"] = unix_seconds(time);
-  json["event"] = "";  // its place is near the beginning, its name is known below
+  json["event"] = "";  // reserves its position at the start; set below
   json["job"] = source_.job;
   json["host"] = source_.host;
   json["node"] = group_rank_.value;

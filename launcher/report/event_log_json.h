@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What happens in a job as one JSON object per line, for --events: written as it happens, for tools
-// that watch. docs/events.md has the schema. Pure: lines out of values.
+// Formats the events of a job for --events: one JSON object per line, for monitoring tools.
+// docs/events.md has the schema. Pure.
 
 #include <cstdint>
 #include <string>
@@ -42,7 +42,7 @@ struct WorkerExited {
   int pid = 0;
   link::ExitStatus status;
 };
-// A worker that ended badly, with the verdict on it.
+// A worker that failed, with its diagnosis.
 struct WorkerFailed {
   link::Failure failure;
 };
@@ -50,7 +50,7 @@ struct Draining {
   std::string reason;
   int signal = 0;
 };
-// It ignored the signal for the whole grace.
+// It ignored the signal to stop for the whole grace period.
 struct WorkerKilled {
   LocalRank local_rank;
   std::string last_seen;
@@ -58,31 +58,32 @@ struct WorkerKilled {
 struct Waiting {
   std::string reason;
 };
-// What the coordinator reports, on the node that hosts it: who came, who is lost, who was refused.
+// A message of the coordinator, on the node that hosts it: nodes that joined, were lost or were
+// rejected.
 struct CoordinatorNoted {
   std::string text;
 };
-// Who is there has changed, on the node that hosts the coordinator.
+// The set of nodes has changed, on the node that hosts the coordinator.
 struct NodeChanged {
   coordinator::NodeChange change;
 };
-// What an operator has asked of the job, on the node that hosts the coordinator.
+// The result of an operator's command, on the node that hosts the coordinator.
 struct Ordered {
   coordinator::Answered answered;
 };
-// The coordinator answered when most of the lease was over.
+// The coordinator replied only after most of the lease had passed.
 struct LeaseNearlyMissed {
   Duration silence{};
   Duration lease{};
 };
-// Another cpprund of a set leads the job.
+// Another cpprund became the leader of the job.
 struct LeaderChanged {
   std::string from;  // "a:29400"
   std::string to;
   std::uint64_t epoch = 0;
-  Duration silence{};  // of whoever led, as this node's seat has known it; zero: it had none
+  Duration silence{};  // how long this node had no contact with the old leader; 0: unknown
 };
-// Events that found no room while nobody read them.
+// Events that were dropped because the queue was full.
 struct EventsLost {
   std::size_t count = 0;
 };
@@ -99,7 +100,7 @@ using Event =
 
 }  // namespace event_log
 
-// Who writes the event log. It is in every line, so that lines from many nodes can be mixed.
+// Identifies the node in every line, so that logs of several nodes can be merged.
 struct EventSource {
   std::string job;
   std::string host;
@@ -110,7 +111,7 @@ class EventLog {
  public:
   explicit EventLog(EventSource source) : source_(std::move(source)) {}
 
-  // One line with its newline. The round and the node are those of the last RoundSealed.
+  // One line with its newline. Round and node are those of the last RoundSealed.
   std::string line(WallTime time, const event_log::Event& event);
 
  private:

@@ -20,7 +20,7 @@ void Attempts::begin(WallTime now, const link::Sealed& sealed) {
     before.ended = now;
     const bool is_next = before.round.value + 1 == sealed.round.value;
     const auto& verdict = sealed.failed_before;
-    // Of its own worker this node knows more than the message has room for.
+    // For this node's own worker, the local record has more detail than the message.
     const bool is_own = before.failure && verdict && before.failure->pid == verdict->pid &&
                         before.failure->rank == verdict->rank;
     if (is_next && verdict && !is_own) before.failure = verdict;
@@ -64,7 +64,7 @@ void LeaderChanges::add(LeaderChange change) {
 namespace {
 
 constexpr std::size_t width_max = 60;
-// Consequences that are told one by one; a node with hundreds of workers says the rest in a line.
+// Number of consequences listed one by one; the rest is summarized in a line.
 constexpr std::size_t others_max = 16;
 
 std::string indented(std::string_view text, std::string_view margin) {
@@ -76,7 +76,7 @@ std::string without_end(std::string text) {
   return text;
 }
 
-// The fields of one failure, in torchrun's layout: its scrapers look for these very names.
+// The fields of one failure in torchrun's layout. Tools that parse it depend on these names.
 struct Block {
   std::string time;
   std::string host;
@@ -105,7 +105,7 @@ std::string block_text(const Block& block, std::size_t index) {
       indented(without_end(block.traceback), "  "));
 }
 
-// The last of the last lines: the others were kept for the rules to read.
+// Only the last few lines; the others were kept for the rules.
 std::string shown_lines(const std::vector<std::string>& lines) {
   const auto skipped = lines.size() - std::min(lines.size(), bounds::last_lines_shown_max);
   std::string text;
@@ -113,7 +113,7 @@ std::string shown_lines(const std::vector<std::string>& lines) {
   return text;
 }
 
-// Everything that was seen of the end: how, what it said, its traceback or its last lines.
+// Everything seen of a failure: how it ended, its message, its traceback or its last lines.
 std::string story(const DiagnosedEnd& end) {
   const Diagnosis& diagnosis = end.diagnosis();
   const Evidence& evidence = end.evidence();
@@ -122,7 +122,7 @@ std::string story(const DiagnosedEnd& end) {
   if (!last_seen.empty()) text += "\nbefore SIGKILL " + last_seen;
   if (!diagnosis.traceback.empty()) {
     text += "\n" + without_end(diagnosis.traceback);
-    // Most tracebacks end with their message; one that does not gets it.
+    // Most tracebacks end with the message; add it if this one does not.
     if (diagnosis.traceback.find(diagnosis.message) == std::string::npos) {
       text += "\n" + diagnosis.message;
     }
@@ -153,7 +153,7 @@ Block block_of(const DiagnosedEnd& end, const ReportFacts& facts, std::string tr
 
 Block block_of(const link::Failure& root, const ReportFacts& facts) {
   auto text = to_text(own_status(root));
-  // The message of a worker that left early begins with its end.
+  // The message of a worker that left early already says how it ended.
   if (root.cause == left_early) text.clear();
   if (!root.message.empty()) text += (text.empty() ? "" : "\n") + root.message;
   return {.time = local_time_text(root.time, facts.utc_offset_seconds),
@@ -166,7 +166,7 @@ Block block_of(const link::Failure& root, const ReportFacts& facts) {
           .traceback = std::move(text)};
 }
 
-// How one that is not to blame ended, and that it is not to blame.
+// How a worker ended that is not the root cause, and why it is not.
 std::string victim_text(const DiagnosedEnd& end, const ReportFacts& facts) {
   const Diagnosis& diagnosis = end.diagnosis();
   auto words = diagnosis.ending;
@@ -182,7 +182,7 @@ std::string victim_text(const DiagnosedEnd& end, const ReportFacts& facts) {
                      diagnosis.reason);
 }
 
-// What followed on this node, in the order in which it was seen.
+// The consequences on this node, in the order in which they were noticed.
 std::string others_text(const ReportFacts& facts, const DiagnosedEnd* root) {
   std::vector<const DiagnosedEnd*> others;
   for (const auto& each : facts.ends) {
@@ -208,12 +208,12 @@ std::size_t longest_line(std::string_view text) {
   return longest;
 }
 
-// Without the id where it is torchrun's default, "none".
+// Omits the id if it is torchrun's default, "none".
 std::string job_text(const std::string& id) {
   return id.empty() || id == "none" ? "job" : "job " + id;
 }
 
-// "rank 1 (local rank 1, pid 5, on node0) exited with code 3 at …", the sentence to read first.
+// The first line: "rank 1 (local rank 1, pid 5, on node0) exited with code 3 at …".
 std::string headline(const ReportFacts& facts, const DiagnosedEnd* own) {
   if (!facts.root) return fmt::format("{} did not end well: {}", job_text(facts.job), facts.reason);
   const auto& root = *facts.root;
@@ -229,7 +229,7 @@ std::string headline(const ReportFacts& facts, const DiagnosedEnd* own) {
                      local_time_text(root.time, facts.utc_offset_seconds));
 }
 
-// Why, and what helps, in a line each. Of another node's worker the cause's id came over.
+// The reason and the advice, one line each. For another node's worker only the cause's id was sent.
 std::string verdict_lines(const ReportFacts& facts, const DiagnosedEnd* own) {
   std::string reason;
   std::string advice;
@@ -252,7 +252,7 @@ std::string verdict_lines(const ReportFacts& facts, const DiagnosedEnd* own) {
   return text;
 }
 
-// What followed from it on other nodes; this node's own are in the box.
+// The consequences on other nodes; this node's are in the box.
 std::string elsewhere_line(const ReportFacts& facts) {
   std::vector<std::string> ends;
   int here = 0;
@@ -270,7 +270,7 @@ std::string elsewhere_line(const ReportFacts& facts) {
   return fmt::format("cpprun: followed on other nodes: {}\n", fmt::join(ends, ", "));
 }
 
-// Which cpprunds have led it, the last few of them.
+// The last few changes of the leading cpprund.
 std::string leader_lines(const ReportFacts& facts) {
   constexpr std::size_t told_max = 3;
   const auto& all = facts.leaders.list();
@@ -288,7 +288,7 @@ std::string leader_lines(const ReportFacts& facts) {
   return text + "\n";
 }
 
-// What ran, and where its words are.
+// What ran, and where its output is.
 std::string closing_lines(const ReportFacts& facts) {
   std::string text;
   if (!facts.program.empty()) {

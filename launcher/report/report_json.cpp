@@ -12,9 +12,9 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr int report_version = 1;  // raised when a member changes its meaning
+constexpr int report_version = 1;  // increment when a member changes its meaning
 
-// What this node has seen of one of its own, beyond what travels.
+// What this node knows about its own worker; more than is sent to the coordinator.
 OrderedJson end_json(const DiagnosedEnd& end, const ReportFacts& facts) {
   const Diagnosis& diagnosis = end.diagnosis();
   const Evidence& evidence = end.evidence();
@@ -40,7 +40,7 @@ OrderedJson root_json(const ReportFacts& facts) {
   return to_json(*facts.root, facts.program.empty() ? std::string() : facts.program.front());
 }
 
-// An attempt has the failure's facts; what its cause means is said once, by the root's.
+// Only the facts of the failure: the meaning of its cause is given once, in the root.
 OrderedJson attempt_json(const Attempt& attempt) {
   OrderedJson json;
   json["round"] = attempt.round.value;

@@ -20,8 +20,8 @@ namespace cpprun {
 std::optional<SchedulerFacts> scheduler_facts(const Environment& environment,
                                               const TextFile& read_file) {
   if (find_variable(environment, contract::local_rank) != nullptr) return std::nullopt;
-  // Who stands nearest to this process comes first: mpirun runs inside of a Slurm or PBS job, and
-  // its numbers are the tasks', the others those of its daemons.
+  // The innermost launcher comes first. mpirun runs inside a Slurm or PBS job: its variables are
+  // about the tasks, while the scheduler's are about mpirun's daemons.
   if (auto facts = open_mpi_facts(environment)) return facts;
   if (auto facts = slurm_facts(environment)) return facts;
   if (auto facts = lsf_facts(environment)) return facts;
@@ -52,7 +52,7 @@ std::optional<Said<std::string>> said_text(const Environment& environment,
 int port_of(std::string_view text) {
   constexpr std::uint32_t first = 20000;
   constexpr std::uint32_t span = 10000;
-  // FNV-1a, 32 bits (Fowler, Noll, Vo): every node has to find the same number.
+  // FNV-1a, 32 bits (Fowler, Noll, Vo): every node must compute the same number.
   std::uint32_t hash = 2166136261U;
   for (const char byte : text) {
     hash = (hash ^ static_cast<unsigned char>(byte)) * 16777619U;
@@ -80,19 +80,19 @@ std::vector<std::string> hosts_of_lines(std::string_view text) {
   return hosts;
 }
 
-// Variables: srun(1), OUTPUT ENVIRONMENT VARIABLES, of Slurm 22.05.
+// Variables: srun(1), OUTPUT ENVIRONMENT VARIABLES, Slurm 22.05.
 
 namespace {
 
-// A step of a job, which is what srun starts. A batch script and the shell of an allocation are
-// not: they run on one node, whatever the job has.
+// Whether this process is in a job step, which srun starts. Batch scripts and the shell of an
+// allocation are not in a step. They run on one node, even if the job has more.
 bool is_step(const Environment& environment) {
   return said_number(environment, 1, {"SLURM_STEP_NUM_NODES"}) &&
          said_number(environment, 0, {"SLURM_NODEID"}) &&
          said_number(environment, 0, {"SLURM_PROCID"});
 }
 
-// "slurm-77", "slurm-77.0", "slurm-70_3.0" of an array's task.
+// "slurm-77", "slurm-77.0", or "slurm-70_3.0" for a task of a job array.
 std::optional<Said<std::string>> job_of(const Environment& environment) {
   const auto job = said_text(environment, {"SLURM_JOB_ID", "SLURM_JOBID"});
   if (!job) return std::nullopt;
@@ -105,7 +105,8 @@ std::optional<Said<std::string>> job_of(const Environment& environment) {
       job->source};
 }
 
-// More than one on some node: then none is refused alone, or the others would wait for it.
+// Rejects more than one task on any node. All tasks must be rejected then: if only some were, the
+// others would wait for them.
 void check_tasks(const Environment& environment, SchedulerFacts& facts) {
   const auto tasks = said_number(environment, 1, {"SLURM_STEP_NUM_TASKS"});
   if (!tasks || tasks->value <= facts.nodes->value) return;
@@ -141,7 +142,7 @@ void read_step(const Environment& environment, SchedulerFacts& facts) {
   }
 }
 
-// In a batch script itself, or in the shell of an allocation.
+// For a batch script itself or the shell of an allocation.
 void read_allocation(const Environment& environment, SchedulerFacts& facts) {
   const auto nodes = said_number(environment, 2, {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"});
   if (!nodes) return;
@@ -165,7 +166,7 @@ std::optional<SchedulerFacts> slurm_facts(const Environment& environment) {
 }
 
 std::optional<int> kill_wait_in(std::string_view configuration) {
-  std::optional<int> found;  // the last one counts
+  std::optional<int> found;  // the last occurrence wins
   for (const auto line : split(configuration, '\n')) {
     const auto said = line.substr(0, line.find('#'));
     const auto equals = said.find('=');
@@ -189,7 +190,7 @@ std::optional<Said<std::chrono::seconds>> slurm_kill_wait(const Environment& env
                                     "KillWait=" + std::to_string(*seconds)};
 }
 
-// Variables: HPE's PALS, application interface (PALS_*, and PMI_* beside them); PBS's qsub(1B).
+// Variables: HPE's PALS application interface (PALS_*, and PMI_* with them); PBS: qsub(1B).
 
 namespace {
 
@@ -202,7 +203,7 @@ void read_job(const Environment& environment, SchedulerFacts& facts) {
   facts.port = {port_of(id->value), id->source};
 }
 
-// One task a node, started by PALS.
+// One task per node, started by PALS.
 SchedulerFacts pals_facts(const Environment& environment, const Said<int>& node,
                           const TextFile& read_file) {
   SchedulerFacts facts{.name = "PALS", .node_rank = node};
@@ -215,7 +216,7 @@ SchedulerFacts pals_facts(const Environment& environment, const Said<int>& node,
   read_job(environment, facts);
   const auto file = said_text(environment, {"PBS_NODEFILE"});
   if (!file) return facts;
-  // The file is on the first host alone, at some sites.
+  // On some sites only the first host has this file.
   const auto text = read_file(file->value);
   const auto hosts = text ? hosts_of_lines(*text) : std::vector<std::string>{};
   if (!hosts.empty()) {
@@ -238,7 +239,7 @@ std::optional<SchedulerFacts> pbs_facts(const Environment& environment, const Te
   const auto job = said_text(environment, {"PBS_JOBID"});
   const auto file = said_text(environment, {"PBS_NODEFILE"});
   if (!job || !file) return std::nullopt;
-  // In the job's script: PBS leaves it to others to start anything on the other hosts.
+  // In the job's script. PBS itself starts nothing on the other hosts.
   SchedulerFacts facts{.name = "PBS"};
   read_job(environment, facts);
   const auto text = read_file(file->value);
@@ -252,12 +253,12 @@ std::optional<SchedulerFacts> pbs_facts(const Environment& environment, const Te
   return facts;
 }
 
-// Variables: LSF's "Environment variables set for job execution" (LSB_*, LSF_PM_TASKID of
+// Variables: LSF's "Environment variables set for job execution" (LSB_*, and LSF_PM_TASKID of
 // blaunch), and those of jsrun (JSM_NAMESPACE_*).
 
 namespace {
 
-// LSB_MCPU_HOSTS: "batch5 1 h01 42 h02 42"; LSB_HOSTS: "h01 h01 h02".
+// Parses LSB_MCPU_HOSTS, "batch5 1 h01 42 h02 42", or LSB_HOSTS, "h01 h01 h02".
 std::vector<std::string> hosts_of(const Environment& environment, std::string& source) {
   std::vector<std::string> hosts;
   const auto counted = said_text(environment, {"LSB_MCPU_HOSTS"});
@@ -278,7 +279,7 @@ void read_jsrun(const Environment& environment, SchedulerFacts& facts) {
     facts.mistakes.push_back(
         crowded_text("jsrun", tasks_here(*here), "jsrun --rs_per_host 1 cpprun …"));
   }
-  // Which resource set is on which host is its own affair.
+  // The order of jsrun's resource sets on the hosts is not known.
   facts.master_is_first = false;
 }
 
@@ -294,7 +295,7 @@ std::optional<SchedulerFacts> lsf_facts(const Environment& environment) {
   const auto task = said_number(environment, 1, {"LSF_PM_TASKID"});
   if (facts.node_rank) {
     read_jsrun(environment, facts);
-    // Where the job's script has a host of its own, that one stands first and runs no task.
+    // If the job's script runs on a host of its own, that host comes first and has no task.
     if (facts.nodes && hosts.size() == static_cast<std::size_t>(facts.nodes->value) + 1) {
       hosts.erase(hosts.begin());
     }
@@ -313,13 +314,13 @@ std::optional<SchedulerFacts> lsf_facts(const Environment& environment) {
   return facts;
 }
 
-// Open MPI: mpirun(1) of 4.1, ENVIRONMENT, and what its ORTE and PRRTE were seen to set. Hydra:
-// MPICH's and Intel MPI's mpiexec.
+// Variables: Open MPI: mpirun(1) of 4.1, ENVIRONMENT, and those observed from ORTE and PRRTE.
+// Hydra: the mpiexec of MPICH and Intel MPI.
 
 namespace {
 
-// "1294925824.0;tcp://10.0.0.1,192.168.0.1:45843;tcp6://[fd00::2]:41537" → 10.0.0.1. It is where
-// mpirun itself runs.
+// "1294925824.0;tcp://10.0.0.1,192.168.0.1:45843;tcp6://[fd00::2]:41537" → 10.0.0.1, the host on
+// which mpirun itself runs.
 std::optional<std::string> host_of_uri(std::string_view uri) {
   constexpr std::string_view scheme = ";tcp://";
   const auto at = uri.find(scheme);
@@ -330,7 +331,7 @@ std::optional<std::string> host_of_uri(std::string_view uri) {
   return std::string(host);
 }
 
-// "prterun-node1-4711@1" → node1, as the Open MPI of 2023 and later names its jobs.
+// "prterun-node1-4711@1" → node1. The format of job names since Open MPI 5 (2023).
 std::optional<std::string> host_of_namespace(std::string_view name) {
   constexpr std::string_view start = "prterun-";
   if (!name.starts_with(start)) return std::nullopt;
@@ -341,7 +342,7 @@ std::optional<std::string> host_of_namespace(std::string_view name) {
 }
 
 void find_open_mpis_host(const Environment& environment, SchedulerFacts& facts) {
-  // mpirun may have been typed on a host that is none of the job's first, or none of its own.
+  // mpirun may run on a host that is not the first of the job, or not part of it.
   facts.master_is_first = false;
   const auto uri = said_text(environment, {"OMPI_MCA_orte_hnp_uri"});
   const auto name = said_text(environment, {"PMIX_NAMESPACE"});
@@ -352,9 +353,9 @@ void find_open_mpis_host(const Environment& environment, SchedulerFacts& facts) 
   }
 }
 
-// mpirun runs a daemon on each host of the job, and takes the place of the one where it was typed
-// itself, as number 0. There may be no task: on a login node, above all. The other hosts cannot
-// know that, and look for the master there.
+// mpirun starts a daemon on each host of the job. On its own host it acts as daemon 0 itself. That
+// host may have no task, typically because it is a login node. The other hosts cannot detect this
+// and look for the coordinator there.
 void doubt_login_node(const Environment& environment, SchedulerFacts& facts) {
   const auto daemons = said_number(environment, 1, {"OMPI_MCA_ess_base_num_procs"});
   const auto hosts = said_number(environment, 1, {"OMPI_MCA_orte_num_nodes"});
@@ -378,7 +379,7 @@ std::optional<SchedulerFacts> open_mpi_facts(const Environment& environment) {
   facts.nodes = said_number(environment, 1, {"OMPI_COMM_WORLD_SIZE"});
   facts.node_rank = said_number(environment, 0, {"OMPI_COMM_WORLD_RANK"});
   if (!facts.nodes || !facts.node_rank) return std::nullopt;
-  // Ranks of tasks are those of nodes, where each node has one.
+  // With one task per node, task ranks are node ranks.
   const auto here = said_number(environment, 1, {"OMPI_COMM_WORLD_LOCAL_SIZE"});
   const auto hosts = said_number(environment, 1, {"OMPI_MCA_orte_num_nodes"});
   if (hosts && facts.nodes->value > hosts->value) {
@@ -408,7 +409,7 @@ std::optional<SchedulerFacts> hydra_facts(const Environment& environment,
   if (here->value > 1) {
     facts.mistakes.push_back(crowded_text("mpiexec", tasks_here(*here), "mpiexec -ppn 1 cpprun …"));
   }
-  // It tells its tasks nothing about their hosts, but PBS does, where it runs in a job of that.
+  // Hydra does not tell its tasks the hosts. Inside a PBS job, PBS does.
   facts.master_is_first = false;
   const auto hosts = said_text(environment, {"PBS_NODEFILE"});
   if (const auto text = hosts ? read_file(hosts->value) : failure("")) {
@@ -422,13 +423,14 @@ std::optional<SchedulerFacts> hydra_facts(const Environment& environment,
   return facts;
 }
 
-// Kubernetes, Jobs, completion mode Indexed: JOB_COMPLETION_INDEX, and host names that end with it;
-// a pod that has a subdomain finds its full name in its own /etc/hosts. Kubeflow's PyTorchJob gives
-// PET_* variables, which are flags; before it did, RANK and WORLD_SIZE of nodes.
+// Kubernetes, Jobs with completion mode Indexed: JOB_COMPLETION_INDEX, and host names that end with
+// it. A pod with a subdomain has its full name in its own /etc/hosts. Kubeflow's PyTorchJob sets
+// PET_* variables, which are flags; older versions set RANK and WORLD_SIZE, counting nodes.
 
 namespace {
 
-// "10.244.1.7  train-2.train.default.svc.cluster.local  train-2": the full name of `host`.
+// Finds the full name of `host` in lines such as "10.244.1.7
+// train-2.train.default.svc.cluster.local  train-2".
 std::optional<std::string> full_name(std::string_view hosts_file, std::string_view host) {
   for (const auto line : split(hosts_file, '\n')) {
     std::string words(line.substr(0, line.find('#')));
@@ -493,7 +495,7 @@ std::optional<SchedulerFacts> kubernetes_facts(const Environment& environment,
   return indexed_job(environment, *index, read_file);
 }
 
-// Names of processes are those of /proc/PID/comm, of 15 bytes at most.
+// Process names as in /proc/PID/comm, at most 15 bytes.
 
 namespace {
 
@@ -526,7 +528,7 @@ bool is_name_of(std::string_view name, const std::array<std::string_view, N>& na
   return std::ranges::find(names, name) != names.end();
 }
 
-// Slurm sends TERM when the time is over, and a little later KILL.
+// Slurm sends SIGTERM at the time limit and SIGKILL after KillWait.
 bool is_at_time_limit(const Environment& environment, WallTime now) {
   const auto* text = find_variable(environment, "SLURM_JOB_END_TIME");
   const auto seconds = text == nullptr ? std::nullopt : exact_number<long long>(*text);
@@ -577,7 +579,7 @@ EndedBy ended_by(int signal, const SignalSender& sender, const Environment& envi
   if (signal != SIGTERM || sender.is_kernel) return {};
   constexpr std::array<std::string_view, 2> of_slurm = {"slurmstepd", "slurmd"};
   if (is_name_of(sender.name, of_slurm)) return ended_by_slurm(environment, now);
-  // What runs as number 1 of a container passes on what the runtime has sent it.
+  // A container's init process forwards signals that it received from the runtime.
   constexpr std::array<std::string_view, 4> inits = {"tini", "dumb-init", "docker-init",
                                                      "catatonit"};
   if (sender.pid == 0 || is_name_of(sender.name, inits)) return ended_from_outside(environment);

@@ -95,7 +95,7 @@ class Console {
     });
   }
 
-  // Whoever has said that it ends is gone in a moment.
+  // Shells that have announced their end exit shortly.
   void finish(int code) {
     code_ = code;
     if (shells_.empty()) return context_.stop();
@@ -146,10 +146,10 @@ using asio::ip::tcp;
 namespace {
 
 constexpr int greeting_random_bytes = 8;
-constexpr auto connect_patience = std::chrono::seconds(3);   // for one of the others
+constexpr auto connect_patience = std::chrono::seconds(3);   // for one host
 constexpr auto look_up_patience = std::chrono::seconds(20);  // for all names together
 
-// Everything that is under way holds the answers.
+// Kept alive by pending operations.
 class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
  public:
   HostAnswers(asio::io_context& context, Environment environment)
@@ -161,7 +161,7 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
   void answer(int number, const std::string& text, const Reply& reply) {
     const WallTime asked = wall_now();
     const auto question = read_question(text);
-    if (!question) return;  // of another version, which the shell has refused
+    if (!question) return;  // from another version, which the bootstrap script rules out
     std::visit(Overloaded{
                    [&](const AskFacts& ask) { say_facts(asked, ask, reply); },
                    [&](const AskDial& ask) { begin_dialing(number, ask, reply); },
@@ -170,7 +170,7 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
   }
 
  private:
-  // One of the others, being looked for.
+  // One host that is being tried.
   struct Look {
     explicit Look(asio::io_context& context) : socket(context), timer(context) {}
     Target target;
@@ -178,10 +178,10 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
     asio::steady_timer timer;
     std::string heard;
     Dialed result;
-    bool has_address = false;  // and is dialed there, whatever its name stands for
+    bool has_address = false;  // the target has a literal address, which is used for the connection
     bool is_looked_up = false;
     bool is_dialed = false;
-    bool is_late = false;  // the connection's time is over
+    bool is_late = false;  // the connection has timed out
   };
   using LookPointer = std::shared_ptr<Look>;
 
@@ -199,7 +199,7 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
     reply(to_json(Reading{facts}));
   }
 
-  // On IPv6 and IPv4 together, or on IPv4 where there is nothing else.
+  // Listens on IPv6 and IPv4 together, or on IPv4 if there is no IPv6.
   Result<int> listen(int port) {
     const auto number = static_cast<std::uint16_t>(port);
     asio::error_code refused;
@@ -270,7 +270,7 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
     }
   }
 
-  // The first of its addresses, as the resolver orders them.
+  // Tries the first address, in the resolver's order.
   void dial(const LookPointer& look, const std::vector<std::string>& addresses) {
     if (look->target.port == 0) return end(look, Reached::not_tried, "");
     if (addresses.empty()) return end(look, Reached::unresolved, "its name is not resolved");
@@ -365,7 +365,7 @@ std::string text_of(const char* path) {
   return std::string(trimmed(text));
 }
 
-// What the program prints first; empty where it cannot be run.
+// The first line of the program's output; empty if it cannot be run.
 std::string first_line_of(std::string program, const Environment& environment) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {};
@@ -402,7 +402,7 @@ std::string first_line_of(std::string program, const Environment& environment) {
   return status == 0 ? plain_line(said.substr(0, said.find('\n'))) : std::string();
 }
 
-// The one beside this program, or the one on PATH.
+// Asks the cpprun next to this program, or else the one on PATH.
 std::string version_of_cpprun(const Environment& environment) {
   const std::string own = target_of("/proc/self/exe");
   const auto beside = first_line_of(own.substr(0, own.rfind('/') + 1) + "cpprun", environment);
@@ -428,7 +428,7 @@ std::optional<std::uint64_t> finite(rlim_t limit) {
 
 Limits own_limits() {
   rlimit files{}, locked{}, processes{};
-  (void)::getrlimit(RLIMIT_NOFILE, &files);  // they cannot fail
+  (void)::getrlimit(RLIMIT_NOFILE, &files);  // these calls cannot fail
   (void)::getrlimit(RLIMIT_MEMLOCK, &locked);
   (void)::getrlimit(RLIMIT_NPROC, &processes);
   return {.open_files = finite(files.rlim_max),
@@ -437,12 +437,12 @@ Limits own_limits() {
 }
 
 bool has_infiniband() {
-  std::error_code missing;  // then there is none
+  std::error_code missing;  // no InfiniBand
   return std::filesystem::directory_iterator("/sys/class/infiniband", missing) !=
          std::filesystem::directory_iterator();
 }
 
-// The kernel that runs, and the name of our network within it.
+// Identifies the running kernel and this process's network namespace.
 std::string network_stack() {
   return text_of("/proc/sys/kernel/random/boot_id") + " " + target_of("/proc/self/ns/net");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// `cpprunctl doctor`: examines hosts through their remote shells, or this machine alone; and a
-// host's side of that.
+// `cpprunctl doctor`: examines hosts through their remote shells, or only this machine. Also the
+// host's side of it.
 
 #include <asio/io_context.hpp>
 
@@ -20,32 +20,31 @@ namespace cpprun::io {
 struct DoctorOrder {
   std::vector<fanout::Member> members;
   std::vector<std::string> shell;
-  int port = 0;  // where the hosts listen; 0: anywhere
+  int port = 0;  // where the hosts listen; 0: any free port
   bool ship = false;
 };
 
 struct Examined {
   std::vector<doctor::ExaminedHost> hosts;
-  int interrupted = 0;  // the code with which to end then; 0: it came to its end
+  int interrupted = 0;  // the exit code if interrupted; 0: it finished
 };
 
 Examined examine_hosts(const DoctorOrder& order, const Environment& environment);
 
-// `port`: tried as well, where it is not 0.
+// If `port` is not 0, checks that it can be bound.
 Examined examine_here(int port, const Environment& environment);
 
-// What a console's remote shell has started here: `cpprunctl --fanout-child [remove]`.
+// Runs what a console's remote shell started here: `cpprunctl --fanout-child [remove]`.
 int run_doctor_side(Environment environment, bool removes_itself);
 
-// A host's side of an examination: says what the machine is, listens at a port, and looks for the
-// others by name and by connection. Whoever comes to the port is told a random word and nothing
-// else; it is closed when the examination is over.
-// For fanout's host side.
+// The host's side of an examination: reports facts about the machine, listens on a port, and tries
+// to reach the other hosts by name and by connection. A client that connects to the port receives a
+// random word and nothing else. The port is closed when the examination ends. For fanout's host
+// side.
 Answerer make_host_answers(asio::io_context& context, const Environment& environment);
 
-// What this machine is, as far as a job cares. Waits for its disks and for the cpprun it asks, and
-// for nobody else.
-// Without its port and its clock.
+// The facts about this machine that matter to a job, without its port and its clock. Blocks on its
+// disks and on running cpprun, but not on other hosts.
 doctor::HostFacts gather_facts(const Environment& environment);
 
 }  // namespace cpprun::io

@@ -25,8 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Less than this, and whoever writes a page or a file's name is refused. The kernel keeps a part of
-// most disks for root, which f_bavail leaves out.
+// A disk counts as full below this: writing a page or creating a file fails. f_bavail excludes the
+// part that the kernel reserves for root on most disks.
 constexpr unsigned long free_bytes_min = 64UL * 1024;
 
 bool is_full(const std::string& folder) {
@@ -36,7 +36,7 @@ bool is_full(const std::string& folder) {
   return disk.f_bavail * disk.f_frsize < free_bytes_min || no_names;
 }
 
-// What a container is given for /dev/shm where nobody asks for more.
+// The default size of /dev/shm in a container.
 constexpr double container_shm_mebibytes = 64;
 
 std::string small_shm() {
@@ -47,14 +47,14 @@ std::string small_shm() {
   return size > container_shm_mebibytes ? "" : fmt::format("it has {:.0f} MiB", size);
 }
 
-// What can only be known from disks, any of which may hang.
+// What must be read from disks, any of which may hang.
 struct Question {
   std::string error_file;
   std::string last_lines_file;
-  std::string executable;               // to be looked at for why it could not be executed
-  std::string interpreter;              // a Python, perhaps
-  std::string script_folder;            // where it looks for modules of the script's
-  std::vector<std::string> last_words;  // known already
+  std::string executable;               // check why it could not be executed
+  std::string interpreter;              // may be a Python interpreter
+  std::string script_folder;            // where Python looks for the script's modules
+  std::vector<std::string> last_words;  // already known
   std::vector<std::string> disks;
 };
 struct Answer {
@@ -66,18 +66,19 @@ struct Answer {
   ModuleSight module;
 };
 
-// Where Python looks for a script's own modules: beside it, or here with -m and -c.
+// Where Python looks for a script's own modules: the script's directory, or the current directory
+// with -m and -c.
 std::string script_folder(const std::vector<std::string>& argv) {
   const bool is_script = argv.size() > 2 && argv[1] == "-u" && !argv[2].starts_with('-');
   const auto parent = is_script ? fs::path(argv[2]).parent_path().string() : std::string();
   return parent.empty() ? "." : parent;
 }
 
-// The modules and packages that a directory has.
+// The names of the modules and packages in a directory.
 std::vector<std::string> modules_in(const fs::path& folder) {
   constexpr std::size_t modules_max = 4096;
   std::vector<std::string> names;
-  std::error_code unreadable;  // then there are none
+  std::error_code unreadable;  // treated as empty
   for (const auto& entry : fs::directory_iterator(folder, unreadable)) {
     const auto& path = entry.path();
     std::error_code unknown;
@@ -87,7 +88,8 @@ std::vector<std::string> modules_in(const fs::path& folder) {
   return names;
 }
 
-// What is like a module of that name: of a dotted one, each part in the package of those before.
+// A module with a similar name. For a dotted name, each part is looked up in the package of the
+// parts before it.
 std::string similar_module(const std::string& wanted, fs::path folder) {
   std::string found;
   for (const auto part : split(wanted, '.')) {
@@ -139,7 +141,8 @@ Answer look(const Question& question) {
   return answer;
 }
 
-// From one process of ours to another: eight texts, the number of last lines, these, and the disks.
+// Serializes the answer for a process of ours: eight strings, the number of last lines, the lines,
+// and the disks.
 std::string packed_answer(const Answer& answer) {
   std::vector<std::string> texts = {answer.error_text,
                                     answer.small_shm,
@@ -233,7 +236,7 @@ void EvidenceCollector::examine(const Outcome& outcome, const WorkerSpec& spec, 
   evidence.stdout_file = spec.out.file;
   evidence.stderr_file = spec.err.file;
   evidence.host_facts = host_facts_of(outcome);
-  // Hundreds of workers that ended because they were told to are not worth the looking.
+  // Skip workers that cpprun stopped: there may be hundreds of them.
   if (outcome.spawn_error || !outcome.obeyed()) question.disks = disks_;
   if (outcome.spawn_error && outcome.spawn_error->stage == SpawnStage::exec) {
     question.executable = evidence.executable;
@@ -263,7 +266,7 @@ void EvidenceCollector::examine(const Outcome& outcome, const WorkerSpec& spec, 
                });
 }
 
-// What is known without asking a disk.
+// What is known without disk access.
 HostFacts EvidenceCollector::host_facts_of(const Outcome& outcome) {
   HostFacts around;
   around.last_seen = last_seen(outcome.local_rank);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Collects what is known about a worker's bad end: its error file, its last lines, what the machine
-// reported meanwhile. Judges nothing; diagnosis does. Nothing that ends workers ever waits for it.
+// Collects the evidence about a worker's failure: its error file, its last output, and what the
+// machine reported. It does not interpret the evidence; diagnosis does. Stopping workers never
+// waits for it.
 
 #include <asio/io_context.hpp>
 #include <functional>
@@ -20,20 +21,20 @@ namespace cpprun::io {
 
 class EvidenceCollector {
  public:
-  // `run_folder` is where logs stay; empty: nowhere.
+  // `run_folder` is the directory where logs are kept; empty: logs are not kept.
   EvidenceCollector(asio::io_context& context, SideProcesses& side, OutputPump& pump,
                     const Environment& environment, std::string run_folder);
 
-  // A new attempt begins: what the machine counts is compared with this moment.
+  // A new attempt begins. Kernel counters are compared with their values at this moment.
   void begin();
 
-  // Before a worker is sent KILL: what is it doing? Kept for its evidence.
+  // Records what a worker is doing before it is sent SIGKILL, as evidence.
   void look_before_kill(LocalRank local_rank, int pid);
-  // The same in words; empty where nobody looked.
+  // That record as text; empty if none was taken.
   std::string last_seen(LocalRank local_rank) const;
 
-  // Calls `told` once, from the event loop, within a time limit: what lies on a hung disk is then
-  // left out, and `whole` is false.
+  // Calls `told` once, from the event loop, within a time limit. If a disk hangs, evidence from
+  // disks is missing and `whole` is false.
   using Told = std::function<void(Evidence evidence, bool whole)>;
   void examine(const Outcome& outcome, const WorkerSpec& spec, Told told);
 
@@ -42,7 +43,7 @@ class EvidenceCollector {
 
   OutputPump& pump_;
   std::string run_folder_;
-  std::vector<std::string> disks_;  // that a worker needs
+  std::vector<std::string> disks_;  // the disks that a worker needs
   KernelLog kernel_log_;
   OomKills oom_before_;
   std::map<LocalRank, std::string> last_seen_;

@@ -26,12 +26,12 @@ namespace cpprun::io {
 namespace {
 
 constexpr std::size_t record_bytes_max =
-    8 * 1024;  // the kernel gives whole records of at most this
+    8 * 1024;  // the kernel returns whole records of at most this size
 constexpr std::size_t lines_kept_max = 256;
-constexpr std::size_t records_at_once_max = 4096;  // a kernel that talks without end
+constexpr std::size_t records_at_once_max = 4096;  // bounds the loop if the kernel keeps logging
 constexpr std::size_t line_bytes_max = 300;
 
-// The number as a word of its own: pid 42 is not meant by 1042.
+// Whether the line contains the number as a whole word: pid 42 does not match 1042.
 bool names(const std::string& line, const std::string& number) {
   for (auto at = line.find(number); at != std::string::npos; at = line.find(number, at + 1)) {
     const bool begins = at == 0 || std::isalnum(static_cast<unsigned char>(line[at - 1])) == 0;
@@ -43,7 +43,7 @@ bool names(const std::string& line, const std::string& number) {
   return false;
 }
 
-// Only these are about an end; a log names processes for many reasons.
+// The log mentions processes for many reasons. Only these lines are about their end.
 bool about_an_end(const std::string& line) {
   constexpr std::array words = {"segfault", "trap",    "Killed process",
                                 "oom-kill", "SECCOMP", "seccomp"};
@@ -69,12 +69,13 @@ std::vector<std::string> KernelLog::about(int pid) {
   return found;
 }
 
-// A record is "priority,sequence,time,flags;text\n" and may go on with lines of key=value.
+// A record is "priority,sequence,time,flags;text\n", optionally followed by key=value lines.
 void KernelLog::take_what_is_new() {
   std::array<char, record_bytes_max> record{};
   for (std::size_t i = 0; log_.get() >= 0 && i < records_at_once_max; ++i) {
     const auto got = ::read(log_.get(), record.data(), record.size());
-    // EPIPE: records were overwritten before we came; the next read goes on with what is there.
+    // EPIPE: records were overwritten before they were read. The next read returns the oldest one
+    // left.
     if (got < 0 && errno == EPIPE) continue;
     if (got <= 0) return;
     std::string text(record.data(), static_cast<std::size_t>(got));
@@ -89,10 +90,10 @@ void KernelLog::take_what_is_new() {
 namespace {
 
 constexpr std::size_t cgroup_text_bytes_max = 64 * 1024;
-// What version 1 gives where there is no limit is near the largest number of pages.
+// Without a limit, cgroup v1 reports a number near the largest page count.
 constexpr double no_limit_bytes = 1e18;
 
-// The number after "name " at the beginning of a line.
+// The number after "name " at the start of a line.
 std::optional<double> number_after(const std::string& text, std::string_view name) {
   for (const std::string_view line : split(text, '\n')) {
     if (!line.starts_with(name) || line.size() <= name.size() || line[name.size()] != ' ') continue;
@@ -101,8 +102,8 @@ std::optional<double> number_after(const std::string& text, std::string_view nam
   return std::nullopt;
 }
 
-// Our group in the hierarchy of that controller; "" names version 2's only one. `text` is what
-// /proc/self/cgroup says.
+// This process's group in the hierarchy of that controller; "" selects the cgroup v2 hierarchy.
+// `text` is the content of /proc/self/cgroup.
 std::optional<std::string> group_of(std::string_view controller, const std::string& text) {
   for (const std::string_view line : split(text, '\n')) {
     const auto first = line.find(':');
@@ -117,8 +118,8 @@ std::optional<std::string> group_of(std::string_view controller, const std::stri
   return std::nullopt;
 }
 
-// Where our group's files may lie. In a container the path is the host's and leads nowhere, and
-// the group is the root of what is mounted.
+// Directories that may hold this group's files. In a container the path may be the host's and not
+// exist here. The group is then the root of the mounted hierarchy.
 std::vector<std::string> group_folders() {
   const auto text = read_proc("/proc/self/cgroup", cgroup_text_bytes_max).value_or("");
   std::vector<std::string> folders;
@@ -134,7 +135,7 @@ std::vector<std::string> group_folders() {
   return folders;
 }
 
-// The first of those files that is there.
+// The content of the first of those files that exists.
 std::optional<std::string> group_file(const std::string& v1, const std::string& v2) {
   for (const auto& folder : group_folders()) {
     for (const auto& name : {v2, v1}) {
@@ -151,7 +152,7 @@ OomKills oom_kills() {
   if (const auto text = group_file("memory.oom_control", "memory.events")) {
     if (const auto count = number_after(*text, "oom_kill")) {
       kills.in_group = static_cast<long>(*count);
-      // Whoever is counted here was one of ours; what happens elsewhere on the machine is not.
+      // Every process counted here belongs to this group; kills elsewhere on the machine do not.
       return kills;
     }
   }
@@ -173,7 +174,7 @@ std::string memory_limit() {
 namespace {
 
 constexpr std::size_t status_bytes_max = 16 * 1024;
-// A shell and what it runs; a worker with hundreds of children is told by the first.
+// Enough for a shell and its command. A worker may have hundreds of children.
 constexpr std::size_t children_told_max = 2;
 
 std::string proc(int pid, const char* name) {
@@ -184,13 +185,13 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
-// "202 0x7f…": its number; "running" or "-1 …": in none.
+// "202 0x7f…" holds a number; "running" and "-1 …" mean no system call.
 std::optional<int> system_call_in(const std::string& text) {
   const auto number = leading_number<int>(text);
   return number && *number >= 0 ? number : std::nullopt;
 }
 
-// "[<0>] futex_wait_queue+0x60/0x90" a line.
+// Parses one "[<0>] futex_wait_queue+0x60/0x90" per line.
 std::vector<std::string> frames_in(std::string_view text) {
   std::vector<std::string> frames;
   while (!text.empty()) {
@@ -241,14 +242,14 @@ std::string process_snapshot(int pid) {
 
 namespace {
 
-constexpr std::size_t head_bytes_max = 4096;  // headers, and the kernel reads less of a #! line
+constexpr std::size_t head_bytes_max = 4096;  // headers; the kernel reads less of a #! line
 
 #if defined(__x86_64__)
 constexpr Elf64_Half our_machine = EM_X86_64;
 #elif defined(__aarch64__)
 constexpr Elf64_Half our_machine = EM_AARCH64;
 #else
-constexpr Elf64_Half our_machine = EM_NONE;  // then no binary is called a stranger
+constexpr Elf64_Half our_machine = EM_NONE;  // then no binary is rejected for its architecture
 #endif
 
 std::string read_at(int file, std::size_t offset, std::size_t bytes_max) {
@@ -295,7 +296,7 @@ ProgramFile missing(const std::string& interpreter) {
 ProgramFile look_at_binary(int file, const std::string& head) {
   Elf64_Ehdr header{};
   if (!take(head, 0, header)) return {ExecFault::no_magic, ""};
-  // The machine stands at the same place in both classes of binaries.
+  // e_machine has the same offset in 32-bit and 64-bit headers.
   if (our_machine != EM_NONE && header.e_machine != our_machine) {
     return {ExecFault::wrong_machine, "it is for " + machine_name(header.e_machine)};
   }
@@ -315,7 +316,8 @@ ProgramFile look_at_script(std::string_view head) {
   auto line = head.substr(2, head.find('\n') - 2);
   line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
   const auto interpreter = std::string(line.substr(0, line.find_first_of(" \t")));
-  // A carriage return of another system's editor belongs to the name, and is seen by nobody.
+  // With Windows line endings the kernel takes the carriage return as part of the name. It is
+  // invisible in most output.
   if (interpreter.ends_with('\r')) {
     return {ExecFault::missing_interpreter,
             fmt::format("\"{}\\r\": its lines end as on Windows",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Where evidence comes from: the kernel's log, its kills for want of memory, a process before
-// SIGKILL, and a file that could not be executed.
+// Sources of evidence: the kernel's log, the kernel's OOM kill counters, the state of a process
+// before SIGKILL, and a file that could not be executed.
 
 #include <deque>
 #include <string>
@@ -12,15 +12,15 @@
 
 namespace cpprun::io {
 
-// What the kernel's log says from now on, where this process may read it (/dev/kmsg): a process
-// that was ended for memory, the library in which one crashed, a GPU in trouble.
+// Messages in the kernel's log (/dev/kmsg) since construction, if this process may read it: OOM
+// kills, the library in which a process crashed, GPU errors.
 class KernelLog {
  public:
-  // Begins at the end of the log. Reads nothing at all if that is not permitted.
+  // Starts at the end of the log. Reads nothing if access is denied.
   KernelLog();
 
-  // The lines so far that name that process, or a device's fault; the oldest first. Waits for
-  // nothing: what the kernel writes later comes with the next call.
+  // The lines so far that name that process or report a device error, oldest first. Does not block:
+  // lines that the kernel writes later are returned by the next call.
   std::vector<std::string> about(int pid);
 
  private:
@@ -30,28 +30,27 @@ class KernelLog {
   std::deque<std::string> lines_;
 };
 
-// How often the kernel has killed a process for want of memory: in this process's control group, of
-// either version, and on the whole machine, which is all that an unprivileged process may read
-// everywhere. The numbers only grow, so two readings are compared.
+// How many processes the kernel has OOM-killed: in this process's control group (cgroup v1 or v2),
+// and on the whole machine. Unprivileged processes can read the machine's counter everywhere, but
+// not always the group's. The counters only grow, so compare two readings.
 struct OomKills {
   long in_group = 0;
-  long on_machine = 0;  // 0 where the group's own number is there
+  long on_machine = 0;  // 0 if the group's counter is readable
 };
 
 OomKills oom_kills();
 
-// The memory limit of the control group in words, "4.0 GiB"; empty where there is none.
+// The memory limit of the control group as text, "4.0 GiB"; empty if there is none.
 std::string memory_limit();
 
-// Looks at a worker that is about to be sent KILL, because afterwards nobody can.
-// What the leader of that group was doing, and the first few of those below it; in words. Empty
-// where it is gone by now. Reads a handful of files in /proc, waits for nothing.
+// Describes a worker that is about to be sent SIGKILL: the state of its main process and of its
+// first few descendants. Empty if it is gone. Reads a few files in /proc and does not block.
 std::string process_snapshot(int pid);
 
-// Why the kernel would not execute a file: one errno stands for four different mistakes.
+// Why the kernel would not execute a file: one errno stands for four different faults.
 struct ProgramFile {
   ExecFault fault = ExecFault::none;
-  std::string detail;  // the interpreter that is missing, the processor it was built for
+  std::string detail;  // the missing interpreter, or the architecture of the binary
 };
 
 ProgramFile look_at_program(const std::string& path);

@@ -47,7 +47,7 @@ class Console {
     perform(machine_.start());
     context_.run();
     const int code = code_.value_or(1);
-    // A reader that closed the pipe has read all it wants.
+    // A reader that closed the pipe needs no further output.
     if (code == 0 && stdout_error_ != 0 && stdout_error_ != EPIPE) {
       errno = stdout_error_;
       exit_for_lost_output("cpprun");
@@ -109,7 +109,7 @@ class Console {
     flush(stdout);
     code_ = code;
     if (shells_.empty()) return context_.stop();
-    // Whoever has said that it ends is gone in a moment.
+    // A shell that has announced its end exits shortly.
     shells_.when_idle([this] { context_.stop(); });
     timer_.expires_after(kill_patience);
     timer_.async_wait([this](const asio::error_code& error) {
@@ -147,7 +147,7 @@ class Console {
   std::map<int, std::string> names_;
   std::map<int, Streams> streams_;
   std::optional<int> code_;
-  int stdout_error_ = 0;  // of the first write that failed
+  int stdout_error_ = 0;  // errno of the first failed write
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The end at which a person sits: starts the job of a Request on its hosts, shows what they say,
-// and ends with the job's code when nobody of it is left anywhere.
+// The console of a fan-out: starts the job of a Request on its hosts, shows their output, and exits
+// with the job's code when no process of the job is left on any host.
 
 #include <functional>
 #include <string>
@@ -12,13 +12,13 @@
 
 namespace cpprun::io {
 
-// Says a sentence of the console's own, in the way of all of cpprun's.
+// Prints a message of the console's own in cpprun's usual format.
 using SaySentence = std::function<void(const std::string& sentence, bool is_error)>;
 
-// Takes what a host's agent says on stdout, where that is not for the person's eyes.
+// Receives the stdout of a host's agent if it is not for the user.
 using TakeOutput = std::function<void(int number, std::string_view text)>;
 
-// Where the console's process works, and the agents are to.
+// The working directory of the console, which the agents use too.
 std::string working_folder();
 
 int run_console(fanout::Request request, const Environment& environment, const SaySentence& say,

@@ -35,15 +35,15 @@ using namespace fanout;
 
 namespace {
 
-constexpr std::size_t waiting_bytes_max = 1024 * 1024;  // then nobody below is read
+constexpr std::size_t waiting_bytes_max = 1024 * 1024;  // above this, output from below is not read
 constexpr std::size_t piece_bytes = 64 * 1024;
-constexpr int usage_code = 2;  // of a cpprun that refused its flags
+constexpr int usage_code = 2;  // exit code of a cpprun that rejected its flags
 constexpr int signal_code = 128;
 constexpr int no_matter_which_port = 1;
-// Beyond the workers' grace, before KILL.
+// In addition to the workers' grace period, before SIGKILL.
 constexpr auto agent_patience = std::chrono::seconds(10);
 
-// A port that nobody has now.
+// A port that is currently free.
 int free_port() {
   const FileDescriptor probe(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const FileDescriptor plain(probe ? -1 : ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -57,7 +57,7 @@ int free_port() {
                      : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
 }
 
-// sshd says under which address the console's side has reached this host; or else its name is one.
+// The address under which the console reached this host, as reported by sshd; otherwise its name.
 std::string own_address(const Environment& own, const std::string& name) {
   if (const auto* connection = find_variable(own, "SSH_CONNECTION")) {
     const auto words = split(*connection, ' ');
@@ -68,7 +68,7 @@ std::string own_address(const Environment& own, const std::string& name) {
   return at == name.npos ? name : name.substr(at + 1);
 }
 
-// What --ship has brought lies in a folder that was made for it.
+// A program shipped by --ship is in a directory created for it.
 void remove_own_file() {
   const std::string path = own_binary(false).path;
   (void)::unlink(path.c_str());
@@ -189,7 +189,7 @@ class HostSide {
     leave_if_done();
   }
 
-  // Nobody is there any more who could be told something.
+  // The input has ended: there is no parent left to report to.
   void orphaned() {
     if (is_orphan_) return;
     is_orphan_ = true;
@@ -277,21 +277,21 @@ class HostSide {
   Member self_;
   std::unique_ptr<Shells> shells_;
   std::optional<PipedProgram> agent_;
-  bool is_done_ = false;  // no agent of this host runs, nor will one
+  bool is_done_ = false;  // no agent of this host runs or will run
   bool is_orphan_ = false;
-  bool is_mute_ = false;  // nobody reads what we say
+  bool is_mute_ = false;  // the output has no reader
   bool is_holding_ = false;
 };
 
 }  // namespace
 
 int run_host_side(Environment environment, const HostSideTerms& terms) {
-  // The secret of the job passes through here: no other process of this user, and no core file, has
-  // a look at it.
+  // The job's secret passes through this process. Keep it from core files and from other processes
+  // of this user.
   (void)::prctl(PR_SET_DUMPABLE, 0);
   if (terms.removes_itself) remove_own_file();
   ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGHUP, SIG_IGN);  // the end of the input says the same, and is told below
+  ::signal(SIGHUP, SIG_IGN);  // the end of the input means the same and is handled below
   return HostSide(std::move(environment), terms).run();
 }
 

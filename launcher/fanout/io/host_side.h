@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The other end of a remote shell, what `cpprun --fanout-child [remove]` is: starts this host's
-// agent and the shells of its subtree, passes on what they say, and ends them all when its input is
-// over, be it because the console is gone.
+// The host's end of a remote shell (`cpprun --fanout-child [remove]`). Starts this host's agent and
+// the shells of its subtree, relays their output, and stops them all when its input ends, for
+// example because the console is gone.
 
 #include <asio/io_context.hpp>
 #include <functional>
@@ -12,14 +12,15 @@
 
 namespace cpprun::io {
 
-// Answers what a console asks of the host of that number, at once or later.
+// Answers a console's question to the host of that number, immediately or later.
 using Reply = std::function<void(std::string answer)>;
 using Answerer = std::function<void(int number, const std::string& question, Reply reply)>;
 
 struct HostSideTerms {
-  bool removes_itself = false;     // it was brought along, and its file is not needed any more
-  std::string program = "cpprun";  // what the hosts below have to have
-  // Of a program that is asked things, and runs no job; it lives no longer than the context.
+  bool removes_itself = false;     // the program was shipped, and its file is to be deleted
+  std::string program = "cpprun";  // the program that the hosts below need
+  // For a program that answers questions and runs no job. The answerer must not outlive the
+  // context.
   std::function<Answerer(asio::io_context&)> make_answerer = {};
 };
 

@@ -27,7 +27,7 @@
 namespace cpprun::io {
 namespace {
 
-// Something it has started may keep its pipes open: ssh's ControlPersist does.
+// Processes it started may keep its pipes open, as ssh's ControlPersist does.
 constexpr auto pipes_patience = std::chrono::seconds(1);
 constexpr std::size_t pipe_piece_bytes = 64 * 1024;
 constexpr int not_run_code = 127;
@@ -51,7 +51,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return result;
 }
 
-// In the forked process: becomes the program, or says why not.
+// Runs in the forked process: executes the program, or reports why it cannot.
 struct Becoming {
   std::vector<char*> words;
   char** environment = nullptr;
@@ -156,7 +156,7 @@ class PipedProgram::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void forget() {
-    is_forgotten_ = true;  // one of the events may be under way
+    is_forgotten_ = true;  // an event may be pending
     asio::error_code ignored;
     ends_.cancel(ignored);
     patience_.cancel();
@@ -216,7 +216,7 @@ class PipedProgram::Impl : public std::enable_shared_from_this<Impl> {
       if (error) return;
       if (!self->look()) self->wait_for_end();
     });
-    look();  // it may have ended before that
+    look();  // it may have ended before the wait began
   }
 
   bool look() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A program at the other end of three pipes: a remote shell, or a host's own agent. In a process
-// group of its own, so that a Ctrl-C at the terminal is the console's to pass on.
+// A program connected by three pipes: a remote shell or a host's own agent. It has its own process
+// group, so that the console decides whether to forward a Ctrl-C at the terminal.
 
 #include <asio/io_context.hpp>
 #include <functional>
@@ -18,15 +18,15 @@ namespace cpprun::io {
 struct PipedOrder {
   std::vector<std::string> words;  // the program, looked up on PATH, and its arguments
   Environment environment;
-  bool has_input = true;      // else /dev/null
-  bool ends_with_us = false;  // SIGTERM when this process is gone, however it went
+  bool has_input = true;      // otherwise stdin is /dev/null
+  bool ends_with_us = false;  // it gets SIGTERM when this process ends for any reason
 };
 
-// None of these is called from within a call of ours.
+// None of these is called from within a call to PipedProgram.
 struct PipedEvents {
   std::function<void(std::string_view)> output;
   std::function<void(std::string_view)> error;
-  // Last of all, with what waitpid said; what it has written was told before.
+  // The last call, with the status from waitpid. All output was delivered before.
   std::function<void(int status)> over;
 };
 
@@ -38,13 +38,13 @@ class PipedProgram {
   PipedProgram(PipedProgram&&) noexcept;
   PipedProgram& operator=(PipedProgram&&) noexcept;
 
-  // Never waits; what it does not take yet is kept.
+  // Does not block; bytes that cannot be written yet are queued.
   void write(std::string bytes);
-  // After what was written.
+  // Closes the input after the queued bytes.
   void close_input();
-  // Its output is left in the pipes while it is held.
+  // While held, its output is left in the pipes.
   void hold(bool held);
-  void signal(int signal);  // the program alone
+  void signal(int signal);  // only to the program itself
   void kill_group();
 
  private:

@@ -30,21 +30,21 @@ using namespace fanout;
 
 namespace {
 
-// A deadline that comes later than this finds us stopped, or our console full: what was said
-// meanwhile is read first.
+// If a timer fires later than this, this process was suspended or blocked on its console. Read what
+// arrived meanwhile before treating the deadline as expired.
 constexpr auto late = std::chrono::seconds(1);
 constexpr std::size_t reason_bytes_max = 300;
 constexpr std::size_t line_bytes_max = 64 * 1024;
 
 constexpr std::size_t hash_digits = 64;
 
-// The bytes of this program.
+// The bytes of this program's file.
 std::string own_program() {
   std::ifstream file("/proc/self/exe", std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// By the program that the other side will compare with; empty where there is none.
+// Computed with the same program that the other side uses; empty if it is not found.
 std::string own_hash() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {};
@@ -115,7 +115,7 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
   struct Shell {
     Member head;
     std::optional<PipedProgram> child;
-    std::string heard;  // that is no whole line, or no whole message yet
+    std::string heard;  // incomplete line or message
     std::string last_error;
     std::string refusal;
     bool is_ready = false;
@@ -191,7 +191,7 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
     if (shell.is_ready) read_messages(number, shell);
   }
 
-  // Banners and profiles may say what they like before ours does.
+  // Skips banners and output of profiles before our first line.
   void read_lines(int number, Shell& shell) {
     while (!shell.is_ready) {
       const auto end = shell.heard.find('\n');
@@ -225,7 +225,7 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
     }
   }
 
-  // The shell's own words: why it does not come up, or what the program behind it says in despair.
+  // stderr of the shell: why it fails, or an error of the program behind it.
   void hear_error(int number, std::string_view bytes) {
     const auto at = shells_.find(number);
     if (is_over_ || at == shells_.end()) return;

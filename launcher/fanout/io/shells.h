@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Lets an io_context drive a Branch: opens the remote shells that it wants, says its messages
-// through them, and tells it what comes back.
+// Drives a Branch on an io_context: opens the remote shells it requests, sends its messages through
+// them, and feeds it what comes back.
 
 #include <asio/io_context.hpp>
 #include <functional>
@@ -16,7 +16,7 @@ namespace cpprun::io {
 
 class Shells {
  public:
-  // `pass` gets what comes up from all hosts below; never from within a call of ours.
+  // `pass` receives messages from all hosts below; never from within a call to this object.
   Shells(asio::io_context& context, Environment environment, fanout::JobTerms job,
          fanout::OwnBinary own, std::function<void(const fanout::Up&)> pass);
   ~Shells();
@@ -25,9 +25,9 @@ class Shells {
 
   void dial(std::vector<fanout::Member> members);
   void tell(const fanout::Down& message);
-  // What the hosts say is left in the pipes while they are held.
+  // While held, output of the hosts is left in the pipes.
   void hold(bool held);
-  // No shell is open. `idle` is called when that becomes so.
+  // No shell is open. `idle` is called when that becomes true.
   bool empty() const;
   void when_idle(std::function<void()> idle);
 
@@ -36,8 +36,8 @@ class Shells {
   std::shared_ptr<Impl> impl_;
 };
 
-// This program, as the other side looks for it; with its hash where it is to be sent. The file may
-// have been removed since it was started.
+// Describes this program for the other side, with its hash if it is to be shipped. Works even if
+// the file was removed after the start.
 fanout::OwnBinary own_binary(bool ship, const std::string& program = "cpprun");
 
 }  // namespace cpprun::io

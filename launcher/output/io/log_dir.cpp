@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string absolute(const std::string& path) {
-  std::error_code unknown;  // then as it was said
+  std::error_code unknown;  // fall back to the path as given
   const auto found = fs::absolute(path, unknown);
   return unknown ? path : found.string();
 }
@@ -39,7 +39,7 @@ std::string temporary_root(const Environment& environment) {
   return wanted == nullptr || wanted->empty() ? system_root : absolute(*wanted);
 }
 
-// A fresh folder that nobody else uses, named by the beginning and random letters.
+// Creates a new directory that no other process uses: `beginning` plus random letters.
 tl::expected<std::string, FolderError> fresh_folder(const std::string& beginning) {
   auto path = beginning + "XXXXXX";
   if (::mkdtemp(path.data()) != nullptr) return path;
@@ -49,7 +49,7 @@ tl::expected<std::string, FolderError> fresh_folder(const std::string& beginning
       error});
 }
 
-// A job id may hold anything, and much of it; a folder's name may not.
+// A job id may be long and hold any character; a directory name may not.
 std::string as_file_name(std::string job) {
   constexpr std::size_t name_bytes_max = 240;  // NAME_MAX is 255, and random letters follow
   if (job.size() > name_bytes_max) job.resize(name_bytes_max);
@@ -62,18 +62,19 @@ std::string as_file_name(std::string job) {
 tl::expected<void, FolderError> make_folders(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
-  // A file of that name counts as there for create_directories.
+  // create_directories reports success if a regular file has that name.
   if (!error && !fs::is_directory(path)) error = std::make_error_code(std::errc::not_a_directory);
   if (!error) return {};
   return tl::unexpected(FolderError{
       fmt::format("cannot make the folder \"{}\": {}", path, error.message()), error.value()});
 }
 
-// The run's folder was new, so an attempt of that name is our own: of a master that is gone, whose
-// successor counts from 0 again. Gives the name it has from now on, empty where there was none.
+// The run directory is new, so an existing attempt of that name is ours: it ran under a lost
+// coordinator whose successor counts from 0 again. Renames it and returns the new name; empty if
+// there was none.
 std::string keep_earlier(const std::string& attempt) {
   constexpr int names_max = 1000;
-  std::error_code taken;  // by one kept before: then the next number is tried
+  std::error_code taken;  // the name is in use: try the next number
   for (int n = 1; n < names_max && fs::exists(attempt, taken); ++n) {
     auto name = fmt::format("{}_before_{}", attempt, n);
     fs::rename(attempt, name, taken);
@@ -112,7 +113,7 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
   if (logs.disabled || !keeps_files(logs)) return folders;
   auto root = logs.root.value_or("");
   if (root.empty()) {
-    // Files were asked for and no place was named: torchrun's place, and they stay.
+    // Logs are wanted but no directory was given. Use torchrun's default; the files are kept.
     const auto wanted = temporary_root(environment);
     auto made = fresh_folder(wanted + "/torchelastic_");
     if (!made && wanted != system_root) {
@@ -126,12 +127,12 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
   } else if (auto made = make_folders(root); !made) {
     return tl::unexpected(Error{"--log-dir: " + made.error().reason});
   } else {
-    // A worker may change its folder before it writes its error file.
+    // A worker may change its working directory before it writes its error file.
     root = absolute(root);
   }
   auto run = fresh_folder(fmt::format("{}/{}_", root, as_file_name(config.job)));
   if (!run) return failure(run.error().reason);
-  // mkdtemp makes it for the owner alone; logs are as open as the user's umask says.
+  // mkdtemp creates it for the owner only. Logs follow the user's umask.
   std::error_code ignored;
   const auto mask = ::umask(0);
   ::umask(mask);
@@ -175,7 +176,7 @@ LogDir::LogDir(LogDir&& other) noexcept
       is_fresh_(other.is_fresh_) {}
 
 LogDir::~LogDir() {
-  std::error_code ignored;  // at worst it stays in the temporary folder
+  std::error_code ignored;  // at worst it stays in the temporary directory
   if (!error_folder_.empty()) fs::remove_all(error_folder_, ignored);
 }
 
@@ -186,7 +187,7 @@ void LogDir::forget_oldest(const std::string& newest) {
   }
   attempts_.push_back(newest);
   while (attempts_kept_ > 0 && attempts_.size() > attempts_kept_) {
-    std::error_code stays;  // what cannot be removed is still there for whoever looks
+    std::error_code stays;  // what cannot be removed stays for the user to find
     fs::remove_all(attempts_.front(), stays);
     attempts_.pop_front();
   }
@@ -197,9 +198,9 @@ tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& s
     forget_oldest(fs::path(specs.front().log_folder).parent_path().string());
   }
   for (const auto& spec : specs) {
-    std::error_code ignored;  // what stays in the way is said by the next line
+    std::error_code ignored;  // make_folders below reports what is in the way
     if (spec.log_folder.empty()) {
-      // Only a worker that failed has left one, and it would be taken for this attempt's.
+      // A failed worker of an earlier attempt left it. It must not be attributed to this attempt.
       if (!spec.error_file.empty()) fs::remove(spec.error_file, ignored);
       continue;
     }
@@ -212,7 +213,7 @@ tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& s
 
 tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& specs,
                                                 SideProcesses& side, Duration patience) {
-  // Nobody was here before, and error files need no folders of their own: no disk is asked.
+  // There is no earlier attempt, and error files need no directories of their own: skip the disk.
   if (std::exchange(is_fresh_, false) && run_folder_.empty()) return {};
   const auto answer = side.ask(
       [&] {
@@ -247,7 +248,7 @@ std::vector<std::string> read_last_lines(const std::string& path) {
   ::close(file);
   if (got <= 0) return {};
   tail.resize(static_cast<std::size_t>(got));
-  // The first line is most likely not whole.
+  // The first line is probably incomplete.
   const auto newline = tail.find('\n');
   if (begin > 0 && newline != std::string::npos) tail.erase(0, newline + 1);
   return last_lines_of(tail);
@@ -278,7 +279,7 @@ Result<std::string> read_small_file(const std::string& path) {
 }
 
 Result<void> write_whole_file(const std::string& path, const std::string& text) {
-  // A name that nobody can have laid a link at, and a file that was not there.
+  // A random name and O_EXCL: no other user can have placed a link there.
   const std::string draft = path + "." + random_token(4) + ".draft";
   const auto cannot = [&](int error_number) {
     return failure(fmt::format("cannot write \"{}\": {}", path, errno_text(error_number)));
@@ -295,7 +296,7 @@ Result<void> write_whole_file(const std::string& path, const std::string& text) 
       error_number = errno;
     }
   }
-  // Some file systems tell only here that there was no room.
+  // Some file systems report a full disk only on close.
   if (::close(file) != 0 && error_number == 0) error_number = errno;
   if (error_number == 0 && ::rename(draft.c_str(), path.c_str()) != 0) error_number = errno;
   if (error_number == 0) return {};

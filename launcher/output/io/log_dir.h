@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The folders of a run. If logs are wanted they follow torchrun's layout,
-// <root>/<run_id>_<random>/attempt_<n>/<local_rank>/; if not, only error files need a place: a
-// private folder in $TMPDIR that is removed at the end. Whoever removes it makes it, too: the
-// watchdog.
+// The directories of a run. With logs, they follow torchrun's layout,
+// <root>/<run_id>_<random>/attempt_<n>/<local_rank>/. Without logs, only error files need a place:
+// a private directory in $TMPDIR that is removed at the end. The watchdog creates it, since it also
+// removes it.
 
 #include <cstddef>
 #include <deque>
@@ -20,14 +20,15 @@
 
 namespace cpprun::io {
 
-// Where only error files need a place: the private directory's path, new and random, in $TMPDIR and
-// then in /tmp, for a node without the former. Empty where logs are kept, or nothing at all.
+// Candidate paths for the private directory of error files, with new random names: in $TMPDIR, then
+// in /tmp in case $TMPDIR does not exist on this node. Empty if logs are kept or no error files are
+// needed.
 std::vector<std::string> private_folders(const Config& config, const Environment& environment);
 
-// "TMPDIR=/scratch cannot be used (No such file or directory), /tmp is": a note.
+// The note that TMPDIR cannot be used and /tmp is used instead.
 std::string other_folder_text(const Environment& environment, int error_number);
 
-// A folder that could not be made.
+// A directory that could not be created.
 struct FolderError {
   std::string reason;
   int error_number = 0;  // errno
@@ -35,32 +36,32 @@ struct FolderError {
 
 class LogDir {
  public:
-  // Makes the run folder, if there is to be one. Where there is none, `error_folder` is the private
-  // one, which is there already.
+  // Creates the run directory if one is needed. Otherwise `error_folder` is the private directory,
+  // which already exists.
   static Result<LogDir> make(const Config& config, const Environment& environment,
                              const std::string& error_folder);
 
-  // The same where its disk may hang: a process beside ours makes it.
+  // The same, done by a helper process because the disk may hang.
   static Result<LogDir> make(const Config& config, const Environment& environment,
                              const std::string& error_folder, SideProcesses& side);
 
   LogDir(LogDir&& other) noexcept;
   LogDir& operator=(LogDir&&) = delete;
-  // Removes the private folder, unless somebody else does; logs stay.
+  // Removes the private directory unless it was handed over. Logs stay.
   ~LogDir();
   void hand_over_folder() { error_folder_.clear(); }
 
   // For NodeFacts. At most one of them is not empty.
   const std::string& run_folder() const { return run_folder_; }
   const std::string& error_folder() const { return error_folder_; }
-  // Worth saying at the start; may be empty.
+  // A note to print at the start; may be empty.
   const std::string& note() const { return note_; }
 
-  // Makes the folder of each worker, empty: an earlier attempt of the same number is removed, and
-  // so are the oldest ones where only some are to be kept. Without logs no earlier attempt's error
-  // file stays.
+  // Creates an empty directory for each worker. Removes an earlier attempt with the same number,
+  // and the oldest attempts beyond the number to keep. Without logs, removes error files of earlier
+  // attempts.
   tl::expected<void, FolderError> prepare(const std::vector<WorkerSpec>& specs);
-  // The same where its disk may hang: then ETIMEDOUT.
+  // The same for a disk that may hang; fails with ETIMEDOUT.
   tl::expected<void, FolderError> prepare(const std::vector<WorkerSpec>& specs, SideProcesses& side,
                                           Duration patience);
 
@@ -72,17 +73,17 @@ class LogDir {
   std::string error_folder_;
   std::string note_;
   std::size_t attempts_kept_ = 0;     // 0: all
-  std::deque<std::string> attempts_;  // the folders of those there are, oldest first
-  bool is_fresh_ = true;              // there was no attempt yet
+  std::deque<std::string> attempts_;  // directories of the existing attempts, oldest first
+  bool is_fresh_ = true;              // no attempt so far
 };
 
-// The last lines of a file, bounded in number and bytes; empty where there is none.
+// The last lines of a file, bounded in number and bytes; empty if the file cannot be read.
 std::vector<std::string> read_last_lines(const std::string& path);
 
-// Replaces a file in one step: a reader finds the old content or the new, never half of it.
+// Replaces a file atomically: readers see the old or the new content, never a part.
 Result<void> write_whole_file(const std::string& path, const std::string& text);
 
-// The whole file up to a bound; an error when it is missing or longer.
+// The whole file; an error if it is missing or longer than a bound.
 Result<std::string> read_small_file(const std::string& path);
 
 }  // namespace cpprun::io

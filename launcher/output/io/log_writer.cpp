@@ -20,7 +20,7 @@ namespace cpprun::io {
 
 namespace {
 
-// What goes before the words of one file.
+// Precedes the bytes of one file in the pipe.
 struct Head {
   std::uint32_t order = 0;
   std::uint32_t bytes = 0;
@@ -36,7 +36,7 @@ bool read_whole(int pipe, char* at, std::size_t count) {
   return true;
 }
 
-// In the process beside ours.
+// Runs in the writer process.
 void keep(const std::vector<LogWriter::Order>& orders, int words, int news) {
   std::vector<LogFile> files(orders.size());
   for (std::size_t i = 0; i < orders.size(); ++i) {
@@ -84,7 +84,7 @@ LogWriter::LogWriter(asio::io_context& context, SideProcesses& side, std::vector
   hear();
 }
 
-// Gives an errno.
+// Returns an errno; 0 on success.
 int LogWriter::start(SideProcesses& side) {
   int ends[2];
   auto way = make_way();
@@ -116,7 +116,7 @@ void LogWriter::hear() {
                    });
 }
 
-// Before it was asked to: what comes from now on is in no file.
+// The process ended before `end` was called: later output is not written to files.
 void LogWriter::process_ended() {
   if (std::exchange(ended_, true) || ending_) return;
   callbacks_.say(fmt::format(
@@ -139,7 +139,7 @@ void LogWriter::write(std::size_t order, std::string_view bytes) {
   if (words_->full() && !std::exchange(watching_, true)) watch_disk();
 }
 
-// A disk that is only slow takes something from time to time.
+// A slow disk still makes some progress between two checks.
 void LogWriter::watch_disk() {
   timer_.expires_after(bounds::disk_patience_at_end);
   timer_.async_wait(
@@ -175,7 +175,7 @@ void LogWriter::end() {
   if (!words_ || words_->empty()) words_are_out();
 }
 
-// Whoever calls may be the writer itself.
+// Posted, because the caller may be the writer that is destroyed here.
 void LogWriter::words_are_out() {
   if (!ending_) return;
   asio::post(timer_.get_executor(), [this, alive = alive_] {
@@ -203,7 +203,7 @@ bool LogFile::open(const std::string& path, bool emptied, std::uint64_t bytes_ma
 
 void LogFile::write(std::string_view bytes, const Complain& complain) {
   while (file_ && bytes_max_ > 0 && bytes_ + bytes.size() > bytes_max_) {
-    // Whole lines as far as there is room for any; a line that has none anywhere is cut.
+    // Write whole lines as far as they fit. A line longer than the limit is cut.
     const auto room = bytes_max_ > bytes_ ? static_cast<std::size_t>(bytes_max_ - bytes_) : 0;
     const auto newline = bytes.substr(0, room).rfind('\n');
     const auto fits = newline != std::string_view::npos ? newline + 1 : bytes_ == 0 ? room : 0;

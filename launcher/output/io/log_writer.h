@@ -21,45 +21,46 @@
 
 namespace cpprun::io {
 
-// Writes the log files of one attempt in a process of its own, since their disk may hang. It opens
-// all of them, writes those that cpprun fills itself, and hands over those that are a worker's own
-// stdout or stderr. Words wait, up to a limit, for as long as a disk may reasonably take; after
-// that they are lost, and counted, until the disk answers again.
+// Writes the log files of one attempt in a separate process, because their disk may hang. The
+// process opens all files, writes those that cpprun fills itself, and passes back the descriptors
+// of files that become a worker's stdout or stderr. Output is queued up to a limit for as long as a
+// disk may reasonably take. After that it is dropped and counted until the disk responds again.
 class LogWriter {
  public:
   struct Order {
     std::string path;
-    bool emptied = true;          // or continued
+    bool emptied = true;          // false: append
     std::uint64_t bytes_max = 0;  // 0: no limit
     bool handed_over = false;
   };
   struct Opened {
     int error_number = 0;
-    FileDescriptor file;  // where it is handed over
+    FileDescriptor file;  // if it is passed back
   };
   struct Callbacks {
-    std::function<void()> room;  // it was full and no longer is
+    std::function<void()> room;  // the queue was full and has room again
     std::function<void(const std::string& sentence)> say;
-    std::function<void()> ended;  // after `end`: everything is in the files
+    std::function<void()> ended;  // after `end`: everything is written
   };
 
-  // Waits a limited time until all of them are open; those that are not fail with ETIMEDOUT.
+  // Waits until all files are open, for a limited time. Files that are not open by then fail with
+  // ETIMEDOUT.
   LogWriter(asio::io_context& context, SideProcesses& side, std::vector<Order> orders,
             Duration patience, Callbacks callbacks);
   ~LogWriter() { *alive_ = false; }
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
 
-  // In the order in which they were asked for.
+  // In the order of the constructor's `orders`.
   std::vector<Opened>& opened() { return opened_; }
 
   void write(std::size_t order, std::string_view bytes);
-  // Whoever brings words waits for `room`.
+  // While full, callers must hold their output until `room` is called.
   bool full() const { return !given_up_ && !ended_ && words_ && words_->full(); }
-  // Nothing more comes.
+  // The output is complete.
   void end();
   bool ended() const { return ended_; }
-  // The folder of the first of them, for a sentence.
+  // The directory of the first file, for messages.
   std::string place() const;
 
  private:
@@ -76,10 +77,10 @@ class LogWriter {
   Callbacks callbacks_;
   std::vector<Order> orders_;
   std::vector<Opened> opened_;
-  FileDescriptor way_;   // to the process, for what it says
-  FileDescriptor pipe_;  // to it, for words
+  FileDescriptor way_;   // messages from the process
+  FileDescriptor pipe_;  // output to the process
   std::unique_ptr<PatientWriter> words_;
-  bool watching_ = false;  // whether the disk takes anything
+  bool watching_ = false;  // whether the timer that checks for progress of the disk is set
   bool given_up_ = false;
   bool ending_ = false;
   bool ended_ = false;
@@ -87,21 +88,21 @@ class LogWriter {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
-// A log file, written to until its disk is full and closed like any other. If its size is limited,
-// a full file becomes <path>.1, replacing an earlier one, and a new one begins: at least that much
-// is kept, and at most twice as much.
+// A log file. A full disk or a failed write does not end the job. If the size is limited, a full
+// file is renamed to <path>.1, replacing an earlier one, and a new file begins. So about the
+// last `bytes_max` bytes are always kept, and at most twice as much.
 class LogFile {
  public:
-  LogFile() = default;  // none is kept
+  LogFile() = default;  // writes nothing
 
-  // Keeps none where the path is empty; false with an errno where it cannot be had. An earlier one
-  // is emptied or continued.
+  // An empty path means no file. On failure returns false and sets errno. An existing file is
+  // truncated or appended to.
   bool open(const std::string& path, bool emptied, std::uint64_t bytes_max = 0);
   void close() { file_.reset(); }
   explicit operator bool() const { return bool(file_); }
   int descriptor() const { return file_.get(); }
 
-  // The first time something cannot be written, `complain` is told the errno.
+  // `complain` is called with the errno of the first failed write.
   using Complain = std::function<void(int error_number)>;
   void write(std::string_view bytes, const Complain& complain);
 
@@ -112,7 +113,7 @@ class LogFile {
 
   FileDescriptor file_;
   std::string path_;
-  std::uint64_t bytes_ = 0;      // in it
+  std::uint64_t bytes_ = 0;      // current size
   std::uint64_t bytes_max_ = 0;  // 0: no limit
   bool complained_ = false;
 };

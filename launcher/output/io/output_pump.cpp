@@ -28,12 +28,12 @@ namespace cpprun::io {
 
 namespace {
 
-constexpr int our_own_voice = -1;   // cpprun among the speakers of a console
-constexpr int workers_as_one = -2;  // those whose words pass as they are: nothing is set between
+constexpr int our_own_voice = -1;   // cpprun's own number among the speakers of a console
+constexpr int workers_as_one = -2;  // all workers without a prefix; no separator between them
 constexpr std::size_t console_out = 0;
 constexpr std::size_t console_err = 1;
-// How long a line without its newline waits for more before it is shown as it is: a prompt. Longer
-// than a worker takes between two writes of one line, shorter than a person waits.
+// How long an unfinished line waits before it is shown, since it may be a prompt. Longer than a
+// worker takes between two writes of one line, shorter than a user waits.
 constexpr Duration unfinished_line_delay = std::chrono::milliseconds(200);
 
 std::string cannot_write(const char* name, int error_number) {
@@ -58,7 +58,7 @@ class OutputPump::Impl {
                 .say = [this](const std::string& sentence) { say(sentence); },
                 .ended = [this] { look_whether_flushed(); }}) {
     open_console(console_err, err, "stderr");
-    // One terminal under two names is one console, or lines of the two would mix.
+    // If both are the same terminal they share one console; otherwise their lines would mix.
     if (same_file(out, err)) {
       consoles_[console_out] = consoles_[console_err];
     } else {
@@ -129,7 +129,7 @@ class OutputPump::Impl {
       if (!error) give_disks_up();
     });
     files_.finish();
-    // A pipe that nobody reads just now may grow instead: who reads it later finds everything.
+    // Enlarge a pipe that is not being read, so that a late reader still finds all output.
     for (const std::size_t which : {console_out, console_err}) {
       if (!consoles_[which] || consoles_[which]->empty()) continue;
       static_cast<void>(
@@ -146,7 +146,7 @@ class OutputPump::Impl {
         context_, side_, descriptor,
         {.trouble = [this, name](int error_number) { tell_trouble(name, error_number); },
          .ended = [this, which] { scribe_ended(which); }});
-    // Where the machine has no process left the file is written to directly.
+    // If no process could be started, write to the file directly.
     const auto& scribe = scribes_[which];
     consoles_[which] = std::make_shared<Console>(
         context_, scribe ? scribe->pipe() : descriptor,
@@ -173,7 +173,7 @@ class OutputPump::Impl {
     FileDescriptor workers;
     if (on_terminal) {
       auto made = make_terminal(err ? console_err : console_out);
-      if (!made) return {};  // it inherits ours, as under torchrun
+      if (!made) return {};  // it inherits cpprun's stream, as under torchrun
       ours = std::move(made->ours);
       workers = std::move(made->worker);
     } else {
@@ -200,8 +200,8 @@ class OutputPump::Impl {
     return {};
   }
 
-  // Nothing where what workers write could block us: a console that has stopped (Ctrl-S) stops only
-  // those that write to it.
+  // nullopt if writing to the console could block cpprun. A console stopped with Ctrl-S must stop
+  // only the workers that write to it.
   std::optional<WorkerTerminal> make_terminal(std::size_t which) {
     if (!consoles_[which] || !consoles_[which]->never_blocks()) return std::nullopt;
     auto made = open_worker_terminal(descriptors_[which]);
@@ -221,7 +221,7 @@ class OutputPump::Impl {
     return found == streams_.end() ? nullptr : found->second;
   }
 
-  // An earlier attempt's streams of this local rank.
+  // Removes the streams of an earlier attempt of this local rank.
   void forget(LocalRank local_rank) {
     close(local_rank);
     std::erase_if(streams_, [&](const auto& each) { return each.first.first == local_rank; });
@@ -244,14 +244,14 @@ class OutputPump::Impl {
   void resume() {
     for (const auto& [key, stream] : streams_) {
       if (!std::exchange(stream->paused, false) || !stream->pipe.is_open()) continue;
-      // Not at once: we may be inside a write of that very stream.
+      // Posted, because this may be called from within a write of the same stream.
       asio::post(context_, [this, resumed = stream] {
         if (resumed->pipe.is_open()) listen(resumed);
       });
     }
   }
 
-  // Takes one bufferful. Gives the bytes taken, 0 where there are none now, -1 at the end.
+  // Reads once. Returns the number of bytes, 0 if there are none now, -1 at the end.
   long take_some(Stream& stream) {
     const auto got = ::read(stream.pipe.native_handle(), buffer_.data(), buffer_.size());
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
@@ -268,8 +268,8 @@ class OutputPump::Impl {
     return got;
   }
 
-  // A prompt has no newline: what stands unfinished for a moment is shown. The timer is not set
-  // again by each write; it looks at when the last one came.
+  // Shows an unfinished line after a delay: a prompt has no newline. Writes do not reset the timer;
+  // when it fires it checks when the last one came.
   void show_later(Stream& stream) {
     if (stream.as_it_is || !stream.heard || stream.is_showing) return;
     stream.is_showing = true;
@@ -293,7 +293,7 @@ class OutputPump::Impl {
         });
   }
 
-  // What lies in the pipe; not more than a pipe holds, in case somebody goes on writing.
+  // Reads what is in the pipe, at most a pipe's capacity in case the writer continues.
   void take_all(Stream& stream) {
     for (std::size_t taken = 0; stream.pipe.is_open() && taken < bounds::pipe_bytes_max;) {
       const auto got = take_some(stream);
@@ -309,7 +309,7 @@ class OutputPump::Impl {
     stream.files = {};
   }
 
-  // Not one byte is added, and none waits for the end of its line.
+  // Adds no bytes and does not wait for the end of a line.
   void pass_as_it_is(const Stream& stream, std::string_view bytes) {
     const Piece piece{.text = bytes, .begins_line = true, .ends_line = bytes.back() == '\n'};
     if (const auto& console = consoles_[stream.console]) console->write(stream.speaker, "", piece);
@@ -327,7 +327,8 @@ class OutputPump::Impl {
 
   void tell_lost(const char* name, std::size_t which, int error_number) {
     say(cannot_write(name, error_number) + "the job goes on, log files are still written\n");
-    // Whoever wrote there by itself would have been told; so is who believes to.
+    // A worker that writes to the console directly would get EPIPE. Close the pipes of unprefixed
+    // streams so that those workers get it as well.
     if (error_number != EPIPE) return;
     asio::post(context_, [this, which] {
       for (const auto& [key, stream] : streams_) {
@@ -351,11 +352,11 @@ class OutputPump::Impl {
     }
     if (!files_.all_written()) return;
     if (!scribes_[console_out] && !scribes_[console_err]) return tell_flushed();
-    // Not at once: a console may be in the middle of telling us that it is empty.
+    // Posted, because a console may be in the callback that reports it empty.
     asio::post(context_, [this] { close_consoles(); });
   }
 
-  // Their words are written when they answer, and nobody waits for that.
+  // Stops waiting for the disks. The output is written if they respond later.
   void give_disks_up() {
     const auto not_written = [this](const std::string& what) {
       say("cpprun: the end of " + what + " is not written: its disk does not answer for " +
@@ -371,10 +372,10 @@ class OutputPump::Impl {
     look_whether_flushed();
   }
 
-  // The files get what is still in their pipes; then there is nothing left to be said.
+  // Files still receive what is in their pipes. After that all output is flushed.
   void close_consoles() {
     for (const auto& console : consoles_) {
-      // Somebody has spoken since: it will be empty again, and tell.
+      // A message was added since. The console reports again when it is empty.
       if (console && !console->empty()) return;
     }
     consoles_ = {};
@@ -383,7 +384,7 @@ class OutputPump::Impl {
     }
   }
 
-  // Not at once: it is telling us so.
+  // Posted, because the Scribe is in the callback that reports its end.
   void scribe_ended(std::size_t which) {
     asio::post(context_, [this, which] {
       scribes_[which].reset();
@@ -402,14 +403,15 @@ class OutputPump::Impl {
   bool is_timed_;
   std::array<int, 2> descriptors_;  // the caller's
   std::array<std::shared_ptr<Console>, 2> consoles_;
-  std::array<std::unique_ptr<Scribe>, 2> scribes_;  // of those that are files
+  std::array<std::unique_ptr<Scribe>, 2> scribes_;  // for those that are files
   std::map<Key, std::shared_ptr<Stream>> streams_;
-  std::array<char, bounds::pump_read_bytes> buffer_;  // no zeros: pages that a silent job never has
+  // Not zeroed: that would touch pages that a silent job never uses.
+  std::array<char, bounds::pump_read_bytes> buffer_;
   std::function<void()> flushed_;
   asio::steady_timer flush_timer_;
   asio::steady_timer disk_timer_;
   AttemptFiles files_;
-  std::optional<Signals> resized_;  // where workers have terminals
+  std::optional<Signals> resized_;  // set if workers have terminals
 };
 
 OutputPump::OutputPump(asio::io_context& context, SideProcesses& side, int out, int err, bool timed)

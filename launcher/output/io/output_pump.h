@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Carries the workers' output to the console and into the log files. Two kinds of streams pass
-// here: those that are tee'd, line by line with a prefix, and those that only pass through, byte by
-// byte, so that their last lines are known; at a terminal through a pseudo-terminal for each
-// worker, so that it has one as well. A redirected file is the worker's own descriptor. cpprun's
-// own messages go through here too, so that no sentence lands inside a worker's line.
+// through here. Tee'd streams are copied line by line with a prefix. Other streams are copied byte
+// by byte, so that their last lines are known. If the console is a terminal, each such worker gets
+// a pseudo-terminal. A stream that is redirected to a file does not pass through here. cpprun's own
+// messages do, so that none lands inside a worker's line.
 //
-// A console that nobody reads slows down the workers that write to it, through their pipes, and
-// nobody else: nothing here ever blocks.
+// A console that is not read slows down only the workers that write to it, through their pipes.
+// Nothing here ever blocks.
 
 #include <asio/io_context.hpp>
 #include <functional>
@@ -26,44 +26,43 @@ namespace cpprun::io {
 
 class OutputPump {
  public:
-  // `out` and `err` stay the caller's and are usually 1 and 2.
-  // With `timed` each of cpprun's own lines begins with the time at which it is said. `side` is
-  // there for as long as this, and writes the files.
+  // The caller keeps ownership of `out` and `err`, usually 1 and 2. With `timed`, each line of
+  // cpprun's own starts with the time. `side` writes the files and must outlive this object.
   OutputPump(asio::io_context& context, SideProcesses& side, int out, int err, bool timed = false);
   ~OutputPump();
   OutputPump(const OutputPump&) = delete;
   OutputPump& operator=(const OutputPump&) = delete;
 
-  // An attempt begins: the log files of all its workers are opened, for which their disk has that
-  // long. Whose files are not open then cannot be attached.
+  // An attempt begins: opens the log files of all its workers, for at most `patience`. A worker
+  // whose files are not open cannot be attached.
   void open_logs(const std::vector<WorkerSpec>& specs, Duration patience);
-  // Before a worker is spawned: makes the pipes of what passes here. Their write ends, and the
-  // files that are the worker's own, are handed to WorkerProcesses::spawn and then let go with
-  // `release`.
+  // Call before spawning a worker. Creates the pipes of streams that pass through here. Pass the
+  // write ends, and the files that become the worker's own streams, to WorkerProcesses::spawn. Then
+  // call `release`.
   tl::expected<WorkerStreams, SpawnError> attach(const WorkerSpec& spec);
   void release(WorkerStreams& streams);
 
-  // A whole text of cpprun's own, to stderr, after whatever is queued there.
+  // Queues a complete message of cpprun's own for stderr.
   void say(const std::string& text);
-  // Much waits for whoever reads stderr: what may be left out should be.
+  // Much output is queued for stderr: callers should skip optional messages.
   bool is_behind() const;
 
-  // Takes what lies in that worker's pipes right now, so that its last lines are known.
+  // Reads what is in that worker's pipes now, so that `last_lines` is current.
   void drain(LocalRank local_rank);
-  // Whether its stderr passes here.
+  // Whether its stderr passes through here.
   bool hears(LocalRank local_rank) const;
-  // The last lines of its stderr, where that passes here; empty otherwise.
+  // The last lines of its stderr if it passes through here; otherwise empty.
   std::vector<std::string> last_lines(LocalRank local_rank) const;
 
-  // When words of it last passed here; nothing where none have.
+  // When its output last passed through here; nullopt if there was none.
   std::optional<TimePoint> spoke_at(LocalRank local_rank) const;
 
-  // That worker is gone: what is in its pipes is taken, then they are closed, even where some
-  // process elsewhere still holds their other end.
+  // That worker is gone. Reads what is left in its pipes and closes them, even if another process
+  // still holds the write end.
   void close(LocalRank local_rank);
 
-  // Calls `done` when everything said has reached the consoles and the files, or after `patience`;
-  // a disk that does not answer is waited for no longer than that of a report.
+  // Calls `done` once all output has reached the consoles and the files, or after `patience`. Waits
+  // at most bounds::disk_patience_at_end for a disk that does not respond.
   void flush(Duration patience, std::function<void()> done);
 
  private:

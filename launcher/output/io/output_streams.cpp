@@ -24,7 +24,7 @@ void AttemptFiles::open(const std::vector<WorkerSpec>& specs, Duration patience)
   writer_ = std::make_shared<LogWriter>(context_, side_, std::move(orders), patience, callbacks_);
 }
 
-// One for all streams that have the same: it is limited as one.
+// One file for all streams with the same path, so that the size limit applies to it as a whole.
 void AttemptFiles::add(const StreamPlan& plan, std::vector<LogWriter::Order>& orders) {
   const auto add_one = [&](const std::string& path, bool emptied, bool handed_over) {
     if (path.empty() || !orders_.try_emplace(path, orders.size()).second) return;
@@ -74,7 +74,8 @@ namespace {
 
 constexpr int worker_side_flags = O_RDWR | O_NOCTTY | O_CLOEXEC;
 
-// By its number, which is the same in every mount namespace; by its path on kernels before 4.13.
+// Opens it by its descriptor, which works in every mount namespace; by its path on kernels before
+// 4.13.
 int open_worker_side(int ours) {
 #ifdef TIOCGPTPEER
   if (const int peer = ::ioctl(ours, TIOCGPTPEER, worker_side_flags); peer >= 0) return peer;
@@ -96,7 +97,7 @@ std::optional<WorkerTerminal> open_worker_terminal(int like) {
   }
   made.worker.reset(open_worker_side(made.ours.get()));
   if (!made.worker) return std::nullopt;
-  // The terminal at which the person sits translates line ends; once is enough.
+  // cpprun's own terminal already translates line ends; do not do it twice.
   settings.c_oflag &= ~static_cast<tcflag_t>(OPOST);
   if (::tcsetattr(made.worker.get(), TCSANOW, &settings) != 0) return std::nullopt;
   copy_terminal_size(like, made.worker.get());
@@ -105,7 +106,7 @@ std::optional<WorkerTerminal> open_worker_terminal(int like) {
 
 void copy_terminal_size(int from, int to) {
   winsize size{};
-  // A terminal without a size leaves the other one as it is.
+  // If the source has no size, leave the other unchanged.
   if (::ioctl(from, TIOCGWINSZ, &size) == 0) static_cast<void>(::ioctl(to, TIOCSWINSZ, &size));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What OutputPump is made of: a worker's streams, their files and its terminal, and cpprun's own
+// The parts of OutputPump: a worker's streams, their files and its terminal, and cpprun's own
 // console.
 
 #include <asio/io_context.hpp>
@@ -26,30 +26,31 @@
 
 namespace cpprun::io {
 
-// Of one stream of one worker.
+// The files of one stream of one worker.
 struct StreamFiles {
-  int error_number = 0;  // one of them could not be opened
-  FileDescriptor own;    // which the worker's stream itself becomes
+  int error_number = 0;  // errno of a file that could not be opened
+  FileDescriptor own;    // becomes the worker's stream itself
   std::shared_ptr<LogWriter> writer;
-  std::optional<std::size_t> file;  // by their numbers there
+  std::optional<std::size_t> file;  // indexes in `writer`
   std::optional<std::size_t> duplicates;
 };
 
-// The log files of the attempt that runs, by what a worker's plan says of them, and those of
-// earlier ones that are still being written.
+// The log files of the current attempt, looked up by a worker's plan, and those of earlier attempts
+// that are still being written.
 class AttemptFiles {
  public:
   AttemptFiles(asio::io_context& context, SideProcesses& side, LogWriter::Callbacks callbacks)
       : context_(context), side_(side), callbacks_(std::move(callbacks)) {}
 
-  // Those of the attempt before are complete. The disk has that long.
+  // Opens the files of a new attempt within `patience`. The previous attempt's files must be
+  // finished.
   void open(const std::vector<WorkerSpec>& specs, Duration patience);
   StreamFiles find(const StreamPlan& plan);
-  // No more words come.
+  // The output is complete for this attempt.
   void finish();
-  // After that: whether everything is in the files.
+  // After `finish`: whether everything is in the files.
   bool all_written() const;
-  // Where it is not; nobody waits for that any more.
+  // Stops waiting. Returns the directories whose files are incomplete.
   std::vector<std::string> give_up();
 
  private:
@@ -58,12 +59,12 @@ class AttemptFiles {
   asio::io_context& context_;
   SideProcesses& side_;
   LogWriter::Callbacks callbacks_;
-  std::shared_ptr<LogWriter> writer_;          // where there are files at all
-  std::map<std::string, std::size_t> orders_;  // its numbers, by path
+  std::shared_ptr<LogWriter> writer_;          // null if there are no files
+  std::map<std::string, std::size_t> orders_;  // index in `writer_`, by path
   std::vector<std::shared_ptr<LogWriter>> finished_;
 };
 
-// One stream of one worker that passes here, through a pipe or a pseudo-terminal.
+// One stream of one worker that passes through cpprun, by a pipe or a pseudo-terminal.
 struct WorkerStream : std::enable_shared_from_this<WorkerStream> {
   WorkerStream(asio::io_context& context, int read_end)
       : pipe(context, read_end), show_timer(context) {}
@@ -74,44 +75,44 @@ struct WorkerStream : std::enable_shared_from_this<WorkerStream> {
   std::string prefix;
   StreamFiles files;
   std::vector<std::string> duplicate_words;
-  bool is_terminal = false;       // the pipe is our end of a pseudo-terminal
-  bool as_it_is = false;          // every byte at once, without a prefix
-  bool heard = true;              // on the console
-  bool paused = false;            // until the console, or the files, have room
-  asio::steady_timer show_timer;  // for a line that stays unfinished
-  bool is_showing = false;        // it is set
+  bool is_terminal = false;       // the pipe is the master side of a pseudo-terminal
+  bool as_it_is = false;          // every byte is passed at once, without a prefix
+  bool heard = true;              // shown on the console
+  bool paused = false;            // until the console or the files have room
+  asio::steady_timer show_timer;  // shows an unfinished line after a delay
+  bool is_showing = false;        // the timer is set
   LineSplitter splitter;
   LastLines last;
-  std::optional<TimePoint> spoke_at = {};  // when words of it came last
+  std::optional<TimePoint> spoke_at = {};  // when output last arrived
 };
 
-// A pseudo-terminal for a worker, where cpprun's own stderr is a terminal: the worker keeps its
-// colours, its progress bars and its buffering, and what it writes is read here.
+// A pseudo-terminal for a worker, used if cpprun's own stderr is a terminal. The worker keeps its
+// colors, progress bars and buffering, and cpprun reads what it writes.
 struct WorkerTerminal {
-  FileDescriptor ours;    // what the worker writes is read here, every byte as it was
-  FileDescriptor worker;  // not its controlling terminal
+  FileDescriptor ours;    // master side; output is read unchanged
+  FileDescriptor worker;  // not the worker's controlling terminal
 };
 
-// With the settings and the size of the terminal `like`. Nothing where none can be had: there is no
-// /dev/ptmx, or as many are in use as may be.
+// Copies the settings and size of the terminal `like`. nullopt if no pseudo-terminal is available:
+// no /dev/ptmx, or the system's limit is reached.
 std::optional<WorkerTerminal> open_worker_terminal(int like);
 
 void copy_terminal_size(int from, int to);
 
-// Whether two descriptors are one file, pipe, socket or terminal.
+// Whether two descriptors refer to the same file, pipe, socket or terminal.
 bool same_file(int a, int b);
 
 // One of cpprun's own output streams, shared by several speakers whose lines never mix. Writing
-// never blocks: what cannot be written yet waits in a queue, and callers check `full` and pause.
+// never blocks: excess output is queued, and callers must check `full` and pause.
 class Console {
  public:
   using Callbacks = PatientWriter::Callbacks;
 
-  // `descriptor` stays the caller's.
+  // The caller keeps ownership of `descriptor`.
   Console(asio::io_context& context, int descriptor, Callbacks callbacks)
       : writer_(context, descriptor, std::move(callbacks)) {}
 
-  // Writes at once what the reader takes, and queues the rest.
+  // Writes as much as the reader takes now, and queues the rest.
   void write(int speaker, std::string_view prefix, const Piece& piece);
 
   bool full() const { return writer_.full(); }

@@ -35,7 +35,7 @@ std::optional<std::string> literal_address(const std::string& host) {
 std::vector<std::string> addresses_of(const std::string& host) {
   if (const auto literal = literal_address(host)) return {*literal};
   asio::io_context resolving;
-  asio::error_code unknown;  // Then it is not this machine's, and the dial says why.
+  asio::error_code unknown;  // treated as not this machine's; the later connect reports the reason
   return literals_of(tcp::resolver{resolving}.resolve(host, "", unknown));
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The addresses behind a host name. Names are resolved here and nowhere else in the launcher, and
-// only at the start, by a node that may be the master. What they mean is decided in
-// meeting_place.h.
+// Resolves host names. The launcher resolves names only here, only at the start, and only on a node
+// that may host the coordinator. meeting_place.h decides what the addresses mean.
 
 #include <asio/io_context.hpp>
 #include <functional>
@@ -14,15 +13,15 @@
 
 namespace cpprun::io {
 
-// The address in its usual spelling, where the host is one and no name.
+// The address in canonical form if `host` is a literal address; otherwise nullopt.
 std::optional<std::string> literal_address(const std::string& host);
 
-// The literal addresses a host stands for: itself where it is one, otherwise what its name resolves
-// to; nothing where it does not resolve.
+// The literal addresses of a host: itself if it is a literal, otherwise what its name resolves to.
+// Empty if it does not resolve.
 std::vector<std::string> addresses_of(const std::string& host);
 
-// The same without waiting: told from the loop, never from inside this call. At least one address,
-// or why there is none.
+// The asynchronous form: `found` is called from the event loop, never from inside this call, with
+// at least one address or an error.
 void look_up(asio::io_context& context, const std::string& host,
              std::function<void(const Result<std::vector<std::string>>&)> found);
 

@@ -50,7 +50,7 @@ std::string literal_of(const sockaddr* address) {
   return text;
 }
 
-// The bits that lead in the mask.
+// The number of leading one bits in the mask.
 int prefix_of(const sockaddr* mask) {
   const auto count = [](const void* bytes, std::size_t size) {
     int bits = 0;
@@ -82,7 +82,7 @@ int cpu_count() {
 
 int device_count(const Environment& environment) {
   std::vector<std::string> names;
-  std::error_code unreadable;  // then there are none for us
+  std::error_code unreadable;  // treated as empty
   for (const auto& entry : std::filesystem::directory_iterator("/dev", unreadable)) {
     names.push_back(entry.path().filename().string());
   }
@@ -127,7 +127,7 @@ Result<std::vector<NetworkInterface>> network_interfaces() {
 
 Result<std::string> local_address_towards(const std::string& address, int port) {
   addrinfo hints{};
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;  // never asks a name server
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;  // never uses a name server
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
   const auto tried = [&](const std::string& why) {
@@ -154,7 +154,7 @@ Result<std::string> local_address_towards(const std::string& address, int port) 
 
 std::vector<std::string> own_paths() {
   std::vector<std::string> paths;
-  std::error_code unknown;  // then that way is not looked at
+  std::error_code unknown;  // that path is skipped
   const auto* called = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
   if (called != nullptr) paths.push_back(std::filesystem::absolute(called, unknown));
   if (unknown) paths.pop_back();
@@ -190,7 +190,7 @@ std::optional<rlimit> raise_open_files() {
   rlimit before{};
   if (::getrlimit(RLIMIT_NOFILE, &before) != 0) return std::nullopt;
   const rlimit raised{.rlim_cur = before.rlim_max, .rlim_max = before.rlim_max};
-  // Where that fails the old limit may do; whoever meets it is told.
+  // If this fails, the old limit may still be enough. If not, the failing operation reports it.
   static_cast<void>(::setrlimit(RLIMIT_NOFILE, &raised));
   return before;
 }
@@ -205,10 +205,10 @@ std::string trimmed_text_of(const fs::path& path) {
   return std::string(trimmed(text.str()));
 }
 
-// The folders in `folder` that are called `beginning` and a number, by that number.
+// The directories in `folder` named `beginning` plus a number, by that number.
 std::map<int, fs::path> numbered(const fs::path& folder, std::string_view beginning) {
   std::map<int, fs::path> found;
-  std::error_code missing;  // then there are none
+  std::error_code missing;  // treated as empty
   for (const auto& entry : fs::directory_iterator(folder, missing)) {
     const auto name = entry.path().filename().string();
     if (!name.starts_with(beginning)) continue;
@@ -223,7 +223,7 @@ int lowest_or(const CpuSet& cpus, int otherwise) {
   return cpus.empty() ? otherwise : *cpus.begin();
 }
 
-// The processors that share the highest data cache of this one.
+// The CPUs that share this CPU's highest-level data cache.
 CpuSet cache_sharers(const fs::path& cpu) {
   CpuSet sharers;
   int highest = -1;
@@ -245,7 +245,7 @@ CpuPlace place_of(const fs::path& cpu, int number) {
           .cache = lowest_or(cache_sharers(cpu), number)};
 }
 
-// A GPU as the driver shows it.
+// A GPU as reported by the driver.
 struct Device {
   std::string uuid;
   int node = 0;
@@ -260,17 +260,17 @@ std::string field(const std::string& information, std::string_view name) {
   return begin == std::string::npos ? "" : value.substr(begin);
 }
 
-// Those that have a device file: a container sees only some of the machine's.
+// The GPUs that have a device file: a container sees only some of the machine's.
 std::vector<Device> devices_of(const fs::path& root) {
   std::map<std::string, Device> by_place;
-  std::error_code missing;  // then there is no such driver
+  std::error_code missing;  // no NVIDIA driver
   for (const auto& entry : fs::directory_iterator(root / "proc/driver/nvidia/gpus", missing)) {
     const auto place = entry.path().filename().string();
     const auto information = trimmed_text_of(entry.path() / "information");
     const auto file = root / ("dev/nvidia" + field(information, "Device Minor"));
     if (std::error_code unknown; !fs::exists(file, unknown)) continue;
     const auto node = trimmed_text_of(root / "sys/bus/pci/devices" / place / "numa_node");
-    // -1 is said on machines with one node only.
+    // The driver reports -1 on machines with a single node.
     by_place[place] = {.uuid = field(information, "GPU UUID"),
                        .node = std::max(exact_number<int>(node).value_or(0), 0)};
   }
@@ -279,7 +279,7 @@ std::vector<Device> devices_of(const fs::path& root) {
   return devices;
 }
 
-// The devices in the order in which the workers see them.
+// The NUMA nodes of the devices, in the order in which the workers see them.
 Result<std::vector<int>> visible_nodes(const std::vector<Device>& devices,
                                        const std::string* visible) {
   std::vector<int> nodes;
@@ -318,7 +318,7 @@ Result<Topology> read_topology(const Environment& environment, const CpuSet& all
   for (const auto& [number, path] : numbered(top / "sys/devices/system/node", "node")) {
     topology.nodes[number] = parse_cpu_list(trimmed_text_of(path / "cpulist"));
   }
-  // A kernel without NUMA shows no nodes: everything is on one.
+  // A kernel without NUMA support lists no nodes: treat everything as one node.
   if (topology.nodes.empty()) topology.nodes[0] = allowed;
   auto nodes =
       visible_nodes(devices_of(top), find_variable(environment, contract::cuda_visible_devices));
@@ -343,7 +343,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view nvidia = "0x10de";
-constexpr std::string_view display = "0x03";  // how the class of a display controller begins
+constexpr std::string_view display = "0x03";  // prefix of the PCI class of display controllers
 
 std::string text_of(const fs::path& path) {
   std::ifstream file(path);
@@ -351,13 +351,13 @@ std::string text_of(const fs::path& path) {
 }
 
 bool is_gpu(const fs::path& device) {
-  // A virtual function is a part of one that is counted.
+  // A virtual function is part of a device that is already counted.
   std::error_code unknown;
   return trimmed(text_of(device / "vendor")) == nvidia &&
          text_of(device / "class").starts_with(display) && !fs::exists(device / "physfn", unknown);
 }
 
-// The number behind "Device Minor:".
+// The number after "Device Minor:".
 std::string minor_of(const std::string& information) {
   constexpr std::string_view name = "Device Minor:";
   const auto at = information.find(name);
@@ -369,7 +369,7 @@ std::string minor_of(const std::string& information) {
 template <class Judge>
 int count_in(const fs::path& folder, const Judge& counts) {
   int count = 0;
-  std::error_code missing;  // then there are none
+  std::error_code missing;  // treated as empty
   for (const auto& entry : fs::directory_iterator(folder, missing)) {
     if (counts(entry.path())) ++count;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What this machine is: its name, its processors and devices, its network interfaces, what lies on
-// its disk. Nothing here asks a name server or waits.
+// Reads facts about this machine: its name, CPUs, devices, network interfaces and files. Nothing
+// here uses a name server or blocks on the network.
 
 #include <sys/resource.h>
 
@@ -18,9 +18,9 @@
 
 namespace cpprun::io {
 
-std::string host_name();  // as the kernel knows it; no name server is asked
-int cpu_count();  // logical processors that this process may run on (taskset, cpuset), as torchrun
-// Devices the workers may use: /dev/nvidia<n>, or what CUDA_VISIBLE_DEVICES leaves of them.
+std::string host_name();  // as the kernel knows it
+int cpu_count();          // logical CPUs this process may use (taskset, cpuset), as in torchrun
+// Devices that workers may use: /dev/nvidia<n>, limited by CUDA_VISIBLE_DEVICES.
 int device_count(const Environment& environment);
 
 // `bytes` random bytes from the kernel, in hexadecimal.
@@ -28,35 +28,35 @@ std::string random_token(int bytes);
 
 Result<std::vector<NetworkInterface>> network_interfaces();
 
-// The local address from which `address` (literal) is reached, found without sending anything.
+// The local address from which `address` (a literal) is reached. Sends nothing.
 Result<std::string> local_address_towards(const std::string& address, int port);
 
-// Of the program that runs: as it was called, and as links lead to it.
+// Paths of the running program: as it was invoked, and with symbolic links resolved.
 std::vector<std::string> own_paths();
 
 FileKind probe_file(const std::string& path);
-// All of it, as long as it has no more bytes than that.
+// The whole file; an error if it is longer than `bytes_max`.
 Result<std::string> read_text_file(const std::string& path, std::size_t bytes_max);
 
-// Lets this process open as many files as the administrator allows; gives the limit before.
+// Raises the limit of open files to the hard limit. Returns the previous limits.
 std::optional<rlimit> raise_open_files();
 
-// Which processors, caches, sockets and NUMA nodes this machine has, and near which of them its
-// GPUs are, as the kernel and NVIDIA's driver show it in /sys and /proc.
+// Reads which CPUs, caches, sockets and NUMA nodes this machine has, and which of them its GPUs are
+// near, from the kernel's and NVIDIA's files in /sys and /proc.
 
-// Devices are numbered as CUDA numbers devices of one kind: by their place on the bus, then by
-// CUDA_VISIBLE_DEVICES. Fails if that variable names something that cannot be located. `root` is
-// put in front of every path; `allowed` are the processors that count.
+// Devices are numbered as CUDA numbers devices of one model: in bus order, then filtered by
+// CUDA_VISIBLE_DEVICES. Fails if that variable names a device that cannot be found. `root` is
+// prepended to every path. CPUs outside `allowed` are ignored.
 Result<Topology> read_topology(const Environment& environment, const CpuSet& allowed,
                                const std::string& root = "");
 
-// The processors on which this process itself may run.
+// The CPUs on which this process may run.
 CpuSet own_cpus();
 
-// How many GPUs there are, by the kernel's files. No library of NVIDIA's is loaded: that takes
-// longer than everything else cpprun does.
+// Counts GPUs by the kernel's files. NVIDIA's libraries are not loaded: that takes longer than all
+// other work of cpprun.
 
-// `root`: where proc, sys and dev are, for tests.
+// `root` is prepended to /proc, /sys and /dev; for tests.
 GpuCounts count_gpus(const std::string& root = {});
 
 }  // namespace cpprun::io

@@ -23,7 +23,7 @@ void print(const Preview& preview, bool as_json) {
   (void)print_or_exit("cpprun", as_json ? to_json(preview) : preview_text(preview));
 }
 
-// The master's addresses, as the name service has them; a node by itself asks nobody.
+// The coordinator's addresses from the name service. A single node does not use it.
 std::vector<std::string> master_addresses(const Config& config) {
   if (config.nodes_max > 1) return addresses_of(config.endpoint.host);
   const auto literal = literal_address(config.endpoint.host);
@@ -71,7 +71,7 @@ int rehearse_on_hosts(fanout::Request request, const RunInputs& inputs, bool as_
   };
   const auto members = request.wanted.members;
   const bool is_port_given = request.wanted.port != 0;
-  // Who is not there now could not say what it would do later.
+  // A host that is not available now cannot report what it would start, so all hosts are required.
   request.wanted.nodes_min = static_cast<int>(members.size());
   request.wanted.elastic = false;
   request.wanted.is_rehearsal = true;
@@ -79,7 +79,7 @@ int rehearse_on_hosts(fanout::Request request, const RunInputs& inputs, bool as_
                                [&](int number, std::string_view text) { said[number] += text; });
   std::vector<HostPreview> hosts;
   for (const auto& member : members) {
-    if (said[member.number].empty()) continue;  // it has said on stderr why
+    if (said[member.number].empty()) continue;  // the host has reported the reason on stderr
     auto preview = read_preview(said[member.number]);
     if (!preview) {
       say(fmt::format("{}: {}", member.name, preview.error().reason), true);

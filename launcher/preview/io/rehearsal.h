@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// cpprun --dry-run: looks at this machine, or has the hosts look at theirs, and prints what would
-// be started. No port is opened, no worker is started, and no file is made.
+// cpprun --dry-run: inspects this machine, or has the hosts inspect theirs, and prints what would
+// be started. Opens no port, starts no worker and creates no file.
 
 #include "launcher/agent/io/preparation.h"
 #include "launcher/cli/cli.h"
@@ -9,12 +9,12 @@
 
 namespace cpprun::io {
 
-// What this node would start; gives the exit code. A refusal is what the start's would be.
-// `inputs` have their secrets, and their store settled.
+// Prints what this node would start and returns the exit code. Errors are the same as at a real
+// start. `inputs` must have their secrets, and `config.store` must be resolved.
 int rehearse(RunInputs inputs, bool as_json);
 
-// What all hosts would: each is asked through its remote shell. `request` has its folder and the
-// secrets.
+// Prints what all hosts would start; each is asked through its remote shell. `request` must have
+// its working directory and secrets.
 int rehearse_on_hosts(fanout::Request request, const RunInputs& inputs, bool as_json);
 
 }  // namespace cpprun::io

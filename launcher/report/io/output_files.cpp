@@ -31,7 +31,7 @@ namespace cpprun::io {
 
 namespace {
 
-// No waiting for a reader, and none for room later.
+// Opens without waiting for a reader; later writes do not wait for room.
 constexpr int opening = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
 
 bool is_file(int descriptor) {
@@ -39,11 +39,11 @@ bool is_file(int descriptor) {
   return ::fstat(descriptor, &facts) == 0 && S_ISREG(facts.st_mode);
 }
 
-// What is said beside a file that is handed over.
+// Sent along with a descriptor.
 enum Handed { as_asked, is_link_to_what_is_at_hand };
 
-// In the process beside ours: a file stays there, anything else is handed over; but for our own
-// streams, which are others there.
+// Runs in a helper process. A regular file is written there. Anything else is passed back. Paths
+// such as /dev/stdout are not opened here, because this process has other streams.
 void open_and_write(const std::string& path, int lines, int news) {
   if (!leads_at_hand(path).empty()) return hand(news, is_link_to_what_is_at_hand, 0);
   const FileDescriptor file{::open(path.c_str(), opening, 0644)};
@@ -53,11 +53,11 @@ void open_and_write(const std::string& path, int lines, int news) {
   write_events(file.get(), lines, news);
 }
 
-// One of our own: what is waited for by Asio is closed by it.
+// Watches a duplicate, because Asio closes the descriptor it watches.
 void watch(asio::posix::stream_descriptor& watched, int descriptor) {
   const int own = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
   if (own < 0) return;
-  asio::error_code refused;  // by what cannot be waited for: then the next line tries again
+  asio::error_code refused;  // if it cannot be watched, the next line tries again
   watched.assign(own, refused);
   if (refused) ::close(own);
 }
@@ -75,7 +75,7 @@ bool is_at_hand(const std::string& path) {
 
 std::string leads_at_hand(std::string path) {
   if (is_at_hand(path)) return "";
-  constexpr int links_max = 40;  // as the kernel follows
+  constexpr int links_max = 40;  // the kernel's limit
   for (int link = 0; link < links_max; ++link) {
     std::error_code none;
     const auto target = std::filesystem::read_symlink(path, none);
@@ -139,7 +139,7 @@ void EventFile::serve(asio::io_context& context, Tell tell) {
   hear();
 }
 
-// What the process that writes has to say, until its end, which is everybody's.
+// Receives messages of the writer process until it ends; then the log ends too.
 void EventFile::hear() {
   if (!service_->news.is_open()) return;
   service_->news.async_wait(asio::posix::stream_descriptor::wait_read,
@@ -162,7 +162,7 @@ void EventFile::append(const std::string& line) {
     waiting_.push_back(line);
     waiting_bytes_ += line.size();
   }
-  // It comes after those that wait already, and somebody waits for their sake.
+  // While waiting for room, the line only joins the queue.
   if (!listening_) write_waiting();
 }
 
@@ -170,7 +170,7 @@ void EventFile::write_waiting() {
   while (file_ && !waiting_.empty()) {
     const auto outcome = write_front();
     if (outcome == Outcome::written) continue;
-    // A pipe that is read slowly is an ordinary thing.
+    // A pipe that is read slowly is normal.
     const bool slow = error_number_ == EAGAIN || error_number_ == EWOULDBLOCK;
     if (!slow && !std::exchange(complained_, true)) complain(error_number_);
     if (outcome == Outcome::over) return close();
@@ -178,12 +178,12 @@ void EventFile::write_waiting() {
   }
   complained_ = false;
   if (!finishing_ || !news_) return;
-  // The process that writes sees the end of its lines once nobody has that pipe any more.
+  // The writer process sees end of file once the last copy of this pipe is closed.
   file_.reset();
   if (service_) service_->room.close();
 }
 
-// One write for a line, so that those of several nodes in one file stay whole.
+// Writes each line with one call, so that lines of several nodes in one file stay whole.
 EventFile::Outcome EventFile::write_front() {
   auto& line = waiting_.front();
   const auto put = ::write(file_.get(), line.data(), line.size());
@@ -205,7 +205,7 @@ void EventFile::listen() {
   listening_ = true;
   service_->room.async_wait(asio::posix::stream_descriptor::wait_write,
                             [this, held = std::weak_ptr(service_)](const asio::error_code& error) {
-                              // Gone with its owner, or because nobody reads any more.
+                              // Cancelled by the owner's destruction, or by the end of the reader.
                               if (error || held.expired()) return;
                               listening_ = false;
                               write_waiting();
@@ -220,7 +220,7 @@ void EventFile::finish(std::function<void()> done) {
     static_cast<void>(::fcntl(file_.get(), F_SETPIPE_SZ, static_cast<int>(bounds::pipe_bytes_max)));
     if (!listening_) write_waiting();
   }
-  // Whoever reads a pipe finds there what it holds; a file is waited for.
+  // A pipe keeps its content for the reader, so only the writer process is waited for.
   if (!news_) return end();
   ::shutdown(news_.get(), SHUT_WR);
   service_->timer.expires_after(bounds::disk_patience_at_end);
@@ -239,7 +239,7 @@ void EventFile::end() {
   if (service_->done) asio::post(service_->timer.get_executor(), std::exchange(service_->done, {}));
 }
 
-// After what no waiting cures.
+// After a permanent error.
 void EventFile::close() {
   file_.reset();
   waiting_.clear();
@@ -271,7 +271,7 @@ class Writer {
  public:
   Writer(int file, int news) : file_(file), news_(news) {}
 
-  // False when there is no point in going on.
+  // Returns false if the writer should exit.
   bool write(std::string_view line) {
     while (true) {
       const int error_number = try_once(line);
@@ -285,7 +285,7 @@ class Writer {
   }
 
  private:
-  // One write for a line, so that those of several nodes in one file stay whole.
+  // Writes each line with one call, so that lines of several nodes in one file stay whole.
   int try_once(std::string_view line) const {
     const auto put = ::write(file_, line.data(), line.size());
     if (put == static_cast<ssize_t>(line.size())) return 0;
@@ -294,16 +294,17 @@ class Writer {
     return ENOSPC;
   }
 
-  // Half a line is worse than none, unless somebody has written behind it already.
+  // Removes a partly written line, unless another process has already appended to the file.
   void cut_back(off_t torn) const {
     struct stat facts {};
     const auto end = ::lseek(file_, 0, SEEK_CUR);
     if (::fstat(file_, &facts) != 0 || end < 0 || facts.st_size != end) return;
-    // Where that fails the line stays torn; it is written as a whole when there is room.
+    // If this fails, the partial line remains, and the whole line is written when there is room.
     static_cast<void>(::ftruncate(file_, end - torn));
   }
 
-  // A disk does not say when it has room again. False where it has had its last chance.
+  // Polls, since a full disk does not report when it has room. Returns false after the last
+  // attempt.
   bool wait_for_room() {
     if (std::exchange(was_last_, is_last_)) return false;
     using std::chrono::milliseconds;
@@ -316,7 +317,7 @@ class Writer {
   int file_;
   int news_;
   bool has_trouble_ = false;
-  bool is_last_ = false;  // nobody waits any more
+  bool is_last_ = false;  // `news` is closed: one attempt is left
   bool was_last_ = false;
 };
 
@@ -341,8 +342,8 @@ void write_events(int file, int lines, int news) {
 
 namespace {
 
-// A pipe or a device is written to as it is; replacing it by a file would be a surprise.
-// So would be one in the place of our stdout, where that is a file.
+// Pipes, devices and our own stdout or stderr are written in place. Replacing them by a new file
+// would surprise the user.
 bool is_special(const std::string& path, const OwnStreams& own) {
   struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) return false;
@@ -368,7 +369,7 @@ tl::unexpected<Error> no_answer(const std::string& flag, const std::string& path
   return failure(fmt::format("{}: cannot write \"{}\": its disk does not answer", flag, path));
 }
 
-// Whether a file of that name can be made; leaves nothing behind.
+// Checks whether a file of that name can be created. Leaves nothing behind.
 Result<void> try_new_file(const std::string& flag, const std::string& path) {
   const auto tried = path + "." + random_token(4);
   const FileDescriptor file{::open(tried.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)};
@@ -377,13 +378,13 @@ Result<void> try_new_file(const std::string& flag, const std::string& path) {
   return {};
 }
 
-// Whether what is there can be written to. A pipe that nobody reads must not hold up the start.
+// Checks whether the existing file can be written. Does not wait for a pipe's reader.
 int error_of_writing_to(const std::string& path) {
   const FileDescriptor file{::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK)};
   return file ? 0 : errno;
 }
 
-// The report is written under another name and renamed, unless it is for something special.
+// The report is written to a temporary name and renamed, except for special files.
 Result<void> try_report_at(const std::string& path, const OwnStreams& own) {
   if (!is_special(path, own)) return try_new_file("--report", path);
   const int wrong = error_of_writing_to(path);
@@ -391,7 +392,7 @@ Result<void> try_report_at(const std::string& path, const OwnStreams& own) {
   return {};
 }
 
-// As the event file will open it, which makes one.
+// Checks in the same way as EventFile opens it, but leaves no new file.
 Result<void> try_events_at(const std::string& path) {
   const int wrong = error_of_writing_to(path);
   if (wrong == ENOENT) return try_new_file("--events", path);
@@ -399,23 +400,23 @@ Result<void> try_events_at(const std::string& path) {
   return {};
 }
 
-// What follows is done by a process beside ours, and its outcome comes as texts.
+// The following functions run in a helper process and return their results as strings.
 
-// Whether nobody has written over what was announced.
+// Whether the file still has the text that we announced.
 bool is_ours(const std::string& path, const std::string& announced) {
   if (announced.empty()) return true;
   const auto there = read_small_file(path);
   return !there || *there == announced;
 }
 
-// What was wrong; or where it leads, if that is for our own process to try.
+// Returns the error, and the link's target if this process must be tried instead of the helper.
 std::string try_report_aside(const std::string& path, const OwnStreams& own) {
   if (auto at_hand = leads_at_hand(path); !at_hand.empty()) return packed({"", at_hand});
   const auto tried = try_report_at(path, own);
   return packed({tried ? "" : tried.error().reason, ""});
 }
 
-// What was wrong, and what the file says now.
+// Returns the error, and the text now in the file.
 std::string announce_aside(const std::string& path, const OwnStreams& own,
                            const std::string& announced, const std::string& text) {
   if (is_special(path, own) || !is_ours(path, announced)) return packed({"", announced});
@@ -440,7 +441,7 @@ Result<std::string> leave(const std::string& path, const OwnStreams& own,
   return path;
 }
 
-// What was wrong, and where it is.
+// Returns the error, and the report's path.
 std::string leave_aside(const std::string& path, const OwnStreams& own,
                         const std::string& announced, const std::string& text,
                         const std::string& suffix) {
@@ -448,7 +449,7 @@ std::string leave_aside(const std::string& path, const OwnStreams& own,
   return packed({left ? "" : left.error().reason, left.value_or("")});
 }
 
-// The second text, unless the first says what was wrong.
+// The second string, or the first as an error.
 Result<std::string> outcome(const std::optional<std::string>& answer, const std::string& path) {
   const auto texts = unpacked(answer.value_or(""));
   if (texts.empty()) return no_answer("--report", path);
@@ -481,7 +482,7 @@ Result<void> OutputFiles::try_report() {
       report_path_);
   if (!tried) return tl::unexpected(tried.error());
   if (tried->empty()) return {};
-  // The process that was asked has streams of its own.
+  // The helper process has other streams, so check here.
   report_path_ = *tried;
   return try_report_at(report_path_, own_);
 }
@@ -540,8 +541,8 @@ Result<void> OutputFiles::announce_report(const std::string& text) {
 
 void OutputFiles::announce_report_later(const std::string& text) {
   if (!desk_) return;
-  // Looked at in the other process when it is its turn: what it knows by then, and leaves to those
-  // that come after it in the same go.
+  // Runs in the helper process, which updates its own copy of `announced_` for later requests in
+  // the same process.
   desk_->ask(
       [this, text] {
         auto answer = announce_aside(report_path_, own_, announced_, text);

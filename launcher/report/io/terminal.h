@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What cpprun knows about the person in front of it: whether stderr is a terminal, whether it shows
-// colour, and the local time zone.
+// What cpprun knows about its terminal: whether stderr is one, whether it shows color, and the
+// local time zone.
 
 #include "launcher/plan/plan.h"
 #include "launcher/report/console_messages.h"
@@ -9,13 +9,13 @@
 
 namespace cpprun::io {
 
-// Of our own stderr.
+// For this process's stderr.
 ConsoleStyle own_console_style(const Environment& environment, const LogOptions& logs);
 
-// What our own stdout and stderr are.
+// For this process's stdout and stderr.
 ConsoleFacts console_facts();
 
-// Seconds east of UTC, now.
+// The current offset in seconds east of UTC.
 int utc_offset_seconds();
 
 }  // namespace cpprun::io

@@ -86,7 +86,7 @@ TEST_CASE("c10d and a range of nodes: an endpoint, its own port and patience, a 
 }
 
 TEST_CASE("help names every flag, and version the version; both win over mistakes") {
-  const auto help = std::get<CliText>(read({"--frobnicate", "-h"})).text;
+  const auto help = std::get<CliText>(read({"--frobnicate", "-h", "all"})).text;
   Flags flags;
   const Declaration declaration(flags);
   for (const auto& flag : declaration.facts())
