@@ -21,20 +21,20 @@ namespace {
 constexpr std::int64_t token_seconds = 3600;  // default lifetime of a token
 
 constexpr const char* footer =
-    "JOB may be left out where there is one. Commands that only read take the beginning\n"
-    "of its name, all others and `wait` the whole name.\n"
-    "Exit codes: 0 done; 1 it cannot be done, or there is no such job; 2 misuse of the\n"
-    "command line; 69 no response, so it cannot be known. `wait` ends with the job's own.\n"
+    "JOB is optional if there is only one. Commands that only read accept the beginning of\n"
+    "its name; all others and `wait` need the full name.\n"
+    "Exit codes: 0 success; 1 rejected, or no such job; 2 wrong command line; 69 no response,\n"
+    "result unknown. `wait` exits with the job's exit code.\n"
     "\n"
-    "  cpprunctl ls                         which jobs of yours run on this machine\n"
-    "  cpprunctl top                        one of them, refreshed each second\n"
-    "  cpprunctl events -f train            what happens in the one called train…\n"
+    "  cpprunctl ls                         your jobs on this machine\n"
+    "  cpprunctl top                        one job, refreshed every second\n"
+    "  cpprunctl events -f train            events of the job whose name starts with train\n"
     "  cpprunctl drain node-7 --reason \"ECC errors\"\n"
     "  cpprunctl exclude node-7 --for 2h\n"
     "  cpprunctl policy simulate job.toml --trace events.jsonl\n"
-    "  cpprunctl handover                   before the cpprund that leads is upgraded\n"
-    "  cpprunctl keygen                     a secret, so that nobody else joins your jobs\n"
-    "  cpprunctl doctor --hosts a,b         can these run a job together?\n";
+    "  cpprunctl handover                   before an upgrade of the leading cpprund\n"
+    "  cpprunctl keygen                     a secret that keeps other users out of your jobs\n"
+    "  cpprunctl doctor --hosts a,b         check whether these hosts can run a job together\n";
 
 ControlFlag flag_of(const CLI::Option& option) {
   ControlFlag flag{.spellings = {}, .value = {}, .help = option.get_description()};
@@ -75,17 +75,17 @@ ControlFacts facts_of(const CLI::App& app) {
 class Declaration {
  public:
   explicit Declaration(std::string_view version)
-      : app_("Sees into the jobs of cpprun and cpprund, and steers them.") {
+      : app_("Monitors and controls the jobs of cpprun and cpprund.") {
     app_.name("cpprunctl");
     app_.set_version_flag("--version", fmt::format("cpprunctl {}", version), "Show the version");
     app_.require_subcommand(1);
     app_.fallthrough();
     app_.footer(footer);
     app_.add_option("--address", address_,
-                    "Ask there instead of at this user's sockets: HOST:PORT or [IPv6]:PORT")
+                    "Connect to HOST:PORT or [IPv6]:PORT instead of this user's sockets")
         ->type_name("HOST:PORT");
-    app_.add_flag("--all-users", wish_.of_all_users, "Those of other users too, as far as allowed");
-    app_.add_flag("--json", wish_.as_json, "JSON for scripts, in one line");
+    app_.add_flag("--all-users", wish_.of_all_users, "Include jobs of other users, if permitted");
+    app_.add_flag("--json", wish_.as_json, "Print one line of JSON, for scripts");
     add_sights();
     add_orders();
     add_policy();
@@ -105,120 +105,121 @@ class Declaration {
     command->callback([this, verb] { wish_.verb = verb; });
     return command;
   }
-  void take_job(CLI::App* command, const char* help = "The job, by its whole name") {
+  void take_job(CLI::App* command, const char* help = "Full name of the job") {
     command->add_option("JOB", wish_.job, help)->type_name("");
   }
   void take_job_to_read(CLI::App* command) {
-    take_job(command, "The job, or the beginning of its name");
+    take_job(command, "Name of the job, or its beginning");
   }
   void take_reason(CLI::App* command) {
-    command->add_option("--reason", wish_.reason, "Why, for the report and the events")
+    command->add_option("--reason", wish_.reason, "Reason, for the report and the events")
         ->type_name("TEXT");
   }
 
   void add_sights() {
     auto* const list = add(Verb::list, "ls", "List the jobs")->alias("list");
-    list->add_flag("--names", wish_.names_alone, "Their names alone, one a line");
+    list->add_flag("--names", wish_.names_alone, "Print only the names, one per line");
     take_job_to_read(add(Verb::status, "status",
-                         "Show one job, its nodes and rounds, or a cpprund and its jobs"));
-    take_job_to_read(add(Verb::top, "top", "The same, refreshed each second; q quits"));
-    auto* const events = add(Verb::events, "events", "What has happened, as lines");
+                         "Show a job with its nodes and rounds, or a cpprund with its jobs"));
+    take_job_to_read(add(Verb::top, "top", "Like status, refreshed every second; q quits"));
+    auto* const events = add(Verb::events, "events", "List the events of a job");
     take_job_to_read(events);
-    events->add_flag("-f,--follow", wish_.follows, "Go on as it happens");
-    take_job_to_read(add(Verb::report, "report", "What has failed, and why"));
-    take_job(add(Verb::wait, "wait", "Wait for its end, and end with its exit code"));
+    events->add_flag("-f,--follow", wish_.follows, "Wait for new events");
+    take_job_to_read(add(Verb::report, "report", "Show what failed, and why"));
+    take_job(add(Verb::wait, "wait", "Wait for the job to end, and exit with its exit code"));
   }
 
   void add_orders() {
-    auto* const stop = add(Verb::stop, "stop", "End the job: TERM, grace, KILL, on every node");
-    auto* const restart = add(Verb::restart, "restart", "Begin a new round");
-    auto* const save = add(Verb::save, "save", "Send every worker a signal: save a checkpoint now");
-    auto* const forget = add(Verb::forget, "forget", "Have a daemon forget a job that is over");
-    take_reason(add(Verb::handover, "handover",
-                    "Have a cpprund and the one that stands by for it change places"));
+    auto* const stop =
+        add(Verb::stop, "stop",
+            "Stop the job on all nodes: SIGTERM, then SIGKILL after the grace period");
+    auto* const restart = add(Verb::restart, "restart", "Restart all workers in a new round");
+    auto* const save = add(Verb::save, "save", "Send all workers a signal to save a checkpoint");
+    auto* const forget = add(Verb::forget, "forget", "Remove a finished job from its cpprund");
+    take_reason(
+        add(Verb::handover, "handover", "Transfer leadership from a cpprund to its standby"));
     for (auto* const command : {stop, restart, save, forget}) {
       take_job(command);
       take_reason(command);
     }
-    save->add_option("--signal", wish_.signal, "Which one (default: SIGUSR1)")->type_name("NAME");
-    auto* const drain = add(Verb::drain, "drain", "Have a node leave; a spare takes its place");
-    drain->add_option("NODE|HOST", wish_.subject, "Its rank, or its host")
+    save->add_option("--signal", wish_.signal, "The signal (default: SIGUSR1)")->type_name("NAME");
+    auto* const drain =
+        add(Verb::drain, "drain", "Remove a node from the job; a spare takes its place");
+    drain->add_option("NODE|HOST", wish_.subject, "Rank or host name of the node")
         ->type_name("")
         ->required();
     auto* const exclude =
-        add(Verb::exclude, "exclude", "Let no job, or --job alone, use a host for a while");
-    exclude->add_option("--for", length_, "How long: 90s, 45m, 2h, 1h30m (default: until include)")
+        add(Verb::exclude, "exclude", "Exclude a host from all jobs, or from --job");
+    exclude->add_option("--for", length_, "Duration: 90s, 45m, 2h, 1h30m (default: until include)")
         ->type_name("LENGTH");
-    auto* const include = add(Verb::include, "include", "Let jobs use a host again");
+    auto* const include = add(Verb::include, "include", "Allow an excluded host again");
     for (auto* const command : {exclude, include}) {
       command->add_option("HOST", wish_.subject, "The host")->type_name("")->required();
     }
     for (auto* const command : {drain, exclude, include}) {
-      command->add_option("--job", wish_.job, "The job, by its whole name")->type_name("JOB");
+      command->add_option("--job", wish_.job, "Full name of the job")->type_name("JOB");
       take_reason(command);
     }
     for (auto* const command : {exclude, include}) {
-      command->add_flag("--all", wish_.to_all, "Tell whoever hosts jobs on this machine");
+      command->add_flag("--all", wish_.to_all,
+                        "Send it to every cpprun and cpprund that hosts jobs on this machine");
     }
   }
 
   void add_policy() {
     auto* const policy =
-        add(Verb::simulate, "policy",
-            "What a policy of restarts would have done with a history of failures");
-    policy->add_option("simulate", simulate_, "The word simulate")
+        add(Verb::simulate, "policy", "Simulate a restart policy on recorded failures");
+    policy->add_option("simulate", simulate_, "Always \"simulate\"")
         ->check(CLI::IsMember(std::set<std::string>{"simulate"}))
         ->type_name("")
         ->required();
-    policy->add_option("POLICY", wish_.subject, "A file as for cpprun --config")
+    policy->add_option("POLICY", wish_.subject, "File with the policy, as for cpprun --config")
         ->type_name("")
         ->required();
-    policy
-        ->add_option("--trace", wish_.trace, "What --events or --report wrote, or failures made up")
+    policy->add_option("--trace", wish_.trace, "File of --events or --report, or invented failures")
         ->type_name("FILE")
         ->required();
-    policy->add_option("--job", wish_.job, "Which, where several share the trace")
-        ->type_name("JOB");
+    policy->add_option("--job", wish_.job, "The job, if the trace has several")->type_name("JOB");
   }
 
   void add_secrets() {
     app_.add_option("--secret-file", wish_.secret_file,
                     "Secret to use (default: CPPRUN_SECRET_FILE, or ~/.config/cpprun/secret)")
         ->type_name("FILE");
-    auto* const keygen = add(Verb::keygen, "keygen", "Make a secret that the nodes of jobs share");
+    auto* const keygen = add(Verb::keygen, "keygen", "Create a secret for the nodes of your jobs");
     keygen
         ->add_option("FILE", wish_.subject,
-                     "Where (default: ~/.config/cpprun/secret); - is standard output")
+                     "Output file (default: ~/.config/cpprun/secret; -: standard output)")
         ->type_name("");
-    keygen->add_option("--id", wish_.id, "What it is called (default: the day and six letters)")
+    keygen->add_option("--id", wish_.id, "Name of the secret (default: the date and six letters)")
         ->type_name("NAME");
-    keygen->add_flag("--add", wish_.adds, "To a file that has one, which stays valid");
-    auto* const token =
-        add(Verb::token, "token", "Print a token for whoever has no secret: Authorization: Bearer");
-    token->add_flag("--read", reads_, "It lets them see");
-    token->add_flag("--order", wish_.token_orders, "It lets them see and give orders");
-    token->add_option("--for", length_, "How long: 90s, 45m, 2h, 1h30m (default: 1h)")
+    keygen->add_flag("--add", wish_.adds, "Add to an existing file; the old secret stays valid");
+    auto* const token = add(Verb::token, "token",
+                            "Print a bearer token for a client that does not have the secret");
+    token->add_flag("--read", reads_, "The token gives read access");
+    token->add_flag("--order", wish_.token_orders, "The token gives read and control access");
+    token->add_option("--for", length_, "Lifetime: 90s, 45m, 2h, 1h30m (default: 1h)")
         ->type_name("LENGTH");
-    token->add_option("--job", wish_.job, "This job alone, by its whole name")->type_name("JOB");
+    token->add_option("--job", wish_.job, "Only for this job (full name)")->type_name("JOB");
   }
 
   void add_doctor() {
     auto* const doctor =
-        add(Verb::doctor, "doctor", "Examine hosts: names, clocks, ports, GPUs, limits, disks");
+        add(Verb::doctor, "doctor", "Check hosts: names, clocks, ports, GPUs, limits, disks");
     auto& wish = wish_.doctor;
-    doctor->add_option("--hosts", wish.hosts, "These, as for cpprun (default: this machine alone)")
+    doctor->add_option("--hosts", wish.hosts, "Hosts, as for cpprun (default: this machine)")
         ->type_name("HOST,...|slurm");
-    doctor->add_option("--hostfile", wish.host_file, "The same from a file, a line each")
+    doctor->add_option("--hostfile", wish.host_file, "Read the hosts from a file, one per line")
         ->type_name("FILE");
     doctor
         ->add_option("--remote-shell", wish.remote_shell,
-                     "Instead of ssh, e.g. \"kubectl exec -i {host} --\"")
+                     "Command to use instead of ssh, e.g. \"kubectl exec -i {host} --\"")
         ->type_name("CMD");
     add_number(
         *doctor, "--port", [&wish](std::uint64_t port) { wish.port = static_cast<int>(port); },
-        any_port, "Try this one on every host, as for --master-port (default: any free one)")
+        any_port, "Port to test on every host, e.g. the --master-port (default: any free port)")
         ->type_name("PORT");
-    doctor->add_flag("--ship", wish.ship, "Bring this cpprunctl along where there is none");
+    doctor->add_flag("--ship", wish.ship, "Copy this binary to hosts that do not have it");
   }
 
   // Handled like --version: before missing arguments are reported.
@@ -249,7 +250,7 @@ class Declaration {
       wish_.address = std::move(*endpoint);
     }
     if (wish_.to_all && !wish_.job.empty()) {
-      return misuse("--all is for whoever hosts jobs here, and --job for one of them: give one");
+      return misuse("--all means all jobs on this machine and --job one of them; use only one");
     }
     if (!length_.empty()) {
       const auto length = parse_duration(length_);
@@ -277,7 +278,7 @@ class Declaration {
   // Rejects invalid combinations for keygen and token, and a token without --read or --order.
   std::string wrong_with_secrets() {
     if (wish_.verb != Verb::keygen && wish_.verb != Verb::token) return {};
-    if (wish_.as_json) return "--json has nothing to say of keygen and token";
+    if (wish_.as_json) return "--json has no effect with keygen and token";
     if (wish_.verb == Verb::keygen) {
       if (!wish_.id.empty() && !is_secret_id(wish_.id)) {
         return "--id takes 1 to 64 letters, digits, dots, dashes and underscores";
@@ -477,11 +478,13 @@ std::optional<std::string> control_completion(std::string_view shell, const Cont
 std::string control_manual(const ControlFacts& facts, std::string_view version) {
   std::string text = fmt::format(
       ".TH CPPRUNCTL 1 \"\" \"cpprunctl {}\" \"User Commands\"\n"
-      ".nh\n.ad l\n.SH NAME\ncpprunctl \\- see into the jobs of cpprun, and steer them\n"
+      ".nh\n.ad l\n.SH NAME\ncpprunctl \\- monitor and control the jobs of cpprun\n"
       ".SH SYNOPSIS\n.B cpprunctl\n[\\fIflags\\fR] \\fIcommand\\fR [\\fIarguments\\fR]\n"
-      ".SH DESCRIPTION\nAsks the cpprun or cpprund that hosts a job's meeting, by a socket of this "
-      "machine or by an address. JOB may be left out where there is one; commands that only read "
-      "take the beginning of its name, all others and \\fBwait\\fR the whole name.\n.SH COMMANDS\n",
+      ".SH DESCRIPTION\nConnects to the cpprun or cpprund that coordinates a job, through a socket "
+      "of "
+      "this machine or an address. JOB is optional if there is only one; commands that only read "
+      "accept the beginning of its name, all others and \\fBwait\\fR need the full name.\n.SH "
+      "COMMANDS\n",
       roff_text(version));
   for (const auto& command : facts.commands) {
     std::string subject;

@@ -55,16 +55,16 @@ CLI::Option* add_limit(CLI::App& app, const char* flag, N& value, NumberRange ra
 void add_limits(CLI::App& app, DaemonOptions& options) {
   add_size(
       app, "--max-memory", [&options](std::uint64_t bytes) { options.memory_bytes_max = bytes; },
-      "Bytes that others may make the daemon hold: keys, values, requests and replies under way, "
-      "messages, handshakes (default: half of the machine's memory, or of the control group's)");
+      "Limit of the memory used for clients: keys, values, requests, replies, messages, handshakes "
+      "(default: half of the machine's memory or of the control group's limit)");
   add_size(
       app, "--max-memory-per-address",
       [&options](std::uint64_t bytes) { options.address_bytes_max = bytes; },
-      "Bytes of it for the clients of one address (default: half of it)");
+      "Limit per client address (default: half of --max-memory)");
   add_limit(app, "--max-keys-per-address", options.address_keys_max, {1, keys_max},
-            "Keys of one address");
+            "Limit of keys per client address");
   add_limit(app, "--max-connections-per-address", options.address_connections_max, {1, count_max},
-            "Store connections of one address");
+            "Limit of store connections per client address");
 }
 
 // Limits for agents.
@@ -72,15 +72,17 @@ void add_job_limits(CLI::App& app, DaemonOptions& options, std::size_t& lease_se
   const auto limit = [&app](const char* flag, std::size_t& value, const char* text) {
     add_limit(app, flag, value, {1, count_max}, text);
   };
-  limit("--max-jobs", options.jobs_max, "Jobs at a time; each has a port");
+  limit("--max-jobs", options.jobs_max, "Limit of simultaneous jobs; each uses one port");
   limit("--max-jobs-per-address", options.jobs_per_address_max,
-        "Jobs at a time that nodes of one address have begun; an IPv6 /64 is one address (with a "
-        "smaller --max-jobs: a quarter of that, or 8)");
+        "Limit of simultaneous jobs started from one address; an IPv6 /64 counts as one address "
+        "(with "
+        "a smaller --max-jobs: a quarter of it, at least 8)");
   limit("--max-links-per-address", options.links_per_address_max,
-        "Nodes of one address at a time; more where a cluster is behind a translated address");
+        "Limit of nodes connected from one address; raise it for clusters behind NAT");
   add_limit(app, "--max-lease", lease_seconds, {1, lease_seconds_max},
-            "Longest lease in seconds that a job may ask for (keep_alive_interval times "
-            "keep_alive_max_attempt): that long it stays when its nodes vanish");
+            "Longest lease of a job, in seconds (keep_alive_interval times "
+            "keep_alive_max_attempt): a job "
+            "whose nodes are lost is kept this long");
 }
 
 std::string level_said_by(const Environment& environment) {
@@ -93,16 +95,16 @@ void add_state(CLI::App& app, DaemonOptions& options) {
   auto* const folder =
       app.add_option(
              "--state", options.state_folder,
-             "Folder in which it keeps what it has to know of its jobs, which go on when it is "
-             "ended and begun anew; made where it is not there (default: it keeps nothing)")
+             "State directory: jobs survive a restart of cpprund; created if missing (default: "
+             "none)")
           ->take_last()  // The systemd unit sets one, and the site's flags may override it.
-          ->type_name("FOLDER");
+          ->type_name("DIR");
   app.add_flag("--state-sync", options.state_is_synced,
-               "Tell nodes what was decided when it is on the disk, not when it is on its way "
-               "there: a power failure loses nothing that anybody has heard")
+               "Sync the state to disk before nodes are informed of a decision, so that a power "
+               "failure loses no decision")
       ->needs(folder);
   app.add_flag("!--no-sandbox", options.has_sandbox,
-               "Keep what the daemon does not need: files, connections, core dumps; for debuggers");
+               "Do not restrict file access, connections and core dumps; for debugging");
 }
 
 // Options of a cluster: several cpprunds, one of them the leader.
@@ -115,48 +117,48 @@ void add_set(CLI::App& app, DaemonOptions& options, std::size_t& etcd_lease_seco
     const auto parsed = parse_etcd_endpoints(given);
     return parsed ? std::string() : parsed.error().reason;
   };
-  auto* const etcd =
-      text("--etcd", options.etcd,
-           "etcd that says which of several cppruns leads: http://a:2379,http://b:2379; all of "
-           "them are started alike, and agents are given all of their addresses",
-           "URLS")
-          ->check(CLI::Validator(endpoints, "", "endpoints"));
+  auto* const etcd = text("--etcd", options.etcd,
+                          "etcd endpoints for electing a leader among several cpprunds, e.g. "
+                          "http://a:2379,http://b:2379; start all cpprunds alike and give the "
+                          "agents all their addresses",
+                          "URLS")
+                         ->check(CLI::Validator(endpoints, "", "endpoints"));
   add_limit(
       app, "--etcd-lease", etcd_lease_seconds,
       {std::uint64_t{bounds::etcd_lease_min.count()},
        std::uint64_t{bounds::etcd_lease_max.count()}},
-      "Lease of the leader in etcd, in seconds. An etcd that does not respond for less than this "
-      "interrupts no job; a leader whose host is lost is replaced after it (a leader that is only "
-      "killed: at once), and a node that is lost is missed as much later")
+      "Leader lease in etcd, in seconds. Jobs survive an etcd outage shorter than this. A leader "
+      "whose host is lost is replaced after it (a killed leader: at once); the loss of a node is "
+      "noticed later by the same time")
       ->needs(etcd);
-  text("--etcd-user", options.etcd_user, "Who asks etcd, where it wants to know", "NAME")
-      ->needs(etcd);
-  text("--etcd-password-file", options.etcd_password_file, "File with that one's password", "FILE")
+  text("--etcd-user", options.etcd_user, "etcd user", "NAME")->needs(etcd);
+  text("--etcd-password-file", options.etcd_password_file,
+       "File with the password of the etcd user", "FILE")
       ->needs("--etcd-user");
   text("--etcd-cacert", options.etcd_authorities_file,
-       "Whose certificates of etcd are believed, in PEM (default: those of this machine)", "FILE")
+       "CA file for etcd, PEM (default: the system's)", "FILE")
       ->needs(etcd);
-  text("--etcd-cert", options.etcd_certificate_file, "Own certificate for etcd, in PEM", "FILE")
+  text("--etcd-cert", options.etcd_certificate_file, "Client certificate for etcd, PEM", "FILE")
       ->needs(etcd);
-  text("--etcd-key", options.etcd_key_file, "Its key", "FILE")->needs("--etcd-cert");
+  text("--etcd-key", options.etcd_key_file, "Key of the client certificate", "FILE")
+      ->needs("--etcd-cert");
   const auto place = [](std::string& given) {
     const auto parsed = parse_place(given);
     return parsed ? std::string() : parsed.error().reason;
   };
   text("--standby-of", options.standby_of,
-       "Stand by for that cpprund: know everything that it knows, and lead when it hands over "
-       "(cpprunctl handover, or its end by SIGTERM); that it is lost is found out with --etcd "
-       "alone",
+       "Run as the standby of this cpprund: replicate its state, and lead when it transfers "
+       "leadership (cpprunctl handover, or SIGTERM). Only --etcd detects that a leader is lost",
        "HOST[:PORT]")
       ->check(CLI::Validator(place, "", "place"))
       ->excludes(etcd);
-  text("--cluster", options.cluster, "Which cppruns belong together", "NAME")
+  text("--cluster", options.cluster,
+       "Name of the cluster; cpprunds of one cluster elect one leader", "NAME")
       ->capture_default_str();
-  text("--name", options.name, "Which of them this is (default: as this machine is called)",
-       "NAME");
+  text("--name", options.name, "Name of this cpprund (default: the host name)", "NAME");
   text("--advertise", options.advertised,
-       "Where the others and agents reach this one (default: --host where it is an address, else "
-       "the machine's name; and --port)",
+       "Address at which other cpprunds and agents reach this one (default: --host if it is an "
+       "address, else the host name; and --port)",
        "HOST[:PORT]")
       ->check(CLI::Validator(place, "", "place"));
 }
@@ -165,16 +167,16 @@ void add_set(CLI::App& app, DaemonOptions& options, std::size_t& etcd_lease_seco
 void add_secrets(CLI::App& app, DaemonOptions& options) {
   auto* const folder =
       app.add_option("--secrets", options.secrets_folder,
-                     "Folder with the secrets of whose jobs are hosted: a file for each owner, "
-                     "called as the owner is (cpprunctl keygen); SIGHUP reads it again")
-          ->type_name("FOLDER");
+                     "Directory with one secret file per owner, named after the owner (cpprunctl "
+                     "keygen); reloaded on SIGHUP")
+          ->type_name("DIR");
   app.add_option("--secret-file", options.secret_file,
-                 "File with the secret of the one owner there is (default: CPPRUN_SECRET_FILE, or "
-                 "~/.config/cpprun/secret where there is one)")
+                 "File with the secret of a single owner (default: CPPRUN_SECRET_FILE, or "
+                 "~/.config/cpprun/secret if it exists)")
       ->type_name("FILE")
       ->excludes(folder);
   app.add_flag("!--no-secret", options.looks_for_secret,
-               "Hold none, whatever lies where one is looked for: serve whoever comes")
+               "Use no secret, even if a default file exists: serve any client")
       ->excludes("--secrets")
       ->excludes("--secret-file");
 }
@@ -193,15 +195,15 @@ Result<void> place_secret(const Environment& environment, DaemonOptions& options
 // Services for clients other than agents.
 void add_services(CLI::App& app, DaemonOptions& options) {
   app.add_flag("!--no-plain-store", options.has_plain_store,
-               "Host jobs only: serve no store on the port where agents meet");
+               "Host jobs only; no store on the main port");
   const auto take = [&options](const CLI::results_t& texts) {
     const auto access = status_access(texts.front());
     options.status_access = access.value_or(options.status_access);
     return access.has_value();
   };
   app.add_option("--status-access", CLI::callback_t(take),
-                 "Who may look at the jobs by HTTP: nobody, the user that runs this and root, "
-                 "everybody on this machine, or whoever reaches the port")
+                 "Read access by HTTP: none; user (this user and root); host (users of this "
+                 "machine); network (any client)")
       ->check(CLI::IsMember(word_choices.at("--status-access")))
       ->default_str("user");
 }
@@ -253,21 +255,20 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
                                                                  const Environment& environment) {
   DaemonOptions options;
   CLI::App app{
-      "The rendezvous daemon of cpprun: hosts the store on which the workers of a job "
-      "meet.\nPyTorch clients of every version since 1.9 can use it."};
+      "cpprund: the rendezvous daemon of cpprun. It hosts jobs and the stores through which their "
+      "workers meet.\nClients of PyTorch 1.9 and later can use it."};
   app.name("cpprund");
   app.set_version_flag("--version", fmt::format("cpprund {}", version), "Show the version");
   app.add_option("--host", options.host, "Address to listen on (default: any)")
       ->type_name("ADDRESS");
-  add_limit(app, "--port", options.port, any_port, "Port to listen on; 0 lets the system pick one");
-  auto* quiet = app.add_flag("--quiet", options.is_quiet,
-                             "Print no lines about closed clients, only about jobs");
+  add_limit(app, "--port", options.port, any_port, "Port to listen on (0: any free port)");
+  auto* quiet = app.add_flag("--quiet", options.is_quiet, "Log jobs only, not closed connections");
   bool is_verbose = false;
   auto* verbose = app.add_flag("--verbose", is_verbose, "The same as --log-level debug");
   verbose->excludes(quiet);
   std::string level = level_said_by(environment);
   app.add_option("--log-level", level,
-                 "What is logged: error, warning, info or debug; CPPRUN_LOG_LEVEL sets the default")
+                 "Log level: error, warning, info or debug; CPPRUN_LOG_LEVEL sets the default")
       ->check(CLI::IsMember(word_choices.at("--log-level")))
       ->default_str("info")
       ->excludes(verbose);
@@ -276,7 +277,7 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
   // Parsed as a string: CLI11 would accept an enum by number, too.
   std::string dialect = "auto";
   app.add_option("--store-dialect", dialect,
-                 "PyTorch version of the clients, where it cannot be told from what they say")
+                 "PyTorch version of the clients, if it cannot be detected")
       ->check(CLI::IsMember(word_choices.at("--store-dialect")))
       ->capture_default_str();
   add_state(app, options);
@@ -328,7 +329,7 @@ Values values_of(const DaemonFlag& flag) {
   if (flag.value == "FILE") {
     return {.bash = "compgen -f -- \"$word\"", .zsh = "_files", .fish = " -r -F"};
   }
-  if (flag.value == "FOLDER") {
+  if (flag.value == "DIR") {
     return {.bash = "compgen -d -- \"$word\"",
             .zsh = "_files -/",
             .fish = " -x -a '(__fish_complete_directories)'"};
