@@ -60,7 +60,7 @@ struct Note {
   // For a line that reports that a round is over and another follows: the failure that broke it.
   std::optional<link::Failure> root = {};
   LogLevel level = LogLevel::info;
-  // about a node that is not in the job; such lines may repeat without limit
+  // About a node that is not in the job; such lines may repeat without limit.
   bool of_stranger = false;
   std::string job = {};  // the job it is about, where a coordinator has several
   friend bool operator==(const Note&, const Note&) = default;

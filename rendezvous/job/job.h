@@ -126,8 +126,9 @@ class Job {
   JobRecord record() const;
   // Grows whenever the record changes. 0: there is nothing to keep yet.
   std::uint64_t steps() const { return steps_; }
-  // --- the standby: the node that takes over if this coordinator is lost (job_standby.cpp) --- The
-  // node that must have the record of the current step.
+
+  // --- the standby: the node that takes over if this coordinator is lost (job_standby.cpp) ---
+  // The node that must have the record of the current step.
   std::optional<LinkId> standby() const {
     return standby_ ? std::optional(standby_->link) : std::nullopt;
   }
@@ -351,7 +352,7 @@ class Job {
   std::string why_again_;                 // why the last round broke and another follows
   bool meets_again_ = false;              // the next round starts as soon as no link is broken
   std::optional<TimePoint> status_due_;   // set while a node waits
-  std::optional<TimePoint> saves_at_;     // when the workers of this round were last asked to save
+  std::optional<TimePoint> saves_at_;     // when the last requested save of this round is due
   Exclusions exclusions_;
   Dismissals dismissals_;
   bool has_lost_its_store_ = false;
@@ -379,7 +380,7 @@ class Job {
   std::optional<TimePoint> transfer_until_;
   LinkId transfer_link_{};  // on which the job was offered to the standby
   std::optional<link::Led> transferred_to_;
-  // A client has looked at the job; until then nodes are asked for worker stats.
+  // Until when nodes are asked for worker stats, after a client has looked at the job.
   std::optional<TimePoint> watched_until_;
 };
 

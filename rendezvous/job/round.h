@@ -30,7 +30,7 @@ namespace cpprun {
 // The properties that decide a node's position.
 struct Candidate {
   std::optional<int> node_rank = {};  // --node_rank, where the user gave one
-  // its rank in the previous round: survivors stay in order
+  // Its rank in the previous round: survivors stay in order.
   std::optional<GroupRank> previous = {};
   std::string host = {};
   int pid = 0;
