@@ -15,10 +15,9 @@
 
 namespace cpprun {
 
-// Which hosts get no seat in a job, why, and for how long. A host is meant by its name or by any of
-// its numeric addresses: by what a node says of itself, which nobody says to his own harm, and by
-// where it comes from. Behind one address there may be several machines; then all of them are
-// meant.
+// Hosts that get no seat in a job, why, and for how long. A host matches by its name or by any of
+// its numeric addresses: those that a node reports (no node reports one to its own disadvantage),
+// and the one it connects from. If several machines share an address, all of them match.
 class Exclusions {
  public:
   struct Entry {
@@ -28,33 +27,36 @@ class Exclusions {
     friend bool operator==(const Entry&, const Entry&) = default;
   };
   Exclusions() = default;
-  // As they were kept: by name.
+  // Restores saved entries, sorted by name.
   explicit Exclusions(std::vector<Entry> entries) : entries_(std::move(entries)) {}
   const std::vector<Entry>& entries() const { return entries_; }
 
-  // Until then; nothing: for as long as the job is there. `why`: who did it and for what. A host
-  // that is excluded already is from now on excluded as said here. Fails where there are too many.
+  // Excludes the host until `until`, or until the job is over if that is not set. `why` says who
+  // asked for it and the reason. Replaces an existing entry of that host. Fails if there are too
+  // many.
   Result<void> exclude(TimePoint now, const std::string& host, std::optional<TimePoint> until,
                        const std::string& why);
-  // False: it was not excluded.
+  // Returns false if the host was not excluded.
   bool include(TimePoint now, const std::string& host);
-  // Why a node that comes from that address gets no seat, and how long still; nothing: it may.
+  // Why a node that connects from that address gets no seat, and for how much longer; nothing if it
+  // may have one.
   std::optional<std::string> objection(TimePoint now, const link::Join& join,
                                        const std::string& peer);
-  // "host-a, host-b"; empty where none is excluded.
+  // "host-a, host-b"; empty if no host is excluded.
   std::string list(TimePoint now);
 
  private:
   void drop_old(TimePoint now);
 
-  std::vector<Entry> entries_;  // no more than bounds::exclusions_max, by name
+  std::vector<Entry> entries_;  // at most bounds::exclusions_max, sorted by name
 };
 
-// Whether that is what a node's host is called, or one of the addresses from which it speaks.
+// Whether `host` is the name of the node's host, or an address that the node reports or connects
+// from.
 bool is_host_of(const std::string& host, const link::Join& join, const std::string& peer);
 
-// The agents that were asked to leave a job. One whose link broke before it heard so asks for a
-// seat as if nothing had been: it is told again. A new cpprun on the same machine is another agent.
+// Agents that were asked to leave a job. An agent whose link broke before it received that asks for
+// a seat again; it then gets the same answer. A new cpprun on the same machine is another agent.
 class Dismissals {
  public:
   struct Entry {
@@ -65,17 +67,18 @@ class Dismissals {
     friend bool operator==(const Entry&, const Entry&) = default;
   };
   Dismissals() = default;
-  // As they were kept, the oldest first.
+  // Restores saved entries, oldest first.
   explicit Dismissals(const std::vector<Entry>& entries)
       : entries_(entries.begin(), entries.end()) {}
   std::vector<Entry> entries() const { return {entries_.begin(), entries_.end()}; }
 
   void add(const link::Join& agent, std::string why);
-  // Why that agent was asked to leave; null: it was not, or very many were since.
+  // Why the agent was asked to leave. Null if it was not, or if bounds::dismissals_max others were
+  // since.
   const std::string* find(const link::Join& agent) const;
 
  private:
-  std::deque<Entry> entries_;  // the last bounds::dismissals_max
+  std::deque<Entry> entries_;  // the newest bounds::dismissals_max
 };
 
 }  // namespace cpprun

@@ -25,7 +25,8 @@ bool is_of(const Member& member, Rank rank) {
   return from_base >= 0 && from_base < member.join.local_world_size;
 }
 
-// Whoever leads this job already has to find us before we begin another.
+// If the job already has a leader, that leader must find this node before this node starts the job
+// a second time.
 Duration search_of(const JobTerms& terms, const JobOptions& options) {
   return options.standby && terms.elastic() ? Duration{bounds::lead_search} : Duration{};
 }
@@ -47,15 +48,17 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
   const TimeKept kept{*this, now};
   const Member* member = round_.find(link);
   if (member == nullptr || is_deposed_) {
-    // A late word of an agent that was refused or lost; it has been told, or is being cut off.
+    // A late message of an agent that was rejected or lost. It was informed, or its link is being
+    // closed.
     return;
   }
   if (!member->local) leases_.renew(link, now);
-  // After the end nobody can change anything; whoever still tells something has not heard it yet.
+  // After the end no message changes anything. An agent that still sends one has not received the
+  // end yet.
   const auto is_current = [this](RoundNumber round) { return round == round_.number() && !over(); };
   std::visit(Overloaded{
                  [&](const link::Failed& m) {
-                   // Who has no seat in this round speaks of another.
+                   // A node without a seat in this round means another round.
                    if (!is_current(m.round) || member->state == Member::State::waiting) return;
                    if (!is_of(*member, m.failure.rank)) {
                      actions.emplace_back(coordinator::HangUp{
@@ -74,7 +77,7 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                  },
                  [&](const link::Drained& m) {
                    if (is_current(m.round) && m.asked) leadership_.released(link);
-                   // In any other phase it is a late word: nobody has asked for it.
+                   // In any other phase the message is late: no node was asked for it.
                    if (!is_current(m.round) || round_.phase() != Round::Phase::draining) return;
                    if (member->state == Member::State::waiting) return;
                    if (member->state != Member::State::drained) time_.unsaved(m.unsaved);
@@ -88,7 +91,8 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                  },
                  [&](const link::Heartbeat& m) {
                    if (!m.notice.empty()) noticed(now, *member, m.notice, actions);
-                   // The coordinator's own agent has its clock, and no link that could be silent.
+                   // The coordinator's own agent shares its clock, and has no link that could fall
+                   // silent.
                    if (member->local) return;
                    round_.clock_of(link).heard(now, m.sent, m.round_trip);
                    decline_transfer(now, link, m, actions);
@@ -102,8 +106,8 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                    round_.figures_of(link).hear(now, m, member->join.local_world_size);
                  },
                  [&](const auto&) {
-                   // A second Join, or a coordinator's own words: this peer does not follow the
-                   // protocol.
+                   // A second Join, or a message that only coordinators send: this peer violates
+                   // the protocol.
                    actions.emplace_back(
                        coordinator::HangUp{link, "it sent a message that no agent sends here"});
                  },
@@ -117,7 +121,7 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
 void Job::failed(TimePoint now, const Member& member, link::Failed failed,
                  coordinator::Actions& actions) {
   if (round_.phase() == Round::Phase::gathering) return;
-  // Nobody fails with 0; and what is known of the node is not for the node to say.
+  // A failure never has status 0. Host and ranks come from our records, not from the node.
   if (failed.failure.status == link::ExitStatus{}) failed.failure.status.value = 1;
   failed.failure.host = member.join.host;
   failed.failure.group_rank = member.group_rank.value_or(GroupRank{});
@@ -136,12 +140,12 @@ void Job::failed(TimePoint now, const Member& member, link::Failed failed,
          .heard = now});
     return;
   }
-  // Whatever fails without its store fails of that.
+  // Without its store, any failure is a consequence of that.
   if (has_lost_its_store_ && round_.phase() == Round::Phase::sealed) {
     break_for_lost_store(now, actions);
   }
-  // What follows from an end that was asked for is no failure; by a node's clock it may look as if
-  // it had come before.
+  // What follows from a requested end is no failure. By the node's clock it may seem earlier than
+  // the request.
   const bool follows =
       at > round_end_.at || failed.failure.consequence || failed.late || has_lost_its_store_;
   if (round_.phase() == Round::Phase::draining && round_end_.polite() && follows) return;
@@ -164,16 +168,16 @@ void Job::failed(TimePoint now, const Member& member, link::Failed failed,
 void Job::leave(TimePoint now, LinkId link, const link::Leave& leave,
                 coordinator::Actions& actions) {
   const Member member = *round_.find(link);
-  if (member.leaving) return;  // It is known; said again through a newer link.
+  if (member.leaving) return;  // Already known; repeated on a newer link.
   const std::string says = fmt::format("{} leaves: {}", name_of(member), leave.reason);
   actions.emplace_back(change_of(member, NodeChange::Kind::left, leave.reason));
   const bool has_seat = member.state != Member::State::waiting;
   leadership_.released(link);  // it exits, and asks for no other seat
-  // Between two rounds everybody waits, and a job of a fixed size cannot go on without it.
+  // Between two rounds all nodes wait, and a job of fixed size cannot continue without this one.
   const bool is_needed =
       round_.phase() == Round::Phase::gathering && member.group_rank && !goes_on_without(member);
   if (!has_seat && !member.local && !is_needed) {
-    // Nothing of it is alive, and nobody needs it.
+    // None of its processes is alive, and the job does not need it.
     actions.emplace_back(coordinator::Note{says});
     leases_.forget(link);
     round_.leave(link);
@@ -181,7 +185,7 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave,
     return;
   }
   if (round_.phase() == Round::Phase::gathering) {
-    // Without its master a job that never began cannot begin.
+    // A job that has not started yet cannot start without its master.
     const std::string who =
         member.local ? fmt::format("the master on {}", member.join.host) : name_of(member);
     end({.exit_code = leave.signal == 0 ? 1 : 128 + leave.signal,
@@ -192,7 +196,7 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave,
   if (goes_on_without(member)) {
     round_end_.change = true;
     round_.mark_leaving(link);
-    let_go(link, actions);  // It may have drained already, and will not say so again.
+    let_go(link, actions);  // It may have drained already, and does not report that again.
   } else if (may_transfer_leadership(member, leave)) {
     own_leave_ = leave;
     round_end_.change = true;
@@ -211,7 +215,7 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave,
   settle(now, actions);
 }
 
-// Gathering: everybody is here, or enough are and the last call is over.
+// Gathering: seals the round if all nodes are present, or enough are and the last call has ended.
 void Job::consider_sealing(TimePoint now, coordinator::Actions& actions) {
   if (over() || round_.phase() != Round::Phase::gathering || pause_until_) return;
   if (waits_for_links()) return;
@@ -219,18 +223,18 @@ void Job::consider_sealing(TimePoint now, coordinator::Actions& actions) {
   if (last_call_.may_seal(now, round_.size())) seal(now, actions);
 }
 
-// Sealed: somebody came who has no seat. There may be one for it: then the round is broken
-// politely, once for all who come until the last call is over.
+// Sealed: a node without a seat has joined. If there may be a seat for it, the round is broken
+// politely, once for all nodes that join until the last call ends.
 void Job::consider_growing(TimePoint now, std::optional<LinkId> newcomer,
                            coordinator::Actions& actions) {
   if (over() || round_.phase() != Round::Phase::sealed) return;
   const std::size_t spares = round_.count(Member::State::waiting);
   const bool was_called = last_call_.over_at().has_value();
-  // Who has done all of its work would have to do it again.
+  // A node that has finished its work would have to repeat it.
   const bool too_late = round_.count(Member::State::succeeded) > 0;
   if (too_late) last_call_.cancel();
   const bool grows = !too_late && last_call_.may_grow(now, round_.seated(), spares);
-  // Whoever was a spare before knows it: a thousand of them must not hear of each one more.
+  // Earlier spares know this already: a thousand of them must not get a message for each newcomer.
   if (!last_call_.over_at()) tell_spares(was_called ? std::nullopt : newcomer, actions);
   if (!grows) return;
   round_end_.change = true;
@@ -267,7 +271,7 @@ void Job::say_seat(LinkId link, link::Sealed sealed, coordinator::Actions& actio
   sealed.restart_count = policy_.restarts_used();
   sealed.store_port = options_.store_port;
   const auto* before = history_.root_of(RoundNumber{sealed.round.value - 1});
-  // The agent of this process has received it with `round_over`, in full.
+  // The agent in this process has received it in full, with `round_over`.
   if (before != nullptr && !round_.find(link)->local) {
     sealed.failed_before = *before;
     sealed = link::brief(std::move(sealed));
@@ -277,7 +281,8 @@ void Job::say_seat(LinkId link, link::Sealed sealed, coordinator::Actions& actio
 
 void Job::break_round(TimePoint now, const std::string& reason, coordinator::Actions& actions) {
   begin_draining(now, reason);
-  // So that it counts what has failed, if this coordinator is lost before the round has drained.
+  // So that the standby counts the failure if this coordinator is lost before the round has
+  // drained.
   if (!replace_standby(actions) && standby_) {
     actions.emplace_back(coordinator::ShowRecord{terms_.id, standby_->link});
   }
@@ -294,7 +299,7 @@ void Job::begin_draining(TimePoint now, const std::string& reason) {
   last_call_.cancel();
   time_.broken(now);
   round_.break_up();
-  // Who has done its part and cannot be reached has nothing to drain.
+  // A node that has finished its part and cannot be reached has nothing to drain.
   std::vector<LinkId> absent;
   for (const auto& [link, member] : round_.members()) {
     if (member->state != Member::State::succeeded || member->connected) continue;
@@ -303,7 +308,7 @@ void Job::begin_draining(TimePoint now, const std::string& reason) {
   for (const LinkId link : absent) round_.leave(link);
 }
 
-// Something changed: is the round at its end, and what follows?
+// Something changed: checks whether the round has ended, and starts what follows.
 void Job::settle(TimePoint now, coordinator::Actions& actions) {
   if (over()) return;
   const bool nobody_runs = round_.count(Member::State::running) == 0;
@@ -314,7 +319,7 @@ void Job::settle(TimePoint now, coordinator::Actions& actions) {
   if (round_.phase() != Round::Phase::draining) return;
   const bool somebody_is_missing =
       round_.count(Member::State::drained) < round_.seated() || round_.away() > 0;
-  // Nor is there another round before it is known that nobody else can lead in this one.
+  // The next round also waits until it is certain that no standby can lead in this one.
   if (!somebody_is_missing && !leadership_.is_settled()) recall_votes(actions);
   if (somebody_is_missing || !leadership_.is_settled()) {
     replace_standby(actions);
@@ -334,7 +339,7 @@ void Job::settle(TimePoint now, coordinator::Actions& actions) {
   end(std::move(finish), now, actions);
 }
 
-// Everybody of the broken round has drained: is there another?
+// All nodes of the broken round have drained: decides whether another round follows.
 RestartPolicy::Verdict Job::judge(TimePoint now) {
   if (round_end_.stop) return {.restart = false, .pause = {}, .reason = round_end_.why_no_other};
   const Failures::Entry* root = round_end_.failures.root();
@@ -344,13 +349,13 @@ RestartPolicy::Verdict Job::judge(TimePoint now) {
                                      .lost = root->lost,
                                      .reached = round_end_.reached});
   if (!root->lost || !verdict.restart) return verdict;
-  // Somebody may take the place. A job that is not to be restarted has nothing to wait for.
+  // A replacement may take the seat. A job that must not be restarted has nothing to wait for.
   verdict.restart =
       terms_.elastic() || terms_.restarts.may_restart() || round_.count(Member::State::waiting) > 0;
   return verdict;
 }
 
-// Nobody of the old round is left: its members wait for the next one.
+// All nodes of the old round have drained: they wait for the next one.
 void Job::begin_again(TimePoint now, const RestartPolicy::Verdict& verdict,
                       coordinator::Actions& actions) {
   const Failures::Entry* root = round_end_.failures.root();
@@ -365,7 +370,7 @@ void Job::begin_again(TimePoint now, const RestartPolicy::Verdict& verdict,
   if (steps_ > 0) ++steps_;
   since_ = now;
   round_.gather_again(now);
-  // Of these a word was waited for with which they give their vote up. The others were enough.
+  // let_go() kept these nodes until they gave up their votes. The votes of the others were enough.
   std::vector<LinkId> leaving;
   for (const auto& [link, member] : round_.members()) {
     if (member->leaving) leaving.push_back(link);
@@ -384,7 +389,7 @@ void Job::meet_again(TimePoint now, coordinator::Actions& actions) {
   pause_until_.reset();
   meets_again_ = waits_for_links();
   if (meets_again_) return;
-  // Those who were here before need no last call: they have just met.
+  // The nodes of the last round need no last call: they are already here.
   if (terms_.elastic() && round_.size() >= static_cast<std::size_t>(terms_.nodes_min)) {
     seal(now, actions);
   } else {
@@ -394,7 +399,7 @@ void Job::meet_again(TimePoint now, coordinator::Actions& actions) {
 
 void Job::end(link::Finish finish, TimePoint now, coordinator::Actions& actions) {
   assert(!over() && leadership_.is_settled());
-  if (steps_ > 0) ++steps_;  // Of what never began nothing is kept.
+  if (steps_ > 0) ++steps_;  // Nothing is kept of a job that never started.
   history_.closed(now, round_end_, false);
   since_ = now;
   close_time(now);
@@ -404,11 +409,12 @@ void Job::end(link::Finish finish, TimePoint now, coordinator::Actions& actions)
   pause_until_.reset();
   last_call_.cancel();
   forget_standby();
-  // Ten thousand nodes hear it at once; the master's own, by a call, hears all of it.
+  // Ten thousand nodes receive it at once, in brief. The master's own agent gets all of it, by a
+  // call.
   const link::Finish for_others = link::brief(*finish_);
   for (const auto& [link, member] : round_.members()) {
     if (!member->connected) {
-      leases_.renew(link, now);  // So long it may take to come back and ask.
+      leases_.renew(link, now);  // It has this long to reconnect and ask.
       continue;
     }
     actions.emplace_back(coordinator::Say{link, member->local ? *finish_ : for_others});
@@ -421,7 +427,7 @@ void Job::advance(TimePoint now, coordinator::Actions& actions) {
   if (is_deposed_) return;
   if (transfer_until_ && *transfer_until_ <= now) {
     if (standby_->port != 0) {
-      // Whether the standby leads is not known, so this coordinator may decide nothing.
+      // It is not known whether the standby leads, so this coordinator must not decide anything.
       step_aside(now, {standby_->address, standby_->port}, actions);
       return;
     }
@@ -440,7 +446,7 @@ void Job::advance(TimePoint now, coordinator::Actions& actions) {
 
 std::optional<TimePoint> Job::next_deadline() const {
   std::optional<TimePoint> soonest = leases_.next_expiry();
-  // No round is sealed while a link is broken: its return or the end of its lease is waited for.
+  // No round is sealed while a link is broken: it waits for its return or the end of its lease.
   const bool may_seal = round_.phase() != Round::Phase::gathering || !waits_for_links();
   const auto last_call = may_seal ? last_call_.over_at() : std::nullopt;
   for (const auto& deadline :
@@ -451,7 +457,7 @@ std::optional<TimePoint> Job::next_deadline() const {
 }
 
 link::Failure failure_of_lost(const Member& member, Duration lease, WallTime time) {
-  // The address of a coordinator's own node in its own process leads nowhere from elsewhere.
+  // A node in the coordinator's own process has a loopback address, which is of no use elsewhere.
   const bool is_loopback =
       member.peer.empty() || member.peer.starts_with("127.") || member.peer == "::1";
   const std::string where = is_loopback ? "" : fmt::format(" ({})", member.peer);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What always holds of a job and its round between two events. Planted bugs trip it in tests/sim.
+// Invariants of a job and its round that hold between two events. The bugs planted in tests/sim
+// violate them.
 
 #include <fmt/format.h>
 

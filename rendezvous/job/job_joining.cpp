@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of Job that lets nodes in: newcomers, and agents that come back through a newer link.
+// The part of Job that admits nodes: newcomers, and agents that reconnect through a newer link.
 
 #include <fmt/format.h>
 
@@ -14,17 +14,17 @@ namespace cpprun {
 
 void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
                coordinator::Actions& actions) {
-  if (is_deposed_) return;  // its coordinator hangs up
+  if (is_deposed_) return;  // its coordinator closes the link
   const TimeKept kept{*this, now};
   const auto known = round_.find_agent(join, caller.peer);
-  // It is its agent, whatever became of its seat.
+  // It is the same agent, whatever happened to its seat.
   auto further_peers = known ? round_.find(*known)->further_peers : std::vector<std::string>{};
   if (rejoin(now, caller, join, actions)) return;
   if (turn_away(now, caller, join, actions)) return;
   auto reason = join_check(terms_, round_, options_.lease, join);
   if (finish_) {
-    // Late, or a spare that was never needed: it ends as the job did. Not so whoever may still have
-    // workers of it, which have to end first.
+    // The node is late, or a spare that was never needed: it ends as the job did. A node that may
+    // still have workers of the job is rejected, because they must end first.
     reason = disagreement(terms_, join);
     if (!reason && join.after != RoundNumber{} && !join.idle) {
       reason = fmt::format("{} is over: {}", quoted_job(terms_.id), finish_->reason);
@@ -37,10 +37,11 @@ void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
   }
   if (reason) {
     coordinator::refuse({caller.link, caller.peer}, join.host, *reason, actions);
-    settle(now, actions);  // Its older link, which is gone, may have been all that was waited for.
+    settle(now, actions);  // Its older link, now gone, may have been the last thing waited for.
     return;
   }
-  // It repeats what it said in its last round, under another master: that must not be ours.
+  // It repeats the number of its last round, under another master: we must not use that number
+  // again.
   round_.number_from(join.after);
   auto wait = wait_for_seat(join);
   round_.enter(caller.link, {.join = join,
@@ -63,20 +64,20 @@ void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
       consider_growing(now, caller.link, actions);
       break;
     case Round::Phase::draining:
-      // It is there when the round gathers again; and that may be now, where it was in this round,
-      // its last word was lost with its link, and nobody else was waited for.
+      // It is present when the round gathers again. That may be now, if it was in this round, its
+      // last message was lost with its link, and no other node was waited for.
       settle(now, actions);
       break;
   }
-  // The round may have been sealed with it just now; then nobody stands by yet.
+  // The round may just have been sealed with it; then there is no standby yet.
   tell_standby(now, caller.link, actions);
   if (!wait) return;
   wait->spare = round_.phase() == Round::Phase::sealed;
   actions.emplace_back(coordinator::Say{caller.link, *wait});
 }
 
-// The same agent through a newer link, perhaps before we have noticed that the older one broke. It
-// may have missed what was said to it there. False: it is to be received as anybody else.
+// The same agent on a newer link, possibly before we noticed that the older one broke. It may have
+// missed messages on that one. Returns false if it is to be treated as a new node.
 bool Job::rejoin(TimePoint now, const Caller& caller, const link::Join& join,
                  coordinator::Actions& actions) {
   const auto old_link = round_.find_agent(join, caller.peer);
@@ -86,7 +87,7 @@ bool Job::rejoin(TimePoint now, const Caller& caller, const link::Join& join,
   const bool knows_its_round = is_of_a_round && join.after == round_.number();
   if (!knows_its_round && (is_of_a_round ? !join.idle : member.peer != caller.peer)) return false;
   if (caller.link < *old_link) {
-    // A late word through the older link: connections overtake each other.
+    // A late message through the older link: connections overtake each other.
     actions.emplace_back(coordinator::HangUp{caller.link, "its agent speaks through a newer link"});
     return true;
   }
@@ -95,7 +96,7 @@ bool Job::rejoin(TimePoint now, const Caller& caller, const link::Join& join,
     resume(now, *old_link, caller, join, actions);
     show_record_again(caller.link, actions);
     let_go(caller.link, actions);
-    // It may have been all that was waited for.
+    // It may have been the last node waited for.
     settle(now, actions);
     consider_lost_store(now, actions);
     consider_sealing(now, actions);
@@ -103,7 +104,8 @@ bool Job::rejoin(TimePoint now, const Caller& caller, const link::Join& join,
   }
   const bool is_alike = member.join.node_rank == join.node_rank && !over() &&
                         member.join.local_world_size == join.local_world_size;
-  // Whatever it has ended was of an earlier round: it has missed that it has a seat in this one.
+  // The workers it ended were of an earlier round: it missed the message that gives it a seat in
+  // this one.
   const bool has_not_heard = is_of_a_round ? join.after.value < round_.number().value : join.fresh;
   const bool may_hear = round_.phase() == Round::Phase::sealed && !has_lost_its_store_;
   if (member.state == Member::State::running && is_alike && has_not_heard && may_hear) {
@@ -111,7 +113,7 @@ bool Job::rejoin(TimePoint now, const Caller& caller, const link::Join& join,
       resume(now, *old_link, caller, join, actions);
       say_seat(caller.link, *std::move(seat), actions);
       show_record_again(caller.link, actions);
-      tell_standby(now, caller.link, actions);  // it heeds none before it has a seat
+      tell_standby(now, caller.link, actions);  // it ignores a standby before it has a seat
       let_go(caller.link, actions);
       return true;
     }
@@ -127,32 +129,32 @@ bool Job::rejoin(TimePoint now, const Caller& caller, const link::Join& join,
   return false;
 }
 
-// It has ended its workers and given its seat up, or may have: nobody is alive there, and it is
-// here for the next round.
+// The node has ended its workers and given up its seat, or may have: none of its workers is alive,
+// and it waits for the next round.
 void Job::rejoin_without_seat(TimePoint now, LinkId old_link, const Caller& caller,
                               const link::Join& join, coordinator::Actions& actions) {
   give_up_seat(now, old_link, actions);
   resume(now, old_link, caller, join, actions);
-  // It has come here, and to no standby.
+  // It reconnected to this coordinator, and voted for no standby.
   if (join.vote == RoundNumber{}) leadership_.released(caller.link);
   round_.set_state(caller.link, Member::State::drained, now);
   let_go(caller.link, actions);
   settle(now, actions);
 }
 
-// The others cannot go on without the workers that are missing there.
+// The other nodes cannot continue without the workers that are missing there.
 void Job::give_up_seat(TimePoint now, LinkId link, coordinator::Actions& actions) {
   const Member& member = *round_.find(link);
   if (over() || round_.phase() != Round::Phase::sealed) return;
   if (member.state != Member::State::running) return;
   const std::string why = fmt::format("{} is back without its seat", name_of(member));
   round_end_.change = true;
-  // Not to be told to drain: it is in no round.
+  // It must not be asked to drain: it is in no round.
   round_.set_state(link, Member::State::waiting, now);
   break_round(now, why, actions);
 }
 
-// The agent's link broke and it is back in time: its workers never noticed.
+// The agent's link broke and it is back in time. Its workers noticed nothing.
 void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const link::Join& join,
                  coordinator::Actions& actions) {
   if (round_.find(old_link)->connected) {
@@ -165,20 +167,20 @@ void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const lin
   if (standby_ && standby_->link == old_link) standby_->link = caller.link;
   if (round_.add_peer(caller.link, caller.peer)) admission_.follow(round_);
   if (caller.local) {
-    // The standby's own agent, which was on the other end of a link before.
+    // The standby's own agent, which was connected through a link before.
     round_.set_local(caller.link);
     leases_.forget(caller.link);
   } else {
     leases_.renew(caller.link, now);
     round_.clock_of(caller.link).heard(now, join.sent);
   }
-  // So that it knows that its own lease goes on.
+  // Tells it that its own lease is renewed.
   actions.emplace_back(coordinator::Say{caller.link, link::Heartbeat{.sent = join.sent}});
   actions.emplace_back(
       coordinator::Note{fmt::format("the link of {} is back", name_of(*round_.find(caller.link)))});
   tell_standby(now, caller.link, actions);
   refuse_claimant(caller.link, actions);
-  // It says so again in a moment; by then it may have been asked to begin anew.
+  // It will report that again in a moment, but by then it may have been told to restart.
   if (has_lost_its_store_ && join.done && !over() && round_.phase() == Round::Phase::sealed &&
       round_.find(caller.link)->state == Member::State::running) {
     round_.set_state(caller.link, Member::State::succeeded, now);
@@ -190,7 +192,7 @@ void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const lin
   }
 }
 
-// It is known by its number, which nobody but its coordinator was told.
+// The agent is identified by its number, which only its coordinator knows.
 bool Job::speaks_from(const link::WhoHosts& agent, const std::string& peer) {
   const auto link = round_.find_agent(
       link::Join{.host = agent.host, .pid = agent.pid, .agent = agent.agent}, peer);
@@ -199,8 +201,8 @@ bool Job::speaks_from(const link::WhoHosts& agent, const std::string& peer) {
   return true;
 }
 
-// It has drained, and waits for the next round: sealed without it, that round would have to be
-// broken for it in the next moment.
+// It has drained and waits for the next round. If that round were sealed without it, it would have
+// to be broken for it at once.
 bool Job::may_rejoin(const Member& member) const {
   if (member.local || member.leaving || !member.group_rank) return false;
   if (round_.phase() == Round::Phase::draining) return member.state == Member::State::drained;
@@ -224,8 +226,8 @@ void Job::tell_spares(std::optional<LinkId> only, coordinator::Actions& actions)
   }
 }
 
-// Somebody was started in the place of a node that may be dead: the seat is free when that is
-// lost, and taken with its next word.
+// A node was started to replace another, which may be dead. The seat becomes free when the old node
+// is lost, and stays taken if the old node sends another message.
 std::optional<link::Waiting> Job::wait_for_seat(const link::Join& join) const {
   const Member* holder = join.node_rank ? round_.holder_of(*join.node_rank) : nullptr;
   if (holder == nullptr) return std::nullopt;
@@ -236,7 +238,7 @@ std::optional<link::Waiting> Job::wait_for_seat(const link::Join& join) const {
       in_seconds(lease()))};
 }
 
-// The node whose seat it came for is there. False: nobody came for it.
+// The node whose seat was claimed is alive: rejects the claimant. Returns false if there is none.
 bool Job::refuse_claimant(LinkId holder, coordinator::Actions& actions) {
   const Member* const member = round_.claims() == 0 ? nullptr : round_.find(holder);
   if (member == nullptr || member->claims || !member->join.node_rank) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of Job that notices who is gone: links that break, and leases that run out.
+// The part of Job that detects lost nodes: broken links and expired leases.
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ void Job::close(TimePoint now, const Closing& closing, coordinator::Actions& act
   const Member* member = round_.find(link);
   if (member == nullptr || !member->connected) return;
   if (is_deposed_) {
-    // Where this coordinator resumes, a node with a seat may have workers still.
+    // If this coordinator resumes leadership, a node with a seat may still have workers.
     return leadership_.may_be_lost() && member->state != Member::State::waiting
                ? round_.set_broken(link, now)
                : round_.leave(link);
@@ -26,7 +26,7 @@ void Job::close(TimePoint now, const Closing& closing, coordinator::Actions& act
   const bool has_workers =
       member->state == Member::State::running || member->state == Member::State::succeeded;
   if (over() && broken && member->group_rank && !member->local) {
-    // It may not have heard the end; its master is there for it as long as for any that is silent.
+    // It may not have received the end. The master waits for it as long as for any silent node.
     round_.set_broken(link, now);
     return;
   }
@@ -38,9 +38,9 @@ void Job::close(TimePoint now, const Closing& closing, coordinator::Actions& act
     return;
   }
   if (over() || !has_workers) {
-    // Nothing of it is alive: its seat is free at once.
-    // A node that was asked to stop has sent `leave`, and closes its link when it has drained; and
-    // the standby closes its own when it leads.
+    // None of its processes is alive, so its seat is free at once. A node that was asked to stop
+    // has sent `leave`, and closes its link when it has drained. The standby closes its link when
+    // it leads.
     const bool takes_over = transfer_until_ && link == transfer_link_;
     const bool has_said_so = !broken && (member->leaving || round_end_.stop || takes_over);
     if (!over() && !has_said_so) {
@@ -50,8 +50,9 @@ void Job::close(TimePoint now, const Closing& closing, coordinator::Actions& act
     }
     leases_.forget(link);
     round_.leave(link);
-    // Whoever goes on with the job need not wait for it. After its end nobody waits: a record of
-    // ten thousand nodes is not kept ten thousand times, as one after the other goes.
+    // The next coordinator need not wait for this node. After the end of the job this does not
+    // matter: the record of ten thousand nodes must not be written ten thousand times as they leave
+    // one by one.
     if (steps_ > 0 && !over()) ++steps_;
     settle(now, actions);
     consider_sealing(now, actions);
@@ -73,8 +74,8 @@ std::optional<Job::Unattended> Job::unattended() const {
   return Unattended{since, since + lease()};
 }
 
-// Of nodes that fall silent in one moment, as after a partition, all are lost before anything
-// follows from it: a round that begins between two of them would be broken in the same breath.
+// If several nodes fall silent at once, as after a partition, all are removed before anything
+// follows. Otherwise a round could start between two of them, only to be broken at once.
 void Job::give_up_silent(TimePoint now, coordinator::Actions& actions) {
   const auto silent = leases_.expire(now);
   if (silent.empty()) return;
@@ -85,13 +86,13 @@ void Job::give_up_silent(TimePoint now, coordinator::Actions& actions) {
   consider_sealing(now, actions);
 }
 
-// The lease ran out, and with it the agent's own: it has killed its workers. From here on nothing
-// it says counts. What follows from it is the caller's to see.
+// The lease expired, and with it the agent's own: the agent has killed its workers. Its messages
+// are ignored from here on. The caller handles the consequences.
 void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string& why,
                coordinator::Actions& actions) {
   const LinkId link = expired.holder;
   const Member* found = round_.find(link);
-  // Another's loss in the same moment has broken the round, and there was nothing to wait for here.
+  // The loss of another node at the same moment has broken the round, which removed this one.
   if (found == nullptr) return;
   const Member member = *found;
   if (over() && !member.connected) {
@@ -101,8 +102,8 @@ void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string&
   const bool has_done_its_part =
       member.state == Member::State::succeeded && round_.phase() == Round::Phase::sealed && !over();
   if (has_done_its_part) {
-    // Nobody is alive there, and nobody waits for it: it keeps its place until the round is over,
-    // and hears how that was when it is back.
+    // It has no workers left, and no node waits for it. It keeps its place until the round is over,
+    // and learns the result when it reconnects.
     actions.emplace_back(coordinator::Note{fmt::format(
         "{} cannot be reached: {}; all of its workers had ended with 0", name_of(member), why)});
     if (member.connected) actions.emplace_back(coordinator::HangUp{link, why});
@@ -120,7 +121,7 @@ void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string&
   const bool had_workers =
       round_.phase() != Round::Phase::gathering && member.state == Member::State::running;
   const TimePoint at = member.broke_at.value_or(expired.heard);
-  // A node that leaves, or whose job was being ended, is gone as it was asked to be.
+  // A node that leaves, or whose job was being stopped, is gone as requested.
   const bool follows = member.leaving || (round_end_.stop && at >= round_end_.at);
   if (had_workers && !follows) {
     const std::string what = fmt::format("{} is lost", name_of(member));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of Job that does what an operator asks. Each order is done at once, or refused with a
-// sentence that says what helps; nothing is kept for later.
+// The part of Job that executes an operator's orders. Each is executed at once, or rejected with a
+// sentence that includes a hint. None is queued.
 
 #include <fmt/format.h>
 
@@ -61,7 +61,7 @@ OrderOutcome Job::order(TimePoint now, const Order& order, coordinator::Actions&
     case Order::Kind::include:
       return include(now, order, actions);
     case Order::Kind::forget:
-    case Order::Kind::handover:  // of no job: its coordinator's
+    case Order::Kind::handover:  // not for a job but for its coordinator
       break;
   }
   return {Kind::not_now, fmt::format("job \"{}\" is not over: stop it first", terms_.id)};
@@ -92,7 +92,7 @@ OrderOutcome Job::stop(TimePoint now, const Order& order, coordinator::Actions& 
                                   node_count_text(nodes), nodes == 1 ? "was told" : "were told")};
 }
 
-// Polite, as for a newcomer: nothing has failed, so no restart is spent.
+// Polite, as for a newcomer: nothing has failed, so no restart is used.
 OrderOutcome Job::restart(TimePoint now, const Order& order, coordinator::Actions& actions) {
   if (round_.phase() == Round::Phase::draining) {
     return {Kind::not_now, fmt::format("round {} is being ended already: {}", round_.number().value,
@@ -116,13 +116,14 @@ OrderOutcome Job::save(TimePoint now, const Order& order, coordinator::Actions& 
   if (round_.phase() != Round::Phase::sealed) {
     return {Kind::not_now, "no workers run that could save: " + waits_for(now)};
   }
-  // A node whose clock is known badly signals a little later than the others, and keeps one order.
+  // A node with an inaccurate clock offset signals a little later than the others, and keeps only
+  // one order.
   if (const auto next = saves_at_.value_or(now) + bounds::save_lead; saves_at_ && now < next) {
     return {Kind::not_now, fmt::format("the workers were asked to save a moment ago: ask again in "
                                        "{:.1f} s",
                                        in_seconds(next - now))};
   }
-  // A save that some ranks do not hear of waits for them, or is torn.
+  // If some ranks miss a save, the others wait for them or the checkpoint is incomplete.
   if (round_.away() > 0) {
     return {Kind::not_now,
             fmt::format("the link of {} is broken, and all ranks have to hear of it: "
@@ -133,7 +134,7 @@ OrderOutcome Job::save(TimePoint now, const Order& order, coordinator::Actions& 
   int workers = 0;
   for (const auto& [link, member] : round_.members()) {
     if (member->state != State::running) continue;
-    // The agent of the coordinator's own process has the coordinator's clock.
+    // The agent in the coordinator's own process shares its clock.
     const auto by_own = std::chrono::duration_cast<link::AgentTime>(saves_at_->time_since_epoch());
     const auto at =
         member->local ? by_own : member->clock.by_agent(*saves_at_).value_or(link::AgentTime{});
@@ -155,7 +156,8 @@ void Job::noticed(TimePoint now, const Member& member, const std::string& notice
       fmt::format("{}: {}{}", what, outcome.is_done() ? "" : "no save: ", outcome.sentence)});
 }
 
-// --- who has to leave ----------------------------------------------------------------------------
+// --- nodes that have to leave
+// ---------------------------------------------------------------------
 
 OrderOutcome Job::drain(TimePoint now, const Order& order, coordinator::Actions& actions) {
   const auto links = nodes_called(order.whom);
@@ -217,7 +219,7 @@ std::vector<LinkId> Job::nodes_of_host(const std::string& host) const {
   return links;
 }
 
-// A number is a node's rank, where there is such a rank.
+// A number is a node's rank, if a node has that rank.
 std::vector<LinkId> Job::nodes_called(const std::string& whom) const {
   int rank = -1;
   const char* const end = whom.data() + whom.size();
@@ -257,7 +259,7 @@ std::optional<OrderOutcome> Job::objection_to_dismiss(const std::vector<LinkId>&
     return OrderOutcome{Kind::not_now,
                         fmt::format("{} leaves already", name_of(*round_.find(links.front())))};
   }
-  if (!is_needed) return std::nullopt;  // spares, and who waits for a first round
+  if (!is_needed) return std::nullopt;  // spares, and nodes that wait for a first round
   if (round_.phase() == Round::Phase::sealed && round_.count(State::succeeded) > 0) {
     return OrderOutcome{Kind::not_now,
                         "some nodes have finished their work, and would have to do it again: wait "
@@ -273,7 +275,7 @@ std::optional<OrderOutcome> Job::objection_to_dismiss(const std::vector<LinkId>&
   return std::nullopt;
 }
 
-// They get no other seat, and go as soon as nobody of the round is alive there.
+// These nodes get no other seat. They go as soon as none of the round's workers is alive there.
 void Job::dismiss(TimePoint now, const std::vector<LinkId>& links, const std::string& why,
                   coordinator::Actions& actions) {
   bool breaks = false;
@@ -293,8 +295,8 @@ void Job::dismiss(TimePoint now, const std::vector<LinkId>& links, const std::st
   consider_sealing(now, actions);
 }
 
-// A host on which rounds fail first again and again gets no other seat, where the job can do
-// without it. Nobody of a round is alive now.
+// Excludes a host on which rounds repeatedly fail first, if the job can do without it. To be called
+// when no worker of a round is alive.
 void Job::leave_out(TimePoint now, const std::string& host, coordinator::Actions& actions) {
   const HostLimit& limit = terms_.restarts.host_limit;
   const std::string in_time =
@@ -332,20 +334,20 @@ void Job::leave_out(TimePoint now, const std::string& host, coordinator::Actions
   }
 }
 
-// It leaves and nobody of the round is alive there: it is gone, and is told so where it did not
-// wish it itself.
+// Removes a node that leaves once none of the round's workers is alive there. The node is informed
+// unless it left on its own.
 void Job::let_go(LinkId link, coordinator::Actions& actions) {
   const Member* member = round_.find(link);
   if (member == nullptr || !member->leaving || has_a_seat(*member)) return;
-  if (member->local) return;  // It goes when it is known who leads instead.
+  if (member->local) return;  // It goes when it is known which node leads instead.
   if (!member->dismissed.empty()) {
     if (member->connected && leadership_.has_vote(link) && !leadership_.is_settled()) {
       actions.emplace_back(coordinator::Say{link, drain_of_round(*member)});
-      return;  // it comes back to this when it has given its vote up
+      return;  // called again when the node has given up its vote
     }
     actions.emplace_back(
         change_of(*member, coordinator::NodeChange::Kind::left, member->dismissed));
-    // One whose link is broken hears it when it is back.
+    // A node whose link is broken is informed when it reconnects.
     if (member->connected) {
       actions.emplace_back(coordinator::Say{link, link::Dismissed{member->dismissed}});
       actions.emplace_back(coordinator::HangUp{link, member->dismissed});
@@ -353,11 +355,11 @@ void Job::let_go(LinkId link, coordinator::Actions& actions) {
   }
   leases_.forget(link);
   round_.leave(link);
-  // Whoever goes on with the job need not wait for it: it does not come back.
+  // The next coordinator need not wait for it: it does not come back.
   if (steps_ > 0) ++steps_;
 }
 
-// Who was asked to leave and did not hear it, and whose host is excluded.
+// Rejects agents that were asked to leave but did not receive that, and nodes of excluded hosts.
 bool Job::turn_away(TimePoint now, const Caller& caller, const link::Join& join,
                     coordinator::Actions& actions) {
   const bool is_idle = join.after == RoundNumber{} || join.idle;
@@ -371,7 +373,7 @@ bool Job::turn_away(TimePoint now, const Caller& caller, const link::Join& join,
   } else {
     return false;
   }
-  // Its older link, which is gone, may have been all that was waited for.
+  // Its older link, now gone, may have been the last thing waited for.
   settle(now, actions);
   consider_sealing(now, actions);
   return true;

@@ -19,7 +19,7 @@
 #include "rendezvous/job/job_terms.h"
 #include "rendezvous/job/order.h"
 
-// The names in a JobRecord's JSON, for writing and reading it.
+// The names in the JSON of a JobRecord, for writing and reading.
 namespace cpprun::job_record {
 
 inline constexpr int version = 1;
@@ -130,7 +130,7 @@ class Writer {
             {"failures", kept.failures},
             {"restarts", kept.restarts}};
   }
-  // Its moments count as the clock that decides does.
+  // Its times are readings of the steady clock.
   Json ledger(const TimeLedger::Kept& kept) const {
     const auto reading = [this](const std::optional<NodeDuration>& time) {
       return time ? at(TimePoint{*time}) : Json();
@@ -201,10 +201,10 @@ namespace {
 using State = Member::State;
 using Phase = Round::Phase;
 
-// The year 2128; as nanoseconds it fits.
+// The year 2128; it fits as nanoseconds.
 constexpr std::int64_t wall_max = 5'000'000'000'000'000;
 
-// What is not as it should be; caught where reading begins.
+// Describes what is invalid. Thrown while reading, and caught by the function that started it.
 struct Wrong {
   std::string what;
 };
@@ -220,7 +220,7 @@ class Reader {
  public:
   explicit Reader(const Moment& moment) : moment_(moment) {}
 
-  // As far in the future as it may be.
+  // `ahead_max`: how far in the future the time may be.
   TimePoint at(const Json& json, Duration ahead_max = {}) const {
     const auto wall = json.get<std::int64_t>();
     if (wall < -wall_max || wall > wall_max) throw Wrong{"a moment"};
@@ -274,7 +274,7 @@ class Reader {
         .ranks = {Rank{ranks.at(0).get<int>()}, ranks.at(1).get<int>(), ranks.at(2).get<int>()},
         .leaving = json.at("leaving").get<bool>(),
         .dismissed = json.at("dismissed").get<std::string>(),
-        .hosts = json.value("hosts", false)};  // later than the others
+        .hosts = json.value("hosts", false)};  // added in a later version
     if (const auto reason = impossible(node.join)) throw Wrong{*reason};
     return node;
   }
@@ -294,7 +294,7 @@ class Reader {
     if (count < failures.size() || (count > 0 && failures.empty())) throw Wrong{"failure_count"};
     const Json& reached = json.at("reached");
     Failures all{std::move(failures), count};
-    const auto leaver = json.find("leaver");  // later than the others
+    const auto leaver = json.find("leaver");  // added in a later version
     if (leaver != json.end() && !leaver->is_null()) all.add_leaver(entry(*leaver));
     return {.reason = json.at("reason").get<std::string>(),
             .at = at(json.at("at")),
@@ -372,7 +372,7 @@ JobRecord read(const Json& json, const Reader& reader) {
                    .round_end = reader.end(json.at("end")),
                    .why_again = json.at("why_again").get<std::string>(),
                    .votes_needed = json.value("votes_needed", std::size_t{0}),
-                   // A cpprund of before there were several knows of none.
+                   // Missing in records of older versions, which had no clusters of cpprunds.
                    .patience = std::chrono::milliseconds(json.value("patience_ms", 0)),
                    .finish = Reader::frame_if<link::Finish>(json.at("finish")),
                    .history = reader.history(json.at("history")),
@@ -390,7 +390,7 @@ JobRecord read(const Json& json, const Reader& reader) {
   return record;
 }
 
-// Seats that no round can have had; what else cannot be is Job::check's to see.
+// Rejects seats that no round can have had. Job::check rejects everything else that is impossible.
 std::optional<std::string> objection_to_seats(const JobRecord& record) {
   const JobTerms terms = terms_of(record.nodes.front().join);
   std::set<int> seats;
@@ -450,7 +450,7 @@ namespace {
 
 constexpr const char* version_key = "cpprund_hosts";
 constexpr int version = 1;
-// The year 2128; as nanoseconds it fits.
+// The year 2128; it fits as nanoseconds.
 constexpr std::int64_t exclusion_wall_max = 5'000'000'000'000'000;
 
 Json record_in(std::string_view bytes) {
@@ -479,7 +479,7 @@ Result<std::vector<Exclusions::Entry>> exclusions_of(const Json& json, const Mom
         if (!until.is_number_integer()) return failure("a moment");
         const auto wall = until.get<std::int64_t>();
         if (wall < -exclusion_wall_max || wall > exclusion_wall_max) return failure("a moment");
-        // No clock that was wrong excludes a host for longer than somebody may have asked for.
+        // A wrong clock must not exclude a host for longer than an operator can ask for.
         const Duration ahead = std::chrono::microseconds{wall} - moment.wall.time_since_epoch();
         entry.until = moment.now + std::min<Duration>(ahead, bounds::exclusion_max);
       }
@@ -518,7 +518,7 @@ Result<std::vector<Exclusions::Entry>> read_hosts_record(std::string_view bytes,
   }
   auto entries = exclusions_of(json.value("exclusions", Json()), moment);
   if (!entries) return no_record(entries.error().reason);
-  // Only a job's own end with it.
+  // Only an exclusion from a single job may have no end time: it ends with the job.
   if (std::ranges::any_of(*entries, [](const auto& each) { return !each.until; })) {
     return no_record("one has no end");
   }
@@ -531,7 +531,7 @@ using Purses = std::map<std::string, RestartState::Moments, std::less<>>;
 
 constexpr int state_version = 1;
 constexpr const char* state_version_key = "cpprun_restart_state";
-constexpr double seconds_max = 5e9;  // the year 2128; as nanoseconds it fits
+constexpr double seconds_max = 5e9;  // the year 2128; it fits as nanoseconds
 constexpr std::uint64_t count_max = 1'000'000'000;
 
 double wall_seconds(TimePoint at, const Moment& moment) {
@@ -544,7 +544,7 @@ Json to_json(const Purses& purses, const Moment& moment) {
   for (const auto& [name, moments] : purses) {
     if (moments.empty()) continue;
     Json& times = json[name] = Json::array();
-    // To the millisecond, which is as far as anybody reads.
+    // To the millisecond, which is precise enough for every reader.
     for (const TimePoint each : moments) {
       times.push_back(std::round(wall_seconds(each, moment) * 1e3) / 1e3);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of Job that outlives its coordinator: what it leaves behind, and how the next one goes
-// on with it.
+// The part of Job that outlives its coordinator: the record it leaves, and how the next coordinator
+// resumes the job.
 
 #include <fmt/format.h>
 
@@ -62,7 +62,7 @@ JobRecord Job::record() const {
                    .exclusions = exclusions_.entries(),
                    .dismissals = dismissals_.entries()};
   for (const auto& [link, member] : round_.members()) {
-    // A spare asks for a seat again, as if this was the first time; who claims one, as well.
+    // A spare asks for a seat again, as if for the first time. So does a claimant.
     const bool has_a_seat = member->state != State::waiting;
     if (member->claims || (!has_a_seat && round_.phase() != Round::Phase::gathering)) continue;
     record.nodes.push_back({.join = member->join,
@@ -99,7 +99,7 @@ Job::Job(TimePoint now, const JobRecord& record, JobOptions options, LinkId firs
   meets_again_ = !over() && round_.phase() == Round::Phase::gathering && !pause_until_;
   if (over()) return;
   if (round_.phase() != Round::Phase::sealed) status_due_ = now + options_.status_interval;
-  // Who had a seat has trained on meanwhile; nobody was there to hear its store asked.
+  // Nodes with a seat trained on meanwhile; no coordinator was there to see requests to the store.
   if (round_.phase() == Round::Phase::sealed) {
     time_.has_worked(now);
     time_.trains();
@@ -107,7 +107,7 @@ Job::Job(TimePoint now, const JobRecord& record, JobOptions options, LinkId firs
   place_time(now);
 }
 
-// It is the standby's: whoever hosted the coordinator is gone, with its workers or without a seat.
+// On the standby: the node that hosted the coordinator is gone, with its workers or without a seat.
 void Job::lose_host(TimePoint now, TimePoint heard, LinkId link, coordinator::Actions& actions) {
   const TimeKept kept{*this, now};
   const TimePoint last = std::min(std::max(heard, sealed_at_), now);
@@ -119,7 +119,7 @@ void Job::lose_host(TimePoint now, TimePoint heard, LinkId link, coordinator::Ac
 void Job::succeed_host(TimePoint now, LinkId link, coordinator::Actions& actions) {
   const TimeKept kept{*this, now};
   const Member host = *round_.find(link);
-  // Its round had drained before: the store was of no use any more.
+  // Its round had drained before, so the store was of no use.
   if (round_.phase() == Round::Phase::draining) has_lost_its_store_ = false;
   leases_.forget(link);
   round_.leave(link);
@@ -144,8 +144,8 @@ void Job::lose_store(TimePoint now, coordinator::Actions& actions) {
   settle(now, actions);
 }
 
-// The round goes on no longer than until it is known who is there. Where nodes have done their part
-// it does, if it can: theirs would have to be done again.
+// The round continues only until it is known which nodes are present. If nodes have finished their
+// part, it continues if it can, because their work would have to be repeated.
 void Job::consider_lost_store(TimePoint now, coordinator::Actions& actions) {
   if (!has_lost_its_store_ || over() || round_.phase() != Round::Phase::sealed) return;
   if (round_.away() > 0) return;
@@ -153,14 +153,14 @@ void Job::consider_lost_store(TimePoint now, coordinator::Actions& actions) {
   break_for_lost_store(now, actions);
 }
 
-// Polite: nothing has failed, so no restart is spent.
+// Polite: nothing has failed, so no restart is used.
 void Job::break_for_lost_store(TimePoint now, coordinator::Actions& actions) {
   round_end_.change = true;
   break_round(now, "its cpprund was ended and begun anew, and the store of the round was lost",
               actions);
 }
 
-// Whoever goes on with the job knows who has done its part: that node may be gone by then.
+// The next coordinator must know which nodes have finished their part: they may be gone by then.
 void Job::look_at_record(TimePoint now) {
   if (!record_due_ || now < *record_due_) return;
   record_due_.reset();

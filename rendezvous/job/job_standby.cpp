@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of Job that names who goes on with it where its coordinator is lost, and that gives up
-// where somebody may have done so. The rules are those of Leadership.
+// The part of Job that appoints the standby, and that stops deciding when the standby may have
+// taken over. Leadership defines the rules.
 
 #include <fmt/format.h>
 
@@ -22,7 +22,7 @@ bool can_stand_by(const Member& member, Member::State state) {
          member.join.can_lead;
 }
 
-// In brackets, where it is as it has to be.
+// In parentheses; empty if there should be a standby.
 std::string_view why_no_standby(const JobTerms& terms, const JobOptions& options,
                                 std::size_t seated) {
   if (!terms.elastic()) return " (a job of a fixed size has none)";
@@ -32,8 +32,9 @@ std::string_view why_no_standby(const JobTerms& terms, const JobOptions& options
 
 }  // namespace
 
-// The first node that can, so that it is mostly the same in each round. A job of a fixed size would
-// wait for a node in the place of the one that is lost, which knows of nobody but the master.
+// Picks the first capable node, so that it is mostly the same in each round. A job of fixed size
+// has no standby: it would need a replacement for the lost node, and a new node knows only the
+// master.
 void Job::choose_standby(coordinator::Actions& actions) {
   forget_standby();
   leadership_.begin(round_.seated());
@@ -47,7 +48,7 @@ void Job::choose_standby(coordinator::Actions& actions) {
   }
 }
 
-// A standby is of use in this round: nodes may vote in it, or will.
+// A standby is useful in this round: nodes may vote in it, or will.
 bool Job::may_appoint() const {
   if (round_.phase() == Round::Phase::sealed) return true;
   return round_.phase() == Round::Phase::draining && leadership_.may_be_lost() && !recalls_votes_ &&
@@ -66,14 +67,14 @@ std::vector<LinkId> Job::voters_left() const {
 }
 
 // Nodes leave the round while it drains. If the coordinator is lost before the next round, a
-// standby has to be among those that are left, and they have to be enough for its majority. True:
-// it is shown the record.
+// standby must be among the remaining nodes, and they must be enough for its majority. Returns true
+// if the standby is sent the record.
 bool Job::replace_standby(coordinator::Actions& actions) {
   if (!standby_ || !may_appoint() || round_.phase() != Round::Phase::draining) return false;
   const Member* const standby = round_.find(standby_->link);
   const bool stays = standby != nullptr && !standby->leaving;
-  // Neither the coordinator's own node nor a spare can vote. This count is cheap, because ten
-  // thousand nodes come here one by one.
+  // Neither the coordinator's own node nor a spare can vote. Counting must be cheap, because ten
+  // thousand nodes get here one by one.
   const Member* const host = round_.local_member();
   const std::size_t host_stays = host != nullptr && !host->leaving ? 1 : 0;
   const std::size_t others = host_stays + round_.count(Member::State::waiting);
@@ -95,14 +96,14 @@ bool Job::replace_standby(coordinator::Actions& actions) {
   return true;
 }
 
-// It comes back, and of what it was shown it may have got nothing, or not all.
+// The standby reconnects. It may have received nothing or only part of the record.
 void Job::show_record_again(LinkId link, coordinator::Actions& actions) const {
   if (!standby_ || standby_->link != link || standby_->port != 0) return;
   if (!may_appoint() && !transfer_until_) return;
   actions.emplace_back(coordinator::ShowRecord{terms_.id, link});
 }
 
-// Nobody can go on with the job in the place of this coordinator.
+// From here on no node can take over from this coordinator.
 void Job::forget_standby() {
   standby_.reset();
   leadership_.end();
@@ -136,7 +137,7 @@ std::string Job::cover_text() const {
 std::string Job::exposure_text() const {
   if (over() || round_.phase() != Round::Phase::sealed || round_.seated() < 2) return {};
   const Member* const host = round_.local_member();
-  // Only where there should be one, and is none.
+  // Only where there should be a standby and is none.
   if (host == nullptr || standby_) return {};
   if (!why_no_standby(terms_, options_, round_.seated()).empty()) return {};
   return fmt::format("{}; run this version of cpprun on all nodes, or let two cpprunds host it",
@@ -148,22 +149,22 @@ void Job::stands(TimePoint now, LinkId link, const link::Stands& stands,
   const bool is_successor = transfer_until_.has_value();
   if (!standby_ || standby_->link != link) return;
   if (!may_appoint() && !is_successor) return;
-  if (standby_->port != 0) return;  // said again on a new link, or of a newer record
+  if (standby_->port != 0) return;  // repeated on a new link, or for a newer record
   standby_->port = stands.port;
   if (is_successor) {
-    // The others follow it when it leads.
+    // The other nodes follow it when it leads.
     actions.emplace_back(coordinator::Say{link, *standby_place()});
     transfer_until_.reset();
     return settle(now, actions);
   }
   for (const auto& [each, member] : round_.members()) tell_standby(now, each, actions);
-  // Behind that, so that the votes of ten thousand nodes are looked at once. One that replaces
-  // another was appointed before.
+  // After those messages, so that the votes of ten thousand nodes are evaluated only once. A
+  // standby that replaces another was appointed before.
   if (!leadership_.has_standby()) leadership_.appoint(link);
   look_at_lead(now, actions);
 }
 
-// Spares as well: they cannot vote, and have to know whom to ask.
+// Spares as well: they cannot vote, but must know where to connect.
 void Job::tell_standby(TimePoint now, LinkId link, coordinator::Actions& actions) {
   const auto place = standby_place();
   const Member* const member = round_.find(link);
@@ -210,8 +211,8 @@ bool Job::step_aside(TimePoint now, const link::Led& led, coordinator::Actions& 
   return true;
 }
 
-// A node may vote until its round has drained: so the job goes on if this coordinator is lost
-// meanwhile. Not where the job is being ended, or that node leaves.
+// A node may vote until its round has drained, so that the job continues if this coordinator is
+// lost meanwhile. Not if the job is being stopped, or that node leaves.
 link::Drain Job::drain_of_round(const Member& member) const {
   const bool ends = round_end_.stop.has_value();
   return {.round = round_.number(),
@@ -228,20 +229,20 @@ void Job::tell_drain(coordinator::Actions& actions) const {
   }
 }
 
-// Each answers with Drained, as soon as it has drained.
+// Each node answers with Drained as soon as it has drained.
 void Job::recall_votes(coordinator::Actions& actions) {
   if (leadership_.may_be_lost() && !std::exchange(recalls_votes_, true)) tell_drain(actions);
 }
 
-// Of a job that goes on without this node. Ctrl-C is typed by who wants the job to end.
+// The job must continue without this node. Ctrl-C is excluded: it means that the job is to end.
 bool Job::may_transfer_leadership(const Member& member, const link::Leave& leave) const {
   return member.local && leave.signal == SIGTERM && standby_ && !round_end_.stop &&
          round_.staying() > static_cast<std::size_t>(terms_.nodes_min);
 }
 
 // The round has drained, and all votes in it are given up. The standby leads with the record of
-// that moment, and says so (step_aside()): before that no other node is sent there. False: the job
-// ends, as where there is no standby.
+// this moment and reports that (step_aside()); before that, no other node is sent to it. Returns
+// false if the job ends, as without a standby.
 bool Job::transfer_leadership(TimePoint now, coordinator::Actions& actions) {
   if (transfer_until_) return true;
   const bool are_enough = round_.staying() >= static_cast<std::size_t>(terms_.nodes_min);
@@ -258,7 +259,7 @@ bool Job::transfer_leadership(TimePoint now, coordinator::Actions& actions) {
   return true;
 }
 
-// Who leads decides what follows, and counts the restart: this is only a look.
+// Only a preview: the new leader decides what follows, and counts the restart.
 bool Job::would_restart(TimePoint now) {
   const RestartPolicy before = policy_;
   const bool restarts = judge(now).restart;
@@ -266,7 +267,7 @@ bool Job::would_restart(TimePoint now) {
   return restarts;
 }
 
-// The standby; or another node, where that one was lost or leaves as well.
+// The standby, or another node if the standby is lost or leaves as well.
 bool Job::choose_successor() {
   const Member* const standby = round_.find(standby_->link);
   if (standby != nullptr && can_stand_by(*standby, Member::State::drained)) return true;
@@ -287,8 +288,8 @@ void Job::abort_transfer() {
   transfer_until_.reset();
 }
 
-// It has heard an answer of later than the offer, on the link on which that was made, and is here
-// still: it does not know what a transfer is.
+// The standby has received a reply newer than the offer, on the link on which the offer was made,
+// and is still connected: it does not support transfers.
 void Job::decline_transfer(TimePoint now, LinkId link, const link::Heartbeat& beat,
                            coordinator::Actions& actions) {
   if (!transfer_until_ || !standby_ || standby_->link != link || standby_->port == 0) return;
@@ -311,9 +312,9 @@ void Job::stop_deciding(TimePoint now) {
   for (const auto& [link, member] : round_.members()) leases_.forget(link);
 }
 
-// Nodes that have heard nothing for so long may follow the standby by now. The workers of this node
-// are killed at once, as everywhere where a seat is lost; nothing is said that may not be true. The
-// round is over in either case: it drains, and what is known of votes in it is kept (lead_again()).
+// Nodes that have received nothing for this long may follow the standby by now. The workers of this
+// node are killed at once, as everywhere when a seat is lost. No message is sent that may be false.
+// The round is over in either case: it drains, and the known votes in it are kept (lead_again()).
 void Job::depose(TimePoint now, coordinator::Actions& actions) {
   const std::string why = fmt::format(
       "too few of the {} nodes of round {} answer: the standby at {} may lead them by now",
@@ -331,8 +332,8 @@ void Job::depose(TimePoint now, coordinator::Actions& actions) {
   stop_deciding(now);
 }
 
-// On a link that is newer than the one on which it had the seat: an agent speaks through one link
-// at a time, so it has given the seat up since, and with it the vote.
+// The node connects on a newer link than the one on which it had the seat. An agent uses one link
+// at a time, so it has given up the seat since, and the vote with it.
 bool Job::takes_back_vote(const Caller& caller, const link::Join& join) {
   if (!is_deposed_ || over() || join.vote != RoundNumber{}) return false;
   const bool has_done_its_part = join.done && join.after == round_.number();

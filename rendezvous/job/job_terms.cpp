@@ -78,7 +78,7 @@ std::optional<std::string> impossible(const link::Join& join) {
     return impossible_time("lease_ms", join.lease);
   }
   if (join.last_call < Duration{}) return impossible_time("last_call_ms", join.last_call);
-  // The next rounds' numbers have to be greater, and must not begin again with 0.
+  // The numbers of the next rounds must be greater, and must not wrap to 0.
   if (join.after.value > bounds::round_number_max) return outside("after", join.after.value);
   return std::nullopt;
 }
@@ -100,7 +100,7 @@ std::string seat_taken_text(const JobTerms& terms, const Member& holder, const l
 std::optional<std::string> join_check(const JobTerms& terms, const Round& round, Duration lease,
                                       const link::Join& join) {
   if (join.after != RoundNumber{} && !join.idle) {
-    // Its workers may be alive, and others have their ranks by now: it must not come in as it is.
+    // Its workers may be alive while other nodes have their ranks: it must not join as it is.
     return fmt::format(
         "round {}, of which {} still is, does not go on here: either this node was silent "
         "for {} s and was given up, or this is another master",
@@ -108,7 +108,7 @@ std::optional<std::string> join_check(const JobTerms& terms, const Round& round,
   }
   if (join.done && join.after.value > round.number().value) return unknown_round_of(join);
   if (auto reason = disagreement(terms, join)) return reason;
-  // Whoever believed in a longer lease would still compute when another has its ranks.
+  // A node that assumed a longer lease would still compute when another node has its ranks.
   if (join.lease != Duration{} &&
       join.lease != std::chrono::floor<std::chrono::milliseconds>(lease)) {
     return fmt::format(
@@ -117,8 +117,8 @@ std::optional<std::string> join_check(const JobTerms& terms, const Round& round,
         in_seconds(lease), join.host, in_seconds(join.lease));
   }
   if (join.node_rank) {
-    // Whoever is started in the place of a node that is dead, be it that nobody knows it yet, waits
-    // here until that is sure, and is not sent away. One is enough.
+    // The holder may be dead without that being known yet. A node started in its place waits here
+    // until that is certain, and is not rejected. One such claimant is enough.
     if (const auto claimant = round.claimant_of(*join.node_rank)) {
       return seat_taken_text(terms, *round.find(*claimant), join);
     }

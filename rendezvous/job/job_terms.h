@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What all nodes of a job have to agree on, the sentences for those that do not, and whether a
-// joining node can have a seat.
+// The settings that all nodes of a job must agree on, the messages for nodes that do not, and the
+// check of a joining node.
 
 #include <optional>
 #include <string>
@@ -21,30 +21,30 @@ struct JobTerms {
   bool store_is_local = false;  // workers reach it through their agents' links
   friend bool operator==(const JobTerms&, const JobTerms&) = default;
 
-  // Whether the job may go on with fewer or more nodes than it began with.
+  // Whether the job may continue with fewer or more nodes than it started with.
   bool elastic() const { return nodes_min < nodes_max; }
 };
 
-// The terms of a job that begins with this node.
+// The terms of a job that starts with this node.
 JobTerms terms_of(const link::Join& join);
 
-// Why a node with these flags cannot be part of this job. It names both sides, so that a reader on
-// one machine knows what to change on which.
+// Why a node with these flags cannot be part of this job. Names both sides, so that a reader on
+// either machine knows what to change where.
 std::optional<std::string> disagreement(const JobTerms& terms, const link::Join& join);
 
 // Whether a joining node can have a seat, or at least a place in the queue for one.
 
-// What no genuine agent says: numbers that would break a round's arithmetic.
+// Why the message cannot come from a genuine agent: its numbers would break a round's arithmetic.
 std::optional<std::string> impossible(const link::Join& join);
 
-// For a node that has finished its part of a job nobody here knows: it asks how that job ended, and
-// must not start another.
+// For a node that has finished its part of a job unknown here. It asks how that job ended, and must
+// not start another one.
 std::string unknown_round_of(const link::Join& join);
 
-// That the node rank it came for is taken by that member.
+// The message that the node rank in `join` is taken by `holder`.
 std::string seat_taken_text(const JobTerms& terms, const Member& holder, const link::Join& join);
 
-// Why it cannot; names both sides, and what to change.
+// Why the node cannot join: names both sides, and what to change. Nothing if it can.
 std::optional<std::string> join_check(const JobTerms& terms, const Round& round, Duration lease,
                                       const link::Join& join);
 

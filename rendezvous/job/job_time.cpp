@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of Job that says where the time of its nodes goes, and when a node's moments were.
+// The part of Job that accounts for its nodes' time, and converts times of their clocks.
 #include "rendezvous/job/job_time.h"
 
 #include <algorithm>
 
 namespace cpprun {
 
-// That moment of an agent's clock by ours; now, where it does not say or cannot have been.
+// Converts a time of the agent's clock to ours. Returns now if the agent sent none, or if it would
+// lie in the future.
 TimePoint Job::when(TimePoint now, const Member& member, link::AgentTime moment) {
   if (moment == link::AgentTime{}) return now;
-  // The agent of the coordinator's own process has the coordinator's clock.
+  // The agent in the coordinator's own process shares its clock.
   const auto known = member.local ? TimePoint{moment} : member.clock.by_coordinator(moment);
   return std::min(known.value_or(now), now);
 }
@@ -46,12 +47,12 @@ void Job::store_asked(TimePoint now) {
   place_time(now);
 }
 
-// Nobody of the broken round is left.
+// No node of the broken round is left.
 void Job::settle_time(TimePoint now) {
   if (round_end_.reached != link::Reached{}) time_.has_worked(now);
   const Failures::Entry* root = round_end_.failures.root();
-  // Without a coordinator workers did not train where their store was lost, or where no node kept
-  // its seat.
+  // The time without a coordinator was not training if the store was lost, or if no node kept its
+  // seat.
   const bool is_in_vain = stalled_since_ && (has_lost_its_store_ || !has_resumed_);
   const Duration stalled =
       is_in_vain ? std::max(round_end_.at - *stalled_since_, Duration{}) : Duration{};

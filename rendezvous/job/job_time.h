@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// For the files that Job consists of: each that does something to a job keeps its time.
+// For the source files of Job: every function that changes a job has one of these, so that the time
+// accounting is updated when it returns.
 
 #include "rendezvous/job/job.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// For people: what everybody waits for, and figures: what nodes are asked of their workers while
-// somebody looks at the job. The question goes along with the answer to a heartbeat, so that it
-// wakes nobody up and is spread as heartbeats are. The rest of the job is in job.cpp.
+// Status texts for people, and worker stats: while a client looks at the job, nodes are asked what
+// their workers do. The question travels with the reply to a heartbeat, so it causes no extra
+// wake-up and spreads over time as heartbeats do. The rest of the job is in job.cpp.
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ namespace cpprun {
 
 namespace {
 
-// For how long after somebody's last look nodes are asked for figures.
+// How long nodes are asked for worker stats after a client's last look.
 constexpr Duration watch_time = std::chrono::seconds(10);
 
 }  // namespace
@@ -29,7 +29,7 @@ void Job::look(TimePoint now, coordinator::Actions& actions) {
   });
 }
 
-// For how long that node is to tell every change, if it is time to ask it; else 0.
+// How long the node is to report every change, if it is time to ask it; otherwise 0.
 Duration Job::ask_for_figures(TimePoint now, LinkId link) {
   const bool watched = watched_until_ && now < *watched_until_;
   if (!watched || round_.phase() == Round::Phase::gathering || over()) return {};
@@ -40,7 +40,7 @@ Duration Job::ask_for_figures(TimePoint now, LinkId link) {
   return std::min<Duration>(*watched_until_ - now + pause, link::watch_time_max);
 }
 
-// What is answered was heard; whatever else the agent has said in it is left out.
+// The reply repeats the times in the heartbeat, and none of its other contents.
 void Job::answer(TimePoint now, LinkId link, const link::Heartbeat& beat,
                  coordinator::Actions& actions) {
   const Duration watch = ask_for_figures(now, link);

@@ -64,20 +64,20 @@ std::vector<Leases::Expired> Leases::expire(TimePoint now) {
   if (was_awake < now - watch()) awake_since_ = now;
   const auto end = first_end();
   if (!end || now < *end) {
-    if (held_until_ && *held_until_ <= now) {  // Whoever was thought to be silent has spoken.
+    if (held_until_ && *held_until_ <= now) {  // Holders that seemed silent were heard.
       held_until_.reset();
       holds_ = 0;
     }
     return {};
   }
   const bool late = now - *end > bounds::coordinator_blink;
-  // A sleep that ended a moment ago leaves the holders no time to be heard, either.
+  // If a sleep ended only a moment ago, the holders had no time to be heard either.
   const bool just_woke = awake_since_ > *end - watch() + look_ahead();
   const bool slept = late || just_woke || was_awake < *end - 2 * look_ahead();
-  // Not for ever: a machine that is always late must still give up the dead.
+  // Not forever: a machine that is always late must still give up dead nodes.
   if (slept && holds_ < bounds::coordinator_naps_max) {
-    // Others may have slept as well, and wake later: they have as long as this sleep has taken, and
-    // no longer than a lease.
+    // Nodes may have slept as well and may wake later. They get as much time as this sleep took,
+    // and at most one lease.
     const Duration nap = bounds::coordinator_nap;
     held_until_ = now + (holds_ == 0 ? std::clamp(now - *end, nap, std::max(nap, length_)) : nap);
     ++holds_;
@@ -106,8 +106,8 @@ void Leadership::appoint(LinkId standby) {
   appointments_ = {{.standby = standby, .voters = size_ - 1, .needed = votes_to_lead(size_)}};
 }
 
-// Whoever is in an earlier appointment and not in this one may be cut off together with the standby
-// of that one, and have its vote.
+// A node that is in an earlier appointment but not in this one may be cut off together with the
+// standby of that one, and may vote for it.
 bool Leadership::appoint_again(LinkId standby, const std::vector<LinkId>& voters) {
   std::size_t needed = votes_to_lead(voters.size() + 1);
   for (const Appointment& before : appointments_) {
@@ -131,7 +131,7 @@ std::size_t Leadership::votes_needed() const {
 }
 
 void Leadership::may_vote(LinkId node, TimePoint now) {
-  // It hears of the standby after now, and is silent for a lease before it votes.
+  // It learns of the standby after now, and votes only after a long silence.
   nodes_.try_emplace(node, Node{.heard = now});
 }
 
@@ -181,8 +181,8 @@ TimePoint Leadership::until_of(const Node& node) const {
   return node.is_released ? TimePoint::max() : node.heard + patience_;
 }
 
-// Until when that appointment gives leadership to nobody: as long as its standby follows, or so
-// many of the others that a majority is not left. A node that may not vote follows for ever.
+// How long that appointment cannot win: as long as its standby follows this coordinator, or so many
+// of the other nodes that no majority is left. A node that may not vote follows forever.
 std::optional<TimePoint> Leadership::until_of(std::size_t index) const {
   const Appointment& appointment = appointments_[index];
   std::vector<TimePoint> ends;

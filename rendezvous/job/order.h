@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What somebody asks of a running job, and what became of that. Plain values: a person's request by
-// HTTP, a test and the simulator all make the same ones (Coordinator::Ordered).
+// An operator's request to a running job, and its result. Plain values: HTTP requests, tests and
+// the simulator all use the same ones (Coordinator::Ordered).
 
 #include <chrono>
 #include <cstddef>
@@ -16,40 +16,40 @@ namespace cpprun {
 
 namespace bounds {
 
-// Why: a sentence, which travels to every node in messages of 512 bytes.
+// The reason for an order: a sentence that is sent to every node, in messages of 512 bytes.
 inline constexpr std::size_t order_reason_bytes_max = 200;
-// The moment of a save lies so far ahead that every node knows of it by then, also where a packet
-// had to be sent again.
+// How far ahead a save is scheduled. Every node must know of it by then, even if a packet had to be
+// retransmitted.
 inline constexpr std::chrono::nanoseconds save_lead = std::chrono::seconds(1);
-// Hosts that are excluded from a job, and how long at most: whoever means longer means for ever.
+// Excluded hosts per job, and the longest exclusion. An exclusion without a length has no limit.
 inline constexpr std::size_t exclusions_max = 1024;
 inline constexpr std::chrono::nanoseconds exclusion_max = std::chrono::hours(24 * 366);
-// Jobs that keep a host and are named for it.
+// Jobs named in a result because they keep an excluded host.
 inline constexpr std::size_t jobs_named_max = 32;
-// Agents that are remembered as asked to leave: as many as may have missed it at a time.
+// Agents remembered as asked to leave: as many as may have missed that at the same time.
 inline constexpr std::size_t dismissals_max = 1024;
 
 }  // namespace bounds
 
 struct Order {
   enum class Kind {
-    stop,      // the job, as SIGTERM at a node would
-    restart,   // the round ends politely, and the next one begins; costs no restart
-    save,      // a signal to all workers at one moment
-    drain,     // those nodes leave politely
+    stop,      // ends the job, as SIGTERM to a node would
+    restart,   // ends the round politely and starts the next one; uses no restart
+    save,      // sends a signal to all workers at one moment
+    drain,     // makes those nodes leave politely
     exclude,   // no node of that host gets a seat for a while; those that have one leave
-    include,   // it may come again
+    include,   // lifts an exclusion
     forget,    // a daemon drops a job that is over, or that all of its nodes have left
-    handover,  // a daemon that leads and one that stands by change places
+    handover,  // a leading daemon and a standby swap roles
   };
 
   Kind kind = Kind::stop;
-  std::string job = {};     // whose; empty where a host or a daemon is meant
+  std::string job = {};     // its id; empty if the order is about a host or a daemon
   std::string whom = {};    // drain: a node's rank, or its host; exclude, include: the host
   int signal = 0;           // save
   Duration length{};        // exclude; zero: until the job is over
-  std::string reason = {};  // in the words of whoever asks; may be empty
-  std::string by = {};      // who that is, as the server knows it: "uid 0 (root)"
+  std::string reason = {};  // as the client gave it; may be empty
+  std::string by = {};      // the client, as the server knows it: "uid 0 (root)"
   friend bool operator==(const Order&, const Order&) = default;
 
   bool is_about_a_host() const { return kind == Kind::exclude || kind == Kind::include; }
@@ -59,31 +59,31 @@ struct Order {
 struct OrderOutcome {
   enum class Kind {
     done,
-    malformed,  // what was asked cannot be meant
+    malformed,  // the request makes no sense
     unknown,    // no such job, node or host
-    not_now,    // it cannot be done as things are
+    not_now,    // not possible in the current state
   };
   Kind kind = Kind::done;
-  std::string sentence;  // what was done, or why not and what helps
-  // exclude, where it is done: the jobs that cannot do without the host and keep it, a few of them.
+  std::string sentence;  // what was done, or why not, with a hint
+  // For a completed exclude: the jobs that cannot do without the host and keep it, a few of them.
   std::vector<std::string> kept_by = {};
   friend bool operator==(const OrderOutcome&, const OrderOutcome&) = default;
 
   bool is_done() const { return kind == Kind::done; }
 };
 
-// "stop"; and back.
+// The name of an order, such as "stop", and the reverse.
 std::string_view name_of(Order::Kind kind);
 std::optional<Order::Kind> order_kind(std::string_view name);
 // "done", "malformed", "unknown", "not_now".
 std::string_view name_of(OrderOutcome::Kind kind);
 
-// "uid 0 (root) stopped the job: the disk is full": who did that, and why.
+// Who did it, and why: "uid 0 (root) stopped the job: the disk is full".
 std::string told_by(const Order& order, std::string_view what);
-// "uid 0 (root) asks to drain "3" of job "a" (the disk is full)", for a log.
+// For a log: "uid 0 (root) asks to drain "3" of job "a" (the disk is full)".
 std::string text_of(const Order& order);
 
-// Why that signal is not for saving; nothing: it may be sent.
+// Why that signal must not be used for saving; nothing if it may be sent.
 std::optional<std::string> objection_to_signal(int signal);
 
 }  // namespace cpprun

@@ -12,12 +12,12 @@ namespace cpprun {
 
 namespace {
 
-const std::string whole_job;            // the purse of --max-restarts itself
-const std::string nobodys_fault = "?";  // of --free-restart-codes: no cause is called so
+const std::string whole_job;            // the budget of --max-restarts itself
+const std::string nobodys_fault = "?";  // of --free-restart-codes; no cause has this name
 
-// A round of workers that do not beat has come further if it lived that long.
+// If its workers send no heartbeats, a round that lived this long counts as progress.
 constexpr Duration fruitful_life = std::chrono::minutes(1);
-// Of a purse without a bottom: as many as the pause before a restart may still grow with.
+// For an unlimited budget: more restarts cannot make the pause longer.
 constexpr std::size_t moments_kept_max = 64;
 
 std::string code_text(const link::ExitStatus& status) {
@@ -86,7 +86,7 @@ RestartPolicy::Verdict RestartPolicy::decide(TimePoint now, const End& end, bool
   return spend(now, name, fmt::format("restart {} of {}{}", spent(now, name) + 1, most, after));
 }
 
-// Of who is here, and no failure.
+// It changes the membership, and is no failure.
 bool RestartPolicy::is_change(const End& end) const {
   return end.lost && rules_.budget_for(end.root.cause) == nullptr;
 }
@@ -126,7 +126,7 @@ bool RestartPolicy::can_fail_for_ever() const {
          std::ranges::any_of(rules_.budgets, bottomless);
 }
 
-// Whether the same rank has died at its start too often; remembers this death.
+// Whether the same rank has died at its start too often. Counts this death.
 bool RestartPolicy::loops(const End& end) {
   const bool early = end.life <= bounds::crash_loop_life && !end.lost;
   if (!early) {
@@ -139,8 +139,8 @@ bool RestartPolicy::loops(const End& end) {
   return can_fail_for_ever() && early_deaths_ >= bounds::crash_loop_deaths;
 }
 
-// A round that was not begun by a restart has been given no chance yet. Who saves checkpoints has
-// come further only by another one: the steps after it are lost.
+// A round that did not start with a restart does not count as one without progress. For a job that
+// saves checkpoints only a new checkpoint is progress: the steps after it are lost.
 void RestartPolicy::note_progress(const End& end) {
   const link::Reached before = state_.farthest;
   state_.farthest.step = std::max(state_.farthest.step, end.reached.step);
@@ -171,7 +171,7 @@ std::string RestartPolicy::fruitless_text() const {
 
 std::optional<std::string> RestartPolicy::failing_host(TimePoint now, const End& end) {
   const HostLimit& limit = rules_.host_limit;
-  // Of data that is not even no host is to blame.
+  // No host is to blame for unevenly distributed data.
   const bool is_of_host = !end.root.consequence && end.root.cause != left_early;
   if (limit.failures == 0 || end.root.host.empty() || !is_of_host) return std::nullopt;
   RestartState::Moments& moments = state_.host_failures[end.root.host];
@@ -182,7 +182,7 @@ std::optional<std::string> RestartPolicy::failing_host(TimePoint now, const End&
   return end.root.host;
 }
 
-// Doubled with each restart that still counts: what fails again and again gets more time to
+// Doubles with each restart that still counts, so that repeated failures leave more time to
 // recover.
 Duration RestartPolicy::next_pause() const {
   const Duration most = rules_.pause_max();

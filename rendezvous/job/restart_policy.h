@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Whether there is another attempt after a failure (RestartPolicy), and what a job has used of its
-// restarts (RestartState).
+// Decides whether another attempt follows a failure (RestartPolicy), from the restarts that the job
+// has used (RestartState).
 
 #include <deque>
 #include <functional>
@@ -15,38 +15,42 @@
 
 namespace cpprun {
 
-// What a job has used of its restarts: all that the next attempt is judged by, and all that has to
-// be kept where a job is ended from outside (a scheduler's requeue) and goes on later.
+// The restarts that a job has used: everything that the next decision depends on. It must be saved
+// if a job is ended from outside (a scheduler's requeue) and resumes later.
 struct RestartState {
-  using Moments = std::deque<TimePoint>;  // the earliest first
+  using Moments = std::deque<TimePoint>;  // earliest first
 
-  int restarts_used = 0;  // over the job's whole life, those that cost nothing too
-  // Restarts that still count, by the cause their purse is for; "" is the whole job's.
+  int restarts_used = 0;  // over the job's whole life, including free ones
+  // Restarts that still count, by the cause whose budget they used; "" is the budget of the whole
+  // job.
   std::map<std::string, Moments, std::less<>> spent;
   link::Reached farthest;  // of all rounds
-  int fruitless = 0;       // restarts in a row that came no further
+  int fruitless = 0;       // consecutive restarts without progress
   std::map<std::string, Moments, std::less<>> host_failures;
 
   friend bool operator==(const RestartState&, const RestartState&) = default;
 };
 
-// Whether there is another attempt after a failure, and when (proto/restart_rules.h):
+// Whether another attempt follows a failure, and when (proto/restart_rules.h):
 //
-//   --max-restarts=N,CAUSE=M  so many restarts of the whole job; failures of a cause that is named
-//                             take theirs from a purse of their own, which may have no bottom
-//   --restart-window          restarts longer ago than this no longer count: the purses refill
-//   --restart-backoff         the pause before a restart, doubled with each that still counts, to
-//                             at most bounds::backoff_max (or the pause itself, where it is longer)
-//   --no-restart-codes        ends that no restart will cure
-//   --free-restart-codes      ends that are not the job's fault: such a restart costs nothing
-//   --max-no-progress         no more than so many restarts in a row that came no further
-//   --max-host-failures       a host on which so many rounds failed first is to be left out
+//   --max-restarts=N,CAUSE=M  restarts of the whole job; failures of a named cause have a budget of
+//                             their own, which may be unlimited
+//   --restart-window          older restarts no longer count: the budgets refill
+//   --restart-backoff         pause before a restart. It doubles with each restart that still
+//   counts,
+//                             up to bounds::backoff_max (or the pause itself, if that is longer)
+//   --no-restart-codes        exit codes and signals that no restart can fix
+//   --free-restart-codes      exit codes and signals that are not the job's fault: such a restart
+//   is
+//                             free
+//   --max-no-progress         limit of consecutive restarts without progress
+//   --max-host-failures       a host on which that many rounds failed first is excluded
 //
-// A node that is lost is a change of membership and costs nothing, unless node_lost or its group
-// has a purse.
+// A lost node is a change of membership and uses no restart, unless node_lost or its group has a
+// budget.
 //
-// With a pause, a window or a purse without a bottom a job could go on failing for ever, so there a
-// rank that dies within a second of its start three times in a row ends it. Without them the budget
+// With a pause, a window or an unlimited budget, a job could fail forever. In that case the job
+// ends when one rank dies within a second of its start three times in a row. Otherwise the budget
 // alone decides, as with torchrun.
 class RestartPolicy {
  public:
@@ -54,31 +58,31 @@ class RestartPolicy {
     bool restart = false;
     Duration pause{};     // before the next attempt
     std::string reason;   // a clause: why not, or which restart it is
-    bool counts = false;  // it is a restart, and not only a change of membership
-    // The host that failed once too often; nothing: none did, or that is not looked at.
+    bool counts = false;  // a real restart, not only a change of membership
+    // The host that has failed too often; nothing if there is none, or no limit is set.
     std::optional<std::string> failing_host = {};
     friend bool operator==(const Verdict&, const Verdict&) = default;
   };
 
-  // An attempt has failed with `root`, so long after it was sealed.
+  // An attempt failed with `root`, `life` after it was sealed.
   struct End {
     link::Failure root;
     Duration life{};
-    bool lost = false;           // the root is a node that was lost
-    link::Reached reached = {};  // by the beats of its workers
+    bool lost = false;           // the root is a lost node
+    link::Reached reached = {};  // as reported by its workers' heartbeats
   };
 
-  // `before`: what the job has used already, where it was ended and is started again.
+  // `before`: the restarts already used, if the job was ended and is started again.
   explicit RestartPolicy(RestartRules rules, RestartState before = {})
       : rules_(std::move(rules)), state_(std::move(before)) {}
 
   const RestartRules& rules() const { return rules_; }
   const RestartState& state() const { return state_; }
-  // Takes the restart from its purse if there is one.
+  // Takes the restart from its budget if there is one.
   Verdict judge(TimePoint now, const End& end);
   // TORCHELASTIC_RESTART_COUNT: restarts over the job's whole life.
   int restarts_used() const { return state_.restarts_used; }
-  // What is left then: of the whole job's budget, and of a purse; nothing: it has no bottom.
+  // What is left at `now`: of the whole job's budget, and of a cause's; nothing: unlimited.
   int restarts_left(TimePoint now) const;
   std::optional<int> restarts_left(TimePoint now, const CauseBudget& purse) const;
 
@@ -96,7 +100,7 @@ class RestartPolicy {
 
   RestartRules rules_;
   RestartState state_;
-  std::optional<Rank> early_rank_;  // who died early last time
+  std::optional<Rank> early_rank_;  // that died early last time
   int early_deaths_ = 0;            // of that rank, in a row
 };
 

@@ -20,7 +20,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// The run of digits at the front, without its leading zeros.
+// Removes the digits at the front, and returns them without leading zeros.
 std::string_view take_number(std::string_view& text) {
   std::size_t end = 0;
   while (end < text.size() && is_digit(text[end])) ++end;
@@ -61,7 +61,7 @@ bool natural_less(std::string_view left, std::string_view right) {
     right.remove_prefix(1);
   }
   if (left.empty() != right.empty()) return left.empty();
-  return left_whole < right_whole;  // equal but for leading zeros: any order, but always the same
+  return left_whole < right_whole;  // equal but for leading zeros: any order, but a stable one
 }
 
 std::vector<std::size_t> seat_order(const std::vector<Candidate>& candidates) {
@@ -71,14 +71,14 @@ std::vector<std::size_t> seat_order(const std::vector<Candidate>& candidates) {
     return comes_before(candidates[a], candidates[b]);
   });
 
-  // Where somebody's seat does not exist, because there are fewer of them, the wishes only order:
-  // into the seats that are free whoever is last would get before the others.
+  // If a requested seat does not exist, because there are fewer seats, requests only decide the
+  // order. Otherwise the last nodes would fill the free seats, ahead of the others.
   const bool all_exist = std::ranges::all_of(candidates, [&](const Candidate& each) {
     return !each.node_rank || static_cast<std::size_t>(*each.node_rank) < candidates.size();
   });
   if (!all_exist) return sorted;
 
-  // First whoever asked for a seat, then the others into what is free, in order.
+  // First the nodes that asked for a seat, then the others into the free seats, in order.
   std::vector<std::optional<std::size_t>> seats(candidates.size());
   std::vector<std::size_t> unseated;
   for (const std::size_t index : sorted) {
@@ -133,7 +133,7 @@ std::optional<link::AgentTime> ClockOffset::by_agent(TimePoint moment) const {
   return std::chrono::duration_cast<link::AgentTime>(moment.time_since_epoch() - *known);
 }
 
-// By how much the coordinator's clock is.
+// By how much the coordinator's clock is ahead.
 std::optional<Duration> ClockOffset::ahead() const {
   const Duration lag = std::min(current_.lag, previous_.lag);
   if (lag == unknown) return std::nullopt;
@@ -144,10 +144,10 @@ std::optional<Duration> ClockOffset::ahead() const {
 
 namespace {
 
-// Between two words of one node. Each wakes the coordinator up, which costs it 40 us, so that 200 a
-// second are what may be spent on a job that is looked at all the time: less than 1 % of a core.
-// In a job of thousands figures would be too old then, but many words come with one wake-up: those
-// of ten thousand nodes may come in ten seconds, and no faster, because of the heartbeats.
+// Between two reports of one node. Each report wakes the coordinator up, which costs 40 us, so a
+// job that is looked at all the time may cause 200 a second: less than 1 % of a core. In a job of
+// thousands of nodes the stats would then be too old. There many reports share one wake-up: those
+// of ten thousand nodes may arrive within ten seconds, but no faster, because of the heartbeats.
 constexpr Duration status_pause_min = std::chrono::seconds(2);
 constexpr Duration status_pause_of_many = std::chrono::seconds(10);
 constexpr int statuses_per_second = 200;
@@ -225,7 +225,8 @@ void Round::tell_neighbours(Seats& seats) const {
   for (auto& [link, sealed] : seats) sealed.neighbour = link == master ? of_other : of_master;
 }
 
-// Where the others reach a member, and where they see it come from; loopback is left out.
+// Addresses at which the other nodes reach a member, and from which they see it connect. Loopback
+// is omitted.
 std::vector<std::string> Round::addresses_of(LinkId link) const {
   const Member& member = members_.at(link);
   std::vector<std::string> addresses;
@@ -296,7 +297,7 @@ void Round::leave(LinkId link) {
   forget_agent(link, found->second);
   const auto node_rank = found->second.join.node_rank;
   members_.erase(found);
-  // Whoever came for its rank has it now.
+  // The claimant of its node rank becomes the holder.
   const auto heir = node_rank && holder_of(*node_rank) == nullptr ? claimant_of(*node_rank)
                                                                   : std::optional<LinkId>{};
   if (!heir) return;
@@ -367,9 +368,9 @@ void Round::move(LinkId from, LinkId to) {
   std::ranges::replace(front_, from, to);
 }
 
-// Survivors first, because their workers' data is where they are; then in order of arrival.
+// Survivors first, because their workers' data is on their machines; then in order of arrival.
 std::vector<LinkId> Round::chosen(int seats_max) const {
-  std::vector<std::pair<bool, LinkId>> sorted;  // false, for survivors, comes first
+  std::vector<std::pair<bool, LinkId>> sorted;  // false, for survivors, sorts first
   for (const auto& [link, member] : members_) sorted.emplace_back(!member.group_rank, link);
   std::sort(sorted.begin(), sorted.end());
   sorted.resize(std::min(sorted.size(), static_cast<std::size_t>(seats_max)));
@@ -434,7 +435,7 @@ std::optional<link::Sealed> Round::seat_of(LinkId link) const {
   return sealed;
 }
 
-// Once for all whom seat_of() is asked about: they come back together.
+// Computed once for all calls of seat_of(): many nodes come back at the same time.
 void Round::remember_seats() {
   const auto comes_before = [](const Member& left, const Member& right) {
     return std::pair(!left.local, *left.group_rank) < std::pair(!right.local, *right.group_rank);
@@ -472,7 +473,7 @@ std::string Round::who_is_missing(int nodes_wanted) const {
   std::string text = fmt::format("{} of {} nodes are here", members_.size(), nodes_wanted);
   std::string missing;
   std::size_t named = 0;
-  // Only where every node has told its rank is it known which ranks are missing.
+  // Missing ranks are known only if every node has given its rank.
   const bool all_told = by_node_rank_.size() == members_.size();
   for (int node_rank = 0; all_told && node_rank < nodes_wanted; ++node_rank) {
     if (by_node_rank_.contains(node_rank)) continue;
@@ -556,7 +557,7 @@ void Admission::follow(const Round& round) {
     if (is_here) admits_loopback_ = true;
     admitted_.insert(member.peer);
     admitted_.insert(member.further_peers.begin(), member.further_peers.end());
-    // Of itself the coordinator's own process tells the truth.
+    // The coordinator's own process is trusted about itself.
     if (!member.local) continue;
     admitted_.insert(member.join.addresses.begin(), member.join.addresses.end());
   }

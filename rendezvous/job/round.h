@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One round of a job (Round): its members and their ranks, clocks and figures, when it is sealed,
-// and whose machines it lets to the job's store.
+// One round of a job (Round): its members with their ranks, clocks and stats, when it is sealed,
+// and which machines may use the job's store.
 
 #include <algorithm>
 #include <array>
@@ -23,24 +23,25 @@
 
 namespace cpprun {
 
-// Who gets which number. Pure functions from what nodes said about themselves to group ranks (of
-// nodes) and ranks (of workers), in torchrun's numbering: workers count through the nodes in order
-// of group rank, and again within each role. No node is ever sent the whole list.
+// Pure functions that assign group ranks (of nodes) and ranks (of workers) from what nodes report
+// about themselves. The numbering is torchrun's: workers count through the nodes in order of group
+// rank, and again within each role. No node is ever sent the whole list.
 
-// What decides a node's place.
+// The properties that decide a node's position.
 struct Candidate {
-  std::optional<int> node_rank = {};       // --node_rank, where the user gave one
-  std::optional<GroupRank> previous = {};  // its place in the round before: survivors stay in order
+  std::optional<int> node_rank = {};  // --node_rank, where the user gave one
+  // Its rank in the previous round: survivors stay in order.
+  std::optional<GroupRank> previous = {};
   std::string host = {};
   int pid = 0;
 };
 
 // The candidates' indices in order of group rank: the n-th entry gets group rank n. A node rank is
-// honoured if that seat exists; survivors keep their order, ahead of newcomers; newcomers follow in
+// honoured if that seat exists. Survivors keep their order, ahead of newcomers. Newcomers follow in
 // natural host order.
 std::vector<std::size_t> seat_order(const std::vector<Candidate>& candidates);
 
-// Numbers inside a text compare as numbers: "node2" before "node10".
+// Compares numbers inside a text as numbers: "node2" before "node10".
 bool natural_less(std::string_view left, std::string_view right);
 
 struct NodeShape {
@@ -62,31 +63,32 @@ struct RankTable {
 
 RankTable assign_ranks(const std::vector<NodeShape>& nodes_in_order);
 
-// The offset between one agent's monotonic clock and the coordinator's. Every heartbeat says when
-// it was sent and how long the previous one took there and back. Of many, the fastest is right to
-// within half its round trip: congestion only delays, it makes nothing arrive early.
+// The offset between an agent's monotonic clock and the coordinator's. Every heartbeat carries the
+// time when it was sent and the round trip of the previous one. The fastest of many is accurate to
+// half its round trip: congestion only delays, it makes nothing arrive early.
 //
-// Wall clocks are ignored: they jump, and are seconds apart where nobody maintains them.
+// Wall clocks are not used: they jump, and differ by seconds where they are not synchronized.
 class ClockOffset {
  public:
-  // A message that was sent then has arrived now. `round_trip` of an earlier one; zero: not known.
+  // A message sent at `sent` arrived at `now`. `round_trip` is that of an earlier one; zero:
+  // unknown.
   void heard(TimePoint now, link::AgentTime sent, Duration round_trip = {});
 
-  // The same moment by the coordinator's clock; nothing where nothing was heard yet.
+  // Converts to the coordinator's clock; nothing before the first message.
   std::optional<TimePoint> by_coordinator(link::AgentTime moment) const;
-  // And back: that moment of the coordinator's clock by the agent's.
+  // Converts a time of the coordinator's clock to the agent's.
   std::optional<link::AgentTime> by_agent(TimePoint moment) const;
 
  private:
   std::optional<Duration> ahead() const;
 
   static constexpr Duration unknown = Duration::max();
-  // The least seen among some messages.
+  // The minimum of each over some messages.
   struct Least {
     Duration lag = unknown;   // arrival by the coordinator's clock - sending by the agent's
-    Duration trip = unknown;  // there and back
+    Duration trip = unknown;  // round trip
   };
-  // The window slides by halves: what is older than two of them has drifted away.
+  // The window slides by halves. Samples older than two halves are outdated by drift.
   Least current_;
   Least previous_;
   int samples_ = 0;  // in current_
@@ -94,64 +96,65 @@ class ClockOffset {
 
 struct SeenWorker {
   link::WorkerFigures figures;
-  TimePoint at{};  // when it was said
+  TimePoint at{};  // when it was reported
 };
 
-// What a node has said of its workers while somebody looked, and when it was asked last. For
-// whoever looks; decides nothing.
+// What a node has reported about its workers while a client looked, and when it was last asked.
+// Only for display; decides nothing.
 struct NodeFigures {
   std::optional<TimePoint> asked = {};
   std::vector<SeenWorker> workers = {};  // in order of local rank
 
-  // Those that are told of replace what was known of them. A node speaks of no more workers than it
-  // has.
+  // Reported workers replace what was known of them. A node cannot report more than it has.
   void hear(TimePoint now, const link::Status& status, int local_world_size);
 };
 
-// Between two questions to one node of a job of that many.
+// The time between two questions to one node, in a job of that many nodes.
 Duration pause_between_looks(std::size_t nodes);
 
 struct Member {
   enum class State { waiting, running, succeeded, drained };
 
   link::Join join;
-  std::string peer;  // numeric address from which its link comes
-  // A few further addresses from which its agent has spoken, on links of their own.
+  std::string peer;  // numeric address of the other end of its link
+  // A few more addresses its agent has connected from, on links of their own.
   std::vector<std::string> further_peers = {};
-  bool local = false;          // lives in the coordinator's own process: cannot be lost
-  bool claims = false;         // came for a node rank that somebody has, who may be dead
+  bool local = false;          // runs in the coordinator's own process: cannot be lost
+  bool claims = false;         // asked for the node rank of another member, which may be dead
   bool leaving = false;        // was asked to stop: gets no seat in the next round
-  std::string dismissed = {};  // where an operator asked it to leave: who, and why
-  bool connected = true;       // false: its link broke, and may resume until the lease runs out
-  std::optional<TimePoint> broke_at = {};  // when it did
+  std::string dismissed = {};  // if an operator asked it to leave: who, and why
+  bool connected = true;       // false: its link broke, and may resume until the lease expires
+  std::optional<TimePoint> broke_at = {};  // when its link broke
   ClockOffset clock = {};
   State state = State::waiting;
-  TimePoint since{};                         // when it came into that state; for people
-  std::optional<GroupRank> group_rank = {};  // in this round, or in the one before
+  TimePoint since{};                         // when it entered that state; for people
+  std::optional<GroupRank> group_rank = {};  // in this round, or in the previous one
   RankRange ranks = {};
-  NodeFigures figures = {};  // of its workers in the round that was sealed last; for people
+  NodeFigures figures = {};  // of its workers in the last sealed round; for people
 };
 
 // One agreed membership of a job, and how it leads to the next:
 //
-//   gathering   members come and wait for a seat. Sealed when enough are there.
-//   sealed      everybody has a seat and ranks; workers run. A member has `succeeded` when all of
-//               its workers ended with 0.
-//   draining    the round is broken: every member ends its workers and says so. When nobody of the
-//               old round is left anywhere, the members wait again: gathering.
+//   gathering   Members join and wait for a seat. Sealed when enough are present.
+//   sealed      Members with a seat have ranks, and their workers run. A member has `succeeded`
+//   when
+//               all of its workers exited with 0.
+//   draining    The round is broken: every member with a seat ends its workers and reports that.
+//   When
+//               no worker of the round is left anywhere, all members wait again: gathering.
 //
-// Round knows who is here and in which state; it does not know why a round breaks, or whether there
-// is another. That is Job's business.
+// Round knows its members and their states. Job decides why a round breaks, and whether another
+// follows.
 class Round {
  public:
-  // What is said of each seat, by link.
+  // The message for each seat, by link.
   using Seats = std::vector<std::pair<LinkId, link::Sealed>>;
   enum class Phase { gathering, sealed, draining };
   static constexpr PhaseStep<Phase> steps[] = {{Phase::gathering, Phase::sealed},
                                                {Phase::sealed, Phase::draining},
                                                {Phase::draining, Phase::gathering}};
 
-  // A round as it was when its coordinator ended.
+  // A round as its previous coordinator left it.
   struct Past {
     RoundNumber number{};
     Phase phase = Phase::gathering;
@@ -163,78 +166,80 @@ class Round {
   RoundNumber number() const { return number_; }
   Phase phase() const { return phase_; }
   std::size_t size() const { return members_.size(); }
-  // Who is here and was not asked to stop.
+  // Members that were not asked to stop.
   std::size_t staying() const { return size() - leaving_; }
-  // Whose link broke, and may come back.
+  // Members whose link broke, and may come back.
   std::size_t away() const { return away_; }
-  // Who came for the node rank of a member, of which it is not known yet whether it is there.
+  // Members that asked for another member's node rank, while it is not known whether that one is
+  // alive.
   std::size_t claims() const { return claims_; }
   std::size_t count(Member::State state) const { return counts_[index_of(state)]; }
-  // Workers of the round that was sealed last.
+  // Workers of the last sealed round.
   int world_size() const { return world_size_; }
-  // Every member, in no order.
+  // Visits every member, in no particular order.
   template <class Visit>
   void each(Visit&& visit) const {
     for (const auto& [link, member] : members_) visit(link, member);
   }
-  // In node order: by the number of the seat, then in the order of their links.
+  // In node order: by seat number, then by link.
   std::vector<std::pair<LinkId, const Member*>> members() const;
-  // The invariant that is broken, if one is.
+  // The violated invariant, if any.
   std::optional<std::string> check() const;
 
   const Member* find(LinkId link) const;
-  // Tells every node the master's addresses, and the master another node's.
+  // Gives every node the master's addresses, and the master those of another node.
   void tell_neighbours(Seats& seats) const;
-  // Of the round that is sealed, what seal() and tell_neighbours() have said to that node; nothing:
-  // not all that had a seat are here still.
+  // For the sealed round: what seal() and tell_neighbours() produced for that node. Nothing if not
+  // all nodes that had a seat are still here.
   std::optional<link::Sealed> seat_of(LinkId link) const;
-  // The one that lives in the coordinator's own process.
+  // The member in the coordinator's own process.
   const Member* local_member() const;
   // The member that has that node rank, or was the first to ask for it.
   const Member* holder_of(int node_rank) const;
-  // Who asked for it after that one: in its place, if it is dead. There is one at most.
+  // The member that asked for it after that one, to replace it if it is dead. There is at most one.
   std::optional<LinkId> claimant_of(int node_rank) const;
   // The member with this agent, for a link that comes back: same host, pid and random number,
-  // because containers repeat the first two. If several claim that, the one from the same address.
+  // because containers repeat the first two. If several match, the one with the same address.
   std::optional<LinkId> find_agent(const link::Join& join, const std::string& peer) const;
 
-  // Who asks for a node rank that a member has claims it until that is gone, or it is refused.
+  // A member that asks for a taken node rank claims it until the holder is gone or the claim is
+  // rejected.
   void enter(LinkId link, Member member);
   void leave(LinkId link);
   void set_state(LinkId link, Member::State state, TimePoint now);
-  // It gets no seat in the next round. `dismissed`: who wants it so, if that is not the node
-  // itself.
+  // It gets no seat in the next round. `dismissed`: who wants that, if not the node itself.
   void mark_leaving(LinkId link, std::string dismissed = {});
-  // Its link broke, or is back.
+  // Its link broke at `broke_at`, or is back if that is nothing.
   void set_broken(LinkId link, std::optional<TimePoint> broke_at);
-  // It lives in the coordinator's own process from now on.
+  // It runs in the coordinator's own process from now on.
   void set_local(LinkId link) { members_.at(link).local = true; }
-  // Its agent has spoken from that address, too. False: already known, or there are enough.
+  // Its agent has also connected from that address. Returns false if it was known, or there are
+  // enough.
   bool add_peer(LinkId link, const std::string& peer);
   ClockOffset& clock_of(LinkId link) { return members_.at(link).clock; }
   NodeFigures& figures_of(LinkId link) { return members_.at(link).figures; }
-  // The agent behind `from` speaks through `to` from now on.
+  // The agent on link `from` uses link `to` from now on.
   void move(LinkId from, LinkId to);
 
-  // The next round's number is greater than that one, unless a round runs already.
+  // The next round's number is greater than that one, unless a round is running already.
   void number_from(RoundNumber number) {
     if (phase_ == Phase::gathering && number_.value < number.value) number_ = number;
   }
-  // Gathering → sealed. At most `seats_max` of those waiting get a seat, survivors of the previous
-  // round first, then in order of arrival; the others go on waiting, as spares. Returns each seat's
-  // numbers, by link.
+  // Gathering → sealed. At most `seats_max` of the waiting members get a seat: survivors of the
+  // previous round first, then in order of arrival. The others keep waiting, as spares. Returns the
+  // message for each seat, by link.
   Seats seal(int seats_max, TimePoint now);
   // Sealed → draining.
   void break_up();
-  // Draining → gathering. Everybody who had a seat has drained; they all wait again.
+  // Draining → gathering. All members with a seat have drained, and wait again.
   void gather_again(TimePoint now);
 
-  // How many have a seat in the round that is sealed or drains.
+  // Members that have a seat in the sealed or draining round.
   std::size_t seated() const { return size() - count(Member::State::waiting); }
 
   // "2 of 4 nodes are here; missing: node rank 1, node rank 3"
   std::string who_is_missing(int nodes_wanted) const;
-  // "node 1 on host-b, node 2 on host-c": those in that state, a few of them.
+  // "node 1 on host-b, node 2 on host-c": some of the members in that state.
   std::string who_is(Member::State state) const;
   std::string who_is_away() const;
   std::string who_is_here() const;
@@ -253,29 +258,30 @@ class Round {
   PhaseOf<Phase> phase_{Phase::gathering, steps};
   RoundNumber number_{};
   int world_size_ = 0;
-  // Of the round that was sealed last: how many had a seat (0: not all are known), the master, and
-  // the first of the others.
+  // Of the last sealed round: the number of seats (0: not all are known), the master, and the first
+  // of the other nodes.
   std::size_t seats_ = 0;
   std::vector<LinkId> front_;
   std::unordered_map<LinkId, Member> members_;
   // Invariant: for each state, how many of members_ are in it.
   std::array<std::size_t, 4> counts_{};
-  std::size_t leaving_ = 0;  // how many of members_ are
-  std::size_t away_ = 0;     // how many of members_ are not connected
-  std::size_t claims_ = 0;   // how many of members_ claim a rank that another one of them has
-  // Two at most: its holder and who claims it.
+  std::size_t leaving_ = 0;  // of members_: how many are leaving
+  std::size_t away_ = 0;     // of members_: how many are not connected
+  std::size_t claims_ = 0;   // of members_: how many claim a rank that another member has
+  // At most two for each rank: its holder and its claimant.
   std::unordered_multimap<int, LinkId> by_node_rank_;
-  // By a hash of host and pid, which several may share: when a network comes back, ten thousand
+  // By a hash of host and pid, which several may share. When a network comes back, ten thousand
   // agents resume at once.
   std::unordered_multimap<std::size_t, LinkId> by_agent_;
 };
 
-// "node 1 on host-b", or "host-b" before it has a number.
+// "node 1 on host-b", or "host-b" before it has a rank.
 std::string name_of(const Member& member);
 
-// When a job stops waiting for more nodes. The last call starts once there are enough; when it is
-// over, or nobody else can come, the round is sealed. It also lets newcomers into a running round
-// together, so that the round is broken once for all of them and not once for each.
+// Decides when a job stops waiting for more nodes. The last call starts once enough nodes are
+// present. When it ends, or no further node can join, the round is sealed. It also admits newcomers
+// to a running round together, so that the round is broken once for all of them and not once for
+// each.
 class LastCall {
  public:
   struct Seats {
@@ -283,17 +289,17 @@ class LastCall {
     std::size_t max = 1;
   };
 
-  // `seals_after`: the least that is waited for more nodes before a round is sealed.
+  // `seals_after`: the minimum time to wait for more nodes before a round is sealed.
   LastCall(Seats seats, Duration length, Duration seals_after = {})
       : seats_(seats), length_(length), seals_after_(std::max(length, seals_after)) {}
 
-  // Gathering, with that many here: is it time to seal?
+  // Gathering, with that many nodes present: is it time to seal?
   bool may_seal(TimePoint now, std::size_t here);
-  // Sealed, with that many seated and that many who came later: is it time to let them in?
+  // Sealed, with that many nodes seated and that many waiting: is it time to let them in?
   bool may_grow(TimePoint now, std::size_t seated, std::size_t waiting);
   void cancel() { over_at_.reset(); }
 
-  // Set while the call runs.
+  // Set while the last call runs.
   std::optional<TimePoint> over_at() const { return over_at_; }
 
  private:
@@ -303,21 +309,22 @@ class LastCall {
   std::optional<TimePoint> over_at_;
 };
 
-// Which machines may use a job's store: those of the running round. A machine is known by the
-// addresses from which its agent has spoken, its link's and a few that the agent showed by speaking
-// from them too, and never by what anybody claims: a claim could let in a stranger, or a node that
-// was given up. Only the agent in the coordinator's own process is believed about this machine's
-// interfaces, and loopback is admitted if one of the nodes is this machine. This fences a node that
-// was given up: once the next round is sealed, its address is a stranger's.
+// Decides which machines may use a job's store: those of the running round. A machine is identified
+// by the addresses from which its agent has connected: that of its link, and a few more that the
+// agent proved by connecting from them. Addresses that a node only reports do not count: they could
+// admit an unrelated machine, or a node that was given up. Only the agent in the coordinator's own
+// process is trusted about this machine's interfaces. Loopback is admitted if one of the nodes is
+// this machine. This fences a node that was given up: once the next round is sealed, its address is
+// not admitted.
 //
 // Workers usually reach the store at the address at which their agent reached the coordinator, so
 // the kernel gives both the same source address. If the master's name has several addresses, the
-// agent speaks at each of them. docs/decisions.md explains what this means behind NAT.
+// agent connects to each of them. docs/decisions.md explains what this means behind NAT.
 class Admission {
  public:
-  // From here on, the seated members and nobody else.
+  // From here on, admits the members with a seat and no other machine.
   void follow(const Round& round);
-  // Fails, with the reason, if that numeric address is not admitted.
+  // Fails with the reason if that numeric address is not admitted.
   Result<void> check(const std::string& address) const;
 
  private:

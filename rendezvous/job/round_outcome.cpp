@@ -24,7 +24,7 @@ auto place(const Failures::Entry& entry) {
 constexpr std::array<std::string_view, 4> lost_a_peer = {"peer_gone", "peer_silent", "store_gone",
                                                          "peer_missing"};
 
-// Clocks of two nodes are known to a few milliseconds, and a process takes some to be reaped.
+// The clocks of two nodes are known to a few milliseconds, and reaping a process takes a few more.
 constexpr Duration clocks_differ_max = std::chrono::milliseconds(50);
 
 }  // namespace
@@ -38,7 +38,7 @@ void Failures::add(Entry entry) {
   const auto by_place = [](const Entry& a, const Entry& b) { return place(a) < place(b); };
   entries_.insert(std::upper_bound(entries_.begin(), entries_.end(), entry, by_place),
                   std::move(entry));
-  // The first cause is among those kept: whoever is dropped comes after all of them.
+  // The first cause is among the kept entries: a dropped entry comes after all of them.
   if (entries_.size() > bounds::consequences_max + 1) entries_.pop_back();
   judge_leaver();
 }
@@ -48,7 +48,7 @@ void Failures::add_leaver(Entry leaver) {
   judge_leaver();
 }
 
-// The moment of the failure stays that of the first bad end: until then the others computed.
+// The failure keeps the time of the first bad end: until then the other workers computed.
 void Failures::judge_leaver() {
   blamed_.reset();
   if (!leaver_ || empty()) return;
@@ -82,7 +82,7 @@ void Failures::realign(GroupRank node,
 void Failures::drop_ends_after(TimePoint moment) {
   count_ -= std::erase_if(entries_,
                           [moment](const Entry& each) { return !each.lost && each.at > moment; });
-  // Those that were counted and not kept came after all that were.
+  // Entries that were counted but not kept came after all kept ones.
   if (entries_.size() <= bounds::consequences_max) count_ = entries_.size();
   judge_leaver();
 }
@@ -119,7 +119,7 @@ link::Finish finish_of(const RoundEnd& round_end) {
     const bool by_signal = round_end.stop && round_end.stop->signal != 0;
     return {.exit_code = by_signal ? 128 + round_end.stop->signal : 1, .reason = round_end.reason};
   }
-  // Whatever a node says of its worker: a job that has failed does not end with 0.
+  // Whatever a node reports about its worker: a job that has failed never exits with 0.
   const int code = link::exit_code_of(root->failure.status);
   return {.exit_code = code == 0 ? 1 : code,
           .reason = root->what,
@@ -132,7 +132,7 @@ namespace {
 
 void count(std::map<std::string, std::size_t>& counts, const std::string& cause) {
   std::string key = cause.empty() ? "unknown" : cause;
-  // Agents say what the cause is: nobody shall make us keep more names than there are causes.
+  // Agents report the cause: they must not make us keep more names than there are causes.
   if (!counts.contains(key) && counts.size() >= bounds::causes_counted_max) key = "other";
   ++counts[key];
 }
@@ -168,7 +168,7 @@ void RoundHistory::sealed(TimePoint now, RoundNumber round, int restart) {
 }
 
 void RoundHistory::closed(TimePoint now, const RoundEnd& end, bool restarted) {
-  if (kept_.first.empty()) return;  // it ends before there was a round
+  if (kept_.first.empty()) return;  // the job ended before its first round
   RoundRecord& record = kept_.last.empty() ? kept_.first.back() : kept_.last.back();
   if (record.ended) return;
   tell_end(record, end);
@@ -177,7 +177,7 @@ void RoundHistory::closed(TimePoint now, const RoundEnd& end, bool restarted) {
   if (restarted) count(kept_.restarts, record.root ? record.root->cause : "");
 }
 
-// Asked for each node of a new round, about the round before: the newest are looked at first.
+// Called for each node of a new round, about the round before: searches the newest first.
 const link::Failure* RoundHistory::root_of(RoundNumber round) const {
   const auto find_in = [round](const auto& records) -> const RoundRecord* {
     const auto found = std::find_if(records.rbegin(), records.rend(),

@@ -69,7 +69,7 @@ void TimeLedger::broken(TimePoint now) {
   now_.nodes_at_break = now_.nodes[index(Account::training)] + now_.nodes[index(Account::starting)];
 }
 
-// At most so much of what the round has booked there is taken away again.
+// Takes back at most that much of what the round has booked to that account.
 NodeDuration TimeLedger::take(Account from, NodeDuration most) {
   const bool is_training = from == Account::training;
   NodeDuration& of_round = is_training ? now_.round_training : now_.round_starting;
@@ -83,14 +83,14 @@ NodeDuration TimeLedger::take(Account from, NodeDuration most) {
 void TimeLedger::settled(TimePoint now, const Cause& cause) {
   book(now);
   NodeTime time = std::exchange(now_.broken, std::nullopt).value_or(NodeTime{});
-  // What went on before the word came was not training, whatever it looked like.
+  // What ran before the failure was reported was not training, whatever it looked like.
   const NodeDuration unnoticed = whole(cause.unnoticed);
   const NodeDuration in_vain = unnoticed * static_cast<NodeDuration::rep>(now_.nodes_at_break);
   const NodeDuration found = take(Account::training, in_vain);
   of(time, Account::detecting) += found + take(Account::starting, in_vain - found);
   for (const NodeDuration unsaved : now_.unsaved) {
     if (!cause.failed) break;
-    // The last of it is booked already, as the time until the failure was noticed.
+    // The last part is booked already, as the time until the failure was noticed.
     of(time, Account::redoing) += take(Account::training, unsaved - unnoticed);
   }
   now_.unsaved.clear();
@@ -104,7 +104,7 @@ LostTime& TimeLedger::entry(const std::string& id, const std::string& host) {
     return std::ranges::find(now_.lost, wanted, &LostTime::cause);
   };
   auto found = of_id(id);
-  // Agents say what the cause is: nobody shall make us keep more names than there are causes.
+  // Agents report the cause: they must not make us keep more names than there are causes.
   const bool is_full = now_.lost.size() >= bounds::causes_counted_max;
   if (found == now_.lost.end() && is_full) found = of_id("other");
   if (found == now_.lost.end()) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Where the time of a job's nodes goes (proto/time_use.h). It is told how many nodes are at which
-// account whenever that changes, and what became of a round: then what was booked on the way is
-// moved to the account it belongs to, because a failure is known only after it has happened.
+// Accounts for the time of a job's nodes (proto/time_use.h). It is given the number of nodes at
+// each account whenever that changes, and the outcome of each round. A failure is known only after
+// it has happened: time that was booked meanwhile is then moved to the account it belongs to.
 //
-// Nothing is ever booked twice or left out: every node-second is booked where its node was, and is
-// moved at most as often as there is something to move.
+// No time is booked twice or left out. Every node-second is booked where its node was, and is moved
+// at most as often as there is a reason to.
 
 #include <array>
 #include <cstddef>
@@ -23,18 +23,18 @@ class TimeLedger {
  public:
   using Nodes = std::array<std::size_t, account_count>;
 
-  // All of it, for whoever keeps it longer than its coordinator lives. In whole microseconds, so
-  // that what is booked bit by bit adds up to the whole.
+  // The whole content, for keeping it longer than the coordinator lives. In whole microseconds, so
+  // that partial bookings add up exactly.
   struct Kept {
     std::optional<NodeDuration> began = {};
-    std::optional<NodeDuration> until = {};  // so far it is booked
+    std::optional<NodeDuration> until = {};  // time is booked up to here
     Nodes nodes{};
-    NodeTime kept{};                                    // training and standing by
+    NodeTime kept{};  // Account::training and Account::standing_by
     std::vector<LostTime> lost = {{.cause = "start"}};  // all other accounts
-    std::size_t current = 0;                            // of lost: what the present follows from
-    std::optional<NodeTime> broken = {};                // since the round broke
-    std::size_t nodes_at_break = 0;                     // that ran then
-    NodeDuration round_training{};                      // of the round that was sealed last
+    std::size_t current = 0;              // of lost: the entry that the present time belongs to
+    std::optional<NodeTime> broken = {};  // since the round broke
+    std::size_t nodes_at_break = 0;       // nodes that ran at that time
+    NodeDuration round_training{};        // of the last sealed round
     NodeDuration round_starting{};
     std::vector<NodeDuration> unsaved = {};
     bool trains = false;
@@ -44,36 +44,36 @@ class TimeLedger {
   explicit TimeLedger(Kept kept) : now_(std::move(kept)) {}
   const Kept& kept() const { return now_; }
 
-  // From here on so many nodes are at each account; until now they were where they were before.
+  // From now on this many nodes are at each account. The time until now is booked as before.
   void place(TimePoint now, const Nodes& nodes);
 
-  // A round begins. Until its workers have spoken its time is that of its start.
+  // A round starts. Until its workers use the store, its time counts as starting.
   void sealed(TimePoint now);
-  // A worker has spoken to the store of the round.
+  // A worker has used the store of the round.
   void trains() { now_.trains = true; }
   bool training() const { return now_.trains; }
-  // The round was told to end: what follows belongs to a cause that is not known yet.
+  // The round was asked to end: what follows belongs to a cause that is not known yet.
   void broken(TimePoint now);
-  // A node has ended its workers, which had gone on for so long since their last checkpoint; 0
-  // where they do not say.
+  // A node has ended its workers, which had run this long since their last checkpoint; 0 if they do
+  // not report that.
   void unsaved(Duration time);
 
   struct Cause {
     std::string id;
     std::string host = {};
-    // Before the word that ended the round: so long its nodes went on in vain.
+    // How long nodes ran uselessly before the message that ended the round.
     Duration unnoticed{};
-    bool failed = true;  // what was trained since a checkpoint is lost; not so where nobody failed
+    bool failed = true;  // training since the last checkpoint is lost; false if nothing failed
   };
-  // Nobody of the broken round is left, and this was why.
+  // No node of the broken round is left, and this was the cause.
   void settled(TimePoint now, const Cause& cause);
-  // Every worker ended with 0, or some have made steps: who has never spoken to the store has
+  // Every worker exited with 0, or some have made steps: workers that never used the store have
   // trained all the same.
   void has_worked(TimePoint now);
 
-  // Until now.
+  // The totals up to now.
   TimeUse told(TimePoint now) const;
-  // The invariant that is broken, if one is.
+  // The violated invariant, if any.
   std::optional<std::string> check() const;
 
  private:

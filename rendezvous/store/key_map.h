@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Keys to things, for keys that strangers choose: hashed with a seed, and divided into shards, so
-// that a map of millions neither grows nor is freed in one go that everybody has to wait for.
-// Entries stay where they are until they are erased.
+// A map for keys chosen by untrusted clients. Keys are hashed with a seed. Entries are divided into
+// shards, so that a map of millions neither grows nor is freed in one step that all clients wait
+// for. Entries do not move until they are erased.
 
 #include <algorithm>
 #include <cstddef>
@@ -61,14 +61,14 @@ class KeyMap {
 
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  // For tests: of all shards together.
+  // For tests: the buckets of all shards together.
   std::size_t bucket_count() const {
     std::size_t count = 0;
     for (const Shard& shard : shards_) count += shard.bucket_count();
     return count;
   }
 
-  // Null: no such key.
+  // Null if there is no such key.
   Entry* find(std::string_view text) {
     if (size_ == 0) return nullptr;
     const HashedKey key = hashed(text);
@@ -77,11 +77,11 @@ class KeyMap {
     return found == shard.end() ? nullptr : &*found;
   }
   const Entry* find(std::string_view text) const {
-    return const_cast<KeyMap*>(this)->find(text);  // which changes nothing
+    return const_cast<KeyMap*>(this)->find(text);  // changes nothing
   }
   bool contains(std::string_view text) const { return find(text) != nullptr; }
 
-  // The entry of that key, made of the arguments when there is none.
+  // The entry of that key, constructed from the arguments if there is none.
   template <class... Arguments>
   Entry& try_emplace(std::string_view text, Arguments&&... arguments) {
     if (shards_.empty()) make_shards();
@@ -100,7 +100,7 @@ class KeyMap {
     --size_;
   }
 
-  // In no order; a shard at a time for those who cannot wait for all of it.
+  // In no particular order. One shard at a time, for callers that cannot wait for all of them.
   static constexpr std::size_t shard_count = 64;
   template <class Visit>
   void visit_shard(std::size_t index, Visit visit) const {
@@ -108,7 +108,7 @@ class KeyMap {
     for (const auto& [key, thing] : shards_[index]) visit(key.text, thing);
   }
 
-  // Empties it; what was in it is freed by the ledger, in pieces.
+  // Empties the map. The ledger frees its contents in pieces.
   void bury(Ledger& ledger) {
     if (size_ > 0) ledger.bury(std::make_unique<Buried>(std::move(shards_)));
     shards_.clear();
@@ -120,13 +120,13 @@ class KeyMap {
    public:
     explicit Buried(std::vector<Shard> shards) : shards_(std::move(shards)) {}
     bool free_some(std::size_t& work) override {
-      // To find, to free and to take out of the books: about as much as copying this many bytes.
+      // Finding, freeing and unbooking an entry costs about as much as copying this many bytes.
       constexpr std::size_t work_of_entry = 512;
       while (work >= work_of_entry) {
         while (!shards_.empty() && shards_.back().empty()) shards_.pop_back();
         if (shards_.empty()) return true;
         Shard& shard = shards_.back();
-        // What is large in itself goes in pieces, too.
+        // A large entry is freed in pieces, too.
         if constexpr (requires(T& thing) { thing.free_some(work); }) {
           if (!shard.begin()->second.free_some(work)) return false;
         }
@@ -140,8 +140,8 @@ class KeyMap {
     std::vector<Shard> shards_;
   };
 
-  // The keys fill all shards alike. Each is to grow at a size of its own, somewhere between one
-  // doubling of the map and the next, or all of them would grow within a few thousand keys.
+  // Keys fill all shards evenly. Each shard grows at a size of its own, somewhere between one
+  // doubling of the map and the next. Otherwise all of them would grow within a few thousand keys.
   void make_shards() {
     shards_.resize(shard_count);
     float fullest = 0.75F;
@@ -152,7 +152,7 @@ class KeyMap {
   }
 
   HashedKey hashed(std::string_view text) const { return {text, key_hash(seed_, text)}; }
-  // By the upper bits: the lower ones choose the bucket.
+  // Selects by the upper bits, because the lower ones select the bucket.
   Shard& shard_of(std::size_t hash) { return shards_[hash >> 58]; }
 
   HashSeed seed_;

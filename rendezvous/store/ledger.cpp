@@ -115,7 +115,7 @@ void Ledger::close_connection(AccountId account) {
   close_if_empty(account);
 }
 
-// Who is gone and holds nothing is forgotten: addresses come and go for years.
+// Forgets an address that has left and holds nothing: addresses come and go for years.
 void Ledger::close_if_empty(AccountId account) {
   const Account& page = accounts_[account.value];
   if (account.value == 0 || page.connections + page.bytes + page.keys != 0) return;
@@ -125,8 +125,8 @@ void Ledger::close_if_empty(AccountId account) {
 
 // --- memory ------------------------------------------------------------------------------------
 
-// The last eighth of the budget is for small things: whoever fills it with large ones leaves room
-// for the counters and addresses that everybody else needs to meet.
+// The last eighth of the budget is for small allocations. Clients that fill the rest with large
+// ones leave room for the counters and addresses that all other clients need to rendezvous.
 std::uint64_t Ledger::bytes_max_for(std::uint64_t bytes) const {
   if (limits_.bytes_max == LedgerLimits::none) return limits_.bytes_max;
   return bytes < bounds::store_bulk_bytes_min ? limits_.bytes_max
@@ -197,12 +197,13 @@ void Ledger::bury(std::unique_ptr<Remains> remains) noexcept {
 
 namespace {
 
-// The C library puts what is freed in a heap, and the next larger allocation, whoever asks for it,
-// sorts all of that: forty milliseconds after a million keys. So it is made to sort what one turn
-// has freed in that turn.
+// The C library keeps freed memory in a heap, and the next larger allocation, by any caller, sorts
+// all of it: 40 ms after a million keys. So it is made to sort in each turn what that turn has
+// freed.
 void sort_freed_memory() {
   constexpr std::size_t larger_than_keys_and_values = 64 * 1024;
-  void* volatile memory = std::malloc(larger_than_keys_and_values);  // or it is left out
+  // Volatile, or the compiler removes it.
+  void* volatile memory = std::malloc(larger_than_keys_and_values);
   std::free(memory);
 }
 
@@ -210,10 +211,10 @@ void sort_freed_memory() {
 
 void Ledger::free_some(std::size_t work) {
   if (graves_.empty()) return;
-  // Each costs something, however small it is.
+  // Each object costs something, however small it is.
   constexpr std::size_t work_of_grave = 512;
   while (work > 0 && !graves_.empty()) {
-    // What is freed may bury something in its turn.
+    // Freeing one object may bury another.
     auto last = std::move(graves_.back());
     graves_.pop_back();
     if (!last->free_some(work)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The memory that clients of the store make a process hold: its books (Ledger), the hash of keys,
-// and what a peer holds beside the store.
+// Accounting for the memory that clients of the store make a process hold (Ledger), the hash of
+// keys, and memory that a peer holds outside the store (PeerMemory).
 
 #include <array>
 #include <cstddef>
@@ -19,45 +19,46 @@
 
 namespace cpprun {
 
-// SipHash: a hash of a key that only who knows the seed can foresee. Keys come from strangers; with
-// a hash that everybody knows, they would choose keys that all fall into one bucket.
+// SipHash: the hash of a key cannot be predicted without the seed. Keys come from untrusted
+// clients. If the hash were known, they could choose keys that all fall into one bucket.
 struct HashSeed {
   std::uint64_t first = 0;
   std::uint64_t second = 0;
 };
 
-// With one round a word and three at the end: what hash tables use.
+// With one round per word and three at the end, as hash tables use it.
 std::uint64_t key_hash(const HashSeed& seed, std::string_view key);
-// With two and four, as published; its test vectors vouch for both.
+// With two and four, as published; its test vectors cover both.
 std::uint64_t siphash_2_4(const HashSeed& seed, std::string_view key);
 
-// One address' page in the books; 0 is the page of nobody in particular, which has no limits.
+// The account of one address. Account 0 belongs to no particular address and has no limits.
 using AccountId = Id<struct AccountTag, std::uint32_t>;
 
 struct LedgerLimits {
   static constexpr std::uint64_t none = std::numeric_limits<std::uint64_t>::max();
-  std::uint64_t bytes_max = none;  // of everybody together
+  std::uint64_t bytes_max = none;  // of all clients together
   std::uint64_t address_bytes_max = none;
   std::uint64_t address_keys_max = none;
   std::uint64_t address_connections_max = none;
 };
 
-// What remains of something large that nobody uses any more.
+// What remains of a large object that is no longer used.
 class Remains {
  public:
   virtual ~Remains() = default;
-  // Frees about as much as costs that many bytes' copying, and takes from `work` what it used;
-  // true: nothing is left.
+  // Does about as much work as copying `work` bytes, and subtracts from `work` what it used.
+  // Returns true when nothing is left.
   virtual bool free_some(std::size_t& work) = 0;
 };
 
-// The books of the memory that clients of the store make a process hold: values, keys, waits,
-// requests that have not arrived in full, replies that were not taken yet. Kept in all and for each
-// address, since an address is all that is known of a stranger; all IPv6 addresses that begin with
-// the same 64 bits are one. It allocates nothing and refuses
-// nothing by itself: who is about to hold more asks first.
+// Accounts for the memory that clients of the store make a process hold: values, keys, waits,
+// incomplete requests, and replies that were not read yet. Kept in total and for each address,
+// because an address is all that is known of an unidentified client. IPv6 addresses that share
+// their first 64 bits count as one. The ledger allocates nothing and rejects nothing by itself:
+// callers ask before they hold more.
 //
-// What is large is freed in pieces: giving a gigabyte back at once would keep everybody waiting.
+// Large objects are freed in pieces, because freeing a gigabyte at once would make all clients
+// wait.
 class Ledger {
  public:
   explicit Ledger(LedgerLimits limits = {}, HashSeed seed = {}) : limits_(limits), seed_(seed) {}
@@ -66,13 +67,13 @@ class Ledger {
   Ledger& operator=(const Ledger&) = delete;
 
   // --- addresses ---
-  // Why that address must not have another connection; empty: it may.
+  // Why that address must not open another connection; empty if it may.
   std::string objection_to_connection(const PeerAddress& peer) const;
   AccountId open_connection(const PeerAddress& peer);
   void close_connection(AccountId account);
 
   // --- memory ---
-  // Why that much more must not be held on behalf of this account; empty: it may.
+  // Why this account must not hold that much more; empty if it may.
   std::string objection(AccountId account, std::uint64_t bytes, std::uint64_t keys = 0) const {
     return has_room(account, bytes, keys) ? std::string() : explain(account, bytes, keys);
   }
@@ -83,10 +84,10 @@ class Ledger {
   std::uint64_t bytes_held_by(AccountId account) const;
 
   // --- freeing ---
-  // Somebody calls free_some() from now on, or nobody any more: then all is freed at once.
+  // Whether free_some() is called from now on. If not, everything is freed at once.
   void tend(bool is_tended);
   bool is_tended() const { return is_tended_; }
-  // Where there is no memory to keep them for later they are freed at once.
+  // Keeps the remains to free them later. Frees them at once if there is no memory to keep them.
   void bury(std::unique_ptr<Remains> remains) noexcept;
   bool has_remains() const { return !graves_.empty(); }
   void free_some(std::size_t work);
@@ -108,13 +109,13 @@ class Ledger {
   HashSeed seed_;
   bool is_tended_ = false;
   std::uint64_t bytes_held_ = 0;
-  std::vector<Account> accounts_{1};  // an id is an index; the first is nobody's
+  std::vector<Account> accounts_{1};  // an id is an index; the first belongs to no address
   std::vector<std::uint32_t> free_;
   std::map<std::array<std::uint8_t, 16>, std::uint32_t> by_source_;
   std::vector<std::unique_ptr<Remains>> graves_;  // the last is freed first
 };
 
-// Memory that is in the books for as long as this lives. The ledger outlives it.
+// Books memory for as long as this object lives. The ledger must outlive it.
 class Charge {
  public:
   Charge() = default;
@@ -154,8 +155,8 @@ class Charge {
   bool is_key_ = false;
 };
 
-// What one peer makes the process hold beside its store: bytes of a link, of a TLS handshake, of an
-// HTTP request and its response. Charged to the peer's address, in the ledger that also counts the
+// Memory that one peer makes the process hold outside the store: bytes of a link, a TLS handshake,
+// an HTTP request or its response. Charged to the peer's address, in the ledger that also counts
 // store clients.
 class PeerMemory {
  public:
@@ -170,8 +171,8 @@ class PeerMemory {
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
 
-  // Charges `bytes` in place of what was charged before. The reason why it must not be that much;
-  // empty: it may.
+  // Charges `bytes` instead of what was charged before. Returns why it must not be that much; empty
+  // if it may.
   std::string hold(std::size_t bytes) {
     const std::size_t before = std::exchange(bytes_, bytes);
     std::string objection =
@@ -181,8 +182,8 @@ class PeerMemory {
   }
 
   std::size_t bytes() const { return bytes_; }
-  // The same; the reason why all that its address holds is too much, also where this is not more
-  // than before.
+  // The same, but also returns an objection if this is not more than before and all that its
+  // address holds is too much.
   std::string hold_at_all(std::size_t bytes) {
     charge_.resize(bytes_ = bytes);
     return ledger_->objection(account_, 0);

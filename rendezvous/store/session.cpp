@@ -112,7 +112,7 @@ void SessionTable::release(Session& session) {
 
 namespace {
 
-// The line is tidied when it is longer than this and than twice the connections there are.
+// The queue is tidied when it is longer than this and than twice the number of connections.
 constexpr std::size_t line_length_min = 64;
 
 Session* still_silent(SessionTable& table, ConnectionId id) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How the bytes of a client become requests that are decided. Every whole request that is there is
-// decided before anything is written, within what one visit may cost.
+// How the bytes of a client become requests that are decided. All complete requests are decided
+// before anything is written, within what one visit may cost.
 
 #include <fmt/format.h>
 
@@ -19,25 +19,25 @@ namespace cpprun {
 
 namespace {
 
-// From an inbox of that size on, bytes are received straight into it.
+// From this inbox size on, bytes are received directly into the inbox.
 constexpr std::size_t large_inbox = bounds::store_read_bytes;
-// One sender of a large value does not hold the others up for longer than this takes to copy.
+// A sender of a large value holds up other clients for no longer than it takes to copy this much.
 constexpr std::size_t large_read_max = 1024 * 1024;
 
 bool is_received_in_place(const Session& session) {
   return session.backlog != nullptr && session.backlog->inbox.size() >= large_inbox;
 }
 
-// A buffer's memory, which is freed where there is none for the chunk that is to own it.
+// Takes over a buffer's memory. Frees it if there is no memory for the chunk that is to own it.
 std::shared_ptr<Chunk> chunk_of(Ledger& ledger, AccountId account,
                                 const ByteBuffer::Memory& memory) {
   std::unique_ptr<char, decltype(&std::free)> held(memory.data, &std::free);
   auto chunk = std::make_shared<Chunk>(ledger, account, memory.data, memory.end, memory.capacity);
-  (void)held.release();  // the chunk's now
+  (void)held.release();  // owned by the chunk now
   return chunk;
 }
 
-// What it costs to carry a request out, beside what its replies do.
+// The cost of carrying a request out, apart from its replies.
 std::size_t work_of(const c10d::Complete& complete) {
   const std::size_t keys =
       std::visit(Overloaded{
@@ -52,23 +52,23 @@ std::size_t work_of(const c10d::Complete& complete) {
                      [](const auto&) { return std::size_t{0}; },
                  },
                  complete.request);
-  // Larger ones are not copied.
+  // Larger requests are not copied.
   const std::size_t copied = complete.size < bounds::store_bulk_bytes_min ? complete.size : 0;
   return bounds::store_work_of_request + copied + keys * bounds::store_work_of_key;
 }
 
 }  // namespace
 
-// --- what comes --------------------------------------------------------------------------------
+// --- input --------------------------------------------------------------------------------------
 
 std::span<char> StoreSessions::room(ConnectionId id) {
   Session* const session = heard(id);
-  // What has come is decided first.
+  // What has arrived is decided first.
   if (session == nullptr || session->awaits_turn || session->is_paused) return {};
   if (logs_[session->port].is_held || is_replayed(*session)) return {};
   if (!is_received_in_place(*session)) return {read_.get(), bounds::store_read_bytes};
-  // Little beyond the end of this request: its memory may become the value's, and what follows it
-  // would have to be copied.
+  // Little beyond the end of this request: its memory may become the value's, and the bytes after
+  // the request would have to be copied.
   Backlog& backlog = *session->backlog;
   const std::size_t here = backlog.inbox.size();
   const std::size_t missing = std::max(backlog.inbox_needed, here) - here;
@@ -103,7 +103,7 @@ void StoreSessions::received(ConnectionId id, std::size_t count) {
     if (backlog->inbox.size() >= backlog->inbox_needed) digest_inbox(*session, false);
     return;
   }
-  // The usual case: whole requests, which need no memory of their own.
+  // The usual case: complete requests, which need no memory of their own.
   c10d::Progress progress;
   const Digested done = digest(*session, bytes, progress, false);
   if (done.is_gone || done.consumed == bytes.size()) return;
@@ -116,10 +116,10 @@ void StoreSessions::keep(Session& session, std::string_view rest, const Digested
   backlog.inbox.append(rest);
   backlog.inbox_needed = done.needed;
   backlog.progress = progress;
-  (void)settle(session);  // nothing is done with it here, closed or not
+  (void)settle(session);  // the session is not used after this, closed or not
 }
 
-// The first bytes say what it speaks. They are kept until it is let in.
+// The first bytes show the protocol. They are kept until the connection is admitted.
 void StoreSessions::greet(Session& session, std::string_view received) {
   const bool is_first = session.backlog == nullptr;
   ByteBuffer& inbox = backlog_of(session).inbox;
@@ -127,7 +127,7 @@ void StoreSessions::greet(Session& session, std::string_view received) {
   const std::string_view bytes = inbox.view();
   switch (sniff(bytes)) {
     case Protocol::undecided:
-      // Whoever says nothing at all may stay: old clients open a second connection and keep it.
+      // A connection that sends nothing at all may stay: old clients open a second one and keep it.
       if (is_first) arm(TimerKind::greeting, session.id, bounds::join_patience);
       (void)settle(session);
       return;
@@ -173,9 +173,9 @@ void StoreSessions::admit(ConnectionId id) {
   digest_inbox(*session, false);
 }
 
-// --- what is decided of it ---------------------------------------------------------------------
+// --- decisions ----------------------------------------------------------------------------------
 
-// Into small_inbox_, or into memory_ what is large and may become a value of the store as it lies.
+// Moves the inbox to small_inbox_, or to memory_ if it is large and may become a value in place.
 ByteBuffer::Memory StoreSessions::take_inbox(Session& session) {
   Backlog& backlog = *session.backlog;
   ByteBuffer inbox;
@@ -193,7 +193,7 @@ ByteBuffer::Memory StoreSessions::take_inbox(Session& session) {
 void StoreSessions::digest_inbox(Session& session, bool grace_over) {
   if (session.backlog == nullptr || session.backlog->inbox.empty()) return;
   c10d::Progress progress = session.backlog->progress;
-  // The requests point into these bytes, and may end the connection with all that is its own.
+  // The requests point into these bytes, and may end the connection with everything it owns.
   const ByteBuffer::Memory place = take_inbox(session);
   const std::string_view bytes =
       memory_ ? memory_->view().substr(place.start) : small_inbox_.view();
@@ -209,7 +209,7 @@ void StoreSessions::digest_inbox(Session& session, bool grace_over) {
   if (session.id == id) drop_empty_backlog(session);
 }
 
-// The rest of what take_inbox() has taken.
+// Puts back what is left of the bytes that take_inbox() took.
 void StoreSessions::put_back(Session& session, const ByteBuffer::Memory& place, std::size_t size,
                              std::size_t consumed) {
   const std::shared_ptr<Chunk> memory = std::exchange(memory_, nullptr);
@@ -227,7 +227,7 @@ void StoreSessions::put_back(Session& session, const ByteBuffer::Memory& place, 
 
 StoreSessions::Digested StoreSessions::digest(Session& session, std::string_view bytes,
                                               c10d::Progress& progress, bool grace_over) {
-  // What was to be written before was written, or these replies would go to somebody else.
+  // Earlier output must have been written, or these replies would go to another client.
   assert(replies_.empty() && gathered_for_ == ConnectionId{});
   const ConnectionId id = session.id;
   served_ = id;
@@ -239,7 +239,7 @@ StoreSessions::Digested StoreSessions::digest(Session& session, std::string_view
     replies_.clear();
     return {.is_gone = true};
   }
-  // What was asked before the bad request is still answered.
+  // Requests before the malformed one are still answered.
   flush(session, last_reason);
   if (session.id != id || !last_reason.empty()) done.is_gone = true;
   return done;
@@ -317,7 +317,7 @@ void StoreSessions::carry_out(Session& session, Store& store, const c10d::Comple
   spend(work_of(complete) + decided_.size() * bounds::store_work_of_request + replied);
 }
 
-// What ends its client has changed nothing; that it is closed is told then.
+// A request that ends its client has changed nothing. The journal then records only the end.
 void StoreSessions::tell_journal(const Session& session, const c10d::Complete& complete) {
   StoreJournal* const journal = journal_of(session);
   if (journal == nullptr) return;
@@ -332,7 +332,7 @@ void StoreSessions::tell_journal(const Session& session, const c10d::Complete& c
   journal->decided(session.id, complete.size);
 }
 
-// The one that is being served is told first what it was answered before.
+// The client being served first gets the replies to its earlier requests.
 void StoreSessions::end(ConnectionId id, const std::string& reason) {
   if (id == served_) {
     last_reason_ = reason;
@@ -341,9 +341,9 @@ void StoreSessions::end(ConnectionId id, const std::string& reason) {
   }
 }
 
-// --- what waits for its turn -------------------------------------------------------------------
+// --- waiting for a turn -------------------------------------------------------------------------
 
-// The rest of what it asks waits until its store has done what it has begun.
+// The client's further requests wait until its store has finished what it began.
 void StoreSessions::queue_unfinished(Session& session) {
   notice_unfinished(session.port);
   queue_turn(session);
@@ -354,7 +354,7 @@ void StoreSessions::queue_turn(Session& session) {
   to_decide_.push_back(session.id);
 }
 
-// False: there are more keys to be listed, or the connection is gone.
+// Returns false if there are more keys to list, or the connection is gone.
 bool StoreSessions::go_on_listing(Session& session) {
   if (session.backlog == nullptr || session.backlog->listing == nullptr) return true;
   Store* const store = store_of(session);
@@ -387,8 +387,8 @@ bool StoreSessions::go_on_listing(Session& session) {
   return session.id == id && settle(session);
 }
 
-// A request of very many keys, which takes longer than one turn may. It is carried out in parts,
-// with the links served in between and no client of any store: nobody sees half of it.
+// A request with very many keys takes longer than one turn may. It is carried out in parts. Links
+// are served in between, but no client of any store is, so that none sees an intermediate state.
 
 namespace {
 
@@ -410,8 +410,8 @@ Things part_of(Things things, std::size_t done) {
 
 }  // namespace
 
-// So many keys fill more than what is received at once, so their bytes are in memory that can be
-// kept until all is done.
+// So many keys exceed what is received at once. Their bytes are therefore in memory that can be
+// kept until the request is done.
 bool StoreSessions::is_long(const c10d::Complete& complete) const {
   return memory_ != nullptr && key_count_of(complete.request) > bounds::store_keys_at_once_max;
 }
@@ -430,14 +430,14 @@ void StoreSessions::begin_long(Session& session, const c10d::Complete& complete)
       .from = session.id, .request = complete.request, .origin = origin, .reply = {session.id, {}}};
 }
 
-// One part of it. Its end is an ordinary turn of that connection.
+// Carries out one part. After the last one, the connection gets an ordinary turn.
 bool StoreSessions::go_on_with_long() {
   if (!long_) return false;
   LongRequest& request = *long_;
   Session* const session = heard(request.from);
   Store* const store = session == nullptr ? nullptr : store_of(*session);
   if (store == nullptr) {
-    long_.reset();  // and its store is emptied or closed with it
+    long_.reset();  // its store was emptied or closed, too
     return true;
   }
   const std::uint32_t port = session->port;
@@ -458,7 +458,7 @@ bool StoreSessions::go_on_with_long() {
                    const c10d::MultiSet part{part_of(set.entries, request.done)};
                    store->apply(request.from, part, decided_, request.origin);
                  },
-                 [](const auto&) {},  // no other has many keys
+                 [](const auto&) {},  // no other request has many keys
              },
              request.request);
   perform(decided_);
@@ -486,13 +486,13 @@ void StoreSessions::end_long() {
   }
 }
 
-// How what the store decides becomes bytes, and what becomes of those that are not taken. The
-// replies to one client's requests leave in one write; a large value leaves from where it lies, a
-// slice in each turn.
+// How decisions of the store become bytes, and what happens if a client does not read them. The
+// replies to one client's requests leave in one write. A large value is sent from where it is
+// stored, a slice in each turn.
 
 namespace {
 
-// Of the memory that gathered replies, what is kept for the next ones.
+// How much of the memory that gathered replies is kept for the next ones.
 constexpr std::size_t replies_kept_max = 1024 * 1024;
 // Taken from one outbox at once. The kernel copies that much in a fraction of a millisecond.
 constexpr std::size_t sent_bytes_max = 1024 * 1024;
@@ -523,8 +523,8 @@ void StoreSessions::refuse_huge_reply(ConnectionId to) {
   end(to, fmt::format("asked for a reply of more than {} bytes", bounds::store_reply_bytes_max));
 }
 
-// Only the client that is being served can be answered at once; the others get what is theirs
-// in their turn, so that a key for which thousands wait holds nobody up.
+// Only the client being served can be answered at once. Other clients get their replies in their
+// own turn, so that a key for which thousands wait holds up no client.
 void StoreSessions::deliver(const Answer& answer) {
   const bool may_be_huge = std::holds_alternative<c10d::Values>(answer.reply) ||
                            std::holds_alternative<c10d::Keys>(answer.reply);
@@ -550,7 +550,7 @@ void StoreSessions::deliver(const Parcel& parcel) {
     outbox.append(parcel.reply);
     return queue_to_send(*session);
   }
-  outbox.append(replies_);  // what was answered before it
+  outbox.append(replies_);  // earlier replies
   replies_.clear();
   outbox.append(parcel.reply);
 }
@@ -566,9 +566,9 @@ void StoreSessions::queue_to_send(Session& session) {
   to_send_.push_back(session.id);
 }
 
-// --- out ---------------------------------------------------------------------------------------
+// --- output -------------------------------------------------------------------------------------
 
-// The end of a visit: what it was answered is to be written, and whatever still waited for it.
+// The end of a visit: writes the replies, and everything that still waited for the client.
 void StoreSessions::flush(Session& session, const std::string& last_reason) {
   const bool has_outbox = session.backlog != nullptr && !session.backlog->outbox.empty();
   if (has_outbox) {
@@ -627,7 +627,7 @@ void StoreSessions::take_gathered(Session& session, std::size_t count) {
     watch(session);
   }
   replies_.clear();
-  // One large reply is no reason to keep its memory.
+  // A single large reply is no reason to keep its memory.
   if (replies_.capacity() > replies_kept_max) replies_ = {};
 }
 
@@ -679,23 +679,23 @@ bool StoreSessions::send_any() {
   return true;
 }
 
-// --- those who do not take it ------------------------------------------------------------------
+// --- slow readers -------------------------------------------------------------------------------
 
 void StoreSessions::look_at_own(Session& session) {
   if (session.backlog == nullptr) return;
   if (!session.is_paused && session.backlog->outbox.size() > limits_.outbox_bytes_max) {
     session.is_paused = true;
     watch(session);
-    // One timer is enough, however often a slow reader is paused: it looks at when bytes were
+    // One timer is enough, however often a slow reader is paused: it checks when bytes were last
     // taken.
     if (!std::exchange(session.is_timed, true)) {
       arm(TimerKind::stall, session.id, limits_.reader_stall_max);
     }
   }
-  (void)settle(session);  // nothing is done with it here, closed or not
+  (void)settle(session);  // the session is not used after this, closed or not
 }
 
-// What others cause to be sent to it cannot be held back by leaving its requests alone.
+// What other clients cause to be sent cannot be held back by not reading this client's requests.
 void StoreSessions::look_at_others(Session& session) {
   if (session.backlog == nullptr || !settle(session) || is_replayed(session)) return;
   const std::size_t outbox_max =

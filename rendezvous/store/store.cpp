@@ -61,7 +61,7 @@ Store::Store(std::shared_ptr<Ledger> ledger)
       watchers_(ledger_->seed()) {}
 
 Store::~Store() {
-  if (ledger_) clear();  // unless it has moved away
+  if (ledger_) clear();  // unless it was moved away
 }
 
 Store& Store::operator=(Store&& other) noexcept {
@@ -97,11 +97,11 @@ void Store::apply(ConnectionId from, const c10d::Request& request, Actions& acti
                   Origin origin) {
   let_go();
   told_at_once_ = 0;
-  // Whoever asks for something else no longer waits. A client of dialect A or B that timed out says
-  // nothing about it, and would take the late answer for the beginning of its next reply.
+  // A client that sends another request waits no longer. A client of dialect A or B that timed out
+  // sends nothing about it, and would take the late answer for the start of its next reply.
   if (!parked_.empty() && cancel_wait_of(from)) pass_on_unclaimed(from, actions);
   origin_ = std::move(origin);
-  // What is asked most adds nothing, and need not be asked whether there is room for it.
+  // The most frequent request adds nothing, so it need not check for room.
   if (const auto* get = std::get_if<c10d::Get>(&request)) {
     on(from, *get, actions);
   } else if (std::string objection = objection_to(request); !objection.empty()) {
@@ -112,7 +112,7 @@ void Store::apply(ConnectionId from, const c10d::Request& request, Actions& acti
   origin_.memory.reset();
 }
 
-// What the last actions showed.
+// Releases what the views in the last actions point at.
 void Store::let_go() {
   if (!retained_.empty()) retained_.clear();
   if (!retained_values_.empty()) retained_values_.clear();
@@ -134,7 +134,7 @@ void Store::on(ConnectionId /*from*/, const c10d::Set& request, Actions& actions
 void Store::on(ConnectionId from, const c10d::CompareSet& request, Actions& actions) {
   const StoredValue* found = value_of(request.key);
   if (found == nullptr && !request.expected.empty()) {
-    // Upstream's answer, though nothing of the kind is stored; its own tests ask for it.
+    // Upstream answers this although no such value is stored. Its own tests expect it.
     return answer_value(from, retained_values_.emplace_back(*ledger_, origin_, request.expected),
                         actions);
   }
@@ -247,7 +247,7 @@ void Store::on(ConnectionId /*from*/, const c10d::MultiSet& request, Actions& ac
 }
 
 void Store::on(ConnectionId /*from*/, const c10d::QueuePush& request, Actions& actions) {
-  // Made before there is a place for it: the memory for it may be lacking.
+  // Created before there is a place for it, because memory for it may be lacking.
   Stored entry{StoredValue(*ledger_, origin_, request.value), {}};
   entry.charge =
       Charge(*ledger_, origin_.account, bounds::store_entry_bytes + entry.value.own_bytes());
@@ -331,7 +331,7 @@ std::optional<std::int64_t> Store::counted(std::string_view key, std::int64_t de
 void Store::store(std::string_view key, std::string_view value, Actions& actions) {
   auto* found = values_.find(key);
   if (found == nullptr) {
-    // Made before there is a key for it: the memory for it may be lacking.
+    // Created before there is a key for it, because memory for it may be lacking.
     StoredValue made(*ledger_, origin_, value);
     Stored& stored = values_.try_emplace(key).second;
     stored.value = std::move(made);
@@ -350,7 +350,7 @@ void Store::store(std::string_view key, std::string_view value, Actions& actions
   charge_for(stored, key);
 }
 
-// Who stores a value last pays for it.
+// The client that stored a value last pays for it.
 void Store::charge_for(Stored& stored, std::string_view key) {
   const std::size_t bytes = bounds::store_entry_bytes + key.size() + stored.value.own_bytes();
   if (stored.charge.is_of(*ledger_, origin_.account)) return stored.charge.resize(bytes);
@@ -366,13 +366,14 @@ void Store::answer_value(ConnectionId to, const StoredValue& value, Actions& act
 
 void Store::drop_non_number(ConnectionId from, std::string_view operation, std::string_view key,
                             Actions& actions) {
-  // A key may hold anything, and is long enough to fill a screen.
+  // A key may contain anything, and may be long enough to fill a screen.
   actions.emplace_back(Drop{from, std::string(operation) + " on key \"" +
                                       plain_line(key, bounds::name_shown_bytes_max) +
                                       "\", whose value is not a number"});
 }
 
-// Those whom a request of somebody else concerns: who waits for a key, and who watches one.
+// Clients that a request of another client concerns: those that wait for a key, and those that
+// watch one.
 
 void Store::on(ConnectionId from, const c10d::Barrier& request, Actions& actions) {
   const std::optional<std::int64_t> arrived = counted(request.key, 1);
@@ -382,7 +383,7 @@ void Store::on(ConnectionId from, const c10d::Barrier& request, Actions& actions
     actions.emplace_back(Answer{from, c10d::Waited{}});
     return wake_all(request.key, actions);
   }
-  // The counter exists now, which is what a plain WAIT waits for; the barrier itself is not full.
+  // The counter exists now, which is what a plain WAIT waits for. The barrier itself is not full.
   wake_waits_only(request.key, actions);
   park(from, request.key, true);
 }
@@ -407,11 +408,11 @@ void Store::on(ConnectionId from, const c10d::WatchKey& request, Actions& action
 void Store::park(ConnectionId from, std::string_view key, bool in_barrier) {
   Line& line = waiters_.try_emplace(key);
   Waiters& waiters = in_barrier ? line.second.barriers : line.second.waits;
-  // The same key named twice is one thing to wait for. Both come from this very request, so the
-  // first of them is still last in line.
+  // A key named twice is waited for only once. Both come from this request, so the first one is
+  // still last in line.
   if (!waiters.empty() && waiters.back().connection == from) return;
   Parked& parked = parked_[from];
-  // A waiter without a place must not be, even when there is no memory for the place.
+  // Every waiter must have a place, even if there is no memory for the place.
   if (parked.places.size() == parked.places.capacity()) {
     parked.places.reserve(std::max<std::size_t>(1, parked.places.size() * 2));
   }
@@ -421,7 +422,7 @@ void Store::park(ConnectionId from, std::string_view key, bool in_barrier) {
   parked.charge.grow(bounds::store_entry_bytes + key.size());
 }
 
-// The last of its places, so that the others keep their numbers.
+// Leaves the last of its places, so that the others keep their indices.
 void Store::leave_place(Parked& parked) {
   const Place place = parked.places.back();
   parked.places.pop_back();
@@ -443,16 +444,17 @@ void Store::abandon_wait(ConnectionId from, Actions& actions) {
   if (cancel_wait_of(from)) pass_on_unclaimed(from, actions);
 }
 
-// Takes one waiter out of the line of a key that came into being, and answers it if that was all it
-// waited for. The line itself stays, even when it is empty now.
+// Takes one waiter out of the line of a key that now exists, and answers it if it waited for
+// nothing else. The line itself stays, even if it is empty now.
 Store::Waiters::iterator Store::release(Line& line, Waiters::iterator waiter, Actions& actions) {
   const ConnectionId connection = waiter->connection;
   const auto parked = parked_.find(connection);
   std::vector<Place>& places = parked->second.places;
   const bool is_answered = places.size() == 1 && !parked->second.is_over;
-  // There may be no memory for it: then nothing has changed.
+  // This may fail for lack of memory; then nothing has changed.
   if (is_answered) actions.emplace_back(Answer{connection, c10d::Waited{}});
-  // The last place takes the freed one, so that a wait for many keys is not searched each time.
+  // The last place moves to the freed index, so that a wait for many keys is not searched each
+  // time.
   places[waiter->place] = places.back();
   places[waiter->place].at->place = waiter->place;
   places.pop_back();
@@ -471,12 +473,13 @@ void Store::wake_waits_only(std::string_view key, Actions& actions) {
 
 void Store::wake_one(std::string_view key, Actions& actions) {
   Line* line = waiters_.find(key);
-  // Who waits for a key that came into being a moment ago is told of it anyway.
+  // Waiters for a key that was created a moment ago are woken anyway.
   if (line == nullptr || line->second.is_waking) return;
-  // Barriers count arrivals; an entry of a queue that happens to have their name is none.
+  // Barriers count arrivals. An entry of a queue that happens to have their name is none.
   Waiters& waiters = line->second.waits;
   for (auto waiter = waiters.begin(); waiter != waiters.end();) {
-    // Who waits for other keys as well is not woken by this one: the entry is for the next in line.
+    // A client that waits for other keys as well is not woken by this one: the entry is for the
+    // next in line.
     const Parked& parked = parked_.at(waiter->connection);
     const bool is_woken = parked.places.size() == 1 && !parked.is_over;
     if (is_woken) unclaimed_.insert_or_assign(waiter->connection, std::string(key));
@@ -486,8 +489,8 @@ void Store::wake_one(std::string_view key, Actions& actions) {
   if (line->second.empty()) waiters_.erase(line);
 }
 
-// The entry for which that connection was woken is still there, and it is not going to take it: the
-// next in line gets its chance. Otherwise it would wait although something is there.
+// The entry for which that connection was woken is still there, and the connection will not take
+// it: wakes the next in line. Otherwise that client would wait although there is an entry.
 void Store::pass_on_unclaimed(ConnectionId connection, Actions& actions) {
   const auto owed = unclaimed_.find(connection);
   if (owed == unclaimed_.end()) return;
@@ -496,13 +499,13 @@ void Store::pass_on_unclaimed(ConnectionId connection, Actions& actions) {
   if (queues_.contains(key)) wake_one(key, actions);
 }
 
-// What may concern more connections and keys than one turn should look at: whom a new value wakes,
-// who is told of a change, what somebody leaves behind. Little of it is done at once; the rest
-// waits for go_on(), and nothing else is asked of the store meanwhile.
+// Work that may concern more connections and keys than one turn should handle: clients woken by a
+// new value, notices of a change, cleanup after a client. A little of it is done at once. The rest
+// waits for go_on(), and the store gets no other request meanwhile.
 
 namespace {
 
-// What it costs to tell one connection of that, beside telling it anything at all.
+// The cost of notifying one connection of that, on top of sending it anything at all.
 std::size_t steps_for_each(const Pieces& text) {
   constexpr std::size_t bytes_of_step = 1024;
   return 1 + text.shared.size() + text.copied.size() / bytes_of_step;
@@ -510,8 +513,8 @@ std::size_t steps_for_each(const Pieces& text) {
 
 }  // namespace
 
-// What came earlier has to be done first, or who watches two keys would hear of them in the wrong
-// order.
+// Earlier notifications must be finished first, or a client that watches two keys would receive
+// their notices in the wrong order.
 bool Store::may_tell_at_once(std::size_t steps) {
   if (!fan_outs_.empty() || told_at_once_ + steps > bounds::store_told_at_once_max) return false;
   told_at_once_ += steps;
@@ -534,7 +537,7 @@ void Store::go_on(std::size_t steps, Actions& actions) {
   }
 }
 
-// --- who is woken --------------------------------------------------------------------------------
+// --- waking -------------------------------------------------------------------------------------
 
 void Store::wake(Waking waking, Actions& actions) {
   if (waking.line == nullptr || waking.line->second.is_waking) return;
@@ -542,11 +545,11 @@ void Store::wake(Waking waking, Actions& actions) {
   std::size_t all = line.waits.size() + (waking.with_barriers ? line.barriers.size() : 0);
   if (all == 0) return;
   const bool is_at_once = may_tell_at_once(all);
-  // Where there is no memory half way, go_on() goes on with it.
+  // If memory runs out halfway, go_on() continues.
   fan_outs_.emplace_back(waking);
   line.is_waking = true;
   if (!is_at_once) return;
-  (void)wake_some(waking, all, actions);  // which is all of them
+  (void)wake_some(waking, all, actions);  // that is, all of them
   fan_outs_.pop_back();
 }
 
@@ -564,7 +567,7 @@ bool Store::wake_some(const Waking& waking, std::size_t& steps, Actions& actions
   return true;
 }
 
-// --- who is told of a change ---------------------------------------------------------------------
+// --- notices of a change ------------------------------------------------------------------------
 
 void Store::notify(c10d::Change change, std::string_view key, const StoredValue& old_value,
                    const StoredValue& new_value, Actions& actions) {
@@ -587,13 +590,13 @@ void Store::notify(c10d::Change change, std::string_view key, const StoredValue&
   }
   Notice notice{notice_text(change, key, old_value, new_value), watchers};
   if (std::size_t all = watchers->size() * steps_for_each(notice.text); may_tell_at_once(all)) {
-    (void)tell_some(notice, all, actions);  // which is all of them
+    (void)tell_some(notice, all, actions);  // that is, all of them
   } else {
     fan_outs_.emplace_back(std::move(notice));
   }
 }
 
-// Refers to the values where they lie; one that is short for that is copied, once for everybody.
+// References the values in place. A value too short for that is copied, once for all watchers.
 Pieces Store::notice_text(c10d::Change change, std::string_view key, const StoredValue& old_value,
                           const StoredValue& new_value) {
   Pieces text;
@@ -614,7 +617,7 @@ bool Store::tell_some(Notice& notice, std::size_t& steps, Actions& actions) {
   return true;
 }
 
-// --- who leaves ----------------------------------------------------------------------------------
+// --- departures ---------------------------------------------------------------------------------
 
 bool Store::abandon_large_wait(ConnectionId from) {
   if (parked_.empty()) return false;
@@ -632,7 +635,7 @@ void Store::forget(ConnectionId connection, Actions& actions) {
   const Departure departure{connection, true};
   const auto parked = parked_.find(connection);
   if (parked != parked_.end()) parked->second.is_over = true;
-  // Many may leave in one turn.
+  // Many clients may leave in one turn.
   std::size_t steps = bounds::store_told_at_once_max / 8;
   if (!departures_.empty() || !tidy_some(departure, steps)) departures_.push_back(departure);
   pass_on_unclaimed(connection, actions);
@@ -656,12 +659,12 @@ bool Store::tidy_some(const Departure& departure, std::size_t& steps) {
 }
 
 void Store::unwatch(Watched& watched, ConnectionId connection, std::size_t& steps) {
-  // Moving so many ids costs about as much as finding a key.
+  // Moving this many ids costs about as much as finding a key.
   constexpr std::size_t ids_of_step = 512;
   while (steps > 0 && !watched.keys.empty()) {
     auto* const line = watchers_.find(watched.keys.back());
     std::shared_ptr<Watchers>& watchers = line->second;
-    // A notice that is on its way to them keeps its list as it was.
+    // A notice that is still being sent keeps the old list.
     if (watchers.use_count() > 1) watchers = std::make_shared<Watchers>(*watchers);
     std::erase(*watchers, connection);
     steps -= std::min(steps, 1 + watchers->size() / ids_of_step);
@@ -671,7 +674,7 @@ void Store::unwatch(Watched& watched, ConnectionId connection, std::size_t& step
   }
 }
 
-// --- the end of all ------------------------------------------------------------------------------
+// --- clearing -----------------------------------------------------------------------------------
 
 bool Store::Stored::free_some(std::size_t& work) {
   work -= std::min(work, value.size() / bounds::store_bytes_freed_of_work);
@@ -682,7 +685,7 @@ bool Store::Queue::free_some(std::size_t& work) {
   for (; !entries.empty(); entries.pop_front()) {
     if (work < bounds::store_work_of_key) return false;
     work -= bounds::store_work_of_key;
-    (void)entries.front().free_some(work);  // goes with the entry
+    (void)entries.front().free_some(work);  // freed with the entry
   }
   return true;
 }
@@ -718,7 +721,7 @@ class Store::BuriedWatches : public Remains {
 };
 
 void Store::clear() {
-  // They point at what is buried below.
+  // These point at what is buried below.
   fan_outs_.clear();
   departures_.clear();
   parked_.clear();
@@ -735,7 +738,7 @@ void Store::clear() {
   watchers_.bury(*ledger_);
 }
 
-// A request of very many keys, carried out in parts.
+// A request with very many keys, carried out in parts.
 
 std::string Store::begin_parts(ConnectionId from, const c10d::Request& request,
                                const Origin& origin, Actions& actions) {
@@ -770,16 +773,16 @@ void Store::wait_for_part(ConnectionId from, std::span<const c10d::Bytes> keys,
   origin_ = {};
 }
 
-// Whether there is room for what a request would add to the store.
+// Whether there is room for what a request would add.
 
 std::string Store::objection_to(const c10d::Request& request) const {
   if (takes_all_) return {};
-  // What came in memory that is kept is in the books already.
+  // What arrived in memory that is kept is booked already.
   const auto size_of = [this](std::string_view value) {
     return origin_.memory && value.size() >= bounds::store_bulk_bytes_min ? 0 : value.size();
   };
   const auto of_key = [this](std::string_view key, std::size_t bytes) {
-    // The usual case, which costs no look at the store.
+    // The usual case, without a lookup in the store.
     if (ledger_->has_room(origin_.account, bytes + key.size() + bounds::store_entry_bytes, 1)) {
       return std::string();
     }
@@ -817,13 +820,13 @@ std::string Store::objection_to(const c10d::Request& request) const {
             return ledger_->objection(origin_.account,
                                       watch.key.size() + bounds::store_entry_bytes);
           },
-          // What asks and what takes away adds nothing.
+          // Requests that only read or remove add nothing.
           [](const auto&) { return std::string(); },
       },
       request);
 }
 
-// What a store holds, shown to whoever makes another one of it, and the other one that is made.
+// Shows the contents of a store to code that builds a copy, and builds that copy.
 
 void Store::show_shard(std::size_t shard, Viewer& viewer) const {
   values_.visit_shard(shard, [&](const std::string& key, const Stored& stored) {

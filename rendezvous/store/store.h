@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The key-value store on which the workers of a job meet: keys, values, queues, barriers and the
-// waits that are parked until a key appears. It is a plain value that knows no socket and no clock.
-// A request goes in, what has to be said and to whom comes out, in order. The semantics are those
-// of PyTorch's TCPStore, corner cases included, without the faults listed in docs/protocol.md §1.
+// The key-value store of a job's workers: keys, values, queues, barriers, and waits that are parked
+// until a key appears. It is a plain value without sockets and without a clock. A request goes in;
+// the replies and their recipients come out, in order. The semantics are those of PyTorch's
+// TCPStore, including corner cases, without the faults listed in docs/protocol.md §1.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,29 +26,29 @@
 
 namespace cpprun {
 
-// Say this to that connection.
+// Send this reply to the connection.
 struct Answer {
   ConnectionId to;
   c10d::Reply reply;
   friend bool operator==(const Answer&, const Answer&) = default;
 };
-// Say this to that connection: a reply that refers to values of the store instead of copying them.
+// The same, for a reply that references values of the store instead of copying them.
 struct Parcel {
   ConnectionId to;
   Pieces reply;
   friend bool operator==(const Parcel&, const Parcel&) = default;
 };
-// End that connection; `reason` completes "closed: ".
+// Close the connection; `reason` completes "closed: ".
 struct Drop {
   ConnectionId connection;
   std::string reason;
   friend bool operator==(const Drop&, const Drop&) = default;
 };
 using Action = std::variant<Answer, Parcel, Drop>;
-// What a request leads to, in order. The views inside are good until the store is touched again.
+// The effects of a request, in order. The views inside are valid until the store is used again.
 using Actions = std::vector<Action>;
 
-// How far a LIST_KEYS has come that is answered in several turns.
+// The progress of a LIST_KEYS that is answered in several turns.
 struct KeyListing {
   std::size_t shards_seen = 0;
   std::int64_t key_count = 0;
@@ -57,56 +57,58 @@ struct KeyListing {
 class Store {
  public:
   Store() : Store(std::make_shared<Ledger>()) {}
-  // What it holds is kept in those books.
+  // Books its memory in `ledger`.
   explicit Store(std::shared_ptr<Ledger> ledger);
   ~Store();
-  // A parked wait points at the keys it waits for, so a store moves but is not copied.
+  // A parked wait points at the keys it waits for, so a store can be moved but not copied.
   Store(Store&&) = default;
   Store& operator=(Store&& other) noexcept;
 
-  // From now on in those books. Only while it is empty, as a store is that nobody has used yet.
+  // Books its memory there from now on. Has an effect only while the store is empty, as before its
+  // first use.
   void keep_books_in(const std::shared_ptr<Ledger>& ledger);
 
-  // Carries one request out, whole, and appends what follows from it to `actions`. What it stores
-  // is charged to `origin`.
+  // Carries out one request completely, and appends its effects to `actions`. What it stores is
+  // charged to `origin`.
   void apply(ConnectionId from, const c10d::Request& request, Actions& actions,
              Origin origin = Origin());
 
-  // The same for a request of very many keys, in parts of the caller's choice; nothing else is
-  // asked meanwhile. It begins with what apply() does first, and answers why it must not go on;
-  // empty: it may. A MULTI_SET goes on with apply() itself.
+  // The same for a request with very many keys, in parts of the caller's choice. No other request
+  // may come in between. begin_parts() does what apply() does first, and returns why the request
+  // must not continue; empty if it may. A MULTI_SET continues with apply() itself.
   std::string begin_parts(ConnectionId from, const c10d::Request& request, const Origin& origin,
                           Actions& actions);
   bool has_all(std::span<const c10d::Bytes> keys) const;
-  // Stops as soon as that is more than a reply may have, which the reader of it notices.
+  // Stops once the reply is larger than allowed; the caller checks its size.
   void show_part(std::span<const c10d::Bytes> keys, Pieces& reply) const;
   void wait_for_part(ConnectionId from, std::span<const c10d::Bytes> keys, const Origin& origin);
   bool is_waiting(ConnectionId connection) const { return parked_.contains(connection); }
 
-  // One request may concern more connections than one turn can tell, and a client that leaves may
-  // leave more behind than one turn can tidy up. What is left over is gone on with, about so many
-  // connections and keys at a time, before anything else is asked.
+  // One request may concern more connections than one turn can notify, and a client that leaves may
+  // leave more behind than one turn can clean up. go_on() continues with the rest, about `steps`
+  // connections and keys at a time, before any other request.
   bool has_unfinished() const { return !fan_outs_.empty() || !departures_.empty(); }
   void go_on(std::size_t steps, Actions& actions);
-  // Before the next request of a client that waits for very many keys: the wait is over, which is
-  // tidied up by go_on(). False: apply() ends that wait, if there is one, as it goes along.
+  // To be called before the next request of a client that waits for very many keys: the wait is
+  // over, and go_on() cleans up. Returns false if apply() itself ends that wait, if there is one.
   bool abandon_large_wait(ConnectionId from);
   // The same for any wait, at once.
   void abandon_wait(ConnectionId from, Actions& actions);
 
-  // Appends some of the keys, as the reply shows them, and answers whether those were the last. A
-  // key that is there from the beginning to the end is listed once.
+  // Appends some of the keys in the format of the reply, and returns whether those were the last. A
+  // key that exists the whole time is listed once.
   bool list_some(KeyListing& listing, std::size_t keys_max, std::string& out) const;
 
-  // That connection is gone: its waits and watches with it. Somebody else may be told of a queue
-  // entry that the departed was woken for and did not take.
+  // The connection is gone, and with it its waits and watches. If it was woken for a queue entry
+  // and did not take it, another client may be woken.
   void forget(ConnectionId connection, Actions& actions);
 
-  // An empty store, as for a new round. Whoever waits is not answered: their connections end too.
+  // Empties the store, as for a new round. Waiting clients get no answer: their connections end,
+  // too.
   void clear();
 
-  // --- another store that is to be like this one ---
-  // What it holds, a shard of so many at a time; nothing is asked meanwhile.
+  // --- copying the store to another process ---
+  // Shows the contents, one of shard_count shards at a time. No request may come in between.
   class Viewer {
    public:
     virtual ~Viewer() = default;
@@ -118,13 +120,13 @@ class Store {
   };
   static constexpr std::size_t shard_count = KeyMap<StoredValue>::shard_count;
   void show_shard(std::size_t shard, Viewer& viewer) const;
-  // What is told here is put there, in the same order; in the books of nobody in particular.
+  // Adds what a Viewer was shown, in the same order. Charged to no particular address.
   void put_value(std::string_view key, std::string_view value);
   void put_queued(std::string_view key, std::string_view value);
   void put_waiting(ConnectionId connection, std::string_view key, bool in_barrier);
   void put_watching(ConnectionId connection, std::string_view key);
   void put_owed(ConnectionId connection, std::string_view key);
-  // What another store has taken is taken here, whatever the books say; or no longer.
+  // While set, the ledger's limits are ignored, because another store has accepted the same.
   void take_all(bool takes_all) { takes_all_ = takes_all; }
 
   // For tools and tests.
@@ -132,7 +134,7 @@ class Store {
   std::size_t parked_count() const { return parked_.size(); }
 
  private:
-  // What a key stands for, and who pays for it.
+  // The value of a key, and who pays for it.
   struct Stored {
     StoredValue value;
     Charge charge;
@@ -151,20 +153,20 @@ class Store {
 
   struct Waiter {
     ConnectionId connection;
-    bool in_barrier = false;  // not released by another's arrival, only by the last one's
+    bool in_barrier = false;  // released only by the last arrival, not by every one
     std::size_t place = 0;    // index of this line among the places of the connection's wait
   };
   using Waiters = std::list<Waiter>;
-  // Who waits for one key, oldest first: those of a WAIT, and those of a BARRIER, whom the next
-  // arrival must not have to walk through.
+  // The waiters for one key, oldest first. Those of a BARRIER are kept apart from those of a WAIT,
+  // so that the next arrival need not walk through them.
   struct WaitLine {
     Waiters waits;
     Waiters barriers;
-    bool is_waking = false;  // one of fan_outs_ has it, and takes it away in the end
+    bool is_waking = false;  // one of fan_outs_ owns it, and removes it in the end
     bool empty() const { return waits.empty() && barriers.empty(); }
     bool free_some(std::size_t& work);
   };
-  using Line = KeyMap<WaitLine>::Entry;  // entries stay where they are
+  using Line = KeyMap<WaitLine>::Entry;  // entries do not move
   struct Place {
     Line* line = nullptr;
     Waiters::iterator at;
@@ -173,11 +175,11 @@ class Store {
   struct Parked {
     std::vector<Place> places;
     Charge charge;
-    bool is_over = false;  // nobody is to be answered; one of departures_ tidies it up
+    bool is_over = false;  // gets no answer; one of departures_ cleans it up
   };
   using Watchers = std::vector<ConnectionId>;
 
-  // Those who are still to be told of one key.
+  // The clients that are still to be notified about one key.
   struct Waking {
     Line* line = nullptr;
     bool with_barriers = false;
@@ -185,10 +187,10 @@ class Store {
   struct Notice {
     Pieces text;
     std::shared_ptr<const Watchers> watchers;
-    std::size_t next = 0;  // of them
+    std::size_t next = 0;  // index into watchers
   };
   using FanOut = std::variant<Waking, Notice>;
-  // Who has left, or has only given up its wait.
+  // A client that has left, or has only given up its wait.
   struct Departure {
     ConnectionId connection;
     bool with_watches = false;
@@ -215,12 +217,12 @@ class Store {
   void on(ConnectionId from, const c10d::Barrier& request, Actions& actions);
   void on(ConnectionId from, const c10d::WatchKey& request, Actions& actions);
 
-  // Why what this request would add to the store must not be held; empty: it may.
+  // Why the store must not hold what this request would add; empty if it may.
   std::string objection_to(const c10d::Request& request) const;
 
-  bool exists(std::string_view key) const;  // as a value or as a queue that holds something
+  bool exists(std::string_view key) const;  // as a value, or as a queue that is not empty
   const StoredValue* value_of(std::string_view key) const;
-  // The value of that key plus delta; nothing when it is not a number.
+  // The value of that key plus delta; nothing if it is not a number.
   std::optional<std::int64_t> counted(std::string_view key, std::int64_t delta) const;
   static void drop_non_number(ConnectionId from, std::string_view operation, std::string_view key,
                               Actions& actions);
@@ -248,22 +250,24 @@ class Store {
   void let_go();
   void swap(Store& other) noexcept;
 
-  std::shared_ptr<Ledger> ledger_;  // the first, because what follows is written in it to its end
+  // Must be the first: the members below use it until they are destroyed.
+  std::shared_ptr<Ledger> ledger_;
   KeyMap<Stored> values_;
-  KeyMap<Queue> queues_;      // never an empty one
+  KeyMap<Queue> queues_;      // never an empty queue
   KeyMap<WaitLine> waiters_;  // never an empty line, except one that is waking
   std::unordered_map<ConnectionId, Parked> parked_;
   KeyMap<std::shared_ptr<Watchers>> watchers_;
   std::unordered_map<ConnectionId, Watched> watched_by_;
-  // Who was woken by which queue's push and has not popped since; at most one entry a connection.
+  // Clients that were woken by a push to a queue and have not popped since; at most one entry for
+  // each.
   std::unordered_map<ConnectionId, std::string> unclaimed_;
   std::deque<FanOut> fan_outs_;
   std::deque<Departure> departures_;
   bool takes_all_ = false;
   std::size_t told_at_once_ = 0;  // steps that the request being carried out has taken
 
-  Origin origin_;  // of the request that is being carried out
-  // What the views of the last actions point at.
+  Origin origin_;  // of the request being carried out
+  // What the views in the last actions point at.
   std::vector<c10d::Bytes> listed_;
   std::deque<std::string> retained_;
   std::deque<StoredValue> retained_values_;

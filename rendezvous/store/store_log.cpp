@@ -17,7 +17,7 @@ namespace {
 
 using Kind = StoreRecord::Kind;
 
-// Which fields a kind has, in the order in which they are written.
+// The fields that a kind has, in the order in which they are written.
 enum Field : unsigned {
   has_client = 1,
   has_node = 2,
@@ -66,7 +66,7 @@ constexpr unsigned fields_of(Kind kind) {
   return 0;
 }
 
-// Of an inbox, an outbox or a value: what a client may make us hold of one of them, and a frame of
+// For an inbox, an outbox or a value: what a client may make us hold of one of them, and a frame of
 // the store's protocol around it.
 constexpr std::uint64_t field_bytes_max =
     std::uint64_t{2} *
@@ -85,7 +85,8 @@ void put(std::string& out, std::string_view bytes) {
   out.append(bytes);
 }
 
-// Takes fields from the front of bytes; `is_short`: they end too early; `is_wrong`: there is none.
+// Takes fields from the front of bytes. `is_short`: they end too early; `is_wrong`: a field is
+// invalid.
 class Fields {
  public:
   explicit Fields(std::string_view bytes) : rest_(bytes), size_(bytes.size()) {}

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What the clients of one store have said and what was decided of it, as bytes: whoever reads them
-// comes to the same store, and to the same answers. It is written by the process that decides, and
-// read by the one that goes on where that is lost: out of a file, or as it stands by.
+// A log of what the clients of one store have sent and what was decided. A process that reads it
+// arrives at the same store and the same answers. It is written by the process that decides, and
+// read by the process that takes over if that one is lost: from a file, or continuously by a
+// standby.
 //
-// Not the requests are written down but the bytes of each client as they were read, and behind them
-// how many of them were decided as whole requests. So the order is the one in which the store was
-// asked, a request that has come in part is there in part, and nothing has to be encoded anew.
+// The log contains not the requests but the bytes of each client as they were read, followed by how
+// many of them were decided as complete requests. So the order is that in which the store was
+// asked, a request that has arrived in part is there in part, and nothing has to be encoded again.
 //
-// A log may begin with what a store held at some moment (an image): records of values, waits and
-// clients, as if they had just come into being. A record is a byte that names its kind and the
-// fields of that kind (store_log.cpp has the table): numbers in LEB128, bytes behind their length.
+// A log may begin with an image, which is the contents of a store at some moment: records of
+// values, waits and clients, as if they had just been created. A record is a byte that names its
+// kind and the fields of that kind (store_log.cpp has the table): numbers in LEB128, bytes after
+// their length.
 
 #include <cstdint>
 #include <optional>
@@ -27,28 +29,28 @@ namespace cpprun {
 
 struct StoreRecord {
   enum class Kind : std::uint8_t {
-    // --- what has happened ---
+    // --- events ---
     opened = 1,     // that stream of that node is that client; key: its address
-    read = 2,       // that client has said these bytes
-    decided = 3,    // of them the next `count`, which are whole requests
-    listed = 4,     // the next `count` are a request that was answered with these bytes
+    read = 2,       // that client has sent these bytes
+    decided = 3,    // the next `count` of them are complete requests
+    listed = 4,     // the next `count` of them are a request that was answered with these bytes
     taken = 5,      // the node has taken all of that stream before `place`
     closed = 6,     // that client is gone
-    over = 7,       // nobody will speak of that stream any more
-    abandoned = 8,  // that client waits no longer
-    renamed = 9,    // that client is called `place` from here on; count 1: and nobody else is left
-    // --- what there is ---
-    value = 16,    // that key has that value
-    queued = 17,   // the next entry of that queue
-    waits = 18,    // that client is the next to wait for that key; count 1: at a barrier
-    watches = 19,  // and is told of its changes
-    owed = 20,     // it was woken for an entry of that queue, and has not taken it
-    session = 21,  // how far that client's conversation has come; key: its inbox, bytes: its outbox
-    stream = 22,   // of a node: what was said and not taken, from place `count` on
+    over = 7,       // no side will refer to that stream again
+    abandoned = 8,  // that client no longer waits
+    renamed = 9,    // that client is `place` from now on; count 1: and no other client is left
+    // --- state ---
+    value = 16,     // that key has that value
+    queued = 17,    // the next entry of that queue
+    waits = 18,     // that client is the next to wait for that key; count 1: at a barrier
+    watches = 19,   // that client watches that key
+    owed = 20,      // that client was woken for an entry of that queue, and has not taken it
+    session = 21,   // the state of that client's conversation; key: its inbox, bytes: its outbox
+    stream = 22,    // of a node: what was sent and not taken, from place `count` on
     numbered = 23,  // the greatest number of a stream that node has opened; key: its address
   };
   Kind kind = Kind::read;
-  ConnectionId client{};  // a number of the writer's, which gives each once
+  ConnectionId client{};  // assigned by the writer, each only once
   GroupRank node{};
   link::StreamId stream{};
   std::uint64_t place = 0;
@@ -62,8 +64,8 @@ struct StoreRecord {
 std::string bytes_of(const PeerAddress& peer);
 std::optional<PeerAddress> peer_of(std::string_view bytes);
 
-// Writes the records, to be taken in pieces that may be cut anywhere. Where there is no memory for
-// one it says so, and nothing behind it counts.
+// Writes the records. They can be taken in pieces that are cut anywhere. If there is no memory for
+// a record, is_lost() returns true, and everything after it is void.
 class StoreLog : public StoreJournal {
  public:
   void add(const StoreRecord& record) noexcept;
@@ -78,12 +80,12 @@ class StoreLog : public StoreJournal {
   // Bytes that were not taken yet.
   std::size_t size() const { return bytes_.size(); }
   bool has_more() const { return !bytes_.empty() || decided_ > 0; }
-  // All of them.
+  // All bytes that were not taken yet.
   std::string take() noexcept;
   bool is_lost() const { return is_lost_; }
-  // Whoever reads it has something else to begin with: what comes now counts again.
+  // The reader starts from something else: what is written from now on counts again.
   void begin_anew() noexcept { is_lost_ = false; }
-  // How much was ever written, up to now.
+  // Bytes written in total, up to now.
   std::uint64_t written() const noexcept {
     settle();
     return written_;
@@ -93,27 +95,28 @@ class StoreLog : public StoreJournal {
   void write(const StoreRecord& record) const noexcept;
   void settle() const noexcept;
 
-  // What was decided last may still become longer; to be asked changes nothing that can be seen.
+  // Mutable: the last decision may still grow, so queries write it out first. Callers cannot see
+  // that.
   mutable std::string bytes_;
   mutable std::uint64_t written_ = 0;
-  // Requests that were decided one after the other are one record.
+  // Consecutive decided requests form one record.
   ConnectionId decider_{};
   mutable std::uint64_t decided_ = 0;
   mutable bool is_lost_ = false;
 };
 
-// Reads them again, out of pieces that were cut anywhere.
+// Reads the records, from pieces that were cut anywhere.
 class StoreLogReader {
  public:
   void hear(std::string_view bytes);
-  // The next record; nothing: it has not come in full. An error: it is none, and nothing behind it
-  // is. The views are good until the next call of either.
+  // The next record; nothing if it is incomplete. An error if it is invalid; then everything after
+  // it is invalid, too. The views are valid until the next call of either function.
   Result<std::optional<StoreRecord>> next();
-  // One of that kind is next, be it that it has not come in full.
+  // The next record is of that kind, even if it is incomplete.
   bool comes(StoreRecord::Kind kind) const {
     return at_ < bytes_.size() && bytes_[at_] == static_cast<char>(kind);
   }
-  // Bytes that were heard and are no whole record yet.
+  // Bytes that were received and are no complete record yet.
   std::size_t left() const { return bytes_.size() - at_; }
 
  private:

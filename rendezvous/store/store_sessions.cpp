@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ports, lives, turns and time. How requests become replies is in the session_*.cpp files.
+// Ports, connections, turns and timers. How requests become replies is in session_requests.cpp.
 
 #include "rendezvous/store/store_sessions.h"
 
@@ -25,7 +25,7 @@ StoreSessions::StoreSessions(SessionLimits limits, std::shared_ptr<Ledger> ledge
 }
 
 StoreSessions::~StoreSessions() {
-  // Stores that outlive this free what is theirs themselves.
+  // Stores that outlive this free their own memory.
   ledger_->tend(false);
 }
 
@@ -37,7 +37,7 @@ void StoreSessions::open_port(std::uint32_t port, FindStore store, TakenProtocol
   taken_[port] = taken;
   logs_.resize(ports_.size());
   logs_[port] = {};
-  unfinished_.reserve(ports_.size());  // so that noticing one takes no memory
+  unfinished_.reserve(ports_.size());  // so that noticing one needs no memory
   ports_[port] = std::move(store);
 }
 
@@ -57,7 +57,7 @@ std::size_t StoreSessions::doom(std::uint32_t port, const std::string& reason,
   std::size_t count = 0;
   for (Session& session : table_.slots()) {
     if (session.id.value == 0 || session.port != port) continue;
-    // Whoever has no socket is nobody's agent, be it that it has not said a word yet.
+    // A connection without a socket is never an agent, even before its first byte.
     const bool is_client = session.speaks == Speaks::store || session.socket < 0;
     if (!with_strangers && !is_client) continue;
     ++count;
@@ -72,14 +72,14 @@ Store* StoreSessions::store_of(const Session& session) const {
   return find ? &find() : nullptr;
 }
 
-// --- lives -------------------------------------------------------------------------------------
+// --- connections --------------------------------------------------------------------------------
 
 ConnectionId StoreSessions::open(int socket, const PeerAddress& peer, std::uint32_t port,
                                  c10d::Dialect dialect) {
   Session& session = table_.open(socket, peer, port);
   session.account = ledger_->open_connection(peer);
   session.conversation.dialect = dialect;
-  // To close one that has no socket makes room for nobody.
+  // Closing a connection without a socket frees no descriptor.
   if (socket >= 0) strangers_.add(session.id, table_);
   return session.id;
 }
@@ -125,7 +125,7 @@ bool StoreSessions::close_found(Session* session, const std::string& reason) {
   return session != nullptr;
 }
 
-// Nobody hears from that connection again. Others may: what it leaves behind is passed on.
+// The connection is not heard again. Other clients may be affected by what it leaves behind.
 void StoreSessions::close(Session& session, const std::string& reason, bool is_ordinary) {
   const ConnectionId id = session.id;
   const std::uint32_t port = session.port;
@@ -138,11 +138,11 @@ void StoreSessions::close(Session& session, const std::string& reason, bool is_o
                                        .reason = reason});
   Store* const store = was_client ? store_of(session) : nullptr;
   if (StoreJournal* const journal = journal_of(session)) {
-    // Half of what it has asked was done.
+    // Half of its request was carried out.
     if (long_ && long_->from == id) journal->lost();
     journal->closed(id);
   }
-  // Part of the store was shown with it: whoever reads that hears of its end behind all of it.
+  // Part of the store was shown with it, so its end must come after all of that.
   const bool is_for_later = store != nullptr && logs_[port].is_shown;
   if (is_for_later) logs_[port].left.push_back(id);
   detach(session);
@@ -206,19 +206,19 @@ bool StoreSessions::has_more() const {
          ledger_->has_remains() || (!timers_.empty() && timers_.top().when <= now_);
 }
 
-// To close one takes the kernel longer than to serve one. Half of the work is left for the others.
+// Closing a connection costs the kernel more than serving one. Half of the work is left for others.
 bool StoreSessions::close_next() {
   if (doomed_.empty() || work_left_ <= static_cast<std::ptrdiff_t>(limits_.work_per_turn / 2)) {
     return false;
   }
   const Doomed doomed = doomed_.front();
   close(doomed.id, *doomed.reason);
-  doomed_.pop_front();  // not before: where there is no memory for it, it is tried again
+  doomed_.pop_front();  // not earlier: if there is no memory for it, it is tried again
   return true;
 }
 
-// Those whose requests were more than one visit could decide, each in its turn. Half of the work is
-// left for what has come meanwhile.
+// Serves clients whose requests were more than one visit could decide, each in its turn. Half of
+// the work is left for new input.
 bool StoreSessions::decide_next() {
   in_hand_ = {};
   const auto half = static_cast<std::ptrdiff_t>(limits_.work_per_turn / 2);
@@ -239,8 +239,8 @@ bool StoreSessions::decide_next() {
   return true;
 }
 
-// Whom a request concerns may be more than one turn can tell. Until all of them are told nothing
-// else is decided.
+// A request may concern more clients than one turn can notify. Nothing else is decided until all of
+// them are notified.
 bool StoreSessions::go_on_with_stores() {
   for (; !unfinished_.empty(); unfinished_.pop_back()) {
     const FindStore& find = ports_[unfinished_.back()];
@@ -294,7 +294,7 @@ bool StoreSessions::advance_next() {
   return true;
 }
 
-// Drops a paused client that took nothing for too long.
+// Drops a paused client that has taken nothing for too long.
 void StoreSessions::look_at_reader(Session& session) {
   session.is_timed = false;
   if (!session.is_paused || is_replayed(session)) return;
@@ -314,8 +314,8 @@ void StoreSessions::look_at_reader(Session& session) {
 
 // --- memory ------------------------------------------------------------------------------------
 
-// To close it takes memory, too: what is kept for that is given up first. Where even that is not
-// enough it is closed as soon as there is some.
+// Closing needs memory as well, so the reserve is given up first. If even that is not enough, the
+// connection is closed as soon as there is memory.
 void StoreSessions::lack_memory(ConnectionId id) {
   last_memory_.reset();
   for (const PortLog& log : logs_) {
@@ -330,7 +330,7 @@ void StoreSessions::lack_memory(ConnectionId id) {
   performed_ = 0;
   memory_.reset();
   small_inbox_.clear();
-  // Its request is half done, and would never be answered.
+  // Its request is half done and would never be answered.
   const ConnectionId interrupted = long_ ? long_->from : id;
   long_.reset();
   const ConnectionId in_hand = id == ConnectionId{} ? std::exchange(in_hand_, {}) : id;
@@ -348,8 +348,8 @@ void StoreSessions::lack_memory(ConnectionId id) {
   }
 }
 
-// What was decided and not said is lost: its clients would wait for ever. What a store has begun is
-// gone on with.
+// Replies that were decided and not delivered are lost: their clients would wait forever, so they
+// are closed. What a store has begun is continued.
 void StoreSessions::doom_unanswered() {
   const auto doom = [this](ConnectionId id) {
     Session* const session = heard(id);
@@ -382,16 +382,15 @@ void StoreSessions::recover_memory() {
   }
 }
 
-// How a process comes to the sessions and the answers of another one, from what that one has
-// written down (store_log.h): the same bytes are looked at by the same decoder and carried out by
-// the same store, in the same order. What differs is who decides when: here nobody is refused,
-// paused or closed but where the other one has done so, and replies are kept for whoever takes them
-// later.
+// How a process arrives at the sessions and answers of another one, from the log of that one
+// (store_log.h): the same decoder reads the same bytes and the same store carries them out, in the
+// same order. Only the decisions are not made here. No client is rejected, paused or closed unless
+// the other process has done so, and replies are kept for clients that read them later.
 
 namespace {
 
-// A conversation as a number: the dialect, whether a whole request was decoded, whether it was let
-// in.
+// A conversation as a number: the dialect, whether a complete request was decoded, and whether the
+// client was admitted.
 constexpr std::uint64_t has_spoken_bit = 16;
 constexpr std::uint64_t is_let_in_bit = 32;
 
@@ -403,7 +402,7 @@ std::uint64_t number_of(const Session& session) {
 
 }  // namespace
 
-// --- the one that decides ------------------------------------------------------------------------
+// --- the process that decides -------------------------------------------------------------------
 
 void StoreSessions::hold(std::uint32_t port) {
   logs_.at(port).is_held = true;
@@ -419,7 +418,7 @@ bool StoreSessions::can_be_shown(std::uint32_t port) const {
   if (is_busy() || next_action_ < actions_.size()) return false;
   for (const Session& session : table_.slots()) {
     if (session.id.value == 0 || session.port != port) continue;
-    // What they leave behind would be passed on to somebody who was shown already.
+    // What they leave behind would be passed on to clients that were already shown.
     if (session.is_doomed) return false;
     if (session.backlog != nullptr && session.backlog->listing != nullptr) return false;
   }
@@ -442,7 +441,7 @@ void StoreSessions::show(std::uint32_t port, const std::function<void(const Show
   }
 }
 
-// --- the one that comes to the same --------------------------------------------------------------
+// --- the process that follows -------------------------------------------------------------------
 
 void StoreSessions::restore(ConnectionId id, std::uint64_t conversation, std::string_view inbox,
                             std::string_view outbox) {
@@ -543,7 +542,7 @@ void StoreSessions::replay_abandoned(ConnectionId id) {
   carry_on(*store);
 }
 
-// All that follows from a request, at once: nobody is kept waiting by it here.
+// Everything that follows from a request, at once: no client waits for it here.
 void StoreSessions::carry_on(Store& store) {
   while (store.has_unfinished()) {
     begin_deciding();
@@ -552,7 +551,7 @@ void StoreSessions::carry_on(Store& store) {
   }
 }
 
-// What they have asked and the other one has not decided is decided here.
+// Requests that the other process has not decided are decided here.
 void StoreSessions::end_replay(std::uint32_t port) {
   logs_.at(port).is_replayed = false;
   std::vector<ConnectionId> clients;
@@ -572,7 +571,7 @@ void StoreSessions::end_replay(std::uint32_t port) {
   }
 }
 
-// What must hold of sessions between two turns; simulated and explored runs ask for it after each.
+// Invariants of sessions between two turns. Simulated and explored runs check them after each turn.
 
 std::optional<std::string> StoreSessions::check() const {
   if (next_action_ < actions_.size()) return std::nullopt;  // half done
@@ -585,8 +584,8 @@ std::optional<std::string> StoreSessions::check() const {
   return std::nullopt;
 }
 
-// Nobody is forgotten: whoever has something to be decided or to be sent stands in a line or waits
-// for its socket.
+// No client is forgotten: a client with something to be decided or sent is queued, or waits for its
+// socket.
 std::optional<std::string> StoreSessions::check(const Session& session) const {
   const auto of = [&session](const char* what) {
     return fmt::format("connection {} {}", session.id.value, what);

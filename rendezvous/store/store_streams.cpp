@@ -13,9 +13,9 @@ namespace {
 
 using link::StreamRecord;
 
-// Of one stream in one frame, so that nobody has a frame for itself while others wait.
+// Bound for one stream in one frame, so that none takes a whole frame while others wait.
 constexpr std::size_t share_of_frame = 16 * 1024;
-// What has been taken and is not in the journal yet, at most a share of the window.
+// What was taken and is not in the journal yet is at most this fraction of the window.
 constexpr std::size_t shares_of_window = 64;
 
 }  // namespace
@@ -86,7 +86,7 @@ void StoreStreams::close(StreamId stream) {
   bytes_held_ -= found->incoming.size();
   found->taken_here += found->incoming.size();
   found->incoming.clear();
-  // What was said is of no use to whoever has closed its side.
+  // What was said is of no use to a side that has closed the stream.
   if (found->ends_there) {
     bytes_held_ -= found->outgoing.size();
     found->outgoing.clear();
@@ -101,7 +101,7 @@ void StoreStreams::drop(StreamId stream) {
   unknown_.push_back(stream);
 }
 
-// --- what has happened ---------------------------------------------------------------------------
+// --- changes ------------------------------------------------------------------------------------
 
 StoreStreams::Change& StoreStreams::note(StreamId id, Stream& stream) {
   if (!std::exchange(stream.awaits_look, true)) changes_.push_back(id);
@@ -129,7 +129,7 @@ void StoreStreams::look_for_end(StreamId id, Stream& stream) {
   }
 }
 
-// --- what comes ----------------------------------------------------------------------------------
+// --- input --------------------------------------------------------------------------------------
 
 Result<void> StoreStreams::hear(link::StreamFrameReader& records) {
   while (true) {
@@ -144,7 +144,7 @@ Result<void> StoreStreams::hear(const StreamRecord& record) {
   const StreamId id = record.stream;
   Stream* stream = find(id);
   if (record.kind == StreamRecord::Kind::open) {
-    // Said again on a new link, perhaps by somebody who has not heard that it is over.
+    // Repeated on a new link, perhaps by a side that does not know yet that the stream is over.
     if (stream == nullptr && id.value > newest_.value) {
       if (streams_.size() >= bounds::store_streams_max) {
         return failure(fmt::format("more than {} connections of workers to one store",
@@ -189,7 +189,8 @@ Result<void> StoreStreams::hear(const StreamRecord& record) {
   return {};
 }
 
-// Once for all that is said of it in a row. Whoever asks on and does not listen is cut off.
+// Answers consecutive records about one stream only once. A side that keeps asking and does not
+// read is cut off.
 Result<void> StoreStreams::answer_unknown(StreamId id) {
   if (!unknown_.empty() && unknown_.back() == id) return {};
   if (unknown_.size() >= bounds::store_streams_max) {
@@ -200,7 +201,7 @@ Result<void> StoreStreams::answer_unknown(StreamId id) {
 }
 
 Result<void> StoreStreams::hear_bytes(StreamId id, Stream& stream, const StreamRecord& record) {
-  // Whoever has closed here has told so, and hears nothing more.
+  // This side has closed the stream and has said so: further bytes are ignored.
   if (stream.is_closed_here) return {};
   const std::uint64_t here = stream.heard_to();
   if (record.place > here) {
@@ -226,7 +227,7 @@ Result<void> StoreStreams::hear_taken(StreamId id, Stream& stream, std::uint64_t
   if (place > stream.said_to()) {
     return failure(fmt::format("a link frame that takes what stream {} never said", id.value));
   }
-  if (place <= stream.taken_there) return {};  // said again
+  if (place <= stream.taken_there) return {};  // repeated
   const bool had_room = stream.outgoing.size() < window_;
   const bool had_more = stream.said_to() > sent_max(stream);
   const std::uint64_t count = place - stream.taken_there;
@@ -237,7 +238,7 @@ Result<void> StoreStreams::hear_taken(StreamId id, Stream& stream, std::uint64_t
   if (had_more) queue(id, stream);
   const bool has_room = stream.outgoing.size() < window_;
   if (!had_room && has_room && !stream.is_closed_here) note(id, stream).has_room = true;
-  // Whoever knows less says a little of it again, and nothing is lost by that.
+  // A reader that knows less repeats a little, and nothing is lost by that.
   if (journal_ != nullptr && place - stream.journal_taken >= window_ / shares_of_window) {
     stream.journal_taken = place;
     journal_->taken(id, place);
@@ -245,7 +246,7 @@ Result<void> StoreStreams::hear_taken(StreamId id, Stream& stream, std::uint64_t
   return {};
 }
 
-// It takes nothing more either: what was still to be said to it is dropped.
+// The other side takes nothing further either: what was still to be sent is dropped.
 void StoreStreams::hear_closed(StreamId id, Stream& stream, std::uint64_t place) {
   if (stream.ends_there) return;
   stream.ends_there = place;
@@ -253,13 +254,13 @@ void StoreStreams::hear_closed(StreamId id, Stream& stream, std::uint64_t place)
   stream.taken_there = stream.said_to();
   stream.sent = stream.taken_there;
   stream.outgoing.clear();
-  // Whoever still has something to say need not wait for room.
+  // If this side still has something to say, it need not wait for room.
   if (!stream.is_closed_here) note(id, stream).has_room = true;
   look_for_end(id, stream);
   forget_if_over(id, stream);
 }
 
-// Both sides know that it is over, as soon as the other has been told.
+// Forgets a stream when both sides know that it is over and this side has said so.
 void StoreStreams::forget_if_over(StreamId id, const Stream& stream) {
   if (!stream.is_closed_here || !stream.has_said_closed || !stream.ends_there) return;
   erase(id);
@@ -272,11 +273,11 @@ void StoreStreams::erase(StreamId id) {
   if (journal_ != nullptr) journal_->over(id);
 }
 
-// --- what goes -----------------------------------------------------------------------------------
+// --- output -------------------------------------------------------------------------------------
 
 void StoreStreams::begin_link() {
   must_greet_ = true;
-  unknown_.clear();  // each side speaks of every stream it knows, and hears then which are over
+  unknown_.clear();  // each side refers to every stream it knows, and then learns which are over
   to_say_.clear();
   for (auto& [id, stream] : streams_) {
     stream.sent = stream.taken_there;
@@ -287,7 +288,7 @@ void StoreStreams::begin_link() {
     stream.awaits_frame = has_to_say(stream);
     if (stream.awaits_frame) to_say_.push_back(id);
   }
-  // By their numbers: whoever hears of a stream takes those below that it does not know for over.
+  // In order of their numbers: the receiver takes unknown streams with lower numbers to be over.
   std::ranges::sort(to_say_);
 }
 
@@ -318,7 +319,7 @@ std::string StoreStreams::next_frame() {
     frame.add({.kind = StreamRecord::Kind::unknown, .stream = unknown_.front()});
     unknown_.pop_front();
   }
-  // Three records of a stream, at most, stand before its bytes.
+  // At most three records of a stream precede its bytes.
   while (!to_say_.empty() && frame.room() > 3 * link::stream_record_head) {
     const StreamId id = to_say_.front();
     to_say_.pop_front();
@@ -336,7 +337,7 @@ void StoreStreams::write(StreamId id, Stream& stream, link::StreamFrameWriter& f
     frame.add({.kind = Kind::open, .stream = id});
     stream.has_said_open = true;
   }
-  // It costs little beside what travels anyway, and frees memory there.
+  // It adds little to what is sent anyway, and frees memory on the other side.
   const bool must_speak = !std::exchange(stream.has_spoken, true) && stream.is_known_there;
   if (must_speak || (!stream.is_closed_here && stream.taken_here > stream.told_taken)) {
     frame.add({.kind = Kind::taken, .stream = id, .place = stream.taken_here});
@@ -380,8 +381,8 @@ std::optional<std::string> StoreStreams::check() const {
   return std::nullopt;
 }
 
-// How a process comes to the streams of another one, from what that one has written down
-// (store_log.h). No link leads here meanwhile: what is said is kept until one does.
+// How a process arrives at the streams of another one, from the log of that one (store_log.h).
+// There is no link meanwhile: what is said is kept until there is one.
 
 void StoreStreams::show(const std::function<void(const Shown&)>& viewer) const {
   for (const auto& [id, stream] : streams_) {
@@ -405,7 +406,7 @@ void StoreStreams::replay_take(StreamId stream, std::uint64_t count) {
 void StoreStreams::replay_taken(StreamId stream, std::uint64_t place) {
   Stream* const found = find(stream);
   if (found == nullptr) return;
-  // The other process may have said what is still to be said here.
+  // The other process may have sent what is still to be said here.
   (void)hear_taken(stream, *found, std::min(place, found->said_to()));
 }
 
@@ -428,7 +429,7 @@ void StoreStreams::restore(const Shown& shown) {
 
 std::string WorkerStreams::objection() const {
   if (!streams_) return "no round has begun";
-  // The coordinator takes twice as many, and some may be on their way out.
+  // The coordinator accepts twice as many, because some may still be closing.
   const bool is_full = streams_->size() >= bounds::store_streams_max / 2;
   return is_full ? "this node's workers have too many connections to their store" : "";
 }
@@ -439,7 +440,7 @@ StreamId WorkerStreams::open(std::shared_ptr<WorkerConnection> worker) {
   return stream;
 }
 
-// Where one speaks alone, what it says leaves at once; where several do, together.
+// If one worker speaks alone, its bytes are sent at once; those of several are sent together.
 void WorkerStreams::say(StreamId worker, std::string_view bytes) {
   streams_->say(worker, bytes);
   if (std::exchange(spoke_last_, worker) != worker) several_speak_ = true;
@@ -499,7 +500,7 @@ void WorkerStreams::look_at_changes() {
   }
 }
 
-// Once for all that workers have said at the same time.
+// Sends once for all that workers have said at the same time.
 void WorkerStreams::send_soon() {
   if (!std::exchange(awaits_turn_, true)) callbacks_.turn_soon();
 }
@@ -513,7 +514,7 @@ void WorkerStreams::turn() {
 }
 
 void WorkerStreams::send() {
-  // The agent's own affairs come in between.
+  // Leaves time for other work of the agent.
   for (int left = bounds::store_frames_per_turn;
        streams_ && streams_->has_frame() && callbacks_.has_room(); --left) {
     if (left == 0) return send_soon();

@@ -16,13 +16,13 @@ namespace cpprun {
 
 namespace {
 
-// The chunk itself, and what the allocator needs for both.
+// The chunk object, and the allocator's overhead for object and memory.
 constexpr std::size_t chunk_overhead = 128;
-// A new chunk behind a value has room for a quarter as much again, so that many short APPENDs do
-// not need many chunks, but never for more than this.
+// A new chunk at the end of a value has room for a quarter of the value's size, so that many short
+// APPENDs do not need many chunks, but never for more than this.
 constexpr std::size_t append_room_max = 1024 * 1024;
-// Of the memory in which a request came, a value takes a part with it only where copying that part
-// would take long: the whole of that memory lives for as long as the part.
+// A value keeps a part of the memory in which a request arrived only if copying that part would
+// take long, because all of that memory lives as long as the part.
 constexpr std::size_t kept_bytes_min = bounds::store_bulk_bytes_min;
 constexpr std::size_t copied_bytes_max = 4 * 1024 * 1024;
 
@@ -32,7 +32,8 @@ char* allocated(std::size_t bytes) {
   return data;
 }
 
-// Memory of a chunk that nobody uses. It goes back from its end, a few megabytes at a time.
+// Memory of a chunk that is no longer used. It is given back from its end, a few megabytes at a
+// time.
 class BuriedChunk : public Remains {
  public:
   BuriedChunk(char* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
@@ -71,7 +72,7 @@ Chunk::Chunk(Ledger& ledger, AccountId account, char* data, std::size_t used, st
 
 Chunk::~Chunk() {
   const bool is_later = capacity_ > bounds::store_freed_at_once_max && ledger_.is_tended();
-  // Where there is no memory to do it later it is done now.
+  // If there is no memory to do it later, it is done now.
   auto* const buried = is_later ? new (std::nothrow) BuriedChunk(data_, capacity_) : nullptr;
   if (buried == nullptr) {
     std::free(data_);

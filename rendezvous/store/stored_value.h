@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A value of the store (StoredValue), and the text in which counters are kept.
+// A value of the store (StoredValue), and the text format of counters.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace cpprun {
 
 class Chunk {
  public:
-  // Room for so many bytes.
+  // With room for that many bytes.
   Chunk(Ledger& ledger, AccountId account, std::size_t capacity);
-  // Takes over memory that malloc gave, in which `used` bytes have been written.
+  // Takes over memory from malloc, of which `used` bytes have been written.
   Chunk(Ledger& ledger, AccountId account, char* data, std::size_t used, std::size_t capacity);
   ~Chunk();
   Chunk(const Chunk&) = delete;
@@ -29,7 +29,7 @@ class Chunk {
   std::size_t room() const { return capacity_ - used_; }
   std::string_view view() const { return {data_, used_}; }
   void write(std::string_view bytes);
-  // Gives the memory away, to be freed by who takes it.
+  // Gives up the memory. The caller must free it.
   char* release();
 
  private:
@@ -40,7 +40,7 @@ class Chunk {
   Charge charge_;
 };
 
-// Some of the bytes of a chunk.
+// A part of the bytes of a chunk.
 struct Slice {
   std::shared_ptr<Chunk> chunk;
   std::size_t start = 0;
@@ -48,10 +48,10 @@ struct Slice {
   std::string_view view() const { return chunk->view().substr(start, size); }
 };
 
-// Bytes to be sent, some of them copied and some of them referred to.
+// Bytes to be sent, some copied and some referenced.
 struct Pieces {
   struct Placed {
-    std::size_t at = 0;  // behind so many of the copied ones
+    std::size_t at = 0;  // after this many of the copied ones
     Slice slice;
   };
   std::string copied;
@@ -60,21 +60,22 @@ struct Pieces {
 
   void share(Slice slice);
   std::uint64_t size() const { return copied.size() + shared_bytes; }
-  std::string text() const;  // all of it in one, for tests
+  std::string text() const;  // all of it in one string, for tests
   friend bool operator==(const Pieces& left, const Pieces& right);
 };
 
-// Who pays for what is stored, and the memory in which it came, where that can be kept.
+// The account that pays for what is stored, and the memory in which it arrived, if that can be
+// kept.
 struct Origin {
   AccountId account{};
   std::shared_ptr<Chunk> memory{};
   std::size_t copied = 0;  // bytes that were copied out of it
 };
 
-// A value of the store. A short one is a string. A longer one lies in chunks of memory that others
-// may hold, too: who asks for it is sent these very bytes, however many ask and however slowly they
-// read, and it may be replaced meanwhile. What has been written in a chunk never changes, more can
-// only be written behind it; so an APPEND copies nothing but what it appends.
+// A value of the store. A short one is a string. A longer one is in chunks of memory that may be
+// shared: every client that asks for it is sent these very bytes, however many ask and however
+// slowly they read, and the value may be replaced meanwhile. Bytes written to a chunk never change;
+// more can only be written after them. So an APPEND copies nothing but what it appends.
 class StoredValue {
  public:
   StoredValue() = default;
@@ -85,19 +86,19 @@ class StoredValue {
   std::size_t size() const { return large_ ? large_->size : small_.size(); }
   // Bytes that are not in a chunk.
   std::size_t own_bytes() const { return small_.size(); }
-  // All of it where it lies; nothing where that is in several pieces.
+  // All of it, in place; nothing if it is in several pieces.
   std::optional<std::string_view> view() const;
-  // Its beginning: at most so many bytes, in one piece.
+  // Its beginning: at most that many bytes, in one piece.
   std::string beginning(std::size_t bytes_max) const;
   bool equals(std::string_view bytes) const;
 
   void assign(Ledger& ledger, Origin& origin, std::string_view bytes);
   void append(Ledger& ledger, Origin& origin, std::string_view bytes);
 
-  // The value as it is now, whatever becomes of this one; what lies in chunks is not copied.
+  // The value as it is now, whatever happens to this one. Chunks are not copied.
   StoredValue snapshot() const;
 
-  // Puts its length and its bytes, as a reply shows a value.
+  // Appends its length and its bytes, in the format of a reply.
   void show(Pieces& pieces) const;
 
  private:
@@ -111,15 +112,15 @@ class StoredValue {
   std::unique_ptr<Large> large_;  // null: small_ is all of it
 };
 
-// The decimal text that ADD and BARRIER keep their counters in.
+// The decimal text of the counters of ADD and BARRIER.
 
-// More than a number may have: blanks, a sign, digits, and the one behind them. Who parses a
-// counter needs no more of a value than this.
+// More than a number may have: blanks, a sign, digits, and one byte after them. This much of a
+// value is enough to parse a counter.
 inline constexpr std::size_t counter_bytes_max =
     bounds::store_number_blanks_max + 1 + bounds::store_number_digits_max + 1;
 
-// A number as C's stoll reads it, which is what upstream's ADD uses: blanks before and anything
-// after the digits are tolerated; no digits at all, or too many, are not.
+// A number as C's stoll reads it, which upstream's ADD uses. Leading blanks and anything after the
+// digits are accepted; no digits at all, or too many, are not.
 std::optional<std::int64_t> parse_counter(std::string_view text);
 
 }  // namespace cpprun

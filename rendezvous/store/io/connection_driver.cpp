@@ -7,7 +7,7 @@
 
 namespace cpprun {
 
-// Shared with the handlers that are under way, which may come after the driver is gone.
+// Shared with pending handlers, which may run after the driver is gone.
 class ConnectionDriver::Impl : public std::enable_shared_from_this<Impl> {
  public:
   Impl(asio::io_context& io, ConnectionSet& connections)
@@ -16,7 +16,7 @@ class ConnectionDriver::Impl : public std::enable_shared_from_this<Impl> {
   void stop() {
     connections_ = nullptr;
     timer_.cancel();
-    // The descriptor is the set's; Asio only watched it.
+    // The set owns the descriptor; Asio only watched it.
     (void)readable_.release();
   }
 
@@ -24,7 +24,7 @@ class ConnectionDriver::Impl : public std::enable_shared_from_this<Impl> {
     readable_.async_wait(asio::posix::stream_descriptor::wait_read,
                          [self = shared_from_this()](const asio::error_code& error) {
                            if (error || self->connections_ == nullptr) return;
-                           // One turn is enough between two looks at the links.
+                           // One turn is enough before links are served again.
                            if (!self->is_posted_) self->serve();
                            if (self->connections_ != nullptr) self->wait();
                          });
@@ -33,7 +33,7 @@ class ConnectionDriver::Impl : public std::enable_shared_from_this<Impl> {
  private:
   void serve() {
     if (connections_->serve(std::chrono::steady_clock::now()) && !is_posted_) {
-      // Others of this io_context come first, then the rest of the slice.
+      // Other handlers of this io_context run first, then the rest of the slice.
       is_posted_ = true;
       asio::post(io_, [self = shared_from_this()] {
         self->is_posted_ = false;

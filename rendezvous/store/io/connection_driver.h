@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Lets an io_context drive a ConnectionSet: one descriptor and one timer stand for all connections.
+// Runs a ConnectionSet in an io_context, with one descriptor and one timer for all connections.
 
 #include <asio/io_context.hpp>
 #include <memory>
@@ -11,7 +11,7 @@ namespace cpprun {
 
 class ConnectionDriver {
  public:
-  // Starts to serve at once; `connections` must outlive the driver.
+  // Starts serving at once. `connections` must outlive the driver.
   ConnectionDriver(asio::io_context& io, ConnectionSet& connections);
   ~ConnectionDriver();
   ConnectionDriver(const ConnectionDriver&) = delete;

@@ -34,7 +34,7 @@
 
 namespace cpprun {
 
-// The sockets of StoreSessions, which decides.
+// The sockets of StoreSessions, which makes the decisions.
 class ConnectionSet::Impl {
  public:
   explicit Impl(const ConnectionLimits& limits);
@@ -63,8 +63,8 @@ class ConnectionSet::Impl {
     StoreHost* host = nullptr;  // null: closed
     c10d::Dialect dialect = c10d::Dialect::undecided;
     OpenPort open;
-    bool is_resting = false;  // it will be watched again: until then its number is taken
-    std::size_t left = 0;     // once it is closed: its connections, which are still to be
+    bool is_resting = false;  // will be watched again; its number is in use until then
+    std::size_t left = 0;     // once it is closed: its connections that are not closed yet
   };
   struct ToldStream {
     ConnectionId id;
@@ -75,7 +75,7 @@ class ConnectionSet::Impl {
     std::uint32_t port = 0;
   };
 
-  // --- ports and turns (connection_set.cpp) ---
+  // --- ports and turns ---
   bool watch(Port& port, std::uint64_t number);
   void unwatch(Port& port);
   void wake();
@@ -84,7 +84,7 @@ class ConnectionSet::Impl {
   void handle(const epoll_event& event);
   void end_rests();
 
-  // --- the doors ---
+  // --- the doors: how connections begin ---
   void serve_doors();
   void accept_some(std::uint32_t number);
   bool refuse_for_lack(Port& port, int listening, int error);
@@ -97,13 +97,13 @@ class ConnectionSet::Impl {
   // --- clients without a socket ---
   void serve_told_streams();
   void hear_stream(const ToldStream& told);
-  // Null: that is a socket's number.
+  // Null if that is the number of a socket.
   StoreStream* stream_of(int socket);
   std::size_t write_to(StoreStream& stream, std::span<const std::string_view> pieces);
   void admit_stream(const session::Admit& admit, StoreHost& host);
   void release_stream(int socket);
 
-  // --- bytes, and what is decided of them ---
+  // --- bytes, and actions of StoreSessions ---
   void read(ConnectionId id);
   void perform();
   void on(const session::Write& write);
@@ -111,8 +111,8 @@ class ConnectionSet::Impl {
   void on(const session::Admit& admit);
   void on(session::HandOver& hand_over);
   void on(const session::Close& close);
-  // Does something for that connection, and what follows from it; where there is no memory for it,
-  // that connection ends and nobody else.
+  // Runs a step for that connection and performs what follows from it. If there is no memory for
+  // it, that connection ends, but no other.
   template <class Step>
   void with_memory(ConnectionId id, Step step) {
     try {
@@ -124,36 +124,37 @@ class ConnectionSet::Impl {
     try {
       perform();
     } catch (const std::bad_alloc&) {
-      sessions_.lack_memory({});  // what is left to be done is done in the next turn
+      sessions_.lack_memory({});  // the next turn does what is left
     }
   }
 
   std::shared_ptr<Ledger> ledger_;
   FileDescriptor epoll_;
-  FileDescriptor doors_;  // watches ports and strangers, and is watched by epoll_
-  FileDescriptor wake_;   // readable while serve() is needed and nothing else may call it
-  // Given up for a moment when there are no more, so that a client can be told by a close.
+  FileDescriptor doors_;  // watches ports and unidentified connections; watched by epoll_
+  FileDescriptor wake_;   // readable while serve() is needed and nothing else causes a call of it
+  // Given up briefly when descriptors have run out, so that a client gets at least a close.
   FileDescriptor spare_;
-  // Descriptors from this number on are kept for links.
+  // Descriptors from this number on are reserved for links.
   const int kept_for_links_from_;
-  const std::size_t clients_max_;        // connections and ports, so that those stay free
+  const std::size_t clients_max_;        // how many connections and ports leave those free
   const std::ptrdiff_t share_of_doors_;  // of a turn's work
   StoreSessions sessions_;
-  std::deque<Port> ports_;  // an id is an index; that of a closed one is given to another
-  // By their numbers; null: that place is free.
+  std::deque<Port> ports_;  // an id is an index; the id of a closed port is reused
+  // By their numbers; null: the number is free.
   std::vector<std::shared_ptr<StoreStream>> streams_;
   std::vector<std::size_t> free_streams_;
   std::deque<ToldStream> told_streams_;
-  std::vector<ToldStream> told_later_;  // of stores that another process decides
+  std::vector<ToldStream> told_later_;  // for stores whose decisions another process makes
   std::deque<Rest> rests_;  // of ports that could accept nothing, the first to end in front
   TimePoint now_{};
-  std::ptrdiff_t work_after_doors_ = 0;  // what of this turn's is not for the doors
-  bool is_woken_ = false;                // wake_ is readable
-  bool events_are_first_ = false;        // before what is queued, in this turn
-  std::size_t port_sockets_ = 0;         // that are open
+  // How much of this turn's work must be left after the doors.
+  std::ptrdiff_t work_after_doors_ = 0;
+  bool is_woken_ = false;          // wake_ is readable
+  bool events_are_first_ = false;  // events before queued requests, in this turn
+  std::size_t port_sockets_ = 0;   // open sockets of ports
   std::array<epoll_event, 256> events_{};
-  std::size_t event_count_ = 0;  // of events_, and which of them
-  std::size_t next_event_ = 0;   // is the next to be looked at
+  std::size_t event_count_ = 0;  // valid entries of events_
+  std::size_t next_event_ = 0;   // index of the next one to handle
 };
 
 namespace {
@@ -164,9 +165,9 @@ Result<OpenPort> port_of(const ListenOptions& options) {
                                : open_port(options.hosts, options.port);
 }
 
-// Of the descriptor with which the set wakes its driver.
+// Marks the descriptor with which the set wakes its driver.
 constexpr std::uint64_t wake_mark = ~std::uint64_t{0};
-// Of what watches the doors: somebody is there.
+// Marks the descriptor that watches the doors: a connection is waiting there.
 constexpr std::uint64_t doors_mark = wake_mark - 1;
 
 SessionLimits limits_of_sessions(const ConnectionLimits& limits) {
@@ -181,8 +182,8 @@ HashSeed random_seed() {
   return {random_word(), random_word()};
 }
 
-// Store clients and strangers for which there are descriptors below the first that is kept, beside
-// those that are open already: `spare` is the newest of them.
+// Store clients and unidentified connections for which there are descriptors below the first
+// reserved one, besides those already open. `spare` is the newest of those.
 std::size_t clients_that_fit(int kept_from, int spare) {
   return static_cast<std::size_t>(std::max(1, kept_from - spare - 1));
 }
@@ -259,7 +260,7 @@ ConnectionSet::Impl::Impl(const ConnectionLimits& limits)
   }
 }
 
-// Nobody is told any more: who owns the hosts decides in which order things end.
+// Hosts are not notified: their owner decides in which order things end.
 ConnectionSet::Impl::~Impl() {
   for (const int socket : sessions_.sockets()) FileDescriptor closing(socket);
 }
@@ -315,11 +316,11 @@ void ConnectionSet::Impl::close_clients(ListenerId listener, const std::string& 
   if (sessions_.has_doomed()) wake();
 }
 
-// Whoever drives us may have no other reason to call serve().
+// The driver may have no other reason to call serve().
 void ConnectionSet::Impl::wake() {
   if (std::exchange(is_woken_, true)) return;
   const std::uint64_t one = 1;
-  // An eventfd that nobody else writes takes this for certain.
+  // No other code writes this eventfd, so this cannot fail.
   (void)!::write(wake_.get(), &one, sizeof one);
 }
 
@@ -331,12 +332,12 @@ void ConnectionSet::Impl::close_doomed() {
   is_woken_ = false;
 }
 
-// --- the loop's slice --------------------------------------------------------------------------
+// --- one turn -----------------------------------------------------------------------------------
 
 bool ConnectionSet::Impl::serve(TimePoint now) {
   now_ = now;
   sessions_.begin_turn(now);
-  with_memory({}, [] {});  // what there was no memory for in the last one
+  with_memory({}, [] {});  // retries what the last turn had no memory for
   if (sessions_.is_busy() || sessions_.has_undecided()) serve_doors();
   bool was_busy = false;
   with_memory({}, [&] {
@@ -347,7 +348,7 @@ bool ConnectionSet::Impl::serve(TimePoint now) {
   with_memory({}, [&] { was_busy = sessions_.go_on_with_long(); });
   if (was_busy) return true;
   with_memory({}, [this] { close_doomed(); });
-  // One part of a long list may take all of a turn: then the next one is the others'.
+  // One part of a long list may use up a turn; then the next turn serves the others first.
   if (sessions_.has_undecided() && std::exchange(events_are_first_, !events_are_first_)) {
     serve_events();
   }
@@ -365,7 +366,7 @@ bool ConnectionSet::Impl::serve(TimePoint now) {
          sessions_.has_more();
 }
 
-// What this turn has no time for is the first thing of the next one.
+// What this turn has no time for comes first in the next one.
 void ConnectionSet::Impl::serve_events() {
   if (next_event_ == event_count_) {
     const int count = epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), 0);
@@ -379,7 +380,7 @@ void ConnectionSet::Impl::serve_events() {
 }
 
 void ConnectionSet::Impl::handle(const epoll_event& event) {
-  if (event.data.u64 == wake_mark) return;  // close_doomed() sees to it
+  if (event.data.u64 == wake_mark) return;  // close_doomed() handles it
   if (event.data.u64 == doors_mark) return serve_doors();
   const ConnectionId id{event.data.u64};
   if ((event.events & EPOLLOUT) != 0) {
@@ -388,7 +389,7 @@ void ConnectionSet::Impl::handle(const epoll_event& event) {
   }
   if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) == 0) return;
   if (!sessions_.is_paused(id)) return read(id);
-  // Nothing is read from a paused connection; these two are reported all the same.
+  // Nothing is read from a paused connection, but these two are reported all the same.
   if ((event.events & (EPOLLHUP | EPOLLERR)) != 0) {
     sessions_.close(id, "left with replies unread", true);
   }
@@ -409,14 +410,14 @@ void ConnectionSet::Impl::end_rests() {
   }
 }
 
-// How connections begin: the doors. Listening ports, and connections that have not said yet what
-// they speak, are watched apart from the store's clients and served first in a turn, within a share
-// of its work: an agent waits for nobody's requests, however long they take.
+// How connections begin: the doors. Listening ports and unidentified connections are watched apart
+// from the store's clients. They are served first in a turn, within a share of its work, so that an
+// agent never waits for the requests of clients.
 
 namespace {
 
-// Marks an event of a listening socket; the rest of it is the port's number. Connection ids never
-// grow that far.
+// Marks an event of a listening socket; the other bits are the port's number. Connection ids never
+// become that large.
 constexpr std::uint64_t port_mark = std::uint64_t{1} << 63;
 
 bool is_lack_of_resources(int error) {
@@ -429,7 +430,7 @@ int ConnectionSet::Impl::open_spare() {
   return ::open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-// Whoever is left at a door is seen again in the next turn.
+// Connections that are left at a door are seen again in the next turn.
 void ConnectionSet::Impl::serve_doors() {
   std::array<epoll_event, 64> events;
   work_after_doors_ = sessions_.work_left() - share_of_doors_;
@@ -483,7 +484,7 @@ void ConnectionSet::Impl::accept_some(std::uint32_t number) {
         continue;
       }
       if (errno == EAGAIN || errno == EWOULDBLOCK) break;
-      if (!is_lack_of_resources(errno)) continue;  // that client left while it stood in line
+      if (!is_lack_of_resources(errno)) continue;  // that client left while it was queued
       const int error = errno;
       if (make_room() || refuse_for_lack(port, listening, error)) continue;
       unwatch(port);
@@ -501,8 +502,8 @@ bool ConnectionSet::Impl::make_room(ConnectionId newest) {
   return had_silent;
 }
 
-// By how many there are, and by their numbers where other descriptors of this process have taken
-// what was counted on. Some number below may have become free since that one was given.
+// Decides by the number of connections, and also by descriptor numbers, in case other descriptors
+// of this process have used up what was expected. A lower number may have become free meanwhile.
 bool ConnectionSet::Impl::is_kept_for_links(int fd) const {
   const std::size_t streams = streams_.size() - free_streams_.size();  // they have none
   if (sessions_.size() - streams + port_sockets_ > clients_max_) return true;
@@ -511,8 +512,9 @@ bool ConnectionSet::Impl::is_kept_for_links(int fd) const {
   return !lowest || lowest.get() >= kept_for_links_from_;
 }
 
-// Takes the next client in line with the spare descriptor and closes it again: left in line, it
-// would keep the port readable for ever and everybody busy with nothing. False: not even that.
+// Accepts the next queued client with the spare descriptor and closes it. If it stayed in the
+// queue, the port would stay readable forever and the loop would spin. Returns false if even that
+// fails.
 bool ConnectionSet::Impl::refuse_for_lack(Port& port, int listening, int error) {
   spare_.reset();
   sockaddr_storage address{};
@@ -538,7 +540,7 @@ void ConnectionSet::Impl::open_connection(int fd, const PeerAddress& peer, std::
   FileDescriptor socket(fd);
   sessions_.spend(bounds::store_work_of_connection);
   Port& port = ports_[number];
-  // Somebody there who has said nothing yet must not keep out whoever has something to say.
+  // A silent connection from this address must not keep out one with something to say.
   if (const std::string objection = ledger_->objection_to_connection(peer); !objection.empty()) {
     if (!sessions_.close_silent_of(peer, "it said nothing, and others came from its address")) {
       return port.host->note({.peer = peer, .text = "refused: " + objection});
@@ -554,11 +556,11 @@ void ConnectionSet::Impl::open_connection(int fd, const PeerAddress& peer, std::
     sessions_.take_back(id);
     return port.host->note({.peer = peer, .text = "refused: " + why});
   }
-  (void)socket.release();  // the session's now
+  (void)socket.release();  // owned by the session now
   if (is_kept_for_links(fd)) make_room(id);
 }
 
-// How bytes go in and out, and what else StoreSessions decides about sockets.
+// How bytes are read and written, and what else StoreSessions decides about sockets.
 
 namespace {
 
@@ -578,12 +580,12 @@ ssize_t write_all_of(int socket, std::span<const std::string_view> pieces) {
   }
   std::array<iovec, written_pieces_max> places;
   for (std::size_t at = 0; at < pieces.size(); ++at) {
-    // sendmsg only reads them, though its type does not say so.
+    // sendmsg only reads them, although its type does not say so.
     places[at] = {const_cast<char*>(pieces[at].data()), pieces[at].size()};
   }
   msghdr message{};
   message.msg_iov = places.data();
-  // Its width differs from one C library to the other.
+  // Its width depends on the C library.
   message.msg_iovlen = static_cast<decltype(message.msg_iovlen)>(pieces.size());
   return ::sendmsg(socket, &message, MSG_NOSIGNAL);
 }
@@ -622,7 +624,7 @@ void ConnectionSet::Impl::on(const session::Write& write) {
 }
 
 void ConnectionSet::Impl::on(const session::Watch& watch) {
-  // A stream says itself when it takes bytes; what it has said meanwhile is looked at again.
+  // A stream reports when it has room. What it has said meanwhile is looked at again.
   if (stream_of(watch.socket) != nullptr) {
     if (watch.for_bytes) tell_stream(watch.id, {.has_bytes = true});
     return;
@@ -631,7 +633,7 @@ void ConnectionSet::Impl::on(const session::Watch& watch) {
   event.events = (watch.for_bytes ? static_cast<unsigned>(EPOLLIN) : 0U) |
                  (watch.for_room ? static_cast<unsigned>(EPOLLOUT) : 0U);
   event.data.u64 = watch.id.value;
-  // The descriptor is open and was added; there is nothing this could fail of.
+  // The descriptor is open and was added, so this cannot fail.
   (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, watch.socket, &event);
 }
 
@@ -673,26 +675,26 @@ void ConnectionSet::Impl::on(const session::Close& close) {
     release_stream(close.socket);
   } else {
     const FileDescriptor socket(close.socket);
-    // Closing alone would leave it watched for as long as a forked child holds a copy.
+    // Closing alone would leave it watched as long as a forked child holds a copy.
     (void)epoll_ctl(close.was_client ? epoll_.get() : doors_.get(), EPOLL_CTL_DEL, socket.get(),
                     nullptr);
   }
   Port& port = ports_[close.port];
   if (port.host == nullptr) {
     --port.left;
-    return;  // its port was closed, and that has been said of all of them
+    return;  // its port was closed, and one note was written for all of them
   }
   port.host->note(
       {.ordinary = close.is_ordinary, .peer = close.peer, .text = "closed: " + close.reason});
 }
 
-// Clients without a socket: their bytes come through an agent's link. To StoreSessions they are
-// like all others, with a number below every descriptor's; within a turn they come behind the
-// sockets, and take of the same work.
+// Clients without a socket: their bytes come through an agent's link. StoreSessions treats them
+// like all others; their numbers are below every descriptor's. Within a turn they come after the
+// sockets, and use the same work.
 
 namespace {
 
-// -1 is no descriptor anywhere, so these begin below.
+// -1 is never a descriptor, so these begin below it.
 constexpr int first_stream = -2;
 
 std::size_t place_of(int socket) {
@@ -718,7 +720,7 @@ Result<ConnectionId> ConnectionSet::Impl::open_stream(ListenerId listener, const
     return failure(objection);
   }
   if (free_streams_.empty()) {
-    free_streams_.reserve(streams_.size() + 1);  // so that releasing one takes no memory
+    free_streams_.reserve(streams_.size() + 1);  // so that releasing one needs no memory
     free_streams_.push_back(streams_.size());
     streams_.emplace_back();
   }
@@ -740,14 +742,14 @@ void ConnectionSet::Impl::serve_streams(TimePoint now) {
   now_ = now;
   const std::optional<TimePoint> deadline = sessions_.next_deadline();
   sessions_.begin_turn(now);
-  // Others stand in line: then these stand behind them.
+  // If other clients are queued, these wait behind them.
   if (!sessions_.is_busy() && !sessions_.has_undecided()) {
     serve_told_streams();
     with_memory({}, [this] {
       while (sessions_.send_next()) perform();
     });
   }
-  // Whoever drives us asks for the next deadline only after serve().
+  // The driver asks for the next deadline only after serve().
   const std::optional<TimePoint> next = sessions_.next_deadline();
   const bool is_sooner = next && (!deadline || *next < *deadline);
   if (!told_streams_.empty() || sessions_.has_more() || is_sooner) wake();
@@ -771,7 +773,7 @@ void ConnectionSet::Impl::serve_told_streams() {
     if (is_due) told_streams_.push_back(told);
     return is_due;
   });
-  // Whoever has more is looked at again in the next turn.
+  // A stream with more is handled again in the next turn.
   for (std::size_t left = told_streams_.size();
        left > 0 && sessions_.work_left() > 0 && !sessions_.is_busy(); --left) {
     const ToldStream told = std::move(told_streams_.front());
@@ -782,7 +784,7 @@ void ConnectionSet::Impl::serve_told_streams() {
 
 void ConnectionSet::Impl::hear_stream(const ToldStream& told) {
   if (!sessions_.is_heard(told.id)) return;
-  // What there is of it is being shown: nothing may change meanwhile.
+  // The clients of its port are being shown: nothing may change meanwhile.
   if (sessions_.is_held(told.id)) return told_streams_.push_back(told);
   if (!told.news.reason.empty()) return sessions_.close(told.id, told.news.reason);
   if (told.news.has_room) {
@@ -794,7 +796,7 @@ void ConnectionSet::Impl::hear_stream(const ToldStream& told) {
     StoreStream& stream = *stream_of(sessions_.socket_of(told.id));
     const std::span<char> room = sessions_.room(told.id);
     if (room.empty()) {
-      // What it has asked before is decided first, or somewhere else.
+      // Its earlier requests are decided first, or by another process.
       if (sessions_.is_replayed(told.id)) {
         told_later_.push_back(told);
       } else if (sessions_.is_heard(told.id)) {
@@ -823,7 +825,7 @@ std::size_t ConnectionSet::Impl::write_to(StoreStream& stream,
   return written;
 }
 
-// Whoever brought it has been let in by its link.
+// The agent that brought it was admitted with its link.
 void ConnectionSet::Impl::admit_stream(const session::Admit& admit, StoreHost& host) {
   const Result<void> admitted = host.admit_stream(admit.peer);
   if (!sessions_.is_heard(admit.id)) return;

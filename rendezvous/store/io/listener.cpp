@@ -34,7 +34,7 @@ int count_of(DurationType duration) {
   return static_cast<int>(std::chrono::duration_cast<Unit>(duration).count());
 }
 
-// What accepted connections inherit. None of it is worth refusing to serve for.
+// Sets the options that accepted connections inherit. None of them is worth a failure.
 void set_inherited_options(int fd) {
   using std::chrono::milliseconds;
   using std::chrono::seconds;
@@ -47,7 +47,7 @@ void set_inherited_options(int fd) {
                    count_of<milliseconds>(bounds::store_peer_timeout));
 }
 
-// One attempt; the errno of the call that failed, or 0. `is_bound` says whether the port was had.
+// One attempt. Returns the errno of the call that failed, or 0. `is_bound`: bind() succeeded.
 int listen_once(const addrinfo& address, std::uint16_t port, bool dual_stack, FileDescriptor& out,
                 bool& is_bound) {
   FileDescriptor fd(socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -60,7 +60,7 @@ int listen_once(const addrinfo& address, std::uint16_t port, bool dual_stack, Fi
   } else {
     reinterpret_cast<sockaddr_in&>(bound).sin_port = htons(port);
   }
-  // A port that served a moment ago can be taken again at once.
+  // Allows a port to be opened again at once after it was served.
   if (!set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1)) return errno;
   set_inherited_options(fd.get());
   if (bind(fd.get(), reinterpret_cast<sockaddr*>(&bound), address.ai_addrlen) != 0) return errno;
@@ -72,13 +72,13 @@ int listen_once(const addrinfo& address, std::uint16_t port, bool dual_stack, Fi
   return 0;
 }
 
-// The errno of the call that failed, or 0.
+// Returns the errno of the call that failed, or 0.
 //
-// Linux lets several sockets with SO_REUSEADDR bind one port as long as none of them listens. When
-// two of them begin to listen within some fifty nanoseconds, each sees the other in that state and
-// *both* are told that the port is taken (inet_csk_listen_start() announces before it checks). Two
-// nodes that meet at one machine would then both go and look for the one that hosts. So whoever
-// could bind and was told so asks again: with a listener there, already the bind fails.
+// Linux lets several sockets with SO_REUSEADDR bind one port as long as none of them listens. If
+// two of them start to listen within some fifty nanoseconds, each sees the other in that state and
+// *both* get EADDRINUSE (inet_csk_listen_start() announces before it checks). Two nodes started on
+// one machine would then both search for the node that hosts. So a socket that could bind and got
+// this error tries again: if another one listens by then, bind() fails.
 int try_listen(const addrinfo& address, std::uint16_t port, bool dual_stack, FileDescriptor& out) {
   int error = 0;
   for (int attempt = 0; attempt < bounds::listen_attempts_max; ++attempt) {
@@ -94,7 +94,7 @@ Result<AddressList> resolve(const std::string& host, int flags) {
   hints.ai_flags = AI_PASSIVE | flags;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
-  // Without a host the list holds both wildcards; "0" makes getaddrinfo content without one.
+  // Without a host the list holds both wildcards; then getaddrinfo requires a service, here "0".
   const int error = getaddrinfo(host.empty() ? nullptr : host.c_str(), "0", &hints, &list);
   if (error != 0) {
     return failure(fmt::format("cannot listen on \"{}\": {}", host, gai_strerror(error)));
@@ -117,7 +117,7 @@ std::string socket_error_text(int error) {
   return errno_text(error) + (no_descriptors ? "; raise the limit of them (ulimit -Hn)" : "");
 }
 
-// One socket that takes IPv6 and IPv4, or IPv4 alone where the machine has no IPv6.
+// One socket for IPv6 and IPv4, or for IPv4 only if the machine has no IPv6.
 Result<OpenPort> open_wildcard(const addrinfo* list, std::uint16_t port) {
   OpenPort open;
   FileDescriptor socket;
@@ -136,7 +136,7 @@ Result<OpenPort> open_wildcard(const addrinfo* list, std::uint16_t port) {
   return open;
 }
 
-// "fe80::1%eth0": with its interface where it needs one, which a PeerAddress does not have.
+// "fe80::1%eth0": with its interface where one is needed, which a PeerAddress does not have.
 std::string numeric_host_of(int fd) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
@@ -147,7 +147,7 @@ std::string numeric_host_of(int fd) {
   return text;
 }
 
-// Every address of the name, on one and the same port.
+// Opens every address of the name, all on the same port.
 Result<OpenPort> open_named(const addrinfo* list, const std::string& host, std::uint16_t port) {
   OpenPort open;
   for (const addrinfo* at = list; at != nullptr; at = at->ai_next) {
@@ -166,7 +166,7 @@ Result<OpenPort> open_named(const addrinfo* list, const std::string& host, std::
   return open;
 }
 
-// Whether it takes IPv6 and IPv4 at every interface, as what is opened without a host does.
+// Whether it takes IPv6 and IPv4 on every interface, as a socket opened without a host does.
 bool takes_everybody(int fd) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
@@ -216,7 +216,8 @@ Result<OpenPort> take_port(FileDescriptor socket) {
   set_inherited_options(socket.get());
   OpenPort open;
   if (!takes_everybody(socket.get())) {
-    // IPv4 within an address of IPv6 is opened again as IPv4: alone, the other cannot be bound.
+    // An IPv4-mapped IPv6 address is opened again as IPv4, because an IPv6-only socket cannot bind
+    // it.
     open.hosts.push_back(local.is_ipv4() ? local.host_text() : numeric_host_of(socket.get()));
   }
   open.sockets.push_back(std::move(socket));
@@ -227,7 +228,7 @@ std::uint64_t raise_descriptor_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
   limit.rlim_cur = limit.rlim_max;
-  // Staying with the old limit is no reason not to serve; whoever reaches it is told.
+  // Keeping the old limit is no reason not to serve. A client that reaches it is reported.
   (void)setrlimit(RLIMIT_NOFILE, &limit);
   (void)getrlimit(RLIMIT_NOFILE, &limit);
   return limit.rlim_cur;

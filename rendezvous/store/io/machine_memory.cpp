@@ -18,11 +18,11 @@ namespace cpprun {
 namespace {
 
 constexpr std::size_t file_bytes_max = 1 << 20;  // much more than any of these has
-// What clients may hold at the least, however small the machine: a job's meeting.
+// What clients may always hold, however small the machine: enough for a job's rendezvous.
 constexpr std::uint64_t memory_bytes_min = 8ULL * 1024 * 1024;
 
-// The whole of a small file, empty where it cannot be read. Without a stream, which would cost more
-// than what it reads: this is done at each start.
+// The contents of a small file; empty if it cannot be read. Uses no stream, because that would cost
+// more than the reading itself, at each start.
 std::string text_of(const std::string& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
@@ -36,7 +36,7 @@ std::string text_of(const std::string& path) {
   return text;
 }
 
-// The number in a file of one number; nothing where it says "max" or cannot be read.
+// The number in a file with one number; nothing if it says "max" or cannot be read.
 std::optional<std::uint64_t> number_in(const std::string& path) {
   return exact_number<std::uint64_t>(trimmed(text_of(path)));
 }
@@ -52,8 +52,8 @@ std::uint64_t physical_bytes(const std::string& root) {
   return LedgerLimits::none;
 }
 
-// A limit may be set in our group or in any above it. Inside a container our own path may not be
-// there; then the root of what is mounted is the container's group.
+// A limit may be set in our group or in any above it. Inside a container our own path may not
+// exist; then the root of the mount is the container's group.
 std::uint64_t limit_along(const std::string& mount, std::string group, const char* file) {
   std::uint64_t limit = LedgerLimits::none;
   while (true) {
@@ -67,7 +67,7 @@ std::uint64_t group_bytes(const std::string& root) {
   std::uint64_t limit = LedgerLimits::none;
   const std::string text = text_of(root + "/proc/self/cgroup");
   for (const std::string_view line : split(text, '\n')) {
-    // "0::/group" of version 2, "9:memory:/group" of version 1.
+    // "0::/group" in version 2, "9:memory:/group" in version 1.
     const std::size_t first = line.find(':');
     const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
     if (second == std::string::npos) continue;

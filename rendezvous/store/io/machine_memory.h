@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// How much memory this process may use at all.
+// The memory that this process may use.
 
 #include <cstdint>
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace cpprun {
 
-// The machine's, or that of the tightest control group around us, whichever is less. `root` is
-// where /proc and /sys are, for tests.
+// The memory of the machine, or of the tightest control group around this process, whichever is
+// less. `root` is where /proc and /sys are, for tests.
 std::uint64_t usable_memory_bytes(const std::string& root = "");
 
-// Half of that for what clients of a store make us hold.
+// Half of that, for what store clients make this process hold.
 LedgerLimits memory_of_this_machine(const std::string& root = "");
 
 }  // namespace cpprun

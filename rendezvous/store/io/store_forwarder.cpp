@@ -16,15 +16,15 @@ namespace cpprun {
 
 using asio::ip::tcp;
 
-// One worker's connection, on the side of the worker.
+// One worker's connection, on the worker's side.
 class StoreForwarder::Worker : public WorkerConnection,
                                public std::enable_shared_from_this<Worker> {
  public:
   Worker(WorkerStreams& streams, tcp::socket socket)
       : streams_(&streams), socket_(std::move(socket)) {
-    asio::error_code ignored;  // Options are a courtesy.
+    asio::error_code ignored;  // Options are not essential.
     socket_.set_option(tcp::no_delay(true), ignored);
-    socket_.non_blocking(true, ignored);  // Where that fails the first read says why.
+    socket_.non_blocking(true, ignored);  // If that fails, the first read reports why.
   }
 
   void begin() {
@@ -100,7 +100,7 @@ class StoreForwarder::Worker : public WorkerConnection,
     streams.leave(stream_);
   }
 
-  WorkerStreams* streams_;  // null: it is closed
+  WorkerStreams* streams_;  // null: closed
   tcp::socket socket_;
   StreamId stream_{};
   bool is_reading_ = false;
@@ -151,7 +151,7 @@ void StoreForwarder::accept() {
       let_in(std::move(socket));
       return accept();
     }
-    // For want of descriptors, nearly always: whoever waits is let in when there is one.
+    // Nearly always for lack of descriptors: waiting clients are accepted when one is free.
     rest_.expires_after(bounds::store_accept_rest);
     rest_.async_wait([this, alive](const asio::error_code& cancelled) {
       if (!cancelled && !alive.expired()) accept();
@@ -180,7 +180,7 @@ Result<void> admit_worker(const SocketPair& pair) {
   const auto owner = owner_of_peer(pair);
   if (!owner) return failure("whose it is cannot be told: " + owner.error().reason);
   const auto own = static_cast<std::uint32_t>(::geteuid());
-  // Root may look into our memory, too.
+  // Root can read our memory anyway.
   if (*owner == own || *owner == 0) return {};
   return failure(fmt::format(
       "it is of user {}, and the store of this node is for the workers of user {}", *owner, own));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A store that is local to each node: its port on the node (StoreForwarder), and who may use it.
+// A store that is local to each node: its port on the node (StoreForwarder), and access to it.
 
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
@@ -18,17 +18,16 @@
 
 namespace cpprun {
 
-// The agent's half of a store that is local to each node: a port of loopback for this node's
-// workers, in front of the agent's link. What workers say is forwarded as it is, and so is what
-// the store answers: which requests there are, and what they mean, is the coordinator's business
-// alone. With a secret no store is open on any network.
+// The agent's half of a store that is local to each node: a loopback port for this node's workers,
+// in front of the agent's link. Requests and replies are forwarded unchanged; only the coordinator
+// interprets them. With a secret, no store is open on any network.
 class StoreForwarder {
  public:
   struct Callbacks {
-    // The link is up and takes bytes.
+    // The link is up and has room.
     std::function<bool()> has_room;
     std::function<void(std::string_view frame)> send;
-    // Somebody was not let in; a clause, and who.
+    // A connection was rejected: its address, and the reason as a clause.
     std::function<void(const PeerAddress& peer, const std::string& why)> refused;
   };
 
@@ -41,7 +40,7 @@ class StoreForwarder {
 
   int port() const { return port_; }
 
-  // What the link brings, and what its workers say through it.
+  // What comes through the link, and what workers send through it.
   WorkerStreams& streams() { return streams_; }
 
  private:
@@ -53,18 +52,19 @@ class StoreForwarder {
 
   asio::io_context& context_;
   asio::ip::tcp::acceptor acceptor_;
-  asio::steady_timer rest_;  // where nobody could be accepted
+  asio::steady_timer rest_;  // after a failed accept
   Callbacks callbacks_;
   int port_ = 0;
-  std::shared_ptr<char> alive_ = std::make_shared<char>();  // of what was posted
+  // Expires with this object; posted handlers check it.
+  std::shared_ptr<char> alive_ = std::make_shared<char>();
   WorkerStreams streams_;
 };
 
-// Who may use a store that is local to a node: workers of the user that started cpprun. The port is
-// one of loopback, which every user of the machine reaches.
+// Access to a store that is local to a node: only for workers of the user that started cpprun. Its
+// port is on loopback, which every user of the machine can reach.
 
-// A connection to a port of ours at loopback, as that port sees it. Fails with the reason why
-// whoever began it may not.
+// Checks a connection to a loopback port of ours, as that port sees it. Fails with the reason why
+// its owner may not use it.
 Result<void> admit_worker(const SocketPair& pair);
 
 }  // namespace cpprun

@@ -21,7 +21,7 @@
 namespace cpprun {
 namespace {
 
-// One store, open to everybody who reaches the port.
+// One store, open to every client that reaches the port.
 class OpenHost : public StoreHost {
  public:
   explicit OpenHost(std::function<void(const std::string&)> log) : log_(std::move(log)) {}
@@ -67,7 +67,7 @@ class StoreService::Impl {
 
 StoreService::StoreService(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 StoreService::~StoreService() {
-  // A fork of the owner shares its sockets, and only lets go of its own descriptors.
+  // A fork of the owner shares its sockets, so it only closes its own descriptors.
   if (impl_->is_of_this_process()) impl_->connections.shut_down();
 }
 
@@ -101,7 +101,7 @@ int StoreService::next_wait_ms() const {
 }
 
 void StoreService::serve() {
-  if (!impl_->is_of_this_process()) return;  // The owner would lack what is taken here.
+  if (!impl_->is_of_this_process()) return;  // The owner would miss what is taken here.
   impl_->has_more = impl_->connections.serve(std::chrono::steady_clock::now());
 }
 
@@ -111,8 +111,8 @@ class StoreServer::Impl {
  public:
   Impl(std::unique_ptr<StoreService> service, FileDescriptor stop)
       : service_(std::move(service)), stop_(std::move(stop)) {
-    // Signals are the business of the program that embeds this, in threads of its own: a new thread
-    // inherits what its maker blocks.
+    // The embedding program handles signals, in its own threads. A new thread inherits the signal
+    // mask of its creator.
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
@@ -128,7 +128,7 @@ class StoreServer::Impl {
 
   ~Impl() {
     const std::uint64_t one = 1;
-    // An eventfd that nobody else writes takes this for certain.
+    // No other code writes this eventfd, so this cannot fail.
     (void)!::write(stop_.get(), &one, sizeof one);
     thread_.join();
   }
@@ -143,7 +143,7 @@ class StoreServer::Impl {
     while (watched[1].revents == 0) {
       service_->serve();
       if (poll(watched.data(), watched.size(), service_->next_wait_ms()) < 0) {
-        watched[1].revents = 0;  // a signal came in between; nothing is known
+        watched[1].revents = 0;  // interrupted by a signal; the events are not valid
       }
     }
   }
@@ -157,8 +157,8 @@ class StoreServer::Impl {
 StoreServer::StoreServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 StoreServer::~StoreServer() {
-  // A fork of the owner has no such thread, shares its descriptors, and has a copy of the store as
-  // it was in the middle of anything: all of that is left as it is.
+  // A fork of the owner does not have the thread, shares its descriptors, and has a copy of the
+  // store in an arbitrary state. All of that is left as it is.
   if (impl_ != nullptr && !impl_->is_of_this_process()) (void)impl_.release();
 }
 

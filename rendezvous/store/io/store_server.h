@@ -18,28 +18,29 @@ namespace cpprun {
 struct StoreServerOptions {
   std::string host{};      // name or address to listen on; empty: every interface
   std::uint16_t port = 0;  // 0: the kernel picks one
-  // Told of every connection that was closed for a reason of ours, one line without newline. Called
-  // in the thread that serves. Clients that simply left are not reported.
+  // Called with one line, without newline, for every connection that the server itself closed. Runs
+  // in the serving thread. Clients that simply left are not reported.
   std::function<void(const std::string& line)> log{};
-  // Bytes that clients may make the server hold: values, and requests and replies under way. Who
-  // goes over it is closed, with a line for the log. 0: half of the machine's memory, or of that of
-  // the control group.
+  // Bytes that clients may make the server hold: values, and requests and replies in progress. A
+  // client that exceeds the limit is closed, with a line for the log. 0: half of the memory of the
+  // machine or of the control group.
   std::uint64_t memory_bytes_max = 0;
 };
 
 // Serves in a thread of its own.
 class StoreServer {
  public:
-  // Throws std::runtime_error with a sentence when it cannot listen; open() returns it instead.
+  // Throws std::runtime_error with a sentence if it cannot listen; open() returns the error
+  // instead.
   explicit StoreServer(const StoreServerOptions& options);
   static Result<std::unique_ptr<StoreServer>> open(const StoreServerOptions& options);
-  // Ends every connection and joins the thread: clients see the end at once, waiting ones too.
+  // Ends every connection and joins the thread. Clients see the end at once, even those that wait.
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
   std::uint16_t port() const;
-  // What it is bound to: "[::]:43211".
+  // The bound address: "[::]:43211".
   std::string address() const;
 
  private:
@@ -48,7 +49,7 @@ class StoreServer {
   std::unique_ptr<Impl> impl_;
 };
 
-// The same for programs with a loop of their own, without a thread. Wait until descriptor() is
+// The same without a thread, for programs with a loop of their own. Wait until descriptor() is
 // readable or next_wait_ms() have passed, whichever comes first, then call serve().
 class StoreService {
  public:
@@ -59,11 +60,11 @@ class StoreService {
 
   std::uint16_t port() const;
   std::string address() const;
-  // For poll or epoll; belongs to the service.
+  // For poll or epoll; owned by the service.
   int descriptor() const;
-  // Milliseconds after which serve() wants to be called anyway; -1: never. Ready for poll(2).
+  // Milliseconds after which serve() must be called in any case; -1: never. Suitable for poll(2).
   int next_wait_ms() const;
-  // Does what there is to do and never blocks.
+  // Does a bounded amount of pending work, and never blocks.
   void serve();
 
  private:
