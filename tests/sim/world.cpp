@@ -192,7 +192,8 @@ std::optional<std::string> World::run() {
 }
 
 void World::begin(Node& each) {
-  if (each.program().alive()) return;
+  // Nothing begins on a host that is down.
+  if (each.program().alive() || !network_->path(each.number()).host_up) return;
   ++running_;
   each.host(each.number() == 0 && !universe_.scenario.daemon ? &*coordinator_ : nullptr);
   each.begin();
