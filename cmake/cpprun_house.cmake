@@ -105,9 +105,9 @@ else()
   endif()
 endif()
 
-# What turns many a mistake that strangers' bytes could use into an end of the program, and costs
+# What turns many a mistake that unidentified_connections' bytes could use into an end of the program, and costs
 # little: for the rooms that read such bytes (CPPRUN_READS_STRANGERS), as they are installed. The
-# sanitizers find the same mistakes themselves.
+# sanitizers find the same diagnostics themselves.
 add_library(cpprun_hardened INTERFACE)
 if(NOT CPPRUN_SANITIZE)
   include(CheckCXXCompilerFlag)

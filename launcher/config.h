@@ -73,10 +73,10 @@ enum class LogTimes {
 };
 
 // --beat-timeout: a worker that has sent a heartbeat counts as hung after this silence.
-struct BeatTimeout {
+struct HeartbeatTimeout {
   bool automatic = false;  // derive it from the slowest step seen
   Duration fixed{};        // used otherwise
-  friend bool operator==(const BeatTimeout&, const BeatTimeout&) = default;
+  friend bool operator==(const HeartbeatTimeout&, const HeartbeatTimeout&) = default;
 };
 
 // --signal-scope: which processes of a worker get the signal to stop.
@@ -167,11 +167,11 @@ struct Config {
   Duration grace = std::chrono::seconds(30);  // between SIGTERM and SIGKILL
   SignalScope signal_scope = SignalScope::process;
   Stragglers stragglers = Stragglers::wait;
-  std::optional<BeatTimeout> beat_timeout;  // nullopt: workers are not monitored
-  std::vector<int> signals;                 // numbers of those to handle, no duplicates
-  std::string signals_text;                 // the same in the form exported to the workers
-  std::vector<int> notices = {};            // forwarded to those workers that handle them
-  std::string preemption_notice = {};       // --preemption-notice; empty: not monitored
+  std::optional<HeartbeatTimeout> beat_timeout;  // nullopt: workers are not monitored
+  std::vector<int> signals;                      // numbers of those to handle, no duplicates
+  std::string signals_text;                      // the same in the form exported to the workers
+  std::vector<int> notices = {};                 // forwarded to those workers that handle them
+  std::string preemption_notice = {};            // --preemption-notice; empty: not monitored
   Duration join_timeout = std::chrono::seconds(600);
   Duration last_call = std::chrono::seconds(30);  // elastic: wait for more nodes once MIN are here
   Duration keep_alive_interval = std::chrono::seconds(1);

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "launcher/agent/agent_text.h"
-#include "launcher/agent/io/own_daemon.h"
+#include "launcher/agent/io/local_cpprund.h"
 #include "launcher/agent/io/preparation.h"
 #include "launcher/agent/io/runtime.h"
 #include "launcher/cli/cli.h"
@@ -52,14 +52,14 @@ int run(Config config, Environment environment) {
   auto secrets = secrets_of(config, environment);
   io::RunInputs inputs =
       io::begin_inputs(std::move(config), without_secret_place(std::move(environment)));
-  if (auto mistakes = io::open_output_files(inputs)) return io::refuse(std::move(*mistakes));
+  if (auto diagnostics = io::open_output_files(inputs)) return io::refuse(std::move(*diagnostics));
   if (!secrets) return io::refuse(inputs, {secrets.error().reason, usage_exit_code});
   inputs.config.store = settle_store(inputs.config, !secrets->empty());
   inputs.secrets = *std::move(secrets);
   if (const auto refusal = io::look_around(inputs)) return io::refuse(inputs, *refusal);
-  std::optional<io::OwnDaemon> daemon;
+  std::optional<io::LocalCpprund> daemon;
   if (inputs.config.etcd) {
-    auto started = io::OwnDaemon::start(inputs);
+    auto started = io::LocalCpprund::start(inputs);
     if (!started) return io::refuse(inputs, {started.error().reason});
     daemon.emplace(*std::move(started));
     inputs.config.endpoint = daemon->place();
@@ -67,7 +67,7 @@ int run(Config config, Environment environment) {
     inputs.rendezvous_pid = daemon->pid();
   }
   // Fork the watchdog before the limits are raised, and while this process is still small.
-  auto watchdog = io::Watchdog::start(inputs.kin, inputs.error_folders);
+  auto watchdog = io::Watchdog::start(inputs.job_processes, inputs.error_folders);
   if (!watchdog) return io::refuse(inputs, {watchdog.error().reason});
   io::raise_own_limits(inputs);
   const ConsoleMessages messages{inputs.style};
@@ -155,7 +155,8 @@ int run_line(int argc, char** argv) {
     (void)print_or_exit("cpprun", text->text);
     return 0;
   }
-  if (const auto* mistakes = std::get_if<CliMistakes>(&outcome)) return io::refuse(*mistakes);
+  if (const auto* diagnostics = std::get_if<CliDiagnostics>(&outcome))
+    return io::refuse(*diagnostics);
   if (auto* job = std::get_if<CliFanOut>(&outcome)) {
     return run_fan_out(std::move(*job), environment);
   }

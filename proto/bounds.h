@@ -316,7 +316,7 @@ inline constexpr std::size_t store_compare_bytes_max = 16 * 1024 * 1024;
 // Values of at least this size are in memory that replies refer to; shorter ones are copied.
 inline constexpr std::size_t store_shared_bytes_min = 512;
 // Replies of at least this size refer to their values; copying is faster below it.
-inline constexpr std::size_t store_parcel_bytes_min = 16 * 1024;
+inline constexpr std::size_t store_shared_reply_bytes_min = 16 * 1024;
 // Requests of at least this size cannot use the last eighth of the memory budget.
 inline constexpr std::size_t store_bulk_bytes_min = 64 * 1024;
 // Memory freed in one step; larger blocks are freed in slices.

@@ -18,7 +18,7 @@ inline double in_seconds(Duration duration) {
 
 // The same moment on two clocks: the monotonic one, which counts from boot, and the wall clock,
 // which is still meaningful after a reboot.
-struct Moment {
+struct ClockPair {
   TimePoint now{};
   WallTime wall{};
 

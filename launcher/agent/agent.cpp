@@ -18,7 +18,7 @@ Agent::Agent(Config config, AgentFacts facts)
       link_({.heartbeat = config_.heartbeat(),
              .lease = config_.lease(),
              .local = facts_.hosts_coordinator}),
-      own_world_(
+      self_launch_detector_(
           {.silence = bounds::own_world_patience, .sleepers = !facts_.program.interpreter.empty()}),
       places_(config_.endpoint, config_.places) {
   link_.be_one_of_several(turns());
@@ -118,7 +118,7 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   settled_.reset();
   left_.reset();
   drained_ = {.round = sealed.round};
-  told_figures_.begin();
+  worker_stats_reporter_.begin();
   drain_asked_ = false;
   job_ends_ = false;
   saving_.reset();
@@ -126,7 +126,7 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   seat_deadline_.reset();
   status_due_.reset();
   rivals_.stop();
-  if (facts_.hosts_coordinator) own_world_.began(now);
+  if (facts_.hosts_coordinator) self_launch_detector_.began(now);
   doubt_.reset();
   look_at_interfaces(sealed, actions);
   std::vector<WorkerSpec> specs = make_plan(config_, sealed, facts_.program, facts_.node);
@@ -195,15 +195,15 @@ void Agent::on(TimePoint now, const agent::FromWorker& event, Actions& actions) 
     pending_failures_.noticed(now, exited->local_rank);
   } else if (const auto* failed = std::get_if<supervisor::SpawnFailed>(&event.event)) {
     pending_failures_.noticed(now, failed->local_rank);
-  } else if (const auto* beats = std::get_if<supervisor::BeatsSeen>(&event.event)) {
+  } else if (const auto* beats = std::get_if<supervisor::HeartbeatsSeen>(&event.event)) {
     drained_ = {sealed_->round, unsaved_of(beats->readings), reached_of(beats->readings),
                 drained_.asked};
   }
   const auto told =
       std::visit([](const auto& each) { return supervisor::Event{each}; }, event.event);
   pass_on(now, supervisor_->handle(worker_time(now), told), actions);
-  const bool is_known = std::holds_alternative<supervisor::BeatsSeen>(told);
-  look_at_workers(!is_known && told_figures_.changed(now), actions);
+  const bool is_known = std::holds_alternative<supervisor::HeartbeatsSeen>(told);
+  look_at_workers(!is_known && worker_stats_reporter_.changed(now), actions);
 }
 
 void Agent::stop_workers(TimePoint now, const std::string& reason, int signal, Actions& actions) {
@@ -241,19 +241,19 @@ void Agent::pass_on(TimePoint now, const Supervisor::Actions& from, Actions& act
         },
         action);
   }
-  look_at_workers(is_ending && told_figures_.changed(now), actions);
+  look_at_workers(is_ending && worker_stats_reporter_.changed(now), actions);
   // The coordinator is notified once the evidence is in: see on(Examined).
   if (failed) actions.emplace_back(agent::Examine{*failed, stray_interface_});
 }
 
 void Agent::look_at_world(TimePoint now, Actions& actions) {
-  if (phase_ != Phase::running || drain_asked_ || stopped_by_) own_world_.over();
-  if (own_world_.take_due(now)) actions.emplace_back(agent::LookAtWorld{});
+  if (phase_ != Phase::running || drain_asked_ || stopped_by_) self_launch_detector_.over();
+  if (self_launch_detector_.take_due(now)) actions.emplace_back(agent::LookAtWorld{});
 }
 
 void Agent::on(TimePoint now, const agent::WorldSeen& event, Actions& actions) {
   if (phase_ != Phase::running) return;
-  const auto sentence = own_world_.judge(now, event.look);
+  const auto sentence = self_launch_detector_.judge(now, event.look);
   if (sentence) actions.emplace_back(agent::TellWarning{*sentence});
 }
 
@@ -388,7 +388,7 @@ std::optional<TimePoint> Agent::next_deadline() const {
   };
   consider(link_.next_deadline());
   consider(rivals_.next_deadline());
-  consider(own_world_.next_deadline());
+  consider(self_launch_detector_.next_deadline());
   consider(status_due_);
   consider(seat_deadline_);
   if (supervisor_ && phase_ == Phase::running) {

@@ -189,8 +189,8 @@ class Agent {
   CoordinatorLink link_;
   std::string waiting_for_;     // text of the next status line
   std::optional<Doubt> doubt_;  // about the address at which other nodes are to reach this master
-  RivalMaster rivals_;
-  OwnWorld own_world_;
+  DuplicateMasterCheck rivals_;
+  SelfLaunchDetector self_launch_detector_;
   std::string local_address_;    // our address on the route to the master
   WayToOthers way_;              // of the round in sealed_
   std::string stray_interface_;  // warning about an unreachable interface; may be empty
@@ -205,7 +205,7 @@ class Agent {
   std::optional<supervisor::Settled> settled_;  // set until all evidence has arrived
   std::optional<link::Failed> left_;            // failure to report if the other nodes missed it
   link::Drained drained_;  // includes the heartbeat readings from when the drain began
-  ToldFigures told_figures_;
+  WorkerStatsReporter worker_stats_reporter_;
   // Messages sent in the current round; sent again when a link resumes.
   std::vector<link::Message> said_in_round_;
   std::optional<Saving> saving_;  // in the current round

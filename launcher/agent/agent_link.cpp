@@ -96,7 +96,7 @@ void Agent::ask_for_rivals(TimePoint now, Actions& actions) {
 
 void Agent::on(TimePoint, const agent::Answered& event, Actions& actions) {
   if (in_round() || looks_for_masters()) return;
-  const RivalVerdict verdict = judge_rival(config_, facts_, event.hosts);
+  const DuplicateMasterVerdict verdict = judge_rival(config_, facts_, event.hosts);
   rivals_.stop();  // The answer will not change within the next few seconds.
   if (verdict.same_job) return exit({.code = 1, .reason = verdict.sentence}, actions);
   if (!verdict.sentence.empty()) actions.emplace_back(agent::TellWarning{verdict.sentence});
@@ -170,7 +170,7 @@ void Agent::answered(TimePoint now, const link::Heartbeat& heartbeat, Actions& a
   link_.answered(now, heartbeat.sent, heartbeat.moment);
   const bool has_workers = phase_ == Phase::running || phase_ == Phase::succeeded;
   if (heartbeat.watch > Duration{} && has_workers) {
-    look_at_workers(told_figures_.watch(now, heartbeat.watch), actions);
+    look_at_workers(worker_stats_reporter_.watch(now, heartbeat.watch), actions);
   }
   // Several replies at once, after a pause, are one near miss.
   if (link_.proof() == proof || !has_a_seat_to_lose()) return;

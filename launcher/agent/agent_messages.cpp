@@ -94,20 +94,20 @@ std::optional<std::int64_t> where_told(std::uint64_t figure) {
 
 }  // namespace
 
-bool ToldFigures::watch(TimePoint now, Duration length) {
+bool WorkerStatsReporter::watch(TimePoint now, Duration length) {
   until_ = std::max(until_, now + length);
   return !std::exchange(is_looking_, true);
 }
 
-bool ToldFigures::changed(TimePoint now) {
+bool WorkerStatsReporter::changed(TimePoint now) {
   return now < until_ && !std::exchange(is_looking_, true);
 }
 
-link::Status ToldFigures::tell(TimePoint now, RoundNumber round,
-                               const std::vector<WorkerView>& workers,
-                               const std::vector<WorkerSight>& sights) {
+link::Status WorkerStatsReporter::tell(TimePoint now, RoundNumber round,
+                                       const std::vector<WorkerView>& workers,
+                                       const std::vector<WorkerSight>& sights) {
   is_looking_ = false;
-  std::vector<link::WorkerFigures> all;
+  std::vector<link::WorkerStats> all;
   for (const WorkerView& view : workers) {
     const auto seen = std::ranges::find(sights, view.local_rank, &WorkerSight::local_rank);
     const WorkerSight none{.local_rank = view.local_rank};
@@ -132,7 +132,8 @@ link::Status ToldFigures::tell(TimePoint now, RoundNumber round,
 }
 
 // First the workers with an unreported state change, then those after the last reported one.
-std::vector<std::size_t> ToldFigures::in_turn(const std::vector<WorkerView>& workers) const {
+std::vector<std::size_t> WorkerStatsReporter::in_turn(
+    const std::vector<WorkerView>& workers) const {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < workers.size(); ++i) order.push_back((next_ + i) % workers.size());
   std::ranges::stable_partition(order, [&](std::size_t index) {
@@ -142,14 +143,14 @@ std::vector<std::size_t> ToldFigures::in_turn(const std::vector<WorkerView>& wor
   return order;
 }
 
-link::WorkerFigures ToldFigures::figures_of(TimePoint now, const WorkerView& view,
-                                            const WorkerSight& sight) {
-  link::WorkerFigures figures{.local_rank = view.local_rank,
-                              .pid = view.pid,
-                              .state = view.state,
-                              .since = now - view.since,
-                              .resident_kib = sight.resident_kib,
-                              .last_words = sight.last_words};
+link::WorkerStats WorkerStatsReporter::figures_of(TimePoint now, const WorkerView& view,
+                                                  const WorkerSight& sight) {
+  link::WorkerStats figures{.local_rank = view.local_rank,
+                            .pid = view.pid,
+                            .state = view.state,
+                            .since = now - view.since,
+                            .resident_kib = sight.resident_kib,
+                            .last_words = sight.last_words};
   const auto [at, is_first] = memories_.try_emplace(view.local_rank);
   Memory& memory = at->second;
   if (is_first) memory.looked = view.since;
@@ -160,7 +161,7 @@ link::WorkerFigures ToldFigures::figures_of(TimePoint now, const WorkerView& vie
   }
   memory.looked = now;
   if (!sight.beat) return figures;
-  const BeatReading& beat = *sight.beat;
+  const HeartbeatReading& beat = *sight.beat;
   const std::int64_t step = where_told(beat.step).value_or(static_cast<std::int64_t>(beat.beats));
   const Duration silence = now - beat.last;
   if (memory.beat == TimePoint{} || step < memory.step) {

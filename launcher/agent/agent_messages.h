@@ -11,7 +11,7 @@
 #include "launcher/config.h"
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/plan.h"
-#include "launcher/workers/beat_watch.h"
+#include "launcher/workers/heartbeat_monitor.h"
 #include "launcher/workers/supervisor.h"
 #include "proto/clock.h"
 #include "proto/ids.h"
@@ -46,7 +46,7 @@ link::Join join_message(const Config& config, const AgentFacts& facts, const Joi
 // What can be observed of one worker from outside.
 struct WorkerSight {
   LocalRank local_rank;
-  std::optional<BeatReading> beat = {};
+  std::optional<HeartbeatReading> beat = {};
   std::optional<std::int64_t> resident_kib = {};
   std::optional<Duration> cpu = {};  // since the worker was started
   std::optional<Duration> last_words = {};
@@ -56,7 +56,7 @@ struct WorkerSight {
 // Reports worker statistics while a client watches the job. If they do not all fit into one frame,
 // workers whose state changed go first and the others take turns. Keeps the previous samples,
 // because a rate is the difference of two samples.
-class ToldFigures {
+class WorkerStatsReporter {
  public:
   // A new round: forget the samples of the previous workers.
   void begin() { memories_.clear(); }
@@ -80,7 +80,7 @@ class ToldFigures {
     Duration cpu{};
     TimePoint looked{};
   };
-  link::WorkerFigures figures_of(TimePoint now, const WorkerView& view, const WorkerSight& sight);
+  link::WorkerStats figures_of(TimePoint now, const WorkerView& view, const WorkerSight& sight);
   std::vector<std::size_t> in_turn(const std::vector<WorkerView>& workers) const;
 
   TimePoint until_{};

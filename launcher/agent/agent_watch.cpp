@@ -11,8 +11,10 @@ void Agent::look_at_workers(bool is_wanted, Actions& actions) {
 }
 
 void Agent::on(TimePoint now, const agent::WorkersSeen& event, Actions& actions) {
-  if (phase_ != Phase::running && phase_ != Phase::succeeded) return told_figures_.nothing_seen();
-  auto status = told_figures_.tell(now, sealed_->round, supervisor_->workers(), event.sights);
+  if (phase_ != Phase::running && phase_ != Phase::succeeded)
+    return worker_stats_reporter_.nothing_seen();
+  auto status =
+      worker_stats_reporter_.tell(now, sealed_->round, supervisor_->workers(), event.sights);
   // Not repeated when a link resumes, because it describes this moment only.
   if (link_.up()) actions.emplace_back(agent::Say{std::move(status)});
 }

@@ -210,20 +210,21 @@ agent::LinkUp place_among_nodes(const std::vector<std::string>& addresses,
   return {way.value_or(std::string{}), addresses};
 }
 
-void RivalMaster::look_at(TimePoint now, std::vector<std::string> addresses) {
+void DuplicateMasterCheck::look_at(TimePoint now, std::vector<std::string> addresses) {
   addresses_ = std::move(addresses);
   if (addresses_.size() > bounds::node_addresses_max) addresses_.resize(bounds::node_addresses_max);
   due_.reset();
   if (!addresses_.empty()) due_ = now;
 }
 
-std::vector<std::string> RivalMaster::take_due(TimePoint now) {
+std::vector<std::string> DuplicateMasterCheck::take_due(TimePoint now) {
   if (!due_ || *due_ > now) return {};
   due_ = now + bounds::status_interval;
   return addresses_;
 }
 
-RivalVerdict judge_rival(const Config& config, const AgentFacts& facts, const link::Hosts& answer) {
+DuplicateMasterVerdict judge_rival(const Config& config, const AgentFacts& facts,
+                                   const link::Hosts& answer) {
   const std::string where = to_string(config.endpoint);
   if (answer.itself) return {};
   if (answer.job.empty()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The agent's link to its coordinator: when to send, dial and give up (CoordinatorLink), which
-// endpoint to ask (Places), and detection of a second master (RivalMaster).
+// endpoint to ask (Places), and detection of a second master (DuplicateMasterCheck).
 
 #include <algorithm>
 #include <optional>
@@ -209,7 +209,7 @@ agent::LinkUp place_among_nodes(const std::vector<std::string>& addresses,
 // waiting master whose address belongs to another machine asks there periodically which master
 // hosts. The reply comes from another master, or from this node itself through a detour such as
 // NAT.
-class RivalMaster {
+class DuplicateMasterCheck {
  public:
   // Asks nothing if all addresses of the master belong to this machine.
   void look_at(TimePoint now, std::vector<std::string> addresses);
@@ -223,12 +223,13 @@ class RivalMaster {
   std::optional<TimePoint> due_;
 };
 
-struct RivalVerdict {
+struct DuplicateMasterVerdict {
   std::string sentence;  // empty: there is no second master
   bool same_job = false;
 };
 
 // What the reply means for this node.
-RivalVerdict judge_rival(const Config& config, const AgentFacts& facts, const link::Hosts& answer);
+DuplicateMasterVerdict judge_rival(const Config& config, const AgentFacts& facts,
+                                   const link::Hosts& answer);
 
 }  // namespace cpprun

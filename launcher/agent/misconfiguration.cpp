@@ -45,21 +45,21 @@ std::string to_text(Duration silence, const std::string& sign) {
 
 }  // namespace
 
-void OwnWorld::began(TimePoint now) {
+void SelfLaunchDetector::began(TimePoint now) {
   began_ = now;
   due_ = now + timeouts_.silence;
   pause_ = timeouts_.silence / second_look_part;
   processor_time_.reset();
 }
 
-bool OwnWorld::take_due(TimePoint now) {
+bool SelfLaunchDetector::take_due(TimePoint now) {
   if (!due_ || *due_ > now) return false;
   due_ = now + pause_;
   pause_ *= 2;
   return true;
 }
 
-std::optional<std::string> OwnWorld::judge(TimePoint now, const WorldLook& look) {
+std::optional<std::string> SelfLaunchDetector::judge(TimePoint now, const WorldLook& look) {
   if (!due_) return std::nullopt;
   if (look.store_asked) {
     over();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Setups in which a job waits forever: a script that launches processes of its own (OwnWorld), and
-// unreachable interfaces.
+// Setups in which a job waits forever: a script that launches processes of its own
+// (SelfLaunchDetector), and unreachable interfaces.
 
 #include <map>
 #include <optional>
@@ -29,7 +29,7 @@ struct WorldLook {
 // hosting to the process that set TORCHELASTIC_USE_AGENT_STORE. The coordinator's host can detect
 // this: the workers are alive, none of them has contacted the store for a long time, and rank 0 has
 // child processes or is idle. Pure: takes observations and returns at most one warning.
-class OwnWorld {
+class SelfLaunchDetector {
  public:
   // `sleepers`: also suspect an idle worker.
   struct Timeouts {
@@ -37,7 +37,7 @@ class OwnWorld {
     bool sleepers = false;
   };
 
-  explicit OwnWorld(Timeouts timeouts) : timeouts_(timeouts) {}
+  explicit SelfLaunchDetector(Timeouts timeouts) : timeouts_(timeouts) {}
 
   // The workers of a round are being started.
   void began(TimePoint now);

@@ -59,7 +59,7 @@ const std::string* variable_of(const FlagFacts& flag, const Environment& environ
 }
 
 void tell_environment(const TypedWords& words, const Environment& environment,
-                      Declaration& declaration, Mistakes& mistakes) {
+                      Declaration& declaration, Diagnostics& diagnostics) {
   int place = 0;
   for (const auto& flag : declaration.facts()) {
     const std::string* value = nullptr;
@@ -67,7 +67,7 @@ void tell_environment(const TypedWords& words, const Environment& environment,
       if (flag.takes_value() || *value == "1" || *value == "0") {
         declaration.tell(flag, *value, SettingOrigin::environment, *name);
       } else if (last_typed(words, flag.name) == nullptr) {
-        mistakes.add(place, fmt::format("{}={} is neither 1 (on) nor 0 (off)", *name, *value));
+        diagnostics.add(place, fmt::format("{}={} is neither 1 (on) nor 0 (off)", *name, *value));
       }
     }
     ++place;
@@ -76,21 +76,21 @@ void tell_environment(const TypedWords& words, const Environment& environment,
 
 // Reads the file given by --config, or else by CPPRUN_CONFIG.
 void tell_file(const TypedWords& words, const CommandLine& line, Declaration& declaration,
-               Mistakes& mistakes) {
+               Diagnostics& diagnostics) {
   const auto* flag = declaration.find("config");
   const auto* typed = last_typed(words, flag->name);
   const std::string* path = typed == nullptr ? nullptr : &typed->value;
   const auto* name = typed == nullptr ? variable_of(*flag, line.environment, path) : nullptr;
   if ((typed == nullptr && name == nullptr) || path->empty()) return;
   const auto text = line.read_file(*path);
-  if (text) return tell_config_file(*path, *text, declaration, mistakes);
-  mistakes.add(Mistakes::before_flags,
-               fmt::format("{}={} cannot be read: {}; give the path of a text file",
-                           typed == nullptr ? *name : "--config", *path, text.error().reason));
+  if (text) return tell_config_file(*path, *text, declaration, diagnostics);
+  diagnostics.add(Diagnostics::before_flags,
+                  fmt::format("{}={} cannot be read: {}; give the path of a text file",
+                              typed == nullptr ? *name : "--config", *path, text.error().reason));
 }
 
-void tell_words(const TypedWords& words, Declaration& declaration, Mistakes& mistakes) {
-  for (const auto& mistake : words.mistakes) mistakes.add(Mistakes::before_flags, mistake);
+void tell_words(const TypedWords& words, Declaration& declaration, Diagnostics& diagnostics) {
+  for (const auto& mistake : words.diagnostics) diagnostics.add(Diagnostics::before_flags, mistake);
   for (const auto& typed : words.typed) {
     declaration.tell(*typed.flag, typed.flag->takes_value() ? typed.value : "true",
                      SettingOrigin::typed, "--" + typed.flag->name);
@@ -99,18 +99,19 @@ void tell_words(const TypedWords& words, Declaration& declaration, Mistakes& mis
 
 // Adds errors about the script.
 void check_script(const CommandLine& line, const TypedWords& words, const Program& program,
-                  Mistakes& mistakes) {
+                  Diagnostics& diagnostics) {
   if (const auto* flag = program.script.empty() ? words.swallower() : nullptr) {
-    mistakes.add(
-        Mistakes::after_flags,
+    diagnostics.add(
+        Diagnostics::after_flags,
         fmt::format("there is no script to run: {} took \"{}\" as its value; write {}={} "
                     "and the script after it",
                     flag->spelled, plain_line(flag->value), flag->spelled, flag->flag->value));
   } else if (program.script.empty()) {
-    mistakes.add(Mistakes::after_flags, "there is no script to run; give one after the flags");
-  } else if (!mistakes.empty()) {
+    diagnostics.add(Diagnostics::after_flags,
+                    "there is no script to run; give one after the flags");
+  } else if (!diagnostics.empty()) {
     const auto resolved = resolve_program(program, line.environment, line.probe_file);
-    if (!resolved) mistakes.add(Mistakes::after_flags, resolved.error().reason);
+    if (!resolved) diagnostics.add(Diagnostics::after_flags, resolved.error().reason);
   }
 }
 
@@ -140,25 +141,25 @@ CliOutcome read_command_line(const CommandLine& line) {
   if (auto text = asked_text(words, declaration, line)) return std::move(*text);
 
   // A later source overrides an earlier one.
-  Mistakes mistakes;
-  tell_file(words, line, declaration, mistakes);
-  tell_environment(words, line.environment, declaration, mistakes);
-  tell_words(words, declaration, mistakes);
-  declaration.settle(mistakes);
+  Diagnostics diagnostics;
+  tell_file(words, line, declaration, diagnostics);
+  tell_environment(words, line.environment, declaration, diagnostics);
+  tell_words(words, declaration, diagnostics);
+  declaration.settle(diagnostics);
   const auto dropped = drop_contradicted(flags);
   std::vector<std::string> taken;
   // With --hosts, the agents get all settings from their console.
   const bool is_console = flags.hosts.given || flags.hostfile.given;
   if (const auto facts = scheduler_facts(line.environment, line.read_file); facts && !is_console) {
-    taken = tell_scheduler(*facts, flags, line, declaration, mistakes);
+    taken = tell_scheduler(*facts, flags, line, declaration, diagnostics);
   }
-  declaration.settle(mistakes);
-  auto fan_out = fan_out_request(flags, declaration, line, mistakes);
+  declaration.settle(diagnostics);
+  auto fan_out = fan_out_request(flags, declaration, line, diagnostics);
   const bool is_dry = is_on(flags.dry_run);
   if (is_on(flags.json) && !is_dry) {
-    mistakes.add(flags.json.place, flags.json.source + " has no effect without --dry-run");
+    diagnostics.add(flags.json.place, flags.json.source + " has no effect without --dry-run");
   }
-  auto config = config_of(flags, is_dry ? without_random_id(line) : line, mistakes);
+  auto config = config_of(flags, is_dry ? without_random_id(line) : line, diagnostics);
   config.notes.insert(config.notes.begin(), taken.begin(), taken.end());
   config.notes.insert(config.notes.begin(), dropped.begin(), dropped.end());
   config.program.script = words.script.value_or("");
@@ -168,12 +169,13 @@ CliOutcome read_command_line(const CommandLine& line) {
   }
   config.program.arguments = std::move(words.arguments);
   if (!fan_out || config.program.script.empty()) {
-    check_script(line, words, config.program, mistakes);
+    check_script(line, words, config.program, diagnostics);
   }
-  if (!mistakes.empty()) {
+  if (!diagnostics.empty()) {
     // A dry run writes no files.
-    if (is_dry) return CliMistakes{mistakes.sentences()};
-    return CliMistakes{mistakes.sentences(), config.logs.report_file, config.logs.events_file};
+    if (is_dry) return CliDiagnostics{diagnostics.sentences()};
+    return CliDiagnostics{diagnostics.sentences(), config.logs.report_file,
+                          config.logs.events_file};
   }
   if (fan_out) complete(config, *fan_out);
   if (is_dry) return CliDryRun{std::move(config), std::move(fan_out), is_on(flags.json)};
@@ -181,9 +183,9 @@ CliOutcome read_command_line(const CommandLine& line) {
   return CliFanOut{std::move(config), std::move(*fan_out)};
 }
 
-std::string to_text(const CliMistakes& mistakes) {
+std::string to_text(const CliDiagnostics& diagnostics) {
   std::string text;
-  for (const auto& mistake : mistakes.mistakes) text += fmt::format("cpprun: {}\n", mistake);
+  for (const auto& mistake : diagnostics.diagnostics) text += fmt::format("cpprun: {}\n", mistake);
   return text + "cpprun: nothing was started; cpprun --help all lists the flags\n";
 }
 
@@ -315,7 +317,7 @@ class WordReader {
 
   template <class... Values>
   void complain(fmt::format_string<Values...> text, Values&&... values) {
-    result_.mistakes.push_back(fmt::format(text, std::forward<Values>(values)...));
+    result_.diagnostics.push_back(fmt::format(text, std::forward<Values>(values)...));
   }
 
   const std::vector<FlagFacts>& flags_;

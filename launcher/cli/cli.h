@@ -40,13 +40,13 @@ struct CliText {
 };
 
 // Printed to stderr; exit code 2.
-struct CliMistakes {
-  std::vector<std::string> mistakes;
+struct CliDiagnostics {
+  std::vector<std::string> diagnostics;
   // The files named by --report and --events, as far as known. A report of an earlier run must not
   // stay there. A file that cannot be written is another error.
   std::string report_file = {};
   std::string events_file = {};
-  friend bool operator==(const CliMistakes&, const CliMistakes&) = default;
+  friend bool operator==(const CliDiagnostics&, const CliDiagnostics&) = default;
 };
 
 // A job that the console starts on its hosts. `config` holds only what the console itself needs.
@@ -64,13 +64,13 @@ struct CliDryRun {
 };
 
 // A Config may still name a script that cannot be run. If that is the only error, the start fails
-// with the requested report. Otherwise the script is listed among the CliMistakes.
-using CliOutcome = std::variant<Config, CliText, CliMistakes, CliFanOut, CliDryRun>;
+// with the requested report. Otherwise the script is listed among the CliDiagnostics.
+using CliOutcome = std::variant<Config, CliText, CliDiagnostics, CliFanOut, CliDryRun>;
 
 CliOutcome read_command_line(const CommandLine& line);
 
 // One line per error, and where to find help.
-std::string to_text(const CliMistakes& mistakes);
+std::string to_text(const CliDiagnostics& diagnostics);
 
 // Resolves the arguments to flags by full name, as torchrun does: both spellings, unique prefixes,
 // combined short flags, and where the script's own arguments begin. CLI11 cannot do the last, and
@@ -88,7 +88,7 @@ struct TypedWords {
   std::vector<TypedFlag> typed;
   std::optional<std::string> script;
   std::vector<std::string> arguments;  // of the script, verbatim
-  std::vector<std::string> mistakes;
+  std::vector<std::string> diagnostics;
   // The flag whose value is probably the script; null: none.
   const TypedFlag* swallower() const;
 };

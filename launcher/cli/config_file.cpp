@@ -24,7 +24,7 @@ namespace cpprun {
 namespace {
 
 // A file of another format, such as a script, has an error on every line.
-constexpr std::size_t mistakes_told_max = 8;
+constexpr std::size_t diagnostics_told_max = 8;
 constexpr std::size_t key_bytes_shown_max = 40;
 
 bool is_text(std::string_view text) {
@@ -85,7 +85,7 @@ class FileReader {
       // INI files use ; for comments.
       if (!line.empty() && line.front() != ';') read_line(line, next_);
     }
-    return std::move(mistakes_);
+    return std::move(diagnostics_);
   }
 
  private:
@@ -156,7 +156,7 @@ class FileReader {
   }
 
   void complain(std::size_t number, std::string_view what) {
-    mistakes_.push_back(fmt::format("{}:{}: {}", name_, number, what));
+    diagnostics_.push_back(fmt::format("{}:{}: {}", name_, number, what));
   }
 
   std::string name_;
@@ -164,45 +164,45 @@ class FileReader {
   std::size_t next_ = 0;
   Declaration& declaration_;
   std::map<std::string, std::size_t> line_of_;  // the line of each key
-  std::vector<std::string> mistakes_;
+  std::vector<std::string> diagnostics_;
 };
 
 }  // namespace
 
 void tell_config_file(const std::string& path, const std::string& text, Declaration& declaration,
-                      Mistakes& mistakes) {
+                      Diagnostics& diagnostics) {
   if (!is_text(text)) {
-    mistakes.add(Mistakes::before_flags,
-                 fmt::format("{} is no text file; --config wants lines such as nnodes = 2",
-                             plain_line(path)));
+    diagnostics.add(Diagnostics::before_flags,
+                    fmt::format("{} is no text file; --config wants lines such as nnodes = 2",
+                                plain_line(path)));
     return;
   }
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
   std::string_view lines = text;
   if (lines.starts_with(byte_order_mark)) lines.remove_prefix(byte_order_mark.size());
   const auto wrong = FileReader(path, lines, declaration).read();
-  for (std::size_t at = 0; at < wrong.size() && at < mistakes_told_max; ++at) {
-    mistakes.add(Mistakes::before_flags, wrong[at]);
+  for (std::size_t at = 0; at < wrong.size() && at < diagnostics_told_max; ++at) {
+    diagnostics.add(Diagnostics::before_flags, wrong[at]);
   }
-  if (wrong.size() > mistakes_told_max) {
-    mistakes.add(Mistakes::before_flags,
-                 fmt::format("{}: {} more lines like these; is it the right file?",
-                             plain_line(path), wrong.size() - mistakes_told_max));
+  if (wrong.size() > diagnostics_told_max) {
+    diagnostics.add(Diagnostics::before_flags,
+                    fmt::format("{}: {} more lines like these; is it the right file?",
+                                plain_line(path), wrong.size() - diagnostics_told_max));
   }
 }
 
 RulesFile read_rules_file(const std::string& path, const std::string& text) {
   Flags flags;
   Declaration declaration(flags);
-  Mistakes mistakes;
-  tell_config_file(path, text, declaration, mistakes);
-  declaration.settle(mistakes);
+  Diagnostics diagnostics;
+  tell_config_file(path, text, declaration, diagnostics);
+  declaration.settle(diagnostics);
   Config config;
   const Environment environment;
-  SettingReader reader(flags, environment, mistakes, config.notes);
+  SettingReader reader(flags, environment, diagnostics, config.notes);
   const auto no_file = [](const std::string&) -> Result<std::string> { return failure("none"); };
   read_ending_settings(reader, no_file, config);
-  return {.rules = config.restarts, .mistakes = mistakes.sentences()};
+  return {.rules = config.restarts, .diagnostics = diagnostics.sentences()};
 }
 
 }  // namespace cpprun

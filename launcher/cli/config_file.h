@@ -15,13 +15,13 @@ namespace cpprun {
 
 // Sets flags from `text`, the content of the file at `path`.
 void tell_config_file(const std::string& path, const std::string& text, Declaration& declaration,
-                      Mistakes& mistakes);
+                      Diagnostics& diagnostics);
 
 // The restart rules in a --config file, for tools that need them without a job.
 struct RulesFile {
   RestartRules rules;
   std::vector<std::string>
-      mistakes;  // one sentence each, with the line; if not empty, `rules` is not set
+      diagnostics;  // one sentence each, with the line; if not empty, `rules` is not set
 };
 
 // All flags of the file are read and checked, not only those about failures.

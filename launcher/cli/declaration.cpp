@@ -200,8 +200,8 @@ void Declaration::declare_endings(Flags& flags) {
   add<std::string>(flags.stragglers, "--stragglers", "WHAT", any_text,
                    "Processes left behind by a successful job: wait (default), kill, leave")
       .choices = {"wait", "kill", "leave"};
-  add<BeatTimeout>(flags.beat_timeout, "--beat-timeout", "SECONDS|auto", beat_timeout,
-                   "Heartbeat timeout of workers that send heartbeats")
+  add<HeartbeatTimeout>(flags.beat_timeout, "--beat-timeout", "SECONDS|auto", beat_timeout,
+                        "Heartbeat timeout of workers that send heartbeats")
       .choices = {"auto"};
   add<std::string>(flags.signals_to_handle, "--signals-to-handle", "NAMES", any_text,
                    "Signals that end the job (default: SIGTERM,SIGINT,SIGHUP,SIGQUIT)")
@@ -349,25 +349,26 @@ std::vector<std::pair<const FlagFacts*, std::string>> Declaration::given() const
   return told;
 }
 
-void Declaration::settle(Mistakes& mistakes) {
+void Declaration::settle(Diagnostics& diagnostics) {
   for (auto& binding : bindings_) {
     if (!*binding.given || std::exchange(binding.is_settled, true)) continue;
     const auto& facts = facts_[static_cast<std::size_t>(binding.place)];
     if (facts.takes_value() && binding.text->empty() && !facts.may_be_empty) {
-      mistakes.add(binding.place,
-                   fmt::format("{}: empty value; check that the variable it is made of is set, or "
-                               "leave it out",
-                               *binding.source));
+      diagnostics.add(
+          binding.place,
+          fmt::format("{}: empty value; check that the variable it is made of is set, or "
+                      "leave it out",
+                      *binding.source));
       continue;
     }
     try {
       binding.option->run_callback();
     } catch (const CLI::ConversionError&) {
       // CLI11 itself only converts flags without a value.
-      mistakes.add(binding.place,
-                   fmt::format("{}={} is neither true nor false", *binding.source, *binding.text));
+      diagnostics.add(binding.place, fmt::format("{}={} is neither true nor false", *binding.source,
+                                                 *binding.text));
     } catch (const CLI::ParseError& error) {
-      mistakes.add(binding.place, *binding.source + error.what());
+      diagnostics.add(binding.place, *binding.source + error.what());
     }
   }
 }

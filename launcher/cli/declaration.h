@@ -51,9 +51,9 @@ class Declaration {
 
   // Sets a flag's text and its source. A later call overrides an earlier one.
   void tell(const FlagFacts& flag, std::string text, SettingOrigin origin, std::string source);
-  // Parses the texts set since the last call. An invalid text is added to `mistakes`; the others
+  // Parses the texts set since the last call. An invalid text is added to `diagnostics`; the others
   // are still parsed.
-  void settle(Mistakes& mistakes);
+  void settle(Diagnostics& diagnostics);
   // The flags that were set, with their texts.
   std::vector<std::pair<const FlagFacts*, std::string>> given() const;
 

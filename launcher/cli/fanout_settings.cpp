@@ -23,8 +23,8 @@ constexpr std::array<std::string_view, 16> kept_flags = {
 
 class FanoutReader {
  public:
-  FanoutReader(Flags& flags, const CommandLine& line, Mistakes& mistakes)
-      : flags_(flags), line_(line), mistakes_(mistakes) {}
+  FanoutReader(Flags& flags, const CommandLine& line, Diagnostics& diagnostics)
+      : flags_(flags), line_(line), diagnostics_(diagnostics) {}
 
   fanout::Request read(const Declaration& declaration) {
     fanout::Request request;
@@ -56,7 +56,7 @@ class FanoutReader {
  private:
   template <class T>
   void complain(const Flag<T>& flag, const std::string& text) {
-    mistakes_.add(flag.place, flag.source + text);
+    diagnostics_.add(flag.place, flag.source + text);
   }
 
   void read_hosts(fanout::Wanted& wanted) {
@@ -72,7 +72,7 @@ class FanoutReader {
         if (flags_.hosts.value)
           complain(flags_.hosts, ": " + mistake);
         else
-          mistakes_.add(flags_.hostfile.place, mistake);
+          diagnostics_.add(flags_.hostfile.place, mistake);
       }
       return;
     }
@@ -138,24 +138,24 @@ class FanoutReader {
 
   Flags& flags_;
   const CommandLine& line_;
-  Mistakes& mistakes_;
+  Diagnostics& diagnostics_;
 };
 
 }  // namespace
 
 std::optional<fanout::Request> fan_out_request(Flags& flags, const Declaration& declaration,
-                                               const CommandLine& line, Mistakes& mistakes) {
+                                               const CommandLine& line, Diagnostics& diagnostics) {
   if (!flags.hosts.given && !flags.hostfile.given) {
-    const auto complain = [&mistakes](const auto& flag, bool is_given) {
+    const auto complain = [&diagnostics](const auto& flag, bool is_given) {
       if (!is_given) return;
-      mistakes.add(flag.place, flag.source + " has no effect without --hosts or --hostfile");
+      diagnostics.add(flag.place, flag.source + " has no effect without --hosts or --hostfile");
     };
     complain(flags.remote_shell, flags.remote_shell.given);
     complain(flags.export_variables, flags.export_variables.given);
     complain(flags.ship, is_on(flags.ship));
     return std::nullopt;
   }
-  return FanoutReader(flags, line, mistakes).read(declaration);
+  return FanoutReader(flags, line, diagnostics).read(declaration);
 }
 
 }  // namespace cpprun

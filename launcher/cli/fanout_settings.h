@@ -15,6 +15,6 @@ namespace cpprun {
 // nullopt if no hosts are given. Removes from `flags` those meant only for the agents; the rest
 // applies to the console. The caller adds the program and the grace period.
 std::optional<fanout::Request> fan_out_request(Flags& flags, const Declaration& declaration,
-                                               const CommandLine& line, Mistakes& mistakes);
+                                               const CommandLine& line, Diagnostics& diagnostics);
 
 }  // namespace cpprun

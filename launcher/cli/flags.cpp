@@ -94,10 +94,10 @@ Result<Duration> policy_seconds(const std::string& given) {
   return std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(*seconds));
 }
 
-Result<BeatTimeout> beat_timeout(const std::string& given) {
-  if (trimmed(given) == "auto") return BeatTimeout{.automatic = true};
+Result<HeartbeatTimeout> beat_timeout(const std::string& given) {
+  if (trimmed(given) == "auto") return HeartbeatTimeout{.automatic = true};
   const auto seconds = policy_seconds(given);
-  if (seconds && *seconds >= std::chrono::seconds(1)) return BeatTimeout{.fixed = *seconds};
+  if (seconds && *seconds >= std::chrono::seconds(1)) return HeartbeatTimeout{.fixed = *seconds};
   return failure(fmt::format("={} is neither auto nor a number of seconds from 1 to {}",
                              trimmed(given), static_cast<int>(policy_seconds_max)));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The user's settings: one member per flag (Flags), the value types, and the errors in them
-// (Mistakes).
+// (Diagnostics).
 
 #include <algorithm>
 #include <cstdint>
@@ -92,7 +92,7 @@ struct Flags {
   Flag<int> shutdown_timeout;
   Flag<std::string> signal_scope;
   Flag<std::string> stragglers;
-  Flag<BeatTimeout> beat_timeout;
+  Flag<HeartbeatTimeout> beat_timeout;
   Flag<std::string> signals_to_handle;
   Flag<std::string> preemption_notice;
   Flag<std::string> report;
@@ -131,7 +131,7 @@ inline bool is_on(const Flag<bool>& flag) {
 }
 
 // All errors of a command line in the order of the help, so that the user can fix them all at once.
-class Mistakes {
+class Diagnostics {
  public:
   static constexpr int before_flags = -1;         // for words that are not flags
   static constexpr int after_flags = 2147483647;  // for the script
@@ -171,7 +171,7 @@ Result<std::string> any_text(const std::string& text);
 Result<std::string> host_name(const std::string& text);
 Result<NodeRange> node_range(const std::string& text);            // "2", "2:4"
 Result<Duration> policy_seconds(const std::string& text);         // "30", "0.5"
-Result<BeatTimeout> beat_timeout(const std::string& text);        // "60", "auto"
+Result<HeartbeatTimeout> beat_timeout(const std::string& text);   // "60", "auto"
 Result<double> seconds_above_zero(const std::string& text);       // "0.1"
 Result<std::vector<int>> final_codes(const std::string& text);    // "2,SIGSEGV"
 Result<RestartBudgets> restart_budgets(const std::string& text);  // "3,hang=1,node=unlimited"

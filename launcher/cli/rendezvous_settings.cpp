@@ -50,10 +50,10 @@ class Checker {
  private:
   void read_patience() {
     const auto& conf = reader_.flags().rdzv_conf;
-    std::vector<std::string> mistakes;
+    std::vector<std::string> diagnostics;
     const auto patience =
-        conf.value ? read_rendezvous_conf(*conf.value, conf.source, mistakes) : Timeouts{};
-    for (auto& mistake : mistakes) reader_.complain_whole(conf, std::move(mistake));
+        conf.value ? read_rendezvous_conf(*conf.value, conf.source, diagnostics) : Timeouts{};
+    for (auto& mistake : diagnostics) reader_.complain_whole(conf, std::move(mistake));
     if (backend() == "static") config_.join_timeout = static_join_timeout;
     config_.join_timeout = patience.join_timeout.value_or(config_.join_timeout);
     config_.keep_alive_interval =
@@ -378,13 +378,13 @@ std::string* word_named(std::string_view key, Timeouts& timeouts) {
 }
 
 void read_pair(std::string_view key, std::string_view value, const std::string& source,
-               Timeouts& timeouts, std::vector<std::string>& mistakes) {
+               Timeouts& timeouts, std::vector<std::string>& diagnostics) {
   if (auto* const time = time_named(key, timeouts)) {
     const auto [least, most] = range_of(key);
     const auto seconds = between(least, most, value);
     if (!seconds) {
-      mistakes.push_back(fmt::format("{}: {}={} is no number of seconds from {} to {:.0f}", source,
-                                     key, value, least, most));
+      diagnostics.push_back(fmt::format("{}: {}={} is no number of seconds from {} to {:.0f}",
+                                        source, key, value, least, most));
     } else if (key != "timeout" || !*time) {  // join_timeout overrides timeout
       *time = std::chrono::round<Duration>(std::chrono::duration<double>(*seconds));
     }
@@ -393,33 +393,35 @@ void read_pair(std::string_view key, std::string_view value, const std::string& 
   if (key == "keep_alive_max_attempt") {
     timeouts.keep_alive_attempts = between(1, attempts_max, value);
     if (!timeouts.keep_alive_attempts) {
-      mistakes.push_back(fmt::format("{}: {}={} is no whole number from 1 to {}", source, key,
-                                     value, attempts_max));
+      diagnostics.push_back(fmt::format("{}: {}={} is no whole number from 1 to {}", source, key,
+                                        value, attempts_max));
     }
     return;
   }
   if (key == "is_host") {
     timeouts.is_host = yes_or_no(value);
     if (!timeouts.is_host) {
-      mistakes.push_back(fmt::format("{}: is_host={} is neither true nor false", source, value));
+      diagnostics.push_back(fmt::format("{}: is_host={} is neither true nor false", source, value));
     }
     return;
   }
   if (auto* const word = word_named(key, timeouts)) {
     *word = value;
     if (key == "protocol" && value != "http" && value != "https") {
-      mistakes.push_back(fmt::format("{}: protocol={} is neither http nor https", source, value));
+      diagnostics.push_back(
+          fmt::format("{}: protocol={} is neither http nor https", source, value));
     }
     return;
   }
   if (contains(without_effect, key) || (key == "store_type" && value == "tcp")) return;
   if (key == "rank") {
-    mistakes.push_back(
+    diagnostics.push_back(
         fmt::format("{}: rank={} belongs into --node-rank={}", source, value, value));
   } else if (key == "store_type") {
-    mistakes.push_back(fmt::format("{}: store_type={} is not there, only tcp is", source, value));
+    diagnostics.push_back(
+        fmt::format("{}: store_type={} is not there, only tcp is", source, value));
   } else {
-    mistakes.push_back(
+    diagnostics.push_back(
         fmt::format("{}: {} is no key; there are join_timeout, timeout, last_call_timeout, "
                     "keep_alive_interval, keep_alive_max_attempt and is_host, for etcd protocol, "
                     "cacert, cert, key, user, password_file, etcd_prefix and etcd_lease, and "
@@ -431,7 +433,7 @@ void read_pair(std::string_view key, std::string_view value, const std::string& 
 }  // namespace
 
 Timeouts read_rendezvous_conf(std::string_view text, const std::string& source,
-                              std::vector<std::string>& mistakes) {
+                              std::vector<std::string>& diagnostics) {
   Timeouts timeouts;
   std::string_view rest = text;
   while (!trimmed(rest).empty()) {
@@ -443,11 +445,11 @@ Timeouts read_rendezvous_conf(std::string_view text, const std::string& source,
     const auto value =
         equals == std::string_view::npos ? std::string_view{} : trimmed(pair.substr(equals + 1));
     if (key.empty() || value.empty()) {
-      mistakes.push_back(
+      diagnostics.push_back(
           fmt::format("{}: \"{}\" is not key=value, as in join_timeout=600", source, pair));
       continue;
     }
-    read_pair(key, value, source, timeouts, mistakes);
+    read_pair(key, value, source, timeouts, diagnostics);
   }
   return timeouts;
 }

@@ -33,8 +33,8 @@ struct Timeouts {
   friend bool operator==(const Timeouts&, const Timeouts&) = default;
 };
 
-// Parses `k=v,k=v`. Appends errors to `mistakes`, each starting with `source`.
+// Parses `k=v,k=v`. Appends errors to `diagnostics`, each starting with `source`.
 Timeouts read_rendezvous_conf(std::string_view text, const std::string& source,
-                              std::vector<std::string>& mistakes);
+                              std::vector<std::string>& diagnostics);
 
 }  // namespace cpprun

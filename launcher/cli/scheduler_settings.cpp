@@ -31,8 +31,12 @@ std::string endpoint_text(const std::string& host, const std::string& port) {
 class Teller {
  public:
   Teller(const SchedulerFacts& facts, const Flags& flags, const CommandLine& line,
-         Declaration& declaration, Mistakes& mistakes)
-      : facts_(facts), flags_(flags), line_(line), declaration_(declaration), mistakes_(mistakes) {}
+         Declaration& declaration, Diagnostics& diagnostics)
+      : facts_(facts),
+        flags_(flags),
+        line_(line),
+        declaration_(declaration),
+        diagnostics_(diagnostics) {}
 
   std::vector<std::string> tell() {
     const auto range = is_said(flags_.nnodes) ? node_range(flags_.nnodes.text) : NodeRange{};
@@ -41,7 +45,7 @@ class Teller {
     const bool alone = !typed && meets_at_any_port();
     if (!alone && (!typed || range->highest > 1)) {
       notes_ = facts_.notes;
-      for (const auto& mistake : facts_.mistakes) {
+      for (const auto& mistake : facts_.diagnostics) {
         // The user has configured this node's position, so a problem in the scheduler's task layout
         // is only worth a note.
         is_placed() ? notes_.push_back(mistake) : complain(mistake);
@@ -73,7 +77,7 @@ class Teller {
 
  private:
   void complain(std::string sentence) {
-    mistakes_.add(Mistakes::before_flags, std::move(sentence));
+    diagnostics_.add(Diagnostics::before_flags, std::move(sentence));
   }
 
   void declare(std::string_view flag, std::string text, std::string source) {
@@ -96,7 +100,7 @@ class Teller {
   // The scheduler started cpprun on too few nodes. This is an error if nodes of other steps have no
   // way to find these.
   void tell_of_a_part(int started) {
-    if (!facts_.mistakes.empty()) return;  // the count is of tasks, not nodes
+    if (!facts_.diagnostics.empty()) return;  // the count is of tasks, not nodes
     const bool can_be_found =
         is_said(flags_.node_rank) || is_said(flags_.master_addr) || is_said(flags_.rdzv_endpoint);
     const auto fact = fmt::format("{}={}: {} started cpprun on {} node{} ({})",
@@ -106,7 +110,7 @@ class Teller {
       notes_.push_back(
           fmt::format("warning: {}; the job waits until the others are started", fact));
     } else {
-      mistakes_.add(
+      diagnostics_.add(
           flags_.nnodes.place,
           fmt::format("error: {}\n  hint: start it on as many, or leave out --nnodes", fact));
     }
@@ -199,7 +203,7 @@ class Teller {
   const Flags& flags_;
   const CommandLine& line_;
   Declaration& declaration_;
-  Mistakes& mistakes_;
+  Diagnostics& diagnostics_;
   int nodes_ = 1;
   std::vector<std::string> taken_;
   std::vector<std::string> notes_;
@@ -209,9 +213,9 @@ class Teller {
 
 std::vector<std::string> tell_scheduler(const SchedulerFacts& facts, const Flags& flags,
                                         const CommandLine& line, Declaration& declaration,
-                                        Mistakes& mistakes) {
+                                        Diagnostics& diagnostics) {
   if (is_said_on(flags.standalone) || is_said_on(flags.no_scheduler)) return {};
-  return Teller(facts, flags, line, declaration, mistakes).tell();
+  return Teller(facts, flags, line, declaration, diagnostics).tell();
 }
 
 }  // namespace cpprun

@@ -16,6 +16,6 @@ namespace cpprun {
 // parsed. Returns notes to print at the start: what was taken from where.
 std::vector<std::string> tell_scheduler(const SchedulerFacts& facts, const Flags& flags,
                                         const CommandLine& line, Declaration& declaration,
-                                        Mistakes& mistakes);
+                                        Diagnostics& diagnostics);
 
 }  // namespace cpprun

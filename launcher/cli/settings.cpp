@@ -158,9 +158,9 @@ std::vector<std::string> drop_contradicted(Flags& flags) {
   return Precedence(flags).settle();
 }
 
-Config config_of(const Flags& flags, const CommandLine& line, Mistakes& mistakes) {
+Config config_of(const Flags& flags, const CommandLine& line, Diagnostics& diagnostics) {
   Config config;
-  SettingReader reader(flags, line.environment, mistakes, config.notes);
+  SettingReader reader(flags, line.environment, diagnostics, config.notes);
   read_rendezvous_settings(reader, line.random_id, config);
   read_secret_settings(reader, config);
   read_worker_settings(reader, line, config);

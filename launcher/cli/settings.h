@@ -22,17 +22,17 @@ namespace cpprun {
 // not make a contradicting command fail. Returns a note for each.
 std::vector<std::string> drop_contradicted(Flags& flags);
 
-// Appends errors to `mistakes`. The Config is valid only if there are none.
-Config config_of(const Flags& flags, const CommandLine& line, Mistakes& mistakes);
+// Appends errors to `diagnostics`. The Config is valid only if there are none.
+Config config_of(const Flags& flags, const CommandLine& line, Diagnostics& diagnostics);
 
 // Common to the readers of all kinds of settings: the flags, the environment, and where to add
 // errors and notes. An error starts with the name under which the user gave the setting.
 class SettingReader {
  public:
-  // Appends to `mistakes` and `notes`. All four must outlive the reader.
-  SettingReader(const Flags& flags, const Environment& environment, Mistakes& mistakes,
+  // Appends to `diagnostics` and `notes`. All four must outlive the reader.
+  SettingReader(const Flags& flags, const Environment& environment, Diagnostics& diagnostics,
                 std::vector<std::string>& notes)
-      : flags_(flags), environment_(environment), mistakes_(mistakes), notes_(notes) {}
+      : flags_(flags), environment_(environment), diagnostics_(diagnostics), notes_(notes) {}
 
   const Flags& flags() const { return flags_; }
   const Environment& environment() const { return environment_; }
@@ -40,12 +40,12 @@ class SettingReader {
   // complain(flags.nnodes, "={} is too much", 9): "--nnodes=9 is too much".
   template <class T, class... Values>
   void complain(const Flag<T>& flag, fmt::format_string<Values...> text, Values&&... values) {
-    mistakes_.add(flag.place, flag.source + fmt::format(text, std::forward<Values>(values)...));
+    diagnostics_.add(flag.place, flag.source + fmt::format(text, std::forward<Values>(values)...));
   }
   // The same for a complete sentence about the flag.
   template <class T>
   void complain_whole(const Flag<T>& flag, std::string sentence) {
-    mistakes_.add(flag.place, std::move(sentence));
+    diagnostics_.add(flag.place, std::move(sentence));
   }
 
   // A note to print at the start, e.g. that a flag has no effect.
@@ -58,7 +58,7 @@ class SettingReader {
  private:
   const Flags& flags_;
   const Environment& environment_;
-  Mistakes& mistakes_;
+  Diagnostics& diagnostics_;
   std::vector<std::string>& notes_;
 };
 

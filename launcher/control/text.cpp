@@ -114,7 +114,7 @@ std::string or_dash(const std::optional<double>& figure, Write&& write) {
 }
 
 void add_figures(Table& table, const std::vector<NodeView>& nodes) {
-  const auto add = [&](const char* title, auto FiguresView::*which, auto&& write) {
+  const auto add = [&](const char* title, auto StatsView::*which, auto&& write) {
     const bool is_known = std::ranges::any_of(
         nodes, [&](const NodeView& node) { return (node.figures.*which).has_value(); });
     if (!is_known) return;
@@ -123,11 +123,11 @@ void add_figures(Table& table, const std::vector<NodeView>& nodes) {
       table.rows[at].push_back({or_dash(nodes[at].figures.*which, write)});
     }
   };
-  add("STEP", &FiguresView::step, [](double step) { return fmt::format("{:.0f}", step); });
-  add("STEPS/S", &FiguresView::steps_per_second,
+  add("STEP", &StatsView::step, [](double step) { return fmt::format("{:.0f}", step); });
+  add("STEPS/S", &StatsView::steps_per_second,
       [](double speed) { return fmt::format("{:.2f}", speed); });
-  add("CPU %", &FiguresView::cpu_percent, [](double load) { return fmt::format("{:.0f}", load); });
-  add("MEMORY", &FiguresView::resident_bytes, memory_text);
+  add("CPU %", &StatsView::cpu_percent, [](double load) { return fmt::format("{:.0f}", load); });
+  add("MEMORY", &StatsView::resident_bytes, memory_text);
 }
 
 std::string joined(const std::vector<std::string>& lines) {

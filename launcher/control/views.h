@@ -71,7 +71,7 @@ struct JobView {
 };
 
 // Statistics reported by the node's workers, if any.
-struct FiguresView {
+struct StatsView {
   std::optional<double> step = {};              // the lowest of all workers
   std::optional<double> steps_per_second = {};  // the lowest of all workers
   std::optional<double> resident_bytes = {};    // the sum of all workers
@@ -91,7 +91,7 @@ struct NodeView {
   int workers = 0;
   std::optional<int> base_rank = {};
   std::string role;
-  FiguresView figures;
+  StatsView figures;
 };
 
 struct NodesView {

@@ -152,8 +152,8 @@ JobView job_of(const OrderedJson& json) {
 }
 
 // The minimum or the sum of the statistics of a node's workers.
-FiguresView figures_of(const OrderedJson& node) {
-  FiguresView figures;
+StatsView figures_of(const OrderedJson& node) {
+  StatsView figures;
   const OrderedJson* ranks = member(node, "ranks");
   if (ranks == nullptr || !ranks->is_array()) return figures;
   const auto take_least = [](std::optional<double>& least, std::optional<double> figure) {

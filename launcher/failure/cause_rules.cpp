@@ -49,7 +49,7 @@ bool kernel_said(const EndRule& rule, const HostFacts& around) {
 
 std::string_view by_start(const SpawnError& error, const HostFacts& around) {
   const bool exec = error.stage == SpawnStage::exec;
-  const bool logs = error.stage == SpawnStage::log_folder ||
+  const bool logs = error.stage == SpawnStage::log_directory ||
                     error.stage == SpawnStage::stdout_target ||
                     error.stage == SpawnStage::stderr_target;
   for (const EndRule& rule : end_rules()) {

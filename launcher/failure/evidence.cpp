@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t name_bytes_max = 128;  // longer names are not compared
 
 // The edit distance: letters changed, added, omitted, or swapped with their neighbor.
-std::size_t mistakes_between(std::string_view one, std::string_view other) {
+std::size_t diagnostics_between(std::string_view one, std::string_view other) {
   std::vector<std::size_t> before(other.size() + 1);
   std::vector<std::size_t> last(other.size() + 1);
   std::vector<std::size_t> row(other.size() + 1);
@@ -66,9 +66,9 @@ std::string similar_name(std::string_view wanted, const std::vector<std::string>
   std::string similar;
   for (const auto& name : names) {
     if (name == wanted || name.size() > name_bytes_max) continue;
-    const auto mistakes = mistakes_between(wanted, name);
-    if (mistakes > fewest || (mistakes == fewest && !similar.empty())) continue;
-    fewest = mistakes;
+    const auto diagnostics = diagnostics_between(wanted, name);
+    if (diagnostics > fewest || (diagnostics == fewest && !similar.empty())) continue;
+    fewest = diagnostics;
     similar = name;
   }
   return similar;

@@ -66,11 +66,11 @@ class HostListReader {
     hosts_.push_back(std::move(host));
   }
   void complain(const std::string& where, const std::string& why) {
-    mistakes_.push_back(where.empty() ? why : fmt::format("{}: {}", where, why));
+    diagnostics_.push_back(where.empty() ? why : fmt::format("{}: {}", where, why));
   }
   HostList result(const std::string& where) {
-    if (hosts_.empty() && mistakes_.empty()) complain(where, "no host is named");
-    if (!mistakes_.empty()) return tl::unexpected(std::move(mistakes_));
+    if (hosts_.empty() && diagnostics_.empty()) complain(where, "no host is named");
+    if (!diagnostics_.empty()) return tl::unexpected(std::move(diagnostics_));
     return std::move(hosts_);
   }
 
@@ -92,7 +92,7 @@ class HostListReader {
   }
 
   std::vector<Host> hosts_;
-  std::vector<std::string> mistakes_;
+  std::vector<std::string> diagnostics_;
   std::map<std::string, std::string> seen_;  // the location of its first occurrence
 };
 

@@ -18,19 +18,19 @@
 
 namespace cpprun::io {
 
-Inquiry::Inquiry(asio::io_context& context, SideProcesses& side, Duration patience)
+AsyncTask::AsyncTask(asio::io_context& context, HelperProcesses& side, Duration patience)
     : news_(context), timer_(context), side_(side), patience_(patience) {}
 
-Inquiry::~Inquiry() {
+AsyncTask::~AsyncTask() {
   *alive_ = false;
 }
 
-void Inquiry::ask(Look look, Told told) {
+void AsyncTask::ask(Look look, Told told) {
   waiting_.push_back({std::move(look), std::move(told)});
   begin();
 }
 
-void Inquiry::begin() {
+void AsyncTask::begin() {
   if (!asked_.empty()) return;
   asked_ = std::exchange(waiting_, {});
   if (asked_.empty()) return;
@@ -66,7 +66,7 @@ void Inquiry::begin() {
 
 // Asio may say that it can be read though it cannot: what it had to say of a descriptor that was
 // closed since is told of the next one.
-void Inquiry::listen() {
+void AsyncTask::listen() {
   news_.async_wait(asio::posix::stream_descriptor::wait_read,
                    [this, alive = alive_](const asio::error_code& cancelled) {
                      if (cancelled || !*alive) return;
@@ -78,7 +78,7 @@ void Inquiry::listen() {
                    });
 }
 
-void Inquiry::tell() {
+void AsyncTask::tell() {
   timer_.cancel();
   news_.close();
   const auto told = std::exchange(asked_, {});
@@ -111,10 +111,10 @@ struct Letter {
 
 }  // namespace
 
-std::optional<HandedFileWay> make_way() {
+std::optional<PassedFdWay> make_way() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return std::nullopt;
-  return HandedFileWay{FileDescriptor{ends[0]}, FileDescriptor{ends[1]}};
+  return PassedFdWay{FileDescriptor{ends[0]}, FileDescriptor{ends[1]}};
 }
 
 void hand(int socket, int number, int error_number, int file) {
@@ -132,14 +132,14 @@ void hand(int socket, int number, int error_number, int file) {
   static_cast<void>(::sendmsg(socket, &letter.head, MSG_NOSIGNAL));
 }
 
-std::optional<HandedFile> take_handed_now(int socket, bool& ended) {
+std::optional<PassedFd> take_handed_now(int socket, bool& ended) {
   Letter letter;
   letter.make_room();
   const auto got = ::recvmsg(socket, &letter.head, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   const bool nothing_yet = got < 0 && (errno == EAGAIN || errno == EINTR);
   ended = !nothing_yet && got != static_cast<ssize_t>(sizeof(Numbers));
   if (nothing_yet || ended) return std::nullopt;
-  HandedFile handed{.number = letter.numbers[0], .error_number = letter.numbers[1], .file = {}};
+  PassedFd handed{.number = letter.numbers[0], .error_number = letter.numbers[1], .file = {}};
   const cmsghdr* const beside = CMSG_FIRSTHDR(&letter.head);
   if (beside != nullptr && beside->cmsg_type == SCM_RIGHTS) {
     int file = -1;
@@ -149,7 +149,7 @@ std::optional<HandedFile> take_handed_now(int socket, bool& ended) {
   return handed;
 }
 
-std::optional<HandedFile> take_handed(int socket, TimePoint deadline) {
+std::optional<PassedFd> take_handed(int socket, TimePoint deadline) {
   bool ended = false;
   while (!ended) {
     const auto left =

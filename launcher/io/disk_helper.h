@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Disks that may hang, by side processes: questions about files (Inquiry), and files that are
-// opened for us (HandedFile).
+// Disks that may hang, by side processes: questions about files (AsyncTask), and files that are
+// opened for us (PassedFd).
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -15,22 +15,22 @@
 
 #include "proto/clock.h"
 #include "rendezvous/io/file_descriptor.h"
-#include "rendezvous/io/side_processes.h"
+#include "rendezvous/io/helper_processes.h"
 
 namespace cpprun::io {
 
 // Asks a question that may never be answered, about files on a hung disk, in a side process and for
 // a limited time. Nothing waits for it, neither the event loop nor cpprun's end.
-class Inquiry {
+class AsyncTask {
  public:
   using Look = std::function<std::string()>;
   using Told = std::function<void(const std::optional<std::string>& answer)>;
 
-  Inquiry(asio::io_context& context, SideProcesses& side, Duration patience);
-  Inquiry(const Inquiry&) = delete;
-  Inquiry& operator=(const Inquiry&) = delete;
+  AsyncTask(asio::io_context& context, HelperProcesses& side, Duration patience);
+  AsyncTask(const AsyncTask&) = delete;
+  AsyncTask& operator=(const AsyncTask&) = delete;
   // Nobody who was asked is waited for, and nothing is told any more.
-  ~Inquiry();
+  ~AsyncTask();
 
   // `look` runs in the side process, and what it changes stays there; `told` is called from the
   // event loop with its result, or with nothing if that did not come in time. Questions asked
@@ -49,7 +49,7 @@ class Inquiry {
 
   asio::posix::stream_descriptor news_;  // closes when the process has come to its end
   asio::steady_timer timer_;
-  SideProcesses& side_;
+  HelperProcesses& side_;
   Duration patience_;
   std::vector<Question> asked_;    // being looked at
   std::vector<Question> waiting_;  // for the next go
@@ -58,24 +58,24 @@ class Inquiry {
 };
 
 // A file that a side process has opened for us, because its disk may hang.
-struct HandedFile {
+struct PassedFd {
   int number = 0;        // which of those that were asked for
   int error_number = 0;  // errno; 0 where nothing is wrong
   FileDescriptor file;   // where it is handed over at all
 };
 
 // The two ends of a way for them, each message whole.
-struct HandedFileWay {
+struct PassedFdWay {
   FileDescriptor mine;
   FileDescriptor theirs;
 };
-std::optional<HandedFileWay> make_way();
+std::optional<PassedFdWay> make_way();
 
 void hand(int socket, int number, int error_number, int file = -1);
 
 // The next one, waited for until then; nothing where none comes.
-std::optional<HandedFile> take_handed(int socket, TimePoint deadline);
+std::optional<PassedFd> take_handed(int socket, TimePoint deadline);
 // The same without waiting; `ended` where nobody is at the other end any more.
-std::optional<HandedFile> take_handed_now(int socket, bool& ended);
+std::optional<PassedFd> take_handed_now(int socket, bool& ended);
 
 }  // namespace cpprun::io

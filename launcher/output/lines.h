@@ -69,7 +69,7 @@ std::vector<std::string> last_lines_of(std::string_view text);
 // --duplicate-stdout-filters: selects the lines of a tee'd stream to write a second time, to the
 // file that collects the selected lines of all workers of an attempt.
 
-// The line for that file, with prefix and newline; empty if it contains none of the words. Pieces
+// The line for that file, with prefix and newline; empty if it contains none of the words. IoSlices
 // of an over-long line and redraws of a progress bar count as separate lines, so lines of different
 // workers never mix there.
 std::string duplicate_of(const Piece& piece, std::string_view prefix,

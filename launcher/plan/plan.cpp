@@ -221,8 +221,8 @@ std::vector<WorkerSpec> make_plan(const Config& config, const link::Sealed& seal
       spec.argv.push_back(expand_macros(argument, spec.local_rank));
     }
     if (!facts.run_folder.empty()) {
-      spec.log_folder = fmt::format("{}/{}", attempt_folder, local);
-      spec.error_file = spec.log_folder + "/error.json";
+      spec.log_directory = fmt::format("{}/{}", attempt_folder, local);
+      spec.error_file = spec.log_directory + "/error.json";
     } else if (!facts.error_folder.empty()) {
       // No directory per worker: creating and removing many of them would dominate the launch time.
       spec.error_file = fmt::format("{}/{}_{}_error.json", facts.error_folder, attempt, local);
@@ -235,12 +235,12 @@ std::vector<WorkerSpec> make_plan(const Config& config, const link::Sealed& seal
     const auto tee = logs.tee.of(local);
     spec.out = stream_plan(
         config, local,
-        {redirect.out, tee.out, StreamTarget::nowhere, file(spec.log_folder, "stdout.log"),
+        {redirect.out, tee.out, StreamTarget::nowhere, file(spec.log_directory, "stdout.log"),
          logs.duplicate_out, file(attempt_folder, "filtered_stdout.log")});
-    spec.err =
-        stream_plan(config, local,
-                    {redirect.err, tee.err, StreamTarget::kept, file(spec.log_folder, "stderr.log"),
-                     logs.duplicate_err, file(attempt_folder, "filtered_stderr.log")});
+    spec.err = stream_plan(
+        config, local,
+        {redirect.err, tee.err, StreamTarget::kept, file(spec.log_directory, "stderr.log"),
+         logs.duplicate_err, file(attempt_folder, "filtered_stderr.log")});
     pass_stderr_through(config, facts.console, spec);
     spec.prefix = line_prefix(config.logs, config.role, facts.host, spec.local_rank, spec.rank);
     spec.variables = variables_of(config, sealed, facts, local);

@@ -47,9 +47,10 @@ struct WorkerSpec {
   Environment variables;          // added to cpprun's own environment
   StreamPlan out;
   StreamPlan err;
-  CpuSet cpus;             // CPUs to run on; empty: the same as cpprun
-  std::string prefix;      // of each tee'd line, e.g. "[default0]:"
-  std::string log_folder;  // this worker's directory, created before it starts; empty without logs
+  CpuSet cpus;         // CPUs to run on; empty: the same as cpprun
+  std::string prefix;  // of each tee'd line, e.g. "[default0]:"
+  std::string
+      log_directory;       // this worker's directory, created before it starts; empty without logs
   std::string error_file;  // where the worker writes its error.json; may be empty
   friend bool operator==(const WorkerSpec&, const WorkerSpec&) = default;
 };

@@ -102,7 +102,7 @@ class Previewer {
                     .nodes_max = config_.nodes_max,
                     .store = config_.store == StoreWay::local ? "local" : "direct",
                     .has_secret = facts_.has_secret,
-                    .log_folder = config_.logs.root.value_or("")};
+                    .log_directory = config_.logs.root.value_or("")};
     if (config_.endpoint.port != 0 && !config_.meets_at_a_set()) {
       preview.master_port = config_.endpoint.port;
     }
@@ -404,7 +404,7 @@ std::string job_lines(const Preview& preview) {
   add("meeting", fmt::format("{}, {}", preview.meeting, master_text(preview)));
   add("store", fmt::format("{}, {}", preview.store,
                            preview.has_secret ? "with a secret" : "without a secret"));
-  if (!preview.log_folder.empty()) add("logs", preview.log_folder);
+  if (!preview.log_directory.empty()) add("logs", preview.log_directory);
   return text;
 }
 

@@ -71,7 +71,7 @@ struct Preview {
   int nodes_max = 1;
   std::string store;  // "local", "direct"
   bool has_secret = false;
-  std::string log_folder;  // empty: no files
+  std::string log_directory;  // empty: no files
   std::vector<PreviewNode> nodes;
   friend bool operator==(const Preview&, const Preview&) = default;
 };

@@ -111,7 +111,7 @@ Preview read_preview(const OrderedJson& json) {
                   .nodes_max = json.at("nodes_max").get<int>(),
                   .store = json.at("store").get<std::string>(),
                   .has_secret = json.at("secret").get<bool>(),
-                  .log_folder = text_at(json, "log_folder")};
+                  .log_directory = text_at(json, "log_folder")};
   for (const auto& node : json.at("nodes")) preview.nodes.push_back(read_node(node));
   return preview;
 }
@@ -131,7 +131,7 @@ std::string to_json(const Preview& preview) {
   json["nodes_max"] = preview.nodes_max;
   json["store"] = preview.store;
   json["secret"] = preview.has_secret;
-  json["log_folder"] = or_null(preview.log_folder);
+  json["log_folder"] = or_null(preview.log_directory);
   json["nodes"] = OrderedJson::array();
   for (const auto& node : preview.nodes) json["nodes"].push_back(node_json(node));
   json["unknown"] = OrderedJson::array();

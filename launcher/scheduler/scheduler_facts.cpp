@@ -112,7 +112,7 @@ void check_tasks(const Environment& environment, SchedulerFacts& facts) {
   if (!tasks || tasks->value <= facts.nodes->value) return;
   const auto placed = said_text(environment, {"SLURM_STEP_TASKS_PER_NODE"});
   const int here = placed ? tasks_of_node(placed->value, facts.node_rank->value) : 0;
-  facts.mistakes.push_back(crowded_text(
+  facts.diagnostics.push_back(crowded_text(
       "Slurm",
       fmt::format("{} tasks on {} nodes ({}={})", tasks->value, facts.nodes->value,
                   placed ? placed->source : tasks->source,
@@ -210,7 +210,7 @@ SchedulerFacts pals_facts(const Environment& environment, const Said<int>& node,
   facts.nodes = said_number(environment, 1, {"PMI_SIZE"});
   const auto here = said_number(environment, 1, {"PMI_LOCAL_SIZE", "PALS_LOCAL_SIZE"});
   if (here && here->value > 1) {
-    facts.mistakes.push_back(
+    facts.diagnostics.push_back(
         crowded_text("mpiexec", tasks_here(*here), "mpiexec --ppn 1 cpprun …"));
   }
   read_job(environment, facts);
@@ -276,7 +276,7 @@ void read_jsrun(const Environment& environment, SchedulerFacts& facts) {
   facts.nodes = said_number(environment, 1, {"JSM_NAMESPACE_SIZE"});
   const auto here = said_number(environment, 1, {"JSM_NAMESPACE_LOCAL_SIZE"});
   if (here && here->value > 1) {
-    facts.mistakes.push_back(
+    facts.diagnostics.push_back(
         crowded_text("jsrun", tasks_here(*here), "jsrun --rs_per_host 1 cpprun …"));
   }
   // The order of jsrun's resource sets on the hosts is not known.
@@ -385,9 +385,9 @@ std::optional<SchedulerFacts> open_mpi_facts(const Environment& environment) {
   if (hosts && facts.nodes->value > hosts->value) {
     const auto all =
         fmt::format("{} tasks on {} hosts ({})", facts.nodes->value, hosts->value, hosts->source);
-    facts.mistakes.push_back(crowded_text("mpirun", all, "mpirun -N 1 cpprun …"));
+    facts.diagnostics.push_back(crowded_text("mpirun", all, "mpirun -N 1 cpprun …"));
   } else if (here && here->value > 1) {
-    facts.mistakes.push_back(crowded_text("mpirun", tasks_here(*here), "mpirun -N 1 cpprun …"));
+    facts.diagnostics.push_back(crowded_text("mpirun", tasks_here(*here), "mpirun -N 1 cpprun …"));
   }
   find_open_mpis_host(environment, facts);
   doubt_login_node(environment, facts);
@@ -407,7 +407,8 @@ std::optional<SchedulerFacts> hydra_facts(const Environment& environment,
   facts.node_rank = said_number(environment, 0, {"PMI_RANK"});
   if (!here || !facts.nodes || !facts.node_rank) return std::nullopt;
   if (here->value > 1) {
-    facts.mistakes.push_back(crowded_text("mpiexec", tasks_here(*here), "mpiexec -ppn 1 cpprun …"));
+    facts.diagnostics.push_back(
+        crowded_text("mpiexec", tasks_here(*here), "mpiexec -ppn 1 cpprun …"));
   }
   // Hydra does not tell its tasks the hosts. Inside a PBS job, PBS does.
   facts.master_is_first = false;

@@ -37,7 +37,7 @@ struct SchedulerFacts {
   // Why `master` is not known, with a hint; empty if there is nothing to add.
   std::string no_master = {};
   // Task layouts that cpprun cannot run.
-  std::vector<std::string> mistakes = {};
+  std::vector<std::string> diagnostics = {};
   // Printed if the job has, or may have, several nodes.
   std::vector<std::string> notes = {};
   friend bool operator==(const SchedulerFacts&, const SchedulerFacts&) = default;

@@ -7,7 +7,7 @@ namespace cpprun {
 
 std::string to_text(SpawnStage stage) {
   switch (stage) {
-    case SpawnStage::log_folder:
+    case SpawnStage::log_directory:
       return "make the folder of its logs";
     case SpawnStage::pipes:
       return "make the pipes of its output";

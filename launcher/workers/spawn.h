@@ -9,12 +9,12 @@
 namespace cpprun {
 
 enum class SpawnStage {
-  log_folder,    // create the directory of its log files
-  pipes,         // create the pipes of its tee'd streams
-  clone,         // create the process
-  session,       // create its session and process group
-  death_signal,  // set the signal it gets when cpprun exits
-  processors,    // bind it to its CPUs
+  log_directory,  // create the directory of its log files
+  pipes,          // create the pipes of its tee'd streams
+  clone,          // create the process
+  session,        // create its session and process group
+  death_signal,   // set the signal it gets when cpprun exits
+  processors,     // bind it to its CPUs
   stdout_target,
   stderr_target,
   exec,

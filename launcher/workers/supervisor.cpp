@@ -15,7 +15,7 @@ namespace cpprun {
 using namespace supervisor;
 
 Supervisor::Supervisor(std::vector<WorkerSpec> specs, EndPolicy policy,
-                       std::optional<BeatTimeout> beat_timeout)
+                       std::optional<HeartbeatTimeout> beat_timeout)
     : policy_(policy), beats_(beat_timeout) {
   for (auto& spec : specs) {
     Outcome outcome;
@@ -46,7 +46,7 @@ Supervisor::Actions Supervisor::handle(TimePoint now, const Event& event) {
 
 Supervisor::Actions Supervisor::advance(TimePoint now) {
   Actions actions;
-  if (phase_ == Phase::running && beats_.take_due(now)) actions.emplace_back(LookAtBeats{});
+  if (phase_ == Phase::running && beats_.take_due(now)) actions.emplace_back(ReadHeartbeats{});
   if (still_ending_due_ && *still_ending_due_ <= now) tell_still_ending(now, actions);
   if (!deadline_ || now < *deadline_) return actions;
   deadline_.reset();
@@ -158,7 +158,7 @@ void Supervisor::on(TimePoint now, const TreeSeen& event, Actions& actions) {
 }
 
 // Report the worker as ended by the stop signal, because its actual exit may take a while.
-void Supervisor::on(TimePoint now, const BeatsSeen& event, Actions& actions) {
+void Supervisor::on(TimePoint now, const HeartbeatsSeen& event, Actions& actions) {
   if (phase_ != Phase::running) return;
   const auto silent = beats_.heard(now, event.readings);
   if (!silent) return;

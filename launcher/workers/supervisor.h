@@ -3,8 +3,8 @@
 // One attempt of one node's workers: run, drain, settle.
 //
 //   running    Every worker was asked to start. A worker that exits with 0 is done and the others
-//              continue. The first failed exit, failed start or missed heartbeat (beat_watch.h), or
-//              Stop, leads to:
+//              continue. The first failed exit, failed start or missed heartbeat
+//              (heartbeat_monitor.h), or Stop, leads to:
 //   draining   Every worker was sent a signal (TERM, or the one in Stop), and the node has one
 //              grace period from that moment. The signal goes down each process tree level by
 //              level. The main process gets it first. A process that was in the tree when draining
@@ -32,7 +32,7 @@
 
 #include "launcher/config.h"
 #include "launcher/plan/plan.h"
-#include "launcher/workers/beat_watch.h"
+#include "launcher/workers/heartbeat_monitor.h"
 #include "launcher/workers/spawn.h"
 #include "proto/clock.h"
 #include "proto/ids.h"
@@ -145,11 +145,11 @@ struct TreeSeen {
   friend bool operator==(const TreeSeen&, const TreeSeen&) = default;
 };
 
-// The reply to LookAtBeats.
-struct BeatsSeen {
-  std::vector<BeatReading> readings;
+// The reply to ReadHeartbeats.
+struct HeartbeatsSeen {
+  std::vector<HeartbeatReading> readings;
   WallTime time{};
-  friend bool operator==(const BeatsSeen&, const BeatsSeen&) = default;
+  friend bool operator==(const HeartbeatsSeen&, const HeartbeatsSeen&) = default;
 };
 
 // Stop all workers. `reason` completes "ending the workers: …".
@@ -236,9 +236,9 @@ struct SweepNode {
   friend bool operator==(const SweepNode&, const SweepNode&) = default;
 };
 
-// Read the workers' heartbeat files. The reply is BeatsSeen.
-struct LookAtBeats {
-  friend bool operator==(const LookAtBeats&, const LookAtBeats&) = default;
+// Read the workers' heartbeat files. The reply is HeartbeatsSeen.
+struct ReadHeartbeats {
+  friend bool operator==(const ReadHeartbeats&, const ReadHeartbeats&) = default;
 };
 
 // This node's first failure, reported at once while the other workers still have to be stopped.
@@ -292,18 +292,18 @@ struct Settled {
   friend bool operator==(const Settled&, const Settled&) = default;
 };
 
-using Event = std::variant<Started, SpawnFailed, Exited, GroupGone, NodeSwept, TreeSeen, BeatsSeen,
-                           Stop, Forward, Deliver, Insist>;
+using Event = std::variant<Started, SpawnFailed, Exited, GroupGone, NodeSwept, TreeSeen,
+                           HeartbeatsSeen, Stop, Forward, Deliver, Insist>;
 using Action = std::variant<Spawn, SignalGroup, SignalWorker, SignalMain, SignalProcess, WatchTree,
-                            Release, Sweep, SweepNode, LookAtBeats, Failed, Draining, StillEnding,
-                            Leftover, Killing, Settled>;
+                            Release, Sweep, SweepNode, ReadHeartbeats, Failed, Draining,
+                            StillEnding, Leftover, Killing, Settled>;
 
 // The events and actions about processes. The others are exchanged between a supervisor and its
 // agent.
 using ProcessEvent =
-    std::variant<Started, SpawnFailed, Exited, GroupGone, NodeSwept, TreeSeen, BeatsSeen>;
+    std::variant<Started, SpawnFailed, Exited, GroupGone, NodeSwept, TreeSeen, HeartbeatsSeen>;
 using ProcessAction = std::variant<Spawn, SignalGroup, SignalWorker, SignalMain, SignalProcess,
-                                   WatchTree, Release, Sweep, SweepNode, LookAtBeats>;
+                                   WatchTree, Release, Sweep, SweepNode, ReadHeartbeats>;
 
 }  // namespace supervisor
 
@@ -315,7 +315,7 @@ class Supervisor {
 
   // Without a timeout, heartbeats are not checked.
   Supervisor(std::vector<WorkerSpec> specs, EndPolicy policy,
-             std::optional<BeatTimeout> beat_timeout = std::nullopt);
+             std::optional<HeartbeatTimeout> beat_timeout = std::nullopt);
 
   // Requests the start of every worker. Called once, before any event.
   Actions start(TimePoint now);
@@ -365,7 +365,7 @@ class Supervisor {
   void on(TimePoint now, const supervisor::GroupGone& event, Actions& actions);
   void on(TimePoint now, const supervisor::NodeSwept& event, Actions& actions);
   void on(TimePoint now, const supervisor::TreeSeen& event, Actions& actions);
-  void on(TimePoint now, const supervisor::BeatsSeen& event, Actions& actions);
+  void on(TimePoint now, const supervisor::HeartbeatsSeen& event, Actions& actions);
   void on(TimePoint now, const supervisor::Stop& event, Actions& actions);
   void on(TimePoint now, const supervisor::Forward& event, Actions& actions);
   void on(TimePoint now, const supervisor::Deliver& event, Actions& actions);
@@ -392,7 +392,7 @@ class Supervisor {
   std::vector<Worker> workers_;
   EndPolicy policy_;
   PhaseOf<Phase> phase_{Phase::idle, steps};
-  BeatWatch beats_;  // while running
+  HeartbeatMonitor beats_;  // while running
   TimePoint ending_since_{};
   int drain_signal_ = 0;
   std::string drain_reason_;

@@ -59,7 +59,7 @@ struct Writer {
   void where_known(const char* key, const Flag<const bool>& value) {
     if (value.is_set) object[key] = 1;
   }
-  void operator()(const char* key, const std::vector<WorkerFigures>& value) {
+  void operator()(const char* key, const std::vector<WorkerStats>& value) {
     object[key] = rows_of(value);
   }
   void operator()(const char* key, const std::vector<CauseBudget>& value) {
@@ -142,7 +142,7 @@ struct Reader {
   void operator()(const char* key, const Flag<bool>& value) {
     value.is_set = whole<int>(key, object.at(key)) != 0;
   }
-  void operator()(const char* key, std::vector<WorkerFigures>& value) {
+  void operator()(const char* key, std::vector<WorkerStats>& value) {
     auto read = figures_in(object.at(key));
     if (!read) throw BadNumber{std::move(read.error().reason)};
     value = std::move(*read);

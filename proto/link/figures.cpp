@@ -75,7 +75,7 @@ std::optional<Duration> age(std::int64_t number) {
 
 }  // namespace
 
-FiguresRow row_of(const WorkerFigures& figures) {
+FiguresRow row_of(const WorkerStats& figures) {
   FiguresRow row = {figures.local_rank.value,
                     figures.pid,
                     static_cast<std::int64_t>(figures.state),
@@ -98,23 +98,23 @@ std::string_view name_of_column(std::size_t index) {
   return columns.at(index).name;
 }
 
-Result<WorkerFigures> figures_of(const FiguresRow& row) {
+Result<WorkerStats> figures_of(const FiguresRow& row) {
   for (std::size_t i = 0; i < row.size(); ++i) {
     if (row[i] >= columns[i].least && row[i] <= columns[i].most) continue;
     return failure(fmt::format("{}={}, which cannot be", columns[i].name, row[i]));
   }
-  return WorkerFigures{.local_rank = LocalRank{static_cast<int>(row[0])},
-                       .pid = static_cast<int>(row[1]),
-                       .state = static_cast<WorkerState>(row[2]),
-                       .since = Milliseconds{row[3]},
-                       .step = known(row[4]),
-                       .millisteps_per_second = known(row[5]),
-                       .samples = known(row[6]),
-                       .checkpoint_step = known(row[7]),
-                       .last_beat = age(row[8]),
-                       .resident_kib = known(row[9]),
-                       .cpu_percent = known(row[10]),
-                       .last_words = age(row[11])};
+  return WorkerStats{.local_rank = LocalRank{static_cast<int>(row[0])},
+                     .pid = static_cast<int>(row[1]),
+                     .state = static_cast<WorkerState>(row[2]),
+                     .since = Milliseconds{row[3]},
+                     .step = known(row[4]),
+                     .millisteps_per_second = known(row[5]),
+                     .samples = known(row[6]),
+                     .checkpoint_step = known(row[7]),
+                     .last_beat = age(row[8]),
+                     .resident_kib = known(row[9]),
+                     .cpu_percent = known(row[10]),
+                     .last_words = age(row[11])};
 }
 
 }  // namespace link

@@ -30,7 +30,7 @@ namespace link {
 // Upper bound of steps, samples and kibibytes; consumers compute with doubles.
 inline constexpr std::int64_t figure_max = 1LL << 53;
 
-struct WorkerFigures {
+struct WorkerStats {
   LocalRank local_rank{};
   int pid = 0;  // 0: never started
   WorkerState state = WorkerState::starting;
@@ -45,15 +45,15 @@ struct WorkerFigures {
   std::optional<std::int64_t> resident_kib = {};
   std::optional<std::int64_t> cpu_percent = {};  // of one CPU, since the last sample
   std::optional<Duration> last_words = {};       // time since its last line of output
-  friend bool operator==(const WorkerFigures&, const WorkerFigures&) = default;
+  friend bool operator==(const WorkerStats&, const WorkerStats&) = default;
 };
 
 // As whole numbers: ages in milliseconds, -1 for an empty value. Clamped to the range that a
 // receiver accepts.
 using FiguresRow = std::array<std::int64_t, 12>;
-FiguresRow row_of(const WorkerFigures& figures);
+FiguresRow row_of(const WorkerStats& figures);
 // Checks every number; the error names the first invalid one.
-Result<WorkerFigures> figures_of(const FiguresRow& row);
+Result<WorkerStats> figures_of(const FiguresRow& row);
 std::string_view name_of_column(std::size_t index);
 
 }  // namespace link

@@ -194,7 +194,7 @@ struct Heartbeat {
 // are unchanged. A frame of at most status_frame_bytes_max (brief()).
 struct Status {
   RoundNumber round{};
-  std::vector<WorkerFigures> workers = {};  // ordered by local rank, no duplicates
+  std::vector<WorkerStats> workers = {};  // ordered by local rank, no duplicates
   friend bool operator==(const Status&, const Status&) = default;
 };
 

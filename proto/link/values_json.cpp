@@ -45,10 +45,10 @@ Result<std::vector<CauseBudget>> budgets_of(const nlohmann::json& object) {
 
 using nlohmann::json;
 
-json rows_of(const std::vector<WorkerFigures>& workers) {
+json rows_of(const std::vector<WorkerStats>& workers) {
   json rows = json::array();
   FiguresRow before{};
-  for (const WorkerFigures& each : workers) {
+  for (const WorkerStats& each : workers) {
     const FiguresRow row = row_of(each);
     json differences = json::array();
     for (std::size_t i = 0; i < row.size(); ++i) differences.push_back(row[i] - before[i]);
@@ -58,9 +58,9 @@ json rows_of(const std::vector<WorkerFigures>& workers) {
   return rows;
 }
 
-Result<std::vector<WorkerFigures>> figures_in(const json& rows) {
+Result<std::vector<WorkerStats>> figures_in(const json& rows) {
   constexpr double most = 2.0 * figure_max;
-  std::vector<WorkerFigures> workers;
+  std::vector<WorkerStats> workers;
   FiguresRow row{};
   for (const json& differences : rows) {
     for (std::size_t i = 0; i < row.size(); ++i) {

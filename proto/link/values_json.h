@@ -23,10 +23,10 @@ Result<std::vector<CauseBudget>> budgets_of(const nlohmann::json& object);
 // The rows of a Status: a list of numbers per worker. All rows but the first contain differences
 // from the previous row, since the workers of a node are at about the same step.
 
-nlohmann::json rows_of(const std::vector<WorkerFigures>& workers);
+nlohmann::json rows_of(const std::vector<WorkerStats>& workers);
 
 // Throws nlohmann's exception if these are not rows; the error names an invalid number.
-Result<std::vector<WorkerFigures>> figures_in(const nlohmann::json& rows);
+Result<std::vector<WorkerStats>> figures_in(const nlohmann::json& rows);
 
 // Time use as JSON. In frames: whole milliseconds, accounts by their index in the enumeration, a
 // row per cause. For users and scripts (readable_json): seconds and names.

@@ -15,7 +15,7 @@
 #include "proto/clock.h"
 #include "proto/ids.h"
 #include "proto/result.h"
-#include "rendezvous/coordinator/agenda.h"
+#include "rendezvous/coordinator/deadline_queue.h"
 
 namespace cpprun {
 
@@ -76,7 +76,7 @@ class JobPlaces {
   Limits limits_;
   std::size_t taken_ = 0;
   Quota of_source_;                                          // counts job slots and reserved names
-  Agenda names_;                                             // reserved names and when they expire
+  DeadlineQueue names_;                                      // reserved names and when they expire
   std::unordered_map<std::string, std::string> founder_of_;  // the address that started that job
 };
 

@@ -295,7 +295,7 @@ void Coordinator::look_after(const std::string& job, std::size_t said_before, Ac
   }
   if (const auto led = entry->second->job.transferred_to()) led_ = led;
   if (options_.only || entry->second->job.round().size() > 0) {
-    agenda_.plan(job, entry->second->job.next_deadline());
+    deadline_queue_.plan(job, entry->second->job.next_deadline());
     if (options_.keeps_records) keep(job, *entry->second, said_before, actions);
     return;
   }
@@ -309,7 +309,7 @@ void Coordinator::look_after(const std::string& job, std::size_t said_before, Ac
 
 void Coordinator::forget(const std::string& job, const std::string& why, Actions& actions) {
   actions.emplace_back(coordinator::CloseStore{job, why});
-  agenda_.plan(job, std::nullopt);
+  deadline_queue_.plan(job, std::nullopt);
   jobs_.erase(job);
 }
 
@@ -381,7 +381,7 @@ Coordinator::Actions Coordinator::advance(TimePoint now) {
   }
   make_room(now, actions);
   places_.forget_names(now);
-  for (const std::string& job : agenda_.take_due(now)) {
+  for (const std::string& job : deadline_queue_.take_due(now)) {
     const std::size_t said_before = actions.size();
     jobs_.at(job)->job.advance(now, actions);
     look_after(job, said_before, actions);
@@ -395,7 +395,7 @@ std::optional<std::string> Coordinator::check() const {
       return fmt::format("job \"{}\": {}", job, what);
     };
     if (const auto broken = entry->job.check()) return broken_of(*broken);
-    if (agenda_.deadline_of(id) != entry->job.next_deadline()) {
+    if (deadline_queue_.deadline_of(id) != entry->job.next_deadline()) {
       return broken_of("its deadline is not on the agenda");
     }
     for (const auto& [link, member] : entry->job.round().members()) {
@@ -411,14 +411,14 @@ std::optional<std::string> Coordinator::check() const {
 
 std::optional<TimePoint> Coordinator::next_deadline() const {
   std::optional<TimePoint> next = newcomer_leases_.next_expiry();
-  for (const auto& each : {next_to_make_room(), agenda_.next(), places_.next_to_forget()}) {
+  for (const auto& each : {next_to_make_room(), deadline_queue_.next(), places_.next_to_forget()}) {
     if (each && (!next || *each < *next)) next = each;
   }
   return next;
 }
 
 std::string record_bytes(const Coordinator& coordinator, const std::string& name,
-                         const Moment& moment) {
+                         const ClockPair& moment) {
   if (name == hosts_record_name) {
     const auto& hosts = coordinator.excluded_hosts();
     return hosts.empty() ? std::string() : hosts_record_bytes(hosts, moment);
@@ -428,7 +428,7 @@ std::string record_bytes(const Coordinator& coordinator, const std::string& name
 }
 
 std::map<std::string, std::string> all_records(const Coordinator& coordinator,
-                                               const Moment& moment) {
+                                               const ClockPair& moment) {
   std::map<std::string, std::string> records;
   const auto add = [&](const std::string& name) {
     auto bytes = record_bytes(coordinator, name, moment);

@@ -22,7 +22,7 @@
 #include "proto/clock.h"
 #include "proto/state_machine.h"
 #include "rendezvous/coordinator/admission_control.h"
-#include "rendezvous/coordinator/agenda.h"
+#include "rendezvous/coordinator/deadline_queue.h"
 #include "rendezvous/coordinator/held_messages.h"
 #include "rendezvous/job/job.h"
 #include "rendezvous/job/leases.h"
@@ -368,10 +368,11 @@ class Coordinator {
   std::optional<link::Led> led_;  // the leader of the hosted job, if not this one
   std::optional<Follows> following_;
   std::vector<Newcomer> waiting_;         // agents that wait for this daemon to lead
-  EarlyWords early_;                      // messages of nodes whose job cannot process them yet
+  PendingMessages early_;                 // messages of nodes whose job cannot process them yet
   std::optional<link::Members> members_;  // set while it leads
   std::unordered_set<LinkId> turning_;    // links whose agents can switch to another daemon
-  Agenda agenda_;  // Invariant: holds the next deadline of each job in jobs_ that has one.
+  DeadlineQueue
+      deadline_queue_;  // Invariant: holds the next deadline of each job in jobs_ that has one.
   std::unordered_map<LinkId, std::string> job_of_link_;  // links that have joined a job
   // Links that have sent the preamble but not joined yet. They time out.
   std::unordered_map<LinkId, Caller> newcomers_;
@@ -399,8 +400,8 @@ static_assert(StateMachine<Coordinator>);
 // `name` is a job for which `coordinator.knows(name)` holds, or hosts_record_name. Empty: there is
 // nothing to keep any longer.
 std::string record_bytes(const Coordinator& coordinator, const std::string& name,
-                         const Moment& moment);
+                         const ClockPair& moment);
 std::map<std::string, std::string> all_records(const Coordinator& coordinator,
-                                               const Moment& moment);
+                                               const ClockPair& moment);
 
 }  // namespace cpprun

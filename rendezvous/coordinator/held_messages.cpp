@@ -20,42 +20,42 @@ std::optional<LinkId> ended_for(const coordinator::Action& action) {
 
 }  // namespace
 
-bool HeldWords::is_awaited(const Numbers& numbers) const {
+bool CommitQueue::is_awaited(const Numbers& numbers) const {
   for (std::size_t at = 0; at < numbers.size(); ++at) {
     if (numbers[at] > kept_[at]) return true;
   }
   return false;
 }
 
-void HeldWords::wait_for(Keeping keeping, std::uint64_t number) {
+void CommitQueue::wait_for(Keeping keeping, std::uint64_t number) {
   std::uint64_t& awaited = awaited_[static_cast<std::size_t>(keeping)];
   awaited = std::max(awaited, number);
 }
 
-bool HeldWords::hold(Word word) {
+bool CommitQueue::hold(Word word) {
   if (!holds()) return false;
   held_.push_back({awaited_, std::move(word)});
   return true;
 }
 
-bool HeldWords::hold(const coordinator::Action& action) {
+bool CommitQueue::hold(const coordinator::Action& action) {
   if (!holds()) return false;
   if (const auto link = ended_for(action)) ends_.insert(*link);
   return hold(Word{action});
 }
 
-bool HeldWords::hold(LinkId link, std::string_view frame) {
+bool CommitQueue::hold(LinkId link, std::string_view frame) {
   if (!holds()) return false;
   bytes_[link] += frame.size();
   return hold(Word{Frame{link, std::string(frame)}});
 }
 
-void HeldWords::kept(Keeping keeping, std::uint64_t through) {
+void CommitQueue::kept(Keeping keeping, std::uint64_t through) {
   std::uint64_t& kept = kept_[static_cast<std::size_t>(keeping)];
   kept = std::max(kept, through);
 }
 
-std::optional<HeldWords::Word> HeldWords::next() {
+std::optional<CommitQueue::Word> CommitQueue::next() {
   if (held_.empty() || is_awaited(held_.front().numbers)) return std::nullopt;
   Word word = std::move(held_.front().word);
   held_.pop_front();
@@ -69,12 +69,12 @@ std::optional<HeldWords::Word> HeldWords::next() {
   return word;
 }
 
-std::size_t HeldWords::bytes_for(LinkId link) const {
+std::size_t CommitQueue::bytes_for(LinkId link) const {
   const auto found = bytes_.find(link);
   return found == bytes_.end() ? 0 : found->second;
 }
 
-std::vector<coordinator::Answered> HeldWords::drop_all() {
+std::vector<coordinator::Answered> CommitQueue::drop_all() {
   std::vector<coordinator::Answered> orders;
   for (Held& held : held_) {
     auto* const action = std::get_if<coordinator::Action>(&held.word);
@@ -88,7 +88,7 @@ std::vector<coordinator::Answered> HeldWords::drop_all() {
   return orders;
 }
 
-bool EarlyWords::keep(LinkId link, const link::Message& message) {
+bool PendingMessages::keep(LinkId link, const link::Message& message) {
   const auto found = words_.find(link);
   if (found == words_.end() || std::holds_alternative<link::Heartbeat>(message)) return true;
   Kept& kept = found->second;
@@ -101,7 +101,7 @@ bool EarlyWords::keep(LinkId link, const link::Message& message) {
   return true;
 }
 
-std::vector<link::Message> EarlyWords::take(LinkId link) {
+std::vector<link::Message> PendingMessages::take(LinkId link) {
   auto taken = words_.extract(link);
   if (taken.empty()) return {};
   bytes_ -= taken.mapped().bytes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Queues of delayed messages: to nodes, until the decisions before them are durable (HeldWords),
-// and from nodes, until their job can process them (EarlyWords).
+// Queues of delayed messages: to nodes, until the decisions before them are durable (CommitQueue),
+// and from nodes, until their job can process them (PendingMessages).
 
 #include <array>
 #include <cstddef>
@@ -26,7 +26,7 @@ enum class Keeping : std::uint8_t { record, log, standby, etcd };
 // A commit queue. Messages to nodes, and replies to operators' commands, wait until the decisions
 // before them are durable: on disk (--state-sync) or replicated to another cpprund. All messages
 // keep their order across jobs, together with the store's replies that travel through links.
-class HeldWords {
+class CommitQueue {
  public:
   // Bytes for workers, sent through a node's link.
   struct Frame {
@@ -75,7 +75,7 @@ class HeldWords {
 // Messages that nodes send after their join, kept until they can be processed: their job's store is
 // still being opened, or this coordinator is about to lead. A reconnecting node repeats what may
 // have been lost only once, so these messages must not be dropped.
-class EarlyWords {
+class PendingMessages {
  public:
   // Starts to keep messages of that link. Keeps any it already has.
   void expect(LinkId link) { words_.try_emplace(link); }

@@ -107,7 +107,7 @@ bool read_parameter(std::string_view parameter, Address& address) {
 // The context of a status request.
 struct Look {
   const Coordinator& coordinator;
-  const Moment& moment;
+  const ClockPair& moment;
   const Address& address;
   const http::Request& request;
   const std::optional<std::string>& owner;      // hides the jobs of others; nothing: all are shown
@@ -243,8 +243,9 @@ bool is_for_us(const HostNames& names, const http::Request& request) {
   return request.host.empty() || http::is_own_host(request.host, names);
 }
 
-http::Response answer(const Coordinator& coordinator, const HostNames& names, const Moment& moment,
-                      const http::Request& request, const std::optional<std::string>& owner,
+http::Response answer(const Coordinator& coordinator, const HostNames& names,
+                      const ClockPair& moment, const http::Request& request,
+                      const std::optional<std::string>& owner,
                       const std::optional<DaemonSnapshot>& daemon) {
   if (!is_for_us(names, request)) {
     return refusal(421, fmt::format("this machine is not called \"{}\": ask for it by an address",

@@ -29,8 +29,9 @@ bool is_for_us(const HostNames& names, const http::Request& request);
 
 // With `owner`, the jobs of other owners are hidden. `daemon` describes this daemon; nothing in a
 // cpprun.
-http::Response answer(const Coordinator& coordinator, const HostNames& names, const Moment& moment,
-                      const http::Request& request, const std::optional<std::string>& owner = {},
+http::Response answer(const Coordinator& coordinator, const HostNames& names,
+                      const ClockPair& moment, const http::Request& request,
+                      const std::optional<std::string>& owner = {},
                       const std::optional<DaemonSnapshot>& daemon = {});
 
 // 405, with the methods that the path supports.

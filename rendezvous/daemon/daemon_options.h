@@ -38,8 +38,8 @@ struct DaemonOptions {
   bool has_secrets() const {
     return !secrets_folder.empty() || !secret_file.empty() || !secrets_in_hand.empty();
   }
-  std::string state_folder = {};  // where job state is kept; empty: nowhere
-  bool state_is_synced = false;   // state is flushed to disk and survives a power failure
+  std::string state_journal = {};  // where job state is kept; empty: nowhere
+  bool state_is_synced = false;    // state is flushed to disk and survives a power failure
   // Options for a cluster of cpprunds with one leader. etcd elects the leader, or an operator
   // transfers leadership.
   std::string etcd = {};  // endpoints as given; empty: no etcd
@@ -48,7 +48,7 @@ struct DaemonOptions {
   std::string etcd_authorities_file = {};
   std::string etcd_certificate_file = {};
   std::string etcd_key_file = {};
-  Duration etcd_lease = bounds::contest_ttl;
+  Duration etcd_lease = bounds::election_ttl;
   std::string cluster = "default";  // name of the cluster
   std::string name = {};            // of this member; empty: the machine's host name
   std::string advertised = {};      // address for members and agents; empty: the host name

@@ -12,7 +12,7 @@ void LeaderWatch::lost(TimePoint now, const std::string& reason) {
   lost_by_ = reason;
 }
 
-std::optional<LeaderChange> LeaderWatch::leads(const Moment& now, const Leader& leader) {
+std::optional<LeaderChange> LeaderWatch::leads(const ClockPair& now, const Leader& leader) {
   const auto lost_at = std::exchange(lost_at_, std::nullopt);
   std::string reason = std::exchange(lost_by_, {});
   const std::optional<Leader> before = std::exchange(leader_, leader);

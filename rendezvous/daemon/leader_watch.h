@@ -28,7 +28,7 @@ class LeaderWatch {
   };
   // `leader` is the leader as of `now`. Returns the change, or nullopt if there is none: the leader
   // is the same, or it is the first known leader and `is_won` is false.
-  std::optional<LeaderChange> leads(const Moment& now, const Leader& leader);
+  std::optional<LeaderChange> leads(const ClockPair& now, const Leader& leader);
 
   // Since when no leader has been known.
   std::optional<TimePoint> lost_at() const { return lost_at_; }

@@ -28,7 +28,7 @@ class TicketAges {
   // This process was suspended for `slept`, and could not receive answers. That time does not
   // count.
   void pass_over_sleep(TimePoint now, Duration slept) {
-    for (Moment& each : moments_) each.since = std::min(each.since + slept, now);
+    for (ClockPair& each : moments_) each.since = std::min(each.since + slept, now);
   }
   // When the oldest outstanding ticket was issued, up to 50 ms too early; nullopt if there is none.
   std::optional<TimePoint> oldest() const {
@@ -37,7 +37,7 @@ class TicketAges {
 
  private:
   static constexpr Duration moment = std::chrono::milliseconds(50);
-  struct Moment {
+  struct ClockPair {
     std::uint64_t first = 0;
     TimePoint since;
   };
@@ -45,7 +45,7 @@ class TicketAges {
     return moments_.size() > 1 ? moments_[1].first - 1 : last_;
   }
 
-  std::deque<Moment> moments_;
+  std::deque<ClockPair> moments_;
   std::uint64_t last_ = 0;
 };
 

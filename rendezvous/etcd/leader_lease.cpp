@@ -10,32 +10,32 @@
 namespace cpprun {
 
 TimePoint GrantedLease::until() const {
-  return confirmed + ttl - bounds::contest_margin(ttl);
+  return confirmed + ttl - bounds::election_margin(ttl);
 }
 
-Tenure::Tenure(const GrantedLease& lease) : lease_(lease), term_(lease.term) {
+LeaderLease::LeaderLease(const GrantedLease& lease) : lease_(lease), term_(lease.term) {
   plan_renewal(lease.confirmed);
 }
 
-bool Tenure::owns(etcd::LeaseId lease) const {
+bool LeaderLease::owns(etcd::LeaseId lease) const {
   return lease == lease_.id || (next_ && lease == next_->id);
 }
 
-void Tenure::plan_renewal(TimePoint sent) {
-  renew_at_ = sent + bounds::contest_renewal_pause(lease_.ttl);
+void LeaderLease::plan_renewal(TimePoint sent) {
+  renew_at_ = sent + bounds::election_renewal_pause(lease_.ttl);
 }
 
-void Tenure::renewal_failed(TimePoint again) {
+void LeaderLease::renewal_failed(TimePoint again) {
   renewal_.reset();
   renew_at_ = again;
 }
 
-void Tenure::renewed(TimePoint sent, Duration ttl) {
+void LeaderLease::renewed(TimePoint sent, Duration ttl) {
   renewal_ = Renewal{sent, ttl};
   plan_renewal(sent);
 }
 
-bool Tenure::seen(std::uint64_t term) {
+bool LeaderLease::seen(std::uint64_t term) {
   term_ = term;
   const auto renewal = std::exchange(renewal_, std::nullopt);
   if (!renewal) return false;
@@ -45,14 +45,14 @@ bool Tenure::seen(std::uint64_t term) {
   return !next_;
 }
 
-void Tenure::take_next(const GrantedLease& lease) {
+void LeaderLease::take_next(const GrantedLease& lease) {
   assert(!next_ && lease.confirmed >= lease_.confirmed);
   next_ = lease;
   renewal_.reset();  // it belonged to the old lease
   plan_renewal(lease.confirmed);
 }
 
-etcd::LeaseId Tenure::moved() {
+etcd::LeaseId LeaderLease::moved() {
   assert(next_);
   const auto old = lease_.id;
   lease_ = *next_;
@@ -60,21 +60,22 @@ etcd::LeaseId Tenure::moved() {
   return old;
 }
 
-void Tenure::lose_next() {
+void LeaderLease::lose_next() {
   next_.reset();
   renewal_.reset();
 }
 
-etcd::Transaction resignation(const ContestKeys& keys, etcd::Revision epoch, std::string synced) {
+etcd::Transaction resignation(const ElectionKeys& keys, etcd::Revision epoch, std::string synced) {
   return {.compares = {{keys.leader(), etcd::Compare::Target::created, epoch}},
           .success = {etcd::Delete{keys.leader()}, etcd::Put{keys.synced(), std::move(synced)}}};
 }
 
-std::string Fence::turn_text() const {
+std::string FencingToken::turn_text() const {
   return fmt::format("{}/{}", epoch_, turn_);
 }
 
-etcd::Transaction Fence::guard(const ContestKeys& keys, std::vector<etcd::Operation> operations) {
+etcd::Transaction FencingToken::guard(const ElectionKeys& keys,
+                                      std::vector<etcd::Operation> operations) {
   using Target = etcd::Compare::Target;
   ++turn_;
   operations.push_back(etcd::Put{keys.turn(), turn_text()});
@@ -84,7 +85,7 @@ etcd::Transaction Fence::guard(const ContestKeys& keys, std::vector<etcd::Operat
           .otherwise = {etcd::Read{keys.leader()}, etcd::Read{keys.turn()}}};
 }
 
-Fence::Verdict Fence::judge(const etcd::Decided& decided) {
+FencingToken::Verdict FencingToken::judge(const etcd::Decided& decided) {
   if (decided.succeeded) {
     turn_changed_ = decided.header.revision;
     return Verdict::done;

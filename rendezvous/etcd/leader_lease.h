@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The leader's lease (Tenure), and the fencing of its changes in etcd (Fence).
+// The leader's lease (LeaderLease), and the fencing of its changes in etcd (FencingToken).
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +11,7 @@
 
 #include "proto/clock.h"
 #include "proto/etcd_bounds.h"
-#include "rendezvous/etcd/contest_view.h"
+#include "rendezvous/etcd/election_view.h"
 #include "rendezvous/etcd/etcd_request.h"
 
 namespace cpprun {
@@ -28,7 +28,7 @@ struct GrantedLease {
 
 // The duration in etcd's whole seconds, capped at the longest duration in use.
 constexpr Duration lease_time(std::int64_t seconds) {
-  constexpr std::int64_t most = bounds::contest_ttl_max / std::chrono::seconds(1);
+  constexpr std::int64_t most = bounds::election_ttl_max / std::chrono::seconds(1);
   return std::chrono::seconds(std::min(seconds, most));
 }
 
@@ -45,10 +45,10 @@ constexpr Duration lease_time(std::int64_t seconds) {
 // does). It cannot do so with leases granted after its time as leader. Therefore the term in which
 // the lease was granted, or an earlier one, is recorded. If etcd has elected another leader since,
 // the next candidate waits for the duration of the lease once more (wait_to_run() in
-// contest_view.h). To make that rare, the key moves to a new lease after each new term.
-class Tenure {
+// election_view.h). To make that rare, the key moves to a new lease after each new term.
+class LeaderLease {
  public:
-  explicit Tenure(const GrantedLease& lease);
+  explicit LeaderLease(const GrantedLease& lease);
 
   TimePoint until() const { return lease_.until(); }
   const GrantedLease& lease() const { return lease_; }
@@ -96,23 +96,23 @@ class Tenure {
 
 // The last change of that epoch's leader: deletes its key, and `synced` records that it does not
 // lead. However late it is applied, it does not affect a later leader.
-etcd::Transaction resignation(const ContestKeys& keys, etcd::Revision epoch, std::string synced);
+etcd::Transaction resignation(const ElectionKeys& keys, etcd::Revision epoch, std::string synced);
 
 // Fencing token for the leader's changes in etcd. A change is applied only while the key "leader"
 // has the revision at which this leader created it, and only after its previous change. The second
 // condition is for changes with an unknown outcome: they are repeated unchanged, and only the first
 // copy to arrive is applied. Without it a delayed copy could undo a later change.
-class Fence {
+class FencingToken {
  public:
   // Part of the winning transaction: the first turn.
-  static etcd::Put first_turn(const ContestKeys& keys) { return {keys.turn(), "0"}; }
+  static etcd::Put first_turn(const ElectionKeys& keys) { return {keys.turn(), "0"}; }
 
-  Fence() = default;
-  explicit Fence(etcd::Revision epoch) : epoch_(epoch), turn_changed_(epoch) {}
+  FencingToken() = default;
+  explicit FencingToken(etcd::Revision epoch) : epoch_(epoch), turn_changed_(epoch) {}
 
   etcd::Revision epoch() const { return epoch_; }
   // The next change. The previous one has to be judged done.
-  etcd::Transaction guard(const ContestKeys& keys, std::vector<etcd::Operation> operations);
+  etcd::Transaction guard(const ElectionKeys& keys, std::vector<etcd::Operation> operations);
 
   enum class Verdict { done, lost };
   // The outcome of the last change. Lost: another candidate leads.

@@ -23,7 +23,7 @@
 
 namespace cpprun {
 
-PatientWriter::PatientWriter(asio::io_context& context, int descriptor, Callbacks callbacks)
+NonBlockingWriter::NonBlockingWriter(asio::io_context& context, int descriptor, Callbacks callbacks)
     : descriptor_(descriptor), watch_(context), callbacks_(std::move(callbacks)) {
   choose_way();
   if (way_ == Way::direct) return;
@@ -39,16 +39,16 @@ PatientWriter::PatientWriter(asio::io_context& context, int descriptor, Callback
   }
 }
 
-PatientWriter::~PatientWriter() {
+NonBlockingWriter::~NonBlockingWriter() {
   close();
 }
 
-void PatientWriter::close() {
+void NonBlockingWriter::close() {
   if (own_ >= 0) ::close(std::exchange(own_, -1));
   is_lost_ = true;
 }
 
-void PatientWriter::choose_way() {
+void NonBlockingWriter::choose_way() {
   struct stat kind {};
   if (::fstat(descriptor_, &kind) != 0 || S_ISREG(kind.st_mode)) return;
   if (S_ISSOCK(kind.st_mode)) {
@@ -60,7 +60,7 @@ void PatientWriter::choose_way() {
   way_ = own_ >= 0 ? Way::own : Way::cautiously;
 }
 
-void PatientWriter::write(std::string_view bytes) {
+void NonBlockingWriter::write(std::string_view bytes) {
   if (bytes.empty()) return;
   if (!is_lost_) {
     queue_ += bytes;
@@ -84,12 +84,12 @@ void PatientWriter::write(std::string_view bytes) {
   if (callbacks_.back) callbacks_.back(lost);
 }
 
-bool PatientWriter::full() const {
+bool NonBlockingWriter::full() const {
   return waiting() > bounds::console_queue_bytes_max;
 }
 
 // As write(2), but comes back at once: EAGAIN where the reader takes nothing now.
-long PatientWriter::put(const char* bytes, std::size_t count) const {
+long NonBlockingWriter::put(const char* bytes, std::size_t count) const {
   switch (way_) {
     case Way::direct:
       return ::write(descriptor_, bytes, count);
@@ -109,7 +109,7 @@ long PatientWriter::put(const char* bytes, std::size_t count) const {
   return ::write(descriptor_, bytes, std::min<std::size_t>(count, PIPE_BUF));
 }
 
-int PatientWriter::write_queued() {
+int NonBlockingWriter::write_queued() {
   while (written_ < queue_.size()) {
     const auto count = put(queue_.data() + written_, queue_.size() - written_);
     if (count > 0) {
@@ -124,7 +124,7 @@ int PatientWriter::write_queued() {
   return 0;
 }
 
-void PatientWriter::push_out() {
+void NonBlockingWriter::push_out() {
   const int error_number = write_queued();
   if (error_number != 0 && error_number != EAGAIN) return lose(error_number);
   const bool all = empty();
@@ -141,7 +141,7 @@ void PatientWriter::push_out() {
   if (all) call(callbacks_.empty);
 }
 
-void PatientWriter::wait() {
+void NonBlockingWriter::wait() {
   // Whoever takes nothing and cannot be watched will not say when that is over: what waits goes
   // with the next words.
   if (waiting_ || way_ == Way::direct) return;
@@ -157,7 +157,7 @@ void PatientWriter::wait() {
                     });
 }
 
-void PatientWriter::lose(int error_number) {
+void NonBlockingWriter::lose(int error_number) {
   is_lost_ = true;
   lost_bytes_ += waiting();
   queue_.clear();
@@ -168,7 +168,7 @@ void PatientWriter::lose(int error_number) {
   call(callbacks_.empty);
 }
 
-void PatientWriter::flush(Duration patience) {
+void NonBlockingWriter::flush(Duration patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (!empty() && !is_lost_ && way_ != Way::direct) {
     const auto left =
@@ -228,8 +228,9 @@ void write_until_the_end(const Desk& desk) {
 
 }  // namespace
 
-std::unique_ptr<Scribe> Scribe::begin(asio::io_context& context, SideProcesses& side, int file,
-                                      Callbacks callbacks) {
+std::unique_ptr<FileWriterProcess> FileWriterProcess::begin(asio::io_context& context,
+                                                            HelperProcesses& side, int file,
+                                                            Callbacks callbacks) {
   int words[2];
   int news[2];
   if (::pipe2(words, O_CLOEXEC) != 0) return nullptr;
@@ -242,26 +243,28 @@ std::unique_ptr<Scribe> Scribe::begin(asio::io_context& context, SideProcesses& 
   const auto pid =
       side.start({desk.file, desk.words, desk.news}, [desk] { write_until_the_end(desk); });
   if (!pid) return nullptr;
-  std::unique_ptr<Scribe> scribe(
-      new Scribe(context, std::move(words_write), std::move(news_read), std::move(callbacks)));
-  scribe->listen();
-  return scribe;
+  std::unique_ptr<FileWriterProcess> file_writer(new FileWriterProcess(
+      context, std::move(words_write), std::move(news_read), std::move(callbacks)));
+  file_writer->listen();
+  return file_writer;
 }
 
-std::unique_ptr<Scribe> Scribe::begin_for_file(asio::io_context& context, SideProcesses& side,
-                                               int descriptor, Callbacks callbacks) {
+std::unique_ptr<FileWriterProcess> FileWriterProcess::begin_for_file(asio::io_context& context,
+                                                                     HelperProcesses& side,
+                                                                     int descriptor,
+                                                                     Callbacks callbacks) {
   struct stat kind {};
   if (::fstat(descriptor, &kind) != 0 || !S_ISREG(kind.st_mode)) return nullptr;
   return begin(context, side, descriptor, std::move(callbacks));
 }
 
-Scribe::Scribe(asio::io_context& context, FileDescriptor words, FileDescriptor news,
-               Callbacks callbacks)
+FileWriterProcess::FileWriterProcess(asio::io_context& context, FileDescriptor words,
+                                     FileDescriptor news, Callbacks callbacks)
     : words_(std::move(words)), news_(context, news.release()), callbacks_(std::move(callbacks)) {
   news_.non_blocking(true);
 }
 
-void Scribe::finish(Duration patience) {
+void FileWriterProcess::finish(Duration patience) {
   words_.reset();
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (true) {
@@ -274,7 +277,7 @@ void Scribe::finish(Duration patience) {
   }
 }
 
-void Scribe::listen() {
+void FileWriterProcess::listen() {
   news_.async_wait(
       asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
         if (error) return;

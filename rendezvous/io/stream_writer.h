@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Two ways to write to a stream without blocking: PatientWriter does it from this process, Scribe
-// from a process of its own.
+// Two ways to write to a stream without blocking: NonBlockingWriter does it from this process,
+// FileWriterProcess from a process of its own.
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -15,7 +15,7 @@
 
 #include "proto/clock.h"
 #include "rendezvous/io/file_descriptor.h"
-#include "rendezvous/io/side_processes.h"
+#include "rendezvous/io/helper_processes.h"
 
 namespace cpprun {
 
@@ -25,7 +25,7 @@ namespace cpprun {
 //
 // No error is final: a full disk gets room, a named pipe gets another reader. Until then what is
 // written is lost and counted; each write tries again.
-class PatientWriter {
+class NonBlockingWriter {
  public:
   struct Callbacks {
     std::function<void()> room = {};   // the queue was full and no longer is
@@ -37,10 +37,10 @@ class PatientWriter {
   };
 
   // `descriptor` stays the caller's.
-  PatientWriter(asio::io_context& context, int descriptor, Callbacks callbacks);
-  ~PatientWriter();
-  PatientWriter(const PatientWriter&) = delete;
-  PatientWriter& operator=(const PatientWriter&) = delete;
+  NonBlockingWriter(asio::io_context& context, int descriptor, Callbacks callbacks);
+  ~NonBlockingWriter();
+  NonBlockingWriter(const NonBlockingWriter&) = delete;
+  NonBlockingWriter& operator=(const NonBlockingWriter&) = delete;
 
   // Writes at once what the reader takes, and queues the rest.
   void write(std::string_view bytes);
@@ -95,7 +95,7 @@ class PatientWriter {
 // Writes a file from a process of its own. A write to a file never reports "not now": if its disk
 // hangs, so does the writer, and heartbeats and signals with it. So words for a file go through a
 // pipe, which does report it, and only the process at its other end waits.
-class Scribe {
+class FileWriterProcess {
  public:
   struct Callbacks {
     // Something could not be written, and is lost; said once until something can be again.
@@ -104,13 +104,14 @@ class Scribe {
   };
 
   // Nothing where the machine refuses a pipe or a process. `file` stays the caller's.
-  static std::unique_ptr<Scribe> begin(asio::io_context& context, SideProcesses& side, int file,
-                                       Callbacks callbacks);
+  static std::unique_ptr<FileWriterProcess> begin(asio::io_context& context, HelperProcesses& side,
+                                                  int file, Callbacks callbacks);
   // Nothing, too, where it is no file on a disk.
-  static std::unique_ptr<Scribe> begin_for_file(asio::io_context& context, SideProcesses& side,
-                                                int descriptor, Callbacks callbacks);
-  Scribe(const Scribe&) = delete;
-  Scribe& operator=(const Scribe&) = delete;
+  static std::unique_ptr<FileWriterProcess> begin_for_file(asio::io_context& context,
+                                                           HelperProcesses& side, int descriptor,
+                                                           Callbacks callbacks);
+  FileWriterProcess(const FileWriterProcess&) = delete;
+  FileWriterProcess& operator=(const FileWriterProcess&) = delete;
 
   // What is written here reaches the file.
   int pipe() const { return words_.get(); }
@@ -120,7 +121,8 @@ class Scribe {
   void finish(Duration patience);
 
  private:
-  Scribe(asio::io_context& context, FileDescriptor words, FileDescriptor news, Callbacks callbacks);
+  FileWriterProcess(asio::io_context& context, FileDescriptor words, FileDescriptor news,
+                    Callbacks callbacks);
   void listen();
 
   FileDescriptor words_;

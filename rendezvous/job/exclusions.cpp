@@ -65,12 +65,12 @@ void Exclusions::drop_old(TimePoint now) {
   std::erase_if(entries_, [now](const Entry& each) { return each.until && *each.until <= now; });
 }
 
-void Dismissals::add(const link::Join& agent, std::string why) {
+void EvictedNodes::add(const link::Join& agent, std::string why) {
   if (entries_.size() == bounds::dismissals_max) entries_.pop_front();
   entries_.push_back({agent.host, agent.pid, agent.agent, std::move(why)});
 }
 
-const std::string* Dismissals::find(const link::Join& agent) const {
+const std::string* EvictedNodes::find(const link::Join& agent) const {
   const auto found = std::ranges::find_if(entries_, [&](const Entry& each) {
     return each.agent == agent.agent && each.pid == agent.pid && each.host == agent.host;
   });

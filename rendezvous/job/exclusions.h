@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Hosts (Exclusions) and agents (Dismissals) that get no seat in a job.
+// Hosts (Exclusions) and agents (EvictedNodes) that get no seat in a job.
 
 #include <cstdint>
 #include <deque>
@@ -57,7 +57,7 @@ bool is_host_of(const std::string& host, const link::Join& join, const std::stri
 
 // Agents that were asked to leave a job. An agent whose link broke before it received that asks for
 // a seat again; it then gets the same answer. A new cpprun on the same machine is another agent.
-class Dismissals {
+class EvictedNodes {
  public:
   struct Entry {
     std::string host;
@@ -66,9 +66,9 @@ class Dismissals {
     std::string why = {};
     friend bool operator==(const Entry&, const Entry&) = default;
   };
-  Dismissals() = default;
+  EvictedNodes() = default;
   // Restores saved entries, oldest first.
-  explicit Dismissals(const std::vector<Entry>& entries)
+  explicit EvictedNodes(const std::vector<Entry>& entries)
       : entries_(entries.begin(), entries.end()) {}
   std::vector<Entry> entries() const { return {entries_.begin(), entries_.end()}; }
 

@@ -20,7 +20,7 @@
 #include "rendezvous/job/restart_policy.h"
 #include "rendezvous/job/round.h"
 #include "rendezvous/job/round_outcome.h"
-#include "rendezvous/job/time_ledger.h"
+#include "rendezvous/job/time_accounting.h"
 
 namespace cpprun {
 
@@ -68,9 +68,9 @@ struct JobRecord {
   Duration patience{};  // that its nodes may have been told of; serialized in milliseconds
   std::optional<link::Finish> finish = {};
   RoundHistory::Kept history = {};
-  TimeLedger::Kept time = {};
+  TimeAccounting::Kept time = {};
   std::vector<Exclusions::Entry> exclusions = {};
-  std::vector<Dismissals::Entry> dismissals = {};
+  std::vector<EvictedNodes::Entry> evicted_nodes = {};
 
   const std::string& job() const { return nodes.front().join.job; }
 };
@@ -182,7 +182,7 @@ class Job {
   const RestartPolicy& policy() const { return policy_; }
   const RoundEnd& round_end() const { return round_end_; }
   const RoundHistory& history() const { return history_; }
-  const TimeLedger& time() const { return time_; }
+  const TimeAccounting& time() const { return time_; }
   bool pauses() const { return pause_until_.has_value(); }
   // When the current phase started, or the job ended; nothing if no node has joined yet.
   std::optional<TimePoint> since() const { return since_; }
@@ -342,7 +342,7 @@ class Job {
   TimePoint sealed_at_{};               // of the last round
   std::optional<TimePoint> since_;      // of the current phase, for people
   RoundHistory history_;                // of all rounds, for people
-  TimeLedger time_;                     // of all nodes, for people
+  TimeAccounting time_;                 // of all nodes, for people
   RoundEnd round_end_;                  // of the round that runs or drains
   std::optional<link::Finish> finish_;  // set once: the job is over
   LastCall last_call_;                  // when it ends: seal, or break politely and grow
@@ -354,7 +354,7 @@ class Job {
   std::optional<TimePoint> status_due_;   // set while a node waits
   std::optional<TimePoint> saves_at_;     // when the last requested save of this round is due
   Exclusions exclusions_;
-  Dismissals dismissals_;
+  EvictedNodes evicted_nodes_;
   bool has_lost_its_store_ = false;
   // After recovery: since when the round had no coordinator, and whether a node kept its seat
   // meanwhile.

@@ -283,7 +283,7 @@ void Job::dismiss(TimePoint now, const std::vector<LinkId>& links, const std::st
     const Member& member = *round_.find(link);
     if (member.leaving) continue;
     breaks = breaks || has_a_seat(member);
-    dismissals_.add(member.join, why);
+    evicted_nodes_.add(member.join, why);
     round_.mark_leaving(link, why);
   }
   if (breaks && round_.phase() == Round::Phase::sealed) {
@@ -328,7 +328,7 @@ void Job::leave_out(TimePoint now, const std::string& host, coordinator::Actions
                         .level = LogLevel::warning});
   for (const LinkId link : links) {
     if (round_.find(link)->leaving) continue;
-    dismissals_.add(round_.find(link)->join, why);
+    evicted_nodes_.add(round_.find(link)->join, why);
     round_.mark_leaving(link, why);
     let_go(link, actions);
   }
@@ -363,7 +363,7 @@ void Job::let_go(LinkId link, coordinator::Actions& actions) {
 bool Job::turn_away(TimePoint now, const Caller& caller, const link::Join& join,
                     coordinator::Actions& actions) {
   const bool is_idle = join.after == RoundNumber{} || join.idle;
-  if (const std::string* why = is_idle ? dismissals_.find(join) : nullptr) {
+  if (const std::string* why = is_idle ? evicted_nodes_.find(join) : nullptr) {
     actions.emplace_back(coordinator::Say{caller.link, link::Dismissed{*why}});
     actions.emplace_back(coordinator::HangUp{caller.link, *why});
   } else if (const auto objection = over() || caller.local

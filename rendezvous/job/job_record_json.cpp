@@ -45,7 +45,7 @@ const char* word_of(const std::array<const char*, count>& words, Enum value) {
 
 class Writer {
  public:
-  explicit Writer(const Moment& moment) : moment_(moment) {}
+  explicit Writer(const ClockPair& moment) : moment_(moment) {}
 
   Json at(TimePoint time) const { return moment_.by_wall(time).time_since_epoch().count(); }
   Json at(const std::optional<TimePoint>& time) const { return time ? at(*time) : Json(); }
@@ -131,7 +131,7 @@ class Writer {
             {"restarts", kept.restarts}};
   }
   // Its times are readings of the steady clock.
-  Json ledger(const TimeLedger::Kept& kept) const {
+  Json accounting(const TimeAccounting::Kept& kept) const {
     const auto reading = [this](const std::optional<NodeDuration>& time) {
       return time ? at(TimePoint{*time}) : Json();
     };
@@ -156,18 +156,18 @@ class Writer {
   }
 
  private:
-  const Moment& moment_;
+  const ClockPair& moment_;
 };
 
 }  // namespace
 
-std::string job_record_bytes(const JobRecord& record, const Moment& moment) {
+std::string job_record_bytes(const JobRecord& record, const ClockPair& moment) {
   const Writer writer{moment};
   Json nodes = Json::array();
   for (const auto& each : record.nodes) nodes.push_back(Writer::node(each));
-  Json dismissals = Json::array();
-  for (const auto& each : record.dismissals) {
-    dismissals.push_back(
+  Json evicted_nodes = Json::array();
+  for (const auto& each : record.evicted_nodes) {
+    evicted_nodes.push_back(
         {{"host", each.host}, {"pid", each.pid}, {"agent", each.agent}, {"why", each.why}});
   }
   Json json = {
@@ -187,9 +187,9 @@ std::string job_record_bytes(const JobRecord& record, const Moment& moment) {
       {"patience_ms", std::chrono::ceil<std::chrono::milliseconds>(record.patience).count()},
       {"finish", Writer::frame(record.finish)},
       {"history", writer.history(record.history)},
-      {"time", writer.ledger(record.time)},
+      {"time", writer.accounting(record.time)},
       {"exclusions", exclusions_value(record.exclusions, moment)},
-      {"dismissals", std::move(dismissals)}};
+      {"dismissals", std::move(evicted_nodes)}};
   if (record.votes_needed != 0) json["votes_needed"] = record.votes_needed;
   std::string bytes;
   Json::to_cbor(json, bytes);
@@ -218,7 +218,7 @@ Enum value_of(const std::array<const char*, count>& words, const Json& json) {
 
 class Reader {
  public:
-  explicit Reader(const Moment& moment) : moment_(moment) {}
+  explicit Reader(const ClockPair& moment) : moment_(moment) {}
 
   // `ahead_max`: how far in the future the time may be.
   TimePoint at(const Json& json, Duration ahead_max = {}) const {
@@ -329,22 +329,23 @@ class Reader {
             .failures = json.at("failures").get<Counts>(),
             .restarts = json.at("restarts").get<Counts>()};
   }
-  TimeLedger::Kept ledger(const Json& json) const {
+  TimeAccounting::Kept accounting(const Json& json) const {
     const auto reading = [this](const Json& each) -> std::optional<NodeDuration> {
       const auto time = at_if(each);
       if (!time) return std::nullopt;
       return std::chrono::floor<NodeDuration>(time->time_since_epoch());
     };
-    TimeLedger::Kept kept{.began = reading(json.at("began")),
-                          .until = reading(json.at("until")),
-                          .nodes = json.at("nodes").get<TimeLedger::Nodes>(),
-                          .kept = time(json.at("kept")),
-                          .lost = {},
-                          .current = json.at("current").get<std::size_t>(),
-                          .nodes_at_break = json.at("nodes_at_break").get<std::size_t>(),
-                          .round_training = NodeDuration{json.at("training").get<std::int64_t>()},
-                          .round_starting = NodeDuration{json.at("starting").get<std::int64_t>()},
-                          .trains = json.at("trains").get<bool>()};
+    TimeAccounting::Kept kept{
+        .began = reading(json.at("began")),
+        .until = reading(json.at("until")),
+        .nodes = json.at("nodes").get<TimeAccounting::Nodes>(),
+        .kept = time(json.at("kept")),
+        .lost = {},
+        .current = json.at("current").get<std::size_t>(),
+        .nodes_at_break = json.at("nodes_at_break").get<std::size_t>(),
+        .round_training = NodeDuration{json.at("training").get<std::int64_t>()},
+        .round_starting = NodeDuration{json.at("starting").get<std::int64_t>()},
+        .trains = json.at("trains").get<bool>()};
     if (!json.at("broken").is_null()) kept.broken = time(json.at("broken"));
     for (const Json& each : json.at("lost")) {
       kept.lost.push_back({.cause = each.at("cause").get<std::string>(),
@@ -357,7 +358,7 @@ class Reader {
   }
 
  private:
-  const Moment& moment_;
+  const ClockPair& moment_;
 };
 
 JobRecord read(const Json& json, const Reader& reader) {
@@ -376,16 +377,16 @@ JobRecord read(const Json& json, const Reader& reader) {
                    .patience = std::chrono::milliseconds(json.value("patience_ms", 0)),
                    .finish = Reader::frame_if<link::Finish>(json.at("finish")),
                    .history = reader.history(json.at("history")),
-                   .time = reader.ledger(json.at("time"))};
+                   .time = reader.accounting(json.at("time"))};
   for (const Json& each : json.at("nodes")) record.nodes.push_back(Reader::node(each));
   if (record.nodes.empty()) throw Wrong{"no nodes"};
   const Duration pause_max = record.nodes.front().join.restarts.pause_max();
   record.pause_until = reader.at_if(json.at("pause_until"), pause_max);
   for (const Json& each : json.at("dismissals")) {
-    record.dismissals.push_back({.host = each.at("host").get<std::string>(),
-                                 .pid = each.at("pid").get<int>(),
-                                 .agent = each.at("agent").get<std::uint32_t>(),
-                                 .why = each.at("why").get<std::string>()});
+    record.evicted_nodes.push_back({.host = each.at("host").get<std::string>(),
+                                    .pid = each.at("pid").get<int>(),
+                                    .agent = each.at("agent").get<std::uint32_t>(),
+                                    .why = each.at("why").get<std::string>()});
   }
   return record;
 }
@@ -414,7 +415,7 @@ tl::unexpected<Error> no_record(const std::string& what) {
 
 }  // namespace
 
-Result<JobRecord> read_job_record(std::string_view bytes, const Moment& moment) {
+Result<JobRecord> read_job_record(std::string_view bytes, const ClockPair& moment) {
   const Json json = parse_cbor(bytes);
   const Json said = json.is_object() ? json.value(job_record::version_key, Json()) : Json();
   if (!said.is_number_unsigned()) return no_record(job_record::version_key);
@@ -440,7 +441,7 @@ Result<JobRecord> read_job_record(std::string_view bytes, const Moment& moment) 
 }
 
 std::optional<TimePoint> writer_alive_at(const JobRecord& record, std::optional<WallTime> alive,
-                                         const Moment& moment) {
+                                         const ClockPair& moment) {
   if (!alive) return std::nullopt;
   const TimePoint then = moment.now - std::max<Duration>(moment.wall - *alive, Duration{});
   return then < record.sealed_at ? std::nullopt : std::optional(then);
@@ -459,7 +460,7 @@ Json record_in(std::string_view bytes) {
 
 }  // namespace
 
-Json exclusions_value(const std::vector<Exclusions::Entry>& entries, const Moment& moment) {
+Json exclusions_value(const std::vector<Exclusions::Entry>& entries, const ClockPair& moment) {
   Json json = Json::array();
   for (const auto& [host, until, why] : entries) {
     const Json end = until ? Json(moment.by_wall(*until).time_since_epoch().count()) : Json();
@@ -468,7 +469,7 @@ Json exclusions_value(const std::vector<Exclusions::Entry>& entries, const Momen
   return json;
 }
 
-Result<std::vector<Exclusions::Entry>> exclusions_of(const Json& json, const Moment& moment) {
+Result<std::vector<Exclusions::Entry>> exclusions_of(const Json& json, const ClockPair& moment) {
   if (!json.is_array() || json.size() > bounds::exclusions_max) return failure("exclusions");
   std::vector<Exclusions::Entry> entries;
   try {
@@ -493,7 +494,7 @@ Result<std::vector<Exclusions::Entry>> exclusions_of(const Json& json, const Mom
 }
 
 std::string hosts_record_bytes(const std::vector<Exclusions::Entry>& entries,
-                               const Moment& moment) {
+                               const ClockPair& moment) {
   std::string bytes;
   Json::to_cbor({{version_key, version}, {"exclusions", exclusions_value(entries, moment)}}, bytes);
   return bytes;
@@ -505,7 +506,7 @@ bool is_hosts_record(std::string_view bytes) {
 }
 
 Result<std::vector<Exclusions::Entry>> read_hosts_record(std::string_view bytes,
-                                                         const Moment& moment) {
+                                                         const ClockPair& moment) {
   const auto no_record = [](const std::string& what) {
     return failure(fmt::format("is none of excluded hosts as cpprund writes it ({})", what));
   };
@@ -534,12 +535,12 @@ constexpr const char* state_version_key = "cpprun_restart_state";
 constexpr double seconds_max = 5e9;  // the year 2128; it fits as nanoseconds
 constexpr std::uint64_t count_max = 1'000'000'000;
 
-double wall_seconds(TimePoint at, const Moment& moment) {
+double wall_seconds(TimePoint at, const ClockPair& moment) {
   const auto wall = std::chrono::duration<double>(moment.wall.time_since_epoch());
   return wall.count() - in_seconds(moment.now - at);
 }
 
-Json to_json(const Purses& purses, const Moment& moment) {
+Json to_json(const Purses& purses, const ClockPair& moment) {
   Json json = Json::object();
   for (const auto& [name, moments] : purses) {
     if (moments.empty()) continue;
@@ -552,7 +553,7 @@ Json to_json(const Purses& purses, const Moment& moment) {
   return json;
 }
 
-std::optional<Purses> purses_of(const Json& json, const Moment& moment) {
+std::optional<Purses> purses_of(const Json& json, const ClockPair& moment) {
   if (!json.is_object()) return std::nullopt;
   const double wall_now = wall_seconds(moment.now, moment);
   Purses purses;
@@ -590,7 +591,7 @@ tl::unexpected<Error> not_ours(const std::string& key) {
 
 }  // namespace
 
-Json restart_state_value(const RestartState& state, const Moment& moment) {
+Json restart_state_value(const RestartState& state, const ClockPair& moment) {
   return {{"restarts_used", state.restarts_used},
           {"spent", to_json(state.spent, moment)},
           {"farthest",
@@ -599,7 +600,7 @@ Json restart_state_value(const RestartState& state, const Moment& moment) {
           {"host_failures", to_json(state.host_failures, moment)}};
 }
 
-Result<RestartState> restart_state_of(const Json& json, const Moment& moment) {
+Result<RestartState> restart_state_of(const Json& json, const ClockPair& moment) {
   RestartState state;
   const auto used = whole_at(json, "restarts_used", count_max);
   if (!used) return failure("restarts_used");
@@ -622,7 +623,7 @@ Result<RestartState> restart_state_of(const Json& json, const Moment& moment) {
 }
 
 std::string restart_state_json(const RestartState& state, const std::string& job,
-                               const Moment& moment) {
+                               const ClockPair& moment) {
   Json json = restart_state_value(state, moment);
   json[state_version_key] = state_version;
   json["job"] = job;
@@ -630,7 +631,7 @@ std::string restart_state_json(const RestartState& state, const std::string& job
 }
 
 Result<RestartState> read_restart_state(std::string_view text, const std::string& job,
-                                        const Moment& moment) {
+                                        const ClockPair& moment) {
   const Json json = parse_json(text);
   if (!json.is_object()) return not_ours("it is no JSON object");
   const auto said = whole_at(json, state_version_key, UINT64_MAX);

@@ -22,36 +22,37 @@ namespace cpprun {
 // agents are stored as the frames in which they came (proto/link/codec). Times are microseconds
 // since 1970, because the steady clock restarts with each boot. The format is private to cpprund
 // (docs/operating.md, --state) and has a version.
-std::string job_record_bytes(const JobRecord& record, const Moment& moment);
+std::string job_record_bytes(const JobRecord& record, const ClockPair& moment);
 
 // Fails with a clause that completes "FILE …": it is no record, has a later version, or contains
 // impossible values. Past events with a time in the future count as happening now.
-Result<JobRecord> read_job_record(std::string_view bytes, const Moment& moment);
+Result<JobRecord> read_job_record(std::string_view bytes, const ClockPair& moment);
 
 // When the writer of that record was last alive; `alive` is the time kept in its directory. Nothing
 // if that is older than the record: it is then of an earlier writer, whose successor kept no time.
 std::optional<TimePoint> writer_alive_at(const JobRecord& record, std::optional<WallTime> alive,
-                                         const Moment& moment);
+                                         const ClockPair& moment);
 
 // Excluded hosts as JSON: those of one job, as part of its record, and those of all future jobs of
 // a daemon, as a record of their own. That one is kept beside the job records and in the same way:
 // CBOR with a version. Times are microseconds since 1970.
 
 nlohmann::json exclusions_value(const std::vector<Exclusions::Entry>& entries,
-                                const Moment& moment);
+                                const ClockPair& moment);
 // Fails with a description of the invalid part.
 Result<std::vector<Exclusions::Entry>> exclusions_of(const nlohmann::json& json,
-                                                     const Moment& moment);
+                                                     const ClockPair& moment);
 
 // The record is kept under this name; no job may have it.
 inline constexpr const char* hosts_record_name = "\nhosts";
 
-std::string hosts_record_bytes(const std::vector<Exclusions::Entry>& entries, const Moment& moment);
+std::string hosts_record_bytes(const std::vector<Exclusions::Entry>& entries,
+                               const ClockPair& moment);
 // Whether the bytes are such a record at all.
 bool is_hosts_record(std::string_view bytes);
 // Fails with a clause that completes "the record …".
 Result<std::vector<Exclusions::Entry>> read_hosts_record(std::string_view bytes,
-                                                         const Moment& moment);
+                                                         const ClockPair& moment);
 
 // The file of --restart-state: the restarts that a job has used, for the run that resumes it after
 // a scheduler's requeue. One JSON object. Times are seconds since 1970, because the steady clock
@@ -62,16 +63,16 @@ Result<std::vector<Exclusions::Entry>> read_hosts_record(std::string_view bytes,
 //    "checkpoint_step":800}, "no_progress":0, "host_failures":{"n3":[1769000000.5]}}
 
 // Only the object, for use as part of another.
-nlohmann::json restart_state_value(const RestartState& state, const Moment& moment);
+nlohmann::json restart_state_value(const RestartState& state, const ClockPair& moment);
 // Fails with the name of the invalid member.
-Result<RestartState> restart_state_of(const nlohmann::json& json, const Moment& moment);
+Result<RestartState> restart_state_of(const nlohmann::json& json, const ClockPair& moment);
 
 std::string restart_state_json(const RestartState& state, const std::string& job,
-                               const Moment& moment);
+                               const ClockPair& moment);
 
 // Fails with a clause that completes "FILE ...": it belongs to another job, is no such file, or was
 // written by a later version of cpprun. Times in the future count as now.
 Result<RestartState> read_restart_state(std::string_view text, const std::string& job,
-                                        const Moment& moment);
+                                        const ClockPair& moment);
 
 }  // namespace cpprun

@@ -60,7 +60,7 @@ JobRecord Job::record() const {
                    .history = history_.kept(),
                    .time = time_.kept(),
                    .exclusions = exclusions_.entries(),
-                   .dismissals = dismissals_.entries()};
+                   .evicted_nodes = evicted_nodes_.entries()};
   for (const auto& [link, member] : round_.members()) {
     // A spare asks for a seat again, as if for the first time. So does a claimant.
     const bool has_a_seat = member->state != State::waiting;
@@ -85,13 +85,13 @@ Job::Job(TimePoint now, const JobRecord& record, JobOptions options, LinkId firs
   sealed_at_ = record.sealed_at;
   since_ = record.since;
   history_ = RoundHistory{record.history};
-  time_ = TimeLedger{record.time};
+  time_ = TimeAccounting{record.time};
   round_end_ = record.round_end;
   finish_ = record.finish;
   pause_until_ = record.pause_until;
   why_again_ = record.why_again;
   exclusions_ = Exclusions{record.exclusions};
-  dismissals_ = Dismissals{record.dismissals};
+  evicted_nodes_ = EvictedNodes{record.evicted_nodes};
   admission_.follow(round_);
   steps_ = 1;
   has_lost_its_store_ = !has_store;

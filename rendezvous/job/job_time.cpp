@@ -17,7 +17,7 @@ TimePoint Job::when(TimePoint now, const Member& member, link::AgentTime moment)
 
 void Job::place_time(TimePoint now) {
   using State = Member::State;
-  TimeLedger::Nodes nodes{};
+  TimeAccounting::Nodes nodes{};
   const auto put = [&nodes](Account account, std::size_t count) {
     nodes[static_cast<std::size_t>(account)] += count;
   };

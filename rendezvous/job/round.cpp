@@ -155,8 +155,8 @@ constexpr int statuses_per_second_max = 1000;
 
 }  // namespace
 
-void NodeFigures::hear(TimePoint now, const link::Status& status, int local_world_size) {
-  for (const link::WorkerFigures& each : status.workers) {
+void NodeStats::hear(TimePoint now, const link::Status& status, int local_world_size) {
+  for (const link::WorkerStats& each : status.workers) {
     if (each.local_rank.value >= local_world_size) return;  // they come in order
     const auto at =
         std::ranges::lower_bound(workers, each.local_rank, {},

@@ -95,13 +95,13 @@ class ClockOffset {
 };
 
 struct SeenWorker {
-  link::WorkerFigures figures;
+  link::WorkerStats figures;
   TimePoint at{};  // when it was reported
 };
 
 // What a node has reported about its workers while a client looked, and when it was last asked.
 // Only for display; decides nothing.
-struct NodeFigures {
+struct NodeStats {
   std::optional<TimePoint> asked = {};
   std::vector<SeenWorker> workers = {};  // in order of local rank
 
@@ -130,7 +130,7 @@ struct Member {
   TimePoint since{};                         // when it entered that state; for people
   std::optional<GroupRank> group_rank = {};  // in this round, or in the previous one
   RankRange ranks = {};
-  NodeFigures figures = {};  // of its workers in the last sealed round; for people
+  NodeStats figures = {};  // of its workers in the last sealed round; for people
 };
 
 // One agreed membership of a job, and how it leads to the next:
@@ -217,7 +217,7 @@ class Round {
   // enough.
   bool add_peer(LinkId link, const std::string& peer);
   ClockOffset& clock_of(LinkId link) { return members_.at(link).clock; }
-  NodeFigures& figures_of(LinkId link) { return members_.at(link).figures; }
+  NodeStats& figures_of(LinkId link) { return members_.at(link).figures; }
   // The agent on link `from` uses link `to` from now on.
   void move(LinkId from, LinkId to);
 

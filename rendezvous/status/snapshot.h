@@ -22,8 +22,8 @@ namespace cpprun {
 // One worker as its node last reported it.
 struct WorkerSnapshot {
   Rank rank;
-  link::WorkerFigures figures;  // ages are extrapolated to now
-  TimePoint at{};               // when the node reported it
+  link::WorkerStats figures;  // ages are extrapolated to now
+  TimePoint at{};             // when the node reported it
 };
 
 // The workers of a node, ordered by rank.

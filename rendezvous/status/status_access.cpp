@@ -76,13 +76,14 @@ Result<void> may_order(const Visitor& visitor, std::uint32_t own_user) {
 }
 
 std::optional<std::size_t> who_gives_way(const std::vector<VisitPlace>& taken, Standing newcomer) {
-  std::map<std::string, std::size_t> strangers;
+  std::map<std::string, std::size_t> unidentified_connections;
   for (const VisitPlace& each : taken) {
-    if (each.standing == Standing::stranger) ++strangers[each.source];
+    if (each.standing == Standing::stranger) ++unidentified_connections[each.source];
   }
   // Lowest standing first, then the address with the most connections, then the oldest.
   const auto rank = [&](const VisitPlace& each) {
-    const std::size_t crowd = each.standing == Standing::stranger ? strangers[each.source] : 0;
+    const std::size_t crowd =
+        each.standing == Standing::stranger ? unidentified_connections[each.source] : 0;
     return std::tuple(each.standing, taken.size() - crowd, each.since);
   };
   std::optional<std::size_t> first;

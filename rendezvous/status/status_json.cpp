@@ -24,7 +24,7 @@ Json nullable(const std::optional<Value>& value, Write&& write) {
   return value ? Json(write(*value)) : Json(nullptr);
 }
 
-Json time_json(const std::optional<TimePoint>& moment, const Moment& clocks) {
+Json time_json(const std::optional<TimePoint>& moment, const ClockPair& clocks) {
   return nullable(moment, [&](TimePoint at) { return seconds_since_epoch(clocks.by_wall(at)); });
 }
 
@@ -63,7 +63,7 @@ Json budgets_json(const JobSnapshot& job) {
   return budgets;
 }
 
-Json summary_json(const JobSnapshot& job, const Moment& moment) {
+Json summary_json(const JobSnapshot& job, const ClockPair& moment) {
   Json json;
   json["job"] = job.terms.id;
   json["state"] = name_of(job.state);
@@ -88,7 +88,7 @@ Json summary_json(const JobSnapshot& job, const Moment& moment) {
   return json;
 }
 
-Json round_json(const RoundRecord& round, const Moment& moment) {
+Json round_json(const RoundRecord& round, const ClockPair& moment) {
   Json json;
   json["round"] = round.round.value;
   json["restart"] = round.restart;
@@ -125,7 +125,7 @@ Json age_json(const std::optional<Duration>& age) {
   });
 }
 
-Json worker_json(const WorkerSnapshot& worker, const Moment& moment) {
+Json worker_json(const WorkerSnapshot& worker, const ClockPair& moment) {
   const auto& figures = worker.figures;
   Json json;
   json["rank"] = worker.rank.value;
@@ -171,7 +171,7 @@ Json progress_json(const JobProgress& progress) {
   return json;
 }
 
-Json node_json(const NodeSnapshot& node, const Moment& moment) {
+Json node_json(const NodeSnapshot& node, const ClockPair& moment) {
   Json json;
   json["host"] = node.host;
   json["node"] = nullable(node.node, [](GroupRank rank) { return rank.value; });
@@ -198,7 +198,7 @@ std::string line_of(const Json& json) {
 }  // namespace
 
 std::string jobs_json(const std::vector<JobSnapshot>& jobs, const std::optional<std::string>& next,
-                      const Moment& moment) {
+                      const ClockPair& moment) {
   Json json;
   json["time"] = seconds_since_epoch(moment.wall);
   json["jobs"] = Json::array();
@@ -207,7 +207,7 @@ std::string jobs_json(const std::vector<JobSnapshot>& jobs, const std::optional<
   return line_of(json);
 }
 
-std::string job_json(const JobDetails& details, const Moment& moment) {
+std::string job_json(const JobDetails& details, const ClockPair& moment) {
   Json json = summary_json(details.job, moment);
   json["time"] = seconds_since_epoch(moment.wall);
   json["waits_for"] = details.waits_for;
@@ -223,7 +223,7 @@ std::string job_json(const JobDetails& details, const Moment& moment) {
   return line_of(json);
 }
 
-std::string nodes_json(const NodePage& page, const Moment& moment) {
+std::string nodes_json(const NodePage& page, const ClockPair& moment) {
   Json json;
   json["time"] = seconds_since_epoch(moment.wall);
   json["nodes"] = Json::array();
@@ -281,7 +281,7 @@ std::string text_of(const Json& json) {
 
 }  // namespace
 
-std::string daemon_json(const DaemonSnapshot& daemon, const Moment& moment) {
+std::string daemon_json(const DaemonSnapshot& daemon, const ClockPair& moment) {
   Json json;
   json["time"] = unix_seconds(moment.wall);
   json["name"] = daemon.name;

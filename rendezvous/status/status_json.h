@@ -21,16 +21,16 @@ namespace cpprun {
 
 // `next` is the job behind which the next page starts; empty: this was the last page.
 std::string jobs_json(const std::vector<JobSnapshot>& jobs, const std::optional<std::string>& next,
-                      const Moment& moment);
-std::string job_json(const JobDetails& details, const Moment& moment);
-std::string nodes_json(const NodePage& page, const Moment& moment);
+                      const ClockPair& moment);
+std::string job_json(const JobDetails& details, const ClockPair& moment);
+std::string nodes_json(const NodePage& page, const ClockPair& moment);
 // A failure as in docs/events.md, without the agents' own text for its cause.
 nlohmann::ordered_json shown_failure(const link::Failure& failure);
 // A refusal in the form of all replies.
 std::string error_json(const std::string& reason);
 
 // A cpprund (docs/operating.md).
-std::string daemon_json(const DaemonSnapshot& daemon, const Moment& moment);
+std::string daemon_json(const DaemonSnapshot& daemon, const ClockPair& moment);
 
 // A leader change as an event of docs/events.md, in one line. `host` is the host of the reporting
 // cpprund.

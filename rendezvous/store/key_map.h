@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/store/ledger.h"
+#include "rendezvous/store/memory_accounting.h"
 
 namespace cpprun {
 
@@ -108,9 +108,9 @@ class KeyMap {
     for (const auto& [key, thing] : shards_[index]) visit(key.text, thing);
   }
 
-  // Empties the map. The ledger frees its contents in pieces.
-  void bury(Ledger& ledger) {
-    if (size_ > 0) ledger.bury(std::make_unique<Buried>(std::move(shards_)));
+  // Empties the map. The accounting frees its contents in pieces.
+  void bury(MemoryAccounting& accounting) {
+    if (size_ > 0) accounting.bury(std::make_unique<Buried>(std::move(shards_)));
     shards_.clear();
     size_ = 0;
   }

@@ -7,9 +7,9 @@
 
 namespace cpprun {
 
-void Outbox::append(const Pieces& pieces) {
+void Outbox::append(const IoSlices& pieces) {
   const std::size_t before = copied_taken_ + copied_.size();
-  for (const Pieces::Placed& placed : pieces.shared) {
+  for (const IoSlices::Placed& placed : pieces.shared) {
     if (placed.slice.size == 0) continue;
     shared_.push_back({before + placed.at, placed.slice});
     shared_left_ += placed.slice.size;
@@ -122,13 +122,13 @@ Session* still_silent(SessionTable& table, ConnectionId id) {
 
 }  // namespace
 
-void Strangers::add(ConnectionId id, SessionTable& table) {
+void UnidentifiedConnections::add(ConnectionId id, SessionTable& table) {
   line_.push_back(id);
   if (line_.size() <= std::max(line_length_min, 2 * table.size())) return;
   std::erase_if(line_, [&](ConnectionId each) { return still_silent(table, each) == nullptr; });
 }
 
-Session* Strangers::longest_silent(SessionTable& table, ConnectionId newest) {
+Session* UnidentifiedConnections::longest_silent(SessionTable& table, ConnectionId newest) {
   while (!line_.empty()) {
     if (line_.front() == newest) return nullptr;
     if (Session* const silent = still_silent(table, line_.front())) return silent;
@@ -137,7 +137,8 @@ Session* Strangers::longest_silent(SessionTable& table, ConnectionId newest) {
   return nullptr;
 }
 
-Session* Strangers::longest_silent_of(SessionTable& table, const PeerAddress& source) const {
+Session* UnidentifiedConnections::longest_silent_of(SessionTable& table,
+                                                    const PeerAddress& source) const {
   for (const ConnectionId each : line_) {
     Session* const silent = still_silent(table, each);
     if (silent != nullptr && silent->peer.source() == source) return silent;

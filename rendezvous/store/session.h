@@ -19,7 +19,7 @@
 #include "proto/sniff.h"
 #include "rendezvous/byte_buffer.h"
 #include "rendezvous/peer_address.h"
-#include "rendezvous/store/ledger.h"
+#include "rendezvous/store/memory_accounting.h"
 #include "rendezvous/store/store.h"
 #include "rendezvous/store/stored_value.h"
 
@@ -97,7 +97,7 @@ class Outbox {
   std::size_t own_bytes() const { return copied_.capacity() + shared_.capacity() * sizeof(Placed); }
 
   void append(std::string_view bytes) { copied_.append(bytes); }
-  void append(const Pieces& pieces);
+  void append(const IoSlices& pieces);
 
   // The next bytes to send, in place: as many pieces as fit `room`, of at most `bytes_max` bytes in
   // all.
@@ -133,7 +133,7 @@ struct Backlog {
   c10d::Progress progress;       // of the request in the inbox
   Outbox outbox;                 // replies that were not taken yet
   std::unique_ptr<Listing> listing;
-  std::size_t bytes_charged = 0;  // what the ledger has booked for all that
+  std::size_t bytes_charged = 0;  // what the accounting has booked for all that
   // When the peer last took some of the replies, or when they began to wait.
   TimePoint last_taken{};
 };
@@ -187,7 +187,7 @@ class SessionTable {
 // Connections whose protocol is still unknown, in order of arrival. A silent connection may stay,
 // because old clients keep one. It is closed if another connection needs its descriptor, or if its
 // address is at its limit and another connection comes from there.
-class Strangers {
+class UnidentifiedConnections {
  public:
   void add(ConnectionId id, SessionTable& table);
   // The connection that has been silent longest, except `newest`; null if there is none.

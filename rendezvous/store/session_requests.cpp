@@ -29,10 +29,11 @@ bool is_received_in_place(const Session& session) {
 }
 
 // Takes over a buffer's memory. Frees it if there is no memory for the chunk that is to own it.
-std::shared_ptr<Chunk> chunk_of(Ledger& ledger, AccountId account,
+std::shared_ptr<Chunk> chunk_of(MemoryAccounting& accounting, AccountId account,
                                 const ByteBuffer::Memory& memory) {
   std::unique_ptr<char, decltype(&std::free)> held(memory.data, &std::free);
-  auto chunk = std::make_shared<Chunk>(ledger, account, memory.data, memory.end, memory.capacity);
+  auto chunk =
+      std::make_shared<Chunk>(accounting, account, memory.data, memory.end, memory.capacity);
   (void)held.release();  // owned by the chunk now
   return chunk;
 }
@@ -73,7 +74,7 @@ std::span<char> StoreSessions::room(ConnectionId id) {
   const std::size_t here = backlog.inbox.size();
   const std::size_t missing = std::max(backlog.inbox_needed, here) - here;
   const std::size_t size = std::clamp(missing, bounds::store_read_bytes, large_read_max);
-  if (const std::string objection = ledger_->objection(session->account, size);
+  if (const std::string objection = accounting_->objection(session->account, size);
       !objection.empty()) {
     close(*session, objection);
     return {};
@@ -169,7 +170,7 @@ void StoreSessions::admit(ConnectionId id) {
   Store* const store = session == nullptr ? nullptr : store_of(*session);
   if (store == nullptr) return;
   session->speaks = Speaks::store;
-  store->keep_books_in(ledger_);
+  store->keep_books_in(accounting_);
   digest_inbox(*session, false);
 }
 
@@ -184,9 +185,9 @@ ByteBuffer::Memory StoreSessions::take_inbox(Session& session) {
     small_inbox_.swap(inbox);
     return {};
   }
-  ledger_->credit(session.account, std::exchange(backlog.bytes_charged, 0));
+  accounting_->credit(session.account, std::exchange(backlog.bytes_charged, 0));
   const ByteBuffer::Memory memory = inbox.release();
-  memory_ = chunk_of(*ledger_, session.account, memory);
+  memory_ = chunk_of(*accounting_, session.account, memory);
   return memory;
 }
 
@@ -372,18 +373,18 @@ bool StoreSessions::go_on_listing(Session& session) {
     queue_turn(session);
     return false;
   }
-  Parcel parcel{session.id, {}};
-  c10d::encode(c10d::Number{listing.progress.key_count}, parcel.reply.copied);
-  auto chunk = chunk_of(*ledger_, session.account, listing.bytes.release());
+  SharedReply shared_reply{session.id, {}};
+  c10d::encode(c10d::Number{listing.progress.key_count}, shared_reply.reply.copied);
+  auto chunk = chunk_of(*accounting_, session.account, listing.bytes.release());
   const std::size_t listed_bytes = chunk->used();
-  parcel.reply.share({std::move(chunk), 0, listed_bytes});
+  shared_reply.reply.share({std::move(chunk), 0, listed_bytes});
   const std::size_t asked = listing.asked;
   session.backlog->listing.reset();
   if (StoreJournal* const journal = journal_of(session)) {
-    journal->listed(session.id, asked, parcel.reply.text());
+    journal->listed(session.id, asked, shared_reply.reply.text());
   }
   const ConnectionId id = session.id;
-  deliver(parcel);
+  deliver(shared_reply);
   return session.id == id && settle(session);
 }
 
@@ -505,8 +506,8 @@ void StoreSessions::perform(const Actions& actions) {
   for (const Action& action : actions) {
     if (const auto* answer = std::get_if<Answer>(&action)) {
       deliver(*answer);
-    } else if (const auto* parcel = std::get_if<Parcel>(&action)) {
-      deliver(*parcel);
+    } else if (const auto* shared_reply = std::get_if<SharedReply>(&action)) {
+      deliver(*shared_reply);
     } else if (const auto* drop = std::get_if<Drop>(&action)) {
       end(drop->connection, drop->reason);
     }
@@ -540,19 +541,21 @@ void StoreSessions::deliver(const Answer& answer) {
   queue_to_send(*session);
 }
 
-void StoreSessions::deliver(const Parcel& parcel) {
-  if (parcel.reply.size() > bounds::store_reply_bytes_max) return refuse_huge_reply(parcel.to);
-  Session* const session = heard(parcel.to);
+void StoreSessions::deliver(const SharedReply& shared_reply) {
+  if (shared_reply.reply.size() > bounds::store_reply_bytes_max)
+    return refuse_huge_reply(shared_reply.to);
+  Session* const session = heard(shared_reply.to);
   if (session == nullptr) return;
-  spend(parcel.reply.copied.size() + parcel.reply.shared.size() * bounds::store_work_of_request);
+  spend(shared_reply.reply.copied.size() +
+        shared_reply.reply.shared.size() * bounds::store_work_of_request);
   Outbox& outbox = outbox_of(*session);
-  if (parcel.to != served_) {
-    outbox.append(parcel.reply);
+  if (shared_reply.to != served_) {
+    outbox.append(shared_reply.reply);
     return queue_to_send(*session);
   }
   outbox.append(replies_);  // earlier replies
   replies_.clear();
-  outbox.append(parcel.reply);
+  outbox.append(shared_reply.reply);
 }
 
 Outbox& StoreSessions::outbox_of(Session& session) {
@@ -729,7 +732,7 @@ void StoreSessions::drop_empty_backlog(Session& session) {
       !session.backlog->outbox.empty() || session.backlog->listing != nullptr) {
     return;
   }
-  ledger_->credit(session.account, session.backlog->bytes_charged);
+  accounting_->credit(session.account, session.backlog->bytes_charged);
   session.backlog.reset();
 }
 
@@ -739,11 +742,11 @@ bool StoreSessions::settle(Session& session) {
                            (backlog.listing ? backlog.listing->bytes.size() : 0);
   const std::size_t before = std::exchange(backlog.bytes_charged, held);
   if (held <= before) {
-    ledger_->credit(session.account, before - held);
+    accounting_->credit(session.account, before - held);
     return true;
   }
-  const std::string objection = ledger_->objection(session.account, held - before);
-  ledger_->charge(session.account, held - before);
+  const std::string objection = accounting_->objection(session.account, held - before);
+  accounting_->charge(session.account, held - before);
   if (objection.empty() || is_replayed(session)) return true;
   close(session, objection);
   return false;

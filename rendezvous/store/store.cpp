@@ -48,20 +48,20 @@ void answer(ConnectionId to, c10d::Reply reply, Actions& actions) {
 }
 
 bool is_shown_copied(const StoredValue& value) {
-  return value.size() < bounds::store_parcel_bytes_min && value.view().has_value();
+  return value.size() < bounds::store_shared_reply_bytes_min && value.view().has_value();
 }
 
 }  // namespace
 
-Store::Store(std::shared_ptr<Ledger> ledger)
-    : ledger_(std::move(ledger)),
-      values_(ledger_->seed()),
-      queues_(ledger_->seed()),
-      waiters_(ledger_->seed()),
-      watchers_(ledger_->seed()) {}
+Store::Store(std::shared_ptr<MemoryAccounting> accounting)
+    : accounting_(std::move(accounting)),
+      values_(accounting_->seed()),
+      queues_(accounting_->seed()),
+      waiters_(accounting_->seed()),
+      watchers_(accounting_->seed()) {}
 
 Store::~Store() {
-  if (ledger_) clear();  // unless it was moved away
+  if (accounting_) clear();  // unless it was moved away
 }
 
 Store& Store::operator=(Store&& other) noexcept {
@@ -70,7 +70,7 @@ Store& Store::operator=(Store&& other) noexcept {
 }
 
 void Store::swap(Store& other) noexcept {
-  std::swap(ledger_, other.ledger_);
+  std::swap(accounting_, other.accounting_);
   std::swap(values_, other.values_);
   std::swap(queues_, other.queues_);
   std::swap(waiters_, other.waiters_);
@@ -86,10 +86,10 @@ void Store::swap(Store& other) noexcept {
   std::swap(retained_values_, other.retained_values_);
 }
 
-void Store::keep_books_in(const std::shared_ptr<Ledger>& ledger) {
-  if (ledger_ == ledger) return;
+void Store::keep_books_in(const std::shared_ptr<MemoryAccounting>& accounting) {
+  if (accounting_ == accounting) return;
   if (values_.empty() && queues_.empty() && parked_.empty() && watched_by_.empty()) {
-    *this = Store(ledger);
+    *this = Store(accounting);
   }
 }
 
@@ -135,8 +135,8 @@ void Store::on(ConnectionId from, const c10d::CompareSet& request, Actions& acti
   const StoredValue* found = value_of(request.key);
   if (found == nullptr && !request.expected.empty()) {
     // Upstream answers this although no such value is stored. Its own tests expect it.
-    return answer_value(from, retained_values_.emplace_back(*ledger_, origin_, request.expected),
-                        actions);
+    return answer_value(
+        from, retained_values_.emplace_back(*accounting_, origin_, request.expected), actions);
   }
   if (found != nullptr) {
     if (found->size() == request.expected.size() &&
@@ -214,7 +214,7 @@ void Store::on(ConnectionId from, const c10d::Append& request, Actions& actions)
   }
   const bool is_watched = watchers_.contains(request.key);
   if (is_watched) retained_values_.push_back(value.snapshot());
-  value.append(*ledger_, origin_, request.value);
+  value.append(*accounting_, origin_, request.value);
   found->second.charge.resize(bounds::store_entry_bytes + request.key.size() + value.own_bytes());
   if (is_watched) {
     notify(c10d::Change::updated, request.key, retained_values_.back(), value, actions);
@@ -228,10 +228,10 @@ void Store::on(ConnectionId from, const c10d::MultiGet& request, Actions& action
   for (const c10d::Bytes key : request.keys) {
     const StoredValue* value = value_of(key);
     const auto view = value == nullptr ? std::string_view{} : value->view();
-    if (!view || (shown += view->size()) >= bounds::store_parcel_bytes_min) {
-      Parcel parcel{from, {}};
-      show_part(request.keys, parcel.reply);
-      actions.emplace_back(std::move(parcel));
+    if (!view || (shown += view->size()) >= bounds::store_shared_reply_bytes_min) {
+      SharedReply shared_reply{from, {}};
+      show_part(request.keys, shared_reply.reply);
+      actions.emplace_back(std::move(shared_reply));
       return;
     }
     listed_.push_back(*view);
@@ -248,13 +248,13 @@ void Store::on(ConnectionId /*from*/, const c10d::MultiSet& request, Actions& ac
 
 void Store::on(ConnectionId /*from*/, const c10d::QueuePush& request, Actions& actions) {
   // Created before there is a place for it, because memory for it may be lacking.
-  Stored entry{StoredValue(*ledger_, origin_, request.value), {}};
-  entry.charge =
-      Charge(*ledger_, origin_.account, bounds::store_entry_bytes + entry.value.own_bytes());
+  Stored entry{StoredValue(*accounting_, origin_, request.value), {}};
+  entry.charge = Reservation(*accounting_, origin_.account,
+                             bounds::store_entry_bytes + entry.value.own_bytes());
   Queue& queue = queues_.try_emplace(request.key).second;
   if (queue.entries.empty()) {
-    queue.charge =
-        Charge(*ledger_, origin_.account, bounds::store_entry_bytes + request.key.size(), true);
+    queue.charge = Reservation(*accounting_, origin_.account,
+                               bounds::store_entry_bytes + request.key.size(), true);
   }
   queue.entries.push_back(std::move(entry));
   wake_one(request.key, actions);
@@ -273,10 +273,10 @@ void Store::on(ConnectionId from, const c10d::QueuePop& request, Actions& action
   entries.pop_front();
   if (entries.empty()) queues_.erase(found);
   if (is_shown_copied(popped)) return answer(from, c10d::Popped{length, *popped.view()}, actions);
-  Parcel parcel{from, {}};
-  c10d::encode(c10d::Number{length}, parcel.reply.copied);
-  popped.show(parcel.reply);
-  actions.emplace_back(std::move(parcel));
+  SharedReply shared_reply{from, {}};
+  c10d::encode(c10d::Number{length}, shared_reply.reply.copied);
+  popped.show(shared_reply.reply);
+  actions.emplace_back(std::move(shared_reply));
 }
 
 void Store::on(ConnectionId from, const c10d::QueueLen& request, Actions& actions) {
@@ -332,7 +332,7 @@ void Store::store(std::string_view key, std::string_view value, Actions& actions
   auto* found = values_.find(key);
   if (found == nullptr) {
     // Created before there is a key for it, because memory for it may be lacking.
-    StoredValue made(*ledger_, origin_, value);
+    StoredValue made(*accounting_, origin_, value);
     Stored& stored = values_.try_emplace(key).second;
     stored.value = std::move(made);
     charge_for(stored, key);
@@ -342,9 +342,10 @@ void Store::store(std::string_view key, std::string_view value, Actions& actions
   }
   Stored& stored = found->second;
   if (watchers_.empty()) {
-    stored.value.assign(*ledger_, origin_, value);
+    stored.value.assign(*accounting_, origin_, value);
   } else {
-    retained_values_.push_back(std::exchange(stored.value, StoredValue(*ledger_, origin_, value)));
+    retained_values_.push_back(
+        std::exchange(stored.value, StoredValue(*accounting_, origin_, value)));
     notify(c10d::Change::updated, key, retained_values_.back(), stored.value, actions);
   }
   charge_for(stored, key);
@@ -353,15 +354,15 @@ void Store::store(std::string_view key, std::string_view value, Actions& actions
 // The client that stored a value last pays for it.
 void Store::charge_for(Stored& stored, std::string_view key) {
   const std::size_t bytes = bounds::store_entry_bytes + key.size() + stored.value.own_bytes();
-  if (stored.charge.is_of(*ledger_, origin_.account)) return stored.charge.resize(bytes);
-  stored.charge = Charge(*ledger_, origin_.account, bytes, true);
+  if (stored.charge.is_of(*accounting_, origin_.account)) return stored.charge.resize(bytes);
+  stored.charge = Reservation(*accounting_, origin_.account, bytes, true);
 }
 
 void Store::answer_value(ConnectionId to, const StoredValue& value, Actions& actions) {
   if (is_shown_copied(value)) return answer(to, c10d::Value{*value.view()}, actions);
-  Parcel parcel{to, {}};
-  value.show(parcel.reply);
-  actions.emplace_back(std::move(parcel));
+  SharedReply shared_reply{to, {}};
+  value.show(shared_reply.reply);
+  actions.emplace_back(std::move(shared_reply));
 }
 
 void Store::drop_non_number(ConnectionId from, std::string_view operation, std::string_view key,
@@ -397,7 +398,7 @@ void Store::on(ConnectionId from, const c10d::WatchKey& request, Actions& action
     watchers->push_back(from);
     Watched& watched = watched_by_[from];
     watched.keys.emplace_back(request.key);
-    watched.charges.emplace_back(*ledger_, origin_.account,
+    watched.charges.emplace_back(*accounting_, origin_.account,
                                  bounds::store_entry_bytes + request.key.size());
   }
   actions.emplace_back(Answer{from, c10d::WatchRegistered{}});
@@ -418,7 +419,7 @@ void Store::park(ConnectionId from, std::string_view key, bool in_barrier) {
   }
   waiters.push_back({from, in_barrier, parked.places.size()});
   parked.places.push_back({&line, std::prev(waiters.end())});
-  if (parked.places.size() == 1) parked.charge = Charge(*ledger_, origin_.account, 0);
+  if (parked.places.size() == 1) parked.charge = Reservation(*accounting_, origin_.account, 0);
   parked.charge.grow(bounds::store_entry_bytes + key.size());
 }
 
@@ -506,7 +507,7 @@ void Store::pass_on_unclaimed(ConnectionId connection, Actions& actions) {
 namespace {
 
 // The cost of notifying one connection of that, on top of sending it anything at all.
-std::size_t steps_for_each(const Pieces& text) {
+std::size_t steps_for_each(const IoSlices& text) {
   constexpr std::size_t bytes_of_step = 1024;
   return 1 + text.shared.size() + text.copied.size() / bytes_of_step;
 }
@@ -597,9 +598,9 @@ void Store::notify(c10d::Change change, std::string_view key, const StoredValue&
 }
 
 // References the values in place. A value too short for that is copied, once for all watchers.
-Pieces Store::notice_text(c10d::Change change, std::string_view key, const StoredValue& old_value,
-                          const StoredValue& new_value) {
-  Pieces text;
+IoSlices Store::notice_text(c10d::Change change, std::string_view key, const StoredValue& old_value,
+                            const StoredValue& new_value) {
+  IoSlices text;
   text.copied.push_back(static_cast<char>(change));
   c10d::encode(c10d::Value{key}, text.copied);
   old_value.show(text);
@@ -611,7 +612,7 @@ bool Store::tell_some(Notice& notice, std::size_t& steps, Actions& actions) {
   const std::size_t for_each = steps_for_each(notice.text);
   for (; notice.next < notice.watchers->size(); ++notice.next) {
     if (steps == 0) return false;
-    actions.emplace_back(Parcel{(*notice.watchers)[notice.next], notice.text});
+    actions.emplace_back(SharedReply{(*notice.watchers)[notice.next], notice.text});
     steps -= std::min(steps, for_each);
   }
   return true;
@@ -726,16 +727,16 @@ void Store::clear() {
   departures_.clear();
   parked_.clear();
   if (!watched_by_.empty()) {
-    ledger_->bury(std::make_unique<BuriedWatches>(std::exchange(watched_by_, {})));
+    accounting_->bury(std::make_unique<BuriedWatches>(std::exchange(watched_by_, {})));
   }
   unclaimed_.clear();
   listed_.clear();
   retained_.clear();
   retained_values_.clear();
-  values_.bury(*ledger_);
-  queues_.bury(*ledger_);
-  waiters_.bury(*ledger_);
-  watchers_.bury(*ledger_);
+  values_.bury(*accounting_);
+  queues_.bury(*accounting_);
+  waiters_.bury(*accounting_);
+  watchers_.bury(*accounting_);
 }
 
 // A request with very many keys, carried out in parts.
@@ -753,7 +754,7 @@ bool Store::has_all(std::span<const c10d::Bytes> keys) const {
   return std::ranges::all_of(keys, [this](c10d::Bytes key) { return exists(key); });
 }
 
-void Store::show_part(std::span<const c10d::Bytes> keys, Pieces& reply) const {
+void Store::show_part(std::span<const c10d::Bytes> keys, IoSlices& reply) const {
   for (const c10d::Bytes key : keys) {
     if (reply.size() > bounds::store_reply_bytes_max) return;
     if (const StoredValue* value = value_of(key)) {
@@ -783,18 +784,18 @@ std::string Store::objection_to(const c10d::Request& request) const {
   };
   const auto of_key = [this](std::string_view key, std::size_t bytes) {
     // The usual case, without a lookup in the store.
-    if (ledger_->has_room(origin_.account, bytes + key.size() + bounds::store_entry_bytes, 1)) {
+    if (accounting_->has_room(origin_.account, bytes + key.size() + bounds::store_entry_bytes, 1)) {
       return std::string();
     }
     const StoredValue* old = value_of(key);
     if (old != nullptr && bytes <= old->size()) return std::string();
-    return ledger_->objection(origin_.account, bytes + key.size() + bounds::store_entry_bytes,
-                              old == nullptr ? 1 : 0);
+    return accounting_->objection(origin_.account, bytes + key.size() + bounds::store_entry_bytes,
+                                  old == nullptr ? 1 : 0);
   };
   const auto of_keys = [this](std::span<const c10d::Bytes> keys) {
     std::size_t bytes = 0;
     for (const c10d::Bytes key : keys) bytes += key.size() + bounds::store_entry_bytes;
-    return ledger_->objection(origin_.account, bytes);
+    return accounting_->objection(origin_.account, bytes);
   };
   return std::visit(
       Overloaded{
@@ -814,11 +815,11 @@ std::string Store::objection_to(const c10d::Request& request) const {
             for (const c10d::KeyValue& entry : set.entries) {
               bytes += entry.key.size() + size_of(entry.value) + bounds::store_entry_bytes;
             }
-            return ledger_->objection(origin_.account, bytes, set.entries.size());
+            return accounting_->objection(origin_.account, bytes, set.entries.size());
           },
           [&](const c10d::WatchKey& watch) {
-            return ledger_->objection(origin_.account,
-                                      watch.key.size() + bounds::store_entry_bytes);
+            return accounting_->objection(origin_.account,
+                                          watch.key.size() + bounds::store_entry_bytes);
           },
           // Requests that only read or remove add nothing.
           [](const auto&) { return std::string(); },
@@ -849,7 +850,7 @@ void Store::show_shard(std::size_t shard, Viewer& viewer) const {
 
 void Store::put_value(std::string_view key, std::string_view value) {
   origin_ = {};
-  StoredValue made(*ledger_, origin_, value);
+  StoredValue made(*accounting_, origin_, value);
   Stored& stored = values_.try_emplace(key).second;
   stored.value = std::move(made);
   charge_for(stored, key);

@@ -21,7 +21,7 @@
 #include "proto/c10d/request.h"
 #include "proto/ids.h"
 #include "rendezvous/store/key_map.h"
-#include "rendezvous/store/ledger.h"
+#include "rendezvous/store/memory_accounting.h"
 #include "rendezvous/store/stored_value.h"
 
 namespace cpprun {
@@ -33,10 +33,10 @@ struct Answer {
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 // The same, for a reply that references values of the store instead of copying them.
-struct Parcel {
+struct SharedReply {
   ConnectionId to;
-  Pieces reply;
-  friend bool operator==(const Parcel&, const Parcel&) = default;
+  IoSlices reply;
+  friend bool operator==(const SharedReply&, const SharedReply&) = default;
 };
 // Close the connection; `reason` completes "closed: ".
 struct Drop {
@@ -44,7 +44,7 @@ struct Drop {
   std::string reason;
   friend bool operator==(const Drop&, const Drop&) = default;
 };
-using Action = std::variant<Answer, Parcel, Drop>;
+using Action = std::variant<Answer, SharedReply, Drop>;
 // The effects of a request, in order. The views inside are valid until the store is used again.
 using Actions = std::vector<Action>;
 
@@ -56,9 +56,9 @@ struct KeyListing {
 
 class Store {
  public:
-  Store() : Store(std::make_shared<Ledger>()) {}
-  // Books its memory in `ledger`.
-  explicit Store(std::shared_ptr<Ledger> ledger);
+  Store() : Store(std::make_shared<MemoryAccounting>()) {}
+  // Books its memory in `accounting`.
+  explicit Store(std::shared_ptr<MemoryAccounting> accounting);
   ~Store();
   // A parked wait points at the keys it waits for, so a store can be moved but not copied.
   Store(Store&&) = default;
@@ -66,7 +66,7 @@ class Store {
 
   // Books its memory there from now on. Has an effect only while the store is empty, as before its
   // first use.
-  void keep_books_in(const std::shared_ptr<Ledger>& ledger);
+  void keep_books_in(const std::shared_ptr<MemoryAccounting>& accounting);
 
   // Carries out one request completely, and appends its effects to `actions`. What it stores is
   // charged to `origin`.
@@ -80,7 +80,7 @@ class Store {
                           Actions& actions);
   bool has_all(std::span<const c10d::Bytes> keys) const;
   // Stops once the reply is larger than allowed; the caller checks its size.
-  void show_part(std::span<const c10d::Bytes> keys, Pieces& reply) const;
+  void show_part(std::span<const c10d::Bytes> keys, IoSlices& reply) const;
   void wait_for_part(ConnectionId from, std::span<const c10d::Bytes> keys, const Origin& origin);
   bool is_waiting(ConnectionId connection) const { return parked_.contains(connection); }
 
@@ -126,7 +126,7 @@ class Store {
   void put_waiting(ConnectionId connection, std::string_view key, bool in_barrier);
   void put_watching(ConnectionId connection, std::string_view key);
   void put_owed(ConnectionId connection, std::string_view key);
-  // While set, the ledger's limits are ignored, because another store has accepted the same.
+  // While set, the accounting's limits are ignored, because another store has accepted the same.
   void take_all(bool takes_all) { takes_all_ = takes_all; }
 
   // For tools and tests.
@@ -137,17 +137,17 @@ class Store {
   // The value of a key, and who pays for it.
   struct Stored {
     StoredValue value;
-    Charge charge;
+    Reservation charge;
     bool free_some(std::size_t& work);
   };
   struct Queue {
     std::deque<Stored> entries;
-    Charge charge;
+    Reservation charge;
     bool free_some(std::size_t& work);
   };
   struct Watched {
     std::vector<std::string> keys;
-    std::vector<Charge> charges;
+    std::vector<Reservation> charges;
   };
   class BuriedWatches;
 
@@ -174,7 +174,7 @@ class Store {
   // One parked wait: its place in the line of every key that is still missing.
   struct Parked {
     std::vector<Place> places;
-    Charge charge;
+    Reservation charge;
     bool is_over = false;  // gets no answer; one of departures_ cleans it up
   };
   using Watchers = std::vector<ConnectionId>;
@@ -185,7 +185,7 @@ class Store {
     bool with_barriers = false;
   };
   struct Notice {
-    Pieces text;
+    IoSlices text;
     std::shared_ptr<const Watchers> watchers;
     std::size_t next = 0;  // index into watchers
   };
@@ -232,8 +232,8 @@ class Store {
   void notify(c10d::Change change, std::string_view key, const StoredValue& old_value,
               const StoredValue& new_value, Actions& actions);
   bool may_tell_at_once(std::size_t steps);
-  static Pieces notice_text(c10d::Change change, std::string_view key, const StoredValue& old_value,
-                            const StoredValue& new_value);
+  static IoSlices notice_text(c10d::Change change, std::string_view key,
+                              const StoredValue& old_value, const StoredValue& new_value);
   void park(ConnectionId from, std::string_view key, bool in_barrier);
   void leave_place(Parked& parked);
   bool cancel_wait_of(ConnectionId connection);
@@ -251,7 +251,7 @@ class Store {
   void swap(Store& other) noexcept;
 
   // Must be the first: the members below use it until they are destroyed.
-  std::shared_ptr<Ledger> ledger_;
+  std::shared_ptr<MemoryAccounting> accounting_;
   KeyMap<Stored> values_;
   KeyMap<Queue> queues_;      // never an empty queue
   KeyMap<WaitLine> waiters_;  // never an empty line, except one that is waking

@@ -19,14 +19,14 @@ constexpr const char* lacks_memory = "there is no memory for what it wants";
 
 }  // namespace
 
-StoreSessions::StoreSessions(SessionLimits limits, std::shared_ptr<Ledger> ledger)
-    : limits_(limits), ledger_(std::move(ledger)) {
-  ledger_->tend(true);
+StoreSessions::StoreSessions(SessionLimits limits, std::shared_ptr<MemoryAccounting> accounting)
+    : limits_(limits), accounting_(std::move(accounting)) {
+  accounting_->tend(true);
 }
 
 StoreSessions::~StoreSessions() {
   // Stores that outlive this free their own memory.
-  ledger_->tend(false);
+  accounting_->tend(false);
 }
 
 // --- ports -------------------------------------------------------------------------------------
@@ -77,10 +77,10 @@ Store* StoreSessions::store_of(const Session& session) const {
 ConnectionId StoreSessions::open(int socket, const PeerAddress& peer, std::uint32_t port,
                                  c10d::Dialect dialect) {
   Session& session = table_.open(socket, peer, port);
-  session.account = ledger_->open_connection(peer);
+  session.account = accounting_->open_connection(peer);
   session.conversation.dialect = dialect;
   // Closing a connection without a socket frees no descriptor.
-  if (socket >= 0) strangers_.add(session.id, table_);
+  if (socket >= 0) unidentified_connections_.add(session.id, table_);
   return session.id;
 }
 
@@ -161,14 +161,14 @@ void StoreSessions::leave_behind(std::uint32_t port, ConnectionId id) {
 
 void StoreSessions::detach(Session& session) {
   if (session.backlog != nullptr) {
-    ledger_->credit(session.account, session.backlog->bytes_charged);
+    accounting_->credit(session.account, session.backlog->bytes_charged);
     if (session.backlog->inbox.capacity() > bounds::store_freed_at_once_max) {
       // As a chunk it is freed in pieces.
       const ByteBuffer::Memory memory = session.backlog->inbox.release();
-      Chunk(*ledger_, session.account, memory.data, memory.end, memory.capacity);
+      Chunk(*accounting_, session.account, memory.data, memory.end, memory.capacity);
     }
   }
-  ledger_->close_connection(session.account);
+  accounting_->close_connection(session.account);
   if (gathered_for_ == session.id) {
     gathered_for_ = {};
     replies_.clear();
@@ -197,13 +197,13 @@ void StoreSessions::begin_turn(TimePoint now) {
   work_left_ = static_cast<std::ptrdiff_t>(limits_.work_per_turn);
   turns_left_ = to_decide_.size();
   wakes_left_ = limits_.wakes_per_slice;
-  ledger_->free_some(limits_.work_per_turn);
+  accounting_->free_some(limits_.work_per_turn);
   recover_memory();
 }
 
 bool StoreSessions::has_more() const {
   return !to_send_.empty() || !to_decide_.empty() || !doomed_.empty() || is_busy() ||
-         ledger_->has_remains() || (!timers_.empty() && timers_.top().when <= now_);
+         accounting_->has_remains() || (!timers_.empty() && timers_.top().when <= now_);
 }
 
 // Closing a connection costs the kernel more than serving one. Half of the work is left for others.
@@ -451,7 +451,7 @@ void StoreSessions::restore(ConnectionId id, std::uint64_t conversation, std::st
   session->conversation.has_spoken = (conversation & has_spoken_bit) != 0;
   if ((conversation & is_let_in_bit) != 0) {
     session->speaks = Speaks::store;
-    if (Store* const store = store_of(*session)) store->keep_books_in(ledger_);
+    if (Store* const store = store_of(*session)) store->keep_books_in(accounting_);
   }
   if (!inbox.empty()) backlog_of(*session).inbox.append(inbox);
   if (!outbox.empty()) {
@@ -475,7 +475,7 @@ bool StoreSessions::replay_decided(ConnectionId id, std::size_t count) {
   Store* const store = has_so_much ? store_of(*session) : nullptr;
   if (store == nullptr) return false;
   session->speaks = Speaks::store;
-  store->keep_books_in(ledger_);
+  store->keep_books_in(accounting_);
   c10d::Progress progress;
   const ByteBuffer::Memory place = take_inbox(*session);
   const std::string_view bytes =
@@ -518,7 +518,7 @@ bool StoreSessions::replay_listed(ConnectionId id, std::size_t count, std::strin
   Store* const store = has_so_much ? store_of(*session) : nullptr;
   if (store == nullptr) return false;
   session->speaks = Speaks::store;
-  store->keep_books_in(ledger_);
+  store->keep_books_in(accounting_);
   c10d::Progress progress;
   const c10d::Decoded decoded =
       decoder_.decode(session->backlog->inbox.view(), session->conversation, progress, true);

@@ -45,7 +45,7 @@ class StoreSessions {
   // Finds the store of a port. Called each time, because a job's store comes and goes.
   using FindStore = std::function<Store&()>;
 
-  StoreSessions(SessionLimits limits, std::shared_ptr<Ledger> ledger);
+  StoreSessions(SessionLimits limits, std::shared_ptr<MemoryAccounting> accounting);
   ~StoreSessions();
   StoreSessions(const StoreSessions&) = delete;
   StoreSessions& operator=(const StoreSessions&) = delete;
@@ -98,8 +98,8 @@ class StoreSessions {
     return session != nullptr && is_replayed(*session);
   }
   void end_replay(std::uint32_t port);
-  // Books an empty store of that port in the ledger of these sessions.
-  void adopt(Store& store) const { store.keep_books_in(ledger_); }
+  // Books an empty store of that port in the accounting of these sessions.
+  void adopt(Store& store) const { store.keep_books_in(accounting_); }
   void restore(ConnectionId id, std::uint64_t conversation, std::string_view inbox,
                std::string_view outbox);
   void replay_read(ConnectionId id, std::string_view bytes);
@@ -134,11 +134,11 @@ class StoreSessions {
   void close(ConnectionId id, const std::string& reason, bool is_ordinary = false);
   // The same for the longest silent connection, except `newest`; false if none is silent.
   bool close_silent(const std::string& reason, ConnectionId newest = {}) {
-    return close_found(strangers_.longest_silent(table_, newest), reason);
+    return close_found(unidentified_connections_.longest_silent(table_, newest), reason);
   }
   // The same among those that count for the address of `peer`.
   bool close_silent_of(const PeerAddress& peer, const std::string& reason) {
-    return close_found(strangers_.longest_silent_of(table_, peer.source()), reason);
+    return close_found(unidentified_connections_.longest_silent_of(table_, peer.source()), reason);
   }
 
   // --- a turn ---
@@ -192,7 +192,7 @@ class StoreSessions {
     Origin origin;
     std::size_t done = 0;  // number of its keys that are done
     bool has_all = true;   // the answer to CHECK
-    Parcel reply;          // the answer to MULTI_GET
+    SharedReply reply;     // the answer to MULTI_GET
   };
   struct Doomed {
     ConnectionId id;
@@ -270,7 +270,7 @@ class StoreSessions {
   void begin_deciding();
   void perform(const Actions& actions);
   void deliver(const Answer& answer);
-  void deliver(const Parcel& parcel);
+  void deliver(const SharedReply& shared_reply);
   void refuse_huge_reply(ConnectionId to);
   Outbox& outbox_of(Session& session);
   void queue_to_send(Session& session);
@@ -287,12 +287,13 @@ class StoreSessions {
   bool settle(Session& session);
 
   const SessionLimits limits_;
-  std::shared_ptr<Ledger> ledger_;     // shared with the stores; other holders may outlive this
+  std::shared_ptr<MemoryAccounting>
+      accounting_;                     // shared with the stores; other holders may outlive this
   std::vector<FindStore> ports_;       // empty: closed
   std::vector<TakenProtocols> taken_;  // by port
   std::vector<PortLog> logs_;          // by port
   SessionTable table_;
-  Strangers strangers_;
+  UnidentifiedConnections unidentified_connections_;
   std::vector<SessionAction> actions_;  // those before next_action_ were performed
   std::size_t next_action_ = 0;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;

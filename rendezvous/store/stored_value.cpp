@@ -60,29 +60,30 @@ class BuriedChunk : public Remains {
 
 // --- chunks ------------------------------------------------------------------------------------
 
-Chunk::Chunk(Ledger& ledger, AccountId account, std::size_t capacity)
-    : Chunk(ledger, account, allocated(capacity), 0, capacity) {}
+Chunk::Chunk(MemoryAccounting& accounting, AccountId account, std::size_t capacity)
+    : Chunk(accounting, account, allocated(capacity), 0, capacity) {}
 
-Chunk::Chunk(Ledger& ledger, AccountId account, char* data, std::size_t used, std::size_t capacity)
-    : ledger_(ledger),
+Chunk::Chunk(MemoryAccounting& accounting, AccountId account, char* data, std::size_t used,
+             std::size_t capacity)
+    : accounting_(accounting),
       data_(data),
       used_(used),
       capacity_(capacity),
-      charge_(ledger, account, capacity + chunk_overhead) {}
+      charge_(accounting, account, capacity + chunk_overhead) {}
 
 Chunk::~Chunk() {
-  const bool is_later = capacity_ > bounds::store_freed_at_once_max && ledger_.is_tended();
+  const bool is_later = capacity_ > bounds::store_freed_at_once_max && accounting_.is_tended();
   // If there is no memory to do it later, it is done now.
   auto* const buried = is_later ? new (std::nothrow) BuriedChunk(data_, capacity_) : nullptr;
   if (buried == nullptr) {
     std::free(data_);
   } else {
-    ledger_.bury(std::unique_ptr<Remains>(buried));
+    accounting_.bury(std::unique_ptr<Remains>(buried));
   }
 }
 
 char* Chunk::release() {
-  charge_ = Charge();
+  charge_ = Reservation();
   used_ = capacity_ = 0;
   return std::exchange(data_, nullptr);
 }
@@ -94,12 +95,12 @@ void Chunk::write(std::string_view bytes) {
 
 // --- pieces ------------------------------------------------------------------------------------
 
-void Pieces::share(Slice slice) {
+void IoSlices::share(Slice slice) {
   shared_bytes += slice.size;
   shared.push_back({copied.size(), std::move(slice)});
 }
 
-std::string Pieces::text() const {
+std::string IoSlices::text() const {
   std::string all;
   std::size_t at = 0;
   for (const Placed& placed : shared) {
@@ -110,7 +111,7 @@ std::string Pieces::text() const {
   return all.append(copied, at);
 }
 
-bool operator==(const Pieces& left, const Pieces& right) {
+bool operator==(const IoSlices& left, const IoSlices& right) {
   return left.text() == right.text();
 }
 
@@ -142,7 +143,7 @@ bool StoredValue::equals(std::string_view bytes) const {
   });
 }
 
-Slice StoredValue::slice_of(Ledger& ledger, Origin& origin, std::string_view bytes) {
+Slice StoredValue::slice_of(MemoryAccounting& accounting, Origin& origin, std::string_view bytes) {
   if (origin.memory) {
     const std::string_view all = origin.memory->view();
     const std::less_equal<const char*> is_before;
@@ -153,25 +154,25 @@ Slice StoredValue::slice_of(Ledger& ledger, Origin& origin, std::string_view byt
     }
   }
   origin.copied += bytes.size();
-  auto chunk = std::make_shared<Chunk>(ledger, origin.account, bytes.size());
+  auto chunk = std::make_shared<Chunk>(accounting, origin.account, bytes.size());
   chunk->write(bytes);
   return {std::move(chunk), 0, bytes.size()};
 }
 
-void StoredValue::assign(Ledger& ledger, Origin& origin, std::string_view bytes) {
+void StoredValue::assign(MemoryAccounting& accounting, Origin& origin, std::string_view bytes) {
   if (bytes.size() < bounds::store_shared_bytes_min) {
     small_.assign(bytes);
     large_.reset();
     return;
   }
   auto large = std::make_unique<Large>();
-  large->slices.push_back(slice_of(ledger, origin, bytes));
+  large->slices.push_back(slice_of(accounting, origin, bytes));
   large->size = bytes.size();
   small_ = {};
   large_ = std::move(large);
 }
 
-void StoredValue::append(Ledger& ledger, Origin& origin, std::string_view bytes) {
+void StoredValue::append(MemoryAccounting& accounting, Origin& origin, std::string_view bytes) {
   if (!large_ && small_.size() + bytes.size() < bounds::store_shared_bytes_min) {
     small_.append(bytes);
     return;
@@ -180,7 +181,7 @@ void StoredValue::append(Ledger& ledger, Origin& origin, std::string_view bytes)
   if (!large_) {
     auto large = std::make_unique<Large>();
     const std::size_t room = std::min(append_room_max, small_.size() + bytes.size());
-    auto chunk = std::make_shared<Chunk>(ledger, origin.account, small_.size() + room);
+    auto chunk = std::make_shared<Chunk>(accounting, origin.account, small_.size() + room);
     chunk->write(small_);
     large->slices.push_back({std::move(chunk), 0, small_.size()});
     large->size = small_.size();
@@ -193,17 +194,17 @@ void StoredValue::append(Ledger& ledger, Origin& origin, std::string_view bytes)
     last.chunk->write(bytes);
     last.size += bytes.size();
   } else if (bytes.size() >= kept_bytes_min) {
-    large_->slices.push_back(slice_of(ledger, origin, bytes));
+    large_->slices.push_back(slice_of(accounting, origin, bytes));
   } else {
     const std::size_t room = std::clamp(large_->size / 4, bytes.size(), append_room_max);
-    auto chunk = std::make_shared<Chunk>(ledger, origin.account, std::max(room, bytes.size()));
+    auto chunk = std::make_shared<Chunk>(accounting, origin.account, std::max(room, bytes.size()));
     chunk->write(bytes);
     large_->slices.push_back({std::move(chunk), 0, bytes.size()});
   }
   large_->size += bytes.size();
 }
 
-void StoredValue::show(Pieces& pieces) const {
+void StoredValue::show(IoSlices& pieces) const {
   if (!large_) return c10d::encode(c10d::Value{small_}, pieces.copied);
   c10d::encode(c10d::Number{static_cast<std::int64_t>(large_->size)}, pieces.copied);
   for (const Slice& slice : large_->slices) {

@@ -11,16 +11,17 @@
 #include <vector>
 
 #include "proto/bounds.h"
-#include "rendezvous/store/ledger.h"
+#include "rendezvous/store/memory_accounting.h"
 
 namespace cpprun {
 
 class Chunk {
  public:
   // With room for that many bytes.
-  Chunk(Ledger& ledger, AccountId account, std::size_t capacity);
+  Chunk(MemoryAccounting& accounting, AccountId account, std::size_t capacity);
   // Takes over memory from malloc, of which `used` bytes have been written.
-  Chunk(Ledger& ledger, AccountId account, char* data, std::size_t used, std::size_t capacity);
+  Chunk(MemoryAccounting& accounting, AccountId account, char* data, std::size_t used,
+        std::size_t capacity);
   ~Chunk();
   Chunk(const Chunk&) = delete;
   Chunk& operator=(const Chunk&) = delete;
@@ -33,11 +34,11 @@ class Chunk {
   char* release();
 
  private:
-  Ledger& ledger_;
+  MemoryAccounting& accounting_;
   char* data_;
   std::size_t used_;
   std::size_t capacity_;
-  Charge charge_;
+  Reservation charge_;
 };
 
 // A part of the bytes of a chunk.
@@ -49,7 +50,7 @@ struct Slice {
 };
 
 // Bytes to be sent, some copied and some referenced.
-struct Pieces {
+struct IoSlices {
   struct Placed {
     std::size_t at = 0;  // after this many of the copied ones
     Slice slice;
@@ -61,7 +62,7 @@ struct Pieces {
   void share(Slice slice);
   std::uint64_t size() const { return copied.size() + shared_bytes; }
   std::string text() const;  // all of it in one string, for tests
-  friend bool operator==(const Pieces& left, const Pieces& right);
+  friend bool operator==(const IoSlices& left, const IoSlices& right);
 };
 
 // The account that pays for what is stored, and the memory in which it arrived, if that can be
@@ -79,8 +80,8 @@ struct Origin {
 class StoredValue {
  public:
   StoredValue() = default;
-  StoredValue(Ledger& ledger, Origin& origin, std::string_view bytes) {
-    assign(ledger, origin, bytes);
+  StoredValue(MemoryAccounting& accounting, Origin& origin, std::string_view bytes) {
+    assign(accounting, origin, bytes);
   }
 
   std::size_t size() const { return large_ ? large_->size : small_.size(); }
@@ -92,21 +93,21 @@ class StoredValue {
   std::string beginning(std::size_t bytes_max) const;
   bool equals(std::string_view bytes) const;
 
-  void assign(Ledger& ledger, Origin& origin, std::string_view bytes);
-  void append(Ledger& ledger, Origin& origin, std::string_view bytes);
+  void assign(MemoryAccounting& accounting, Origin& origin, std::string_view bytes);
+  void append(MemoryAccounting& accounting, Origin& origin, std::string_view bytes);
 
   // The value as it is now, whatever happens to this one. Chunks are not copied.
   StoredValue snapshot() const;
 
   // Appends its length and its bytes, in the format of a reply.
-  void show(Pieces& pieces) const;
+  void show(IoSlices& pieces) const;
 
  private:
   struct Large {
     std::vector<Slice> slices;
     std::size_t size = 0;
   };
-  static Slice slice_of(Ledger& ledger, Origin& origin, std::string_view bytes);
+  static Slice slice_of(MemoryAccounting& accounting, Origin& origin, std::string_view bytes);
 
   std::string small_;
   std::unique_ptr<Large> large_;  // null: small_ is all of it

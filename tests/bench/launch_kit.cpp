@@ -180,7 +180,7 @@ bool wait_for_stamps(const std::string& path, std::size_t wanted, double seconds
 std::optional<double> last_executed(const std::string& path, double since) {
   double last = 0;
   for (const auto& stamp : read_stamps(path)) {
-    if (stamp.moment == Moment::executed) last = std::max(last, milliseconds_of(stamp));
+    if (stamp.moment == ClockPair::executed) last = std::max(last, milliseconds_of(stamp));
   }
   if (last < since) return std::nullopt;
   return last;

@@ -6,13 +6,13 @@
 
 namespace cpprun::bench {
 
-enum class Moment : std::uint32_t { executed, died };
+enum class ClockPair : std::uint32_t { executed, died };
 
 // Appended to a file in one write, so that workers do not mix.
 struct Stamp {
   std::int64_t nanoseconds = 0;  // CLOCK_MONOTONIC, the same for every process of the machine
   std::uint32_t rank = 0;
-  Moment moment = Moment::executed;
+  ClockPair moment = ClockPair::executed;
   std::int64_t pid = 0;
 };
 

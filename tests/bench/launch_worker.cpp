@@ -15,7 +15,7 @@
 
 #include "tests/bench/launch_stamp.h"
 
-using cpprun::bench::Moment;
+using cpprun::bench::ClockPair;
 using cpprun::bench::Stamp;
 
 namespace {
@@ -25,7 +25,7 @@ int number_of(const char* name) {
   return value == nullptr ? 0 : std::atoi(value);
 }
 
-void append(int file, Moment moment) {
+void append(int file, ClockPair moment) {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   const Stamp stamp{now.tv_sec * 1'000'000'000 + now.tv_nsec,
@@ -46,7 +46,7 @@ bool somebody_died(const char* path) {
   const int file = ::open(path, O_RDONLY | O_CLOEXEC);
   bool found = false;
   for (Stamp stamp; ::read(file, &stamp, sizeof stamp) == static_cast<ssize_t>(sizeof stamp);) {
-    found = found || stamp.moment == Moment::died;
+    found = found || stamp.moment == ClockPair::died;
   }
   ::close(file);
   return found;
@@ -57,11 +57,11 @@ bool somebody_died(const char* path) {
 int main(int count, char** words) {
   if (count < 3) return 64;
   const int file = ::open(words[1], O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-  append(file, Moment::executed);
+  append(file, ClockPair::executed);
   const bool fails = std::strcmp(words[2], "fail_once") == 0 && !somebody_died(words[1]);
   if (fails && number_of("RANK") == 0) {
     wait_for_everybody(file);
-    append(file, Moment::died);
+    append(file, ClockPair::died);
     return 1;
   }
   if (fails || std::strcmp(words[2], "hang") == 0) ::pause();

@@ -65,8 +65,8 @@ class Crowd {
   Crowd(int nodes, int ranks)
       : ranks_(ranks),
         nodes_(static_cast<std::size_t>(nodes)),
-        ledger_(std::make_shared<Ledger>()),
-        sessions_({}, ledger_) {
+        accounting_(std::make_shared<MemoryAccounting>()),
+        sessions_({}, accounting_) {
     sessions_.open_port(0, [this]() -> Store& { return store_; });
   }
 
@@ -199,7 +199,7 @@ class Crowd {
 
   int ranks_;
   std::vector<Node> nodes_;
-  std::shared_ptr<Ledger> ledger_;
+  std::shared_ptr<MemoryAccounting> accounting_;
   Store store_;
   StoreSessions sessions_;
   std::vector<std::pair<std::size_t, StreamId>> clients_;  // by socket

@@ -35,7 +35,7 @@ struct Shape {
 // From the death of rank 0 to the last worker's second execution.
 std::optional<double> death_to_last(const std::string& path) {
   for (const auto& stamp : read_stamps(path)) {
-    if (stamp.moment != Moment::died) continue;
+    if (stamp.moment != ClockPair::died) continue;
     const auto last = last_executed(path, milliseconds_of(stamp));
     if (last) return *last - milliseconds_of(stamp);
   }

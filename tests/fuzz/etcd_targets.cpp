@@ -8,7 +8,7 @@
 #include "proto/etcd_bounds.h"
 #include "proto/http/client.h"
 #include "rendezvous/etcd/codec.h"
-#include "rendezvous/etcd/contest_view.h"
+#include "rendezvous/etcd/election_view.h"
 #include "rendezvous/etcd/etcd_endpoint.h"
 #include "tests/fuzz/targets.h"
 
@@ -42,15 +42,15 @@ std::optional<std::pair<unsigned, std::string>> reply_of(std::string_view bytes,
   return std::pair{reader.status(), std::move(body)};
 }
 
-void look_at(const ContestKeys& keys, const etcd::Decided& decided) {
+void look_at(const ElectionKeys& keys, const etcd::Decided& decided) {
   promise(decided.outcomes.size() == 3, "another number of outcomes than was asked for");
   const auto view = read_view(keys, decided.header, decided.outcomes);
   if (!view) return promise(!view.error().reason.empty(), "a view without a reason");
   if (view->leader) promise(!view->leader->card.name.empty(), "a leader without a name");
   if (!view->synced) return;
-  promise(view->synced->names.size() <= bounds::contest_synced_max, "more synced than may be");
+  promise(view->synced->names.size() <= bounds::election_synced_max, "more synced than may be");
   promise(wait_to_run(*view, "me", std::chrono::seconds(2)) <=
-              Duration{bounds::contest_ttl_max} + std::chrono::seconds(2),
+              Duration{bounds::election_ttl_max} + std::chrono::seconds(2),
           "a wait without an end");
 }
 
@@ -59,7 +59,7 @@ void look_at(const ContestKeys& keys, const etcd::Decided& decided) {
 // The first byte says what was asked.
 void etcd_answers(std::string_view bytes) {
   if (bytes.empty()) return;
-  const auto keys = *ContestKeys::make("test");
+  const auto keys = *ElectionKeys::make("test");
   const std::array<etcd::Request, 6> requests = {etcd::Transaction{.success = view_reads(keys)},
                                                  etcd::Grant{7, 2},
                                                  etcd::KeepAlive{7},

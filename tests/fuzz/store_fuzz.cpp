@@ -43,7 +43,7 @@ std::string session(std::string_view bytes, std::size_t piece_size, c10d::Dialec
     promise(sockets.store.parked_count() == 0, "a wait that nobody waits for");
     sockets.store.clear();
     sockets.until_quiet();
-    promise(sockets.ledger->bytes_held() == 0, "memory that nobody holds is still charged");
+    promise(sockets.accounting->bytes_held() == 0, "memory that nobody holds is still charged");
     return outcome;
   } catch (const BrokenPromise&) {
     throw;

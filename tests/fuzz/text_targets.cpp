@@ -46,9 +46,9 @@ Words cut(std::string_view bytes, std::size_t piece_size) {
 }  // namespace
 
 void rendezvous_conf(std::string_view bytes) {
-  std::vector<std::string> mistakes;
-  const Timeouts timeouts = read_rendezvous_conf(bytes, "--rdzv-conf", mistakes);
-  for (const std::string& mistake : mistakes) {
+  std::vector<std::string> diagnostics;
+  const Timeouts timeouts = read_rendezvous_conf(bytes, "--rdzv-conf", diagnostics);
+  for (const std::string& mistake : diagnostics) {
     promise(mistake.starts_with("--rdzv-conf"), "a mistake that does not name its flag");
   }
   for (const auto& duration :
@@ -67,9 +67,9 @@ void config_file(std::string_view bytes) {
        .version = "1",
        .read_file = [&](const std::string&) -> Result<std::string> { return std::string(bytes); },
        .probe_file = [](const std::string&) { return FileKind::executable; }});
-  if (const auto* wrong = std::get_if<CliMistakes>(&outcome)) {
-    promise(!wrong->mistakes.empty(), "a refusal without a reason");
-    for (const std::string& mistake : wrong->mistakes) {
+  if (const auto* wrong = std::get_if<CliDiagnostics>(&outcome)) {
+    promise(!wrong->diagnostics.empty(), "a refusal without a reason");
+    for (const std::string& mistake : wrong->diagnostics) {
       promise(!mistake.empty() && mistake.find('\n') == std::string::npos, "no single line");
     }
     return;

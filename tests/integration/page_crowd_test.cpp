@@ -30,7 +30,7 @@ constexpr int workers = 8;
 constexpr TimePoint t0{};
 constexpr Duration age = 2h;  // so long ago the job began
 
-link::WorkerFigures figures_of(int node, int local_rank) {
+link::WorkerStats figures_of(int node, int local_rank) {
   const std::int64_t step = 41'000 - (node * 7 + local_rank) % 40;
   return {.local_rank = LocalRank{local_rank},
           .pid = 4000 + local_rank,

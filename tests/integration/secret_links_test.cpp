@@ -153,7 +153,7 @@ TEST_CASE("both sides are told whose secret is wrong, and how") {
     const char* heard_by_first;
     const char* heard_by_second;
   };
-  const Mistake mistakes[] = {
+  const Mistake diagnostics[] = {
       {blue, red, "it holds the secret \"red\", and this side holds \"blue\"",
        "it does not hold the secret \"red\", which this side holds"},
       {blue, other_blue,
@@ -162,7 +162,7 @@ TEST_CASE("both sides are told whose secret is wrong, and how") {
       {"", blue, "it wants TLS, and this side holds no secret",
        "it holds no secret, and this side holds \"blue\""},
   };
-  for (const auto& [of_first, of_second, heard_by_first, heard_by_second] : mistakes) {
+  for (const auto& [of_first, of_second, heard_by_first, heard_by_second] : diagnostics) {
     CAPTURE(heard_by_first);
     std::optional<SecretFile> held;
     if (!of_first.empty()) held.emplace(of_first);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What is seen of a job from outside while it runs: every address, a worker that dies, requests of
-// strangers, and who may look. With the finished programs.
+// unidentified connections, and who may look. With the finished programs.
 
 #include <doctest/doctest.h>
 #include <poll.h>

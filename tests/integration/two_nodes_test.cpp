@@ -247,14 +247,14 @@ TEST_CASE("garbage on the master's port during a job is told as such and disturb
   Command second(job.node(1, 1, {}, {"say", "here", "await", gates[1]}));
   first.expect_out("here\n");
   second.expect_out("here\n");
-  std::vector<cpprun::FileDescriptor> strangers;
+  std::vector<cpprun::FileDescriptor> unidentified_connections;
   for (const auto& words :
        {"\xff\xfe garbage"s, "SSH-2.0-scanner\r\n"s, "cpprun1\n\xff\xff\xff\x7f"s,
         "cpprun1\n\x05\0\0\0{\"sa\""s, "cpprun1\n"s, ""s, "\0\xce\xf7\x85\x3c\x63"s,
         // A SET whose key would be four exabytes long, and one of which half arrives.
         "\0\xce\xf7\x85\x3c\x01\0\0\0\0\0\0\0\x40"s, "\0\xce\xf7\x85\x3c\x01\x08\0\0"s}) {
-    strangers.push_back(speak(job.port, words));
-    REQUIRE(strangers.back());
+    unidentified_connections.push_back(speak(job.port, words));
+    REQUIRE(unidentified_connections.back());
   }
   for (int scan = 0; scan < 200; ++scan) REQUIRE(speak(job.port, ""));
   first.expect_err("an SSH client");

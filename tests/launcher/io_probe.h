@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "launcher/plan/plan.h"
-#include "rendezvous/io/side_processes.h"
+#include "rendezvous/io/helper_processes.h"
 
 namespace cpprun::probe {
 
@@ -26,7 +26,7 @@ inline std::string victim() {
 }
 
 // Children for what may hang, none of which outlives its test.
-struct Side : SideProcesses {
+struct Side : HelperProcesses {
   ~Side() {
     for (const int pid : pids()) {
       ::kill(pid, SIGKILL);

@@ -117,12 +117,13 @@ int standing() {
 }
 
 int launcher(const char* self, const std::string& token) {
-  const auto kin = cpprun::io::make_kin(token, static_cast<std::uint32_t>(::getpid()));
-  auto watchdog = cpprun::io::Watchdog::start(kin);
+  const auto job_processes = cpprun::io::make_kin(token, static_cast<std::uint32_t>(::getpid()));
+  auto watchdog = cpprun::io::Watchdog::start(job_processes);
   if (!watchdog) return 9;
   asio::io_context context;
   cpprun::io::WorkerProcesses processes(context, {[](auto, auto) {}, [](auto) {}},
-                                        {watchdog->pid()}, {.open_files = {}, .kin = kin});
+                                        {watchdog->pid()},
+                                        {.open_files = {}, .job_processes = job_processes});
   cpprun::WorkerSpec spec;
   spec.argv = {self, "family", "stay"};
   spec.variables[std::string(cpprun::contract::node_token)] = token;

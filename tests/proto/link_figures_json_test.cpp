@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 namespace {
 
 // A worker in the middle of a long training, as each of eight on a node.
-WorkerFigures training(int local_rank) {
+WorkerStats training(int local_rank) {
   return {.local_rank = LocalRank{local_rank},
           .pid = 2'345'678 + 3 * local_rank,
           .state = WorkerState::running,

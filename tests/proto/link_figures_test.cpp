@@ -8,12 +8,12 @@ using namespace cpprun::link;
 using namespace std::chrono_literals;
 
 TEST_CASE("figures are whole numbers, and -1 where nothing is known") {
-  const WorkerFigures figures{.local_rank = LocalRank{2},
-                              .pid = 7,
-                              .state = WorkerState::ending,
-                              .since = 1500ms,
-                              .step = 9,
-                              .last_beat = 0s};
+  const WorkerStats figures{.local_rank = LocalRank{2},
+                            .pid = 7,
+                            .state = WorkerState::ending,
+                            .since = 1500ms,
+                            .step = 9,
+                            .last_beat = 0s};
   CHECK(row_of(figures) == FiguresRow{2, 7, 2, 1500, 9, -1, -1, -1, 0, -1, -1, -1});
   CHECK(figures_of(row_of(figures)) == figures);
 }

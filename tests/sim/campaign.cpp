@@ -56,7 +56,8 @@ std::string difference(const std::string& with, const std::string& without) {
   return fmt::format("\"{}\" and without them \"{}\"", from(with), from(without));
 }
 
-// Plays it. Where there are strangers the nodes must be told what they are told without them.
+// Plays it. Where there are strangers the nodes must be told what they are told
+// without them.
 std::optional<std::string> play(const Scenario& scenario, World& world) {
   const auto verdict = world.run();
   if (verdict || std::none_of(scenario.faults.begin(), scenario.faults.end(), is_stranger)) {

@@ -95,7 +95,7 @@ void CoordinatorHost::begin(const Records& before, bool stands_by) {
   const bool keeps = scenario.daemon && (!is_of_set() || has_folder_);
   stores_.begin(scenario.daemon ? std::nullopt : std::optional(job_id(0)),
                 keeps ? &logs_ : nullptr);
-  nodes_seen_.clear(), nodes_.clear(), strangers_.clear();
+  nodes_seen_.clear(), nodes_.clear(), unidentified_connections_.clear();
   told_done_ = false;
   local_link_.reset(), armed_.reset(), leads_until_.reset();
   records_ = before;
@@ -139,7 +139,7 @@ LinkId CoordinatorHost::links_before(const JobRecord& record) {
 
 void CoordinatorHost::end() {
   held_ = {};
-  judge_orders_behind(said_words_ = held_words_, false);
+  judge_orders_behind(said_words_ = commit_queue_, false);
   forgotten_.clear();
   speaks_until_.reset();
   has_kept_quiet_ = false;
@@ -298,7 +298,7 @@ void CoordinatorHost::restore_store(const std::string& job) {
 }
 
 void CoordinatorHost::say(const coordinator::HangUp& hang_up) {
-  if (strangers_.contains(hang_up.link)) {
+  if (unidentified_connections_.contains(hang_up.link)) {
     universe_.time.later(0ns, [this, link = hang_up.link] { stranger_leaves(link, false); });
     return;
   }

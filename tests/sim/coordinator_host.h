@@ -18,7 +18,7 @@
 #include "proto/state_machine.h"
 #include "rendezvous/coordinator/coordinator.h"
 #include "rendezvous/coordinator/held_messages.h"
-#include "rendezvous/coordinator/io/led_coordinator.h"
+#include "rendezvous/coordinator/io/replicated_coordinator.h"
 #include "tests/sim/hosted_stores.h"
 #include "tests/sim/kept_logs.h"
 #include "tests/sim/machine_clock.h"
@@ -27,7 +27,7 @@
 
 namespace cpprun::sim {
 
-class CoordinatorHost : public LedCoordinator {
+class CoordinatorHost : public ReplicatedCoordinator {
  public:
   struct Hooks {
     std::function<void(link::Message)> to_local_agent;
@@ -67,7 +67,7 @@ class CoordinatorHost : public LedCoordinator {
   void forget_all();
   Coordinator* coordinator() { return coordinator_.running() ? &coordinator_.machine() : nullptr; }
 
-  // --- whether it leads (LedCoordinator) ---
+  // --- whether it leads (ReplicatedCoordinator) ---
   void lead(link::Members members) override;
   void let_in() override;
   void change_members(std::vector<std::string> places) override {
@@ -105,7 +105,7 @@ class CoordinatorHost : public LedCoordinator {
   LinkId stranger_comes(const std::string& address);
   void stranger_says(LinkId link, const std::string& bytes);
   void stranger_leaves(LinkId link, bool broken);
-  bool knows_stranger(LinkId link) const { return strangers_.contains(link); }
+  bool knows_stranger(LinkId link) const { return unidentified_connections_.contains(link); }
 
   // --- from an operator ---
   void take(Order order);
@@ -129,7 +129,7 @@ class CoordinatorHost : public LedCoordinator {
   CoordinatorOptions options() const;
   void show_record(const coordinator::ShowRecord& show);
   void recover(const Records& records);
-  Moment moment() const;
+  ClockPair moment() const;
   void tell(Coordinator::Event event) { coordinator_.post(std::move(event)); }
   void perform(const coordinator::Action& action);
   void hold_or_say(const coordinator::Action& action);
@@ -180,7 +180,7 @@ class CoordinatorHost : public LedCoordinator {
   std::optional<TimePoint> armed_;  // true time
   std::uint64_t timer_ = 0;
   std::map<LinkId, int> nodes_;
-  std::set<LinkId> strangers_;
+  std::set<LinkId> unidentified_connections_;
   std::set<std::string> stranger_addresses_;  // of all that ever came
   std::optional<LinkId> local_link_;
   HostedStores stores_;
@@ -199,9 +199,9 @@ class CoordinatorHost : public LedCoordinator {
   bool told_done_ = false;
   std::optional<TimePoint> leads_until_;  // as it was told last
   // --- of one of several ---
-  HeldWords held_;
-  std::uint64_t held_words_ = 0;  // that were ever held
-  std::uint64_t said_words_ = 0;  // of those
+  CommitQueue held_;
+  std::uint64_t commit_queue_ = 0;  // that were ever held
+  std::uint64_t said_words_ = 0;    // of those
   // What the judge is told of orders when it was told of all that was decided before them.
   std::deque<std::pair<std::uint64_t, std::function<void(bool)>>> orders_;
   std::optional<TimePoint> speaks_until_;

@@ -106,8 +106,8 @@ void CoordinatorHost::judge_order(const coordinator::Answered& answered) {
     if (coordinator_.machine().knows(job_id(job))) known.insert(job);
   }
   const TimePoint at = universe_.time.now();
-  if (held_.hold(coordinator::Action{answered})) ++held_words_;
-  orders_.emplace_back(held_words_, [this, answered, known, at](bool is_answered) {
+  if (held_.hold(coordinator::Action{answered})) ++commit_queue_;
+  orders_.emplace_back(commit_queue_, [this, answered, known, at](bool is_answered) {
     universe_.judge.order_is_done(answered.order, answered.outcome, at, known, is_answered);
   });
   judge_orders_behind(said_words_, is_heard());
@@ -195,7 +195,7 @@ void CoordinatorHost::judge_seal(int job, const link::Sealed& sealed) {
   universe_.judge.coordinator_seals(job, seats);
 }
 
-// Every node-second is in the ledger, and none twice: counted here by whoever is in the job's
+// Every node-second is in the accounting, and none twice: counted here by whoever is in the job's
 // round.
 void CoordinatorHost::judge_time() {
   for (std::size_t number = 0; number < universe_.scenario.jobs.size(); ++number) {

@@ -70,7 +70,7 @@ void CoordinatorHost::say(const coordinator::Action& action) {
 
 void CoordinatorHost::hold_or_say(const coordinator::Action& action) {
   if (!held_.hold(action)) return say(action);
-  ++held_words_;
+  ++commit_queue_;
 }
 
 void CoordinatorHost::kept(Keeping keeping, std::uint64_t through) {
@@ -82,7 +82,7 @@ void CoordinatorHost::kept(Keeping keeping, std::uint64_t through) {
       say(*action);
       continue;
     }
-    const auto& frame = std::get<HeldWords::Frame>(*word);
+    const auto& frame = std::get<CommitQueue::Frame>(*word);
     const ConnectionRef connection = network_->find(frame.link);
     if (!connection || !may_speak()) continue;
     network_->send(connection, Side::agent, {.kind = Packet::Kind::streams, .bytes = frame.bytes});
@@ -102,7 +102,7 @@ void CoordinatorHost::forget_for_good() {
 void CoordinatorHost::send_streams(LinkId link, std::string_view frame) {
   if (!may_speak()) return;
   if (held_.hold(link, frame)) {
-    ++held_words_;
+    ++commit_queue_;
     return;
   }
   const ConnectionRef connection = network_->find(link);
@@ -138,7 +138,7 @@ std::map<std::string, std::string> CoordinatorHost::follow(const Coordinator::Fo
   std::map<std::string, std::string> kept;
   if (!coordinator_.machine().follows()) {
     (void)held_.drop_all();
-    judge_orders_behind(said_words_ = held_words_, false);
+    judge_orders_behind(said_words_ = commit_queue_, false);
     forgotten_.clear();
     has_kept_quiet_ = false;
     kept = records();
@@ -188,7 +188,7 @@ void CoordinatorHost::recover_with_replica(JobRecord record) {
   tell(Coordinator::Recovered{std::move(record), first, has_store});
 }
 
-Moment CoordinatorHost::moment() const {
+ClockPair CoordinatorHost::moment() const {
   return {.now = now(), .wall = clock_.wall(universe_.time.now())};
 }
 

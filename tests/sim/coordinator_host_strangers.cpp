@@ -10,7 +10,7 @@ namespace cpprun::sim {
 
 LinkId CoordinatorHost::stranger_comes(const std::string& address) {
   const LinkId link{++universe_.last_link.value};
-  strangers_.insert(link);
+  unidentified_connections_.insert(link);
   stranger_addresses_.insert(address);
   program_.receive([this, link, address] {
     tell(Coordinator::Opened{{.link = link, .peer = address, .local = false}});
@@ -20,9 +20,9 @@ LinkId CoordinatorHost::stranger_comes(const std::string& address) {
 
 // What cannot be read ends the link, as LinkChannel does it.
 void CoordinatorHost::stranger_says(LinkId link, const std::string& bytes) {
-  if (!strangers_.contains(link)) return;
+  if (!unidentified_connections_.contains(link)) return;
   program_.receive([this, link, bytes] {
-    if (!strangers_.contains(link)) return;
+    if (!unidentified_connections_.contains(link)) return;
     const auto decoded = link::decode(bytes);
     if (decoded && *decoded) {
       tell(Coordinator::Said{link, (*decoded)->message});
@@ -34,7 +34,7 @@ void CoordinatorHost::stranger_says(LinkId link, const std::string& bytes) {
 }
 
 void CoordinatorHost::stranger_leaves(LinkId link, bool broken) {
-  if (strangers_.erase(link) == 0) return;
+  if (unidentified_connections_.erase(link) == 0) return;
   program_.receive([this, link, broken] { tell(Coordinator::Closed{link, "it went", broken}); });
 }
 

@@ -34,7 +34,7 @@ void EtcdHost::cut(int who, TimePoint until) {
   cut = std::max(cut, until);
 }
 
-void EtcdHost::ask(int who, const contest::Ask& ask, TimePoint deadline,
+void EtcdHost::ask(int who, const election::Ask& ask, TimePoint deadline,
                    std::function<void(const etcd::Heard&)> answered) {
   auto flight = std::make_shared<Flight>(Flight{who, ask, std::move(answered)});
   if (etcd_.is_crashed(static_cast<int>(ask.endpoint)) && !is_cut(who)) {

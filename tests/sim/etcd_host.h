@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "rendezvous/etcd/contest_events.h"
-#include "tests/rendezvous/etcd/contest_judge.h"
+#include "rendezvous/etcd/election_events.h"
+#include "tests/rendezvous/etcd/election_judge.h"
 #include "tests/rendezvous/etcd/etcd_model.h"
 #include "tests/sim/universe.h"
 
@@ -18,22 +18,22 @@ class EtcdHost {
  public:
   explicit EtcdHost(Universe& universe);
 
-  static ContestKeys keys() { return *ContestKeys::make("sim"); }
+  static ElectionKeys keys() { return *ElectionKeys::make("sim"); }
 
   // Daemon `who` asks, and is answered by that moment, be it that nothing has come.
-  void ask(int who, const contest::Ask& ask, TimePoint deadline,
+  void ask(int who, const election::Ask& ask, TimePoint deadline,
            std::function<void(const etcd::Heard&)> answered);
   // It does not reach any member until then.
   void cut(int who, TimePoint until);
   // Something happens to a member, or to all of etcd.
   void commit(const Fault& fault);
   // Who is told what, and what is wished for.
-  test::ContestJudge& judge() { return judge_; }
+  test::ElectionJudge& judge() { return judge_; }
 
  private:
   struct Flight {
     int who = 0;
-    contest::Ask ask;
+    election::Ask ask;
     std::function<void(const etcd::Heard&)> answered;
     TimePoint arrived{};
     bool is_answered = false;
@@ -47,7 +47,7 @@ class EtcdHost {
   Universe& universe_;
   Random random_;
   test::EtcdModel etcd_;
-  test::ContestJudge judge_;
+  test::ElectionJudge judge_;
   std::vector<TimePoint> cuts_;  // by daemon
   TimePoint slow_until_{};
 };

@@ -56,7 +56,7 @@ constexpr std::array names = {
     Name{FaultKind::restart_rules, "rules", "policies"},
     Name{FaultKind::local_stores, "local-stores", "stores"},
     Name{FaultKind::standby, "standby", "standby"},
-    Name{FaultKind::daemon_set, "daemon-set", "set"},
+    Name{FaultKind::replica_controller, "daemon-set", "set"},
     Name{FaultKind::daemon_cut, "daemon-cut", "set"},
     Name{FaultKind::daemon_skew, "daemon-skew", "set"},
     Name{FaultKind::hand_over, "hand-over", "set"},

@@ -50,13 +50,13 @@ enum class FaultKind {
   order_exclude,
   order_include,
   order_forget,
-  restart_rules,  // no fault: every job has purses, breakers and limits of its own
-  local_stores,   // no fault: stores are local to each node, and workers use them
-  standby,        // no fault: a node goes on with the job where the coordinator's is lost
-  daemon_set,     // no fault: there are several cpprunds, of which one leads, and an etcd
-  daemon_cut,     // one of them does not reach nodes, or the others, or etcd, for a while
-  daemon_skew,    // its clocks run fast or slow
-  hand_over,      // an operator asks for it, or the one that leads ends in an orderly way
+  restart_rules,       // no fault: every job has purses, breakers and limits of its own
+  local_stores,        // no fault: stores are local to each node, and workers use them
+  standby,             // no fault: a node goes on with the job where the coordinator's is lost
+  replica_controller,  // no fault: there are several cpprunds, of which one leads, and an etcd
+  daemon_cut,          // one of them does not reach nodes, or the others, or etcd, for a while
+  daemon_skew,         // its clocks run fast or slow
+  hand_over,           // an operator asks for it, or the one that leads ends in an orderly way
   etcd_trouble,   // a member is stopped, cut off or crashes; or an election, no room, a slow one
   secure_wire,    // no fault: every link passes through the real codec and TLS, in pieces
   all_suspended,  // every machine for the same time, as by a scheduler; packets wait as well
@@ -79,9 +79,10 @@ using FaultKinds = std::set<FaultKind>;
 std::string to_text(const Fault& fault);
 std::string_view name_of(FaultKind kind);
 // "all", "none", names of kinds and of groups (workers, agents, network, clocks, coordinator), with
-// commas between them. What was added later, in the groups moments, strangers, orders and policies,
-// is not in "all", so that older seeds still mean what they meant; it is in "everything". The
-// groups records, stores, standby, wire and suspension are in neither: they are named.
+// commas between them. What was added later, in the groups moments, strangers,
+// orders and policies, is not in "all", so that older seeds still mean what they meant; it is in
+// "everything". The groups records, stores, standby, wire and suspension are in neither: they are
+// named.
 Result<FaultKinds> parse_kinds(std::string_view text);
 // For --help.
 std::string kinds_text();

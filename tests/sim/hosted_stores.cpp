@@ -315,7 +315,8 @@ void HostedStores::show_stores() {
         found.value = std::get<c10d::Value>(answer->reply).value;
       } else {
         // Its length is in front.
-        found.value = std::get<Parcel>(values.at(0)).reply.text().substr(sizeof(std::uint64_t));
+        found.value =
+            std::get<SharedReply>(values.at(0)).reply.text().substr(sizeof(std::uint64_t));
       }
       const Actions lengths = ask(c10d::QueueLen{key});
       found.length = std::get<c10d::Number>(std::get<Answer>(lengths.at(0)).reply).number;

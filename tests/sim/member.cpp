@@ -79,7 +79,7 @@ void Member::begin(bool is_left) {
   universe_.trace.line(universe_.time.now(), "cpprund {} begins, life {}", number_, self_.life);
   host_.begin_following(has_folder(), is_left);
   etcd_->judge().is_called(number_, options().name);
-  set_ = std::make_unique<DaemonSet>(ports(), host_, options(), callbacks());
+  set_ = std::make_unique<ReplicaController>(ports(), host_, options(), callbacks());
   const auto started = set_->start();
   universe_.judge.must(started.has_value(), "a cpprund does not begin");
 }
@@ -107,7 +107,8 @@ SelfRecord Member::new_self() {
   return self;
 }
 
-// --- what its DaemonSet has to do with the world -------------------------------------------------
+// --- what its ReplicaController has to do with the world
+// -------------------------------------------------
 
 EventLoop Member::loop() {
   return {.now = [this] { return clock_.local(universe_.time.now()); },
@@ -127,7 +128,7 @@ EventLoop Member::loop() {
 
 SetPorts Member::ports() {
   using LinkPointer = std::unique_ptr<DialledLink>;
-  using ContestPointer = std::unique_ptr<Contestant>;
+  using ElectionPointer = std::unique_ptr<Elector>;
   return {.loop = loop(),
           .wall_now = [this] { return clock_.wall(universe_.time.now()); },
           .link_to = [this](const std::string& host, int,
@@ -136,16 +137,16 @@ SetPorts Member::ports() {
             while (daemon < daemons_max && host_of_daemon(daemon) != host) ++daemon;
             return links_->link_to(number_, daemon, std::move(callbacks));
           },
-          .contest = [this](ContestOptions options, const EtcdAccess&,
-                            Contestant::Told told) -> Result<ContestPointer> {
+          .election = [this](ElectionOptions options, const EtcdAccess&,
+                             Elector::Told told) -> Result<ElectionPointer> {
             options.seed = Random{universe_.scenario.seed, 76, number_, lives_}.next();
-            return std::make_unique<SimulatedContest>(
-                SimulatedContest::Place{universe_, program_, clock_, *etcd_, number_},
+            return std::make_unique<SimulatedElection>(
+                SimulatedElection::Place{universe_, program_, clock_, *etcd_, number_},
                 std::move(options), std::move(told));
           }};
 }
 
-DaemonSetOptions Member::options() {
+ReplicaControllerOptions Member::options() {
   EtcdAccess access;
   access.endpoints.assign(static_cast<std::size_t>(universe_.scenario.set->etcd_members),
                           EtcdEndpoint{false, "etcd", 2379});
@@ -158,7 +159,7 @@ DaemonSetOptions Member::options() {
           .memory = {self_.cluster, static_cast<etcd::Revision>(self_.epoch)}};
 }
 
-DaemonSet::Callbacks Member::callbacks() {
+ReplicaController::Callbacks Member::callbacks() {
   return {.say =
               [this](LogLevel, const std::string& sentence) {
                 universe_.trace.line(universe_.time.now(), "cpprund {}: {}", number_, sentence);
@@ -167,7 +168,7 @@ DaemonSet::Callbacks Member::callbacks() {
           .recover_own = [this] { return host_.recover_left(); },
           .forget_own = [this] { host_.forget_all(); },
           .keep_self =
-              [this](const ContestMemory& memory, bool has_all) {
+              [this](const ElectionMemory& memory, bool has_all) {
                 if (!has_folder()) return;
                 kept_ = self_;
                 kept_->cluster = memory.cluster;

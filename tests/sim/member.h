@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One of several cpprunds in a simulated world: the real DaemonSet with its Standbys and Follower,
-// beside a simulated coordinator, on a machine of its own.
+// One of several cpprunds in a simulated world: the real ReplicaController with its Standbys and
+// Follower, beside a simulated coordinator, on a machine of its own.
 
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "rendezvous/daemon/io/daemon_set.h"
+#include "rendezvous/daemon/io/replica_controller.h"
 #include "rendezvous/daemon/self_record_json.h"
 #include "tests/sim/coordinator_host.h"
 #include "tests/sim/daemon_links.h"
 #include "tests/sim/etcd_host.h"
 #include "tests/sim/machine_clock.h"
-#include "tests/sim/simulated_contest.h"
+#include "tests/sim/simulated_election.h"
 #include "tests/sim/universe.h"
 
 namespace cpprun::sim {
@@ -31,7 +31,7 @@ class Member {
   MachineClock& clock() { return clock_; }
   CoordinatorHost& host() { return host_; }
   // Null: its process is gone.
-  DaemonSet* set() { return set_.get(); }
+  ReplicaController* set() { return set_.get(); }
   // It leads, as far as it knows, and nobody leads in a later epoch.
   bool leads() const;
 
@@ -45,8 +45,8 @@ class Member {
   class SimulatedAlarm;
   SetPorts ports();
   EventLoop loop();
-  DaemonSetOptions options();
-  DaemonSet::Callbacks callbacks();
+  ReplicaControllerOptions options();
+  ReplicaController::Callbacks callbacks();
   SelfRecord new_self();
   bool has_folder() const { return (universe_.scenario.set->folders >> number_ & 1U) != 0; }
 
@@ -61,7 +61,7 @@ class Member {
   int boots_ = 1;
   SelfRecord self_;                 // of this life
   std::optional<SelfRecord> kept_;  // in its folder
-  std::unique_ptr<DaemonSet> set_;
+  std::unique_ptr<ReplicaController> set_;
 };
 
 // "10.9.0.1" of the first.

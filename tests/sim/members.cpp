@@ -21,7 +21,8 @@ Members::Members(Universe& universe, Network& network)
               .adopt =
                   [this](int daemon, const std::shared_ptr<LinkEnd>& link,
                          const link::Follow& follow) {
-                    DaemonSet* const set = members_[static_cast<std::size_t>(daemon)]->set();
+                    ReplicaController* const set =
+                        members_[static_cast<std::size_t>(daemon)]->set();
                     if (set != nullptr) set->adopt(link, follow, {}, "");
                   }}) {
   for (int number = 0; number < universe.scenario.set->daemons; ++number) {

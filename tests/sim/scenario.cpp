@@ -58,7 +58,7 @@ bool is_gentle(FaultKind kind) {
 bool is_no_fault(FaultKind kind) {
   return kind == FaultKind::restart_rules || kind == FaultKind::local_stores ||
          kind == FaultKind::secure_wire || kind == FaultKind::standby ||
-         kind == FaultKind::daemon_set;
+         kind == FaultKind::replica_controller;
 }
 
 bool is_sets(FaultKind kind) {
@@ -279,7 +279,7 @@ Scenario draw(std::uint64_t seed, int agents_max, const FaultKinds& kinds) {
   const int jobs = scenario.daemon && agents_max <= crowd_from ? random.between(1, 3) : 1;
   for (int job = 0; job < jobs; ++job) scenario.jobs.push_back(draw_job(random, agents_max));
   if (kinds.contains(FaultKind::standby)) draw_standby(seed, agents_max, scenario);
-  if (kinds.contains(FaultKind::daemon_set)) draw_set(seed, scenario);
+  if (kinds.contains(FaultKind::replica_controller)) draw_set(seed, scenario);
   if (random.chance(0.2)) {
     scenario.lease_interval = 500ms;
     scenario.lease_attempts = random.between(2, 10);

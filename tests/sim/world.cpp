@@ -50,7 +50,7 @@ World::World(Scenario scenario, bool traced) : universe_(std::move(scenario), tr
   network_.emplace(universe_.time, universe_.scenario, ends());
   coordinator_->serve(*network_);
   if (universe_.scenario.set) members_.emplace(universe_, *network_);
-  strangers_.emplace(universe_, *coordinator_);
+  unidentified_connections_.emplace(universe_, *coordinator_);
   for (auto& each : nodes_) each->use(*network_);
   if (!daemon) node(0).host(&*coordinator_);
   plan();
@@ -376,7 +376,7 @@ void World::suspend_all(const Fault& fault) {
 void World::commit_to_coordinator(const Fault& fault) {
   if (fault.kind == FaultKind::all_suspended) return suspend_all(fault);
   if (fault.kind == FaultKind::stranger || fault.kind == FaultKind::liar) {
-    strangers_->come(fault);
+    unidentified_connections_->come(fault);
     return;
   }
   if (members_) return members_->commit(fault);

@@ -15,7 +15,7 @@
 #include "tests/sim/members.h"
 #include "tests/sim/network.h"
 #include "tests/sim/node.h"
-#include "tests/sim/strangers.h"
+#include "tests/sim/unidentified_connections.h"
 #include "tests/sim/universe.h"
 
 namespace cpprun::sim {
@@ -81,7 +81,7 @@ class World {
   std::vector<std::unique_ptr<CoordinatorHost>> gone_standbys_;
   std::optional<Network> network_;
   std::optional<Members> members_;  // where the cpprund is several
-  std::optional<Strangers> strangers_;
+  std::optional<UnidentifiedConnections> unidentified_connections_;
   std::set<int> resets_;    // nodes whose link is reset when they have drained
   bool came_anew_ = false;  // the master has, while another led
   int running_ = 0;         // processes of cpprun that are there

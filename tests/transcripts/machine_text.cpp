@@ -95,7 +95,7 @@ std::string to_text(const supervisor::ProcessAction& action) {
           },
           [](const supervisor::Sweep& m) { return fmt::format("sweep {}", m.local_rank.value); },
           [](const supervisor::SweepNode&) { return std::string{"sweep the node"}; },
-          [](const supervisor::LookAtBeats&) { return std::string{"look at the beats"}; },
+          [](const supervisor::ReadHeartbeats&) { return std::string{"look at the beats"}; },
       },
       action);
 }

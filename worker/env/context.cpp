@@ -85,7 +85,7 @@ Context read_torchrun(Variables& variables) {
   const int local = variables.number_or(contract::local_rank, 0, count_max, 0);
   const int groups = variables.number_or(contract::group_world_size, 1, count_max, 1);
   const int group = variables.number_or(contract::group_rank, 0, count_max, 0);
-  if (variables.mistakes().empty()) {
+  if (variables.diagnostics().empty()) {
     check_below(variables, contract::rank, rank, contract::world_size, world);
     check_at_most(variables, contract::local_world_size, local_world, contract::world_size, world);
     // Set by hand, LOCAL_RANK often comes alone; then its partner's default says nothing about it.
@@ -136,7 +136,7 @@ Context read_slurm(Variables& variables) {
   const std::string_view size_name = step ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
   const int world = variables.required(size_name, 1, count_max, "start the program with srun");
   const int rank = variables.required("SLURM_PROCID", 0, count_max, "start the program with srun");
-  if (variables.mistakes().empty()) {
+  if (variables.diagnostics().empty()) {
     check_below(variables, "SLURM_PROCID", rank, size_name, world);
   }
   const int group = variables.number_or("SLURM_NODEID", 0, count_max, 0);
@@ -169,7 +169,7 @@ Context read_open_mpi(Variables& variables) {
   const int world = variables.required("OMPI_COMM_WORLD_SIZE", 1, count_max, cure);
   const int local = variables.number_or("OMPI_COMM_WORLD_LOCAL_RANK", 0, count_max, 0);
   const int local_world = variables.number_or("OMPI_COMM_WORLD_LOCAL_SIZE", 1, count_max, 1);
-  if (variables.mistakes().empty()) {
+  if (variables.diagnostics().empty()) {
     check_below(variables, "OMPI_COMM_WORLD_RANK", rank, "OMPI_COMM_WORLD_SIZE", world);
     check_below(variables, "OMPI_COMM_WORLD_LOCAL_RANK", local, "OMPI_COMM_WORLD_LOCAL_SIZE",
                 local_world);
@@ -244,9 +244,9 @@ Result<Context> parse_context(const Environment& environment) {
     context.cuda_visible_devices = devices->second;
   }
   read_debug_level(variables, context);
-  if (!variables.mistakes().empty()) {
+  if (!variables.diagnostics().empty()) {
     return failure(fmt::format("cannot tell this worker's place from its environment: {}",
-                               fmt::join(variables.mistakes(), "; ")));
+                               fmt::join(variables.diagnostics(), "; ")));
   }
   return context;
 }

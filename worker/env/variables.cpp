@@ -40,7 +40,7 @@ int Variables::required(std::string_view name, int least, int most, std::string_
 }
 
 void Variables::add_mistake(std::string mistake) {
-  mistakes_.push_back(std::move(mistake));
+  diagnostics_.push_back(std::move(mistake));
 }
 
 }  // namespace cpprun

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Reads numbers and words out of an environment and collects what is wrong with them, so that a
-// user learns of all mistakes in one go.
+// user learns of all diagnostics in one go.
 
 #include <optional>
 #include <string>
@@ -26,11 +26,11 @@ class Variables {
   int required(std::string_view name, int least, int most, std::string_view cure);
 
   void add_mistake(std::string mistake);
-  const std::vector<std::string>& mistakes() const { return mistakes_; }
+  const std::vector<std::string>& diagnostics() const { return diagnostics_; }
 
  private:
   const Environment& environment_;
-  std::vector<std::string> mistakes_;
+  std::vector<std::string> diagnostics_;
 };
 
 }  // namespace cpprun

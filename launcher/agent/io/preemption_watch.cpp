@@ -230,7 +230,7 @@ Result<PreemptionNotice> preemption_notice(const std::string& text,
   return PreemptionNotice{.kind = PreemptionNotice::Kind::file, .text = text};
 }
 
-PreemptionWatch::PreemptionWatch(asio::io_context& context, SideProcesses& side,
+PreemptionWatch::PreemptionWatch(asio::io_context& context, HelperProcesses& side,
                                  const PreemptionNotice& notice, Callbacks callbacks)
     : side_(side), callbacks_(std::move(callbacks)), news_(context) {
   int ends[2];

@@ -14,7 +14,7 @@
 
 #include "proto/environment.h"
 #include "proto/result.h"
-#include "rendezvous/io/side_processes.h"
+#include "rendezvous/io/helper_processes.h"
 
 namespace cpprun::io {
 
@@ -36,7 +36,7 @@ class PreemptionWatch {
     std::function<void(const std::string& why)> failed;    // a sentence; no notice will follow
   };
   // `side` must outlive this object.
-  PreemptionWatch(asio::io_context& context, SideProcesses& side, const PreemptionNotice& notice,
+  PreemptionWatch(asio::io_context& context, HelperProcesses& side, const PreemptionNotice& notice,
                   Callbacks callbacks);
   // Kills the process and the command that it runs.
   ~PreemptionWatch();
@@ -47,7 +47,7 @@ class PreemptionWatch {
   void listen();
   void take(std::string line);
 
-  SideProcesses& side_;
+  HelperProcesses& side_;
   Callbacks callbacks_;
   asio::posix::stream_descriptor news_;
   std::string unread_;

@@ -58,22 +58,22 @@ int refuse(const RunInputs& inputs, const Refusal& refusal) {
   return refusal.code;
 }
 
-int refuse(CliMistakes mistakes) {
+int refuse(CliDiagnostics diagnostics) {
   RunInputs inputs;
   inputs.host = host_name();
-  const auto add = [&](const Error& wrong) { mistakes.mistakes.push_back(wrong.reason); };
-  if (auto files = OutputFiles::open(mistakes.report_file, "", *inputs.side)) {
+  const auto add = [&](const Error& wrong) { diagnostics.diagnostics.push_back(wrong.reason); };
+  if (auto files = OutputFiles::open(diagnostics.report_file, "", *inputs.side)) {
     inputs.output_files = std::move(*files);
     // An existing report is from an earlier run. A write error is reported below.
     (void)inputs.output_files.announce_report(report_json(facts_before_the_start(inputs)));
   } else {
     add(files.error());
   }
-  const auto events = OutputFiles::try_events(mistakes.events_file, *inputs.side);
+  const auto events = OutputFiles::try_events(diagnostics.events_file, *inputs.side);
   if (!events) add(events.error());
-  const auto reason = fmt::format("{}", fmt::join(mistakes.mistakes, "; "));
+  const auto reason = fmt::format("{}", fmt::join(diagnostics.diagnostics, "; "));
   leave_report(inputs, {.reason = reason, .code = usage_exit_code});
-  complain(to_text(mistakes));
+  complain(to_text(diagnostics));
   return usage_exit_code;
 }
 
@@ -170,25 +170,25 @@ RunInputs begin_inputs(Config config, Environment own) {
   inputs.utc_offset_seconds = utc_offset_seconds();
   inputs.node_token = random_token(node_token_bytes);
   inputs.error_folders = private_folders(inputs.config, environment);
-  inputs.kin = make_kin(inputs.node_token, static_cast<std::uint32_t>(random_word()));
+  inputs.job_processes = make_kin(inputs.node_token, static_cast<std::uint32_t>(random_word()));
   return inputs;
 }
 
-std::optional<CliMistakes> open_output_files(RunInputs& inputs) {
+std::optional<CliDiagnostics> open_output_files(RunInputs& inputs) {
   const LogOptions& logs = inputs.config.logs;
   auto files = OutputFiles::open(logs.report_file, logs.events_file, *inputs.side);
   if (!files) {
     // Report other known errors together with this one.
-    CliMistakes mistakes{
-        .mistakes = {}, .report_file = logs.report_file, .events_file = logs.events_file};
+    CliDiagnostics diagnostics{
+        .diagnostics = {}, .report_file = logs.report_file, .events_file = logs.events_file};
     const auto program = resolve_program(inputs.config.program, inputs.environment, probe_file);
-    if (!program) mistakes.mistakes.push_back(program.error().reason);
-    return mistakes;
+    if (!program) diagnostics.diagnostics.push_back(program.error().reason);
+    return diagnostics;
   }
   if (files->keeps_report()) {
     const auto announced = files->announce_report(report_json(facts_before_the_start(inputs)));
     // No paths here: if the report cannot be written now, do not retry it for the refusal.
-    if (!announced) return CliMistakes{.mistakes = {"--report: " + announced.error().reason}};
+    if (!announced) return CliDiagnostics{.diagnostics = {"--report: " + announced.error().reason}};
   }
   inputs.output_files = std::move(*files);
   return std::nullopt;

@@ -22,7 +22,7 @@
 #include "launcher/workers/io/process_tree.h"
 #include "proto/environment.h"
 #include "proto/secure/secret.h"
-#include "rendezvous/io/side_processes.h"
+#include "rendezvous/io/helper_processes.h"
 
 namespace cpprun::io {
 
@@ -30,7 +30,7 @@ namespace cpprun::io {
 // takes it over.
 struct RunInputs {
   // Our helper processes for access to disks that may hang.
-  std::unique_ptr<SideProcesses> side = std::make_unique<SideProcesses>();
+  std::unique_ptr<HelperProcesses> side = std::make_unique<HelperProcesses>();
   Config config;
   ResolvedProgram program;
   Environment environment;
@@ -42,8 +42,8 @@ struct RunInputs {
   // Candidates for the private directory. The watchdog creates the first possible one. Empty if
   // logs are kept.
   std::vector<std::string> error_folders;
-  Secrets secrets;  // empty: links are open, as torchrun's are
-  Kin kin;          // identifies the workers' processes
+  Secrets secrets;             // empty: links are open, as torchrun's are
+  JobProcesses job_processes;  // identifies the workers' processes
   int utc_offset_seconds = 0;
   int rendezvous_pid = -1;  // of the supervisor of this node's cpprund, if there is one
   ConsoleStyle style;
@@ -62,7 +62,7 @@ struct Refusal {
 // Reports the refusal and returns the exit code.
 int refuse(const RunInputs& inputs, const Refusal& refusal);
 // The same if the flags themselves are wrong, or a file that they name cannot be written.
-int refuse(CliMistakes mistakes);
+int refuse(CliDiagnostics diagnostics);
 
 // The report file's content before there is anything to report.
 ReportFacts facts_before_the_start(const RunInputs& inputs);
@@ -79,7 +79,7 @@ RunInputs begin_inputs(Config config, Environment own);
 
 // The files of --report and --events. Writes "running" to the report, so that an earlier report is
 // not taken for this run's. A file that cannot be written is an error like one in a flag.
-std::optional<CliMistakes> open_output_files(RunInputs& inputs);
+std::optional<CliDiagnostics> open_output_files(RunInputs& inputs);
 
 // The program, the processors and the network.
 std::optional<Refusal> look_around(RunInputs& inputs);

@@ -20,7 +20,7 @@ namespace cpprun::io {
 
 namespace {
 
-Moment clock_reading() {
+ClockPair clock_reading() {
   return {.now = boot_now(), .wall = wall_now()};
 }
 
@@ -55,7 +55,7 @@ std::string remove_aside(const std::string& path) {
 }  // namespace
 
 Result<RestartState> RestartStateFile::read(const std::string& path, const std::string& job,
-                                            SideProcesses& side) {
+                                            HelperProcesses& side) {
   const auto ask = [&](const std::function<std::string()>& look) -> Result<std::string> {
     const auto texts =
         unpacked(side.ask(look, bounds::disk_patience_at_start).value_or(std::string()));
@@ -79,8 +79,8 @@ Result<RestartState> RestartStateFile::read(const std::string& path, const std::
   return state;
 }
 
-RestartStateFile::RestartStateFile(asio::io_context& context, SideProcesses& side, std::string path,
-                                   std::string job, Tell tell)
+RestartStateFile::RestartStateFile(asio::io_context& context, HelperProcesses& side,
+                                   std::string path, std::string job, Tell tell)
     : desk_(context, side, bounds::disk_patience_at_end),
       path_(std::move(path)),
       job_(std::move(job)),

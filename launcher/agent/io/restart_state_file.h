@@ -12,7 +12,7 @@
 
 #include "launcher/io/disk_helper.h"
 #include "proto/result.h"
-#include "rendezvous/io/side_processes.h"
+#include "rendezvous/io/helper_processes.h"
 #include "rendezvous/job/restart_policy.h"
 
 namespace cpprun::io {
@@ -26,10 +26,10 @@ class RestartStateFile {
   // cannot be read or written, is not a state of this job, or is not a regular file. The error
   // starts with the flag's name.
   static Result<RestartState> read(const std::string& path, const std::string& job,
-                                   SideProcesses& side);
+                                   HelperProcesses& side);
 
   // From now on the file follows the coordinator's state.
-  RestartStateFile(asio::io_context& context, SideProcesses& side, std::string path,
+  RestartStateFile(asio::io_context& context, HelperProcesses& side, std::string path,
                    std::string job, Tell tell);
 
   void keep(const RestartState& state);
@@ -41,7 +41,7 @@ class RestartStateFile {
   void write(const RestartState& state, std::function<void()> done);
   void told(const std::optional<std::string>& answer);
 
-  Inquiry desk_;
+  AsyncTask desk_;
   std::string path_;
   std::string job_;
   Tell tell_;

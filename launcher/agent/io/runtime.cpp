@@ -237,7 +237,7 @@ Result<void> Runtime::open() {
               }},
       spared_children(),
       WorkerProcesses::Terms{.open_files = inputs_.open_files,
-                             .kin = inputs_.kin,
+                             .job_processes = inputs_.job_processes,
                              .niceness = inputs_.niceness,
                              .side = inputs_.side.get(),
                              .environment = inputs_.environment});
@@ -269,8 +269,8 @@ void Runtime::hear_coordinator(const Note& said) {
       said.peer ? fmt::format("{} {}: {}", said.peer_is, said.peer->text(), said.text) : said.text;
   // A client that simply disconnects is normal; workers do it all the time.
   if (said.ordinary) return pump_.say(messages_.detail(text));
-  if (!said.of_job && !strangers_.pass(now(), said.text, pump_.is_behind())) {
-    strangers_timer_.arm(strangers_.next_deadline());
+  if (!said.of_job && !unidentified_connections_.pass(now(), said.text, pump_.is_behind())) {
+    strangers_timer_.arm(unidentified_connections_.next_deadline());
     return;
   }
   note(event_log::CoordinatorNoted{text});
@@ -279,11 +279,11 @@ void Runtime::hear_coordinator(const Note& said) {
 }
 
 void Runtime::tell_held_back(TimePoint until) {
-  for (const std::string& line : strangers_.advance(until)) {
+  for (const std::string& line : unidentified_connections_.advance(until)) {
     note(event_log::CoordinatorNoted{line});
     pump_.say(messages_.note(line));
   }
-  strangers_timer_.arm(strangers_.next_deadline());
+  strangers_timer_.arm(unidentified_connections_.next_deadline());
 }
 
 // --- the loop ------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@
 #include "launcher/report/console_messages.h"
 #include "launcher/report/io/output_files.h"
 #include "launcher/report/report.h"
-#include "launcher/workers/io/beat_files.h"
+#include "launcher/workers/io/heartbeat_files.h"
 #include "launcher/workers/io/process.h"
 #include "launcher/workers/io/signals.h"
 #include "launcher/workers/io/watchdog.h"
@@ -33,7 +33,7 @@
 #include "rendezvous/client/io/link_security.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/io/asio_loop.h"
-#include "rendezvous/io/side_processes.h"
+#include "rendezvous/io/helper_processes.h"
 #include "rendezvous/logging.h"
 #include "rendezvous/store/io/store_forwarder.h"
 
@@ -171,7 +171,7 @@ class Runtime {
   const std::uint32_t agent_number_;  // identifies this agent to its coordinator
   ConsoleMessages messages_;
   OutputPump pump_;
-  LogLimiter strangers_;  // for log lines about unidentified connections
+  LogLimiter unidentified_connections_;  // for log lines about unidentified connections
   MachineTimer strangers_timer_;
   std::optional<WorkerProcesses> processes_;
   std::optional<Signals> signals_;
@@ -190,7 +190,7 @@ class Runtime {
   Introduction introduction_;                  // of this node, if it does not host it
   LinkSecurity security_;
   std::optional<RestartStateFile> restart_state_;    // if hosted here, with --restart-state
-  Inquiry error_file_;                               // for the parent of cpprun
+  AsyncTask error_file_;                             // for the parent of cpprun
   std::vector<std::unique_ptr<LinkClient>> askers_;  // links of AskWhoHosts
   Driver<Agent> agent_;
 
@@ -198,7 +198,7 @@ class Runtime {
   std::optional<TimePoint> fence_;     // last value sent to the watchdog
   std::vector<WorkerSpec> specs_;      // of the current attempt
   std::vector<int> pids_;              // by local rank; 0 before the start
-  BeatFiles beat_files_;               // of these workers
+  HeartbeatFiles heartbeat_files_;     // of these workers
   std::optional<SpawnError> no_room_;  // set if the log directories could not be created
   std::vector<DiagnosedEnd> ends_;     // failed workers of the current attempt
   WallTime started_{};

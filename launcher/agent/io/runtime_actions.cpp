@@ -34,7 +34,7 @@ constexpr auto patience_when_asked = std::chrono::seconds(3);
 void Runtime::on(const agent::Prepare& action) {
   specs_ = action.specs;
   pids_.assign(specs_.size(), 0);
-  beat_files_.begin();
+  heartbeat_files_.begin();
   ends_.clear();
   no_room_.reset();
   collector_->begin();
@@ -44,7 +44,7 @@ void Runtime::on(const agent::Prepare& action) {
       alone ? bounds::disk_patience_at_end : Duration(bounds::disk_patience_meanwhile);
   if (const auto made = logs_->prepare(specs_, *inputs_.side, patience); !made) {
     pump_.say(messages_.error(made.error().reason));
-    no_room_ = SpawnError{SpawnStage::log_folder, made.error().error_number};
+    no_room_ = SpawnError{SpawnStage::log_directory, made.error().error_number};
     return;
   }
   pump_.open_logs(specs_, patience);
@@ -70,7 +70,7 @@ void Runtime::on(const agent::Work& action) {
           [this](const supervisor::SweepNode&) {
             processes_->sweep_node([this] { post(agent::FromWorker{supervisor::NodeSwept{}}); });
           },
-          [this](const supervisor::LookAtBeats&) { look_at_beats(); },
+          [this](const supervisor::ReadHeartbeats&) { look_at_beats(); },
       },
       action.action);
 }
@@ -85,13 +85,14 @@ void Runtime::deliver(const supervisor::SignalWorker& action) {
 }
 
 void Runtime::look_at_beats() {
-  post(agent::FromWorker{supervisor::BeatsSeen{beat_files_.read(boot_now()), wall_now()}});
+  post(
+      agent::FromWorker{supervisor::HeartbeatsSeen{heartbeat_files_.read(boot_now()), wall_now()}});
 }
 
 void Runtime::spawn(WorkerSpec spec) {
   const LocalRank rank = spec.local_rank;
   // Overrides an inherited value: if cpprun is itself a worker, that file is cpprun's.
-  spec.variables[std::string(heartbeat_variable)] = beat_files_.make(rank);
+  spec.variables[std::string(heartbeat_variable)] = heartbeat_files_.make(rank);
   const auto failed = [&](const SpawnError& error) {
     note(event_log::WorkerNotStarted{spec.rank, rank, to_text(error.stage)});
     post(agent::FromWorker{supervisor::SpawnFailed{rank, error, wall_now()}});
@@ -144,11 +145,11 @@ void Runtime::on(const agent::LookAtWorld&) {
 
 void Runtime::on(const agent::LookAtWorkers& action) {
   const TimePoint now = boot_now();
-  const auto readings = beat_files_.read(now);
+  const auto readings = heartbeat_files_.read(now);
   std::vector<WorkerSight> sights;
   for (const WorkerView& view : action.workers) {
     WorkerSight sight{.local_rank = view.local_rank};
-    const auto beat = std::ranges::find(readings, view.local_rank, &BeatReading::local_rank);
+    const auto beat = std::ranges::find(readings, view.local_rank, &HeartbeatReading::local_rank);
     if (beat != readings.end()) sight.beat = *beat;
     const bool is_there = view.state == WorkerState::running || view.state == WorkerState::ending;
     if (const auto usage = is_there ? usage_of(view.pid) : std::nullopt) {

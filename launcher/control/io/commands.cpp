@@ -89,8 +89,8 @@ int simulate_policy(const Wish& wish, const Environment& environment) {
   const auto trace = read_text_file(wish.trace, trace_bytes_max);
   if (!trace) return give_up({wish.trace + ": " + trace.error().reason, control_code::misuse});
   const auto file = read_rules_file(wish.subject, *policy);
-  for (const std::string& mistake : file.mistakes) complain("error: " + mistake);
-  if (!file.mistakes.empty()) return control_code::misuse;
+  for (const std::string& mistake : file.diagnostics) complain("error: " + mistake);
+  if (!file.diagnostics.empty()) return control_code::misuse;
   const auto history = read_policy_trace(*trace, wish.job);
   if (!history) return give_up({wish.trace + ": " + history.error().reason, control_code::misuse});
   const PolicyReplay played = replay(file.rules, *history);

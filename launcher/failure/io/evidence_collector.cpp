@@ -183,13 +183,13 @@ std::optional<Answer> unpacked_answer(const std::optional<std::string>& bytes) {
 
 }  // namespace
 
-EvidenceCollector::EvidenceCollector(asio::io_context& context, SideProcesses& side,
+EvidenceCollector::EvidenceCollector(asio::io_context& context, HelperProcesses& side,
                                      OutputPump& pump, const Environment& environment,
                                      std::string run_folder)
     : pump_(pump),
       run_folder_(std::move(run_folder)),
       disks_{"/dev/shm"},
-      inquiry_(context, side, bounds::evidence_patience) {
+      async_task_(context, side, bounds::evidence_patience) {
   const auto* temporary = find_variable(environment, "TMPDIR");
   disks_.push_back(temporary == nullptr || temporary->empty() ? "/tmp" : *temporary);
   if (!run_folder_.empty()) disks_.push_back(run_folder_);
@@ -246,24 +246,24 @@ void EvidenceCollector::examine(const Outcome& outcome, const WorkerSpec& spec, 
     question.script_folder = script_folder(spec.argv);
     question.last_words = evidence.last_lines;
   }
-  inquiry_.ask([question] { return packed_answer(look(question)); },
-               [this, evidence, question,
-                told = std::move(told)](const std::optional<std::string>& told_aside) mutable {
-                 const auto answer = unpacked_answer(told_aside);
-                 if (!answer) return told(std::move(evidence), false);
-                 evidence.error_text = answer->error_text;
-                 const bool stays = !run_folder_.empty() && !answer->error_text.empty();
-                 if (stays) evidence.error_file = question.error_file;
-                 if (!question.last_lines_file.empty()) evidence.last_lines = answer->last_lines;
-                 evidence.host_facts.full_disks = answer->full_disks;
-                 if (!evidence.outcome.spawn_error) {
-                   evidence.host_facts.small_shm = answer->small_shm;
-                 }
-                 evidence.host_facts.exec_fault = answer->program.fault;
-                 evidence.host_facts.exec_detail = answer->program.detail;
-                 evidence.host_facts.module = answer->module;
-                 told(std::move(evidence), true);
-               });
+  async_task_.ask([question] { return packed_answer(look(question)); },
+                  [this, evidence, question,
+                   told = std::move(told)](const std::optional<std::string>& told_aside) mutable {
+                    const auto answer = unpacked_answer(told_aside);
+                    if (!answer) return told(std::move(evidence), false);
+                    evidence.error_text = answer->error_text;
+                    const bool stays = !run_folder_.empty() && !answer->error_text.empty();
+                    if (stays) evidence.error_file = question.error_file;
+                    if (!question.last_lines_file.empty()) evidence.last_lines = answer->last_lines;
+                    evidence.host_facts.full_disks = answer->full_disks;
+                    if (!evidence.outcome.spawn_error) {
+                      evidence.host_facts.small_shm = answer->small_shm;
+                    }
+                    evidence.host_facts.exec_fault = answer->program.fault;
+                    evidence.host_facts.exec_detail = answer->program.detail;
+                    evidence.host_facts.module = answer->module;
+                    told(std::move(evidence), true);
+                  });
 }
 
 // What is known without disk access.

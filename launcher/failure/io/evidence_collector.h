@@ -22,7 +22,7 @@ namespace cpprun::io {
 class EvidenceCollector {
  public:
   // `run_folder` is the directory where logs are kept; empty: logs are not kept.
-  EvidenceCollector(asio::io_context& context, SideProcesses& side, OutputPump& pump,
+  EvidenceCollector(asio::io_context& context, HelperProcesses& side, OutputPump& pump,
                     const Environment& environment, std::string run_folder);
 
   // A new attempt begins. Kernel counters are compared with their values at this moment.
@@ -47,7 +47,7 @@ class EvidenceCollector {
   KernelLog kernel_log_;
   OomKills oom_before_;
   std::map<LocalRank, std::string> last_seen_;
-  Inquiry inquiry_;
+  AsyncTask async_task_;
 };
 
 }  // namespace cpprun::io

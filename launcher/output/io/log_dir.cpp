@@ -142,7 +142,7 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
 }
 
 Result<LogDir> LogDir::make(const Config& config, const Environment& environment,
-                            const std::string& error_folder, SideProcesses& side) {
+                            const std::string& error_folder, HelperProcesses& side) {
   if (config.logs.disabled || !keeps_files(config.logs)) {
     return make(config, environment, error_folder);
   }
@@ -194,25 +194,25 @@ void LogDir::forget_oldest(const std::string& newest) {
 }
 
 tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& specs) {
-  if (!specs.empty() && !specs.front().log_folder.empty()) {
-    forget_oldest(fs::path(specs.front().log_folder).parent_path().string());
+  if (!specs.empty() && !specs.front().log_directory.empty()) {
+    forget_oldest(fs::path(specs.front().log_directory).parent_path().string());
   }
   for (const auto& spec : specs) {
     std::error_code ignored;  // make_folders below reports what is in the way
-    if (spec.log_folder.empty()) {
+    if (spec.log_directory.empty()) {
       // A failed worker of an earlier attempt left it. It must not be attributed to this attempt.
       if (!spec.error_file.empty()) fs::remove(spec.error_file, ignored);
       continue;
     }
-    fs::remove_all(spec.log_folder, ignored);
+    fs::remove_all(spec.log_directory, ignored);
     for (const auto* stream : {&spec.out, &spec.err}) fs::remove(stream->duplicate_file, ignored);
-    if (auto made = make_folders(spec.log_folder); !made) return made;
+    if (auto made = make_folders(spec.log_directory); !made) return made;
   }
   return {};
 }
 
 tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& specs,
-                                                SideProcesses& side, Duration patience) {
+                                                HelperProcesses& side, Duration patience) {
   // There is no earlier attempt, and error files need no directories of their own: skip the disk.
   if (std::exchange(is_fresh_, false) && run_folder_.empty()) return {};
   const auto answer = side.ask(

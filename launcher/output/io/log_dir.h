@@ -16,7 +16,7 @@
 #include "proto/clock.h"
 #include "proto/environment.h"
 #include "proto/result.h"
-#include "rendezvous/io/side_processes.h"
+#include "rendezvous/io/helper_processes.h"
 
 namespace cpprun::io {
 
@@ -43,7 +43,7 @@ class LogDir {
 
   // The same, done by a helper process because the disk may hang.
   static Result<LogDir> make(const Config& config, const Environment& environment,
-                             const std::string& error_folder, SideProcesses& side);
+                             const std::string& error_folder, HelperProcesses& side);
 
   LogDir(LogDir&& other) noexcept;
   LogDir& operator=(LogDir&&) = delete;
@@ -62,8 +62,8 @@ class LogDir {
   // attempts.
   tl::expected<void, FolderError> prepare(const std::vector<WorkerSpec>& specs);
   // The same for a disk that may hang; fails with ETIMEDOUT.
-  tl::expected<void, FolderError> prepare(const std::vector<WorkerSpec>& specs, SideProcesses& side,
-                                          Duration patience);
+  tl::expected<void, FolderError> prepare(const std::vector<WorkerSpec>& specs,
+                                          HelperProcesses& side, Duration patience);
 
  private:
   LogDir() = default;

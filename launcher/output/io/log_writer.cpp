@@ -58,7 +58,7 @@ void keep(const std::vector<LogWriter::Order>& orders, int words, int news) {
 
 }  // namespace
 
-LogWriter::LogWriter(asio::io_context& context, SideProcesses& side, std::vector<Order> orders,
+LogWriter::LogWriter(asio::io_context& context, HelperProcesses& side, std::vector<Order> orders,
                      Duration patience, Callbacks callbacks)
     : timer_(context),
       news_(context),
@@ -75,17 +75,17 @@ LogWriter::LogWriter(asio::io_context& context, SideProcesses& side, std::vector
     if (!handed) break;
     opened_[i] = {.error_number = handed->error_number, .file = std::move(handed->file)};
   }
-  words_ = std::make_unique<PatientWriter>(
+  words_ = std::make_unique<NonBlockingWriter>(
       context, pipe_.get(),
-      PatientWriter::Callbacks{.room = [this] { answers_again(); },
-                               .empty = [this] { words_are_out(); },
-                               .lost = [this](int) { process_ended(); }});
+      NonBlockingWriter::Callbacks{.room = [this] { answers_again(); },
+                                   .empty = [this] { words_are_out(); },
+                                   .lost = [this](int) { process_ended(); }});
   news_.assign(::fcntl(way_.get(), F_DUPFD_CLOEXEC, 3));
   hear();
 }
 
 // Returns an errno; 0 on success.
-int LogWriter::start(SideProcesses& side) {
+int LogWriter::start(HelperProcesses& side) {
   int ends[2];
   auto way = make_way();
   if (!way || ::pipe2(ends, O_CLOEXEC) != 0) return errno;

@@ -16,7 +16,7 @@
 
 #include "proto/clock.h"
 #include "rendezvous/io/file_descriptor.h"
-#include "rendezvous/io/side_processes.h"
+#include "rendezvous/io/helper_processes.h"
 #include "rendezvous/io/stream_writer.h"
 
 namespace cpprun::io {
@@ -45,7 +45,7 @@ class LogWriter {
 
   // Waits until all files are open, for a limited time. Files that are not open by then fail with
   // ETIMEDOUT.
-  LogWriter(asio::io_context& context, SideProcesses& side, std::vector<Order> orders,
+  LogWriter(asio::io_context& context, HelperProcesses& side, std::vector<Order> orders,
             Duration patience, Callbacks callbacks);
   ~LogWriter() { *alive_ = false; }
   LogWriter(const LogWriter&) = delete;
@@ -64,7 +64,7 @@ class LogWriter {
   std::string place() const;
 
  private:
-  int start(SideProcesses& side);
+  int start(HelperProcesses& side);
   void hear();
   void process_ended();
   void watch_disk();
@@ -79,7 +79,7 @@ class LogWriter {
   std::vector<Opened> opened_;
   FileDescriptor way_;   // messages from the process
   FileDescriptor pipe_;  // output to the process
-  std::unique_ptr<PatientWriter> words_;
+  std::unique_ptr<NonBlockingWriter> words_;
   bool watching_ = false;  // whether the timer that checks for progress of the disk is set
   bool given_up_ = false;
   bool ending_ = false;

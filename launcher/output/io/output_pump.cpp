@@ -46,7 +46,7 @@ class OutputPump::Impl {
   using Stream = WorkerStream;
 
  public:
-  Impl(asio::io_context& context, SideProcesses& side, int out, int err, bool timed)
+  Impl(asio::io_context& context, HelperProcesses& side, int out, int err, bool timed)
       : context_(context),
         side_(side),
         is_timed_(timed),
@@ -142,14 +142,14 @@ class OutputPump::Impl {
   using Key = std::pair<LocalRank, bool>;  // true: stderr
 
   void open_console(std::size_t which, int descriptor, const char* name) {
-    scribes_[which] = Scribe::begin_for_file(
+    file_writers_[which] = FileWriterProcess::begin_for_file(
         context_, side_, descriptor,
         {.trouble = [this, name](int error_number) { tell_trouble(name, error_number); },
-         .ended = [this, which] { scribe_ended(which); }});
+         .ended = [this, which] { file_writer_ended(which); }});
     // If no process could be started, write to the file directly.
-    const auto& scribe = scribes_[which];
+    const auto& file_writer = file_writers_[which];
     consoles_[which] = std::make_shared<Console>(
-        context_, scribe ? scribe->pipe() : descriptor,
+        context_, file_writer ? file_writer->pipe() : descriptor,
         Console::Callbacks{
             .room = [this] { resume(); },
             .empty = [this] { look_whether_flushed(); },
@@ -351,7 +351,7 @@ class OutputPump::Impl {
       if (!flushed_ || (console && !console->empty())) return;
     }
     if (!files_.all_written()) return;
-    if (!scribes_[console_out] && !scribes_[console_err]) return tell_flushed();
+    if (!file_writers_[console_out] && !file_writers_[console_err]) return tell_flushed();
     // Posted, because a console may be in the callback that reports it empty.
     asio::post(context_, [this] { close_consoles(); });
   }
@@ -362,8 +362,8 @@ class OutputPump::Impl {
       say("cpprun: the end of " + what + " is not written: its disk does not answer for " +
           std::to_string(bounds::disk_patience_at_end.count()) + " s\n");
     };
-    const bool out_hangs = bool(std::exchange(scribes_[console_out], nullptr));
-    const bool err_hangs = bool(std::exchange(scribes_[console_err], nullptr));
+    const bool out_hangs = bool(std::exchange(file_writers_[console_out], nullptr));
+    const bool err_hangs = bool(std::exchange(file_writers_[console_err], nullptr));
     const bool are_one = consoles_[console_out] == consoles_[console_err];
     if (out_hangs || (err_hangs && are_one)) consoles_[console_out].reset();
     if (err_hangs) consoles_[console_err].reset();
@@ -379,16 +379,16 @@ class OutputPump::Impl {
       if (console && !console->empty()) return;
     }
     consoles_ = {};
-    for (const auto& scribe : scribes_) {
-      if (scribe) scribe->end();
+    for (const auto& file_writer : file_writers_) {
+      if (file_writer) file_writer->end();
     }
   }
 
-  // Posted, because the Scribe is in the callback that reports its end.
-  void scribe_ended(std::size_t which) {
+  // Posted, because the FileWriterProcess is in the callback that reports its end.
+  void file_writer_ended(std::size_t which) {
     asio::post(context_, [this, which] {
-      scribes_[which].reset();
-      if (!scribes_[console_out] && !scribes_[console_err]) tell_flushed();
+      file_writers_[which].reset();
+      if (!file_writers_[console_out] && !file_writers_[console_err]) tell_flushed();
     });
   }
 
@@ -399,11 +399,11 @@ class OutputPump::Impl {
   }
 
   asio::io_context& context_;
-  SideProcesses& side_;
+  HelperProcesses& side_;
   bool is_timed_;
   std::array<int, 2> descriptors_;  // the caller's
   std::array<std::shared_ptr<Console>, 2> consoles_;
-  std::array<std::unique_ptr<Scribe>, 2> scribes_;  // for those that are files
+  std::array<std::unique_ptr<FileWriterProcess>, 2> file_writers_;  // for those that are files
   std::map<Key, std::shared_ptr<Stream>> streams_;
   // Not zeroed: that would touch pages that a silent job never uses.
   std::array<char, bounds::pump_read_bytes> buffer_;
@@ -414,7 +414,8 @@ class OutputPump::Impl {
   std::optional<Signals> resized_;  // set if workers have terminals
 };
 
-OutputPump::OutputPump(asio::io_context& context, SideProcesses& side, int out, int err, bool timed)
+OutputPump::OutputPump(asio::io_context& context, HelperProcesses& side, int out, int err,
+                       bool timed)
     : impl_(std::make_unique<Impl>(context, side, out, err, timed)) {}
 
 OutputPump::~OutputPump() = default;

@@ -20,7 +20,7 @@
 #include "launcher/workers/io/process.h"
 #include "proto/clock.h"
 #include "proto/result.h"
-#include "rendezvous/io/side_processes.h"
+#include "rendezvous/io/helper_processes.h"
 
 namespace cpprun::io {
 
@@ -28,7 +28,8 @@ class OutputPump {
  public:
   // The caller keeps ownership of `out` and `err`, usually 1 and 2. With `timed`, each line of
   // cpprun's own starts with the time. `side` writes the files and must outlive this object.
-  OutputPump(asio::io_context& context, SideProcesses& side, int out, int err, bool timed = false);
+  OutputPump(asio::io_context& context, HelperProcesses& side, int out, int err,
+             bool timed = false);
   ~OutputPump();
   OutputPump(const OutputPump&) = delete;
   OutputPump& operator=(const OutputPump&) = delete;

@@ -39,7 +39,7 @@ struct StreamFiles {
 // that are still being written.
 class AttemptFiles {
  public:
-  AttemptFiles(asio::io_context& context, SideProcesses& side, LogWriter::Callbacks callbacks)
+  AttemptFiles(asio::io_context& context, HelperProcesses& side, LogWriter::Callbacks callbacks)
       : context_(context), side_(side), callbacks_(std::move(callbacks)) {}
 
   // Opens the files of a new attempt within `patience`. The previous attempt's files must be
@@ -57,7 +57,7 @@ class AttemptFiles {
   void add(const StreamPlan& plan, std::vector<LogWriter::Order>& orders);
 
   asio::io_context& context_;
-  SideProcesses& side_;
+  HelperProcesses& side_;
   LogWriter::Callbacks callbacks_;
   std::shared_ptr<LogWriter> writer_;          // null if there are no files
   std::map<std::string, std::size_t> orders_;  // index in `writer_`, by path
@@ -106,7 +106,7 @@ bool same_file(int a, int b);
 // never blocks: excess output is queued, and callers must check `full` and pause.
 class Console {
  public:
-  using Callbacks = PatientWriter::Callbacks;
+  using Callbacks = NonBlockingWriter::Callbacks;
 
   // The caller keeps ownership of `descriptor`.
   Console(asio::io_context& context, int descriptor, Callbacks callbacks)
@@ -120,7 +120,7 @@ class Console {
   bool empty() const { return writer_.empty(); }
 
  private:
-  PatientWriter writer_;
+  NonBlockingWriter writer_;
   LineMux mux_;
 };
 

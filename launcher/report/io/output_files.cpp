@@ -92,7 +92,7 @@ Result<void> EventFile::open_at_hand(const std::string& path) {
   return failure(fmt::format("--events: cannot write \"{}\": {}", path_, errno_text(errno)));
 }
 
-Result<EventFile> EventFile::open(const std::string& path, SideProcesses& side) {
+Result<EventFile> EventFile::open(const std::string& path, HelperProcesses& side) {
   EventFile events;
   events.path_ = path;
   const auto cannot = [&](const std::string& why) {
@@ -460,7 +460,7 @@ Result<std::string> outcome(const std::optional<std::string>& answer, const std:
 }  // namespace
 
 Result<OutputFiles> OutputFiles::open(const std::string& report_path,
-                                      const std::string& events_path, SideProcesses& side) {
+                                      const std::string& events_path, HelperProcesses& side) {
   OutputFiles output_files;
   output_files.report_path_ = output_files.report_name_ = report_path;
   output_files.side_ = &side;
@@ -487,7 +487,7 @@ Result<void> OutputFiles::try_report() {
   return try_report_at(report_path_, own_);
 }
 
-Result<void> OutputFiles::try_events(const std::string& path, SideProcesses& side) {
+Result<void> OutputFiles::try_events(const std::string& path, HelperProcesses& side) {
   if (path.empty()) return {};
   const auto look = [&] {
     const auto tried = try_events_at(path);
@@ -509,7 +509,7 @@ std::optional<std::string> OutputFiles::ask(const std::function<std::string()>& 
 void OutputFiles::serve(asio::io_context& context, EventFile::Tell tell) {
   events_.serve(context, std::move(tell));
   if (keeps_report() && !is_at_hand(report_path_)) {
-    desk_ = std::make_unique<Inquiry>(context, *side_, bounds::disk_patience_at_end);
+    desk_ = std::make_unique<AsyncTask>(context, *side_, bounds::disk_patience_at_end);
   }
 }
 

@@ -20,7 +20,7 @@
 #include "launcher/report/event_log_json.h"
 #include "proto/result.h"
 #include "rendezvous/io/file_descriptor.h"
-#include "rendezvous/io/side_processes.h"
+#include "rendezvous/io/helper_processes.h"
 
 namespace cpprun::io {
 
@@ -41,7 +41,7 @@ class EventFile {
  public:
   EventFile() = default;  // writes nothing
   // Opens for appending. Fails for a pipe without a reader and for a disk that does not respond.
-  static Result<EventFile> open(const std::string& path, SideProcesses& side);
+  static Result<EventFile> open(const std::string& path, HelperProcesses& side);
 
   explicit operator bool() const { return bool(file_); }
 
@@ -97,7 +97,7 @@ class EventFile {
 
 // The writer process of the --events file. Reads lines from a pipe until it ends and writes each
 // line whole. If the disk is full, it waits and retries. Reports the errno of each new problem on
-// `news`, see HandedFile. Once `news` is closed it does not wait for room again.
+// `news`, see PassedFd. Once `news` is closed it does not wait for room again.
 void write_events(int file, int lines, int news);
 
 // Device and inode numbers of this process's stdout and stderr.
@@ -112,10 +112,10 @@ class OutputFiles {
   // An empty path means no such file. Fails, naming the flag, if a file cannot be written. `side`
   // must outlive this object.
   static Result<OutputFiles> open(const std::string& report_path, const std::string& events_path,
-                                  SideProcesses& side);
+                                  HelperProcesses& side);
 
   // Checks whether events could be written there. Leaves nothing behind.
-  static Result<void> try_events(const std::string& path, SideProcesses& side);
+  static Result<void> try_events(const std::string& path, HelperProcesses& side);
 
   bool keeps_events() const { return bool(events_); }
   bool keeps_report() const { return !report_path_.empty(); }
@@ -153,8 +153,8 @@ class OutputFiles {
   std::string announced_;    // text we wrote at the start, to detect another node's report
   std::optional<std::string> ask(const std::function<std::string()>& look, Duration patience) const;
 
-  SideProcesses* side_ = nullptr;
-  std::unique_ptr<Inquiry> desk_;  // set if there are an event loop and a file on disk
+  HelperProcesses* side_ = nullptr;
+  std::unique_ptr<AsyncTask> desk_;  // set if there are an event loop and a file on disk
   OwnStreams own_;
   EventFile events_;
   std::optional<EventLog> event_log_;

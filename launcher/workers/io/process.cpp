@@ -69,11 +69,11 @@ class WorkerProcesses::Impl {
         callbacks_(std::move(callbacks)),
         spared_(std::move(spared)),
         limits_{.open_files = terms.open_files,
-                .mark = terms.kin.mark,
+                .mark = terms.job_processes.mark,
                 .niceness = terms.niceness,
                 .inherited = std::move(terms.environment),
                 .signals = {}},
-        kin_(std::move(terms.kin)),
+        job_processes_(std::move(terms.job_processes)),
         side_(terms.side),
         child_signal_(context, SIGCHLD),
         node_timer_(context),
@@ -305,16 +305,17 @@ class WorkerProcesses::Impl {
   // in the kernel on a hung one. If blocking is not allowed, only descendants of a worker are
   // listed then.
   std::vector<int> look_below(bool may_wait = true) const {
-    const bool asks = may_wait || kin_.mark;
-    std::set<int> kin;
+    const bool asks = may_wait || job_processes_.mark;
+    std::set<int> job_processes;
     std::vector<int> left;
     auto spared = spared_;
     if (side_ != nullptr) spared.insert(spared.end(), side_->pids().begin(), side_->pids().end());
     for (const auto& [pid, parent] : family_of(::getpid(), spared)) {
       if (leader(pid)) {
-        kin.insert(pid);
-      } else if (!strangers_below_ || kin.contains(parent) || (asks && is_kin(kin_, pid))) {
-        kin.insert(pid);
+        job_processes.insert(pid);
+      } else if (!strangers_below_ || job_processes.contains(parent) ||
+                 (asks && is_kin(job_processes_, pid))) {
+        job_processes.insert(pid);
         left.push_back(pid);
       }
     }
@@ -344,16 +345,16 @@ class WorkerProcesses::Impl {
 
   // Whether a worker started it.
   bool is_ours(int pid) const {
-    bool kin = !strangers_below_;
+    bool job_processes = !strangers_below_;
     int ancestor = pid;
     while (ancestor > 1 && ancestor != ::getpid()) {
       if (is_side_or_spared(ancestor)) return false;
-      kin = kin || leader(ancestor) || is_kin(kin_, ancestor);
+      job_processes = job_processes || leader(ancestor) || is_kin(job_processes_, ancestor);
       const auto stat = read_stat(ancestor);
       if (!stat) return false;
       ancestor = stat->parent;
     }
-    return kin && ancestor == ::getpid();
+    return job_processes && ancestor == ::getpid();
   }
 
   bool is_side_or_spared(int pid) const {
@@ -401,8 +402,8 @@ class WorkerProcesses::Impl {
   Callbacks callbacks_;
   std::vector<int> spared_;
   WorkerLimits limits_;
-  Kin kin_;
-  SideProcesses* side_;
+  JobProcesses job_processes_;
+  HelperProcesses* side_;
   bool strangers_below_ = false;  // our descendants may include unrelated processes
   std::map<LocalRank, std::shared_ptr<Worker>> workers_;  // until their sweep has begun
   asio::signal_set child_signal_;

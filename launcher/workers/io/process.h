@@ -23,7 +23,7 @@
 #include "launcher/workers/supervisor.h"
 #include "proto/ids.h"
 #include "proto/link/message.h"
-#include "rendezvous/io/side_processes.h"
+#include "rendezvous/io/helper_processes.h"
 
 namespace cpprun::io {
 
@@ -50,16 +50,17 @@ class WorkerProcesses {
   // How workers are started and identified.
   struct Terms {
     std::optional<rlimit> open_files;  // the workers' limit; none: ours
-    Kin kin;
+    JobProcesses job_processes;
     std::optional<int> niceness;  // the workers' niceness; none: ours
     // Our helper processes, which no sweep may kill. They are notified when one is reaped here.
-    SideProcesses* side;
+    HelperProcesses* side;
     Environment environment;  // cpprun's own, as it was at its start
   };
 
   // Makes this process a child subreaper. `spared` are children that no sweep may kill (the
   // watchdog). If there were other children before, or if unrelated orphans are reparented to us
-  // because we are the first process of a container, only the job's processes (Kin) are swept.
+  // because we are the first process of a container, only the job's processes (JobProcesses) are
+  // swept.
   WorkerProcesses(asio::io_context& context, Callbacks callbacks, std::vector<int> spared,
                   Terms terms = {});
   // Kills all remaining processes: none outlives its owner.

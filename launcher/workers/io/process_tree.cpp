@@ -238,19 +238,19 @@ bool can_be_worn(WorkerMark mark, const rlimit& before) {
 
 }  // namespace
 
-Kin make_kin(const std::string& token, std::uint32_t random) {
-  Kin kin{.mark = {}, .token = token};
+JobProcesses make_kin(const std::string& token, std::uint32_t random) {
+  JobProcesses job_processes{.mark = {}, .token = token};
   const auto worn = worn_by(::getpid());
-  if (!worn) return kin;
+  if (!worn) return job_processes;
   const auto mark = make_worker_mark(random, worn->rlim_cur);
-  if (can_be_worn(mark, *worn)) kin.mark = mark;
-  return kin;
+  if (can_be_worn(mark, *worn)) job_processes.mark = mark;
+  return job_processes;
 }
 
-bool is_kin(const Kin& kin, int pid) {
-  if (!kin.mark) return carries_token(pid, kin.token);
+bool is_kin(const JobProcesses& job_processes, int pid) {
+  if (!job_processes.mark) return carries_token(pid, job_processes.token);
   const auto worn = worn_by(pid);
-  return worn && is_marked(worn->rlim_cur, *kin.mark);
+  return worn && is_marked(worn->rlim_cur, *job_processes.mark);
 }
 
 std::vector<int> line_of(int pid) {
@@ -263,17 +263,21 @@ std::vector<int> line_of(int pid) {
   return line;
 }
 
-bool descends_from_worker(const Kin& kin, int pid, int owner, const std::vector<int>& heirs) {
+bool descends_from_worker(const JobProcesses& job_processes, int pid, int owner,
+                          const std::vector<int>& heirs) {
   for (auto stat = read_stat(pid); stat && stat->parent > 0; stat = read_stat(stat->parent)) {
     if (stat->parent == owner) return true;
     if (std::find(heirs.begin(), heirs.end(), stat->parent) != heirs.end()) return true;
-    if (!carries_token(stat->parent, kin.token)) return false;
+    if (!carries_token(stat->parent, job_processes.token)) return false;
   }
   return false;
 }
 
-Search::Search(Kin kin, int owner, std::vector<int> heirs, Eye eye)
-    : kin_(std::move(kin)), eye_(std::move(eye)), owner_(owner), heirs_(std::move(heirs)) {
+Search::Search(JobProcesses job_processes, int owner, std::vector<int> heirs, Eye eye)
+    : job_processes_(std::move(job_processes)),
+      eye_(std::move(eye)),
+      owner_(owner),
+      heirs_(std::move(heirs)) {
   void* const shared =
       ::mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared != MAP_FAILED) looked_at_ = static_cast<int*>(shared);
@@ -341,7 +345,7 @@ bool Search::kill_once(const std::set<int>& groups) const {
     if (pid == ::getpid() || pid == ::getppid() || passed_over_.contains(pid)) continue;
     if (looked_at_ != nullptr) *looked_at_ = pid;
     // With a mark, one call rules out most processes.
-    if (kin_.mark && !eye_(kin_, pid)) continue;
+    if (job_processes_.mark && !eye_(job_processes_, pid)) continue;
     found |= kill_checked(pid, SIGKILL, [&](int held) { return belongs(held, groups); });
   }
   if (looked_at_ != nullptr) *looked_at_ = 0;
@@ -353,9 +357,9 @@ bool Search::kill_once(const std::set<int>& groups) const {
 bool Search::belongs(int pid, const std::set<int>& groups) const {
   const auto stat = read_stat(pid);
   if (!stat || !stat->alive()) return false;
-  if (kin_.mark) return eye_(kin_, pid);
+  if (job_processes_.mark) return eye_(job_processes_, pid);
   if (groups.contains(stat->group) && !read_stat(stat->group)) return true;
-  return eye_(kin_, pid) && descends_from_worker(kin_, pid, owner_, heirs_);
+  return eye_(job_processes_, pid) && descends_from_worker(job_processes_, pid, owner_, heirs_);
 }
 
 }  // namespace cpprun::io

@@ -68,18 +68,18 @@ std::optional<ProcessUsage> usage_of(int pid);
 // Identifies the job's processes: the workers and all their descendants. cpprun kills these and
 // nothing else. Not included: what cpprun inherited (a `tee` started by its shell, a sidecar),
 // other processes of a container whose first process it is, and jobs that a worker submitted.
-struct Kin {
+struct JobProcesses {
   // None if this system does not let us set or read it. Then the token decides.
   std::optional<WorkerMark> mark;
   std::string token;  // the value of every worker's CPPRUN_NODE_TOKEN
 };
 
 // For a run with this token and this random number.
-Kin make_kin(const std::string& token, std::uint32_t random);
+JobProcesses make_kin(const std::string& token, std::uint32_t random);
 
 // Whether that process belongs to the job. The mark can be read without blocking. Without a mark,
 // the token in its environment decides, and reading that may block in the kernel.
-bool is_kin(const Kin& kin, int pid);
+bool is_kin(const JobProcesses& job_processes, int pid);
 
 // That process and its ancestors, up to the first process of the machine.
 std::vector<int> line_of(int pid);
@@ -87,7 +87,8 @@ std::vector<int> line_of(int pid);
 // Whether a process that carries the token is ours. A job that a worker submitted carries it too,
 // but was started by an unrelated daemon. Ours are below `owner`, or below one of `heirs`, to which
 // the kernel reparents them when cpprun is gone.
-bool descends_from_worker(const Kin& kin, int pid, int owner, const std::vector<int>& heirs);
+bool descends_from_worker(const JobProcesses& job_processes, int pid, int owner,
+                          const std::vector<int>& heirs);
 
 // The watchdog's search for remaining processes of a run whose cpprun can no longer kill them.
 //
@@ -97,11 +98,11 @@ bool descends_from_worker(const Kin& kin, int pid, int owner, const std::vector<
 class Search {
  public:
   // Whether a process belongs to the job; may hang.
-  using Eye = std::function<bool(const Kin& kin, int pid)>;
+  using Eye = std::function<bool(const JobProcesses& job_processes, int pid)>;
 
   // Searches for processes started by the cpprun `owner`. `heirs`: the processes to which the
   // kernel reparents a process whose parents are gone.
-  Search(Kin kin, int owner, std::vector<int> heirs, Eye eye = is_kin);
+  Search(JobProcesses job_processes, int owner, std::vector<int> heirs, Eye eye = is_kin);
   ~Search();
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
@@ -119,7 +120,7 @@ class Search {
   bool kill_once(const std::set<int>& groups) const;
   bool belongs(int pid, const std::set<int>& groups) const;
 
-  Kin kin_;
+  JobProcesses job_processes_;
   Eye eye_;
   int owner_;
   std::vector<int> heirs_;

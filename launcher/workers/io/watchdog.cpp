@@ -81,10 +81,11 @@ void take_name() {
 // The child process. It shares only the pipe and the `fired` flag with cpprun.
 class Watch {
  public:
-  Watch(const Kin& kin, int owner, int pipe, std::string folder, std::atomic<bool>* fired)
+  Watch(const JobProcesses& job_processes, int owner, int pipe, std::string folder,
+        std::atomic<bool>* fired)
       : pipe_(pipe),
         fired_(fired),
-        search_(kin, owner, kin.mark ? std::vector<int>{} : line_of(owner)),
+        search_(job_processes, owner, job_processes.mark ? std::vector<int>{} : line_of(owner)),
         folder_(std::move(folder)) {}
 
   void stand() {
@@ -228,7 +229,7 @@ class Watch {
 
 // The parameters of the watchdog process. The descriptors are its ends of the two pipes.
 struct Birth {
-  const Kin& kin;
+  const JobProcesses& job_processes;
   int owner = 0;
   int pipe = -1;
   int answer = -1;  // -1: the parent does not wait for the directory
@@ -275,7 +276,7 @@ Made make_one_of(const std::vector<std::string>& folders) {
   }
   static_cast<void>(::chdir("/"));
   take_name();
-  Watch(birth.kin, birth.owner, STDIN_FILENO, std::move(folder), birth.fired).stand();
+  Watch(birth.job_processes, birth.owner, STDIN_FILENO, std::move(folder), birth.fired).stand();
   // The parent waits only for this. What the kernel still does for this process may take its time.
   ::close(STDIN_FILENO);
   ::_exit(0);
@@ -313,9 +314,10 @@ std::shared_ptr<std::atomic<bool>> make_shared_flag() {
 
 }  // namespace
 
-Result<Watchdog> Watchdog::start(const Kin& kin, std::vector<std::string> folders) {
+Result<Watchdog> Watchdog::start(const JobProcesses& job_processes,
+                                 std::vector<std::string> folders) {
   const auto what = folders.empty() ? Folder::known : Folder::to_be_made;
-  Watchdog watchdog(kin, std::move(folders));
+  Watchdog watchdog(job_processes, std::move(folders));
   watchdog.fired_ = make_shared_flag();
   const auto begun = watchdog.begin(what);
   if (!begun) return tl::unexpected<Error>(begun.error());
@@ -343,7 +345,8 @@ Result<void> Watchdog::begin(Folder what) {
         "; raise the limit of processes (ulimit -u, or the container's), or end some of them");
   }
   if (pid == 0) {
-    live_as_watchdog({kin_, owner, theirs.get(), answering.get(), folders_, fired_.get()});
+    live_as_watchdog(
+        {job_processes_, owner, theirs.get(), answering.get(), folders_, fired_.get()});
   }
   pid_ = pid;
   pipe_ = std::move(ours);

@@ -2,9 +2,9 @@
 #pragma once
 // A small child process that briefly outlives cpprun. When cpprun is gone, for whatever reason, the
 // watchdog kills every remaining process of the job and exits. It identifies them by the groups it
-// was given and by Kin (launcher/workers/io/process_tree.h). It never kills by a bare pid, which
-// may have been reused. After a normal end it is notified that no process is left, and does not
-// search.
+// was given and by JobProcesses (launcher/workers/io/process_tree.h). It never kills by a bare pid,
+// which may have been reused. After a normal end it is notified that no process is left, and does
+// not search.
 
 #include <atomic>
 #include <memory>
@@ -25,7 +25,8 @@ class Watchdog {
   // creates the first of `folders` that it can, accessible only to our user, and removes it with
   // its content at the end, however that comes. Only the watchdog waits for that disk, which may
   // hang.
-  static Result<Watchdog> start(const Kin& kin, std::vector<std::string> folders = {});
+  static Result<Watchdog> start(const JobProcesses& job_processes,
+                                std::vector<std::string> folders = {});
 
   Watchdog(Watchdog&& other) noexcept = default;
   Watchdog& operator=(Watchdog&&) = delete;
@@ -70,11 +71,11 @@ class Watchdog {
  private:
   enum class Folder { to_be_made, known };
 
-  Watchdog(Kin kin, std::vector<std::string> folders)
-      : kin_(std::move(kin)), folders_(std::move(folders)) {}
+  Watchdog(JobProcesses job_processes, std::vector<std::string> folders)
+      : job_processes_(std::move(job_processes)), folders_(std::move(folders)) {}
   Result<void> begin(Folder what);
 
-  Kin kin_;
+  JobProcesses job_processes_;
   std::vector<std::string> folders_;  // the candidates; once known, the one directory created
   int first_refusal_ = 0;
   int pid_ = 0;

@@ -25,7 +25,7 @@
 #include "rendezvous/job/job_record_json.h"
 #include "rendezvous/status/io/status_server.h"
 #include "rendezvous/store/io/listener.h"
-#include "rendezvous/store/ledger.h"
+#include "rendezvous/store/memory_accounting.h"
 #include "rendezvous/store/store_sessions.h"
 
 namespace cpprun {
@@ -45,7 +45,7 @@ ConnectionLimits with_room_for_links(ConnectionLimits limits) {
   return limits;
 }
 
-Moment moment() {
+ClockPair moment() {
   return {.now = now(), .wall = wall_now()};
 }
 
@@ -192,10 +192,10 @@ void CoordinatorServer::open_status(StatusOptions status) {
     callbacks_.note({.ordinary = false, .peer = {}, .text = std::move(line)});
   };
   StatusServer::Callbacks callbacks{
-      .answer = answers, .refused = refused, .ledger = connections_.shared_ledger()};
-  if (secure_door_) {
+      .answer = answers, .refused = refused, .accounting = connections_.shared_accounting()};
+  if (tls_acceptor_) {
     callbacks.credential = [this](const http::Request& request) {
-      return credential_of(request, secure_door_->secure(), wall_now(), holder_of_);
+      return credential_of(request, tls_acceptor_->secure(), wall_now(), holder_of_);
     };
   }
   status_ = std::make_unique<StatusServer>(context_, status.access, std::move(callbacks));
@@ -247,11 +247,11 @@ void CoordinatorServer::answered(const coordinator::Answered& answered) {
   if (callbacks_.ordered) callbacks_.ordered(answered);
 }
 
-void CoordinatorServer::open_door(SideProcesses& side, DoorPlan plan) {
+void CoordinatorServer::open_door(HelperProcesses& side, DoorPlan plan) {
   if (!status_) return;
-  door_ = std::make_unique<ToolDoor>(
+  door_ = std::make_unique<ControlSocket>(
       context_, side, std::move(plan),
-      ToolDoor::Callbacks{
+      ControlSocket::Callbacks{
           .visitor = [this](FileDescriptor socket,
                             std::uint32_t user) { status_->adopt_local(std::move(socket), user); },
           .trouble =
@@ -314,7 +314,7 @@ void CoordinatorServer::kept(Keeping keeping, std::uint64_t through) {
       say(*action);
       continue;
     }
-    const auto& frame = std::get<HeldWords::Frame>(*word);
+    const auto& frame = std::get<CommitQueue::Frame>(*word);
     const auto found = channels_.find(frame.link);
     if (found == channels_.end() || !may_speak()) continue;
     found->second->send_bytes(frame.bytes);
@@ -409,9 +409,9 @@ namespace {
 // still hold a little if the reserve for links has room. Before its first message it may hold less.
 class LinkMemory {
  public:
-  LinkMemory(const std::shared_ptr<Ledger>& ledger, const PeerAddress& peer,
+  LinkMemory(const std::shared_ptr<MemoryAccounting>& accounting, const PeerAddress& peer,
              std::shared_ptr<std::uint64_t> reserve)
-      : memory_(ledger, peer), reserve_(std::move(reserve)) {}
+      : memory_(accounting, peer), reserve_(std::move(reserve)) {}
   ~LinkMemory() { *reserve_ += excused_; }
   LinkMemory(const LinkMemory&) = delete;
   LinkMemory& operator=(const LinkMemory&) = delete;
@@ -443,8 +443,9 @@ class LinkMemory {
 
 // One slot, and the buffers, for a client behind TLS that is forwarded to the status server.
 struct PumpPlace {
-  PumpPlace(std::shared_ptr<int> of, const std::shared_ptr<Ledger>& ledger, const PeerAddress& peer)
-      : place(std::move(of)), memory(ledger, peer) {}
+  PumpPlace(std::shared_ptr<int> of, const std::shared_ptr<MemoryAccounting>& accounting,
+            const PeerAddress& peer)
+      : place(std::move(of)), memory(accounting, peer) {}
   std::shared_ptr<int> place;
   PeerMemory memory;
 };
@@ -469,11 +470,11 @@ void CoordinatorServer::require_secret(std::shared_ptr<SecureContext> secure, Ho
                                              std::move(done.channel)),
                peer, std::move(owner));
   };
-  secure_door_.emplace(
+  tls_acceptor_.emplace(
       context_, std::move(secure),
-      SecureDoor::Callbacks{through, [this](const PeerAddress& peer,
-                                            const std::string& reason) { refuse(peer, reason); }},
-      connections_.shared_ledger());
+      TlsAcceptor::Callbacks{through, [this](const PeerAddress& peer,
+                                             const std::string& reason) { refuse(peer, reason); }},
+      connections_.shared_accounting());
 }
 
 void CoordinatorServer::secrets_changed() {
@@ -486,7 +487,7 @@ void CoordinatorServer::show_holder(SecureHandshake::Done done, const PeerAddres
   if (pumps_.use_count() > static_cast<long>(2 * bounds::status_connections_max)) {
     return refuse(peer, "too many tools are being answered");
   }
-  const auto place = std::make_shared<PumpPlace>(pumps_, connections_.shared_ledger(), peer);
+  const auto place = std::make_shared<PumpPlace>(pumps_, connections_.shared_accounting(), peer);
   (void)place->memory.hold(pump_bytes);  // There are few, and each has authenticated itself.
   auto inner = SecurePump::start(std::move(done), place);
   if (!inner) return refuse(peer, inner.error().reason);
@@ -521,7 +522,7 @@ std::optional<asio::ip::tcp::socket> CoordinatorServer::stream_of(FileDescriptor
 
 void CoordinatorServer::adopt_secure(FileDescriptor socket, const PeerAddress& peer,
                                      std::string first_bytes) {
-  if (!secure_door_) {
+  if (!tls_acceptor_) {
     // Tells a client that holds a secret that there is none here. If that cannot be sent, the
     // client sees the connection closed.
     (void)::send(socket.get(), no_secret_here.data(), no_secret_here.size(),
@@ -529,13 +530,13 @@ void CoordinatorServer::adopt_secure(FileDescriptor socket, const PeerAddress& p
     return refuse(peer, "it wants TLS, and this side holds no secret (--secret-file)");
   }
   if (auto stream = stream_of(std::move(socket), peer)) {
-    secure_door_->adopt(*std::move(stream), peer, std::move(first_bytes));
+    tls_acceptor_->adopt(*std::move(stream), peer, std::move(first_bytes));
   }
 }
 
 void CoordinatorServer::adopt_link(FileDescriptor socket, const PeerAddress& peer,
                                    std::string first_bytes) {
-  if (secure_door_) return refuse_open_link(socket.get(), peer);
+  if (tls_acceptor_) return refuse_open_link(socket.get(), peer);
   auto stream = stream_of(std::move(socket), peer);
   if (!stream) return;
   first_bytes.erase(0, link::preamble.size());
@@ -560,7 +561,7 @@ void CoordinatorServer::refuse_open_link(int socket, const PeerAddress& peer) {
 void CoordinatorServer::begin_link(const std::shared_ptr<LinkChannel>& channel,
                                    const PeerAddress& peer, std::string owner) {
   const auto memory =
-      std::make_shared<LinkMemory>(connections_.shared_ledger(), peer, link_reserve_);
+      std::make_shared<LinkMemory>(connections_.shared_accounting(), peer, link_reserve_);
   if (channel->is_secure()) memory->has_spoken();  // the peer holds the secret
   if (std::string objection = memory->hold(0); !objection.empty()) {
     channel->break_off();
@@ -738,7 +739,7 @@ void CoordinatorServer::send_streams(LinkId link, std::string_view frame) {
 
 namespace {
 
-Moment clock_moment() {
+ClockPair clock_moment() {
   return {
       .now = boot_now(),
       .wall = std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now())};

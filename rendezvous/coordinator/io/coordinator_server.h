@@ -23,16 +23,16 @@
 #include "rendezvous/coordinator/coordinator.h"
 #include "rendezvous/coordinator/held_messages.h"
 #include "rendezvous/coordinator/http_routes.h"
-#include "rendezvous/coordinator/io/led_coordinator.h"
 #include "rendezvous/coordinator/io/node_streams.h"
-#include "rendezvous/coordinator/io/secure_door.h"
+#include "rendezvous/coordinator/io/replicated_coordinator.h"
 #include "rendezvous/coordinator/io/store_logs.h"
+#include "rendezvous/coordinator/io/tls_acceptor.h"
 #include "rendezvous/io/asio_loop.h"
 #include "rendezvous/io/link_channel.h"
 #include "rendezvous/status/daemon_snapshot.h"
 #include "rendezvous/status/event_ring.h"
+#include "rendezvous/status/io/control_socket.h"
 #include "rendezvous/status/io/status_server.h"
-#include "rendezvous/status/io/tool_door.h"
 #include "rendezvous/status/status_access.h"
 #include "rendezvous/store/io/connection_driver.h"
 #include "rendezvous/store/io/connection_set.h"
@@ -50,7 +50,7 @@ struct StatusOptions {
 // PyTorch's clients cannot prove that they hold it.
 enum class PlainStore { served, refused, behind_secret };
 
-class CoordinatorServer : public LedCoordinator {
+class CoordinatorServer : public ReplicatedCoordinator {
  public:
   struct Callbacks {
     // For the agent in this process.
@@ -147,8 +147,8 @@ class CoordinatorServer : public LedCoordinator {
   // secret of that context. Links without TLS are rejected.
   void require_secret(std::shared_ptr<SecureContext> secure, HolderOf holder_of = nullptr);
 
-  // Opens the control socket, if read access is granted at all; see ToolDoor.
-  void open_door(SideProcesses& side, DoorPlan plan);
+  // Opens the control socket, if read access is granted at all; see ControlSocket.
+  void open_door(HelperProcesses& side, DoorPlan plan);
   // Another process will remove the socket.
   void hand_over_door();
   // No longer accepts clients there.
@@ -247,17 +247,17 @@ class CoordinatorServer : public LedCoordinator {
   OpenPort local_port_;
   ConnectionSet connections_;
   EventRing events_;
-  std::unique_ptr<StatusServer> status_;   // set if there is read access
-  std::unique_ptr<ToolDoor> door_;         // set if tools can connect
-  std::optional<SecureDoor> secure_door_;  // set if there is a secret
+  std::unique_ptr<StatusServer> status_;     // set if there is read access
+  std::unique_ptr<ControlSocket> door_;      // set if tools can connect
+  std::optional<TlsAcceptor> tls_acceptor_;  // set if there is a secret
   HolderOf holder_of_;
   std::pair<std::string, std::string> last_owner_;  // a job, and its current or former owner
   // Its reference count is one more than the number of connections forwarded to the status server.
   std::shared_ptr<int> pumps_ = std::make_shared<int>();
   std::optional<ConnectionDriver> driver_;
   std::unordered_map<LinkId, std::shared_ptr<LinkChannel>> channels_;
-  // Bytes beyond the ledger's limits, for links whose address is at its limit: agents must survive
-  // what their workers have stored.
+  // Bytes beyond the accounting's limits, for links whose address is at its limit: agents must
+  // survive what their workers have stored.
   std::shared_ptr<std::uint64_t> link_reserve_;
   StreamRoutes routes_{connections_, callbacks_of_routes()};
   StoreLogs logs_{connections_, routes_, callbacks_of_logs()};
@@ -267,7 +267,7 @@ class CoordinatorServer : public LedCoordinator {
   bool has_kept_quiet_ = false;        // a message was dropped since speaks_until_
   bool is_deposed_ = false;            // leadership lost, maybe in mid-decision; Follows comes next
   std::set<LinkId> missed_something_;  // links that close because they missed a message
-  HeldWords held_;
+  CommitQueue held_;
   LinkId last_link_before_{};  // of nodes whose links belonged to another coordinator
   LinkId last_link_{std::uint64_t{1} << 32};  // of links here; all of them are higher
   std::optional<LinkId> local_link_;

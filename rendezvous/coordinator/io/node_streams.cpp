@@ -55,7 +55,7 @@ NodeStreams::NodeStreams(const Loop& loop, RoundNumber round, const Place& place
                          std::size_t window)
     : loop_(loop),
       place_(place),
-      books_(place_.connections.shared_ledger(), place_.peer),
+      books_(place_.connections.shared_accounting(), place_.peer),
       streams_(round, window) {
   if (place_.log != nullptr) streams_.keep_journal(&journal_);
 }

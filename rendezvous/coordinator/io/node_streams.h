@@ -16,7 +16,7 @@
 #include "proto/ids.h"
 #include "rendezvous/coordinator/coordinator.h"
 #include "rendezvous/store/io/connection_set.h"
-#include "rendezvous/store/ledger.h"
+#include "rendezvous/store/memory_accounting.h"
 #include "rendezvous/store/store_log.h"
 #include "rendezvous/store/store_streams.h"
 

@@ -23,13 +23,13 @@ WallTime wall_now() {
 
 }  // namespace
 
-DaemonLog::DaemonLog(asio::io_context& io, SideProcesses& side, int descriptor,
+DaemonLog::DaemonLog(asio::io_context& io, HelperProcesses& side, int descriptor,
                      const DaemonOptions& options)
     : most_(options.log_level),
       tells_clients_(!options.is_quiet),
       timer_(io, [this] { guarded([this] { advance(now()); }); }),
-      scribe_(Scribe::begin_for_file(io, side, descriptor, {})),
-      writer_(io, scribe_ ? scribe_->pipe() : descriptor,
+      file_writer_(FileWriterProcess::begin_for_file(io, side, descriptor, {})),
+      writer_(io, file_writer_ ? file_writer_->pipe() : descriptor,
               {.room = {},
                .empty = [this] { guarded([this] { tell_lost_lines(); }); },
                .lost = {},
@@ -74,7 +74,7 @@ void DaemonLog::flush() noexcept {
     advance(TimePoint::max());
     writer_.flush(bounds::log_farewell);
     writer_.close();
-    if (scribe_) scribe_->finish(bounds::log_farewell);
+    if (file_writer_) file_writer_->finish(bounds::log_farewell);
   });
 }
 

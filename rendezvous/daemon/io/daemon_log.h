@@ -14,7 +14,7 @@
 #include "proto/bounds.h"
 #include "rendezvous/daemon/daemon_options.h"
 #include "rendezvous/io/asio_loop.h"
-#include "rendezvous/io/side_processes.h"
+#include "rendezvous/io/helper_processes.h"
 #include "rendezvous/io/stream_writer.h"
 #include "rendezvous/logging.h"
 #include "rendezvous/store/io/connection_set.h"
@@ -25,7 +25,7 @@ class DaemonLog {
  public:
   // `descriptor` stays owned by the caller and is usually 2. If it is a file, a process of `side`
   // writes it, since its disk may hang.
-  DaemonLog(asio::io_context& io, SideProcesses& side, int descriptor,
+  DaemonLog(asio::io_context& io, HelperProcesses& side, int descriptor,
             const DaemonOptions& options);
 
   // A failure of the log never affects the server.
@@ -48,8 +48,8 @@ class DaemonLog {
   bool tells_clients_;
   LogLimiter limiter_;
   MachineTimer timer_;
-  std::unique_ptr<Scribe> scribe_;  // only if the log is a file
-  PatientWriter writer_;
+  std::unique_ptr<FileWriterProcess> file_writer_;  // only if the log is a file
+  NonBlockingWriter writer_;
   std::uint64_t lost_lines_ = 0;  // dropped because the queue was full or memory ran out
 };
 

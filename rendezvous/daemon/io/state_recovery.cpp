@@ -23,7 +23,7 @@ constexpr std::uint64_t log_bytes_min = 4 * 1024 * 1024;
 
 }  // namespace
 
-LogFolder::LogFolder(StateFolder& folder, Callbacks callbacks)
+LogDirectory::LogDirectory(StateJournal& folder, Callbacks callbacks)
     : folder_(folder), callbacks_(std::move(callbacks)) {
   folder_.on_logs(
       {.failed = [this](const std::string& job, const std::string& why) { broke(job, why); },
@@ -31,18 +31,18 @@ LogFolder::LogFolder(StateFolder& folder, Callbacks callbacks)
        .again = [this] { try_again(); }});
 }
 
-void LogFolder::begin_log(const std::string& job, RoundNumber round) {
+void LogDirectory::begin_log(const std::string& job, RoundNumber round) {
   Log& log = logs_[job];
   log.is_broken = log.is_renewed = false;
   log.begun = File{.generation = folder_.new_generation()};
   put(LogOrder::begin, job, *log.begun, log_file_head(round, folder_.syncs(), folder_.boot()));
 }
 
-void LogFolder::add_image(const std::string& job, std::string_view bytes) {
+void LogDirectory::add_image(const std::string& job, std::string_view bytes) {
   add(job, &Log::begun, bytes);
 }
 
-void LogFolder::log_is_whole(const std::string& job) {
+void LogDirectory::log_is_whole(const std::string& job) {
   const auto found = logs_.find(job);
   if (found == logs_.end() || !found->second.begun) return;
   Log& log = found->second;
@@ -52,7 +52,7 @@ void LogFolder::log_is_whole(const std::string& job) {
   if (!log.is_broken) folder_.log_is_written(job);
 }
 
-void LogFolder::add_log(const std::string& job, std::string_view bytes) {
+void LogDirectory::add_log(const std::string& job, std::string_view bytes) {
   add(job, &Log::whole, bytes);
   const auto found = logs_.find(job);
   if (found == logs_.end() || !found->second.whole || found->second.begun) return;
@@ -62,13 +62,13 @@ void LogFolder::add_log(const std::string& job, std::string_view bytes) {
   if (is_long && !std::exchange(log.is_renewed, true)) callbacks_.shorten(job);
 }
 
-void LogFolder::adopt(const std::string& job, const StateFolder::FoundLog& found) {
+void LogDirectory::adopt(const std::string& job, const StateJournal::FoundLog& found) {
   found_[job] = found;
 }
 
 // Clients receive nothing until the file has a chunk that says the log was resumed. Otherwise the
 // end chunk in it would still claim that the log is complete.
-bool LogFolder::go_on_log(const std::string& job) {
+bool LogDirectory::go_on_log(const std::string& job) {
   const auto found = found_.extract(job);
   if (found.empty()) return false;
   Log& log = logs_[job];
@@ -80,11 +80,11 @@ bool LogFolder::go_on_log(const std::string& job) {
   return true;
 }
 
-void LogFolder::end_log(const std::string& job) {
+void LogDirectory::end_log(const std::string& job) {
   if (logs_.contains(job) || found_.contains(job)) forget(job);
 }
 
-void LogFolder::forget(const std::string& job) {
+void LogDirectory::forget(const std::string& job) {
   logs_.erase(job);
   found_.erase(job);
   const auto ticket = folder_.put_log(LogOrder::gone, job, 0, {});
@@ -92,7 +92,8 @@ void LogFolder::forget(const std::string& job) {
   folder_.log_is_written(job);
 }
 
-void LogFolder::add(const std::string& job, std::optional<File> Log::*to, std::string_view bytes) {
+void LogDirectory::add(const std::string& job, std::optional<File> Log::*to,
+                       std::string_view bytes) {
   const auto found = logs_.find(job);
   if (found == logs_.end()) return;
   std::optional<File>& file = found->second.*to;
@@ -101,7 +102,7 @@ void LogFolder::add(const std::string& job, std::optional<File> Log::*to, std::s
   }
 }
 
-void LogFolder::put(LogOrder order, const std::string& job, File& file, std::string_view bytes) {
+void LogDirectory::put(LogOrder order, const std::string& job, File& file, std::string_view bytes) {
   file.bytes += bytes.size();
   const auto ticket = folder_.put_log(order, job, file.generation, bytes);
   if (!ticket) return broke(job, "its disk does not keep up with what the stores of jobs are told");
@@ -110,7 +111,7 @@ void LogFolder::put(LogOrder order, const std::string& job, File& file, std::str
 
 // Stops writing the job's log. The files cannot be resumed from, and are removed once another log
 // is complete.
-void LogFolder::broke(const std::string& job, const std::string& why) {
+void LogDirectory::broke(const std::string& job, const std::string& why) {
   const auto found = logs_.find(job);
   if (found == logs_.end() || std::exchange(found->second.is_broken, true)) return;
   found->second.whole.reset();
@@ -119,7 +120,7 @@ void LogFolder::broke(const std::string& job, const std::string& why) {
   folder_.log_broke(job, why);
 }
 
-void LogFolder::try_again() {
+void LogDirectory::try_again() {
   if (!folder_.has_room_for_logs()) return;
   for (auto& [job, log] : logs_) {
     if (log.is_broken && !std::exchange(log.is_renewed, true)) callbacks_.renew(job);
@@ -128,7 +129,7 @@ void LogFolder::try_again() {
 
 namespace {
 
-Moment moment() {
+ClockPair moment() {
   return {
       .now = boot_now(),
       .wall = std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now())};
@@ -143,10 +144,10 @@ bool is_of_later(const Error& error) {
 
 }  // namespace
 
-Result<void> StateRecovery::open(asio::io_context& context, SideProcesses& side,
+Result<void> StateRecovery::open(asio::io_context& context, HelperProcesses& side,
                                  const std::string& folder, bool is_synced) {
   if (folder.empty()) return {};
-  auto opened = StateFolder::open(
+  auto opened = StateJournal::open(
       context, side, {.path = folder, .syncs = is_synced},
       [this](LogLevel level, const std::string& sentence) { log_.say(level, sentence); });
   if (!opened) return tl::unexpected(opened.error());
@@ -190,7 +191,7 @@ Result<void> StateRecovery::load(CoordinatorServer& server, const std::string& s
       folder_->adopt(number, hosts_record_name);
       continue;
     }
-    const Moment at = moment();
+    const ClockPair at = moment();
     auto record = read_job_record(bytes, at);
     if (!record && is_of_later(record.error())) return of_later(record.error());
     const bool is_twice = record && !jobs.insert(record->job()).second;
@@ -222,9 +223,9 @@ void StateRecovery::keep_from(CoordinatorServer& server) {
       if (self_) keep_self(*self_);  // its has_all is now false
     }
   });
-  logs_ = std::make_unique<LogFolder>(
+  logs_ = std::make_unique<LogDirectory>(
       *folder_,
-      LogFolder::Callbacks{
+      LogDirectory::Callbacks{
           .wait_for =
               [this, &server](std::uint64_t ticket) {
                 if (folder_->is_durable()) server.wait_for(Keeping::log, ticket);

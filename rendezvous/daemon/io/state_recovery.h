@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What a restarted daemon resumes its jobs from (--state): their records (StateRecovery), and the
-// logs of their stores (LogFolder).
+// logs of their stores (LogDirectory).
 
 #include <asio/io_context.hpp>
 
@@ -17,16 +17,16 @@
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/coordinator/io/store_logs.h"
 #include "rendezvous/daemon/io/daemon_log.h"
-#include "rendezvous/daemon/io/state_folder.h"
+#include "rendezvous/daemon/io/state_journal.h"
 #include "rendezvous/daemon/self_record_json.h"
-#include "rendezvous/io/side_processes.h"
+#include "rendezvous/io/helper_processes.h"
 
 namespace cpprun {
 
 // Keeps the logs of stores in the --state directory, beside the records of their jobs. A log that
 // has grown long is replaced by a new log that starts with an image; the old one is kept until that
 // image is complete. A log that the disk rejected restarts when the disk works again.
-class LogFolder : public LogKeeper {
+class LogDirectory : public LogKeeper {
  public:
   struct Callbacks {
     // Replies to nodes from now on wait until written() reports this ticket.
@@ -36,10 +36,10 @@ class LogFolder : public LogKeeper {
     std::function<void(const std::string& job)> renew;
     std::function<void(const std::string& job)> shorten;
   };
-  LogFolder(StateFolder& folder, Callbacks callbacks);
+  LogDirectory(StateJournal& folder, Callbacks callbacks);
 
   // The job is resumed from this log, which a predecessor left.
-  void adopt(const std::string& job, const StateFolder::FoundLog& found);
+  void adopt(const std::string& job, const StateJournal::FoundLog& found);
   // The job's record is about to be removed. Removes all logs of its store.
   void forget(const std::string& job);
 
@@ -68,10 +68,10 @@ class LogFolder : public LogKeeper {
   void broke(const std::string& job, const std::string& why);
   void try_again();
 
-  StateFolder& folder_;
+  StateJournal& folder_;
   const Callbacks callbacks_;
   std::map<std::string, Log> logs_;
-  std::map<std::string, StateFolder::FoundLog> found_;
+  std::map<std::string, StateJournal::FoundLog> found_;
 };
 
 // Carries a daemon's jobs from one run to the next (--state): stores what the coordinator wants
@@ -80,7 +80,7 @@ class StateRecovery {
  public:
   explicit StateRecovery(DaemonLog& log) : log_(log) {}
   // Keeps nothing if `folder` is empty.
-  Result<void> open(asio::io_context& context, SideProcesses& side, const std::string& folder,
+  Result<void> open(asio::io_context& context, HelperProcesses& side, const std::string& folder,
                     bool is_synced);
   bool is_open() const { return folder_ != nullptr; }
   // Call this after the server's port is open. Reads what a predecessor left, and from now on keeps
@@ -111,12 +111,12 @@ class StateRecovery {
   DaemonLog& log_;
   std::string path_;
   bool is_synced_ = false;
-  std::unique_ptr<StateFolder> folder_;
-  std::unique_ptr<LogFolder> logs_;
+  std::unique_ptr<StateJournal> folder_;
+  std::unique_ptr<LogDirectory> logs_;
   struct Left {
     JobRecord record;
     std::optional<std::string> store_log;
-    std::optional<StateFolder::FoundLog> log;
+    std::optional<StateJournal::FoundLog> log;
   };
   std::optional<SelfRecord> self_;
   std::vector<Exclusions::Entry> hosts_left_;

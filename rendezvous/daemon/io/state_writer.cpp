@@ -38,7 +38,7 @@ constexpr const char* ready = "state";
 constexpr const char* unfinished = "new";
 constexpr const char* alive_name = "alive";
 constexpr off_t file_bytes_max = 64 * 1024 * 1024;
-// An image is as large as its store, and up to twice as much follows it (LogFolder).
+// An image is as large as its store, and up to twice as much follows it (LogDirectory).
 constexpr off_t log_bytes_max = off_t{8} * 1024 * 1024 * 1024;
 constexpr std::size_t batch_max = 256;
 
@@ -237,7 +237,7 @@ void work_on_records(int folder, int orders, std::optional<Received> received, b
 
 }  // namespace
 
-void write_states(int folder, int orders, LogRing& ring, bool syncs) {
+void write_states(int folder, int orders, SharedRing& ring, bool syncs) {
   LogWriter logs(folder, syncs, ring);
   AliveFile alive_file(folder);
   bool has_more = false;
@@ -398,7 +398,7 @@ std::string log_name(std::uint64_t number, std::uint64_t generation) {
   return fmt::format("job-{}.{}.log", number, generation);
 }
 
-LogWriter::LogWriter(int folder, bool syncs, LogRing& ring)
+LogWriter::LogWriter(int folder, bool syncs, SharedRing& ring)
     : folder_(folder), syncs_(syncs), ring_(ring) {
   (void)visit_logs(folder_, [this](const LogName& log) { unswept_.insert(log.number); });
 }
@@ -437,7 +437,7 @@ void LogWriter::give_up(std::uint64_t number) {
   remove(number, std::numeric_limits<std::uint64_t>::max());
 }
 
-int LogWriter::carry_out(const LogRing::Entry& entry) {
+int LogWriter::carry_out(const SharedRing::Entry& entry) {
   const auto order = static_cast<LogOrder>(entry.kind);
   if (order == LogOrder::begin) return begin(entry);
   if (order == LogOrder::again) return go_on(entry);
@@ -454,7 +454,7 @@ int LogWriter::carry_out(const LogRing::Entry& entry) {
   return wrong;
 }
 
-int LogWriter::begin(const LogRing::Entry& entry) {
+int LogWriter::begin(const SharedRing::Entry& entry) {
   Log log;
   const std::string name = log_name(entry.number, entry.generation);
   log.file.reset(::openat(folder_, name.c_str(),
@@ -467,7 +467,7 @@ int LogWriter::begin(const LogRing::Entry& entry) {
 }
 
 // The file now has no end chunk until end() writes one.
-int LogWriter::go_on(const LogRing::Entry& entry) {
+int LogWriter::go_on(const SharedRing::Entry& entry) {
   Log log;
   log.file.reset(::openat(folder_, log_name(entry.number, entry.generation).c_str(),
                           O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));

@@ -15,12 +15,12 @@
 
 #include "proto/clock.h"
 #include "proto/result.h"
-#include "rendezvous/daemon/io/log_ring.h"
+#include "rendezvous/daemon/io/shared_ring.h"
 #include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun {
 
-// The other side of StateFolder: a separate process that writes one file per job, and reads the
+// The other side of StateJournal: a separate process that writes one file per job, and reads the
 // files at the start. A write to a hung disk never returns, and here it blocks no other process.
 // The process exits once the daemon is gone and everything is written.
 //
@@ -56,7 +56,7 @@ struct StateAnswer {
 // stores. With `syncs`, an order is answered once it is on disk, and orders that arrived meanwhile
 // are flushed together. Once a record was written, the file "alive" is touched every two seconds
 // and when the process exits: its time tells when the daemon was last alive.
-void write_states(int folder, int orders, LogRing& logs, bool syncs);
+void write_states(int folder, int orders, SharedRing& logs, bool syncs);
 
 // Sends an order without blocking. Returns 0 or errno. EAGAIN: the writer's queue is full.
 int hand_over(int orders, const StateOrder& order, const std::string* record);
@@ -86,7 +86,7 @@ struct StateFiles {
 // logs of jobs without a record. Calls `goes_on` after each read, to show that the disk responds.
 Result<StateFiles> read_states(const std::string& path, const std::function<void()>& goes_on);
 
-// The kinds of LogRing::Entry.
+// The kinds of SharedRing::Entry.
 enum class LogOrder : std::uint64_t {
   begin = 1,  // create the log's file; the bytes are its header line
   add = 2,    // append a chunk
@@ -113,7 +113,7 @@ class LogWriter {
   };
 
   // With `syncs`, work() flushes what it has processed to disk.
-  LogWriter(int folder, bool syncs, LogRing& ring);
+  LogWriter(int folder, bool syncs, SharedRing& ring);
 
   // Processes a batch of entries.
   Worked work();
@@ -126,16 +126,16 @@ class LogWriter {
     FileDescriptor file;
     bool is_dirty = false;
   };
-  int carry_out(const LogRing::Entry& entry);
+  int carry_out(const SharedRing::Entry& entry);
   void give_up(std::uint64_t number);
-  int begin(const LogRing::Entry& entry);
-  int go_on(const LogRing::Entry& entry);
+  int begin(const SharedRing::Entry& entry);
+  int go_on(const SharedRing::Entry& entry);
   int write(Log& log, const std::string& bytes) const;
   void remove(std::uint64_t number, std::uint64_t below);
 
   const int folder_;
   const bool syncs_;
-  LogRing& ring_;
+  SharedRing& ring_;
   // By job and generation, as long as they can be written: the complete log of each job, and its
   // replacement.
   std::map<std::pair<std::uint64_t, std::uint64_t>, Log> logs_;

@@ -33,16 +33,16 @@
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/daemon/daemon_options.h"
 #include "rendezvous/daemon/io/daemon_log.h"
-#include "rendezvous/daemon/io/daemon_set.h"
 #include "rendezvous/daemon/io/owner_access.h"
+#include "rendezvous/daemon/io/replica_controller.h"
 #include "rendezvous/daemon/io/service.h"
 #include "rendezvous/daemon/io/state_recovery.h"
 #include "rendezvous/daemon/place.h"
 #include "rendezvous/daemon/service.h"
-#include "rendezvous/etcd/io/contest_host.h"
+#include "rendezvous/etcd/io/election_driver.h"
 #include "rendezvous/io/asio_loop.h"
+#include "rendezvous/io/helper_processes.h"
 #include "rendezvous/io/random_bytes.h"
-#include "rendezvous/io/side_processes.h"
 #include "rendezvous/io/socket_address.h"
 #include "rendezvous/io/stream_writer.h"
 #include "rendezvous/job/job_record_json.h"
@@ -55,19 +55,19 @@ namespace cpprun {
 
 // The last step before the daemon serves: enters the sandbox and opens the control socket. Files
 // that the sandbox does not allow must be open by then.
-void close_up(CoordinatorServer& server, SideProcesses& side, const DaemonOptions& options,
+void close_up(CoordinatorServer& server, HelperProcesses& side, const DaemonOptions& options,
               DaemonLog& log);
 
-// A DaemonSet's clock, and its access to etcd and to other members, by real sockets. Simulated
-// tests have their own. `security` gives the TLS context for links to others; null: no TLS. `say`
-// writes to the log.
-SetPorts ports_of(asio::io_context& context, SideProcesses& side, LeaseGuard::Say say,
+// A ReplicaController's clock, and its access to etcd and to other members, by real sockets.
+// Simulated tests have their own. `security` gives the TLS context for links to others; null: no
+// TLS. `say` writes to the log.
+SetPorts ports_of(asio::io_context& context, HelperProcesses& side, LeaseGuard::Say say,
                   std::function<Result<std::shared_ptr<SecureContext>>()> security);
 
 namespace {
 
-LedgerLimits memory_of(const DaemonOptions& options) {
-  LedgerLimits limits = memory_of_this_machine();
+MemoryLimits memory_of(const DaemonOptions& options) {
+  MemoryLimits limits = memory_of_this_machine();
   if (options.memory_bytes_max != 0) limits.bytes_max = options.memory_bytes_max;
   limits.address_bytes_max =
       options.address_bytes_max != 0 ? options.address_bytes_max : limits.bytes_max / 2;
@@ -159,9 +159,10 @@ CoordinatorOptions coordinator_options(const DaemonOptions& options) {
 }
 
 // This member's identity and address in the cluster.
-Result<DaemonSetOptions> options_of_set(const DaemonOptions& options, const Listening& listening,
-                                        SideProcesses& side, const SelfRecord& self) {
-  DaemonSetOptions set{
+Result<ReplicaControllerOptions> options_of_set(const DaemonOptions& options,
+                                                const Listening& listening, HelperProcesses& side,
+                                                const SelfRecord& self) {
+  ReplicaControllerOptions set{
       .name = member_name(options.name.empty() ? own_host() : options.name, self.life),
       .cluster = options.cluster,
       .place = {},
@@ -216,7 +217,7 @@ struct Ends {
   DaemonLog& log;
   JobEvents& events;
   StateRecovery& state;
-  const std::unique_ptr<DaemonSet>& set;
+  const std::unique_ptr<ReplicaController>& set;
 };
 
 // There is no local agent, and a daemon never finishes.
@@ -270,8 +271,8 @@ SelfRecord self_of(const DaemonOptions& options, const StateRecovery& state) {
   return self;
 }
 
-DaemonSet::Callbacks set_callbacks(const Ends& ends, OwnerAccess& access, CoordinatorServer& server,
-                                   SelfRecord self) {
+ReplicaController::Callbacks set_callbacks(const Ends& ends, OwnerAccess& access,
+                                           CoordinatorServer& server, SelfRecord self) {
   StateRecovery& state = ends.state;
   return {
       .say = [&log = ends.log](LogLevel level, const std::string& text) { log.say(level, text); },
@@ -279,7 +280,7 @@ DaemonSet::Callbacks set_callbacks(const Ends& ends, OwnerAccess& access, Coordi
       .recover_own = [&state, &server] { return state.recover(server); },
       .forget_own = [&state] { state.forget_all(); },
       .keep_self =
-          [&state, self = std::move(self)](const ContestMemory& memory, bool has_all) {
+          [&state, self = std::move(self)](const ElectionMemory& memory, bool has_all) {
             SelfRecord record = self;
             record.cluster = memory.cluster;
             record.epoch = static_cast<std::uint64_t>(memory.epoch);
@@ -307,7 +308,7 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
   auto passed = passed_socket(activation);
   raise_descriptor_limit();
   asio::io_context io(1);
-  SideProcesses side;
+  HelperProcesses side;
   DaemonLog log(io, side, STDERR_FILENO, options);
   const auto fail = [&log](const Error& error) {
     log.say(LogLevel::error, error.reason);
@@ -319,7 +320,7 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
   ServiceNotifier notifier;
   connect(notifier, environment, log);
   asio::signal_set signals(io, SIGTERM, SIGINT);
-  std::unique_ptr<DaemonSet> set;
+  std::unique_ptr<ReplicaController> set;
   signals.async_wait([&](const asio::error_code&, int) {
     tell(notifier, stopping_message(), log);
     if (set == nullptr) return io.stop();
@@ -329,7 +330,7 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
   });
   JobEvents events(own_host());
   StateRecovery state(log);
-  if (const auto opened = state.open(io, side, options.state_folder, options.state_is_synced);
+  if (const auto opened = state.open(io, side, options.state_journal, options.state_is_synced);
       !opened) {
     return fail(opened.error());
   }
@@ -351,7 +352,7 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
   auto self = self_of(options, state);
   auto set_options = options_of_set(options, *listening, side, self);
   if (!set_options) return fail(set_options.error());
-  set = std::make_unique<DaemonSet>(
+  set = std::make_unique<ReplicaController>(
       ports_of(
           io, side, [&log](LogLevel level, const std::string& text) { log.say(level, text); },
           [&access] { return access.for_dialing(); }),
@@ -359,8 +360,9 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
       set_callbacks({log, events, state, set}, access, server, std::move(self)));
   if (const auto started = set->start(); !started) return fail(started.error());
   const auto lost = lost_stdout(log);  // the reader of a pipe may have closed it
-  const auto scribe = Scribe::begin_for_file(io, side, STDOUT_FILENO, {.trouble = lost});
-  PatientWriter out(io, scribe ? scribe->pipe() : STDOUT_FILENO, {.lost = lost});
+  const auto file_writer =
+      FileWriterProcess::begin_for_file(io, side, STDOUT_FILENO, {.trouble = lost});
+  NonBlockingWriter out(io, file_writer ? file_writer->pipe() : STDOUT_FILENO, {.lost = lost});
   // By now everything is open that the sandbox would block.
   close_up(server, side, options, log);
   out.write(fmt::format("cpprund listening on {}\n", listening->address));
@@ -377,7 +379,7 @@ namespace {
 // Returns the first usable directory for the control socket. Creates it now, since the sandbox does
 // not allow that later. A hung disk is given a short timeout and does not prevent serving. `note`
 // is set if the directory is not the one in $TMPDIR, and says why.
-Result<DoorFolder> prepared_door(SideProcesses& side, const std::vector<DoorFolder>& folders,
+Result<DoorFolder> prepared_door(HelperProcesses& side, const std::vector<DoorFolder>& folders,
                                  std::string& note) {
   std::string why = "there is no folder for it";
   const DoorFolder* wrong_temporary = nullptr;
@@ -464,7 +466,7 @@ void shut_in(const DaemonOptions& options, const std::optional<DoorFolder>& door
 
 }  // namespace
 
-void close_up(CoordinatorServer& server, SideProcesses& side, const DaemonOptions& options,
+void close_up(CoordinatorServer& server, HelperProcesses& side, const DaemonOptions& options,
               DaemonLog& log) {
   DoorPlan plan{.folders = options.door_folders, .patience = bounds::log_farewell};
   if (!options.has_sandbox) log.say(LogLevel::info, "sandbox: off (--no-sandbox)");
@@ -481,10 +483,10 @@ void close_up(CoordinatorServer& server, SideProcesses& side, const DaemonOption
   server.open_door(side, std::move(plan));
 }
 
-SetPorts ports_of(asio::io_context& context, SideProcesses& side, LeaseGuard::Say say,
+SetPorts ports_of(asio::io_context& context, HelperProcesses& side, LeaseGuard::Say say,
                   std::function<Result<std::shared_ptr<SecureContext>>()> security) {
   using LinkPointer = std::unique_ptr<DialledLink>;
-  using ContestPointer = std::unique_ptr<Contestant>;
+  using ElectionPointer = std::unique_ptr<Elector>;
   return {.loop = loop_of(context),
           .wall_now =
               [] {
@@ -499,17 +501,17 @@ SetPorts ports_of(asio::io_context& context, SideProcesses& side, LeaseGuard::Sa
             return std::make_unique<LinkClient>(context, host, port, std::move(callbacks),
                                                 *std::move(secure));
           },
-          .contest = [&context, &side, say = std::move(say)](
-                         ContestOptions options, const EtcdAccess& access,
-                         Contestant::Told told) -> Result<ContestPointer> {
+          .election = [&context, &side, say = std::move(say)](
+                          ElectionOptions options, const EtcdAccess& access,
+                          Elector::Told told) -> Result<ElectionPointer> {
             auto tls = open_tls(access);
             if (!tls) return tl::unexpected<Error>(tls.error());
             options.seed = random_word();
             auto guard = std::make_unique<LeaseGuard>(
                 context, side, LeaseGuard::Options{access, *tls, options.keys, options.ttl}, say);
-            return std::make_unique<ContestHost>(context, std::move(options), access,
-                                                 *std::move(tls), std::move(told),
-                                                 std::move(guard));
+            return std::make_unique<ElectionDriver>(context, std::move(options), access,
+                                                    *std::move(tls), std::move(told),
+                                                    std::move(guard));
           }};
 }
 

@@ -265,7 +265,7 @@ EtcdClient::~EtcdClient() {
   }
 }
 
-void EtcdClient::ask(contest::Lane which, std::size_t endpoint, etcd::Request request,
+void EtcdClient::ask(election::Lane which, std::size_t endpoint, etcd::Request request,
                      Duration patience, Done done) {
   const auto at = static_cast<std::size_t>(which);
   LaneState& lane = lanes_[at];

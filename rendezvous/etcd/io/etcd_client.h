@@ -19,7 +19,7 @@
 #include "proto/http/client.h"
 #include "proto/secure/tls.h"
 #include "rendezvous/etcd/codec.h"
-#include "rendezvous/etcd/contest_events.h"
+#include "rendezvous/etcd/election_events.h"
 #include "rendezvous/etcd/etcd_endpoint.h"
 #include "rendezvous/etcd/etcd_request.h"
 #include "rendezvous/etcd/io/etcd_access.h"
@@ -121,7 +121,7 @@ class EtcdClient {
 
   // `done` runs once, never within this call; with a failure if there is no reply within
   // `patience`.
-  void ask(contest::Lane lane, std::size_t endpoint, etcd::Request request, Duration patience,
+  void ask(election::Lane lane, std::size_t endpoint, etcd::Request request, Duration patience,
            Done done);
 
  private:
@@ -148,7 +148,7 @@ class EtcdClient {
   std::shared_ptr<TlsClientContext> tls_;
   std::vector<KnownAddresses> addresses_;
   etcd::Credentials credentials_;
-  std::array<LaneState, contest::lanes> lanes_;
+  std::array<LaneState, election::lanes> lanes_;
 };
 
 }  // namespace cpprun

@@ -39,7 +39,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
         socket_(server.context_),
         timer_(server.context_),
         unread_(std::move(first_bytes)) {
-    if (server.callbacks_.ledger) memory_.emplace(server.callbacks_.ledger, peer_);
+    if (server.callbacks_.accounting) memory_.emplace(server.callbacks_.accounting, peer_);
   }
 
   // Returns why the connection cannot be served; empty if it can.

@@ -22,7 +22,7 @@
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/peer_address.h"
 #include "rendezvous/status/status_access.h"
-#include "rendezvous/store/ledger.h"
+#include "rendezvous/store/memory_accounting.h"
 
 namespace cpprun {
 
@@ -88,7 +88,7 @@ class StatusServer {
     // The credential that a request shows, or why it is invalid; null if there is no secret.
     std::function<Result<Credential>(const http::Request&)> credential = {};
     // Accounts for the memory of connections; null: not counted.
-    std::shared_ptr<Ledger> ledger = {};
+    std::shared_ptr<MemoryAccounting> accounting = {};
   };
 
   StatusServer(asio::io_context& context, StatusAccess access, Callbacks callbacks,

@@ -55,8 +55,8 @@ class ConnectionSet::Impl {
   void shut_down();
   std::optional<TimePoint> next_deadline() const;
   std::size_t connection_count() const { return sessions_.size(); }
-  const Ledger& ledger() const { return *ledger_; }
-  const std::shared_ptr<Ledger>& shared_ledger() const { return ledger_; }
+  const MemoryAccounting& accounting() const { return *accounting_; }
+  const std::shared_ptr<MemoryAccounting>& shared_accounting() const { return accounting_; }
 
  private:
   struct Port {
@@ -128,7 +128,7 @@ class ConnectionSet::Impl {
     }
   }
 
-  std::shared_ptr<Ledger> ledger_;
+  std::shared_ptr<MemoryAccounting> accounting_;
   FileDescriptor epoll_;
   FileDescriptor doors_;  // watches ports and unidentified connections; watched by epoll_
   FileDescriptor wake_;   // readable while serve() is needed and nothing else causes a call of it
@@ -230,16 +230,16 @@ void ConnectionSet::shut_down() {
 std::size_t ConnectionSet::connection_count() const {
   return impl_->connection_count();
 }
-const Ledger& ConnectionSet::ledger() const {
-  return impl_->ledger();
+const MemoryAccounting& ConnectionSet::accounting() const {
+  return impl_->accounting();
 }
 
-std::shared_ptr<Ledger> ConnectionSet::shared_ledger() const {
-  return impl_->shared_ledger();
+std::shared_ptr<MemoryAccounting> ConnectionSet::shared_accounting() const {
+  return impl_->shared_accounting();
 }
 
 ConnectionSet::Impl::Impl(const ConnectionLimits& limits)
-    : ledger_(std::make_shared<Ledger>(limits.memory, random_seed())),
+    : accounting_(std::make_shared<MemoryAccounting>(limits.memory, random_seed())),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       doors_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
@@ -248,7 +248,7 @@ ConnectionSet::Impl::Impl(const ConnectionLimits& limits)
                                                               : std::numeric_limits<int>::max()),
       clients_max_(clients_that_fit(kept_for_links_from_, spare_.get())),
       share_of_doors_(static_cast<std::ptrdiff_t>(limits.work_per_turn / 4)),
-      sessions_(limits_of_sessions(limits), ledger_) {
+      sessions_(limits_of_sessions(limits), accounting_) {
   const auto watched = [this](const FileDescriptor& descriptor, std::uint64_t mark) {
     epoll_event event{};
     event.events = EPOLLIN;
@@ -541,7 +541,8 @@ void ConnectionSet::Impl::open_connection(int fd, const PeerAddress& peer, std::
   sessions_.spend(bounds::store_work_of_connection);
   Port& port = ports_[number];
   // A silent connection from this address must not keep out one with something to say.
-  if (const std::string objection = ledger_->objection_to_connection(peer); !objection.empty()) {
+  if (const std::string objection = accounting_->objection_to_connection(peer);
+      !objection.empty()) {
     if (!sessions_.close_silent_of(peer, "it said nothing, and others came from its address")) {
       return port.host->note({.peer = peer, .text = "refused: " + objection});
     }
@@ -715,7 +716,8 @@ Result<ConnectionId> ConnectionSet::Impl::open_stream(ListenerId listener, const
                                                       std::shared_ptr<StoreStream> stream) {
   Port& port = ports_.at(listener.value);
   if (port.host == nullptr) return failure("its store is closed");
-  if (const std::string objection = ledger_->objection_to_connection(peer); !objection.empty()) {
+  if (const std::string objection = accounting_->objection_to_connection(peer);
+      !objection.empty()) {
     port.host->note({.peer = peer, .text = "refused: " + objection});
     return failure(objection);
   }

@@ -25,7 +25,7 @@
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/logging.h"
 #include "rendezvous/peer_address.h"
-#include "rendezvous/store/ledger.h"
+#include "rendezvous/store/memory_accounting.h"
 #include "rendezvous/store/session.h"
 #include "rendezvous/store/store.h"
 
@@ -101,7 +101,7 @@ struct ConnectionLimits {
   std::size_t wakes_per_slice = bounds::store_wakes_per_slice;
   std::size_t work_per_turn = bounds::store_work_per_turn;
   std::size_t work_per_visit = bounds::store_work_per_visit;
-  LedgerLimits memory = {};
+  MemoryLimits memory = {};
   bool keeps_descriptors_for_links = false;  // reserves a share that no store client gets
 };
 
@@ -171,9 +171,9 @@ class ConnectionSet {
 
   std::size_t connection_count() const;
   // The memory that clients of all listeners make this process hold.
-  const Ledger& ledger() const;
+  const MemoryAccounting& accounting() const;
   // For other memory that is held on behalf of an address.
-  std::shared_ptr<Ledger> shared_ledger() const;
+  std::shared_ptr<MemoryAccounting> shared_accounting() const;
 
  private:
   class Impl;

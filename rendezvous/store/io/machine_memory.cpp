@@ -49,13 +49,13 @@ std::uint64_t physical_bytes(const std::string& root) {
     const auto kibibytes = leading_number<std::uint64_t>(trimmed(line.substr(name.size())));
     if (kibibytes) return *kibibytes * 1024;
   }
-  return LedgerLimits::none;
+  return MemoryLimits::none;
 }
 
 // A limit may be set in our group or in any above it. Inside a container our own path may not
 // exist; then the root of the mount is the container's group.
 std::uint64_t limit_along(const std::string& mount, std::string group, const char* file) {
-  std::uint64_t limit = LedgerLimits::none;
+  std::uint64_t limit = MemoryLimits::none;
   while (true) {
     limit = std::min(limit, number_in(mount + group + "/" + file).value_or(limit));
     if (group.empty()) return limit;
@@ -64,7 +64,7 @@ std::uint64_t limit_along(const std::string& mount, std::string group, const cha
 }
 
 std::uint64_t group_bytes(const std::string& root) {
-  std::uint64_t limit = LedgerLimits::none;
+  std::uint64_t limit = MemoryLimits::none;
   const std::string text = text_of(root + "/proc/self/cgroup");
   for (const std::string_view line : split(text, '\n')) {
     // "0::/group" in version 2, "9:memory:/group" in version 1.
@@ -91,9 +91,9 @@ std::uint64_t usable_memory_bytes(const std::string& root) {
   return std::min(physical_bytes(root), group_bytes(root));
 }
 
-LedgerLimits memory_of_this_machine(const std::string& root) {
+MemoryLimits memory_of_this_machine(const std::string& root) {
   const std::uint64_t usable = usable_memory_bytes(root);
-  if (usable == LedgerLimits::none) return {};
+  if (usable == MemoryLimits::none) return {};
   return {.bytes_max = std::max(usable / 2, memory_bytes_min)};
 }
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "rendezvous/store/ledger.h"
+#include "rendezvous/store/memory_accounting.h"
 
 namespace cpprun {
 
@@ -14,6 +14,6 @@ namespace cpprun {
 std::uint64_t usable_memory_bytes(const std::string& root = "");
 
 // Half of that, for what store clients make this process hold.
-LedgerLimits memory_of_this_machine(const std::string& root = "");
+MemoryLimits memory_of_this_machine(const std::string& root = "");
 
 }  // namespace cpprun

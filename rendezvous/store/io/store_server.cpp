@@ -42,7 +42,7 @@ class OpenHost : public StoreHost {
   std::function<void(const std::string&)> log_;
 };
 
-LedgerLimits memory_for(const StoreServerOptions& options) {
+MemoryLimits memory_for(const StoreServerOptions& options) {
   if (options.memory_bytes_max != 0) return {.bytes_max = options.memory_bytes_max};
   return memory_of_this_machine();
 }

@@ -16,11 +16,12 @@ link::Heartbeat watched(Duration length) {
 
 Config hangs_after(Duration silence) {
   Config config = two_nodes();
-  config.beat_timeout = BeatTimeout{.fixed = silence};
+  config.beat_timeout = HeartbeatTimeout{.fixed = silence};
   return config;
 }
 
-supervisor::BeatsSeen one_beat_at(TimePoint last, std::optional<Duration> since_checkpoint = {}) {
+supervisor::HeartbeatsSeen one_beat_at(TimePoint last,
+                                       std::optional<Duration> since_checkpoint = {}) {
   return {.readings = {{.local_rank = LocalRank{0},
                         .beats = 1,
                         .last = last,
@@ -96,13 +97,13 @@ TEST_CASE("a status is not said again when a link resumes") {
 TEST_CASE("a worker that stops beating breaks the round as hung, and is then ended") {
   Stage stage(false, hangs_after(2s));
   stage.run();
-  REQUIRE(work<supervisor::LookAtBeats>(stage.agent.advance(t0 + 2s)).size() == 1);
+  REQUIRE(work<supervisor::ReadHeartbeats>(stage.agent.advance(t0 + 2s)).size() == 1);
   CHECK(said<link::Failed>(stage.worker(t0 + 2s, one_beat_at(t0 + 1s))).empty());
   stage.answered(t0 + 2s);
-  REQUIRE(work<supervisor::LookAtBeats>(stage.agent.advance(t0 + 3s)).size() == 1);
+  REQUIRE(work<supervisor::ReadHeartbeats>(stage.agent.advance(t0 + 3s)).size() == 1);
   CHECK(said<link::Failed>(stage.worker(t0 + 3s, one_beat_at(t0 + 1s))).empty());
   stage.answered(t0 + 3s);
-  REQUIRE(work<supervisor::LookAtBeats>(stage.agent.advance(t0 + 3200ms)).size() == 1);
+  REQUIRE(work<supervisor::ReadHeartbeats>(stage.agent.advance(t0 + 3200ms)).size() == 1);
   auto hung = stage.worker(t0 + 3200ms, one_beat_at(t0 + 1s));
   CHECK(work<supervisor::SignalMain>(hung) ==
         std::vector{supervisor::SignalMain{LocalRank{0}, SIGTERM}});

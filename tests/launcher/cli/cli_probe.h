@@ -43,14 +43,14 @@ inline CliOutcome read(Words words, Environment environment = {}, File file = {}
 
 inline Config good(Words words, Environment environment = {}, File file = {}) {
   auto outcome = read(std::move(words), std::move(environment), std::move(file));
-  if (const auto* bad = std::get_if<CliMistakes>(&outcome)) FAIL(to_text(*bad));
+  if (const auto* bad = std::get_if<CliDiagnostics>(&outcome)) FAIL(to_text(*bad));
   return std::get<Config>(outcome);
 }
 
-inline Words mistakes(Words words, Environment environment = {}, File file = {}) {
+inline Words diagnostics(Words words, Environment environment = {}, File file = {}) {
   auto outcome = read(std::move(words), std::move(environment), std::move(file));
-  REQUIRE(std::holds_alternative<CliMistakes>(outcome));
-  return std::get<CliMistakes>(outcome).mistakes;
+  REQUIRE(std::holds_alternative<CliDiagnostics>(outcome));
+  return std::get<CliDiagnostics>(outcome).diagnostics;
 }
 
 }  // namespace cpprun::probe

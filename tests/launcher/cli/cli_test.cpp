@@ -54,14 +54,14 @@ TEST_CASE("PET variables give defaults, the command line wins") {
   CHECK(config.node_rank == 1);
   CHECK(config.endpoint == Endpoint{"node0", 29500});
   CHECK(config.program.kind == ProgramKind::no_python);
-  CHECK(mistakes({"x"}, {{"PET_STANDALONE", "true"}, {"PET_MAX_RESTARTS", "many"}}) ==
+  CHECK(diagnostics({"x"}, {{"PET_STANDALONE", "true"}, {"PET_MAX_RESTARTS", "many"}}) ==
         Words{"PET_STANDALONE=true is neither 1 (on) nor 0 (off)",
               "PET_MAX_RESTARTS=many is not a whole number from 0"});
 }
 
 TEST_CASE("every mistake is told at once, each with its flag and what would be right") {
-  CHECK(mistakes({"--nnodes=2:1", "--nproc-per-node=none", "--rdzv-conf=foo", "--redirects=7",
-                  "--master-port=x", "--frobnicate", "--role"}) ==
+  CHECK(diagnostics({"--nnodes=2:1", "--nproc-per-node=none", "--rdzv-conf=foo", "--redirects=7",
+                     "--master-port=x", "--frobnicate", "--role"}) ==
         Words{"unknown flag --frobnicate; cpprun --help all lists the flags",
               "--role needs a value: --role=NAME",
               "--nnodes=2:1 is neither a number of nodes, as 2, nor a range, as 2:4",
@@ -95,10 +95,10 @@ TEST_CASE("help names every flag, and version the version; both win over mistake
 }
 
 TEST_CASE("a script that cannot be run is told with the other mistakes, and else at the start") {
-  CHECK(mistakes({"--node-rank=-1", "gone.py"}) ==
+  CHECK(diagnostics({"--node-rank=-1", "gone.py"}) ==
         Words{"--node-rank=-1 is not a whole number from 0",
               "cannot run \"gone.py\": no such file, seen from the folder cpprun was started in"});
-  CHECK(mistakes({"--no-python", "--nnodes=0", "gone"}).back() ==
+  CHECK(diagnostics({"--no-python", "--nnodes=0", "gone"}).back() ==
         "cannot run \"gone\": no such file, neither here nor on PATH");
   CHECK(good({"gone.py"}).program.script == "gone.py");
 }
@@ -115,14 +115,14 @@ TEST_CASE("a dry run is told apart, and makes up nothing") {
 
 TEST_CASE("the mistakes of a dry run leave no file") {
   const auto outcome = read({"--dry-run", "--report=r", "--events=e", "--nnodes=0", "./train"});
-  REQUIRE(std::holds_alternative<CliMistakes>(outcome));
-  const auto& wrong = std::get<CliMistakes>(outcome);
-  CHECK(wrong.mistakes.size() == 1);
+  REQUIRE(std::holds_alternative<CliDiagnostics>(outcome));
+  const auto& wrong = std::get<CliDiagnostics>(outcome);
+  CHECK(wrong.diagnostics.size() == 1);
   CHECK(wrong.report_file.empty());
   CHECK(wrong.events_file.empty());
 }
 
 TEST_CASE("--json without --dry-run is a mistake, and no variable turns either on") {
-  CHECK(mistakes({"--json", "./train"}) == Words{"--json has no effect without --dry-run"});
+  CHECK(diagnostics({"--json", "./train"}) == Words{"--json has no effect without --dry-run"});
   CHECK(good({"./train"}, {{"PET_DRY_RUN", "1"}, {"PET_JSON", "1"}}).program.script == "./train");
 }

@@ -26,6 +26,6 @@ TEST_CASE("every shell is told of every flag") {
 TEST_CASE("completions are printed for a shell that is known, whatever else is wrong") {
   CHECK(std::get<CliText>(read({"--frobnicate", "--print-completion=bash"}))
             .text.starts_with("# bash completion for cpprun"));
-  CHECK(mistakes({"--print-completion=ksh", "x"}) ==
+  CHECK(diagnostics({"--print-completion=ksh", "x"}) ==
         Words{"--print-completion=ksh is none of bash, zsh, fish, tcsh"});
 }

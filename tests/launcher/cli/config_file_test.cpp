@@ -21,7 +21,7 @@ Config with_file(const std::string& text, Words words = {"--config=job.toml", "x
 }
 
 Words wrong_in_file(const std::string& text, Environment environment = {}) {
-  return mistakes({"--config", "job.toml", "x"}, std::move(environment), {.text = text});
+  return diagnostics({"--config", "job.toml", "x"}, std::move(environment), {.text = text});
 }
 
 }  // namespace
@@ -88,30 +88,31 @@ TEST_CASE("the environment may name the file, and the command line another") {
 }
 
 TEST_CASE("a file that cannot be read is a mistake under the name that led to it") {
-  CHECK(mistakes({"--config=gone.toml", "x"}) ==
+  CHECK(diagnostics({"--config=gone.toml", "x"}) ==
         Words{"--config=gone.toml cannot be read: No such file or directory; give the path "
               "of a text file"});
-  CHECK(mistakes({"x"}, {{"CPPRUN_CONFIG", "gone.toml"}}) ==
+  CHECK(diagnostics({"x"}, {{"CPPRUN_CONFIG", "gone.toml"}}) ==
         Words{"CPPRUN_CONFIG=gone.toml cannot be read: No such file or directory; give the path "
               "of a text file"});
-  CHECK(mistakes({"--config=", "x"}) ==
+  CHECK(diagnostics({"--config=", "x"}) ==
         Words{"--config: empty value; check that the variable it is made of is set, or leave it "
               "out"});
 }
 
 TEST_CASE("what is wrong in a file is told with its line, all of it, beside all else") {
-  const auto told = mistakes({"--config=job.toml", "--frobnicate", "--node-rank=x", "gone.py"}, {},
-                             {.text = "nnodes = two\n"
-                                      "nprok = 2\n"
-                                      "nproc = 2\n"
-                                      "\n"
-                                      "standalone = maybe\n"
-                                      "max-restarts = 1\n"
-                                      "max_restarts = 2\n"
-                                      "config = 'other.toml'\n"
-                                      "[workers]\n"
-                                      "master-port 29500\n"
-                                      "role = \"half\n"});
+  const auto told =
+      diagnostics({"--config=job.toml", "--frobnicate", "--node-rank=x", "gone.py"}, {},
+                  {.text = "nnodes = two\n"
+                           "nprok = 2\n"
+                           "nproc = 2\n"
+                           "\n"
+                           "standalone = maybe\n"
+                           "max-restarts = 1\n"
+                           "max_restarts = 2\n"
+                           "config = 'other.toml'\n"
+                           "[workers]\n"
+                           "master-port 29500\n"
+                           "role = \"half\n"});
   CHECK(told ==
         Words{"job.toml:2: unknown key \"nprok\"; keys are the names of flags; cpprun --help all "
               "lists them",

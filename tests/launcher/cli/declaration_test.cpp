@@ -29,13 +29,13 @@ TEST_CASE("each flag has a name, a letter and variables of its own, a group and 
 TEST_CASE("a member learns its value, and who has said it") {
   Flags flags;
   Declaration declaration(flags);
-  Mistakes mistakes;
+  Diagnostics diagnostics;
   CHECK(flags.node_rank.source == "--node-rank");
   declaration.tell(*declaration.find("node-rank"), "7", SettingOrigin::environment,
                    "PET_NODE_RANK");
   declaration.tell(*declaration.find("module"), "true", SettingOrigin::typed, "--module");
-  declaration.settle(mistakes);
-  CHECK(mistakes.empty());
+  declaration.settle(diagnostics);
+  CHECK(diagnostics.empty());
   CHECK(flags.node_rank.value == 7);
   CHECK(flags.node_rank.source == "PET_NODE_RANK");
   CHECK(is_on(flags.module));
@@ -46,14 +46,14 @@ TEST_CASE("a member learns its value, and who has said it") {
 TEST_CASE("CLI11 takes every flag, all of them at once") {
   Flags flags;
   Declaration declaration(flags);
-  Mistakes mistakes;
+  Diagnostics diagnostics;
   for (const auto& flag : declaration.facts()) {
     const char* value = flag.name == "log-max-bytes" ? "64M" : "1";
     declaration.tell(flag, flag.takes_value() ? value : "true", SettingOrigin::typed,
                      "--" + flag.name);
   }
-  declaration.settle(mistakes);
-  CHECK(mistakes.sentences() == Words{});
+  declaration.settle(diagnostics);
+  CHECK(diagnostics.sentences() == Words{});
   CHECK(flags.redirects.value);
   CHECK(is_on(flags.version));
 }
@@ -61,14 +61,14 @@ TEST_CASE("CLI11 takes every flag, all of them at once") {
 TEST_CASE("what is told later wins, and its mistake does not hide the next one") {
   Flags flags;
   Declaration declaration(flags);
-  Mistakes mistakes;
+  Diagnostics diagnostics;
   declaration.tell(*declaration.find("max-restarts"), "3", SettingOrigin::environment,
                    "PET_MAX_RESTARTS");
   declaration.tell(*declaration.find("max-restarts"), "x", SettingOrigin::typed, "--max-restarts");
   declaration.tell(*declaration.find("module"), "perhaps", SettingOrigin::file, "f:1: module");
   declaration.tell(*declaration.find("nnodes"), "0", SettingOrigin::typed, "--nnodes");
-  declaration.settle(mistakes);
-  CHECK(mistakes.sentences() ==
+  declaration.settle(diagnostics);
+  CHECK(diagnostics.sentences() ==
         Words{"--nnodes=0 is neither a number of nodes, as 2, nor a range, as 2:4",
               "f:1: module=perhaps is neither true nor false",
               "--max-restarts=x is not a whole number from 0"});
@@ -91,13 +91,13 @@ TEST_CASE("an empty value is a mistake of every flag but those for which torchru
     CAPTURE(facts.name);
     Flags flags;
     Declaration declaration(flags);
-    Mistakes mistakes;
+    Diagnostics diagnostics;
     declaration.tell(*declaration.find(facts.name), "", SettingOrigin::typed, "--" + facts.name);
-    declaration.settle(mistakes);
+    declaration.settle(diagnostics);
     const Words wrong{"--" + facts.name +
                       ": empty value; check that the variable it is made of is set, or leave it "
                       "out"};
-    CHECK(mistakes.sentences() == (facts.may_be_empty ? Words{} : wrong));
+    CHECK(diagnostics.sentences() == (facts.may_be_empty ? Words{} : wrong));
   }
   CHECK(good({"--rdzv-endpoint=", "--rdzv_conf", "", "--local-ranks-filter=", "--log-dir=", "x"}) ==
         good({"x"}));

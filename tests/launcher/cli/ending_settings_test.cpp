@@ -16,8 +16,8 @@ TEST_CASE("the grace comes from the flag, else from torch's variable") {
   const Environment torch = {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7"}};
   CHECK(good({"x"}, torch).grace == 7s);
   CHECK(good({"--shutdown-timeout=0", "x"}, torch).grace == 0s);
-  CHECK(mistakes({"--shutdown-timeout=-1", "x"}).size() == 1);
-  CHECK(mistakes({"x"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "soon"}}).size() == 1);
+  CHECK(diagnostics({"--shutdown-timeout=-1", "x"}).size() == 1);
+  CHECK(diagnostics({"x"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "soon"}}).size() == 1);
 }
 
 TEST_CASE("without a word the grace is shorter than that of whoever ends the whole node") {
@@ -71,12 +71,13 @@ TEST_CASE("what a job does about failures is read, in fractions of seconds and b
 
 TEST_CASE("mistakes about restarts are listed together, each with what would be right") {
   CHECK(
-      mistakes({"--restart-backoff=soon", "--restart-window=0", "--no-restart-codes=2,300", "x"}) ==
+      diagnostics(
+          {"--restart-backoff=soon", "--restart-window=0", "--no-restart-codes=2,300", "x"}) ==
       Words{"--restart-backoff=soon is no number of seconds from 0.001 to 2000000, as 30 or 0.5",
             "--restart-window=0 is no number of seconds from 0.001 to 2000000, as 30 or 0.5",
             "--no-restart-codes=2,300: \"300\" is neither an exit code from 1 to 255 nor a signal, "
             "as SIGSEGV"});
-  CHECK(mistakes({"--no-restart-codes=1,2,3,4,5,6,7,8,9", "x"}) ==
+  CHECK(diagnostics({"--no-restart-codes=1,2,3,4,5,6,7,8,9", "x"}) ==
         Words{"--no-restart-codes=1,2,3,4,5,6,7,8,9 lists 9 codes; there is room for 8"});
 }
 
@@ -84,7 +85,7 @@ TEST_CASE("blanks around codes and seconds, as scripts leave them, are none of t
   const auto config = good({"--max-restarts=1", "--no-restart-codes= 2, SIGSEGV ", "x"});
   CHECK(config.restarts.final_codes == std::vector<int>{-SIGSEGV, 2});
   CHECK(
-      mistakes({"--no-restart-codes=2,,3", "x"}) ==
+      diagnostics({"--no-restart-codes=2,,3", "x"}) ==
       Words{"--no-restart-codes=2,,3: \"\" is neither an exit code from 1 to 255 nor a signal, as "
             "SIGSEGV"});
   CHECK(good({"--monitor-interval= 5 ", "x"}).notes.size() == 1);
@@ -97,19 +98,20 @@ TEST_CASE("a policy for restarts without a restart is worth a word") {
 
 TEST_CASE("whose beats are watched, and for how long they may be silent") {
   CHECK_FALSE(good({"x"}).beat_timeout);
-  CHECK(good({"--beat-timeout=90", "x"}).beat_timeout == BeatTimeout{.fixed = 90s});
-  CHECK(good({"--beat-timeout=auto", "x"}).beat_timeout == BeatTimeout{.automatic = true});
-  CHECK(good({"x"}, {{"PET_BEAT_TIMEOUT", "2.5"}}).beat_timeout == BeatTimeout{.fixed = 2500ms});
-  CHECK(mistakes({"--beat-timeout=never", "x"}) ==
+  CHECK(good({"--beat-timeout=90", "x"}).beat_timeout == HeartbeatTimeout{.fixed = 90s});
+  CHECK(good({"--beat-timeout=auto", "x"}).beat_timeout == HeartbeatTimeout{.automatic = true});
+  CHECK(good({"x"}, {{"PET_BEAT_TIMEOUT", "2.5"}}).beat_timeout ==
+        HeartbeatTimeout{.fixed = 2500ms});
+  CHECK(diagnostics({"--beat-timeout=never", "x"}) ==
         Words{"--beat-timeout=never is neither auto nor a number of seconds from 1 to 2000000"});
-  CHECK(mistakes({"--beat-timeout=0.5", "x"}).size() == 1);
+  CHECK(diagnostics({"--beat-timeout=0.5", "x"}).size() == 1);
 }
 
 TEST_CASE("who may look at the job is one of four words") {
   CHECK(good({"x"}).status_access == StatusAccess::user);
   CHECK(good({"--status-access=none", "x"}).status_access == StatusAccess::none);
   CHECK(good({"x"}, {{"PET_STATUS_ACCESS", "network"}}).status_access == StatusAccess::network);
-  CHECK(mistakes({"--status-access=all", "x"}) ==
+  CHECK(diagnostics({"--status-access=all", "x"}) ==
         Words{"--status-access=all is none of none, user, host or network"});
 }
 
@@ -123,7 +125,7 @@ TEST_CASE("causes have purses of their own, in whatever order they were typed") 
 
 TEST_CASE("a purse that cannot be is a mistake that says what would be right") {
   const auto mistake = [](const std::string& text) {
-    const auto all = mistakes({"--max-restarts=" + text, "x"});
+    const auto all = diagnostics({"--max-restarts=" + text, "x"});
     REQUIRE(all.size() == 1);
     return all.front();
   };
@@ -152,14 +154,15 @@ TEST_CASE("what costs nothing, comes no further, and leaves a host out") {
   CHECK(rules.host_limit == HostLimit{3, 600s});
   CHECK(good({"--max-restarts=1", "--max-host-failures=3", "x"}).restarts.host_limit ==
         HostLimit{.failures = 3});
-  CHECK(mistakes({"--max-no-progress=0", "--max-host-failures=0/5", "x"}) ==
+  CHECK(diagnostics({"--max-no-progress=0", "--max-host-failures=0/5", "x"}) ==
         Words{"--max-no-progress=0 is not a whole number from 1",
               "--max-host-failures=0/5 is not a whole number from 1, as 3 or 3/3600"});
-  CHECK(mistakes({"--max-host-failures=3/1h", "x"}) ==
+  CHECK(diagnostics({"--max-host-failures=3/1h", "x"}) ==
         Words{"--max-host-failures=3/1h: \"1h\" is no number of seconds, as 3/3600"});
   // Nodes are lost without any budget.
   CHECK(good({"--max-host-failures=3", "x"}).notes.empty());
-  CHECK(mistakes({"--max-restarts=1", "--no-restart-codes=75,2", "--free-restart-codes=75", "x"}) ==
+  CHECK(diagnostics(
+            {"--max-restarts=1", "--no-restart-codes=75,2", "--free-restart-codes=75", "x"}) ==
         Words{"--free-restart-codes has 75 as well as --no-restart-codes; leave one out"});
   CHECK(good({"--max-no-progress=2", "x"}).notes ==
         Words{"--max-no-progress has no effect without --max-restarts"});
@@ -174,8 +177,8 @@ TEST_CASE("the scope of the signal and the fate of stragglers are names, and not
   CHECK(good({"--signal-scope=group", "x"}).signal_scope == SignalScope::group);
   CHECK(good({"--stragglers=leave", "x"}).stragglers == Stragglers::leave);
   CHECK(good({"x"}, {{"PET_STRAGGLERS", "kill"}}).stragglers == Stragglers::kill);
-  CHECK(mistakes({"--signal-scope=session", "x"}) ==
+  CHECK(diagnostics({"--signal-scope=session", "x"}) ==
         Words{"--signal-scope=\"session\" is invalid; expected process or group"});
-  CHECK(mistakes({"--stragglers=stay", "x"}) ==
+  CHECK(diagnostics({"--stragglers=stay", "x"}) ==
         Words{"--stragglers=\"stay\" is invalid; expected wait, kill or leave"});
 }

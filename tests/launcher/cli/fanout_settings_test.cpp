@@ -35,15 +35,15 @@ CliOutcome read(Words words, Environment environment = {},
 fanout::Request request(Words words, Environment environment = {},
                         const std::map<std::string, std::string>& files = {}) {
   auto outcome = read(std::move(words), std::move(environment), files);
-  if (const auto* mistakes = std::get_if<CliMistakes>(&outcome)) FAIL(to_text(*mistakes));
+  if (const auto* diagnostics = std::get_if<CliDiagnostics>(&outcome)) FAIL(to_text(*diagnostics));
   REQUIRE(std::holds_alternative<CliFanOut>(outcome));
   return std::get<CliFanOut>(std::move(outcome)).request;
 }
 
-std::string mistakes(Words words, Environment environment = {}) {
+std::string diagnostics(Words words, Environment environment = {}) {
   auto outcome = read(std::move(words), std::move(environment));
-  REQUIRE(std::holds_alternative<CliMistakes>(outcome));
-  return to_text(std::get<CliMistakes>(outcome));
+  REQUIRE(std::holds_alternative<CliDiagnostics>(outcome));
+  return to_text(std::get<CliDiagnostics>(outcome));
 }
 
 }  // namespace
@@ -94,29 +94,30 @@ TEST_CASE("hosts come from a file, or from Slurm's allocation and then by srun")
 }
 
 TEST_CASE("what is of one node, or does not fit the hosts, is a mistake among the others") {
-  const auto all = mistakes({"--hosts=a,a,b", "--nnodes=5", "--node-rank=1", "--local-addr=l",
-                             "--rdzv-endpoint=e", "--export=NONE", "x"});
+  const auto all = diagnostics({"--hosts=a,a,b", "--nnodes=5", "--node-rank=1", "--local-addr=l",
+                                "--rdzv-endpoint=e", "--export=NONE", "x"});
   for (const char* part :
        {"--hosts: a is named twice", "--node-rank is of one node", "--local-addr is of one node",
         "--rdzv-endpoint is of one node", "--export: NONE is not set here"}) {
     CAPTURE(part);
     CHECK(all.find(part) != all.npos);
   }
-  CHECK(mistakes({"--hosts=a,b", "--standalone", "x"}).find("--standalone is of one node") !=
+  CHECK(diagnostics({"--hosts=a,b", "--standalone", "x"}).find("--standalone is of one node") !=
         std::string::npos);
-  CHECK(mistakes({"--hosts=a,b", "--nnodes=5", "x"}).find("--nnodes=5 and 2 hosts do not agree") !=
+  CHECK(
+      diagnostics({"--hosts=a,b", "--nnodes=5", "x"}).find("--nnodes=5 and 2 hosts do not agree") !=
+      std::string::npos);
+  CHECK(diagnostics({"--hosts=a", "--hostfile=h", "x"}).find("both name the hosts") !=
         std::string::npos);
-  CHECK(mistakes({"--hosts=a", "--hostfile=h", "x"}).find("both name the hosts") !=
+  CHECK(diagnostics({"--hostfile=h", "x"}).find("--hostfile=h cannot be read: No such file") !=
         std::string::npos);
-  CHECK(mistakes({"--hostfile=h", "x"}).find("--hostfile=h cannot be read: No such file") !=
+  CHECK(diagnostics({"--hosts=slurm", "x"}).find("SLURM_JOB_NODELIST is not set") !=
         std::string::npos);
-  CHECK(mistakes({"--hosts=slurm", "x"}).find("SLURM_JOB_NODELIST is not set") !=
-        std::string::npos);
-  CHECK(mistakes({"--export=A=1", "--remote-shell=r", "--ship", "x"})
+  CHECK(diagnostics({"--export=A=1", "--remote-shell=r", "--ship", "x"})
             .find("has no effect without --hosts") != std::string::npos);
-  CHECK(mistakes({"--hosts=a", "--remote-shell= ", "x"}).find("names no program") !=
+  CHECK(diagnostics({"--hosts=a", "--remote-shell= ", "x"}).find("names no program") !=
         std::string::npos);
-  CHECK(mistakes({"--hosts=a"}).find("there is no script to run") != std::string::npos);
+  CHECK(diagnostics({"--hosts=a"}).find("there is no script to run") != std::string::npos);
 }
 
 TEST_CASE("variables that are of one node, or of another size, do not stop --hosts") {
@@ -134,7 +135,7 @@ TEST_CASE("variables that are of one node, or of another size, do not stop --hos
 TEST_CASE("how many GPUs there are is each host's to say, and not the console's") {
   const auto asked = request({"--hosts=a", "--nproc-per-node=gpu", "./train"});
   CHECK(asked.job.flags == Words{"--nproc-per-node=gpu", "--no-scheduler"});
-  CHECK(mistakes({"--hosts=a", "--nproc-per-node=all", "./train"}).find("neither a number") !=
+  CHECK(diagnostics({"--hosts=a", "--nproc-per-node=all", "./train"}).find("neither a number") !=
         std::string::npos);
 }
 

@@ -23,7 +23,7 @@ TEST_CASE("logs: a folder, none at all, a filter, a template") {
             .logs.prefix_template == "${role_name} ");
   CHECK(good({"--log-line-prefix-template=", "x"}).logs.prefix_template == std::nullopt);
   CHECK(good({"--log-dir=/dev/null", "x"}).logs.disabled);
-  CHECK(mistakes({"--local-ranks-filter=a", "x"}).size() == 1);
+  CHECK(diagnostics({"--local-ranks-filter=a", "x"}).size() == 1);
 }
 
 TEST_CASE("duplicate filters are words between commas, two commas being one") {
@@ -38,7 +38,7 @@ TEST_CASE("duplicate filters say when they have nothing to look at, or nowhere t
   CHECK(good({"-t", "0:1", "--duplicate-stderr-filters=a", "x"}).notes ==
         Words{"--duplicate-stderr-filters has no effect: it looks at lines that --tee brings to "
               "the console"});
-  CHECK(mistakes({"-t", "1", "--log-dir=/dev/null", "--duplicate-stdout-filters=a", "x"}) ==
+  CHECK(diagnostics({"-t", "1", "--log-dir=/dev/null", "--duplicate-stdout-filters=a", "x"}) ==
         Words{"--duplicate-stdout-filters needs a folder for its file, and --log-dir=/dev/null "
               "says that there is none"});
 }
@@ -48,7 +48,7 @@ TEST_CASE("stderr passes through cpprun unless it is to be inherited") {
   CHECK_FALSE(good({"--stderr=pass", "x"}).logs.stderr_inherited);
   CHECK(good({"--stderr=inherit", "x"}).logs.stderr_inherited);
   CHECK(good({"x"}, {{"PET_STDERR", "inherit"}}).logs.stderr_inherited);
-  CHECK(mistakes({"--stderr=tee", "x"}).front().starts_with("--stderr=tee is neither pass ("));
+  CHECK(diagnostics({"--stderr=tee", "x"}).front().starts_with("--stderr=tee is neither pass ("));
 }
 
 TEST_CASE("logs are limited in attempts and in bytes, with a unit where that is shorter") {
@@ -57,9 +57,9 @@ TEST_CASE("logs are limited in attempts and in bytes, with a unit where that is 
   CHECK(logs.file_bytes_max == 64ULL << 20U);
   CHECK(good({"--log-max-bytes=5000", "x"}).logs.file_bytes_max == 5000);
   CHECK(good({"--log-max-bytes= 2T ", "x"}).logs.file_bytes_max == 2ULL << 40U);
-  CHECK(mistakes({"--log-keep=0", "x"}).size() == 1);
+  CHECK(diagnostics({"--log-keep=0", "x"}).size() == 1);
   for (const char* wrong : {"1", "64X", "M", "-5K", ""}) {
-    CHECK(mistakes({std::string("--log-max-bytes=") + wrong, "x"}).size() == 1);
+    CHECK(diagnostics({std::string("--log-max-bytes=") + wrong, "x"}).size() == 1);
   }
 }
 
@@ -69,9 +69,9 @@ TEST_CASE("the level of cpprun's own words comes from its flag, else from the en
   CHECK(good({"x"}, {{"CPPRUN_LOG_LEVEL", ""}}).logs.level == LogLevel::info);
   CHECK(good({"--log-level=error", "x"}, {{"CPPRUN_LOG_LEVEL", "debug"}}).logs.level ==
         LogLevel::error);
-  CHECK(mistakes({"--log-level", "loud", "x"}) ==
+  CHECK(diagnostics({"--log-level", "loud", "x"}) ==
         Words{"--log-level=loud is not a level; use error, warning, info or debug"});
-  CHECK(mistakes({"x"}, {{"CPPRUN_LOG_LEVEL", "loud"}}) ==
+  CHECK(diagnostics({"x"}, {{"CPPRUN_LOG_LEVEL", "loud"}}) ==
         Words{"CPPRUN_LOG_LEVEL=loud is not a level; use error, warning, info or debug"});
 }
 
@@ -80,12 +80,12 @@ TEST_CASE("lines have their time when asked for, or where nobody said and there 
   CHECK(good({"--log-time=auto", "x"}).logs.times == LogTimes::automatic);
   CHECK(good({"--log-time", "always", "x"}).logs.times == LogTimes::always);
   CHECK(good({"x"}, {{"PET_LOG_TIME", "never"}}).logs.times == LogTimes::never);
-  CHECK(mistakes({"--log-time=now", "x"}) ==
+  CHECK(diagnostics({"--log-time=now", "x"}) ==
         Words{"--log-time=now is neither auto, always nor never"});
 }
 
 TEST_CASE("the report and the events are not written over each other") {
-  CHECK(mistakes({"--report=a", "--events=./a", "x"}) ==
+  CHECK(diagnostics({"--report=a", "--events=./a", "x"}) ==
         Words{"--events=./a is the file of --report as well; give each one of its own"});
   CHECK(good({"--report=a", "--events=b", "x"}).logs.events_file == "b");
   CHECK(good({"--report=/dev/stderr", "--events=/dev/stderr", "x"}).logs.events_file ==
@@ -99,7 +99,7 @@ TEST_CASE("events go to the console by torchrun's name for it, and by no other")
     CHECK_FALSE(good({"--event-log-handler", nothing, "x"}).logs.events_on_console);
   }
   CHECK_FALSE(good({"x"}).logs.events_on_console);
-  CHECK(mistakes({"--event-log-handler=mine", "x"}) ==
+  CHECK(diagnostics({"--event-log-handler=mine", "x"}) ==
         Words{"--event-log-handler=mine is not there: console writes what happens to stderr, null "
               "nothing; others are Python packages, and --events=FILE writes to a file"});
 }

@@ -10,15 +10,15 @@ using namespace cpprun::probe;
 using namespace std::chrono_literals;
 
 TEST_CASE("a node rank beyond the nodes is a mistake") {
-  CHECK(mistakes({"--nnodes=2", "--node-rank=2", "x"}) ==
+  CHECK(diagnostics({"--nnodes=2", "--node-rank=2", "x"}) ==
         Words{"--node-rank=2 is beyond the last of 2 nodes, which has rank 1"});
 }
 
 TEST_CASE("a job has a name, and a lease that a hiccup does not end") {
-  CHECK(mistakes({"--rdzv-id=", "x"}) ==
+  CHECK(diagnostics({"--rdzv-id=", "x"}) ==
         Words{"--rdzv-id: empty value; check that the variable it is made of is set, or leave it "
               "out"});
-  CHECK(mistakes({"--rdzv-conf=keep_alive_interval=0.01,keep_alive_max_attempt=2", "x"}) ==
+  CHECK(diagnostics({"--rdzv-conf=keep_alive_interval=0.01,keep_alive_max_attempt=2", "x"}) ==
         Words{"--rdzv-conf: keep_alive_interval=0.01 times keep_alive_max_attempt=2 is a lease of "
               "0.02 s, and none is shorter than 0.1 s: every hiccup would cost a node its seat"});
   CHECK(good({"--rdzv-conf=keep_alive_interval=0.05,keep_alive_max_attempt=2", "x"}).lease() ==
@@ -36,13 +36,13 @@ TEST_CASE("which rendezvous a command gets follows torchrun, but a given id is k
   CHECK(good({"--nnodes=2:2", "x"}).rendezvous == RendezvousMode::fixed_master);
   CHECK(good({"--standalone", "--master-port=1", "x"}).notes ==
         Words{"--master-port is ignored with --standalone"});
-  CHECK(mistakes({"--nnodes=2", "--rdzv-backend=c10d", "x"}) ==
+  CHECK(diagnostics({"--nnodes=2", "--rdzv-backend=c10d", "x"}) ==
         Words{"--rdzv-backend=c10d with 2 nodes needs --rdzv-endpoint=HOST[:PORT], the same on "
               "every node"});
-  CHECK(mistakes({"--standalone", "--nnodes=2", "x"}) ==
+  CHECK(diagnostics({"--standalone", "--nnodes=2", "x"}) ==
         Words{"--standalone is one node by itself, and --nnodes=2 asks for more; leave one of them "
               "out"});
-  CHECK(mistakes({"--nnodes=2", "--master-port=0", "x"}) ==
+  CHECK(diagnostics({"--nnodes=2", "--master-port=0", "x"}) ==
         Words{"--master-port: port 0 means any free one, which the other nodes could not know; "
               "give a number"});
 }
@@ -75,18 +75,18 @@ TEST_CASE("several places are those of a set of cpprunds, and no node hosts the 
 }
 
 TEST_CASE("what several places cannot mean is refused with its flag") {
-  CHECK(mistakes({"--rdzv-endpoint=a,,b", "x"}) ==
+  CHECK(diagnostics({"--rdzv-endpoint=a,,b", "x"}) ==
         Words{"--rdzv-endpoint: \"a,,b\" names nobody at one of its commas"});
-  CHECK(mistakes({"x"}, {{"PET_RDZV_ENDPOINT", "a:1,b:x"}}) ==
+  CHECK(diagnostics({"x"}, {{"PET_RDZV_ENDPOINT", "a:1,b:x"}}) ==
         Words{"PET_RDZV_ENDPOINT: \"b:x\" has the port \"x\": a port is a number from 0 to 65535"});
-  CHECK(mistakes({"--rdzv-endpoint=a,b:0", "x"}) ==
+  CHECK(diagnostics({"--rdzv-endpoint=a,b:0", "x"}) ==
         Words{"--rdzv-endpoint: port 0 means any free one, which the other nodes could not know; "
               "give a number"});
-  CHECK(mistakes({"--rdzv-backend=static", "--rdzv-endpoint=a,b", "x"}) ==
+  CHECK(diagnostics({"--rdzv-backend=static", "--rdzv-endpoint=a,b", "x"}) ==
         Words{"--rdzv-backend=static has the node of rank 0 host the meeting, and --rdzv-endpoint "
               "names 2 cpprunds for it: name one place, or give --rdzv-backend=c10d"});
-  CHECK(mistakes({"--rdzv-conf=is_host=true", "--rdzv-endpoint=a,b", "x"}) ==
+  CHECK(diagnostics({"--rdzv-conf=is_host=true", "--rdzv-endpoint=a,b", "x"}) ==
         Words{"--rdzv-conf: is_host=true, but of the 2 cpprunds of --rdzv-endpoint one hosts the "
               "rendezvous, and no node does: leave it out, or name this machine alone"});
-  CHECK(mistakes({"--master-addr=a,b", "x"}).front().starts_with("--master-addr: "));
+  CHECK(diagnostics({"--master-addr=a,b", "x"}).front().starts_with("--master-addr: "));
 }

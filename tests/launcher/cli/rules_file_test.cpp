@@ -10,7 +10,7 @@ TEST_CASE("a --config file is a policy, whatever else it says") {
   const auto file = read_rules_file("job.toml",
                                     "nnodes = 2\nmax-restarts = '3,hang=1'\nmax_no_progress = 2\n"
                                     "max-host-failures = '3/600'\nfree-restart-codes = 75\n");
-  CHECK(file.mistakes.empty());
+  CHECK(file.diagnostics.empty());
   CHECK(file.rules == RestartRules{.max = 3,
                                    .budgets = {{"hang", 1}},
                                    .free_codes = {75},
@@ -20,7 +20,7 @@ TEST_CASE("a --config file is a policy, whatever else it says") {
 
 TEST_CASE("what is wrong with it is told by its lines") {
   CHECK(read_rules_file("p", "max-restarts = '3,hnag=1'\n")
-            .mistakes.front()
+            .diagnostics.front()
             .starts_with("p:1: max-restarts=3,hnag=1: \"hnag\" is no cause"));
-  CHECK(read_rules_file("p", "no-such-flag = 1\n").mistakes.size() == 1);
+  CHECK(read_rules_file("p", "no-such-flag = 1\n").diagnostics.size() == 1);
 }

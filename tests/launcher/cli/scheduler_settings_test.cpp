@@ -10,8 +10,8 @@
 namespace cpprun::scheduler_settings_test {
 namespace {
 
+using probe::diagnostics;
 using probe::good;
-using probe::mistakes;
 
 Environment second_node(Environment more = {}) {
   more.insert({{"SLURM_JOB_ID", "77"},
@@ -101,16 +101,16 @@ TEST_CASE("a node that a person has placed does not end because of the scheduler
 }
 
 TEST_CASE("more nodes than the scheduler has started are refused at once") {
-  CHECK(mistakes({"--nnodes=5", "train"}, second_node()) ==
+  CHECK(diagnostics({"--nnodes=5", "train"}, second_node()) ==
         std::vector<std::string>{
             "error: --nnodes=5: Slurm started cpprun on 4 nodes (SLURM_STEP_NUM_NODES)\n  hint: "
             "start it on as many, or leave out --nnodes"});
-  CHECK(mistakes({"--nnodes=5:8", "train"}, second_node()).size() == 1);
+  CHECK(diagnostics({"--nnodes=5:8", "train"}, second_node()).size() == 1);
   CHECK(good({"--nnodes=3:8", "train"}, second_node()).nodes_max == 8);
   const Environment mpirun = {{"OMPI_COMM_WORLD_RANK", "1"},
                               {"OMPI_COMM_WORLD_SIZE", "2"},
                               {"OMPI_MCA_orte_hnp_uri", "1.0;tcp://10.0.0.1:45843"}};
-  CHECK(mistakes({"--nnodes=3", "train"}, mpirun).size() == 1);
+  CHECK(diagnostics({"--nnodes=3", "train"}, mpirun).size() == 1);
 }
 
 TEST_CASE("a job of several steps is put together by what is typed, and by no step's numbers") {
@@ -138,7 +138,7 @@ TEST_CASE("port 0 makes a node alone, whatever the scheduler started") {
 
 TEST_CASE("eight launchers on a node are refused, beside the other mistakes") {
   const auto all =
-      mistakes({"--node-rank=x", "train"}, second_node({{"SLURM_STEP_NUM_TASKS", "32"}}));
+      diagnostics({"--node-rank=x", "train"}, second_node({{"SLURM_STEP_NUM_TASKS", "32"}}));
   REQUIRE(all.size() == 2);
   CHECK(all[0].find("Slurm started 32 tasks on 4 nodes") == 0);
 }
@@ -181,7 +181,7 @@ TEST_CASE("under mpirun whoever runs where mpirun was typed hosts the rendezvous
 
 TEST_CASE("a master that nobody names is asked for") {
   const Environment mpirun = {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}};
-  const auto all = mistakes({"train"}, mpirun);
+  const auto all = diagnostics({"train"}, mpirun);
   REQUIRE(all.size() == 1);
   CHECK(all[0] ==
         "Open MPI does not say on which host node 0 is; give --master-addr=HOST, the same on "

@@ -16,7 +16,7 @@ TEST_CASE("a secret is named by the flag, by a variable, or by a line of the fil
   CHECK(good({"--secret-file=a", "x"}, {{"CPPRUN_SECRET_FILE", "b"}}).secret_file == "a");
   CHECK(good({"x"}, {{"CPPRUN_SECRET_FILE", ""}}).secret_file.empty());
   CHECK(good({"--config=job.toml", "x"}, {}, {.text = "secret-file = \"c\"\n"}).secret_file == "c");
-  CHECK_FALSE(mistakes({"--secret-file=", "x"}).empty());
+  CHECK_FALSE(diagnostics({"--secret-file=", "x"}).empty());
 }
 
 TEST_CASE("a job goes without a secret, and without a word, where it is told to") {
@@ -31,12 +31,12 @@ TEST_CASE("whoever looks after the machines can ask for a secret") {
   CHECK(good({"x"}, {{"CPPRUN_REQUIRE_SECRET", "1"}}).require_secret);
   CHECK_FALSE(good({"x"}, {{"CPPRUN_REQUIRE_SECRET", "0"}}).require_secret);
   CHECK_FALSE(good({"x"}, {{"CPPRUN_REQUIRE_SECRET", ""}}).require_secret);
-  CHECK(mistakes({"x"}, {{"CPPRUN_REQUIRE_SECRET", "yes"}}) ==
+  CHECK(diagnostics({"x"}, {{"CPPRUN_REQUIRE_SECRET", "yes"}}) ==
         Words{"CPPRUN_REQUIRE_SECRET=yes is neither 1 (on) nor 0 (off)"});
 }
 
 TEST_CASE("who wants no secret where one is asked for is told with all other mistakes") {
-  CHECK(mistakes({"--insecure", "--nnodes=0", "x"}, {{"CPPRUN_REQUIRE_SECRET", "1"}}) ==
+  CHECK(diagnostics({"--insecure", "--nnodes=0", "x"}, {{"CPPRUN_REQUIRE_SECRET", "1"}}) ==
         Words{"--nnodes=0 is neither a number of nodes, as 2, nor a range, as 2:4",
               "--insecure wants no word about a job without a secret, and CPPRUN_REQUIRE_SECRET=1 "
               "refuses such a job; leave one of them out"});
@@ -47,7 +47,7 @@ TEST_CASE("the way to the store is chosen by the secret, or by the flag") {
   CHECK(good({"--store=local", "x"}).store == StoreWay::local);
   CHECK(good({"--store", "direct", "x"}).store == StoreWay::direct);
   CHECK(good({"x"}, {{"PET_STORE", "direct"}}).store == StoreWay::direct);
-  CHECK(mistakes({"--store=remote", "x"}) ==
+  CHECK(diagnostics({"--store=remote", "x"}) ==
         Words{"--store=remote is neither local (workers reach the store through cpprun of their "
               "own node, the default with a secret) nor direct (they connect to the master, the "
               "default without one)"});

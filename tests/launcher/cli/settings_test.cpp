@@ -9,9 +9,9 @@ using namespace cpprun;
 using namespace cpprun::probe;
 
 TEST_CASE("what is not there is refused with a sentence, its harmless values are not") {
-  CHECK(mistakes({"--rdzv-backend=zookeeper", "x"}) ==
+  CHECK(diagnostics({"--rdzv-backend=zookeeper", "x"}) ==
         Words{"--rdzv-backend=zookeeper is no rendezvous; static, c10d and etcd are"});
-  CHECK(mistakes({"--logs-specs=mine", "--event-log-handler=mine", "x"}).size() == 2);
+  CHECK(diagnostics({"--logs-specs=mine", "--event-log-handler=mine", "x"}).size() == 2);
   good({"--logs-specs=default", "--event-log-handler=null", "--start-method=spawn",
         "--monitor-interval=0.1", "--duplicate-stdout-filters=", "x"});
 }
@@ -59,9 +59,9 @@ TEST_CASE("the rest of what was typed takes precedence, too") {
 }
 
 TEST_CASE("two of one origin that contradict each other are a mistake") {
-  CHECK(mistakes({"x"}, {{"PET_STANDALONE", "1"}, {"PET_NNODES", "2"}}).size() == 1);
-  CHECK(mistakes({"x"}, {{"PET_NNODES", "2"}, {"PET_NODE_RANK", "2"}}).size() == 1);
-  CHECK(mistakes({"-m", "--no-python", "x"}).size() == 1);
+  CHECK(diagnostics({"x"}, {{"PET_STANDALONE", "1"}, {"PET_NNODES", "2"}}).size() == 1);
+  CHECK(diagnostics({"x"}, {{"PET_NNODES", "2"}, {"PET_NODE_RANK", "2"}}).size() == 1);
+  CHECK(diagnostics({"-m", "--no-python", "x"}).size() == 1);
   CHECK(
       good({"--config=job.toml", "x"}, {{"PET_NNODES", "2"}}, {.text = "node-rank = 5\n"}).notes ==
       Words{"note: job.toml:1: node-rank=5 is ignored: PET_NNODES=2 takes precedence"});

@@ -19,9 +19,9 @@ TEST_CASE("unique beginnings are enough, others are refused with what they could
   CHECK(good({"--redirect=3", "--nproc=2", "--stand", "x"}).local_world_size == 2);
   // A flag of ours takes nothing from torchrun's.
   CHECK(good({"--nnodes=1:3", "--master-port=1", "--standb=none", "x"}).standby == false);
-  CHECK(mistakes({"--master=1", "x"}) ==
+  CHECK(diagnostics({"--master=1", "x"}) ==
         Words{"--master could mean --master-addr or --master-port; write it out"});
-  CHECK(mistakes({"--nodes=2", "x"}) == Words{"unknown flag --nodes; did you mean --nnodes?"});
+  CHECK(diagnostics({"--nodes=2", "x"}) == Words{"unknown flag --nodes; did you mean --nnodes?"});
 }
 
 TEST_CASE("dashes alone: dropped before the script and right after it, kept elsewhere") {
@@ -32,22 +32,22 @@ TEST_CASE("dashes alone: dropped before the script and right after it, kept else
 }
 
 TEST_CASE("a value may be a negative number but not another flag") {
-  CHECK(mistakes({"--max-restarts", "-1", "x"}) ==
+  CHECK(diagnostics({"--max-restarts", "-1", "x"}) ==
         Words{"--max-restarts=-1 is not a whole number from 0"});
-  CHECK(mistakes({"--role", "--standalone", "x"}) == Words{"--role needs a value: --role=NAME"});
-  CHECK(mistakes({"--standalone=1", "x"}) ==
+  CHECK(diagnostics({"--role", "--standalone", "x"}) == Words{"--role needs a value: --role=NAME"});
+  CHECK(diagnostics({"--standalone=1", "x"}) ==
         Words{"--standalone takes no value; leave out \"=1\""});
 }
 
 TEST_CASE("an unknown flag gets one suggestion where a flag is near") {
-  CHECK(mistakes({"--nproc-per-nods=2", "x"}) ==
+  CHECK(diagnostics({"--nproc-per-nods=2", "x"}) ==
         Words{"unknown flag --nproc-per-nods; did you mean --nproc-per-node?"});
-  CHECK(mistakes({"--Nproc_per_node", "x"}).front() ==
+  CHECK(diagnostics({"--Nproc_per_node", "x"}).front() ==
         "unknown flag --Nproc_per_node; did you mean --nproc-per-node?");
-  CHECK(mistakes({"--frobnicate", "x"}) ==
+  CHECK(diagnostics({"--frobnicate", "x"}) ==
         Words{"unknown flag --frobnicate; cpprun --help all lists the flags"});
   // Its value is not taken for the script.
-  CHECK(mistakes({"--nporc-per-node", "2", "--lr=1"}) ==
+  CHECK(diagnostics({"--nporc-per-node", "2", "--lr=1"}) ==
         Words{"unknown flag --nporc-per-node; did you mean --nproc-per-node?",
               "unknown flag --lr; cpprun --help all lists the flags",
               "there is no script to run; give one after the flags"});
@@ -65,13 +65,13 @@ TEST_CASE("a flag of the launcher behind the script gets a note") {
 }
 
 TEST_CASE("a flag that took the script as its value is named") {
-  CHECK(mistakes({"--role", "train.py"}) ==
+  CHECK(diagnostics({"--role", "train.py"}) ==
         Words{"there is no script to run: --role took \"train.py\" as its value; write --role=NAME "
               "and the script after it"});
-  CHECK(mistakes({"--nproc-per-node", "train.py", "--role=a"})
+  CHECK(diagnostics({"--nproc-per-node", "train.py", "--role=a"})
             .back()
             .starts_with(
                 "there is no script to run: --nproc-per-node took \"train.py\" as its value"));
-  CHECK(mistakes({"--role=train.py"}) ==
+  CHECK(diagnostics({"--role=train.py"}) ==
         Words{"there is no script to run; give one after the flags"});
 }

@@ -11,15 +11,15 @@ using namespace cpprun::probe;
 TEST_CASE("workers are counted by number, processors or devices") {
   CHECK(good({"--nproc-per-node=cpu", "x"}).local_world_size == 12);
   CHECK(good({"--nproc-per-node=auto", "x"}).local_world_size == 12);
-  CHECK(mistakes({"--nproc-per-node=gpu", "x"})
+  CHECK(diagnostics({"--nproc-per-node=gpu", "x"})
             .front()
             .starts_with("--nproc-per-node=gpu finds no GPU on this machine"));
-  CHECK(mistakes({"--nproc-per-node=0", "x"}).size() == 1);
+  CHECK(diagnostics({"--nproc-per-node=0", "x"}).size() == 1);
 }
 
 TEST_CASE("flags without effect are accepted, checked, and said to have none") {
   CHECK(good({"--monitor-interval=5", "--start-method=fork", "x"}).notes.size() == 2);
-  CHECK(mistakes({"--monitor-interval=0", "--start-method=magic", "x"}).size() == 2);
+  CHECK(diagnostics({"--monitor-interval=0", "--start-method=magic", "x"}).size() == 2);
 }
 
 TEST_CASE("a run path is a file for Python, and wins over no Python") {
@@ -32,8 +32,8 @@ TEST_CASE("a virtual local rank needs a device for every worker, where devices a
   CHECK(good({"--virtual-local-rank", "--nproc-per-node=2", "x"}, {{"CUDA_VISIBLE_DEVICES", "5,7"}})
             .virtual_local_rank);
   CHECK(good({"--virtual-local-rank", "--nproc-per-node=9", "x"}).virtual_local_rank);
-  CHECK(mistakes({"--virtual-local-rank", "--nproc-per-node=3", "x"},
-                 {{"CUDA_VISIBLE_DEVICES", "5,7"}}) ==
+  CHECK(diagnostics({"--virtual-local-rank", "--nproc-per-node=3", "x"},
+                    {{"CUDA_VISIBLE_DEVICES", "5,7"}}) ==
         Words{"--virtual-local-rank gives each of 3 workers one device, and "
               "CUDA_VISIBLE_DEVICES=5,7 names 2"});
 }
@@ -41,14 +41,14 @@ TEST_CASE("a virtual local rank needs a device for every worker, where devices a
 TEST_CASE("a script of torch.distributed.launch gets its option, under the name it reads") {
   CHECK(good({"--pass-local-rank=local_rank", "x"}).local_rank_flag == "local_rank");
   CHECK(good({"--use-env", "x"}).local_rank_flag == std::nullopt);
-  CHECK(mistakes({"--pass-local-rank=--local-rank", "--use-env", "x"}) ==
+  CHECK(diagnostics({"--pass-local-rank=--local-rank", "--use-env", "x"}) ==
         Words{"--pass-local-rank and --use-env exclude each other; leave one of them out",
               "--pass-local-rank=--local-rank is no name of an option without its dashes, as "
               "local-rank or local_rank"});
 }
 
 TEST_CASE("what cannot be counted is said so") {
-  CHECK(mistakes({"--nproc-per-node=xpu", "x"}) ==
+  CHECK(diagnostics({"--nproc-per-node=xpu", "x"}) ==
         Words{"--nproc-per-node=xpu: cpprun counts NVIDIA's devices only; give the number of "
               "yours"});
 }
@@ -56,6 +56,6 @@ TEST_CASE("what cannot be counted is said so") {
 TEST_CASE("processors are bound in one of torchrun's four ways") {
   CHECK(good({"--numa-binding=core-complex", "x"}).numa_binding == NumaBinding::core_complex);
   CHECK(good({"x"}).numa_binding == std::nullopt);
-  CHECK(mistakes({"--numa-binding=galaxy", "x"}) ==
+  CHECK(diagnostics({"--numa-binding=galaxy", "x"}) ==
         Words{"--numa-binding=galaxy is none of node, socket, exclusive, core-complex"});
 }

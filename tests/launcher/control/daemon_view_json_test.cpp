@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const Moment later{.now = TimePoint{} + 10s, .wall = WallTime{} + 1000s};
+const ClockPair later{.now = TimePoint{} + 10s, .wall = WallTime{} + 1000s};
 
 }  // namespace
 

@@ -66,7 +66,7 @@ TEST_CASE("of the figures of a node's workers the slowest counts, and what all o
       R"("cpu_percent":90},{"step":10,"steps_per_second":null,"resident_bytes":50,)"
       R"("cpu_percent":5},{}]},{"host":"i","ranks":[]},{"host":"j","ranks":7}]})");
   REQUIRE(nodes);
-  const FiguresView& figures = nodes->nodes[0].figures;
+  const StatsView& figures = nodes->nodes[0].figures;
   CHECK(figures.step == 10);
   CHECK(figures.steps_per_second == 2.5);
   CHECK(figures.resident_bytes == 150);

@@ -135,7 +135,7 @@ TEST_CASE("what cannot be executed is told by what is wrong with the file, then 
 
 TEST_CASE("what is said of a program is not said of its log file") {
   CHECK(not_started(SpawnStage::stderr_target, EACCES) == "log_folder_unwritable");
-  CHECK(not_started(SpawnStage::log_folder, ENOSPC) == "disk_full");
+  CHECK(not_started(SpawnStage::log_directory, ENOSPC) == "disk_full");
   CHECK(not_started(SpawnStage::clone, EAGAIN) == "too_many_processes");
   CHECK(not_started(SpawnStage::pipes, EMFILE) == "too_many_files");
 }

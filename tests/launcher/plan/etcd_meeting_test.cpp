@@ -63,14 +63,15 @@ TEST_CASE("torchrun's command lines with etcd are taken as they are") {
 }
 
 TEST_CASE("an etcd rendezvous that cannot be is refused with what is missing") {
-  CHECK(mistakes({"--rdzv-backend=etcd", "x"}) ==
+  CHECK(diagnostics({"--rdzv-backend=etcd", "x"}) ==
         Words{"--rdzv-backend=etcd needs --rdzv-endpoint=HOST[:PORT],..., where etcd's members "
               "are"});
-  CHECK(mistakes({"--rdzv-backend=etcd", "--rdzv-endpoint=a", "--rdzv-conf=cert=c,is_host=1", "x"})
-            .size() == 2);
-  CHECK(mistakes({"--rdzv-backend=etcd", "--rdzv-endpoint=a", "--rdzv-conf=user=u", "x"}).size() ==
-        1);
   CHECK(
-      mistakes({"--rdzv-backend=c10d", "--rdzv-endpoint=a", "--rdzv-conf=cacert=c", "x"}).size() ==
+      diagnostics({"--rdzv-backend=etcd", "--rdzv-endpoint=a", "--rdzv-conf=cert=c,is_host=1", "x"})
+          .size() == 2);
+  CHECK(
+      diagnostics({"--rdzv-backend=etcd", "--rdzv-endpoint=a", "--rdzv-conf=user=u", "x"}).size() ==
       1);
+  CHECK(diagnostics({"--rdzv-backend=c10d", "--rdzv-endpoint=a", "--rdzv-conf=cacert=c", "x"})
+            .size() == 1);
 }

@@ -209,7 +209,7 @@ TEST_CASE("without a log folder a tee goes to the console alone, and the filter 
   CHECK(specs[0].err == StreamPlan{StreamTarget::kept, ""});  // its last lines, for the report
   CHECK(specs[0].error_file == "/tmp/cpprun_x/attempt_1_0_error.json");
   CHECK(specs[1].error_file == "/tmp/cpprun_x/attempt_1_1_error.json");
-  CHECK(specs[0].log_folder.empty());
+  CHECK(specs[0].log_directory.empty());
 }
 
 TEST_CASE("with logs disabled every stream stays on the console") {

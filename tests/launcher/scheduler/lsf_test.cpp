@@ -23,8 +23,8 @@ TEST_CASE("jsrun says ranks, and LSF hosts, the first of which may be the script
   environment["LSB_MCPU_HOSTS"] = "h01 42 h02 42";
   CHECK(lsf_facts(environment)->master->value == "h01");
   environment["JSM_NAMESPACE_LOCAL_SIZE"] = "6";
-  REQUIRE(lsf_facts(environment)->mistakes.size() == 1);
-  CHECK(lsf_facts(environment)->mistakes[0].find("jsrun started 6 tasks") == 0);
+  REQUIRE(lsf_facts(environment)->diagnostics.size() == 1);
+  CHECK(lsf_facts(environment)->diagnostics[0].find("jsrun started 6 tasks") == 0);
 }
 
 TEST_CASE("blaunch numbers its tasks from one") {

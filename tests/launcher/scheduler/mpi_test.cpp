@@ -75,14 +75,15 @@ TEST_CASE("an address that cannot be read is none") {
 TEST_CASE("several tasks on a node are a mistake of mpirun's and mpiexec's") {
   auto environment = second_of_two();
   environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
-  REQUIRE(open_mpi_facts(environment)->mistakes.size() == 1);
-  CHECK(open_mpi_facts(environment)->mistakes[0].find("mpirun started 2 tasks on this node") == 0);
+  REQUIRE(open_mpi_facts(environment)->diagnostics.size() == 1);
+  CHECK(open_mpi_facts(environment)->diagnostics[0].find("mpirun started 2 tasks on this node") ==
+        0);
   environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = "1";
   environment["OMPI_MCA_orte_num_nodes"] = "2";
-  CHECK(open_mpi_facts(environment)->mistakes.empty());
+  CHECK(open_mpi_facts(environment)->diagnostics.empty());
   environment["OMPI_COMM_WORLD_SIZE"] = "3";  // two of them on the other host
-  REQUIRE(open_mpi_facts(environment)->mistakes.size() == 1);
-  CHECK(open_mpi_facts(environment)->mistakes[0].find("mpirun started 3 tasks on 2 hosts") == 0);
+  REQUIRE(open_mpi_facts(environment)->diagnostics.size() == 1);
+  CHECK(open_mpi_facts(environment)->diagnostics[0].find("mpirun started 3 tasks on 2 hosts") == 0);
   CHECK_FALSE(open_mpi_facts({{"OMPI_COMM_WORLD_RANK", "1"}}));
 }
 
@@ -100,7 +101,7 @@ TEST_CASE("Hydra says nothing of hosts, and PBS around it does") {
   CHECK_FALSE(in_pbs->master_is_first);
   CHECK(in_pbs->job->value == "pbs-9.head");
   environment["MPI_LOCALNRANKS"] = "4";
-  CHECK(hydra_facts(environment, probe::files())->mistakes.size() == 1);
+  CHECK(hydra_facts(environment, probe::files())->diagnostics.size() == 1);
   CHECK_FALSE(hydra_facts({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, probe::files()));
 }
 

@@ -21,7 +21,7 @@ TEST_CASE("PALS says how many nodes there are and which this is, PBS which is th
   CHECK(facts->node_rank == Said<int>{1, "PALS_NODEID"});
   CHECK(facts->master == Said<std::string>{"h1", "PBS_NODEFILE"});
   CHECK(facts->job == Said<std::string>{"pbs-9.head", "PBS_JOBID"});
-  CHECK(facts->mistakes.empty());
+  CHECK(facts->diagnostics.empty());
 }
 
 TEST_CASE("a file of hosts that is on the first one alone is told with what to write") {
@@ -34,8 +34,8 @@ TEST_CASE("a file of hosts that is on the first one alone is told with what to w
 
 TEST_CASE("several tasks on a node are a mistake") {
   const auto facts = pbs_facts(second_of_two("4"), probe::files({{"/aux/9", "h1\n"}}));
-  REQUIRE(facts->mistakes.size() == 1);
-  CHECK(facts->mistakes[0].find("mpiexec started 4 tasks on this node (PMI_LOCAL_SIZE)") == 0);
+  REQUIRE(facts->diagnostics.size() == 1);
+  CHECK(facts->diagnostics[0].find("mpiexec started 4 tasks on this node (PMI_LOCAL_SIZE)") == 0);
 }
 
 TEST_CASE("a script of PBS's runs on one of its hosts, and is told so") {

@@ -44,7 +44,7 @@ TEST_CASE("a step of Slurm says how many nodes there are, which this is and wher
   CHECK(facts->job == Said<std::string>{"slurm-77.0", "SLURM_JOB_ID"});
   CHECK(facts->port == Said<int>{port_of("slurm-77.0"), "SLURM_JOB_ID"});
   CHECK_FALSE(facts->gpus);
-  CHECK(facts->mistakes.empty());
+  CHECK(facts->diagnostics.empty());
   CHECK(facts->notes.empty());
 }
 
@@ -77,8 +77,8 @@ TEST_CASE("several tasks on a node are a mistake, with what to write") {
   environment["SLURM_STEP_NUM_TASKS"] = "32";
   environment["SLURM_STEP_TASKS_PER_NODE"] = "8(x4)";
   const auto facts = slurm_facts(environment);
-  REQUIRE(facts->mistakes.size() == 1);
-  CHECK(facts->mistakes[0].find(
+  REQUIRE(facts->diagnostics.size() == 1);
+  CHECK(facts->diagnostics[0].find(
             "Slurm started 32 tasks on 4 nodes (SLURM_STEP_TASKS_PER_NODE=8(x4)), and cpprun wants "
             "one on each node and starts the workers itself: srun --ntasks-per-node=1 cpprun "
             "--nproc-per-node=8;") == 0);
@@ -89,8 +89,8 @@ TEST_CASE("a node with one task is refused beside one that has several") {
   environment["SLURM_STEP_NUM_TASKS"] = "6";
   environment["SLURM_STEP_TASKS_PER_NODE"] = "3,1(x3)";
   const auto facts = slurm_facts(environment);
-  REQUIRE(facts->mistakes.size() == 1);
-  CHECK(facts->mistakes[0].find("Slurm started 6 tasks on 4 nodes") == 0);
+  REQUIRE(facts->diagnostics.size() == 1);
+  CHECK(facts->diagnostics[0].find("Slurm started 6 tasks on 4 nodes") == 0);
 }
 
 TEST_CASE("a node list that cannot be read is told as the reason that there is no master") {

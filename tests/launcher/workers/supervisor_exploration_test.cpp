@@ -202,7 +202,7 @@ class Life {
 
   // Nobody asks for either in these lives.
   void act(const SignalWorker&) { FAIL("a worker is sent a signal that nobody asked for"); }
-  void act(const LookAtBeats&) { FAIL("beats are looked at, and nobody watches them"); }
+  void act(const ReadHeartbeats&) { FAIL("beats are looked at, and nobody watches them"); }
 
   void act(const Failed& failed) {
     ++failures_;

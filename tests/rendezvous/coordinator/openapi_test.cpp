@@ -27,7 +27,7 @@ namespace {
 
 using Words = std::set<std::string>;
 
-const Moment later{.now = t0 + 10s, .wall = WallTime{} + 1000s};
+const ClockPair later{.now = t0 + 10s, .wall = WallTime{} + 1000s};
 constexpr std::uint32_t own = 1000;
 
 json document() {
@@ -123,20 +123,20 @@ Table failed_once() {
              link::Failed{.round = RoundNumber{1},
                           .failure = {.rank = Rank{0}, .pid = 8, .status = {true, 9}}});
   table.drained(t0 + 6s, 1, {a, b});
-  const link::WorkerFigures told{.local_rank = LocalRank{0},
-                                 .pid = 70,
-                                 .state = WorkerState::running,
-                                 .step = 5,
-                                 .millisteps_per_second = 900,
-                                 .samples = 80,
-                                 .checkpoint_step = 4,
-                                 .last_beat = 1s,
-                                 .resident_kib = 9,
-                                 .cpu_percent = 99,
-                                 .last_words = 2s};
-  const link::WorkerFigures silent{.local_rank = LocalRank{1}, .state = WorkerState::running};
+  const link::WorkerStats told{.local_rank = LocalRank{0},
+                               .pid = 70,
+                               .state = WorkerState::running,
+                               .step = 5,
+                               .millisteps_per_second = 900,
+                               .samples = 80,
+                               .checkpoint_step = 4,
+                               .last_beat = 1s,
+                               .resident_kib = 9,
+                               .cpu_percent = 99,
+                               .last_words = 2s};
+  const link::WorkerStats silent{.local_rank = LocalRank{1}, .state = WorkerState::running};
   table.hear(t0 + 8s, b, link::Status{RoundNumber{2}, {told, silent}});
-  const link::WorkerFigures begun{
+  const link::WorkerStats begun{
       .local_rank = LocalRank{0}, .state = WorkerState::running, .step = 1};
   table.hear(t0 + 8s, a, link::Status{RoundNumber{2}, {begun}});
   return table;

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr TimePoint t0{};
-const Moment here{.now = t0, .wall = WallTime{1'769'000'000s}};
+const ClockPair here{.now = t0, .wall = WallTime{1'769'000'000s}};
 
 }  // namespace
 

@@ -17,7 +17,7 @@ using nlohmann::json;
 namespace {
 
 constexpr TimePoint t0{};
-const Moment later{.now = t0 + 5s, .wall = WallTime{} + 1000s};
+const ClockPair later{.now = t0 + 5s, .wall = WallTime{} + 1000s};
 
 Coordinator daemon_with(const std::vector<std::string>& jobs, int nodes = 1) {
   Coordinator daemon{{.only = {},

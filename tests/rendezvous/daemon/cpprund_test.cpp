@@ -364,7 +364,7 @@ TEST_CASE("a log file that has reached its limit costs nobody the daemon") {
   Program daemon({"--host", "127.0.0.1", "--port", "0"}, log.get());
   REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
   const auto port = daemon.port();
-  const auto strangers = crowd_of(10, port, "SSH-2.0-scanner\r\n");
+  const auto unidentified_connections = crowd_of(10, port, "SSH-2.0-scanner\r\n");
   Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = port});
   REQUIRE(client);
   CHECK(client->add("n", 3) == 3);

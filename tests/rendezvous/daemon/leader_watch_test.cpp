@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-Moment at(std::chrono::seconds second) {
+ClockPair at(std::chrono::seconds second) {
   return {.now = TimePoint{} + second, .wall = WallTime{} + 1000s + second};
 }
 const LeaderWatch::Leader alice{.name = "a", .place = "a:1", .epoch = 3};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/etcd/contest_requests.h"
+#include "rendezvous/etcd/election_requests.h"
 
 #include <doctest/doctest.h>
 
@@ -9,14 +9,14 @@ namespace ask_lanes_test {
 
 using namespace cpprun;
 using namespace std::chrono_literals;
-using contest::Lane;
+using election::Lane;
 using Step = AskLanes::Step;
 
 namespace {
 
 constexpr TimePoint t0{};
 
-contest::Ask look(AskLanes& lanes, TimePoint now = t0) {
+election::Ask look(AskLanes& lanes, TimePoint now = t0) {
   return lanes.ask(now, Lane::lease, Step::look, etcd::Transaction{}, 500ms);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/etcd/contest_requests.h"
+#include "rendezvous/etcd/election_requests.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -62,12 +62,12 @@ TEST_CASE("who is synced is one thing, whoever it is") {
 TEST_CASE("no more than etcd takes is written at once") {
   ChangeQueue queue;
   for (std::uint64_t each = 1; each <= 100; ++each) queue.keep(fmt::format("{}", each), "", each);
-  CHECK(queue.next_batch().size() == bounds::contest_batch_max);
+  CHECK(queue.next_batch().size() == bounds::election_batch_max);
   queue.written();
-  CHECK(queue.through() == bounds::contest_batch_max);
-  CHECK(queue.next_batch().size() == 100 - bounds::contest_batch_max);
+  CHECK(queue.through() == bounds::election_batch_max);
+  CHECK(queue.next_batch().size() == 100 - bounds::election_batch_max);
   queue.written();
-  const std::string large(bounds::contest_record_bytes_max * 2 / 3, 'r');
+  const std::string large(bounds::election_record_bytes_max * 2 / 3, 'r');
   queue.keep("a", large, 101);
   queue.keep("b", large, 102);
   CHECK(queue.next_batch().size() == 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/etcd/contest_requests.h"
+#include "rendezvous/etcd/election_requests.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -40,9 +40,9 @@ TEST_CASE("a record beyond a bound is refused with the figures") {
   CHECK(why(sizes, std::string(300, 'n'), 1)
             .find("has 300 bytes, and a record in etcd has at most "
                   "256") != std::string::npos);
-  CHECK(why(sizes, "a", bounds::contest_record_bytes_max + 1) ==
+  CHECK(why(sizes, "a", bounds::election_record_bytes_max + 1) ==
         "the record of \"a\" has 1048577 bytes, and one in etcd has at most 1048576");
-  for (std::size_t each = 0; each < bounds::contest_records_max; ++each) {
+  for (std::size_t each = 0; each < bounds::election_records_max; ++each) {
     REQUIRE(why(sizes, fmt::format("{}", each), 1) == "");
   }
   CHECK(why(sizes, "more", 1) ==
@@ -52,13 +52,13 @@ TEST_CASE("a record beyond a bound is refused with the figures") {
 
 TEST_CASE("all of them together have a bound, too") {
   RecordSizes sizes;
-  const std::size_t count = bounds::contest_records_bytes_max / bounds::contest_record_bytes_max;
+  const std::size_t count = bounds::election_records_bytes_max / bounds::election_record_bytes_max;
   for (std::size_t each = 0; each < count; ++each) {
-    REQUIRE(why(sizes, fmt::format("{}", each), bounds::contest_record_bytes_max) == "");
+    REQUIRE(why(sizes, fmt::format("{}", each), bounds::election_record_bytes_max) == "");
   }
   CHECK(why(sizes, "more", 1).find("the records in etcd would have 134217729 bytes") !=
         std::string::npos);
-  CHECK(why(sizes, "0", bounds::contest_record_bytes_max - 1) == "");
+  CHECK(why(sizes, "0", bounds::election_record_bytes_max - 1) == "");
   CHECK(why(sizes, "more", 1) == "");
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "proto/link/codec.h"
-#include "rendezvous/store/ledger.h"
+#include "rendezvous/store/memory_accounting.h"
 #include "tests/proto/secure_pair.h"
 #include "tests/rendezvous/io/link_kit.h"
 
@@ -127,18 +127,18 @@ TEST_CASE("half handshakes push out each other, and nobody who holds the secret"
   const Secret secret = secret_named("blue");
   std::size_t through = 0;
   std::vector<std::string> refused;
-  SecureDoor door(context, server_of({secret}),
-                  {.through = [&](SecureHandshake::Done, const PeerAddress&) { ++through; },
-                   .refused = [&](const PeerAddress&,
-                                  const std::string& reason) { refused.push_back(reason); }},
-                  std::make_shared<Ledger>(), HandshakePlaces(4, 60s));
+  TlsAcceptor door(context, server_of({secret}),
+                   {.through = [&](SecureHandshake::Done, const PeerAddress&) { ++through; },
+                    .refused = [&](const PeerAddress&,
+                                   const std::string& reason) { refused.push_back(reason); }},
+                   std::make_shared<MemoryAccounting>(), HandshakePlaces(4, 60s));
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
   const int port = acceptor.local_endpoint().port();
   const auto take = [&] { door.adopt(acceptor.accept(), PeerAddress{}, std::string()); };
-  std::vector<tcp::socket> strangers;
+  std::vector<tcp::socket> unidentified_connections;
   for (int n = 0; n < 20; ++n) {
-    strangers.push_back(dial(context, port));
-    asio::write(strangers.back(), asio::buffer(std::string("\x16\x03\x01\x02", 4)));
+    unidentified_connections.push_back(dial(context, port));
+    asio::write(unidentified_connections.back(), asio::buffer(std::string("\x16\x03\x01\x02", 4)));
     take();
   }
   CHECK(door.size() == 4);
@@ -162,11 +162,11 @@ TEST_CASE("half handshakes push out each other, and nobody who holds the secret"
 TEST_CASE("whoever does not prove anything in time is turned out") {
   asio::io_context context;
   std::vector<std::string> refused;
-  SecureDoor door(context, server_of({secret_named("blue")}),
-                  {.through = [](SecureHandshake::Done, const PeerAddress&) {},
-                   .refused = [&](const PeerAddress&,
-                                  const std::string& reason) { refused.push_back(reason); }},
-                  std::make_shared<Ledger>(), HandshakePlaces(4, 1ms));
+  TlsAcceptor door(context, server_of({secret_named("blue")}),
+                   {.through = [](SecureHandshake::Done, const PeerAddress&) {},
+                    .refused = [&](const PeerAddress&,
+                                   const std::string& reason) { refused.push_back(reason); }},
+                   std::make_shared<MemoryAccounting>(), HandshakePlaces(4, 1ms));
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
   tcp::socket stranger = dial(context, acceptor.local_endpoint().port());
   door.adopt(acceptor.accept(), PeerAddress{}, std::string("\x16\x03", 2));
@@ -198,11 +198,11 @@ TEST_CASE("whoever speaks something else behind the secret is told apart from ag
 TEST_CASE("whoever says more than a handshake has is turned out") {
   asio::io_context context;
   std::vector<std::string> refused;
-  SecureDoor door(context, server_of({secret_named("blue")}),
-                  {.through = [](SecureHandshake::Done, const PeerAddress&) {},
-                   .refused = [&](const PeerAddress&,
-                                  const std::string& reason) { refused.push_back(reason); }},
-                  std::make_shared<Ledger>());
+  TlsAcceptor door(context, server_of({secret_named("blue")}),
+                   {.through = [](SecureHandshake::Done, const PeerAddress&) {},
+                    .refused = [&](const PeerAddress&,
+                                   const std::string& reason) { refused.push_back(reason); }},
+                   std::make_shared<MemoryAccounting>());
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
   tcp::socket stranger = dial(context, acceptor.local_endpoint().port());
   door.adopt(acceptor.accept(), PeerAddress{}, std::string());

@@ -15,8 +15,8 @@ using namespace std::chrono_literals;
 namespace {
 
 // The machine has been up for an hour; later another one for a minute.
-const Moment here{.now = TimePoint{1h}, .wall = WallTime{1'769'000'000s}};
-const Moment later{.now = TimePoint{1min}, .wall = WallTime{1'769'000'600s}};
+const ClockPair here{.now = TimePoint{1h}, .wall = WallTime{1'769'000'000s}};
+const ClockPair later{.now = TimePoint{1min}, .wall = WallTime{1'769'000'600s}};
 
 const std::vector<Exclusions::Entry> hosts = {
     {.host = "n3", .until = TimePoint{2h}, .why = "uid 7 excluded n3"},
@@ -43,7 +43,7 @@ TEST_CASE("excluded hosts are kept until the same moment, on another machine as 
 }
 
 TEST_CASE("a clock that was wrong excludes nobody for longer than may be asked for") {
-  const Moment long_ago{.now = TimePoint{1h}, .wall = WallTime{1s}};
+  const ClockPair long_ago{.now = TimePoint{1h}, .wall = WallTime{1s}};
   const auto read = read_hosts_record(hosts_record_bytes(hosts, here), long_ago);
   REQUIRE(read);
   CHECK(read->at(0).until == long_ago.now + bounds::exclusion_max);

@@ -14,7 +14,7 @@ using namespace cpprun::testing;
 
 namespace {
 
-const Moment written{.now = TimePoint{1000h}, .wall = WallTime{std::chrono::hours{500'000}}};
+const ClockPair written{.now = TimePoint{1000h}, .wall = WallTime{std::chrono::hours{500'000}}};
 
 }  // namespace
 
@@ -40,13 +40,13 @@ TEST_CASE("what is written is read again, member by member") {
   CHECK(read->history == record.history);
   CHECK(read->time == record.time);
   CHECK(read->exclusions == record.exclusions);
-  CHECK(read->dismissals == record.dismissals);
+  CHECK(read->evicted_nodes == record.evicted_nodes);
 }
 
 TEST_CASE("moments outlive the clock that decides") {
   const JobRecord record = recorded_job(written.now);
   // Ten seconds later, on a machine that was started a minute ago.
-  const Moment later{.now = TimePoint{60s}, .wall = written.wall + 10s};
+  const ClockPair later{.now = TimePoint{60s}, .wall = written.wall + 10s};
   const auto read = read_job_record(job_record_bytes(record, written), later);
   REQUIRE(read);
   CHECK(read->sealed_at == later.now - 70s);
@@ -57,7 +57,7 @@ TEST_CASE("moments outlive the clock that decides") {
 
 TEST_CASE("no wall clock that was set back makes anybody wait, or the past come again") {
   const JobRecord record = recorded_job(written.now);
-  const Moment earlier{.now = written.now, .wall = written.wall - 1000h};
+  const ClockPair earlier{.now = written.now, .wall = written.wall - 1000h};
   const auto read = read_job_record(job_record_bytes(record, written), earlier);
   REQUIRE(read);
   CHECK(read->sealed_at == earlier.now);

@@ -18,7 +18,7 @@ using namespace cpprun::testing;
 namespace {
 
 using Json = nlohmann::json;
-const Moment moment{.now = TimePoint{1000h}, .wall = WallTime{std::chrono::hours{500'000}}};
+const ClockPair moment{.now = TimePoint{1000h}, .wall = WallTime{std::chrono::hours{500'000}}};
 
 std::string refusal(const std::string& bytes) {
   const auto read = read_job_record(bytes, moment);

@@ -35,7 +35,7 @@ link::Status of(std::uint32_t round, std::vector<int> local_ranks, std::int64_t 
   return status;
 }
 
-const NodeFigures& figures(const Table& table, LinkId link) {
+const NodeStats& figures(const Table& table, LinkId link) {
   return table.job.round().find(link)->figures;
 }
 

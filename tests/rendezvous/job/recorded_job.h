@@ -89,8 +89,8 @@ inline JobRecord recorded_job(TimePoint now) {
   history.closed(now - 70s, record.round_end, true);
   history.sealed(now - 60s, RoundNumber{4}, 2);
   record.history = history.kept();
-  TimeLedger time;
-  TimeLedger::Nodes nodes{};
+  TimeAccounting time;
+  TimeAccounting::Nodes nodes{};
   nodes[static_cast<std::size_t>(Account::training)] = 2;
   time.sealed(now - 60s);
   time.place(now - 60s, nodes);
@@ -98,7 +98,7 @@ inline JobRecord recorded_job(TimePoint now) {
   time.broken(now - 1s);
   record.time = time.kept();
   record.exclusions = {{"bad", now + 60s, "ann excluded bad"}, {"worse", {}, "ann"}};
-  record.dismissals = {{"host9", 12, 13, "ann drained it"}};
+  record.evicted_nodes = {{"host9", 12, 13, "ann drained it"}};
   return record;
 }
 

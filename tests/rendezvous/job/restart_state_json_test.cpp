@@ -13,8 +13,8 @@ using namespace std::chrono_literals;
 namespace {
 
 // The machine has been up for an hour; later another one for a minute.
-const Moment here{.now = TimePoint{1h}, .wall = WallTime{1'769'000'000s}};
-const Moment later{.now = TimePoint{1min}, .wall = WallTime{1'769'000'600s}};
+const ClockPair here{.now = TimePoint{1h}, .wall = WallTime{1'769'000'000s}};
+const ClockPair later{.now = TimePoint{1min}, .wall = WallTime{1'769'000'600s}};
 
 RestartState used() {
   RestartState state;

@@ -13,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-const Moment later{.now = TimePoint{} + 10s, .wall = WallTime{} + 1000s};
+const ClockPair later{.now = TimePoint{} + 10s, .wall = WallTime{} + 1000s};
 
 }  // namespace
 

@@ -12,7 +12,7 @@ using namespace cpprun::testing;
 
 namespace {
 
-link::WorkerFigures at_step(int local_rank, std::int64_t step) {
+link::WorkerStats at_step(int local_rank, std::int64_t step) {
   return {.local_rank = LocalRank{local_rank},
           .pid = 100 + local_rank,
           .state = WorkerState::running,
@@ -39,7 +39,7 @@ TEST_CASE("progress is the extremes of all workers, and who is behind") {
   Table table;
   table.seal();
   table.hear(t0 + 1s, a, link::Status{RoundNumber{1}, {at_step(0, 50), at_step(1, 47)}});
-  link::WorkerFigures silent = at_step(1, 47);
+  link::WorkerStats silent = at_step(1, 47);
   silent.last_beat = 9s;
   table.hear(t0 + 2s, b, link::Status{RoundNumber{1}, {at_step(0, 51), silent}});
   const auto progress = progress_of(table.job, t0 + 4s);
@@ -62,7 +62,7 @@ TEST_CASE("progress is the extremes of all workers, and who is behind") {
 TEST_CASE("a worker that has ended holds nobody up") {
   Table table;
   table.seal();
-  link::WorkerFigures done = at_step(0, 3);
+  link::WorkerStats done = at_step(0, 3);
   done.state = WorkerState::succeeded;
   table.hear(t0, b, link::Status{RoundNumber{1}, {done, at_step(1, 50)}});
   const auto progress = progress_of(table.job, t0);
@@ -73,7 +73,7 @@ TEST_CASE("a worker that has ended holds nobody up") {
 TEST_CASE("ages grow from when they were told") {
   Table table;
   table.seal();
-  link::WorkerFigures figures = at_step(0, 3);
+  link::WorkerStats figures = at_step(0, 3);
   figures.last_words = 1s;
   table.hear(t0, b, link::Status{RoundNumber{1}, {figures}});
   const auto workers = workers_of(*table.job.round().find(b), t0 + 5s);

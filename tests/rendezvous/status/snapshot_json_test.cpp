@@ -17,7 +17,7 @@ using nlohmann::json;
 namespace {
 
 // The clock that people read stands at 1000 s when the other one stands at 10 s.
-const Moment at_ten{.now = t0 + 10s, .wall = WallTime{} + 1000s};
+const ClockPair at_ten{.now = t0 + 10s, .wall = WallTime{} + 1000s};
 
 Table failed_once() {
   Table table(3);

@@ -149,6 +149,6 @@ TEST_CASE("a place is read as it is written, and nothing else is one") {
 }
 
 TEST_CASE("a moment by the clock that decides is one by the clock that people read") {
-  const Moment moment{.now = t0 + 10s, .wall = WallTime{} + 1000s};
+  const ClockPair moment{.now = t0 + 10s, .wall = WallTime{} + 1000s};
   CHECK(moment.by_wall(t0 + 4s) == WallTime{} + 994s);
 }

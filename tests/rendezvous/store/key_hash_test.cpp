@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/store/ledger.h"
+#include "rendezvous/store/memory_accounting.h"
 
 #include <doctest/doctest.h>
 

@@ -37,19 +37,19 @@ TEST_CASE("the shards show every key once") {
 }
 
 TEST_CASE("a buried map is empty at once and is freed in pieces") {
-  Ledger ledger;
-  ledger.tend(true);
-  KeyMap<Charge> map;
+  MemoryAccounting accounting;
+  accounting.tend(true);
+  KeyMap<Reservation> map;
   for (int at = 0; at < 1000; ++at) {
-    map.try_emplace("k" + std::to_string(at), ledger, AccountId{}, std::size_t{10}, true);
+    map.try_emplace("k" + std::to_string(at), accounting, AccountId{}, std::size_t{10}, true);
   }
-  map.bury(ledger);
+  map.bury(accounting);
   CHECK(map.empty());
-  CHECK(ledger.bytes_held() == 10'000);
-  ledger.free_some(100 * 512);
-  CHECK(ledger.bytes_held() == 9'000);
-  while (ledger.has_remains()) ledger.free_some(100 * 512);
-  CHECK(ledger.bytes_held() == 0);
+  CHECK(accounting.bytes_held() == 10'000);
+  accounting.free_some(100 * 512);
+  CHECK(accounting.bytes_held() == 9'000);
+  while (accounting.has_remains()) accounting.free_some(100 * 512);
+  CHECK(accounting.bytes_held() == 0);
   map.try_emplace("again");
   CHECK(map.size() == 1);
 }

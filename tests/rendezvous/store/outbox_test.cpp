@@ -30,9 +30,9 @@ std::string taken(Outbox& outbox, std::size_t bytes_max, std::size_t pieces_max 
   return all;
 }
 
-Pieces pieces_of(Ledger& ledger, const std::string& before, const std::string& value,
-                 const std::string& behind) {
-  auto chunk = std::make_shared<Chunk>(ledger, AccountId{}, value.size());
+IoSlices pieces_of(MemoryAccounting& accounting, const std::string& before,
+                   const std::string& value, const std::string& behind) {
+  auto chunk = std::make_shared<Chunk>(accounting, AccountId{}, value.size());
   chunk->write(value);
   return {before + behind, {{before.size(), {chunk, 0, value.size()}}}};
 }
@@ -40,14 +40,14 @@ Pieces pieces_of(Ledger& ledger, const std::string& before, const std::string& v
 }  // namespace
 
 TEST_CASE("what is copied and what is referred to come out in their order") {
-  Ledger ledger;
+  MemoryAccounting accounting;
   for (const std::size_t at_once : {1, 2, 3, 7, 100}) {
     CAPTURE(at_once);
     Outbox outbox;
     outbox.append("one ");
-    outbox.append(pieces_of(ledger, "two ", "THREE ", "four "));
-    outbox.append(pieces_of(ledger, "", "FIVE ", ""));
-    outbox.append(pieces_of(ledger, "", "SIX ", "seven "));
+    outbox.append(pieces_of(accounting, "two ", "THREE ", "four "));
+    outbox.append(pieces_of(accounting, "", "FIVE ", ""));
+    outbox.append(pieces_of(accounting, "", "SIX ", "seven "));
     outbox.append("eight");
     CHECK(outbox.size() == 39);
     CHECK(taken(outbox, at_once) == "one two THREE four FIVE SIX seven eight");
@@ -56,26 +56,26 @@ TEST_CASE("what is copied and what is referred to come out in their order") {
 }
 
 TEST_CASE("bytes that are added while some are taken stay behind them") {
-  Ledger ledger;
+  MemoryAccounting accounting;
   Outbox outbox;
-  outbox.append(pieces_of(ledger, "ab", "CD", "ef"));
+  outbox.append(pieces_of(accounting, "ab", "CD", "ef"));
   outbox.drop_front(3);
-  outbox.append(pieces_of(ledger, "gh", "IJ", ""));
+  outbox.append(pieces_of(accounting, "gh", "IJ", ""));
   CHECK(taken(outbox, 100) == "DefghIJ");
 }
 
 TEST_CASE("the same value many times is one value in memory, and let go of when it is sent") {
-  Ledger ledger;
+  MemoryAccounting accounting;
   Outbox outbox;
   {
-    const Pieces pieces = pieces_of(ledger, "", std::string(1'000'000, 'v'), "");
+    const IoSlices pieces = pieces_of(accounting, "", std::string(1'000'000, 'v'), "");
     for (int at = 0; at < 100; ++at) outbox.append(pieces);
   }
   CHECK(outbox.size() == 100'000'000);
   CHECK(outbox.own_bytes() < 10'000);
-  CHECK(ledger.bytes_held() < 1'100'000);
+  CHECK(accounting.bytes_held() < 1'100'000);
   CHECK(taken(outbox, 1'000'000, 64).size() == 100'000'000);
-  CHECK(ledger.bytes_held() == 0);
+  CHECK(accounting.bytes_held() == 0);
 }
 
 }  // namespace outbox_test

@@ -34,7 +34,7 @@ TEST_CASE("a reply that is taken byte by byte comes whole") {
   for (std::size_t at = 0; at < value("value").size(); ++at) sockets.take(client, 1);
   CHECK(sockets[client].heard == value("value"));
   CHECK_FALSE(sockets[client].is_watched_for_room);
-  CHECK(sockets.ledger->bytes_held() < 1000);
+  CHECK(sockets.accounting->bytes_held() < 1000);
 }
 
 TEST_CASE("a client that takes no replies is not read until it does, and loses nothing") {
@@ -89,7 +89,7 @@ TEST_CASE("a large value is written from where it lies, however many ask for it"
     sockets[readers.back()].room = 0;
     sockets.ask(readers.back(), hello + request(c10d::Get{"k"}));
   }
-  CHECK(sockets.ledger->bytes_held() < 17 * mib);
+  CHECK(sockets.accounting->bytes_held() < 17 * mib);
   std::array<std::string_view, 4> first;
   std::array<std::string_view, 4> second;
   const auto of_first = sockets.sessions.pieces(sockets[readers[0]].id, first);

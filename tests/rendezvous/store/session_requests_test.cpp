@@ -81,7 +81,7 @@ TEST_CASE("a torn MULTI_SET changes nothing, however much of it has come") {
     CHECK(sockets.store.key_count() == 0);
     sockets.leave(client);
     CHECK(sockets[client].left_by_itself);
-    CHECK(sockets.ledger->bytes_held() == 0);
+    CHECK(sockets.accounting->bytes_held() == 0);
   }
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("what was only announced costs no memory") {
   StringSockets sockets;
   const int client = sockets.dial();
   sockets.ask(client, hello + bytes_of("01 01..00 'k' 0000800c00000000 'begins'"));
-  CHECK(sockets.ledger->bytes_held() < 100);
+  CHECK(sockets.accounting->bytes_held() < 100);
 }
 
 TEST_CASE("a client whose packet holds thousands of requests does not keep others waiting") {
@@ -164,7 +164,7 @@ TEST_CASE("the first bytes say who it is, and an agent is handed over with all i
   CHECK(sockets.ask(stranger, hello + request(c10d::Add{"n", 1})).empty());
   CHECK(sockets[stranger].end == "not a member of round 3");
   CHECK(sockets.store.key_count() == 0);
-  CHECK(sockets.ledger->bytes_held() == 0);
+  CHECK(sockets.accounting->bytes_held() == 0);
 }
 
 TEST_CASE("a browser is handed over where the port takes it, and so is TLS") {
@@ -188,7 +188,7 @@ TEST_CASE("a browser is handed over where the port takes it, and so is TLS") {
   sockets.ask(member, "\x03\x01");
   CHECK(sockets[member].handed_over == "\x16\x03\x01");
   CHECK(sockets[member].speaks == Protocol::secure);
-  CHECK(sockets.ledger->bytes_held() == 0);
+  CHECK(sockets.accounting->bytes_held() == 0);
 }
 
 TEST_CASE("half a greeting is closed after a while, and whoever says nothing may stay") {
@@ -210,7 +210,7 @@ TEST_CASE("a large value stays in the memory in which it came, between others in
       sockets.ask(client, hello + request(c10d::Add{"n", 1}) + request(c10d::Set{"k", large}) +
                               request(c10d::Add{"n", 1}) + request(c10d::Append{"k", "end"}));
   CHECK(heard == number(1) + number(2));
-  CHECK(sockets.ledger->bytes_held() < 22 * mib);
+  CHECK(sockets.accounting->bytes_held() < 22 * mib);
   CHECK(sockets.ask(client, request(c10d::Get{"k"})) == value(large + "end"));
 }
 

@@ -90,8 +90,8 @@ TEST_CASE("thousands of watchers are told in turns, each of every change and in 
   Actions all;
   CHECK(turns_of(world.store, 2000, all).size() == 5);
   REQUIRE(all.size() == 2 * thousands);
-  const std::string created = std::get<Parcel>(all[0]).reply.text();
-  const std::string updated = std::get<Parcel>(all[thousands]).reply.text();
+  const std::string created = std::get<SharedReply>(all[0]).reply.text();
+  const std::string updated = std::get<SharedReply>(all[thousands]).reply.text();
   CHECK(created.size() + 2 == updated.size());
   CHECK(updated.ends_with("22"));
 }
@@ -169,14 +169,15 @@ TEST_CASE("clearing ends what was being told") {
 }
 
 TEST_CASE("what a store leaves behind is freed in pieces, a queue, a line and watches among it") {
-  const auto ledger = std::make_shared<Ledger>();
-  ledger->tend(true);
-  Store store(ledger);
+  const auto accounting = std::make_shared<MemoryAccounting>();
+  accounting->tend(true);
+  Store store(accounting);
   const auto freed_in = [&] {
     store.clear();
     int turns = 0;
-    for (; ledger->has_remains(); ++turns) ledger->free_some(1000 * bounds::store_work_of_key);
-    CHECK(ledger->bytes_held() == 0);
+    for (; accounting->has_remains(); ++turns)
+      accounting->free_some(1000 * bounds::store_work_of_key);
+    CHECK(accounting->bytes_held() == 0);
     return turns;
   };
   Actions actions;

@@ -79,7 +79,8 @@ TEST_CASE("a copy has the values, the queues and their order") {
   CHECK(ask(other, bob, c10d::Add{.key = "a", .delta = 1}) ==
         Actions{Answer{bob, c10d::Number{2}}});
   const Actions found = ask(other, bob, c10d::Get{.key = "long"});
-  CHECK(std::get<Parcel>(found.at(0)).reply.text().substr(8) == std::string(100'000, 'v') + "w");
+  CHECK(std::get<SharedReply>(found.at(0)).reply.text().substr(8) ==
+        std::string(100'000, 'v') + "w");
   const Actions popped = ask(other, bob, c10d::QueuePop{.key = "q"});
   CHECK(popped == Actions{Answer{bob, c10d::Popped{2, "x"}}});
 }
@@ -119,8 +120,8 @@ TEST_CASE("who watches, and who was woken for an entry it has not taken, is the 
 }
 
 TEST_CASE("what another store has taken is taken whatever the books say") {
-  const auto ledger = std::make_shared<Ledger>(LedgerLimits{.bytes_max = 10});
-  Store store(ledger);
+  const auto accounting = std::make_shared<MemoryAccounting>(MemoryLimits{.bytes_max = 10});
+  Store store(accounting);
   store.take_all(true);
   (void)ask(store, alice, c10d::Set{.key = "a", .value = std::string(1000, 'v')});
   CHECK(store.key_count() == 1);

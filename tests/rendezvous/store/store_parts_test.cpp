@@ -37,9 +37,9 @@ TEST_CASE("parts begin with the end of the wait that the client gave up") {
 }
 
 TEST_CASE("what there is no room for does not begin") {
-  const auto ledger = std::make_shared<Ledger>(LedgerLimits{.address_keys_max = 1});
-  Store store(ledger);
-  const AccountId account = ledger->open_connection({});
+  const auto accounting = std::make_shared<MemoryAccounting>(MemoryLimits{.address_keys_max = 1});
+  Store store(accounting);
+  const AccountId account = accounting->open_connection({});
   const std::vector<KeyValue> entries{{"a", "1"}, {"b", "2"}};
   Actions actions;
   CHECK(store.begin_parts(alice, MultiSet{entries}, {account, nullptr}, actions) ==
@@ -54,11 +54,11 @@ TEST_CASE("the parts of a reply are those of the whole") {
   const std::vector<Bytes> keys{"a", "missing", "b"};
   CHECK_FALSE(world.store.has_all(keys));
   CHECK(world.store.has_all(std::span(keys).first(1)));
-  Pieces reply;
+  IoSlices reply;
   world.store.show_part(std::span(keys).first(1), reply);
   world.store.show_part(std::span(keys).subspan(1), reply);
   const Actions whole = world.apply(alice, MultiGet{keys});
-  CHECK(reply == std::get<Parcel>(whole.at(0)).reply);
+  CHECK(reply == std::get<SharedReply>(whole.at(0)).reply);
 }
 
 }  // namespace store_parts_test

@@ -24,11 +24,11 @@ PeerAddress address(std::uint8_t last) {
 }
 
 struct BookedStore {
-  explicit BookedStore(LedgerLimits limits)
-      : ledger(std::make_shared<Ledger>(limits)),
-        one(ledger->open_connection(address(1))),
-        two(ledger->open_connection(address(2))),
-        store(ledger) {}
+  explicit BookedStore(MemoryLimits limits)
+      : accounting(std::make_shared<MemoryAccounting>(limits)),
+        one(accounting->open_connection(address(1))),
+        two(accounting->open_connection(address(2))),
+        store(accounting) {}
 
   Actions apply(AccountId account, const Request& request) {
     Actions actions;
@@ -39,7 +39,7 @@ struct BookedStore {
     return actions.size() == 1 && std::holds_alternative<Drop>(actions[0]);
   }
 
-  std::shared_ptr<Ledger> ledger;
+  std::shared_ptr<MemoryAccounting> accounting;
   AccountId one;
   AccountId two;
   Store store;
@@ -55,28 +55,28 @@ TEST_CASE("what is stored is in the books, and out of them when it is gone") {
   booked.apply(booked.two, WatchKey{"k"});
   const std::vector<Bytes> keys{"a", "b"};
   booked.apply(booked.two, Wait{keys});
-  CHECK(booked.ledger->bytes_held_by(booked.one) > 200'000);
-  CHECK(booked.ledger->bytes_held_by(booked.two) > 0);
+  CHECK(booked.accounting->bytes_held_by(booked.one) > 200'000);
+  CHECK(booked.accounting->bytes_held_by(booked.two) > 0);
   booked.apply(booked.one, QueuePop{"q"});
   booked.apply(booked.one, DeleteKey{"k"});
   Actions ignored;
   booked.store.forget(bob, ignored);
   booked.apply(booked.one, Ping{1});  // what the last answers showed is let go of
-  CHECK(booked.ledger->bytes_held() == 0);
+  CHECK(booked.accounting->bytes_held() == 0);
 }
 
 TEST_CASE("clearing a store, and its end, leave nothing in the books") {
-  const auto ledger = std::make_shared<Ledger>();
+  const auto accounting = std::make_shared<MemoryAccounting>();
   {
-    Store store(ledger);
+    Store store(accounting);
     Actions actions;
     store.apply(alice, Set{"k", std::string(10'000, 'v')}, actions);
     store.clear();
-    CHECK(ledger->bytes_held() == 0);
+    CHECK(accounting->bytes_held() == 0);
     store.apply(alice, Append{"k", std::string(10'000, 'v')}, actions);
-    CHECK(ledger->bytes_held() > 10'000);
+    CHECK(accounting->bytes_held() > 10'000);
   }
-  CHECK(ledger->bytes_held() == 0);
+  CHECK(accounting->bytes_held() == 0);
 }
 
 TEST_CASE("who would store more than there is room for is dropped, and nobody else notices") {
@@ -105,7 +105,7 @@ TEST_CASE("every request that makes a store grow is held to the limits") {
     BookedStore booked({.address_bytes_max = 600});
     CHECK(BookedStore::is_dropped(booked.apply(booked.one, request)));
     CHECK(booked.store.key_count() == 0);
-    CHECK(booked.ledger->bytes_held() == 0);
+    CHECK(booked.accounting->bytes_held() == 0);
     BookedStore roomy({.address_bytes_max = 60'000});
     CHECK_FALSE(BookedStore::is_dropped(roomy.apply(roomy.one, request)));
   }
@@ -147,11 +147,11 @@ TEST_CASE("a large value is shown by reference, once for each time it is asked f
   const std::vector<Bytes> keys{"k", "missing", "s", "k"};
   const Actions actions = world.apply(bob, MultiGet{keys});
   REQUIRE(actions.size() == 1);
-  const auto& parcel = std::get<Parcel>(actions[0]);
-  REQUIRE(parcel.reply.shared.size() == 2);
-  CHECK(parcel.reply.shared[0].slice.chunk == parcel.reply.shared[1].slice.chunk);
-  CHECK(parcel.reply.size() == 4 * 8 + 5 + 2 * large.size());
-  CHECK(parcel.reply.copied.size() == 4 * 8 + 5);
+  const auto& shared_reply = std::get<SharedReply>(actions[0]);
+  REQUIRE(shared_reply.reply.shared.size() == 2);
+  CHECK(shared_reply.reply.shared[0].slice.chunk == shared_reply.reply.shared[1].slice.chunk);
+  CHECK(shared_reply.reply.size() == 4 * 8 + 5 + 2 * large.size());
+  CHECK(shared_reply.reply.copied.size() == 4 * 8 + 5);
 }
 
 TEST_CASE("a push is seen by those who wait for other keys as well, and wakes the next in line") {

@@ -70,7 +70,7 @@ TEST_CASE("closing the clients of a port spares who has not said anything, and i
 
 TEST_CASE("closing the clients of a port takes who has no socket, and has not said anything") {
   Store store;
-  StoreSessions sessions({}, std::make_shared<Ledger>());
+  StoreSessions sessions({}, std::make_shared<MemoryAccounting>());
   sessions.open_port(0, [&store]() -> Store& { return store; });
   const ConnectionId perhaps_an_agent = sessions.open(3, {}, 0, c10d::Dialect::undecided);
   const ConnectionId stream = sessions.open(-2, {}, 0, c10d::Dialect::undecided);

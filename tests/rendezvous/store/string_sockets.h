@@ -39,8 +39,8 @@ class StringSockets {
     Protocol speaks = Protocol::undecided;   // if so, what
   };
 
-  explicit StringSockets(SessionLimits limits = {}, LedgerLimits memory = {})
-      : ledger(std::make_shared<Ledger>(memory)), sessions(limits, ledger) {
+  explicit StringSockets(SessionLimits limits = {}, MemoryLimits memory = {})
+      : accounting(std::make_shared<MemoryAccounting>(memory)), sessions(limits, accounting) {
     sessions.open_port(0, [this]() -> Store& { return store; });
   }
 
@@ -102,7 +102,7 @@ class StringSockets {
     until_quiet();
   }
 
-  std::shared_ptr<Ledger> ledger;
+  std::shared_ptr<MemoryAccounting> accounting;
   Store store;
   StoreSessions sessions;
   std::string refusal;  // not empty: nobody is let in, for this reason

@@ -9,12 +9,12 @@ TEST_CASE("a number is read only if all of it is one") {
   const Environment environment = {{"A", "12"}, {"B", "12x"}, {"C", " 1"}, {"D", "99999999999"}};
   Variables variables(environment);
   CHECK(variables.number("A", 0, 100) == 12);
-  CHECK(variables.mistakes().empty());
+  CHECK(variables.diagnostics().empty());
   CHECK_FALSE(variables.number("B", 0, 100).has_value());
   CHECK_FALSE(variables.number("C", 0, 100).has_value());
   CHECK_FALSE(variables.number("D", 0, 100).has_value());
-  CHECK(variables.mistakes().size() == 3);
-  CHECK(variables.mistakes().front() == "B=12x is not a whole number from 0 to 100");
+  CHECK(variables.diagnostics().size() == 3);
+  CHECK(variables.diagnostics().front() == "B=12x is not a whole number from 0 to 100");
 }
 
 TEST_CASE("an empty variable counts as unset") {
@@ -22,13 +22,13 @@ TEST_CASE("an empty variable counts as unset") {
   Variables variables(environment);
   CHECK_FALSE(variables.has("A"));
   CHECK(variables.number_or("A", 0, 9, 7) == 7);
-  CHECK(variables.mistakes().empty());
+  CHECK(variables.diagnostics().empty());
 }
 
 TEST_CASE("a required variable that is missing is a mistake with its cure") {
   const Environment environment;
   Variables variables(environment);
   CHECK(variables.required("RANK", 0, 9, "start it with cpprun") == 0);
-  REQUIRE(variables.mistakes().size() == 1);
-  CHECK(variables.mistakes().front() == "RANK is not set: start it with cpprun");
+  REQUIRE(variables.diagnostics().size() == 1);
+  CHECK(variables.diagnostics().front() == "RANK is not set: start it with cpprun");
 }

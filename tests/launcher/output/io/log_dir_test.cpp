@@ -30,7 +30,7 @@ struct Place {
 
 WorkerSpec spec_in(const std::string& folder) {
   WorkerSpec spec;
-  spec.log_folder = folder;
+  spec.log_directory = folder;
   return spec;
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("without logs nothing stays of the private folder, unless somebody els
 
 TEST_CASE("an error file of an earlier attempt is not taken for a later one's of that number") {
   const Place place;
-  SideProcesses side;
+  HelperProcesses side;
   auto folders = io::LogDir::make(Config{}, place.environment, place.root, side);
   REQUIRE(folders.has_value());
   const auto spec = spec_with(place.root / "attempt_0_0_error.json");

@@ -46,7 +46,7 @@ struct Node {
       {[this](LocalRank rank, link::ExitStatus status) { ended[rank.value] = status; },
        [](LocalRank) {}},
       {},
-      {.open_files = {}, .kin = {}, .niceness = {}, .side = &side}};
+      {.open_files = {}, .job_processes = {}, .niceness = {}, .side = &side}};
 
   void start(const WorkerSpec& spec) { start_all({spec}); }
   void start_all(const std::vector<WorkerSpec>& specs) {

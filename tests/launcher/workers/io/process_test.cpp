@@ -82,7 +82,7 @@ TEST_CASE("a worker has the environment it is handed, its own variables over it,
   bool ended = false;
   io::WorkerProcesses processes(context, {[&](auto, auto) { ended = true; }, [](auto) {}}, {},
                                 {.open_files = {},
-                                 .kin = {},
+                                 .job_processes = {},
                                  .niceness = {},
                                  .side = nullptr,
                                  .environment = {{"A", "1"}, {"B", "2"}}});
@@ -99,7 +99,7 @@ TEST_CASE("a worker does not share the priority that cpprun has given itself") {
   Pipe pipe;
   bool ended = false;
   io::WorkerProcesses processes(context, {[&](auto, auto) { ended = true; }, [](auto) {}}, {},
-                                {.open_files = {}, .kin = {}, .niceness = 5});
+                                {.open_files = {}, .job_processes = {}, .niceness = 5});
   REQUIRE(processes.spawn(spec_for({"/bin/sh", "-c", "nice"}), {.out = pipe.in(), .err = -1}));
   pipe.close_in();
   CHECK(pipe.read_all() == "5\n");
@@ -248,11 +248,11 @@ TEST_CASE("children from before our time, and what they leave behind, are nobody
     // Rung for, it leaves an orphan, which comes to us as a worker's would.
     ::execl("/bin/sh", "sh", "-c", "read bell; (setsid sleep 1000 & echo $!)", nullptr);
   }
-  const auto kin = io::make_kin("bystanders" + std::to_string(::getpid()), 4711);
-  REQUIRE(kin.mark.has_value());
+  const auto job_processes = io::make_kin("bystanders" + std::to_string(::getpid()), 4711);
+  REQUIRE(job_processes.mark.has_value());
   bool ended = false;
   io::WorkerProcesses processes(context, {[&](auto, auto) { ended = true; }, [](auto) {}}, {},
-                                {.open_files = {}, .kin = kin});
+                                {.open_files = {}, .job_processes = job_processes});
   Pipe said;
   REQUIRE(processes.spawn(spec_for({"/bin/sh", "-c", "env -i setsid sleep 1000 & echo $!"}),
                           {.out = said.in(), .err = -1}));

@@ -30,7 +30,7 @@ int signal_that_ended(pid_t pid) {
 TEST_CASE("a search that one process holds up is abandoned, and goes on behind that process") {
   const pid_t holds_up = hanging();
   const pid_t wanted = hanging();
-  io::Search search({}, ::getpid(), {}, [&](const io::Kin&, int pid) {
+  io::Search search({}, ::getpid(), {}, [&](const io::JobProcesses&, int pid) {
     while (pid == holds_up) ::pause();
     return pid == wanted;
   });
@@ -46,7 +46,7 @@ TEST_CASE("a search ends early for whoever has something to say") {
   REQUIRE(::pipe(ends) == 0);
   REQUIRE(::write(ends[1], "x", 1) == 1);
   const pid_t anybody = hanging();
-  io::Search search({}, ::getpid(), {}, [](const io::Kin&, int) {
+  io::Search search({}, ::getpid(), {}, [](const io::JobProcesses&, int) {
     ::pause();
     return true;
   });
@@ -59,19 +59,20 @@ TEST_CASE("a search ends early for whoever has something to say") {
 }
 
 TEST_CASE("without a mark a token makes nobody kin: jobs that were submitted carry it too") {
-  const io::Kin kin{.mark = {}, .token = "submitted" + std::to_string(::getpid())};
+  const io::JobProcesses job_processes{.mark = {},
+                                       .token = "submitted" + std::to_string(::getpid())};
   const pid_t batch_system = ::fork();
   if (batch_system == 0) {
-    ::setenv("CPPRUN_NODE_TOKEN", kin.token.c_str(), 1);
+    ::setenv("CPPRUN_NODE_TOKEN", job_processes.token.c_str(), 1);
     ::execl("/bin/sleep", "sleep", "1000", nullptr);
   }
-  while (!io::carries_token(batch_system, kin.token)) {
+  while (!io::carries_token(batch_system, job_processes.token)) {
   }
   const int somebody_else = 999'999'999;
-  CHECK_FALSE(io::descends_from_worker(kin, batch_system, somebody_else, {}));
-  CHECK(io::descends_from_worker(kin, batch_system, ::getpid(), {}));
-  CHECK(io::descends_from_worker(kin, batch_system, somebody_else, {::getpid()}));
-  io::Search search(kin, somebody_else, {});
+  CHECK_FALSE(io::descends_from_worker(job_processes, batch_system, somebody_else, {}));
+  CHECK(io::descends_from_worker(job_processes, batch_system, ::getpid(), {}));
+  CHECK(io::descends_from_worker(job_processes, batch_system, somebody_else, {::getpid()}));
+  io::Search search(job_processes, somebody_else, {});
   search.kill_everybody({}, -1);
   CHECK(::waitpid(batch_system, nullptr, WNOHANG) == 0);
   ::kill(batch_system, SIGKILL);

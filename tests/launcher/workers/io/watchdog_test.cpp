@@ -35,7 +35,7 @@ std::string fresh_token() {
 }
 
 // Without a mark, as where none can be set.
-io::Kin fresh_kin() {
+io::JobProcesses fresh_kin() {
   return {.mark = {}, .token = fresh_token()};
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One of several cpprunds on a stage: its DaemonSet is the real one; who judges, whom it serves and
-// whom it dials are the test's.
+// One of several cpprunds on a stage: its ReplicaController is the real one; who judges, whom it
+// serves and whom it dials are the test's.
 
 #include <doctest/doctest.h>
 
@@ -15,13 +15,13 @@
 #include <vector>
 
 #include "proto/bounds.h"
-#include "rendezvous/daemon/io/daemon_set.h"
+#include "rendezvous/daemon/io/replica_controller.h"
 #include "tests/rendezvous/daemon/io/standby_stage.h"
 
 namespace cpprun::test {
 
 // A coordinator without jobs that keeps in mind what it was told.
-class StagedServer : public LedCoordinator {
+class StagedServer : public ReplicatedCoordinator {
  public:
   explicit StagedServer(StagedLoop& loop)
       : routes_(connections_, {.loop = {.now = [&loop] { return loop.now(); }}}),
@@ -73,10 +73,10 @@ class StagedServer : public LedCoordinator {
 };
 
 // What it wishes for, and is told by whoever has staged it.
-struct StagedContest : Contestant {
-  explicit StagedContest(Told its) : told(std::move(its)) {}
+struct StagedElection : Elector {
+  explicit StagedElection(Told its) : told(std::move(its)) {}
   void start() override {}
-  void tell(contest::Event event) override {
+  void tell(election::Event event) override {
     wishes.push_back(std::move(event));
     if (answers_at_once) answers_at_once(wishes.back());
   }
@@ -89,11 +89,11 @@ struct StagedContest : Contestant {
     return found;
   }
   const Told told;
-  std::function<void(const contest::Event&)> answers_at_once;
-  std::vector<contest::Event> wishes;
+  std::function<void(const election::Event&)> answers_at_once;
+  std::vector<election::Event> wishes;
 };
 
-inline DaemonSetOptions options_with_etcd() {
+inline ReplicaControllerOptions options_with_etcd() {
   return {.name = "alpha#1",
           .cluster = "c",
           .place = "alpha:1",
@@ -101,7 +101,7 @@ inline DaemonSetOptions options_with_etcd() {
           .etcd = EtcdAccess{.endpoints = {EtcdEndpoint{false, "etcd", 2379}}}};
 }
 // "bravo:1"; empty: it leads.
-inline DaemonSetOptions options_without(const std::string& standby_of = {}) {
+inline ReplicaControllerOptions options_without(const std::string& standby_of = {}) {
   return {.name = "alpha#1",
           .cluster = "c",
           .place = "alpha:1",
@@ -110,18 +110,18 @@ inline DaemonSetOptions options_without(const std::string& standby_of = {}) {
 }
 
 struct StagedDaemon {
-  explicit StagedDaemon(DaemonSetOptions options = options_with_etcd())
+  explicit StagedDaemon(ReplicaControllerOptions options = options_with_etcd())
       : server(loop), set(ports(), server, std::move(options), callbacks()) {
     CHECK(set.start().has_value());
   }
-  void etcd_says(const contest::Action& action) {
-    contest->told(action);
+  void etcd_says(const election::Action& action) {
+    election->told(action);
     loop.settle();
   }
   // It wins in etcd, and may speak for two seconds.
   void win(etcd::Revision epoch = 5) {
-    etcd_says(contest::Found{});
-    etcd_says(contest::Leads{epoch, loop.now() + std::chrono::seconds(2)});
+    etcd_says(election::Found{});
+    etcd_says(election::Leads{epoch, loop.now() + std::chrono::seconds(2)});
   }
   std::shared_ptr<StagedLink> adopt(const std::string& name) {
     auto link = std::make_shared<StagedLink>();
@@ -131,7 +131,7 @@ struct StagedDaemon {
                .version = "1",
                .features = link::standby_features,
                .address = name.substr(0, name.find('#')) + ":1",
-               .has_etcd = contest != nullptr},
+               .has_etcd = election != nullptr},
               {}, "");
     loop.settle();
     return link;
@@ -145,8 +145,8 @@ struct StagedDaemon {
     loop.settle();
   }
   void etcd_writes_all() {
-    const auto& wishes = contest->all<contest::Publish>();
-    if (!wishes.empty()) etcd_says(contest::Written{wishes.back().number});
+    const auto& wishes = election->all<election::Publish>();
+    if (!wishes.empty()) etcd_says(election::Written{wishes.back().number});
   }
   bool may_speak() const { return !server.speaks_until() || loop.now() < *server.speaks_until(); }
   bool says(const std::string& words) const {
@@ -164,31 +164,31 @@ struct StagedDaemon {
               dialled = host + ":" + std::to_string(port);
               return std::make_unique<StagedDial>(line);
             },
-            .contest = [this](const ContestOptions&, const EtcdAccess&,
-                              Contestant::Told told) -> Result<std::unique_ptr<Contestant>> {
-              auto made = std::make_unique<StagedContest>(std::move(told));
-              contest = made.get();
+            .election = [this](const ElectionOptions&, const EtcdAccess&,
+                               Elector::Told told) -> Result<std::unique_ptr<Elector>> {
+              auto made = std::make_unique<StagedElection>(std::move(told));
+              election = made.get();
               return made;
             }};
   }
-  DaemonSet::Callbacks callbacks() {
+  ReplicaController::Callbacks callbacks() {
     return {.say = [this](LogLevel, const std::string& it) { said.push_back(it); },
             .sees_all = [](const std::string&) { return true; },
             .recover_own = [this] { return has_own; },
             .forget_own = [this] { has_own = false; },
-            .keep_self = [this](const ContestMemory& memory, bool) { kept = memory; },
+            .keep_self = [this](const ElectionMemory& memory, bool) { kept = memory; },
             .leader_changed = [](const LeaderChange&) {}};
   }
 
   StagedLoop loop;
   StagedServer server;
   std::vector<std::string> said;
-  StagedContest* contest = nullptr;
+  StagedElection* election = nullptr;
   std::shared_ptr<StagedDial::Line> line;
   std::string dialled;
   bool has_own = true;  // its folder has everything
-  ContestMemory kept;
-  DaemonSet set;
+  ElectionMemory kept;
+  ReplicaController set;
 };
 
 }  // namespace cpprun::test

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "rendezvous/daemon/io/state_folder.h"
+#include "rendezvous/daemon/io/state_journal.h"
 #include "rendezvous/daemon/io/state_writer.h"
 
 namespace state_logs_test {
@@ -42,7 +42,7 @@ struct Place {
 
 struct Daemon {
   bool open(const std::string& path, bool syncs = false) {
-    auto opened = StateFolder::open(
+    auto opened = StateJournal::open(
         io, side, {.path = path, .patience = 10s, .syncs = syncs},
         [this](LogLevel, const std::string& sentence) { said.push_back(sentence); });
     if (!opened) refusal = opened.error().reason;
@@ -69,15 +69,15 @@ struct Daemon {
     return holds();
   }
   asio::io_context io;
-  SideProcesses side;
+  HelperProcesses side;
   std::vector<std::string> said;
   std::string failed;
   std::string refusal;
   std::uint64_t written = 0;
-  std::unique_ptr<StateFolder> folder;
+  std::unique_ptr<StateJournal> folder;
 };
 
-std::optional<StateFolder::FoundLog> log_found(const std::string& path) {
+std::optional<StateJournal::FoundLog> log_found(const std::string& path) {
   Daemon next;
   REQUIRE_MESSAGE(next.open(path), next.refusal);
   auto found = next.folder->take_found();
@@ -104,12 +104,12 @@ void killed_after(const Work& work) {
 TEST_CASE("a writer that has not come to the end of what is there does not rest before it has") {
   const Place place;
   const FileDescriptor folder(::open(place.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  auto ring = LogRing::make(1 << 20);
+  auto ring = SharedRing::make(1 << 20);
   REQUIRE(ring);
   for (std::uint64_t ticket = 1; ticket <= 300; ++ticket) {
     const LogOrder order = ticket == 1 ? LogOrder::begin : LogOrder::add;
-    const LogRing::Entry entry{.kind = static_cast<std::uint64_t>(order), .ticket = ticket};
-    REQUIRE((*ring)->put(entry, "x") != LogRing::Put::full);
+    const SharedRing::Entry entry{.kind = static_cast<std::uint64_t>(order), .ticket = ticket};
+    REQUIRE((*ring)->put(entry, "x") != SharedRing::Put::full);
   }
   LogWriter writer(folder.get(), false, **ring);
   CHECK(writer.work().has_more);

@@ -34,7 +34,7 @@ struct Daemon {
     return holds();
   }
   asio::io_context io;
-  SideProcesses side;
+  HelperProcesses side;
   DaemonLog log{io, side, STDERR_FILENO, DaemonOptions{.log_level = LogLevel::error}};
   StateRecovery state{log};
 };
@@ -46,8 +46,8 @@ struct Left {
 };
 Left left_in(const std::string& path) {
   asio::io_context io;
-  SideProcesses side;
-  auto opened = StateFolder::open(io, side, {.path = path}, [](LogLevel, const std::string&) {});
+  HelperProcesses side;
+  auto opened = StateJournal::open(io, side, {.path = path}, [](LogLevel, const std::string&) {});
   REQUIRE_MESSAGE(opened, opened.error().reason);
   Left left;
   for (const auto& found : (*opened)->take_found()) {

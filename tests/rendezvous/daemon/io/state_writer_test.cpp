@@ -45,7 +45,7 @@ struct Writer {
 
   integration::Folder place;
   FileDescriptor folder{::open(place.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  std::unique_ptr<LogRing> ring = *LogRing::make(1024 * 1024);
+  std::unique_ptr<SharedRing> ring = *SharedRing::make(1024 * 1024);
   FileDescriptor ours;
   FileDescriptor theirs;
   std::thread thread;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Contests in an etcd that wants to know who asks: by a password, or by certificates.
+// Elections in an etcd that wants to know who asks: by a password, or by certificates.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 
 #include "rendezvous/etcd/codec.h"
 #include "tests/integration/folder.h"
-#include "tests/rendezvous/etcd/io/contest_stage.h"
+#include "tests/rendezvous/etcd/io/election_stage.h"
 #include "tests/rendezvous/etcd/io/etcd_cluster.h"
 
 using namespace cpprun;
@@ -18,7 +18,7 @@ using integration::contains;
 
 namespace {
 
-// A user who may read and write the contest's keys and nothing else.
+// A user who may read and write the election's keys and nothing else.
 void demand_passwords(const EtcdCluster& etcd) {
   const auto ask = [&etcd](const std::string& path, const std::string& body) {
     const auto answer = etcd.ask(0, "/v3/auth/" + path, body);
@@ -39,9 +39,9 @@ void demand_passwords(const EtcdCluster& etcd) {
 
 std::string why_unreachable(Stage& stage, const std::string& name) {
   Candidate& candidate = stage.add(name);
-  candidate.tell(contest::Enter{});
-  stage.await([&] { return candidate.count<contest::Unreachable>() == 1; }, name);
-  const auto reason = candidate.last<contest::Unreachable>()->reason;
+  candidate.tell(election::Enter{});
+  stage.await([&] { return candidate.count<election::Unreachable>() == 1; }, name);
+  const auto reason = candidate.last<election::Unreachable>()->reason;
   CHECK_FALSE(candidate.leads());
   stage.kill(candidate);
   return reason;
@@ -92,7 +92,7 @@ TEST_CASE("a user with a password leads, also after etcd has forgotten the token
 
   stage.reach({.endpoints = etcd.endpoints(), .user = "cpprun", .password = "secret word"});
   Candidate& alpha = stage.add("alpha");
-  alpha.tell(contest::Enter{});
+  alpha.tell(election::Enter{});
   stage.await([&] { return alpha.leads(); }, "alpha leads");
   // Each member forgets its tokens when it is begun anew.
   for (int member = 0; member < etcd.size(); ++member) {
@@ -106,13 +106,13 @@ TEST_CASE("a user with a password leads, also after etcd has forgotten the token
   stage.await(
       [&] {
         if (alpha.leads() && std::exchange(told_in, alpha.epoch()) != alpha.epoch()) {
-          alpha.tell(contest::Keep{"job", "record", ++number});
+          alpha.tell(election::Keep{"job", "record", ++number});
         }
-        return alpha.count<contest::Written>() > 0;
+        return alpha.count<election::Written>() > 0;
       },
       "it writes");
-  alpha.tell(contest::Withdraw{});
-  stage.await([&] { return alpha.count<contest::Withdrawn>() == 1; }, "it withdraws");
+  alpha.tell(election::Withdraw{});
+  stage.await([&] { return alpha.count<election::Withdrawn>() == 1; }, "it withdraws");
 }
 
 TEST_CASE("a user who may not touch these keys is told so") {
@@ -140,13 +140,13 @@ TEST_CASE("who knows its certificates leads behind TLS, and nobody else") {
                          .key_file = path("client.key")};
   Stage stage(right);
   Candidate& alpha = stage.add("alpha");
-  stage.await([&] { return alpha.count<contest::NobodyLeads>() == 1; }, "etcd is ready");
+  stage.await([&] { return alpha.count<election::NobodyLeads>() == 1; }, "etcd is ready");
   const auto begun = boot_now();
-  alpha.tell(contest::Enter{});
+  alpha.tell(election::Enter{});
   stage.await([&] { return alpha.leads(); }, "alpha leads");
   fmt::print("behind TLS the first leads after {:.0f} ms\n", 1000 * in_seconds(boot_now() - begun));
-  alpha.tell(contest::Keep{"job", std::string(500'000, 'r'), 1});
-  stage.await([&] { return alpha.count<contest::Written>() == 1; }, "a large record is written");
+  alpha.tell(election::Keep{"job", std::string(500'000, 'r'), 1});
+  stage.await([&] { return alpha.count<election::Written>() == 1; }, "a large record is written");
 
   EtcdAccess wrong = right;
   wrong.authorities_file = path("other.pem");

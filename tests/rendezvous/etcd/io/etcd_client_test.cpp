@@ -18,7 +18,7 @@
 using namespace cpprun;
 using namespace std::chrono_literals;
 using asio::ip::tcp;
-using contest::Lane;
+using election::Lane;
 using integration::contains;
 using Kind = etcd::Failure::Kind;
 

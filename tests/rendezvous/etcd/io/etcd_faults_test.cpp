@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What happens to contests when something happens to their etcd.
+// What happens to elections when something happens to their etcd.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "tests/rendezvous/etcd/io/contest_stage.h"
+#include "tests/rendezvous/etcd/io/election_stage.h"
 #include "tests/rendezvous/etcd/io/etcd_cluster.h"
 #include "tests/rendezvous/etcd/io/slow_door.h"
 
@@ -17,13 +17,13 @@ namespace {
 // Two that want to lead, one of which does.
 Candidate& lead_in_pair(Stage& stage, Duration ttl) {
   Candidate& alpha = stage.add("alpha", ttl);
-  alpha.tell(contest::Enter{});
+  alpha.tell(election::Enter{});
   stage.await([&] { return alpha.leads(); }, "alpha leads");
   Candidate& beta = stage.add("beta", ttl);
-  beta.tell(contest::Enter{});
-  stage.await([&] { return beta.count<contest::LeaderIs>() == 1; }, "beta follows");
-  alpha.tell(contest::Publish{{"beta"}, 1});
-  stage.await([&] { return alpha.count<contest::Written>() == 1; }, "beta is synced");
+  beta.tell(election::Enter{});
+  stage.await([&] { return beta.count<election::LeaderIs>() == 1; }, "beta follows");
+  alpha.tell(election::Publish{{"beta"}, 1});
+  stage.await([&] { return alpha.count<election::Written>() == 1; }, "beta is synced");
   return alpha;
 }
 
@@ -34,14 +34,16 @@ void kill_leading_member(Duration ttl) {
   alpha.forget();
   const auto killed = boot_now();
   etcd.kill(etcd.leader());
-  alpha.tell(contest::Keep{"job", "record", 2});
+  alpha.tell(election::Keep{"job", "record", 2});
   // It may be its own, or the next leader's; the record is there in either case, or was never told
   // to be written.
   stage.await(
-      [&] { return alpha.count<contest::Written>() == 1 || alpha.count<contest::Deposed>() == 1; },
+      [&] {
+        return alpha.count<election::Written>() == 1 || alpha.count<election::Deposed>() == 1;
+      },
       "something comes of it");
   Candidate& leader = stage.leader();
-  const bool was_kept = alpha.count<contest::Deposed>() == 0;
+  const bool was_kept = alpha.count<election::Deposed>() == 0;
   fmt::print("etcd's leader killed, leases of {:.0f} s: {}, {:.2f} s later\n", in_seconds(ttl),
              was_kept ? "the contest's leads on and has written" : "another leads the contest",
              in_seconds(boot_now() - killed));
@@ -66,13 +68,13 @@ TEST_CASE("without a quorum whoever leads is deposed by its own clock, and one l
   const auto stopped = boot_now();
   etcd.stop(1);
   etcd.stop(2);
-  stage.await([&] { return alpha.count<contest::Deposed>() == 1; }, "alpha is deposed");
+  stage.await([&] { return alpha.count<election::Deposed>() == 1; }, "alpha is deposed");
   fmt::print("quorum lost, and deposed after {:.2f} s\n", in_seconds(boot_now() - stopped));
-  const auto deposed = *alpha.last<contest::Deposed>();
+  const auto deposed = *alpha.last<election::Deposed>();
   CHECK_FALSE(deposed.is_orderly);
   CHECK(integration::contains(deposed.reason, "etcd has not confirmed its lease for"));
-  stage.await([&] { return alpha.count<contest::Unreachable>() == 1; }, "alpha says so");
-  CHECK(integration::contains(alpha.last<contest::Unreachable>()->reason,
+  stage.await([&] { return alpha.count<election::Unreachable>() == 1; }, "alpha says so");
+  CHECK(integration::contains(alpha.last<election::Unreachable>()->reason,
                               "is it stopped, or cut off from the other members?"));
   CHECK(stage.leaders() == 0);
   const auto going_on = boot_now();
@@ -85,8 +87,8 @@ TEST_CASE("without a quorum whoever leads is deposed by its own clock, and one l
   // The members may answer once before they elect a leader, and are silent then for a second.
   stage.await(
       [&] {
-        const auto back = alpha.count<contest::Reachable>();
-        return back > 0 && back == alpha.count<contest::Unreachable>();
+        const auto back = alpha.count<election::Reachable>();
+        return back > 0 && back == alpha.count<election::Unreachable>();
       },
       "alpha says that, too");
 }
@@ -122,9 +124,9 @@ TEST_CASE("members that are begun anew one after the other are not noticed") {
     etcd.begin_again(member);
   }
   const auto number = 2U;
-  alpha.tell(contest::Keep{"job", "record", number});
-  stage.await([&] { return alpha.last<contest::Written>()->through == number; }, "it is written");
-  CHECK(alpha.count<contest::Deposed>() == 0);
+  alpha.tell(election::Keep{"job", "record", number});
+  stage.await([&] { return alpha.last<election::Written>()->through == number; }, "it is written");
+  CHECK(alpha.count<election::Deposed>() == 0);
 }
 
 TEST_CASE("a slow etcd is led in all the same, and what is written arrives") {
@@ -140,20 +142,20 @@ TEST_CASE("a slow etcd is led in all the same, and what is written arrives") {
   fmt::print("each answer takes 200 ms: first leader, follower and record after {:.2f} s\n",
              in_seconds(boot_now() - begun));
   for (std::uint64_t number = 2; number < 12; ++number) {
-    alpha.tell(contest::Keep{"job", fmt::format("record {}", number), number});
+    alpha.tell(election::Keep{"job", fmt::format("record {}", number), number});
     stage.run_for(200ms);
   }
-  stage.await([&] { return alpha.last<contest::Written>()->through == 11; }, "all is written");
-  CHECK(alpha.count<contest::Deposed>() == 0);
+  stage.await([&] { return alpha.last<election::Written>()->through == 11; }, "all is written");
+  CHECK(alpha.count<election::Deposed>() == 0);
   // Slower than anybody waits for: the win is not known, and whatever comes of it is right.
   first.be_as_slow_as(2s);
   second.be_as_slow_as(2s);
-  stage.await([&] { return alpha.count<contest::Deposed>() == 1; }, "alpha is deposed");
+  stage.await([&] { return alpha.count<election::Deposed>() == 1; }, "alpha is deposed");
   first.be_as_slow_as(0ms);
   second.be_as_slow_as(0ms);
   Candidate& leader = stage.leader();
-  CHECK(leader.last<contest::Found>()->records ==
-        std::vector<contest::Record>{{"job", "record 11"}});
+  CHECK(leader.last<election::Found>()->records ==
+        std::vector<election::Record>{{"job", "record 11"}});
 }
 
 TEST_CASE("history that was compacted away is missed by nobody") {
@@ -162,10 +164,10 @@ TEST_CASE("history that was compacted away is missed by nobody") {
   Stage stage({.endpoints = etcd.endpoints()});
   Candidate& alpha = lead_in_pair(stage, 2s);
   for (std::uint64_t number = 2; number < 40; ++number) {
-    alpha.tell(contest::Keep{"job", fmt::format("record {}", number), number});
+    alpha.tell(election::Keep{"job", fmt::format("record {}", number), number});
     stage.run_for(10ms);
   }
-  stage.await([&] { return alpha.last<contest::Written>()->through == 39; }, "all is written");
+  stage.await([&] { return alpha.last<election::Written>()->through == 39; }, "all is written");
   const auto compacted =
       etcd.ask(0, "/v3/kv/compaction",
                fmt::format(R"({{"revision":"{}","physical":true}})", alpha.epoch() + 20));
@@ -173,8 +175,8 @@ TEST_CASE("history that was compacted away is missed by nobody") {
   stage.run_for(3s);
   CHECK(alpha.leads());
   stage.kill(alpha);
-  CHECK(stage.leader().last<contest::Found>()->records ==
-        std::vector<contest::Record>{{"job", "record 39"}});
+  CHECK(stage.leader().last<election::Found>()->records ==
+        std::vector<election::Record>{{"job", "record 39"}});
 }
 
 TEST_CASE("an etcd without room is led on in, and takes what was kept when it has room again") {
@@ -188,12 +190,12 @@ TEST_CASE("an etcd without room is led on in, and takes what was kept when it ha
         etcd.ask(0, "/v3/kv/put", fmt::format(R"({{"key":"ZmlsbA==","value":"{}"}})", filling));
     if (integration::contains(answer, "space exceeded")) break;
   }
-  alpha.tell(contest::Keep{"job", "record", 2});
-  stage.await([&] { return alpha.count<contest::Unwritable>() == 1; }, "alpha says so");
-  CHECK(integration::contains(alpha.last<contest::Unwritable>()->reason, "has no room left"));
+  alpha.tell(election::Keep{"job", "record", 2});
+  stage.await([&] { return alpha.count<election::Unwritable>() == 1; }, "alpha says so");
+  CHECK(integration::contains(alpha.last<election::Unwritable>()->reason, "has no room left"));
   stage.run_for(4s);
   CHECK(alpha.leads());
-  CHECK(alpha.count<contest::Deposed>() == 0);
+  CHECK(alpha.count<election::Deposed>() == 0);
   const auto revision = [&] {
     const auto answer = etcd.ask(0, "/v3/kv/range", R"({"key":"AA=="})");
     const auto at = answer.find("\"revision\":\"") + 12;
@@ -214,7 +216,7 @@ TEST_CASE("an etcd without room is led on in, and takes what was kept when it ha
         0, "/v3/maintenance/alarm",
         fmt::format(R"({{"action":"DEACTIVATE","memberID":"{}","alarm":"NOSPACE"}})", member));
   }
-  stage.await([&] { return alpha.last<contest::Written>()->through == 2; }, "it is written");
-  CHECK(alpha.count<contest::Writable>() == 1);
-  CHECK(alpha.count<contest::Deposed>() == 0);
+  stage.await([&] { return alpha.last<election::Written>()->through == 2; }, "it is written");
+  CHECK(alpha.count<election::Writable>() == 1);
+  CHECK(alpha.count<election::Deposed>() == 0);
 }

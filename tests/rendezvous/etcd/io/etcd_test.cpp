@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Contests with a real etcd of three members. Nothing is judged by how long it takes; how long it
+// Elections with a real etcd of three members. Nothing is judged by how long it takes; how long it
 // took is printed.
 
 #include <doctest/doctest.h>
@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/rendezvous/etcd/io/contest_stage.h"
+#include "tests/rendezvous/etcd/io/election_stage.h"
 #include "tests/rendezvous/etcd/io/etcd_cluster.h"
 
 using namespace cpprun;
@@ -20,12 +20,12 @@ namespace {
 const std::vector<std::string> both = {"alpha", "beta"};
 
 bool sees(const Candidate& candidate, const std::string& leader) {
-  const auto is = candidate.last<contest::LeaderIs>();
+  const auto is = candidate.last<election::LeaderIs>();
   return is && is->name == leader && !candidate.leads();
 }
 
 bool has_written(const Candidate& candidate, std::uint64_t number) {
-  const auto written = candidate.last<contest::Written>();
+  const auto written = candidate.last<election::Written>();
   return written && written->through >= number;
 }
 
@@ -33,12 +33,12 @@ bool has_written(const Candidate& candidate, std::uint64_t number) {
 struct Pair {
   explicit Pair(Stage& stage, Duration ttl = stage_ttl)
       : alpha(stage.add("alpha", ttl)), beta(stage.add("beta", ttl)) {
-    alpha.tell(contest::Enter{});
+    alpha.tell(election::Enter{});
     stage.await([&] { return alpha.leads(); }, "alpha leads");
-    beta.tell(contest::Enter{});
-    alpha.tell(contest::Publish{{"beta"}, 1});
+    beta.tell(election::Enter{});
+    alpha.tell(election::Publish{{"beta"}, 1});
     stage.await([&] { return sees(beta, "alpha") && has_written(alpha, 1); }, "beta follows");
-    const auto is_synced = [&] { return beta.last<contest::LeaderIs>()->synced == both; };
+    const auto is_synced = [&] { return beta.last<election::LeaderIs>()->synced == both; };
     stage.await(is_synced, "beta is synced");
   }
   Candidate& alpha;
@@ -51,7 +51,7 @@ pid_t lead_elsewhere(const EtcdAccess& access, const std::string& name) {
   REQUIRE(pid >= 0);
   if (pid > 0) return pid;
   Stage stage(access);
-  stage.add(name).tell(contest::Enter{});
+  stage.add(name).tell(election::Enter{});
   stage.run_for(1h);
   ::_exit(0);
 }
@@ -63,29 +63,29 @@ TEST_CASE("the first leads, the next one follows, and both know what was written
   EtcdCluster etcd;
   Stage stage({.endpoints = etcd.endpoints()});
   Candidate& alpha = stage.add("alpha");
-  stage.await([&] { return alpha.count<contest::NobodyLeads>() == 1; }, "alpha looks");
-  CHECK(alpha.count<contest::ClusterIs>() == 0);
+  stage.await([&] { return alpha.count<election::NobodyLeads>() == 1; }, "alpha looks");
+  CHECK(alpha.count<election::ClusterIs>() == 0);
   const auto begun = boot_now();
-  alpha.tell(contest::Enter{});
+  alpha.tell(election::Enter{});
   stage.await([&] { return alpha.leads(); }, "alpha leads");
   fmt::print("first leader after {:.0f} ms\n", 1000 * in_seconds(boot_now() - begun));
-  CHECK(alpha.last<contest::Found>() == contest::Found{});
+  CHECK(alpha.last<election::Found>() == election::Found{});
 
   Candidate& beta = stage.add("beta");
-  beta.tell(contest::Enter{});
+  beta.tell(election::Enter{});
   stage.await([&] { return sees(beta, "alpha"); }, "beta follows");
-  CHECK(beta.last<contest::LeaderIs>() ==
-        contest::LeaderIs{alpha.epoch(), "alpha", "card of alpha", {"alpha"}});
-  stage.await([&] { return alpha.count<contest::ClusterIs>() == 1; }, "alpha knows its cluster");
-  CHECK(beta.last<contest::ClusterIs>() == alpha.last<contest::ClusterIs>());
+  CHECK(beta.last<election::LeaderIs>() ==
+        election::LeaderIs{alpha.epoch(), "alpha", "card of alpha", {"alpha"}});
+  stage.await([&] { return alpha.count<election::ClusterIs>() == 1; }, "alpha knows its cluster");
+  CHECK(beta.last<election::ClusterIs>() == alpha.last<election::ClusterIs>());
 
-  alpha.tell(contest::Keep{"job", "record", 1});
-  alpha.tell(contest::Keep{"gone", "record", 2});
-  alpha.tell(contest::Drop{"gone", 3});
-  alpha.tell(contest::Publish{{"beta"}, 4});
+  alpha.tell(election::Keep{"job", "record", 1});
+  alpha.tell(election::Keep{"gone", "record", 2});
+  alpha.tell(election::Drop{"gone", 3});
+  alpha.tell(election::Publish{{"beta"}, 4});
   stage.await([&] { return has_written(alpha, 4); }, "alpha's records are written");
-  stage.await([&] { return beta.last<contest::LeaderIs>()->synced == both; }, "beta is synced");
-  CHECK(beta.count<contest::LeaderIs>() == 2);
+  stage.await([&] { return beta.last<election::LeaderIs>()->synced == both; }, "beta is synced");
+  CHECK(beta.count<election::LeaderIs>() == 2);
 }
 
 TEST_CASE("when the process that leads is killed, the other leads with all it has written") {
@@ -95,8 +95,8 @@ TEST_CASE("when the process that leads is killed, the other leads with all it ha
   Candidate& beta = stage.add("beta");
   const pid_t other = lead_elsewhere({.endpoints = etcd.endpoints()}, "alpha");
   stage.await([&] { return sees(beta, "alpha"); }, "alpha leads");
-  const auto epoch = beta.last<contest::LeaderIs>()->epoch;
-  beta.tell(contest::Enter{});
+  const auto epoch = beta.last<election::LeaderIs>()->epoch;
+  beta.tell(election::Enter{});
   // What a leader in this process writes is in the next case; who was not synced waits longer.
   stage.run_for(500ms);
   const auto killed = boot_now();
@@ -106,7 +106,7 @@ TEST_CASE("when the process that leads is killed, the other leads with all it ha
   fmt::print("killed with -9, and who was not synced leads after {:.2f} s\n",
              in_seconds(boot_now() - killed));
   CHECK(beta.epoch() > epoch);
-  CHECK(beta.last<contest::Found>()->synced == std::vector<std::string>{"alpha"});
+  CHECK(beta.last<election::Found>()->synced == std::vector<std::string>{"alpha"});
 }
 
 TEST_CASE("who has everything leads after the leader's lease, and finds hundreds of records") {
@@ -118,7 +118,7 @@ TEST_CASE("who has everything leads after the leader's lease, and finds hundreds
   constexpr std::uint64_t records = 300;
   auto begun = boot_now();
   for (std::uint64_t each = 2; each < 2 + records; ++each) {
-    pair.alpha.tell(contest::Keep{fmt::format("job {}", each), record, each});
+    pair.alpha.tell(election::Keep{fmt::format("job {}", each), record, each});
   }
   stage.await([&] { return has_written(pair.alpha, 1 + records); }, "all are written");
   fmt::print("{} records of {} bytes written in {:.0f} ms\n", records, record.size(),
@@ -130,7 +130,7 @@ TEST_CASE("who has everything leads after the leader's lease, and finds hundreds
   fmt::print("killed, and who was synced leads after {:.2f} s, with all records\n",
              in_seconds(boot_now() - begun));
   CHECK(pair.beta.epoch() > epoch);
-  const auto found = pair.beta.last<contest::Found>();
+  const auto found = pair.beta.last<election::Found>();
   CHECK(found->synced == both);
   REQUIRE(found->records.size() == records);
   CHECK(found->records.front().record == record);
@@ -142,21 +142,21 @@ TEST_CASE("who leads hands over in a moment, and withdraws in one") {
   Stage stage({.endpoints = etcd.endpoints()});
   Pair pair(stage);
   auto begun = boot_now();
-  pair.alpha.tell(contest::HandOver{"beta"});
-  CHECK(pair.alpha.last<contest::Deposed>() ==
-        contest::Deposed{"it hands over to \"beta\"", /*is_orderly=*/true});
+  pair.alpha.tell(election::HandOver{"beta"});
+  CHECK(pair.alpha.last<election::Deposed>() ==
+        election::Deposed{"it hands over to \"beta\"", /*is_orderly=*/true});
   stage.await([&] { return pair.beta.leads(); }, "beta leads");
   fmt::print("handed over in {:.0f} ms\n", 1000 * in_seconds(boot_now() - begun));
   stage.await([&] { return sees(pair.alpha, "beta"); }, "alpha follows");
-  pair.beta.tell(contest::Publish{{"alpha"}, 1});
+  pair.beta.tell(election::Publish{{"alpha"}, 1});
   stage.await([&] { return has_written(pair.beta, 1); }, "alpha is synced");
   begun = boot_now();
-  pair.beta.tell(contest::Withdraw{});
+  pair.beta.tell(election::Withdraw{});
   stage.await([&] { return pair.alpha.leads(); }, "alpha leads again");
   fmt::print("withdrawn, and succeeded in {:.0f} ms\n", 1000 * in_seconds(boot_now() - begun));
-  stage.await([&] { return pair.beta.count<contest::Withdrawn>() == 1; }, "beta is done");
-  pair.alpha.tell(contest::Withdraw{});
-  stage.await([&] { return pair.alpha.count<contest::Withdrawn>() == 1; }, "alpha is done");
+  stage.await([&] { return pair.beta.count<election::Withdrawn>() == 1; }, "beta is done");
+  pair.alpha.tell(election::Withdraw{});
+  stage.await([&] { return pair.alpha.count<election::Withdrawn>() == 1; }, "alpha is done");
   // Nothing of either is left but what is to stay.
   CHECK(etcd.ask(0, "/v3/lease/leases", "{}").find("\"leases\"") == std::string::npos);
 }
@@ -166,18 +166,18 @@ TEST_CASE("who begins anew under its name waits for the end of what it was") {
   EtcdCluster etcd;
   Stage stage({.endpoints = etcd.endpoints()});
   Candidate* alpha = &stage.add("alpha");
-  alpha->tell(contest::Enter{});
+  alpha->tell(election::Enter{});
   stage.await([&] { return alpha->leads(); }, "alpha leads");
   const auto epoch = alpha->epoch();
   const auto killed = boot_now();
   stage.kill(*alpha);
   alpha = &stage.add("alpha");
-  alpha->tell(contest::Enter{});
+  alpha->tell(election::Enter{});
   stage.await([&] { return alpha->leads(); }, "alpha leads again");
   fmt::print("killed and begun anew, it leads again after {:.2f} s\n",
              in_seconds(boot_now() - killed));
   CHECK(alpha->epoch() > epoch);
-  CHECK(alpha->last<contest::LeaderIs>()->name == "alpha");
+  CHECK(alpha->last<election::LeaderIs>()->name == "alpha");
 }
 
 TEST_CASE("another etcd than the one before is neither led nor followed") {
@@ -185,36 +185,37 @@ TEST_CASE("another etcd than the one before is neither led nor followed") {
   EtcdCluster etcd(EtcdCluster::Options{.members = 1});
   Stage stage({.endpoints = etcd.endpoints()});
   Candidate& emptied = stage.add("emptied", stage_ttl, {.cluster = "0123"});
-  emptied.tell(contest::Enter{});
-  stage.await([&] { return emptied.count<contest::Barred>() == 1; }, "it is barred");
+  emptied.tell(election::Enter{});
+  stage.await([&] { return emptied.count<election::Inconsistent>() == 1; }, "it is barred");
   CHECK(
-      emptied.last<contest::Barred>()->reason ==
+      emptied.last<election::Inconsistent>()->reason ==
       "etcd has nothing under \"/cpprun/test/\", where cluster 0123 was known: was it emptied, or "
       "is it another etcd? Start every cpprund of this cluster anew, with an empty --state where "
       "it "
       "has one");
   stage.kill(emptied);
   Candidate& alpha = stage.add("alpha");
-  alpha.tell(contest::Enter{});
-  stage.await([&] { return alpha.leads() && alpha.count<contest::ClusterIs>() == 1; }, "it leads");
-  const auto cluster = alpha.last<contest::ClusterIs>()->id;
+  alpha.tell(election::Enter{});
+  stage.await([&] { return alpha.leads() && alpha.count<election::ClusterIs>() == 1; }, "it leads");
+  const auto cluster = alpha.last<election::ClusterIs>()->id;
 
   Candidate& other = stage.add("other", stage_ttl, {.cluster = "0123"});
   Candidate& restored = stage.add("restored", stage_ttl, {.cluster = cluster, .epoch = 1'000'000});
   Candidate& same = stage.add("same", stage_ttl, {.cluster = cluster, .epoch = 1});
-  for (Candidate* each : {&other, &restored, &same}) each->tell(contest::Enter{});
+  for (Candidate* each : {&other, &restored, &same}) each->tell(election::Enter{});
   stage.await(
       [&] {
-        return other.count<contest::Barred>() == 1 && restored.count<contest::Barred>() == 1 &&
-               sees(same, "alpha");
+        return other.count<election::Inconsistent>() == 1 &&
+               restored.count<election::Inconsistent>() == 1 && sees(same, "alpha");
       },
       "two are barred");
-  CHECK(integration::contains(other.last<contest::Barred>()->reason, "where 0123 was known"));
-  CHECK(integration::contains(restored.last<contest::Barred>()->reason,
+  CHECK(
+      integration::contains(other.last<election::Inconsistent>()->reason, "where 0123 was known"));
+  CHECK(integration::contains(restored.last<election::Inconsistent>()->reason,
                               "was it restored from an old snapshot"));
   stage.kill(same);
   stage.kill(alpha);
   stage.run_for(6s);
-  CHECK(other.count<contest::LeaderIs>() + restored.count<contest::LeaderIs>() == 0);
+  CHECK(other.count<election::LeaderIs>() + restored.count<election::LeaderIs>() == 0);
   CHECK(stage.leaders() == 0);
 }

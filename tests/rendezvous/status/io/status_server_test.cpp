@@ -294,8 +294,9 @@ TEST_CASE("strangers keep nobody out who may look, and the watcher stays") {
   Stage stage(StatusAccess::user, {.connections = 3});
   Client own = stage.visitor(get_short);
   stage.until_heard(own, "ok");
-  std::vector<Client> strangers;
-  for (int at = 0; at < 50; ++at) strangers.push_back(stage.visitor("GET /", "10.0.0.9"));
+  std::vector<Client> unidentified_connections;
+  for (int at = 0; at < 50; ++at)
+    unidentified_connections.push_back(stage.visitor("GET /", "10.0.0.9"));
   own.heard.clear();
   own.say(get_short);
   stage.until_heard(own, "ok");

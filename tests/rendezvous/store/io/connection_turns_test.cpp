@@ -89,7 +89,7 @@ TEST_CASE("a large value asked for by many is sent from one place, a slice in ea
   const std::string large(64 * mib, 'v');
   served.say(setter, hello + request(c10d::Set{"k", large}));
   CHECK(served.ask(setter, request(c10d::Add{"n", 1}), 8) == number(1));
-  CHECK(served.set.ledger().bytes_held() < 66 * mib);
+  CHECK(served.set.accounting().bytes_held() < 66 * mib);
   std::vector<RawClient> lazy;
   const std::vector<c10d::Bytes> twelve(12, "k");
   for (int at = 0; at < 8; ++at) {
@@ -100,7 +100,7 @@ TEST_CASE("a large value asked for by many is sent from one place, a slice in ea
     lazy.back().listen_now();
     return !lazy.back().heard.empty();
   });
-  CHECK(served.set.ledger().bytes_held() < 70 * mib);
+  CHECK(served.set.accounting().bytes_held() < 70 * mib);
   CHECK(served.ask(setter, request(c10d::Add{"n", 1}), 8) == number(2));
   // What has been asked for is sent as it was then.
   served.say(setter, request(c10d::Set{"k", "short"}));
@@ -124,12 +124,12 @@ TEST_CASE("a large value stays in the memory in which it came") {
                          request(c10d::Add{"n", 1}) + request(c10d::Append{"k", large}) +
                          request(c10d::Append{"k", "end"}) + request(c10d::Add{"n", 1}));
   CHECK(served.hear(client, 24) == number(1) + number(2) + number(3));
-  CHECK(served.set.ledger().bytes_held() < 42 * mib);
+  CHECK(served.set.accounting().bytes_held() < 42 * mib);
   const std::string got =
       served.ask(client, request(c10d::Get{"k"}), 8 + 2 * large.size() + 3).substr(8);
   CHECK(got == large + large + "end");
   served.say(client, request(c10d::DeleteKey{"k"}));
-  served.until([&] { return served.set.ledger().bytes_held() < mib; });
+  served.until([&] { return served.set.accounting().bytes_held() < mib; });
 }
 
 TEST_CASE("keys by the ten thousand are listed over several turns, each once") {
@@ -183,7 +183,7 @@ TEST_CASE("who sends more than there is memory for is closed with the figures, a
   CHECK(served.notes[0].text.ends_with(" of the 14.0 MiB that they may"));
   CHECK_FALSE(served.notes[0].ordinary);
   CHECK(served.ask(modest, request(c10d::Add{"n", 1}), 8) == number(2));
-  served.until([&] { return served.set.ledger().bytes_held() < mib; });
+  served.until([&] { return served.set.accounting().bytes_held() < mib; });
 }
 
 TEST_CASE("an address has so many connections, and another is refused with a reason") {
@@ -223,14 +223,14 @@ TEST_CASE("a store that was emptied is freed over several turns, and can be used
   for (const std::string& name : names) entries.push_back({name, "v"});
   served.say(client, hello + request(c10d::MultiSet{entries}) + request(c10d::Add{"n", 1}));
   served.hear(client, 8);
-  const std::uint64_t full = served.set.ledger().bytes_held();
+  const std::uint64_t full = served.set.accounting().bytes_held();
   served.the_store.clear();
   CHECK(served.the_store.key_count() == 0);
-  CHECK(served.set.ledger().bytes_held() == full);
+  CHECK(served.set.accounting().bytes_held() == full);
   CHECK(served.set.serve(std::chrono::steady_clock::now()));
-  CHECK(served.set.ledger().bytes_held() < full);
+  CHECK(served.set.accounting().bytes_held() < full);
   CHECK(served.ask(client, request(c10d::Add{"n", 1}), 8) == number(1));
-  served.until([&] { return served.set.ledger().bytes_held() < 1000; });
+  served.until([&] { return served.set.accounting().bytes_held() < 1000; });
 }
 
 TEST_CASE("a request of very many keys takes many turns, and nobody sees half of it") {
@@ -363,7 +363,7 @@ TEST_CASE(
     return served.the_store.parked_count() == 0;
   });
   CHECK(turns > count / 4096);
-  served.until([&] { return served.set.ledger().bytes_held() < 1000; });
+  served.until([&] { return served.set.accounting().bytes_held() < 1000; });
 }
 
 TEST_CASE(

@@ -71,8 +71,8 @@ TEST_CASE("in a small control group clients get half of it, and room for the pro
 
 TEST_CASE("this machine has some memory, and clients get half of it at most") {
   CHECK(usable_memory_bytes() > 1'000'000);
-  CHECK(usable_memory_bytes() < LedgerLimits::none);
-  CHECK(memory_of_this_machine().bytes_max < LedgerLimits::none);
+  CHECK(usable_memory_bytes() < MemoryLimits::none);
+  CHECK(memory_of_this_machine().bytes_max < MemoryLimits::none);
 }
 
 }  // namespace machine_memory_test

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// Detects workers that stopped sending heartbeats. The heartbeat files of one node's workers are
+// read only when a worker's next heartbeat is overdue. A worker that never sent a heartbeat is not
+// checked. The files are not trusted blindly: a heartbeat is new if its count has changed, and its
+// time must lie between the previous read and this one. A silent worker is read once more, shortly
+// after.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "launcher/config.h"
+#include "proto/clock.h"
+#include "proto/ids.h"
+#include "proto/link/message.h"
+
+namespace cpprun {
+
+// --beat-timeout=auto: this many times the slowest step seen, but at least beat_timeout_least, in
+// which a large model is saved or evaluated.
+inline constexpr int beat_timeout_steps = 10;
+inline constexpr Duration beat_timeout_least = std::chrono::minutes(5);
+// The pause before a silent worker is read again. If still silent, it counts as hung.
+inline constexpr Duration beat_second_look = std::chrono::milliseconds(200);
+// If a read is this late, cpprun was suspended or stopped, and so were the workers.
+inline constexpr Duration beat_look_late = std::chrono::seconds(1);
+
+// The content of one worker's heartbeat file. There is none before the first heartbeat.
+struct HeartbeatReading {
+  LocalRank local_rank;
+  std::uint64_t beats = 0;
+  TimePoint last{};        // time of the last heartbeat, by our clock
+  std::uint64_t step = 0;  // in these three, 0: not reported
+  std::uint64_t samples = 0;
+  std::uint64_t checkpoint_step = 0;
+  std::optional<Duration> since_checkpoint = {};
+  friend bool operator==(const HeartbeatReading&, const HeartbeatReading&) = default;
+};
+
+// The largest time since a checkpoint among the workers that report one. 0: none reports it.
+Duration unsaved_of(const std::vector<HeartbeatReading>& readings);
+
+// The highest step and checkpoint step of all readings.
+link::Reached reached_of(const std::vector<HeartbeatReading>& readings);
+
+class HeartbeatMonitor {
+ public:
+  struct Silent {
+    LocalRank local_rank;
+    Duration since_beat{};
+    friend bool operator==(const Silent&, const Silent&) = default;
+  };
+
+  // No timeout: workers are not checked.
+  explicit HeartbeatMonitor(std::optional<HeartbeatTimeout> timeout) : terms_(timeout) {}
+
+  void started(TimePoint now, LocalRank local_rank);
+  void ended(LocalRank local_rank);
+  // All workers are being stopped.
+  void stop() { *this = HeartbeatMonitor(std::nullopt); }
+
+  std::optional<TimePoint> next_deadline() const { return due_; }
+  // Whether it is time to read the files. If so, call heard() with the readings.
+  bool take_due(TimePoint now);
+  // The worker that has been silent longest, if any is hung.
+  std::optional<Silent> heard(TimePoint now, const std::vector<HeartbeatReading>& readings);
+
+  // The current timeout. It may depend on the steps seen so far.
+  Duration timeout() const;
+
+ private:
+  struct Worker {
+    LocalRank local_rank;
+    TimePoint started{};
+    std::uint64_t beats = 0;  // 0: no heartbeat yet
+    TimePoint last{};         // last heartbeat; before the first one, the last read
+    bool doubted = false;     // it was silent for too long at the last read
+  };
+
+  void learn(Duration step);
+  void hear(TimePoint now, Worker& worker, const HeartbeatReading& reading);
+  void plan(TimePoint now);
+
+  std::optional<HeartbeatTimeout> terms_;
+  std::vector<Worker> workers_;  // the live workers
+  Duration first_step_{};        // time to the first heartbeat; used until a step was seen
+  Duration slowest_step_{};
+  TimePoint looked_{};
+  bool slept_ = false;  // the read came late, so its result is ignored
+  std::optional<TimePoint> due_;
+};
+
+}  // namespace cpprun

@@ -1,0 +1,866 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/io/replica_controller.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "proto/bounds.h"
+#include "proto/etcd_bounds.h"
+#include "proto/state_machine.h"
+#include "rendezvous/daemon/place.h"
+#include "rendezvous/job/job_record_json.h"
+
+namespace cpprun {
+
+ReplicaController::ReplicaController(SetPorts ports, ReplicatedCoordinator& server,
+                                     ReplicaControllerOptions options, Callbacks callbacks)
+    : ports_(std::move(ports)),
+      server_(server),
+      options_(std::move(options)),
+      memory_(options_.memory),
+      callbacks_(std::move(callbacks)),
+      standbys_(
+          ports_.loop,
+          {.standbys_max = options_.standbys_max,
+           .say = callbacks_.say,
+           .logs = &server.logs(),
+           .records = [this] { return server_.records(); },
+           .wait_for = [this](std::uint64_t place) { server_.wait_for(Keeping::standby, place); },
+           .kept =
+               [this](std::uint64_t through) {
+                 server_.kept(Keeping::standby, through);
+                 go_on_with_hand_over();
+               },
+           .make_known = [this](const auto& names) { make_known(names); },
+           .changed = [this](const auto& places) { tell_places(places); }}),
+      follower_(
+          ports_.loop,
+          {.say = callbacks_.say,
+           .link_to = ports_.link_to,
+           .begin_replica = [this](const auto& job,
+                                   auto round) { return server_.begin_replica(job, round); },
+           .add_to_replica = [this](const auto& job,
+                                    auto bytes) { return server_.add_to_replica(job, bytes); },
+           .replica_is_whole = [this](const auto& job) { server_.replica_is_whole(job); },
+           .end_replica = [this](const auto& job) { server_.end_replica(job); },
+           .end_replicas = [this] { server_.end_replicas({}); },
+           .heard = [this](const auto& leads, const auto& there) { heard_leader(leads, there); },
+           .is_said_to_lead = [this](std::uint64_t epoch) { lead_again(epoch); },
+           .caught_up = [this] { caught_up(); },
+           .take_over = [this](std::uint64_t epoch) { take_over(epoch); },
+           .lost = [this](const std::string& reason,
+                          Duration silence) { lost_leader(reason, silence); }}),
+      alarm_(ports_.loop.make_alarm()),
+      asked_alarm_(ports_.loop.make_alarm()),
+      silence_alarm_(ports_.loop.make_alarm()) {}
+
+ReplicaController::~ReplicaController() = default;
+
+Result<void> ReplicaController::start() {
+  if (options_.etcd) return start_election();
+  if (!options_.standby_of.empty()) {
+    follow_place("", options_.standby_of, 0);
+    return {};
+  }
+  // Leader without standbys, until one connects.
+  leads_ = true;
+  leader_ = options_.name;
+  leader_place_ = options_.place;
+  epoch_ = own_epoch();
+  note_leader(false);
+  standbys_.begin(own_leads());
+  return {};
+}
+
+// Without etcd, epochs only have to grow from one leader to the next.
+std::uint64_t ReplicaController::own_epoch() const {
+  return static_cast<std::uint64_t>(ports_.wall_now().time_since_epoch() /
+                                    std::chrono::milliseconds(1));
+}
+
+Result<void> ReplicaController::start_election() {
+  auto keys = ElectionKeys::make(options_.cluster);
+  if (!keys) return failure("--cluster: " + keys.error().reason);
+  ElectionOptions options{.name = options_.name,
+                          .card = options_.place,
+                          .keys = *std::move(keys),
+                          .endpoints = options_.etcd->endpoints,
+                          .ttl = options_.etcd_lease,
+                          .memory = memory_,
+                          .leaves_nothing = options_.leaves_nothing};
+  if (const auto why = impossible(options)) {
+    const bool is_of_name = options.name.size() > bounds::election_name_bytes_max;
+    return failure(fmt::format("{}: {}", is_of_name ? "--name" : "--etcd", *why));
+  }
+  auto election = ports_.election(std::move(options), *options_.etcd,
+                                  [this](const election::Action& action) { hear(action); });
+  if (!election) return failure("--etcd: " + election.error().reason);
+  election_ = *std::move(election);
+  election_->start();
+  election_->tell(election::Enter{});
+  return {};
+}
+
+ClockPair ReplicaController::moment() const {
+  return {.now = ports_.loop.now(), .wall = ports_.wall_now()};
+}
+
+link::Follow ReplicaController::own_follow() const {
+  return {.name = options_.name,
+          .cluster = options_.cluster,
+          .version = options_.version,
+          .features = link::standby_features,
+          .epoch = epoch_max_,
+          .address = options_.place,
+          .has_etcd = options_.etcd.has_value()};
+}
+
+link::Leads ReplicaController::own_leads() const {
+  return {.name = options_.name,
+          .cluster = options_.cluster,
+          .version = options_.version,
+          .features = link::standby_features,
+          .epoch = epoch_,
+          .has_etcd = options_.etcd.has_value()};
+}
+
+// --- records -------------------------------------------------------------------------------------
+
+std::uint64_t ReplicaController::keep(const std::string& job, const std::string& record) {
+  if (!leads_) return 0;
+  // A successor receives the logs of stores until it takes over, so it needs the records of their
+  // jobs as well.
+  standbys_.keep(job, record);
+  if (!election_ || is_resigning_) return 0;
+  election_->tell(election::Keep{job, record, ++last_number_});
+  return waits_for_etcd() ? last_number_ : 0;
+}
+
+// A job that ends while this member steps down keeps its record for the successor: the job's nodes
+// will ask there for the result.
+std::uint64_t ReplicaController::forget(const std::string& job) {
+  if (!leads_ || is_resigning_) return 0;
+  standbys_.forget(job);
+  if (!election_) return 0;
+  election_->tell(election::Drop{job, ++last_number_});
+  return waits_for_etcd() ? last_number_ : 0;
+}
+
+// --- as the leader -------------------------------------------------------------------------------
+
+void ReplicaController::lead(std::uint64_t epoch) {
+  leads_ = true;
+  epoch_ = epoch;
+  epoch_max_ = std::max(epoch_max_, epoch);
+  leader_ = options_.name;
+  leader_place_ = options_.place;
+  server_.lead({epoch, {options_.place}, patience()});
+  const bool has_all = recover_all();
+  follower_.leave();
+  follower_.release();
+  own_records_.clear();
+  found_ = {};
+  expects_lead_ = false;
+  standbys_.begin(own_leads());
+  server_.let_in();
+  note_leader(true);
+  // Otherwise once everything is written.
+  if (has_all) keep_self(true);
+  // A shutdown was requested while the transfer to this member was in progress.
+  if (left_) leave(std::exchange(left_, {}));
+}
+
+void ReplicaController::stop_leading(const std::string& reason, bool is_planned) {
+  if (!std::exchange(leads_, false)) return;
+  watch_.lost(ports_.loop.now(), reason);
+  // This may run in the middle of a decision. The rest of its messages must not be sent.
+  server_.speak_until(ports_.loop.now());
+  ports_.loop.soon([this, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired() && !leads_) server_.speak_until({});
+  });
+  own_records_ = server_.follow({.reason = reason,
+                                 .address = host_of_place(heir_place_),
+                                 .port = port_of_place(heir_place_),
+                                 .is_planned = is_planned});
+  has_led_ = true;
+  server_.kept(Keeping::etcd, last_number_);
+  standbys_.end(reason);
+  published_.clear();
+  leader_.clear();
+  leader_place_.clear();
+  heir_.clear();
+  heir_place_.clear();
+  heir_is_told_ = is_mute_ = false;
+  unknown_names_.clear();
+}
+
+void ReplicaController::tell_places(const std::vector<std::string>& standbys) {
+  std::vector<std::string> places = {options_.place};
+  places.insert(places.end(), standbys.begin(), standbys.end());
+  if (election_ || server_.epoch()) return server_.change_members(places);
+  // The first standby of a leader without etcd has connected.
+  if (places.size() > 1) server_.lead({epoch_, places, patience()});
+}
+
+// How long workers wait for a new leader. No time is needed without etcd: leadership only moves by
+// transfers.
+Duration ReplicaController::patience() const {
+  if (!election_) return {};
+  return bounds::turn_patience + bounds::turn_patience_more(options_.etcd_lease);
+}
+
+bool ReplicaController::is_of_this_cluster(const link::Follow& follow) const {
+  return follow.cluster == options_.cluster && follow.has_etcd == options_.etcd.has_value();
+}
+
+void ReplicaController::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow& follow,
+                              const PeerAddress& peer, const std::string& owner) {
+  std::string reason;
+  // This member dialled its own address without knowing.
+  if (follow.name == options_.name) {
+    channel->hang_up("it is itself");
+    if (const auto epoch = follower_.sent_for()) lead_again(*epoch);
+    return;
+  }
+  if (!callbacks_.sees_all(owner)) {
+    reason = fmt::format(
+        "it holds a secret of \"{}\", who may not have everybody's jobs: whoever "
+        "stands by needs the one of \"{}\", or of the one owner there is",
+        owner, admin_name);
+  } else if (follow.address == options_.place) {
+    reason = fmt::format(
+        "\"{}\" says that it is met at {}, and so is this one: give each its own --advertise",
+        called(follow.name), follow.address);
+  } else if (leads_ && is_of_this_cluster(follow) && follow.epoch > epoch_) {
+    // Only etcd decides who the leader is.
+    if (!election_) epoch_max_ = std::max(epoch_max_, follow.epoch);
+    reason = fmt::format(
+        "it has heard of epoch {}, and this one leads in epoch {}: another one leads since",
+        follow.epoch, epoch_);
+  } else if (!leads_) {
+    // Without a leader_, leader_place_ is only an address to try.
+    const std::string place = leader_.empty() ? std::string() : leader_place_;
+    channel->send(link::NotLeading{.reason = "this cpprund does not lead",
+                                   .address = host_of_place(place),
+                                   .port = port_of_place(place),
+                                   .epoch = epoch_});
+    return channel->hang_up("it does not lead");
+  }
+  if (reason.empty()) return standbys_.adopt(channel, follow);
+  callbacks_.say(LogLevel::warning,
+                 fmt::format("refused a standby ({}): {}", peer.host_text(), reason));
+  channel->send(link::Refused{reason});
+  channel->hang_up(reason);
+}
+
+// --- as a standby --------------------------------------------------------------------------------
+
+void ReplicaController::follow_place(const std::string& name, const std::string& place,
+                                     std::uint64_t epoch) {
+  const auto parsed = parse_place(place);
+  if (!parsed) {
+    callbacks_.say(LogLevel::error,
+                   fmt::format("the place of the cpprund that leads {}", parsed.error().reason));
+    return;
+  }
+  stop_leading(fmt::format("\"{}\" leads in epoch {}", called(name), epoch));
+  leader_ = name;
+  leader_place_ = place;
+  (void)server_.follow({name.empty() ? fmt::format("the one at {} leads", place)
+                                     : fmt::format("\"{}\" leads", called(name)),
+                        parsed->host, parsed->port});
+  follower_.follow(parsed->host, parsed->port, own_follow());
+}
+
+// The leader has confirmed that it leads. The state that this member had is now obsolete.
+void ReplicaController::heard_leader(const link::Leads& leads, const Place& there) {
+  epoch_max_ = std::max(epoch_max_, leads.epoch);
+  epoch_ = leads.epoch;
+  leader_ = leads.name;
+  if (!election_) leader_place_ = to_string(there);
+  (void)server_.follow({fmt::format("\"{}\" leads", called(leader_)), there.host, there.port});
+  own_records_.clear();
+  has_led_ = false;
+  callbacks_.forget_own();
+  keep_self(false);
+  note_leader(false);
+}
+
+// The leader may still lead, so clients are still redirected there.
+void ReplicaController::lost_leader(const std::string& reason, Duration silence) {
+  watch_.lost(ports_.loop.now() - silence, "its link is lost: " + reason);
+  callbacks_.say(LogLevel::warning, fmt::format("the link to \"{}\", which leads, is lost: {}",
+                                                called(leader_), reason));
+  // The leader may have been killed, in which case its guard resigns for it right now.
+  if (election_ && silence == Duration{}) election_->tell(election::Attend{.is_imminent = true});
+  if (leads_ || expects_lead_) return;
+  (void)server_.follow({with_silence(fmt::format("\"{}\" led, and is not heard any more: {}",
+                                                 called(leader_), reason)),
+                        host_of_place(leader_place_), port_of_place(leader_place_)});
+}
+
+void ReplicaController::keep_self(bool has_all) {
+  if (election_) callbacks_.keep_self(memory_, has_all);
+}
+
+void ReplicaController::caught_up() {
+  const auto& records = follower_.records();
+  const std::size_t jobs = records.size() - records.count(hosts_record_name);
+  callbacks_.say(LogLevel::info, fmt::format("stands by for \"{}\" (epoch {}), with {} job{}",
+                                             called(leader_), epoch_, jobs, jobs == 1 ? "" : "s"));
+}
+
+// --- status and events ---------------------------------------------------------------------------
+
+void ReplicaController::note_leader(bool is_won) {
+  const auto change = watch_.leads(moment(), {.name = std::string(called(leader_)),
+                                              .place = leader_place_,
+                                              .epoch = epoch_,
+                                              .is_won = is_won});
+  if (change) callbacks_.leader_changed(*change);
+  if (!asked_) return;
+  const auto waited =
+      std::chrono::duration_cast<std::chrono::milliseconds>(ports_.loop.now() - asked_->muted);
+  const bool is_heir = called(leader_) == called(asked_->heir);
+  answer_asked(is_heir ? Result<std::string>(fmt::format(
+                             "\"{}\" at {} leads, in epoch {}; nobody was answered for at most "
+                             "{} ms",
+                             called(leader_), leader_place_, epoch_, waited.count() + 1))
+                       : failure(fmt::format("\"{}\" at {} leads, and not \"{}\"", called(leader_),
+                                             leader_place_, called(asked_->heir))));
+}
+
+DaemonSnapshot ReplicaController::seen() const {
+  DaemonSnapshot seen{.name = std::string(called(options_.name)),
+                      .place = options_.place,
+                      .version = options_.version,
+                      .has_etcd = election_ != nullptr,
+                      .leads = leads_,
+                      .epoch = epoch_,
+                      .since = watch_.since(),
+                      .leader = std::string(called(leader_)),
+                      .leader_place = leader_place_,
+                      .is_in_sync = !leads_ && follower_.is_whole(),
+                      .is_left_behind = is_left_behind_,
+                      .standbys = standbys_.seen(),
+                      .trouble = trouble_.text(),
+                      .changes = watch_.changes(),
+                      .last_change = watch_.last()};
+  for (StandbySnapshot& each : seen.standbys) each.name = called(each.name);
+  return seen;
+}
+
+// --- etcd: the election, and the records kept there ----------------------------------------------
+
+void ReplicaController::hear(const election::Action& action) {
+  const auto no_trouble = [this](std::string& kind, const char* sentence) {
+    kind.clear();
+    callbacks_.say(LogLevel::info, sentence);
+  };
+  std::visit(
+      Overloaded{
+          [](const election::Ask&) {},   // handled by the election's host
+          [](const election::Will&) {},  // likewise
+          [this](const election::LeaderIs& leader) { on(leader); },
+          [this](const election::NobodyLeads& left) { on(left); },
+          [this](const election::Found& found) { found_ = found; },
+          [this](const election::Leads& leads) {
+            server_.speak_until(leads.until);
+            memory_.epoch = std::max(memory_.epoch, leads.epoch);
+            lead(static_cast<std::uint64_t>(leads.epoch));
+          },
+          [this](const election::Renewed& renewed) {
+            // Replies are paused during a transfer.
+            if (is_mute_) {
+              muted_until_ = renewed.until;
+            } else {
+              server_.speak_until(renewed.until);
+            }
+            // The lease was renewed, so it leads even if changes cannot be written.
+            trouble_.is_silence = false;
+            look_whether_etcd_is_waited_for();
+            // By now all resumed jobs are written.
+            if (leads_) keep_self(true);
+          },
+          [this](const election::Deposed& deposed) {
+            // In a transfer, the successor is notified first, once it is recorded in etcd.
+            is_resigning_ = deposed.is_orderly && heir_is_told_;
+            if (!is_resigning_) stop_leading(deposed.reason, deposed.is_orderly);
+          },
+          [this](const election::NotHandedOver& it) { not_handed_over(it.reason); },
+          [this](const election::Written& written) { heard_written(written.through); },
+          [this](const election::NotWritten& refused) { heard_refused(refused); },
+          [this](const election::Withdrawn&) {
+            if (is_resigning_) pass_on();
+            if (left_) left();
+          },
+          [this](const election::Unreachable& it) { on(it); },
+          [&](const election::Reachable&) {
+            silence_alarm_->call_off();
+            no_trouble(trouble_.unreachable, "etcd answers again");
+          },
+          [&](const election::Unwritable& it) {
+            callbacks_.say(LogLevel::warning, "etcd: " + it.reason);
+            note_trouble(trouble_.unwritable, it.reason, !it.is_refused);
+          },
+          [&](const election::Writable&) {
+            no_trouble(trouble_.unwritable, "etcd takes changes again");
+          },
+          [&](const election::Inconsistent& it) {
+            callbacks_.say(LogLevel::warning, "etcd: " + it.reason);
+            note_trouble(trouble_.barred, it.reason, false);
+            if (!leads_) (void)server_.follow({it.reason});
+          },
+          [&](const election::Unbarred&) { no_trouble(trouble_.barred, "etcd is what it was"); },
+          [this](const election::ClusterIs& it) { memory_.cluster = it.id; },
+      },
+      action);
+}
+
+void ReplicaController::note_trouble(std::string& kind, const std::string& reason,
+                                     bool is_silence) {
+  kind = reason;
+  trouble_.is_silence = is_silence;
+  look_whether_etcd_is_waited_for();
+  cannot_hand_over("nobody else can lead now: " + reason);
+}
+
+// "etcd at http://a:2379 not responding for 7.0 s".
+std::string ReplicaController::silence_text() const {
+  std::string members;
+  for (const EtcdEndpoint& each : options_.etcd->endpoints) {
+    members += (members.empty() ? "" : ", ") + to_string(each);
+  }
+  return fmt::format("etcd at {} not responding for {:.1f} s", members,
+                     in_seconds(ports_.loop.now() - trouble_.silent_since));
+}
+
+std::string ReplicaController::with_silence(const std::string& reason) const {
+  return trouble_.unreachable.empty() ? reason : fmt::format("{}; {}", reason, silence_text());
+}
+
+// Logged when it begins, and once more before the lease of a leader ends.
+void ReplicaController::on(const election::Unreachable& it) {
+  trouble_.silent_since = ports_.loop.now() - it.silence;
+  const auto tell = [this](const std::string& why) {
+    std::string text = silence_text();
+    const auto until = is_mute_ ? muted_until_ : server_.speaks_until();
+    if (leads_ && until) {
+      text += fmt::format("; jobs keep running, the leader's lease ends in {:.1f} s",
+                          in_seconds(*until - ports_.loop.now()));
+    }
+    callbacks_.say(LogLevel::warning, why.empty() ? text : text + ": " + why);
+  };
+  tell(it.reason);
+  note_trouble(trouble_.unreachable, it.reason, /*is_silence=*/true);
+  const auto until = server_.speaks_until();
+  if (!leads_ || !until) return;
+  const Duration left = *until - ports_.loop.now();
+  if (left > options_.etcd_lease / 4) {
+    silence_alarm_->ring_in(left - options_.etcd_lease / 4, [this, tell] {
+      if (leads_ && !trouble_.unreachable.empty()) tell("");
+    });
+  }
+}
+
+void ReplicaController::on(const election::NobodyLeads& left) {
+  if (is_resigning_) return pass_on();
+  if (leads_ || expects_lead_) return;
+  watch_.lost(ports_.loop.now(),
+              left.heir.empty() ? std::string("its lease in etcd has ended")
+                                : fmt::format("it has handed over to \"{}\"", called(left.heir)));
+  leader_.clear();
+  leader_place_.clear();
+  (void)server_.follow({"nobody leads at the moment"});
+}
+
+void ReplicaController::on(const election::LeaderIs& leader) {
+  epoch_max_ = std::max(epoch_max_, static_cast<std::uint64_t>(leader.epoch));
+  if (is_resigning_) pass_on();
+  if (std::exchange(expects_lead_, false) && left_) withdraw();
+  memory_.epoch = std::max(memory_.epoch, leader.epoch);
+  // A member with the same name at another address may be a duplicate. Following it makes it report
+  // the problem.
+  const bool is_own =
+      leader.name == options_.name ||
+      (called(leader.name) == called(options_.name) && leader.card == options_.place);
+  if (is_own) {
+    (void)server_.follow({"the lease that it had in an earlier life has not ended yet"});
+    return;
+  }
+  epoch_ = static_cast<std::uint64_t>(leader.epoch);
+  follow_place(leader.name, leader.card, epoch_);
+  note_leader(false);
+}
+
+// Changes that cannot be written are not waited for: the problem is already reported (`trouble_`).
+// There is one exception: if etcd does not respond and no standby is in sync, this member may soon
+// lose its lease to a leader that has only what is in etcd.
+bool ReplicaController::waits_for_etcd() const {
+  if (trouble_.text().empty()) return true;
+  return trouble_.is_silence &&
+         std::ranges::none_of(standbys_.seen(), &StandbySnapshot::is_in_sync);
+}
+
+void ReplicaController::look_whether_etcd_is_waited_for() {
+  if (!waits_for_etcd()) server_.kept(Keeping::etcd, last_number_);
+}
+
+void ReplicaController::heard_written(std::uint64_t through) {
+  written_ = through;
+  server_.kept(Keeping::etcd, through);
+  while (!published_.empty() && published_.begin()->first <= through) {
+    const auto names = published_.extract(published_.begin()).mapped();
+    standbys_.known(names);
+  }
+  go_on_with_hand_over();
+}
+
+// A record was too large, or one too many. Its job continues without waiting for it. Each change of
+// that job is rejected, so the reason is logged once.
+void ReplicaController::heard_refused(const election::NotWritten& refused) {
+  published_.erase(refused.number);
+  if (std::exchange(refused_, refused.reason) == refused.reason) return;
+  callbacks_.say(LogLevel::warning, "etcd does not have it for the next leader: " + refused.reason);
+}
+
+void ReplicaController::make_known(const std::vector<std::string>& names) {
+  if (!election_) {
+    ports_.loop.soon([this, names, alive = std::weak_ptr(alive_)] {
+      if (!alive.expired()) standbys_.known(names);
+    });
+    return;
+  }
+  // The election accepts nothing more unless the transfer is aborted.
+  if (heir_is_told_) {
+    unknown_names_ = names;
+    return;
+  }
+  std::vector<std::string> others = names;
+  std::erase(others, options_.name);
+  published_[++last_number_] = names;
+  election_->tell(election::Publish{std::move(others), last_number_});
+}
+
+// --- transfer of leadership, on request or at shutdown -------------------------------------------
+
+void ReplicaController::hand_over(HandedOver then) {
+  const auto begun =
+      asked_ ? failure(fmt::format("it is just being handed over to \"{}\"", called(asked_->heir)))
+             : begin_hand_over();
+  if (!begun) return then(begun);
+  asked_ = {heir_, ports_.loop.now(), std::move(then)};
+  asked_alarm_->ring_in(bounds::hand_over_answer, [this] {
+    if (!asked_) return;
+    answer_asked(failure(fmt::format(
+        "it was handed over to \"{}\", which was not heard to lead within {} s: its log and "
+        "cpprunctl status say what it does",
+        called(asked_->heir),
+        std::chrono::duration_cast<std::chrono::seconds>(bounds::hand_over_answer).count())));
+  });
+  // If etcd is already known to reject it, the answer comes at once.
+  go_on_with_hand_over();
+}
+
+void ReplicaController::answer_asked(const Result<std::string>& said) {
+  asked_alarm_->call_off();
+  const auto asked = std::exchange(asked_, std::nullopt);
+  if (asked) asked->then(said);
+}
+
+// Why there is no successor, with a hint.
+Error ReplicaController::nobody_to_hand_over_to() const {
+  const auto standbys = standbys_.seen();
+  if (standbys.empty()) {
+    return Error{fmt::format(
+        "nobody stands by for this cpprund: start another one with {}",
+        election_ ? "the same --etcd and --cluster" : "--standby-of=" + options_.place)};
+  }
+  return Error{fmt::format(
+      "nobody stands by for it that has everything: \"{}\" at {} is {} bytes behind; ask again "
+      "when cpprunctl status says that it is in sync",
+      called(standbys.front().name), standbys.front().place, standbys.front().bytes_behind)};
+}
+
+Result<std::string> ReplicaController::begin_hand_over() {
+  if (!leads_) return failure("this cpprund does not lead");
+  if (!heir_.empty())
+    return failure(fmt::format("it is just being handed over to \"{}\"", called(heir_)));
+  // The successor could not win, and the cluster would have no leader.
+  if (!trouble_.text().empty()) {
+    return failure(
+        fmt::format("nobody else can lead now, since etcd takes no changes: {}; this "
+                    "one leads on until it does",
+                    trouble_.text()));
+  }
+  std::string heir;
+  for (const StandbySnapshot& each : standbys_.seen()) {
+    if (!each.is_in_sync || !heir.empty()) continue;
+    heir = each.name;
+    heir_place_ = each.place;
+  }
+  if (heir.empty()) return tl::unexpected<Error>(nobody_to_hand_over_to());
+  heir_ = heir;
+  heir_is_told_ = false;
+  callbacks_.say(LogLevel::info, fmt::format("hands over to \"{}\"", called(heir_)));
+  alarm_->ring_in(bounds::hand_over_patience, [this] { give_up_hand_over(); });
+  // An etcd without space still renews leases, but no successor could win. A write tells whether it
+  // has space.
+  if (election_) make_known(standbys_.names());
+  heir_waits_for_ = last_number_;
+  return fmt::format("hands over to \"{}\" at {}", called(heir_), heir_place_);
+}
+
+// Pauses all replies, so that the successor can catch up completely.
+void ReplicaController::fall_silent() {
+  if (std::exchange(is_mute_, true)) return;
+  muted_until_ = server_.speaks_until();
+  server_.speak_until(ports_.loop.now());
+  watch_.lost(ports_.loop.now(), fmt::format("it has handed over to \"{}\"", called(heir_)));
+  if (asked_) asked_->muted = ports_.loop.now();
+}
+
+void ReplicaController::go_on_with_hand_over() {
+  if (heir_.empty() || heir_is_told_ || !leads_) return;
+  if (election_ && written_ < heir_waits_for_) return;
+  fall_silent();
+  if (!standbys_.is_ready(heir_)) return;
+  heir_is_told_ = true;
+  if (election_) return election_->tell(election::HandOver{heir_});
+  ports_.loop.soon([this, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired() && leads_) pass_on();
+  });
+}
+
+void ReplicaController::pass_on() {
+  is_resigning_ = false;
+  alarm_->call_off();
+  const std::string heir = heir_;
+  const std::string place = heir_place_;
+  standbys_.hand_over(heir);
+  stop_leading(fmt::format("it has handed over to \"{}\"", called(heir)), /*is_planned=*/true);
+  if (election_) {
+    if (left_) withdraw();
+    return;
+  }
+  callbacks_.forget_own();
+  epoch_max_ = std::max(epoch_max_, epoch_ + 1);
+  if (options_.may_dial) {
+    follow_place(heir, place, 0);
+  } else {
+    stay_behind(heir, place);
+  }
+  if (left_) left();
+}
+
+// A member that was started alone is not allowed to dial. After a transfer it only redirects
+// clients to the new leader.
+void ReplicaController::stay_behind(const std::string& heir, const std::string& place) {
+  is_left_behind_ = true;
+  has_led_ = false;
+  own_records_.clear();
+  ++epoch_;
+  epoch_max_ = std::max(epoch_max_, epoch_);
+  leader_ = heir;
+  leader_place_ = place;
+  answer_asked(fmt::format(
+      "\"{}\" at {} was told to lead, in epoch {}; this cpprund was started alone and cannot stand "
+      "by for it: end it",
+      called(heir), place, epoch_));
+  note_leader(false);
+}
+
+// The successor has not caught up in time.
+void ReplicaController::give_up_hand_over() {
+  if (heir_.empty() || !leads_) {
+    // It lost leadership meanwhile; the shutdown continues.
+    if (left_) withdraw();
+    return;
+  }
+  if (is_resigning_) return pass_on();
+  if (left_) return withdraw();
+  if (heir_is_told_) return;
+  lead_on(is_mute_ ? fmt::format("\"{}\" does not say that it has everything", called(heir_))
+                   : std::string("etcd does not say that it takes changes"));
+}
+
+// Aborts a transfer before the successor has received the order to take over.
+void ReplicaController::cannot_hand_over(const std::string& reason) {
+  if (heir_.empty() || heir_is_told_ || !leads_) return;
+  lead_on(reason);
+  if (left_) withdraw();
+}
+
+// etcd could not record the successor.
+void ReplicaController::not_handed_over(const std::string& reason) {
+  if (!heir_is_told_) return;
+  lead_on(reason);
+  if (left_) withdraw();
+}
+
+// Aborts the transfer because of `reason`, and sends the replies that were paused.
+void ReplicaController::lead_on(const std::string& reason) {
+  callbacks_.say(LogLevel::warning, reason + ": this one leads on");
+  heir_.clear();
+  heir_place_.clear();
+  heir_is_told_ = false;
+  alarm_->call_off();
+  if (std::exchange(is_mute_, false)) server_.speak_until(muted_until_);
+  if (asked_) answer_asked(failure(reason + ": this one leads on; ask again"));
+  note_leader(false);
+  if (const auto names = std::exchange(unknown_names_, {}); !names.empty()) make_known(names);
+}
+
+// The leader transfers leadership to this member.
+void ReplicaController::take_over(std::uint64_t epoch) {
+  callbacks_.say(LogLevel::info, fmt::format("\"{}\" hands over", called(leader_)));
+  watch_.lost(ports_.loop.now(),
+              fmt::format("it has handed over to \"{}\"", called(options_.name)));
+  if (!election_) return lead(epoch + 1);
+  expects_lead_ = true;
+  follower_.leave();
+  (void)server_.follow({.reason = "this cpprund is about to lead", .is_about_to_lead = true});
+  alarm_->ring_in(bounds::hand_over_patience, [this] {
+    if (leads_ || !std::exchange(expects_lead_, false)) return;
+    (void)server_.follow({"nobody leads at the moment"});
+    if (left_) withdraw();
+  });
+  election_->tell(election::Attend{.is_imminent = true});
+}
+
+// Without etcd: the peer that this member was to follow is a standby of this member, so the cluster
+// has no leader. Either this member led in its previous life, or the order to take over was lost. A
+// peer that does not know yet that this member transferred leadership refers to an earlier epoch.
+void ReplicaController::lead_again(std::uint64_t epoch) {
+  if (leads_ || epoch < epoch_max_) return;
+  callbacks_.say(
+      LogLevel::info,
+      fmt::format("the cpprund at {} stands by for this one, which leads again", leader_place_));
+  lead(std::max(own_epoch(), epoch + 1));
+}
+
+void ReplicaController::leave(std::function<void()> done) {
+  left_ = std::move(done);
+  // A transfer under way completes first. Messages that have arrived are handled first as well,
+  // since their senders may have exited.
+  if (expects_lead_ || (leads_ && !heir_.empty())) return;
+  alarm_->ring_in(bounds::last_words, [this] {
+    if (left_ && !expects_lead_) end_leading();
+  });
+}
+
+bool ReplicaController::knows_no_job() const {
+  const auto records = server_.records();
+  return records.size() == records.count(hosts_record_name);
+}
+
+void ReplicaController::end_leading() {
+  const bool has_none = options_.leaves_nothing && knows_no_job();
+  if (leads_ && !has_none && !trouble_.text().empty()) {
+    callbacks_.say(LogLevel::warning,
+                   fmt::format("nobody else can lead now, and this one ends: whoever stands by "
+                               "leads when etcd takes changes again: {}",
+                               trouble_.text()));
+  }
+  const bool hands_over = leads_ && !has_none && (!heir_.empty() || begin_hand_over().has_value());
+  hands_over ? go_on_with_hand_over() : withdraw();
+}
+
+void ReplicaController::withdraw() {
+  if (!election_) return left();
+  alarm_->ring_in(bounds::hand_over_patience, [this] {
+    if (left_) left();
+  });
+  if (options_.leaves_nothing) drop_what_is_over();
+  election_->tell(election::Withdraw{});
+}
+
+// Removes the records of finished jobs, so that nothing stays in etcd. A node that has not received
+// the result of its job then never will. The record of hosts goes too if no job continues.
+void ReplicaController::drop_what_is_over() {
+  bool goes_on = false;
+  for (const auto& [job, bytes] : server_.records()) {
+    if (job == hosts_record_name) continue;
+    const auto record = read_job_record(bytes, ClockPair{});
+    const bool is_over = record && record->finish;
+    if (is_over) forget(job);
+    goes_on = goes_on || !is_over;
+  }
+  if (!goes_on) forget(hosts_record_name);
+}
+
+// Gives clients time to receive the redirect before this process exits.
+void ReplicaController::left() {
+  constexpr auto glance = std::chrono::milliseconds(5);
+  constexpr int glances_max = 100;
+  alarm_->call_off();
+  if (leads_ || server_.link_count() == 0 || ++glances_ > glances_max) {
+    ports_.loop.soon(std::exchange(left_, nullptr));
+    return;
+  }
+  alarm_->ring_in(glance, [this] { left(); });
+}
+
+// --- state that the previous leader left ---------------------------------------------------------
+
+// Recovers from the best source of state. A standby in sync and the previous leader have
+// everything. Otherwise etcd has the records, but the contents of the stores are lost. Returns
+// whether this member's directory has everything already.
+bool ReplicaController::recover_all() {
+  const bool is_named = std::ranges::find(found_.synced, options_.name) != found_.synced.end();
+  const bool is_synced = !election_ || found_.synced.empty() || is_named;
+  if (is_synced && follower_.is_whole()) return recover(follower_.records(), "its standby's copy");
+  if (is_synced && has_led_) return recover(own_records_, "what it had when it led last");
+  server_.end_replicas({});
+  if (is_synced && callbacks_.recover_own()) return true;
+  callbacks_.forget_own();
+  std::map<std::string, std::string> records;
+  for (const election::Record& each : found_.records) records[each.name] = each.record;
+  return recover(records, "etcd's records, without the stores");
+}
+
+bool ReplicaController::recover(const std::map<std::string, std::string>& records,
+                                const char* source) {
+  // The previous leader may have begun a store without having sent the record of its round.
+  server_.end_replicas(records);
+  std::size_t count = 0;
+  for (const auto& [job, bytes] : records) {
+    if (job == hosts_record_name) {
+      recover_hosts(bytes);
+      continue;
+    }
+    auto record = read_job_record(bytes, moment());
+    if (!record || record->job() != job) {
+      callbacks_.say(LogLevel::error,
+                     fmt::format("job \"{}\" does not go on: its record {}", job,
+                                 record ? "is of another job" : record.error().reason));
+      server_.end_replica(job);
+      continue;
+    }
+    record->alive = watch_.lost_at();
+    server_.recover_with_replica(*std::move(record));
+    ++count;
+  }
+  // Records in etcd that are obsolete.
+  for (const election::Record& each : found_.records) {
+    if (!records.contains(each.name)) forget(each.name);
+  }
+  if (count == 0) return true;
+  callbacks_.say(LogLevel::info,
+                 fmt::format("goes on with {} job{}: {}", count, count == 1 ? "" : "s", source));
+  return false;
+}
+
+void ReplicaController::recover_hosts(const std::string& bytes) {
+  auto hosts = read_hosts_record(bytes, moment());
+  if (hosts) return server_.recover_hosts(*std::move(hosts));
+  callbacks_.say(LogLevel::error,
+                 fmt::format("hosts that were excluded get seats until they are excluded again: "
+                             "their record {}",
+                             hosts.error().reason));
+}
+
+}  // namespace cpprun

@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/io/state_journal.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <fstream>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "proto/text.h"
+#include "rendezvous/daemon/io/state_writer.h"
+#include "rendezvous/daemon/state_file.h"
+#include "rendezvous/io/event_loop.h"
+#include "rendezvous/io/file_descriptor.h"
+
+namespace cpprun {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto lock_look = std::chrono::milliseconds(5);
+
+// Write access to the directory decides which node has which seat in a job, so it must be
+// exclusive.
+std::optional<std::string> objection_to(int folder) {
+  struct stat facts {};
+  if (::fstat(folder, &facts) != 0) return "cannot be looked at: " + errno_text(errno);
+  if (facts.st_uid != ::geteuid()) {
+    return fmt::format("belongs to uid {}, and cpprund runs as {}: give it a folder of its own",
+                       facts.st_uid, ::geteuid());
+  }
+  if ((facts.st_mode & 022) != 0) {
+    return fmt::format("can be written by others (mode {:o}): chmod 700 closes it",
+                       facts.st_mode & 0777U);
+  }
+  return std::nullopt;
+}
+
+// Process id of the lock's holder; 0 if the file does not have one.
+int pid_in(int lock) {
+  char text[32] = {};
+  const auto got = ::pread(lock, text, sizeof text, 0);
+  int pid = 0;
+  const auto [rest, error] = std::from_chars(text, text + std::max<long>(got, 0), pid);
+  return error == std::errc{} && rest != text ? pid : 0;
+}
+
+}  // namespace
+
+std::string own_boot() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  return boot;
+}
+
+Result<FileDescriptor> open_state_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return state_refused("cannot make the folder \"{}\": {}", path, errno_text(errno));
+  }
+  FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) return state_refused("cannot open the folder \"{}\": {}", path, errno_text(errno));
+  if (const auto wrong = objection_to(folder.get()))
+    return state_refused("\"{}\" {}", path, *wrong);
+  return folder;
+}
+
+Result<FileDescriptor> lock_state_folder(int folder, const std::string& path, Duration patience) {
+  FileDescriptor lock(::openat(folder, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!lock) return state_refused("cannot lock \"{}\": {}", path, errno_text(errno));
+  for (const auto until = Clock::now() + patience;;) {
+    if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) break;
+    if (errno != EWOULDBLOCK && errno != EINTR) {
+      return state_refused("cannot lock \"{}\": {}", path, errno_text(errno));
+    }
+    if (Clock::now() >= until) {
+      const int other = pid_in(lock.get());
+      if (other > 0 && ::kill(other, 0) != 0 && errno == ESRCH) {
+        return state_refused(
+            "the last records of pid {}, which is gone, are still being written to \"{}\": its "
+            "disk "
+            "is slow, or does not answer",
+            other, path);
+      }
+      return state_refused(
+          "another cpprund keeps its jobs in \"{}\" (pid {}): give each daemon a folder of its own",
+          path, other);
+    }
+    std::this_thread::sleep_for(lock_look);
+  }
+  // For the error messages above. It does no harm if this write fails.
+  if (::ftruncate(lock.get(), 0) == 0) (void)write_all(lock.get(), fmt::format("{}\n", ::getpid()));
+  return lock;
+}
+
+namespace {
+
+constexpr auto tick_max = std::chrono::milliseconds(1000);
+// How much the disk may fall behind. The kernel allocates only the pages that are used.
+constexpr std::size_t ring_bytes = 64 * 1024 * 1024;
+// Images wait while more than this is queued: entries behind them may have clients that wait for
+// the disk.
+constexpr std::size_t ring_bytes_before_image = 8 * 1024 * 1024;
+// The longest that nodes wait for the disk. It is shorter than any lease.
+constexpr auto synced_patience = std::chrono::milliseconds(1000);
+constexpr const char* would_not_know =
+    "cpprund goes on, and would not know its jobs again if it were ended now";
+
+}  // namespace
+
+Result<std::unique_ptr<StateJournal>> StateJournal::open(asio::io_context& context,
+                                                         HelperProcesses& side, Options options,
+                                                         Say say) {
+  auto folder = open_state_folder(options.path);
+  if (!folder) return tl::unexpected(folder.error());
+  auto lock = lock_state_folder(folder->get(), options.path, options.patience);
+  if (!lock) return tl::unexpected(lock.error());
+  std::unique_ptr<StateJournal> state(new StateJournal(
+      context, *std::move(folder), *std::move(lock), std::move(options), std::move(say)));
+  if (const auto looked = state->look(side); !looked) return tl::unexpected(looked.error());
+  if (const auto begun = state->begin_writer(side); !begun) return tl::unexpected(begun.error());
+  return state;
+}
+
+StateJournal::StateJournal(asio::io_context& context, FileDescriptor folder, FileDescriptor lock,
+                           Options options, Say say)
+    : options_(std::move(options)),
+      say_(std::move(say)),
+      folder_(std::move(folder)),
+      lock_(std::move(lock)),
+      orders_(context),
+      timer_(context) {}
+
+Result<void> StateJournal::begin_writer(HelperProcesses& side) {
+  auto ring = SharedRing::make(ring_bytes);
+  if (!ring) return state_refused("cannot begin its writer: {}", ring.error().reason);
+  ring_ = *std::move(ring);
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return state_refused("cannot begin its writer: {}", errno_text(errno));
+  }
+  orders_.assign(ends[0]);
+  const FileDescriptor theirs(ends[1]);
+  const auto pid =
+      side.start({folder_.get(), theirs.get(), lock_.get()}, [this, orders = theirs.get()] {
+        write_states(folder_.get(), orders, *ring_, options_.syncs);
+      });
+  if (!pid) return state_refused("cannot begin its writer: {}", pid.error().reason);
+  writer_ = *pid;
+  listen();
+  return {};
+}
+
+// Reads in a helper process and with a timeout, since the disk may hang.
+Result<void> StateJournal::look(HelperProcesses& side) {
+  auto text = side.ask_patiently(
+      [this](const HelperProcesses::Say& say) {
+        say(text_of(read_states(options_.path, [&say] { say(still_reading); })));
+      },
+      options_.patience);
+  if (!text) return state_refused("the disk of \"{}\" does not answer", options_.path);
+  auto read = state_files_of(*text);
+  text.reset();  // it may be large
+  if (!read) return state_refused("\"{}\" {}", options_.path, read.error().reason);
+  last_number_ = read->last_number;
+  last_alive_ = read->alive;
+  for (const std::string& each : read->wrong) {
+    say_(LogLevel::warning,
+         fmt::format("--state: \"{}\" has {}: its job is not known any more, or not its store",
+                     options_.path, each));
+  }
+  for (auto& [number, bytes, generation] : read->files) {
+    auto record = record_of_state_file(bytes);
+    if (record) {
+      found_.push_back({number, *std::move(record)});
+    } else if (record.error().is_later) {
+      return state_refused("\"{}/{}\" {}: use the cpprund that wrote it, or another folder",
+                           options_.path, state_name(number, "state"), record.error().clause);
+    } else {
+      set_aside(number, record.error().clause);
+    }
+  }
+  return take_logs(*std::move(read));
+}
+
+// Picks the newest log of each job that can be resumed. A log is not used if entries may be missing
+// at its end, because clients may have seen their effects. A synced log is complete after a power
+// failure; any log is complete if its writer wrote the end chunk.
+Result<void> StateJournal::take_logs(StateFiles read) {
+  for (auto& [number, bytes, generation] : read.logs) {
+    const std::string file = std::move(bytes);
+    last_generation_ = std::max(last_generation_, generation);
+    const auto found = std::ranges::find(found_, number, &Found::number);
+    if (found == found_.end() || found->log) continue;
+    const std::string name = options_.path + "/" + log_name(number, generation);
+    auto log = read_log_file(file);
+    if (!log && log.error().is_later) {
+      return state_refused("\"{}\" {}: use the cpprund that wrote it, or another folder", name,
+                           log.error().clause);
+    }
+    if (!log) {
+      const std::string aside = name.substr(0, name.size() - 3) + "damaged";
+      const bool is_aside = ::rename(name.c_str(), aside.c_str()) == 0;
+      say_(LogLevel::warning,
+           fmt::format("--state: \"{}\" {}: the store of its job is lost, and its round begins "
+                       "anew{}",
+                       name, log.error().clause,
+                       is_aside ? fmt::format("; the file is now \"{}\"", aside) : ""));
+    } else if (log->is_whole && (log->has_end || (log->is_synced && log->boot != own_boot()))) {
+      found->log = FoundLog{generation, log->size, log->round, std::move(log->bytes)};
+    }
+  }
+  return {};
+}
+
+void StateJournal::adopt(std::uint64_t number, const std::string& job) {
+  jobs_[job] = {.number = number, .order = StateOrder::record, .file = {}};
+}
+
+void StateJournal::set_aside(std::uint64_t number, const std::string& why) {
+  const std::string name = state_name(number, "state");
+  const std::string aside = state_name(number, "damaged");
+  const bool is_aside = ::renameat(folder_.get(), name.c_str(), folder_.get(), aside.c_str()) == 0;
+  say_(
+      LogLevel::warning,
+      fmt::format("--state: \"{}/{}\" {}: what it says is not known any more; {}", options_.path,
+                  name, plain_line(why), is_aside ? "the file is now " + aside : "it stays there"));
+}
+
+// --- to the writer -------------------------------------------------------------------------------
+
+std::uint64_t StateJournal::keep(const std::string& job, const std::string& record) {
+  change(job, StateOrder::record, state_file_of(record));
+  return last_change_;
+}
+
+std::uint64_t StateJournal::keep_only(const std::string& job, const std::string& record) {
+  change(job, StateOrder::only_that, state_file_of(record));
+  return last_change_;
+}
+
+std::uint64_t StateJournal::forget(const std::string& job) {
+  if (jobs_.contains(job)) change(job, StateOrder::gone, std::nullopt);
+  return last_change_;
+}
+
+std::vector<std::string> StateJournal::kept() const {
+  std::vector<std::string> kept;
+  for (const auto& [job, its] : jobs_) {
+    if (its.order != StateOrder::gone) kept.push_back(job);
+  }
+  return kept;
+}
+
+std::uint64_t StateJournal::written_through() const {
+  return is_durable() && !unwritten_.empty() ? *unwritten_.begin() - 1 : last_change_;
+}
+
+void StateJournal::change(const std::string& job, StateOrder::Kind order,
+                          std::optional<std::string> file) {
+  Job& its = jobs_[job];
+  if (its.number == 0) its.number = ++last_number_;
+  its.order = order;
+  its.file = std::move(file);
+  ++last_change_;
+  if (its.unwritten == 0) its.unwritten = *unwritten_.insert(last_change_).first;
+  // A waiting job is handed over with its latest change.
+  if (its.waits) return;
+  if (waiting_.empty()) return hand(job);
+  its.waits = true;
+  waiting_.push_back(job);
+  tick();
+}
+
+void StateJournal::hand(const std::string& job) {
+  if (writer_ < 0) return;  // This was reported.
+  Job& its = jobs_.at(job);
+  its.ticket = ++last_ticket_;
+  const int wrong = hand_over(orders_.native_handle(), {its.ticket, its.number, its.order},
+                              its.order == StateOrder::gone ? nullptr : &*its.file);
+  if (wrong == 0) {
+    outstanding_[its.ticket] = {job, Clock::now()};
+  } else {
+    its.waits = true;
+    waiting_.push_back(job);
+    if (wrong != EAGAIN) trouble(errno_text(wrong));
+  }
+  tick();
+}
+
+void StateJournal::hand_waiting() {
+  for (std::size_t left = waiting_.size(); left > 0 && writer_ >= 0; --left) {
+    const std::string job = std::move(waiting_.front());
+    waiting_.pop_front();
+    jobs_.at(job).waits = false;
+    hand(job);
+  }
+}
+
+// --- from the writer -----------------------------------------------------------------------------
+
+void StateJournal::listen() {
+  orders_.async_wait(asio::posix::stream_descriptor::wait_read,
+                     [this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
+                       if (!error && !alive.expired()) hear();
+                     });
+}
+
+void StateJournal::hear() {
+  StateAnswer answer;
+  while (true) {
+    const auto got = ::recv(orders_.native_handle(), &answer, sizeof answer, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) break;
+    if (got != sizeof answer) {
+      writer_ = -1;
+      outstanding_.clear();
+      log_ages_ = {};
+      // No writer is left that could make room in the ring, so do not let callers wait for it.
+      logs_through_ = last_log_ticket_;
+      if (logs_.written) logs_.written(logs_through_);
+      say_(LogLevel::error, fmt::format("--state: the process that writes to \"{}\" has ended: {}",
+                                        options_.path, would_not_know));
+      return changed_();
+    }
+    if (answer.kind == StateAnswer::record) {
+      heard(answer.ticket, static_cast<int>(answer.error_number));
+    } else {
+      heard_of_logs(answer);
+    }
+  }
+  hand_waiting();
+  if (is_settled() && !wrong_.empty()) {
+    wrong_.clear();
+    say_(LogLevel::info,
+         fmt::format("--state: \"{}\" is written again: its jobs are known there", options_.path));
+  }
+  changed_();
+  listen();
+}
+
+void StateJournal::heard(std::uint64_t ticket, int error_number) {
+  const auto handed = outstanding_.extract(ticket);
+  if (handed.empty()) return;
+  const std::string& job = handed.mapped().job;
+  Job& its = jobs_.at(job);
+  if (error_number != 0) trouble(errno_text(error_number));
+  if (its.ticket != ticket || its.waits) return;  // A newer change is outstanding.
+  if (error_number != 0) {
+    its.waits = true;
+    failed_.push_back(job);
+    return;
+  }
+  its.file.reset();
+  unwritten_.erase(std::exchange(its.unwritten, 0));
+  if (its.order == StateOrder::gone) jobs_.erase(job);
+}
+
+// --- the logs of stores --------------------------------------------------------------------------
+
+std::optional<std::uint64_t> StateJournal::put_log(LogOrder order, const std::string& job,
+                                                   std::uint64_t generation,
+                                                   std::string_view bytes) {
+  const auto found = jobs_.find(job);
+  if (writer_ < 0 || found == jobs_.end()) return std::nullopt;
+  const SharedRing::Entry entry{.kind = static_cast<std::uint64_t>(order),
+                                .number = found->second.number,
+                                .generation = generation,
+                                .ticket = ++last_log_ticket_};
+  const SharedRing::Put put = ring_->put(entry, bytes);
+  if (put == SharedRing::Put::full) return std::nullopt;
+  log_ages_.add(entry.ticket, Clock::now());
+  if (order == LogOrder::again) await_logs();
+  tick();
+  // If the wake-up cannot be sent, the writer is busy with records and will look at the ring as
+  // well.
+  if (put == SharedRing::Put::wake) {
+    (void)hand_over(orders_.native_handle(), {.kind = StateOrder::look_at_ring}, nullptr);
+  }
+  return entry.ticket;
+}
+
+bool StateJournal::has_room_for_image() {
+  const bool has_room = writer_ < 0 || ring_->held() <= ring_bytes_before_image || are_logs_late();
+  if (!has_room) await_logs();
+  return has_room;
+}
+
+void StateJournal::await_logs() {
+  const bool was_prompt = is_prompt();
+  last_awaited_ = last_log_ticket_;
+  if (was_prompt) return;
+  is_ticking_ = false;  // the tick is shorter now
+  tick();
+}
+
+void StateJournal::heard_of_logs(const StateAnswer& answer) {
+  if (answer.kind == StateAnswer::logs) {
+    logs_through_ = answer.ticket;
+    log_ages_.done(answer.ticket);
+    if (logs_.written) logs_.written(answer.ticket);
+    return;
+  }
+  const auto named = [&](const auto& each) { return each.second.number == answer.ticket; };
+  const auto job = std::ranges::find_if(jobs_, named);
+  if (job == jobs_.end() || !logs_.failed) return;
+  logs_.failed(std::string(job->first), errno_text(static_cast<int>(answer.error_number)));
+}
+
+void StateJournal::log_broke(const std::string& job, const std::string& why) {
+  broken_logs_.insert(job);
+  ring_->set_incomplete(true);
+  trouble(why);
+  tick();
+}
+
+void StateJournal::log_is_written(const std::string& job) {
+  broken_logs_.erase(job);
+  if (broken_logs_.empty()) ring_->set_incomplete(false);
+}
+
+// --- what does not work --------------------------------------------------------------------------
+
+void StateJournal::tick() {
+  if (writer_ < 0 || std::exchange(is_ticking_, true)) return;
+  tick_due_ = Clock::now() + tick_length();
+  timer_.expires_at(tick_due_);
+  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
+    if (error || alive.expired()) return;
+    is_ticking_ = false;
+    pass_over_sleep();
+    look_at_patience();
+    // Callers that wait for room check whether they still have to.
+    if (log_ages_.oldest() && logs_.written) logs_.written(logs_through_);
+    for (std::string& job : std::exchange(failed_, {})) waiting_.push_back(std::move(job));
+    hand_waiting();
+    if (!broken_logs_.empty() && logs_.again) logs_.again();
+    if (!is_settled() || log_ages_.oldest()) tick();
+  });
+}
+
+// The writer may have been suspended along with this process, and its answers are not read yet.
+void StateJournal::pass_over_sleep() {
+  const TimePoint now = Clock::now();
+  const Duration slept = overslept(tick_due_, now, tick_length());
+  if (slept == Duration{}) return;
+  for (auto& [ticket, handed] : outstanding_) {
+    handed.since = without_sleep(handed.since, now, slept);
+  }
+  log_ages_.pass_over_sleep(now, slept);
+}
+
+void StateJournal::look_at_patience() {
+  const bool is_late = !outstanding_.empty() &&
+                       Clock::now() - outstanding_.begin()->second.since >= write_patience();
+  if (is_late || are_logs_late()) trouble("its disk does not answer");
+}
+
+bool StateJournal::are_logs_late() const {
+  const auto oldest = log_ages_.oldest();
+  return oldest && Clock::now() - *oldest >= write_patience();
+}
+
+// A client waits for the disk: every client with --state-sync, or a job that resumes the log of a
+// predecessor.
+bool StateJournal::is_prompt() const {
+  return options_.syncs || logs_through_ < last_awaited_;
+}
+
+Duration StateJournal::write_patience() const {
+  return is_prompt() ? std::min<Duration>(options_.patience, synced_patience) : options_.patience;
+}
+
+Duration StateJournal::tick_length() const {
+  const Duration tick = std::min<Duration>(tick_max, write_patience());
+  return is_prompt() ? tick / 4 : tick;
+}
+
+void StateJournal::trouble(const std::string& what) {
+  if (!wrong_.insert(what).second) return;  // This was reported.
+  say_(LogLevel::warning,
+       fmt::format("--state: cannot write to \"{}\": {}; {}", options_.path, what, would_not_know));
+  changed_();
+}
+
+}  // namespace cpprun

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// The --state directory: creates, checks and locks it, since it belongs to one daemon, and keeps
+// the state of that daemon's jobs in it (StateJournal).
+
+#include <fmt/format.h>
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "proto/clock.h"
+#include "proto/result.h"
+#include "rendezvous/daemon/io/shared_ring.h"
+#include "rendezvous/daemon/io/state_writer.h"
+#include "rendezvous/daemon/state_file.h"
+#include "rendezvous/daemon/ticket_ages.h"
+#include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/io/helper_processes.h"
+#include "rendezvous/logging.h"
+
+namespace cpprun {
+
+template <class... Arguments>
+tl::unexpected<Error> state_refused(fmt::format_string<Arguments...> text,
+                                    Arguments&&... arguments) {
+  return failure("--state: " + fmt::format(text, std::forward<Arguments>(arguments)...));
+}
+
+// The machine's boot id; empty if it cannot be read.
+std::string own_boot();
+// Creates the directory if necessary. Fails if it cannot be opened or if other users can write to
+// it.
+Result<FileDescriptor> open_state_folder(const std::string& path);
+// The writer process inherits the lock. A successor that gets the lock therefore finds everything
+// that was handed over.
+Result<FileDescriptor> lock_state_folder(int folder, const std::string& path, Duration patience);
+
+// The state of a daemon's jobs in its --state directory, kept for the next cpprund: one file per
+// job, written by a separate process (state_writer.h). Everything handed over is written even if
+// the daemon is killed right after. The directory stays locked until then, and the next daemon
+// waits for the lock. A full or hung disk delays no client: it is logged, and the data is written
+// once the disk works again.
+//
+//
+// With --state-sync, the caller is notified when a change is on disk, and need not wait for a disk
+// that is known to have failed.
+class StateJournal {
+ public:
+  using Say = std::function<void(LogLevel level, const std::string& sentence)>;
+  struct Options {
+    std::string path;
+    Duration patience =
+        std::chrono::seconds(5);  // for a predecessor's lock, and for each disk access
+    bool syncs = false;
+  };
+  // The record that a predecessor left for a job, with the number of its file, and the log of its
+  // round's store if it can be resumed.
+  struct FoundLog {
+    std::uint64_t generation = 0;
+    std::uint64_t size = 0;  // length of the valid part of its file
+    RoundNumber round{};
+    std::string bytes = {};
+  };
+  struct Found {
+    std::uint64_t number = 0;
+    std::string record;
+    std::optional<FoundLog> log = {};
+  };
+
+  // Creates the directory if necessary, and locks it. Fails if it cannot be opened, if others can
+  // write to it, if another daemon uses it, or if a later version of cpprund wrote to it. The error
+  // starts with the flag's name.
+  static Result<std::unique_ptr<StateJournal>> open(asio::io_context& context,
+                                                    HelperProcesses& side, Options options,
+                                                    Say say);
+  StateJournal(const StateJournal&) = delete;
+  StateJournal& operator=(const StateJournal&) = delete;
+
+  std::vector<Found> take_found() { return std::move(found_); }
+  // When the predecessor was last alive; nullopt if unknown.
+  std::optional<WallTime> last_alive() const { return last_alive_; }
+  // Record `number` belongs to `job`.
+  void adopt(std::uint64_t number, const std::string& job);
+  // Record `number` cannot be used. `why` completes "FILE …". The file is kept under another name.
+  void set_aside(std::uint64_t number, const std::string& why);
+
+  // Sets the job's record. Returns the number of this change.
+  std::uint64_t keep(const std::string& job, const std::string& record);
+  // The same, and the previous record is no longer true: it is removed even if the new one cannot
+  // be written.
+  std::uint64_t keep_only(const std::string& job, const std::string& record);
+  std::uint64_t forget(const std::string& job);
+  // The jobs that have a record.
+  std::vector<std::string> kept() const;
+  // The last change such that neither it nor any earlier change has to be waited for.
+  std::uint64_t written_through() const;
+  // Called when written_through() or is_durable() may have changed.
+  void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
+  // No failure is known: what was handed over is written, or will be.
+  bool is_durable() const { return wrong_.empty() && writer_ >= 0; }
+  // No failure is known, and every record handed over so far is in its file.
+  bool is_settled() const {
+    return outstanding_.empty() && waiting_.empty() && failed_.empty() && broken_logs_.empty() &&
+           !are_logs_late();
+  }
+
+  // --- the logs of stores (LogDirectory) ---
+  // Hands an entry to the writer process. The job must have a record. Returns the entry's ticket,
+  // or nullopt if there is no room or no writer.
+  std::optional<std::uint64_t> put_log(LogOrder order, const std::string& job,
+                                       std::uint64_t generation, std::string_view bytes);
+  // A generation that no log has ever had.
+  std::uint64_t new_generation() { return ++last_generation_; }
+  bool has_room_for_logs() const { return writer_ >= 0 && ring_->is_empty(); }
+  // If false, a caller that adds an image waits for `written`. Clients that wait for that image
+  // wait with it, but no longer than the timeout of the disk.
+  bool has_room_for_image();
+  std::uint64_t last_log_ticket() const { return last_log_ticket_; }
+  // The job's log cannot be written, because of `why`; or it can be written again.
+  void log_broke(const std::string& job, const std::string& why);
+  void log_is_written(const std::string& job);
+  struct LogCallbacks {
+    std::function<void(const std::string& job, const std::string& why)> failed;
+    std::function<void(std::uint64_t ticket)> written;  // everything up to this ticket
+    std::function<void()> again;                        // called repeatedly while any log is broken
+  };
+  void on_logs(LogCallbacks callbacks) { logs_ = std::move(callbacks); }
+  bool syncs() const { return options_.syncs; }
+  // The machine's boot id; empty if unknown.
+  const std::string& boot() const { return boot_; }
+
+  // Process id of the writer; for tests.
+  int writer() const { return writer_; }
+
+ private:
+  struct Job {
+    std::uint64_t number = 0;
+    StateOrder::Kind order = StateOrder::gone;  // the latest one
+    std::optional<std::string> file;            // until it is known to be written
+    std::uint64_t ticket = 0;                   // of the latest hand-over
+    bool waits = false;                         // is in waiting_ or failed_
+    std::uint64_t unwritten = 0;                // its first change not known to be written
+  };
+  struct Handed {
+    std::string job;
+    std::chrono::steady_clock::time_point since;
+  };
+
+  StateJournal(asio::io_context& context, FileDescriptor folder, FileDescriptor lock,
+               Options options, Say say);
+  Result<void> begin_writer(HelperProcesses& side);
+  Result<void> take_logs(StateFiles read);
+  void heard_of_logs(const StateAnswer& answer);
+  Result<void> look(HelperProcesses& side);
+  bool are_logs_late() const;
+  bool is_prompt() const;
+  void await_logs();
+  Duration write_patience() const;
+  Duration tick_length() const;
+  void change(const std::string& job, StateOrder::Kind order, std::optional<std::string> file);
+  void hand(const std::string& job);
+  void hand_waiting();
+  void listen();
+  void hear();
+  void heard(std::uint64_t ticket, int error_number);
+  void tick();
+  void look_at_patience();
+  void pass_over_sleep();
+  void trouble(const std::string& what);
+
+  const Options options_;
+  Say say_;
+  FileDescriptor folder_;
+  FileDescriptor lock_;
+  asio::posix::stream_descriptor orders_;
+  asio::steady_timer timer_;
+  bool is_ticking_ = false;
+  TimePoint tick_due_{};
+  int writer_ = -1;
+  std::vector<Found> found_;
+  std::optional<WallTime> last_alive_;
+  std::map<std::string, Job> jobs_;
+  std::map<std::uint64_t, Handed> outstanding_;  // by ticket
+  std::deque<std::string> waiting_;              // jobs to be handed over
+  std::vector<std::string> failed_;              // jobs to be moved to waiting_ at the next tick
+  std::uint64_t last_number_ = 0;
+  std::uint64_t last_ticket_ = 0;
+  std::uint64_t last_change_ = 0;
+  std::set<std::uint64_t> unwritten_;  // first unwritten change of each job
+  std::set<std::string> wrong_;        // problems already reported; empty: none
+  std::unique_ptr<SharedRing> ring_;
+  std::uint64_t last_log_ticket_ = 0;
+  std::uint64_t logs_through_ = 0;  // last ticket that the writer has processed
+  std::uint64_t last_awaited_ = 0;  // last ticket that a caller waits for, synced or not
+  TicketAges log_ages_;
+  std::uint64_t last_generation_ = 0;  // highest of any log
+  const std::string boot_ = own_boot();
+  std::set<std::string> broken_logs_;  // names of jobs
+  LogCallbacks logs_ = {};
+  std::function<void()> changed_ = [] {};
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace cpprun

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/agent/coordinator_link.h"
+
+#include <doctest/doctest.h>
+
+#include "proto/bounds.h"
+
+namespace duplicate_master_check_test {
+
+using namespace cpprun;
+
+namespace {
+
+constexpr TimePoint t0{};
+
+DuplicateMasterVerdict judge(const link::Hosts& answer) {
+  Config config;
+  config.rendezvous = RendezvousMode::fixed_master;
+  config.endpoint = {"10.0.0.6", 29500};
+  config.job = std::string("j");
+  return judge_rival(config, {.host = "beta", .pid = 42, .program = {}, .node = {}}, answer);
+}
+
+}  // namespace
+
+TEST_CASE("addresses of others are asked at once and then now and then, until it stops") {
+  DuplicateMasterCheck rivals;
+  rivals.look_at(t0, {"10.0.0.6"});
+  CHECK(rivals.next_deadline() == t0);
+  CHECK(rivals.take_due(t0) == std::vector<std::string>{"10.0.0.6"});
+  CHECK(rivals.take_due(t0).empty());
+  CHECK(rivals.next_deadline() == t0 + bounds::status_interval);
+  CHECK(rivals.take_due(t0 + bounds::status_interval).size() == 1);
+  rivals.stop();
+  CHECK(rivals.next_deadline() == std::nullopt);
+  CHECK(rivals.take_due(t0 + 2 * bounds::status_interval).empty());
+}
+
+TEST_CASE("nothing is asked where every address is this machine's, and never of too many") {
+  DuplicateMasterCheck rivals;
+  rivals.look_at(t0, {});
+  CHECK(rivals.next_deadline() == std::nullopt);
+  rivals.look_at(t0, {"1", "2", "3", "4", "5", "6"});
+  CHECK(rivals.take_due(t0).size() == bounds::node_addresses_max);
+}
+
+TEST_CASE("a roundabout way to itself is no rival") {
+  CHECK(judge({.job = "j", .host = "beta", .pid = 42, .itself = true}).sentence.empty());
+}
+
+TEST_CASE("another master of the same job is one too many") {
+  const auto verdict = judge({.job = "j", .host = "alpha", .pid = 7});
+  CHECK(verdict.same_job);
+  CHECK(verdict.sentence ==
+        "there are two masters of job \"j\": alpha (pid 7) hosts it at 10.0.0.6:29500, and this "
+        "node, beta, hosts it as well; start one of them, and no other, with --node-rank=0 (or "
+        "is_host=true)");
+}
+
+TEST_CASE("another job's master and a daemon are told of, and do not end this job") {
+  const auto other = judge({.job = "k", .host = "alpha", .pid = 7});
+  CHECK_FALSE(other.same_job);
+  CHECK(other.sentence.find("alpha is the master of another job, \"k\", at 10.0.0.6:29500") == 0);
+  const auto daemon = judge({});
+  CHECK_FALSE(daemon.same_job);
+  CHECK(daemon.sentence.find("a cpprund answers at 10.0.0.6:29500") == 0);
+}
+
+}  // namespace duplicate_master_check_test

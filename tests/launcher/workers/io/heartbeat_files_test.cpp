@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/workers/io/heartbeat_files.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "launcher/workers/io/process_tree.h"
+#include "proto/worker_contract.h"
+#include "rendezvous/io/event_loop.h"
+#include "rendezvous/io/file_descriptor.h"
+
+namespace heartbeat_files_test {
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr LocalRank first{0};
+
+HeartbeatRecord beating() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  HeartbeatRecord record{.rank = 3, .pid = 7, .beats = 5, .step = 41, .samples = 82};
+  std::memcpy(record.magic, heartbeat_magic.data(), heartbeat_magic.size());
+  record.last_nanoseconds = now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+  return record;
+}
+
+void write_to(const std::string& path, std::string_view bytes) {
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  REQUIRE(file);
+  REQUIRE(::pwrite(file.get(), bytes.data(), bytes.size(), 0) ==
+          static_cast<ssize_t>(bytes.size()));
+}
+
+void write_to(const std::string& path, const HeartbeatRecord& record) {
+  write_to(path, {reinterpret_cast<const char*>(&record), sizeof record});
+}
+
+}  // namespace
+
+TEST_CASE("what a worker writes into its file is read") {
+  io::HeartbeatFiles files;
+  const std::string path = files.make(first);
+  CHECK(files.read(boot_now()).empty());
+  HeartbeatRecord record = beating();
+  record.checkpoint_step = 40;
+  record.checkpoint_seconds =
+      static_cast<std::uint32_t>(record.last_nanoseconds / 1'000'000'000) - 10;
+  const TimePoint before = boot_now();
+  write_to(path, record);
+  const auto readings = files.read(boot_now());
+  REQUIRE(readings.size() == 1);
+  CHECK(readings[0].local_rank == first);
+  CHECK(readings[0].beats == 5);
+  CHECK(readings[0].step == 41);
+  CHECK(readings[0].samples == 82);
+  CHECK(readings[0].checkpoint_step == 40);
+  CHECK(readings[0].last <= boot_now());
+  CHECK(readings[0].last > before - 1s);
+  REQUIRE(readings[0].since_checkpoint);
+  CHECK(*readings[0].since_checkpoint >= 10s);
+}
+
+TEST_CASE("garbage in the file is no heartbeat, and numbers that cannot be are not told") {
+  io::HeartbeatFiles files;
+  const std::string path = files.make(first);
+  write_to(path, std::string(64, 'x'));
+  CHECK(files.read(boot_now()).empty());
+  HeartbeatRecord record = beating();
+  record.last_nanoseconds = INT64_MAX;
+  record.step = UINT64_MAX;
+  record.checkpoint_seconds = UINT32_MAX;
+  write_to(path, record);
+  const TimePoint now = boot_now();
+  const auto readings = files.read(now);
+  REQUIRE(readings.size() == 1);
+  CHECK(readings[0].last == now);
+  CHECK(readings[0].step == 0);
+  CHECK(readings[0].since_checkpoint == 0s);
+  record.last_nanoseconds = INT64_MIN;
+  write_to(path, record);
+  CHECK(files.read(now)[0].last == now);
+}
+
+TEST_CASE("nobody shortens the file, or fills the machine with it") {
+  io::HeartbeatFiles files;
+  const std::string path = files.make(first);
+  CHECK(::truncate(path.c_str(), 0) != 0);
+  CHECK(errno == EPERM);
+  CHECK(::truncate(path.c_str(), 1 << 20) != 0);
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  CHECK(::pwrite(file.get(), "x", 1, 64) < 0);
+  CHECK(errno == EPERM);
+}
+
+TEST_CASE("a new attempt has new files") {
+  io::HeartbeatFiles files;
+  write_to(files.make(first), beating());
+  CHECK(files.read(boot_now()).size() == 1);
+  files.begin();
+  CHECK(files.read(boot_now()).empty());
+  static_cast<void>(files.make(first));
+  CHECK(files.read(boot_now()).empty());
+}
+
+TEST_CASE("a process' memory and time are read, and those of one that is gone are not") {
+  const auto own = io::usage_of(::getpid());
+  REQUIRE(own);
+  CHECK(own->resident_kib > 100);
+  CHECK(own->resident_kib < 10'000'000);
+  CHECK(own->cpu >= 0s);
+  CHECK(own->cpu < 1h);
+  CHECK_FALSE(io::usage_of(0));
+}
+
+}  // namespace heartbeat_files_test

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/io/replica_controller.h"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+
+#include "tests/rendezvous/daemon/io/daemon_set_stage.h"
+
+namespace replica_controller_test {
+
+using namespace cpprun;
+using namespace cpprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+// It leads by etcd, and "bravo" has everything.
+struct StagedLeader : StagedDaemon {
+  StagedLeader() {
+    win();
+    bravo = adopt("bravo#2");
+    has_all(*bravo);
+    etcd_writes_all();
+    REQUIRE(set.seen().standbys.front().is_in_sync);
+  }
+  void hand_over() {
+    set.hand_over([this](const Result<std::string>& its) {
+      answer = its ? *its : "refused: " + its.error().reason;
+    });
+    loop.settle();
+    etcd_writes_all();
+  }
+  std::shared_ptr<StagedLink> bravo;
+  std::string answer;
+};
+
+}  // namespace
+
+// --- trouble with etcd ---------------------------------------------------------------------------
+
+TEST_CASE("an etcd that answers again and is full still is not waited for") {
+  StagedLeader alpha;
+  CHECK(alpha.set.keep("job", "1") > 0);
+  alpha.etcd_says(election::Unwritable{"it is full", true});
+  CHECK(alpha.set.keep("job", "2") == 0);
+  alpha.etcd_says(election::Unreachable{"nobody answers"});
+  CHECK(alpha.set.seen().trouble == "nobody answers");
+  alpha.etcd_says(election::Reachable{});
+  CHECK(alpha.set.seen().trouble == "it is full");
+  CHECK(alpha.set.keep("job", "3") == 0);
+  alpha.etcd_says(election::Writable{});
+  CHECK(alpha.set.seen().trouble.empty());
+  CHECK(alpha.set.keep("job", "4") > 0);
+}
+
+TEST_CASE("an etcd that does not answer is waited for where nobody else has what is told") {
+  StagedDaemon alone;
+  alone.win();
+  const auto number = alone.set.keep("job", "1");
+  REQUIRE(number > 0);
+  alone.etcd_says(election::Unreachable{"nobody answers"});
+  CHECK(alone.server.kept_in_etcd < number);
+  CHECK(alone.set.keep("job", "2") > 0);
+  alone.etcd_says(election::Unwritable{"nobody takes it"});
+  CHECK(alone.server.kept_in_etcd < number);
+  // It leads on, whatever etcd has of it.
+  alone.etcd_says(election::Renewed{alone.loop.now() + 2s});
+  CHECK(alone.server.kept_in_etcd > number);
+  CHECK(alone.set.keep("job", "3") == 0);
+
+  StagedLeader alpha;
+  const auto known = alpha.set.keep("job", "1");
+  alpha.etcd_says(election::Unreachable{"nobody answers"});
+  CHECK(alpha.server.kept_in_etcd == known);
+  CHECK(alpha.set.keep("job", "2") == 0);
+}
+
+TEST_CASE("one record that etcd cannot have is said once, and is no trouble of the others") {
+  StagedLeader alpha;
+  const auto number = alpha.set.keep("job", "much");
+  const auto before = alpha.said.size();
+  alpha.etcd_says(election::NotWritten{number, "it has 2000000 bytes"});
+  alpha.etcd_says(election::NotWritten{alpha.set.keep("job", "much"), "it has 2000000 bytes"});
+  CHECK(alpha.said.size() == before + 1);
+  CHECK(alpha.says("etcd does not have it for the next leader: it has 2000000 bytes"));
+  CHECK(alpha.set.seen().trouble.empty());
+  CHECK(alpha.set.keep("other", "1") > 0);
+}
+
+// --- handing over --------------------------------------------------------------------------------
+
+TEST_CASE("a hand-over that etcd does not know enough for leaves everything as it was") {
+  StagedLeader alpha;
+  const auto renewed = alpha.loop.now() + 3s;
+  alpha.hand_over();
+  REQUIRE(alpha.election->all<election::HandOver>().size() == 1);
+  CHECK_FALSE(alpha.may_speak());
+  alpha.etcd_says(election::Renewed{renewed});
+  CHECK_FALSE(alpha.may_speak());
+  alpha.etcd_says(election::NotHandedOver{"so it is"});
+  CHECK(alpha.server.speaks_until() == renewed);
+  CHECK(alpha.answer == "refused: so it is: this one leads on; ask again");
+  CHECK(alpha.says("so it is: this one leads on"));
+  // As often as somebody asks.
+  alpha.hand_over();
+  CHECK(alpha.election->all<election::HandOver>().size() == 2);
+}
+
+TEST_CASE("a hand-over that is refused in the moment in which it is asked for is answered then") {
+  StagedLeader alpha;
+  alpha.election->answers_at_once = [&](const election::Event& wish) {
+    if (std::holds_alternative<election::HandOver>(wish)) {
+      alpha.election->told(election::NotHandedOver{"etcd does not know it yet"});
+    }
+  };
+  for (int time = 0; time < 2; ++time) {
+    alpha.answer.clear();
+    alpha.hand_over();
+    CHECK(alpha.answer == "refused: etcd does not know it yet: this one leads on; ask again");
+    CHECK(alpha.may_speak());
+  }
+}
+
+TEST_CASE("who has everything is made known after a hand-over that was none") {
+  StagedLeader alpha;
+  alpha.hand_over();
+  const auto before = alpha.election->all<election::Publish>().size();
+  alpha.bravo->callbacks.closed("its link is cut");
+  alpha.loop.settle();
+  CHECK(alpha.election->all<election::Publish>().size() == before);
+  alpha.etcd_says(election::NotHandedOver{"so it is"});
+  REQUIRE(alpha.election->all<election::Publish>().size() == before + 1);
+  CHECK(alpha.election->all<election::Publish>().back().synced.empty());
+}
+
+TEST_CASE("who ends and cannot hand over withdraws") {
+  StagedLeader alpha;
+  bool is_over = false;
+  alpha.set.leave([&] { is_over = true; });
+  alpha.loop.pass(bounds::last_words);
+  alpha.etcd_writes_all();
+  REQUIRE(alpha.election->all<election::HandOver>().size() == 1);
+  alpha.etcd_says(election::NotHandedOver{"so it is"});
+  CHECK(alpha.election->all<election::Withdraw>().size() == 1);
+  alpha.etcd_says(election::Deposed{"it withdraws", /*is_orderly=*/true});
+  alpha.etcd_says(election::Withdrawn{});
+  CHECK(is_over);
+}
+
+TEST_CASE("nothing is handed over while nobody could win") {
+  StagedLeader alpha;
+  alpha.etcd_says(election::Unwritable{"etcd at a:2379 has no room left"});
+  alpha.hand_over();
+  CHECK(alpha.answer ==
+        "refused: nobody else can lead now, since etcd takes no changes: etcd at a:2379 has no "
+        "room left; this one leads on until it does");
+  CHECK(alpha.election->all<election::HandOver>().empty());
+  CHECK(alpha.may_speak());
+  // It cannot be told to stay.
+  alpha.set.leave([] {});
+  alpha.loop.pass(bounds::last_words);
+  CHECK(alpha.election->all<election::HandOver>().empty());
+  CHECK(alpha.election->all<election::Withdraw>().size() == 1);
+  CHECK(alpha.says("nobody else can lead now, and this one ends"));
+}
+
+TEST_CASE("an etcd that is found to be full when somebody hands over keeps the lead where it is") {
+  StagedLeader alpha;
+  alpha.set.hand_over([&](const Result<std::string>& its) { alpha.answer = its.error().reason; });
+  alpha.loop.settle();
+  // Nobody has to wait for that.
+  CHECK(alpha.may_speak());
+  alpha.etcd_says(election::Unwritable{"etcd at a:2379 has no room left", true});
+  CHECK(alpha.answer ==
+        "nobody else can lead now: etcd at a:2379 has no room left: this one leads on; ask again");
+  CHECK(alpha.election->all<election::HandOver>().empty());
+  CHECK(alpha.may_speak());
+}
+
+TEST_CASE("whoever says that it is met where the leader is is not taken") {
+  StagedLeader alpha;
+  const auto twin = std::make_shared<StagedLink>();
+  alpha.set.adopt(twin,
+                  {.name = "charlie#3",
+                   .cluster = "c",
+                   .version = "1",
+                   .features = link::standby_features,
+                   .address = "alpha:1",
+                   .has_etcd = true},
+                  {}, "");
+  CHECK(std::get<link::Refused>(twin->messages.front()).reason ==
+        "\"charlie\" says that it is met at alpha:1, and so is this one: give each its own "
+        "--advertise");
+}
+
+TEST_CASE("who is to end while it hands over, and is deposed meanwhile, ends") {
+  StagedLeader alpha;
+  // It does not say that it has that.
+  alpha.set.keep("job", "1");
+  alpha.hand_over();
+  bool is_over = false;
+  alpha.set.leave([&] { is_over = true; });
+  alpha.etcd_says(election::Deposed{"etcd has not confirmed its lease", /*is_orderly=*/false});
+  alpha.loop.pass(bounds::hand_over_patience);
+  CHECK(alpha.election->all<election::Withdraw>().size() == 1);
+  alpha.etcd_says(election::Withdrawn{});
+  CHECK(is_over);
+}
+
+// --- what it remembers ---------------------------------------------------------------------------
+
+TEST_CASE("a leader remembers its own epoch for its next life") {
+  StagedDaemon alpha;
+  alpha.win(7);
+  CHECK(alpha.kept.epoch == 7);
+}
+
+// --- how it is called ----------------------------------------------------------------------------
+
+TEST_CASE("a name that is too long is not etcd's fault") {
+  StagedLoop loop;
+  StagedServer server(loop);
+  StagedDaemon other;
+  auto options = options_with_etcd();
+  options.name = std::string(300, 'n');
+  ReplicaController set(other.ports(), server, options, other.callbacks());
+  const auto started = set.start();
+  REQUIRE_FALSE(started.has_value());
+  CHECK(started.error().reason.starts_with("--name: a name has 1 to 255 bytes"));
+}
+
+// --- two of one name -----------------------------------------------------------------------------
+
+TEST_CASE("a leader of the same name at another place is somebody else, and is asked") {
+  StagedDaemon alpha;
+  alpha.etcd_says(election::LeaderIs{6, "alpha#9", "elsewhere:1", {}});
+  CHECK(alpha.dialled == "elsewhere:1");
+  CHECK(alpha.server.followed().address == "elsewhere");
+  StagedDaemon again;
+  again.etcd_says(election::LeaderIs{6, "alpha#0", "alpha:1", {}});
+  CHECK(again.dialled.empty());
+  CHECK(again.server.followed().reason ==
+        "the lease that it had in an earlier life has not ended yet");
+}
+
+// --- without etcd --------------------------------------------------------------------------------
+
+namespace {
+
+// It is to stand by for "bravo", and hears that.
+struct StagedFollower : StagedDaemon {
+  StagedFollower() : StagedDaemon(options_without("bravo:1")) {}
+  void hear(const link::Message& message) {
+    line->callbacks.up("local");
+    line->callbacks.message(message);
+    loop.settle();
+  }
+  void hear_that_leads(const std::string& host, std::uint64_t epoch) {
+    hear(link::NotLeading{"it does not lead", host, host.empty() ? 0 : 1, epoch});
+    if (!set.seen().leads) line->callbacks.down("it has hung up");
+    loop.pass(1s);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("whoever is to stand by for one that does not lead finds the one that does") {
+  StagedFollower alpha;
+  CHECK(alpha.dialled == "bravo:1");
+  alpha.hear_that_leads("charlie", 7);
+  CHECK(alpha.says("the cpprund at bravo:1 does not lead: the one at charlie:1 does, by its word"));
+  CHECK(alpha.dialled == "charlie:1");
+  alpha.hear(link::Leads{"charlie#3", "c", "1", link::standby_features, 7});
+  CHECK(alpha.set.seen().leader == "charlie");
+  CHECK(alpha.set.seen().leader_place == "charlie:1");
+  CHECK(alpha.server.followed().address == "charlie");
+  // And asks anew where that one is gone.
+  alpha.line->callbacks.down("its link is cut");
+  alpha.loop.pass(1s);
+  CHECK(alpha.dialled == "charlie:1");
+  alpha.line->callbacks.down("nobody is there");
+  alpha.loop.pass(1s);
+  CHECK(alpha.dialled == "bravo:1");
+}
+
+TEST_CASE("one that is begun anew, and is followed by the one it is to stand by for, leads again") {
+  StagedFollower alpha;
+  alpha.hear_that_leads("alpha", 5000);
+  CHECK(alpha.set.seen().leads);
+  CHECK(alpha.set.seen().epoch == 5001);
+  CHECK(alpha.has_own);
+  CHECK(alpha.says("the cpprund at bravo:1 stands by for this one, which leads again"));
+  const auto bravo = alpha.adopt("bravo#2");
+  CHECK(std::holds_alternative<link::Leads>(bravo->messages.front()));
+}
+
+TEST_CASE("the same where its place is named in other words than its own") {
+  StagedFollower alpha;
+  // Somebody has named it itself.
+  alpha.adopt("alpha#1");
+  CHECK_FALSE(alpha.set.seen().leads);
+  alpha.hear_that_leads("alpha.example", 5000);
+  REQUIRE(alpha.dialled == "alpha.example:1");
+  const auto itself = alpha.adopt("alpha#1");
+  CHECK(itself->ended == "it is itself");
+  CHECK(alpha.set.seen().leads);
+  CHECK(alpha.set.seen().epoch == 5001);
+}
+
+TEST_CASE("one that has handed over does not lead by the word of whoever has not heard that yet") {
+  StagedDaemon alpha(options_without());
+  const auto epoch = alpha.set.seen().epoch;
+  const auto bravo = alpha.adopt("bravo#2");
+  alpha.has_all(*bravo);
+  alpha.set.hand_over([](const Result<std::string>&) {});
+  alpha.loop.settle();
+  REQUIRE(alpha.dialled == "bravo:1");
+  alpha.line->callbacks.up("local");
+  alpha.line->callbacks.message(link::NotLeading{"it does not lead", "alpha", 1, epoch});
+  CHECK_FALSE(alpha.set.seen().leads);
+  alpha.line->callbacks.message(link::NotLeading{"it does not lead", "alpha", 1, epoch + 1});
+  CHECK(alpha.set.seen().leads);
+}
+
+TEST_CASE("two that are each to stand by for the other say so, and neither names the other") {
+  StagedFollower alpha;
+  const auto bravo = alpha.adopt("bravo#2");
+  const auto* const answer = std::get_if<link::NotLeading>(&bravo->messages.front());
+  REQUIRE(answer != nullptr);
+  CHECK(answer->address.empty());
+  alpha.hear_that_leads("", 0);
+  CHECK_FALSE(alpha.set.seen().leads);
+  CHECK(
+      alpha.says("the cpprund at bravo:1 does not lead, and knows of none that does: if that is "
+                 "so, start one of them anew without --standby-of"));
+}
+
+TEST_CASE("whoever has heard of a later epoch is not taken by one of an earlier epoch") {
+  StagedDaemon alpha;
+  alpha.win(5);
+  auto link = std::make_shared<StagedLink>();
+  alpha.set.adopt(link,
+                  {.name = "bravo#2",
+                   .cluster = "c",
+                   .version = "1",
+                   .features = link::standby_features,
+                   .epoch = 6,
+                   .address = "bravo:1",
+                   .has_etcd = true},
+                  {}, "");
+  CHECK(std::get<link::Refused>(link->messages.front()).reason ==
+        "it has heard of epoch 6, and this one leads in epoch 5: another one leads since");
+  // Its right is etcd's to take.
+  CHECK(alpha.may_speak());
+}
+
+}  // namespace replica_controller_test

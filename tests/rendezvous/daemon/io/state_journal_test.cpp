@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A real folder, and the process that writes into it.
+
+#include "rendezvous/daemon/io/state_journal.h"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include "rendezvous/daemon/state_file.h"
+
+namespace state_journal_test {
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Place {
+  Place() {
+    path = (fs::temp_directory_path() / "cpprund-state-XXXXXX").string();
+    REQUIRE(::mkdtemp(path.data()) != nullptr);
+  }
+  ~Place() { fs::remove_all(path); }
+  void put(const std::string& name, const std::string& bytes) const {
+    std::ofstream(fs::path(path) / name) << bytes;
+  }
+  bool has(const std::string& name) const { return fs::exists(fs::path(path) / name); }
+  std::string path;
+};
+
+// A daemon's side of it.
+struct Daemon {
+  Result<void> open(const std::string& path, Duration patience = 10s, bool syncs = false) {
+    auto opened = StateJournal::open(
+        io, side, {.path = path, .patience = patience, .syncs = syncs},
+        [this](LogLevel, const std::string& sentence) { said.push_back(sentence); });
+    if (!opened) return tl::unexpected(opened.error());
+    folder = *std::move(opened);
+    return {};
+  }
+  bool until(const std::function<bool()>& holds) {
+    const auto deadline = std::chrono::steady_clock::now() + 20s;
+    while (!holds() && std::chrono::steady_clock::now() < deadline) io.run_for(2ms);
+    return holds();
+  }
+  bool says(const std::string& words) const {
+    for (const auto& each : said) {
+      if (each.find(words) != std::string::npos) return true;
+    }
+    return false;
+  }
+  asio::io_context io;
+  HelperProcesses side;
+  std::vector<std::string> said;
+  std::unique_ptr<StateJournal> folder;
+};
+
+std::vector<std::string> records_in(const std::string& path) {
+  Daemon next;
+  REQUIRE(next.open(path));
+  std::vector<std::string> records;
+  for (auto& [number, record, log] : next.folder->take_found())
+    records.push_back(std::move(record));
+  return records;
+}
+
+std::string refusal(const std::string& path, Duration patience = 10s) {
+  Daemon daemon;
+  const auto opened = daemon.open(path, patience);
+  return opened ? std::string() : opened.error().reason;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "what was handed over is there after a SIGKILL in the next moment, and the newest of it") {
+  const Place place;
+  for (int run = 0; run < 60; ++run) {
+    const pid_t pid = ::fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+      Daemon daemon;
+      if (!daemon.open(place.path)) ::_exit(1);
+      for (const auto& [number, record, log] : daemon.folder->take_found()) {
+        daemon.folder->adopt(number, "j");
+      }
+      for (int word = 0; word <= run; ++word) {
+        daemon.folder->keep("j", std::to_string(word) + std::string(std::size_t(run) * 4000, 'x'));
+      }
+      // More than a moment's: many jobs, each of which is there in the end.
+      for (int job = 0; run == 59 && job < 100; ++job) {
+        daemon.folder->keep("many" + std::to_string(job), "x");
+      }
+      ::kill(::getpid(), SIGKILL);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(pid, &status, 0) == pid);
+    REQUIRE(WIFSIGNALED(status));
+    const auto records = records_in(place.path);
+    REQUIRE(records.size() == (run == 59 ? 101U : 1U));
+    CHECK(records[0].substr(0, 3) ==
+          (std::to_string(run) + std::string(std::size_t(run) * 4000, 'x')).substr(0, 3));
+  }
+}
+
+TEST_CASE("the next daemon knows when the one before was alive last") {
+  const Place place;
+  const auto wall = [] {
+    return std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now());
+  };
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path));
+  CHECK_FALSE(daemon.folder->last_alive());
+  const WallTime begun = wall();
+  daemon.folder->keep("j", "x");
+  REQUIRE(daemon.until([&] { return daemon.folder->is_settled() && place.has("alive"); }));
+  // As if it had been written an hour ago.
+  const auto old_time = fs::last_write_time(fs::path(place.path) / "alive") - 1h;
+  fs::last_write_time(fs::path(place.path) / "alive", old_time);
+  const auto renewed = [&] {
+    return fs::last_write_time(fs::path(place.path) / "alive") > old_time + 30min;
+  };
+  // It is renewed although nothing happens.
+  CHECK(daemon.until(renewed));
+  daemon.folder.reset();
+  Daemon next;
+  REQUIRE(next.open(place.path));
+  REQUIRE(next.folder->last_alive());
+  CHECK(*next.folder->last_alive() >= begun);
+  CHECK(*next.folder->last_alive() <= wall());
+}
+
+TEST_CASE("jobs have files of their own, which go with them, and numbers that are free") {
+  const Place place;
+  {
+    Daemon daemon;
+    REQUIRE(daemon.open(place.path));
+    for (const char* job : {"a", "b/../c", "d"}) daemon.folder->keep(job, job);
+    daemon.folder->forget("a");
+    daemon.folder->forget("nobody's");
+    CHECK(daemon.until([&] { return daemon.folder->is_settled(); }));
+  }
+  Daemon next;
+  REQUIRE(next.open(place.path));
+  const auto found = next.folder->take_found();
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].record == "b/../c");
+  CHECK(found[1].record == "d");
+  next.folder->adopt(found[0].number, "b/../c");
+  next.folder->adopt(found[1].number, "d");
+  next.folder->keep("e", "e");
+  next.folder->forget("d");
+  CHECK(next.until([&] { return next.folder->is_settled(); }));
+  next.folder.reset();
+  CHECK(records_in(place.path) == std::vector<std::string>{"b/../c", "e"});
+}
+
+TEST_CASE("one daemon a folder") {
+  const Place place;
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path));
+  CHECK(refusal(place.path, 20ms) == "--state: another cpprund keeps its jobs in \"" + place.path +
+                                         "\" (pid " + std::to_string(::getpid()) +
+                                         "): give each daemon a folder of its own");
+}
+
+TEST_CASE("a folder is made where there is none, and is nobody else's") {
+  const Place place;
+  CHECK(refusal(place.path + "/new").empty());
+  CHECK(fs::status(place.path + "/new").permissions() == fs::perms::owner_all);
+  CHECK(refusal(place.path + "/no/parent").starts_with("--state: cannot make the folder"));
+  place.put("file", "");
+  CHECK(refusal(place.path + "/file").starts_with("--state: cannot open the folder"));
+  REQUIRE(::chmod(place.path.c_str(), 0777) == 0);
+  CHECK(
+      refusal(place.path).ends_with("\" can be written by others (mode 777): chmod 700 closes it"));
+  REQUIRE(::chmod(place.path.c_str(), 0700) == 0);
+  if (::geteuid() != 0) return;  // Nobody else can give files away.
+  REQUIRE(::chown(place.path.c_str(), 12345, 0) == 0);
+  CHECK(refusal(place.path).find("belongs to uid 12345, and cpprund runs as 0") !=
+        std::string::npos);
+}
+
+TEST_CASE("what is damaged is set aside and said, and what is nobody's business is left alone") {
+  const Place place;
+  place.put("job-3.state", "cpprund-state 1 90 00000000\nshort");
+  place.put("job-4.state", state_file_of("whole"));
+  place.put("job-5.new", "half");
+  place.put("job-9.damaged", "of an earlier day");
+  REQUIRE(::mkfifo((place.path + "/job-6.state").c_str(), 0600) == 0);
+  place.put("notes.txt", "mine");
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path));
+  CHECK(daemon.folder->take_found().size() == 1);
+  CHECK(
+      daemon.says("job-3.state\" is damaged: 5 bytes are there, and 90 were written: what it says "
+                  "is not known any more; the file is now job-3.damaged"));
+  CHECK(daemon.says("has job-6.state is no file: its job is not known any more"));
+  daemon.folder->keep("new", "record");
+  CHECK(daemon.until([&] { return daemon.folder->is_settled(); }));
+  CHECK(place.has("job-10.state"));  // No number is taken twice.
+  CHECK(place.has("job-3.damaged"));
+  CHECK(place.has("notes.txt"));
+  CHECK_FALSE(place.has("job-3.state"));
+  CHECK_FALSE(place.has("job-5.new"));
+}
+
+TEST_CASE("what a later cpprund has written is not touched") {
+  const Place place;
+  place.put("job-3.state", "cpprund-state 2 and so on");
+  CHECK(refusal(place.path)
+            .ends_with("job-3.state\" is of version 2, and this cpprund reads version "
+                       "1: use the cpprund that wrote it, or another folder"));
+  CHECK(place.has("job-3.state"));
+}
+
+TEST_CASE("a full disk is said once, and what could not be written is when there is room") {
+  const Place place;
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path, 500ms));
+  // As full as a disk for whoever writes; its signal is blocked there.
+  const rlimit small{100, RLIM_INFINITY};
+  REQUIRE(::prlimit(daemon.folder->writer(), RLIMIT_FSIZE, &small, nullptr) == 0);
+  daemon.folder->keep("j", "short");
+  CHECK(daemon.until([&] { return daemon.folder->is_settled(); }));
+  const std::string lengthy(1000, 'x');
+  for (int time = 0; time < 5; ++time) daemon.folder->keep("j", lengthy);
+  CHECK(daemon.until(
+      [&] { return daemon.says("cannot write to \"" + place.path + "\": File too"); }));
+  CHECK_FALSE(daemon.folder->is_settled());
+  const rlimit large{RLIM_INFINITY, RLIM_INFINITY};
+  REQUIRE(::prlimit(daemon.folder->writer(), RLIMIT_FSIZE, &large, nullptr) == 0);
+  CHECK(daemon.until([&] { return daemon.says("is written again"); }));
+  CHECK(daemon.said.size() == 2);  // However often it was tried.
+  daemon.folder.reset();
+  CHECK(records_in(place.path) == std::vector<std::string>{lengthy});
+}
+
+TEST_CASE("a disk that does not answer holds nobody up, and gets the newest when it does") {
+  const Place place;
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path, 500ms));
+  REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
+  for (int word = 0; word < 2000; ++word) {
+    daemon.folder->keep("job" + std::to_string(word % 300), std::to_string(word));
+  }
+  CHECK(daemon.until([&] { return daemon.says("its disk does not answer; cpprund goes on"); }));
+  CHECK_FALSE(daemon.folder->is_settled());
+  REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
+  CHECK(daemon.until([&] { return daemon.folder->is_settled(); }));
+  daemon.folder.reset();
+  const auto records = records_in(place.path);
+  CHECK(records.size() == 300);
+  for (const auto& record : records) CHECK(std::atoi(record.c_str()) >= 1700);
+}
+
+TEST_CASE("own sleep is no silence of the disk") {
+  const Place place;
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path, 2s));
+  // Both are suspended: nobody writes, and nobody runs this loop.
+  REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
+  daemon.folder->keep("j", "x");
+  std::this_thread::sleep_for(2500ms);
+  daemon.io.run_for(100ms);
+  REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
+  CHECK(daemon.until([&] { return daemon.folder->is_settled(); }));
+  CHECK(daemon.said.empty());
+}
+
+TEST_CASE("whoever waits for room hears of it when the writer is gone") {
+  const Place place;
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path));
+  bool is_heard = false;
+  daemon.folder->on_logs({.failed = {}, .written = [&](std::uint64_t) { is_heard = true; }});
+  REQUIRE(::kill(daemon.folder->writer(), SIGKILL) == 0);
+  CHECK(daemon.until([&] { return daemon.says("has ended"); }));
+  CHECK(is_heard);
+  CHECK(daemon.folder->has_room_for_image());
+}
+
+TEST_CASE("what is synced is told when it is written, each change in its turn") {
+  const Place place;
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path, 10s, true));
+  CHECK(daemon.folder->is_durable());
+  CHECK(daemon.folder->written_through() == 0);
+  // Nothing is written before it goes on.
+  REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
+  const auto first = daemon.folder->keep("a", "1");
+  const auto second = daemon.folder->keep("b", "1");
+  const auto third = daemon.folder->keep("a", "2");
+  CHECK(first < second);
+  CHECK(second < third);
+  CHECK(daemon.folder->written_through() < first);
+  bool has_changed = false;
+  daemon.folder->on_change([&has_changed] { has_changed = true; });
+  REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
+  CHECK(daemon.until([&] { return daemon.folder->written_through() == third; }));
+  CHECK(has_changed);
+  CHECK(daemon.folder->is_settled());
+  const auto gone = daemon.folder->forget("a");
+  CHECK(daemon.folder->written_through() < gone);
+  CHECK(daemon.until([&] { return daemon.folder->written_through() == gone; }));
+  daemon.folder.reset();
+  CHECK(records_in(place.path) == std::vector<std::string>{"1"});
+}
+
+TEST_CASE("nobody waits for a disk of which it was said that it does not work") {
+  const Place place;
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path, 500ms, true));
+  REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
+  const auto change = daemon.folder->keep("j", "record");
+  CHECK(daemon.folder->written_through() < change);
+  bool was_told = false;
+  daemon.folder->on_change([&] { was_told = daemon.folder->written_through() == change; });
+  CHECK(daemon.until([&] { return was_told; }));
+  CHECK(daemon.says("its disk does not answer; cpprund goes on"));
+  CHECK_FALSE(daemon.folder->is_durable());
+  const auto second = daemon.folder->keep("j", "record");
+  CHECK(second > change);
+  CHECK(daemon.folder->written_through() == second);
+  REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
+  CHECK(daemon.until([&] { return daemon.folder->is_durable(); }));
+  // Without a writer nothing would be known, and nobody waits either.
+  REQUIRE(::kill(daemon.folder->writer(), SIGKILL) == 0);
+  CHECK(daemon.until([&] { return !daemon.folder->is_durable(); }));
+  const auto third = daemon.folder->keep("j", "later");
+  CHECK(daemon.folder->written_through() == third);
+}
+
+}  // namespace state_journal_test

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What is asked, when, and how long an answer is waited for.
+
+#include <doctest/doctest.h>
+
+#include "proto/etcd_bounds.h"
+#include "tests/rendezvous/etcd/election_table.h"
+
+namespace election_asking_test {
+
+using namespace cpprun;
+using namespace cpprun::test;
+using Kind = etcd::Failure::Kind;
+
+TEST_CASE("who follows looks so often that a successor loses little") {
+  Etcd etcd;
+  Candidate alpha(etcd, "alpha");
+  alpha.serve();
+  CHECK(alpha.election().next_deadline() == etcd.now + 250ms);
+  alpha.ring();
+  CHECK(alpha.asks().size() == 1);
+  CHECK(alpha.asks().front().patience == bounds::etcd_patience(2s));
+  // Nothing else is due before it is answered.
+  CHECK_FALSE(alpha.election().next_deadline());
+}
+
+TEST_CASE("and seldom, where nobody needs to know") {
+  Etcd etcd;
+  Candidate alpha(etcd, "alpha");
+  alpha.tell(election::Attend{false});
+  alpha.serve();
+  CHECK(alpha.election().next_deadline() == etcd.now + bounds::election_seldom_look_pause);
+  alpha.tell(election::Attend{true});
+  CHECK(alpha.asks().size() == 1);
+  alpha.serve();
+  CHECK(alpha.election().next_deadline() == etcd.now + 250ms);
+}
+
+TEST_CASE("who has reason to look does so again, where a look was under way") {
+  Etcd etcd;
+  Candidate alpha(etcd, "alpha");
+  alpha.serve();
+  alpha.ring();
+  const auto before = alpha.take();
+  etcd.now += 1ms;
+  alpha.tell(election::Attend{});
+  CHECK(alpha.asks().empty());
+  alpha.answer(before);
+  CHECK(alpha.asks().size() == 1);
+  alpha.serve();
+  CHECK(alpha.election().next_deadline() == etcd.now + 250ms);
+}
+
+TEST_CASE("who is about to be handed the lead looks for it again and again, for a moment") {
+  Etcd etcd;
+  Candidate alpha(etcd, "alpha");
+  alpha.serve();
+  alpha.tell(election::Attend{.is_imminent = true});
+  alpha.serve();
+  CHECK(alpha.election().next_deadline() == etcd.now + bounds::election_eager_look_pause);
+  etcd.now += bounds::election_eager_time;
+  alpha.serve();
+  alpha.ring();
+  alpha.serve();
+  CHECK(alpha.election().next_deadline() == etcd.now + 250ms);
+}
+
+TEST_CASE("who wants to lead looks before it runs, for what it knows may be old") {
+  Etcd etcd;
+  Candidate alpha(etcd, "alpha");
+  alpha.tell(election::Attend{false});
+  alpha.serve();
+  etcd.now += 4s;
+  alpha.tell(election::Enter{});
+  REQUIRE(alpha.asks().size() == 1);
+  CHECK(std::get<etcd::Transaction>(alpha.asks().front().request).compares.empty());
+  alpha.answer(alpha.take());
+  const auto grant = alpha.take<etcd::Grant>();
+  CHECK(std::get<etcd::Grant>(grant.request).ttl_seconds == 2);
+  CHECK(std::get<etcd::Grant>(grant.request).lease > 0);
+}
+
+TEST_CASE("who leads renews four times in a lease, whatever is written meanwhile") {
+  Etcd etcd;
+  Candidate alpha(etcd, "alpha");
+  alpha.lead();
+  alpha.tell(election::Keep{"a", "1", 1});
+  const auto write = alpha.take();
+  CHECK(write.lane == election::Lane::writes);
+  const auto begun = etcd.now;
+  alpha.ring();
+  CHECK(etcd.now <= begun + 500ms);
+  const auto keep = alpha.take<etcd::KeepAlive>();
+  CHECK(keep.lane == election::Lane::lease);
+  alpha.answer(keep);
+  alpha.answer(alpha.take<etcd::Transaction>());
+  CHECK(alpha.count<election::Renewed>() == 1);
+}
+
+TEST_CASE("what is large is waited for longer") {
+  Etcd etcd;
+  Candidate alpha(etcd, "alpha");
+  alpha.lead();
+  alpha.tell(election::Keep{"a", "1", 1});
+  CHECK(alpha.asks().front().patience < bounds::etcd_patience(2s) + 1ms);
+  alpha.serve();
+  alpha.tell(election::Keep{"a", std::string(bounds::election_record_bytes_max / 2, 'r'), 2});
+  CHECK(alpha.asks().front().patience >= bounds::etcd_patience(2s) + 499ms);
+}
+
+TEST_CASE("the next member is asked when one fails, and nobody for a while when all do") {
+  Etcd etcd;
+  Candidate alpha(etcd, "alpha");
+  for (std::size_t member = 0; member < 3; ++member) {
+    const auto ask = alpha.take();
+    CHECK(ask.endpoint == member);
+    alpha.fail(ask, Kind::silent);
+  }
+  CHECK(alpha.asks().empty());
+  CHECK(alpha.election().next_deadline() == etcd.now + bounds::etcd_round_pause);
+}
+
+TEST_CASE("a right is waited for to the moment") {
+  Etcd etcd;
+  Candidate alpha(etcd, "alpha");
+  alpha.lead();
+  alpha.ring();
+  const auto keep = alpha.take<etcd::KeepAlive>();
+  CHECK(alpha.election().next_deadline() == alpha.last<election::Leads>().until);
+}
+
+}  // namespace election_asking_test

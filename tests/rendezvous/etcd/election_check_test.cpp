@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <doctest/doctest.h>
+
+#include "tests/rendezvous/etcd/election_table.h"
+
+using namespace cpprun;
+using namespace cpprun::test;
+
+// The table asks check() after each step; so does the simulation, some millions of times.
+TEST_CASE("nothing is broken about a contest in any phase of its life") {
+  Etcd etcd;
+  Candidate alpha(etcd, "alpha");
+  CHECK_FALSE(alpha.election().check());
+  alpha.lead();
+  alpha.tell(election::Keep{"a", "1", 1});
+  CHECK_FALSE(alpha.election().check());
+  etcd.model.elect_another(etcd.now);
+  alpha.pass(2s);
+  alpha.tell(election::Withdraw{});
+  CHECK_FALSE(alpha.election().check());
+  alpha.pass(1s);
+  CHECK_FALSE(alpha.election().check());
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/etcd/election_view.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+TEST_CASE("each contest has keys of its own") {
+  const auto keys = ElectionKeys::make("cluster-a");
+  REQUIRE(keys);
+  CHECK(keys->leader() == "/cpprun/cluster-a/leader");
+  CHECK(keys->synced() == "/cpprun/cluster-a/synced");
+  CHECK(keys->cluster() == "/cpprun/cluster-a/cluster");
+  CHECK(keys->turn() == "/cpprun/cluster-a/turn");
+  CHECK(keys->record("job 1") == "/cpprun/cluster-a/jobs/job 1");
+  CHECK(ElectionKeys::make("a", "/team/")->leader() == "/team/a/leader");
+}
+
+TEST_CASE("records stand between two keys, whatever they are called, and nothing else does") {
+  const auto keys = *ElectionKeys::make("a");
+  for (const std::string name : {"x", "a/b", "\xff\xff", " "}) {
+    const auto key = keys.record(name);
+    CHECK(keys.records() <= key);
+    CHECK(key < keys.records_end());
+    CHECK(keys.name_of_record(key) == name);
+  }
+  for (const auto& key : {keys.leader(), keys.synced(), keys.cluster(), keys.turn()}) {
+    CHECK((key < keys.records() || key >= keys.records_end()));
+    CHECK_FALSE(keys.name_of_record(key));
+  }
+  CHECK_FALSE(keys.name_of_record(keys.records()));
+}
+
+TEST_CASE("a name that would lead elsewhere is refused") {
+  CHECK(ElectionKeys::make("").error().reason == "the cluster has no name");
+  CHECK(ElectionKeys::make("a/b").error().reason ==
+        "invalid cluster name \"a/b\": a slash would lead to the keys of another cluster");
+  CHECK(ElectionKeys::make("a b").error().reason.find("only letters, digits and signs of ASCII") !=
+        std::string::npos);
+  CHECK(ElectionKeys::make(std::string(600, 'a')).error().reason.find("the limit is 512") !=
+        std::string::npos);
+}

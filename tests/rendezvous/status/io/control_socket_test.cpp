@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/status/io/control_socket.h"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <asio/io_context.hpp>
+#include <filesystem>
+#include <optional>
+
+#include "rendezvous/status/io/door.h"
+#include "tests/integration/folder.h"
+
+namespace control_socket_test {
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+using cpprun::integration::Folder;
+
+namespace {
+
+struct Stage {
+  explicit Stage(const std::string& parent, Duration after = {}) {
+    door.emplace(
+        io, side,
+        DoorPlan{
+            .folders = {{.parent = parent, .name = "cpprun-x"}}, .after = after, .patience = 60s},
+        ControlSocket::Callbacks{
+            .visitor =
+                [this](FileDescriptor socket, std::uint32_t user) {
+                  visitor = std::move(socket);
+                  who = user;
+                },
+            .trouble = [this](std::string line) { trouble = std::move(line); }});
+  }
+  template <class Holds>
+  void until(Holds&& holds) {
+    const auto end = std::chrono::steady_clock::now() + 60s;
+    while (!holds() && std::chrono::steady_clock::now() < end) io.run_one_for(20ms);
+    CHECK(holds());
+  }
+
+  asio::io_context io;
+  HelperProcesses side;
+  FileDescriptor visitor;
+  std::optional<std::uint32_t> who;
+  std::string trouble;
+  std::optional<ControlSocket> door;
+};
+
+}  // namespace
+
+TEST_CASE("a visitor comes in with the user that the kernel names") {
+  const Folder folder;
+  Stage stage(folder.path());
+  stage.until([&] { return !stage.door->path().empty(); });
+  CHECK(stage.side.pids().empty());
+  const Knock tool = knock(stage.door->path());
+  REQUIRE(tool.socket);
+  stage.until([&] { return stage.who.has_value(); });
+  CHECK(stage.who == ::geteuid());
+  CHECK(::write(tool.socket.get(), "x", 1) == 1);
+  char byte = 0;
+  CHECK(::read(stage.visitor.get(), &byte, 1) == 1);
+}
+
+TEST_CASE("it is gone when its program ends, and so is the folder") {
+  const Folder folder;
+  {
+    Stage stage(folder.path());
+    stage.until([&] { return !stage.door->path().empty(); });
+    CHECK(std::filesystem::exists(stage.door->path()));
+  }
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("it is gone where its program ends while it is made, and signals come meanwhile") {
+  // As for each child that ends; none of them may end the wait for the one that makes the socket,
+  // which goes on after three.
+  static volatile sig_atomic_t maker = 0;
+  static volatile sig_atomic_t signals = 0;
+  signals = 0;
+  struct sigaction before {};
+  struct sigaction counts {};
+  counts.sa_handler = [](int) {
+    signals = signals + 1;
+    if (signals == 3) ::kill(static_cast<pid_t>(maker), SIGCONT);
+  };
+  REQUIRE(::sigaction(SIGALRM, &counts, &before) == 0);
+  const Folder folder;
+  {
+    Stage stage(folder.path());
+    stage.until([&] { return !stage.side.pids().empty(); });
+    maker = stage.side.pids().front();
+    REQUIRE(::kill(static_cast<pid_t>(maker), SIGSTOP) == 0);
+    const itimerval often{.it_interval = {0, 1000}, .it_value = {0, 1000}};
+    REQUIRE(::setitimer(ITIMER_REAL, &often, nullptr) == 0);
+    stage.door.reset();
+    const itimerval never{};
+    ::setitimer(ITIMER_REAL, &never, nullptr);
+    ::kill(static_cast<pid_t>(maker), SIGCONT);
+  }
+  ::sigaction(SIGALRM, &before, nullptr);
+  while (::wait(nullptr) > 0) continue;  // for whoever may still make one
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("a program that ends before it is needed has made none") {
+  const Folder folder;
+  { const Stage stage(folder.path(), 3600s); }
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("where none can be made, that is said with the reason") {
+  Stage stage("/proc/not-there");
+  stage.until([&] { return !stage.trouble.empty(); });
+  CHECK(stage.trouble.starts_with("cpprunctl finds this only by --address: the folder"));
+  CHECK(stage.door->path().empty());
+}
+
+}  // namespace control_socket_test
