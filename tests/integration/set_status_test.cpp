@@ -135,7 +135,7 @@ TEST_CASE("whoever cannot hand over says why, and what helps") {
                 site.looking());
   const Ended seen = there.wait();
   CHECK(seen.code == 0);
-  CHECK_MESSAGE(contains(seen.out, "warning: nobody stands by: if this machine is lost"), seen.out);
+  CHECK_MESSAGE(contains(seen.out, "warning: no standby: if this machine is lost"), seen.out);
   const Ended alone = site.ctl({"handover"});
   CHECK(alone.code == 1);
   CHECK_MESSAGE(contains(alone.err, "start another one with --standby-of=" + Site::place(0)),
@@ -150,7 +150,7 @@ TEST_CASE("whoever cannot hand over says why, and what helps") {
   std::swap(site.leads, site.stands_by);
   site.leads->expect_err("\"node3\" leads in epoch");
   CHECK(contains(site.said({"include", "elsewhere"}), "nodes of elsewhere may take a seat again"));
-  CHECK(contains(site.said({"status"}), "cannot stand by since it was started alone: end it"));
+  CHECK(contains(site.said({"status"}), "cannot be a standby since it was started alone: stop it"));
   site.stands_by->signal(SIGTERM);
   CHECK(site.stands_by->wait().code == 0);
   // Whoever takes its place can be handed the lead, and hand it back.
