@@ -63,7 +63,7 @@ TEST_CASE("an etcd without a quorum for most of the lease ends no job, and the l
   CHECK(contains(site.leads->err(), "; jobs keep running, the leader's lease ends in "));
   nodes.expect_all_added();
   INFO(site.leads->err());
-  CHECK_FALSE(contains(site.leads->err(), "this cpprund leads no more"));
+  CHECK_FALSE(contains(site.leads->err(), "this cpprund is no longer the leader"));
   site.end_all();
 }
 
@@ -79,7 +79,7 @@ TEST_CASE(
   Nodes nodes(site, 6);
   nodes.expect_progress();
   site.cluster.hosts.pull_cable(0);
-  site.leads->expect_err("this cpprund leads no more");
+  site.leads->expect_err("this cpprund is no longer the leader");
   site.stands_by->expect_err("this cpprund leads");
   nodes.expect_progress();
   site.cluster.hosts.plug_in(0);

@@ -194,7 +194,7 @@ TEST_CASE("a job that one of its nodes hosts is handed over to nobody, and what 
   const auto outcome = hosting.order(t0, {.kind = Order::Kind::handover});
   CHECK(outcome.kind == OrderOutcome::Kind::not_now);
   CHECK(outcome.sentence.starts_with(
-      "job \"a\" is hosted by one of its nodes, which hands over to nobody"));
+      "job \"a\" is hosted by one of its nodes, which cannot hand over"));
 }
 
 }  // namespace coordinator_orders_test
