@@ -72,7 +72,7 @@ TEST_CASE("one file that is wrong is the reason why none is taken") {
   CHECK(refusal(folder).find("/bob smith\": its name is no owner's") != std::string::npos);
   std::filesystem::remove(folder.path() + "/bob smith");
   std::filesystem::create_directory(folder.path() + "/more");
-  CHECK(refusal(folder).ends_with("/more\": it is a folder; give a file"));
+  CHECK(refusal(folder).ends_with("/more\": it is a directory; give a file"));
 }
 
 TEST_CASE("a folder that holds nobody's secret, or is not there, is refused") {
