@@ -375,8 +375,7 @@ complete -o filenames -F _cpprund cpprund
 std::string zsh_script(const std::vector<DaemonFlag>& flags) {
   std::string text =
       "#compdef cpprund\n# zsh completion for cpprund: source it, or put it into a directory of "
-      "fpath "
-      "as _cpprund\n\n_cpprund() {\n  _arguments -S";
+      "fpath as _cpprund\n\n_cpprund() {\n  _arguments -S";
   for (const auto& flag : flags) {
     for (const auto& spelling : flag.spellings) {
       const auto value = flag.value.empty()

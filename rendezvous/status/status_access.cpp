@@ -36,8 +36,7 @@ Result<void> may_look(StatusAccess access, const Visitor& visitor, std::uint32_t
   if (!visitor.by_loopback) {
     return failure(
         "only this machine has read access: ask over its loopback address, for instance through "
-        "ssh -L, "
-        "or start with --status-access=network");
+        "ssh -L, or start with --status-access=network");
   }
   if (access == StatusAccess::host) return {};
   if (!visitor.user) {
