@@ -27,7 +27,7 @@ enum class Dialect : std::uint8_t {
   old,        // A or B: every opcode so far means the same in both
   a,          // 1.9 … 2.0
   b,          // 2.1
-  d,          // 2.2 and later; the only one that announces itself
+  d,          // 2.2 and later; no other dialect announces itself
 };
 
 enum class Operation : std::uint8_t {

@@ -35,7 +35,7 @@ Result<std::vector<CauseBudget>> budgets_of(const nlohmann::json& object) {
     CauseBudget budget{.cause = plain_line(cause)};
     if (!value.is_null()) {
       const bool fits = value.is_number_integer() && value >= 0 && value <= count_max;
-      if (!fits) return failure(fmt::format("the budget of {} is no number", budget.cause));
+      if (!fits) return failure(fmt::format("the budget of {} is not a number", budget.cause));
       budget.max = value.get<int>();
     }
     budgets.push_back(std::move(budget));

@@ -633,8 +633,8 @@ struct TlsClientChannel::Inside {
     // Sent by the server after this side has presented its certificate, or none.
     if (is_about_our_certificate(alert_of(error))) {
       return fmt::format(
-          "it does not take the certificate that we show, or wants to see one ({}): give one that "
-          "its CA has signed, with its key",
+          "the server rejected our client certificate, or requires one ({}): give a "
+          "certificate that its CA has signed, with its key",
           known);
     }
     return fmt::format("its TLS is broken ({})", known);

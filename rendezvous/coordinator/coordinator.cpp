@@ -121,7 +121,7 @@ void Coordinator::join(TimePoint now, const Caller& caller, const link::Join& jo
   if (const auto owner = owner_of(join.job); owner && *owner != caller.owner) {
     // Say nothing about the owner or the job.
     coordinator::refuse({caller.link, caller.peer}, join.host,
-                        fmt::format("a job of somebody else's is called \"{}\": choose another "
+                        fmt::format("another user's job is called \"{}\": choose another "
                                     "--rdzv-id",
                                     join.job),
                         actions);
@@ -205,7 +205,7 @@ void Coordinator::on(TimePoint now, const StoreReady& event, Actions& actions) {
   if (begins.empty() || begins.mapped().nodes.empty()) {
     // All nodes that wanted this job have left in the meantime.
     if (!begins.empty()) places_.give_back(begins.mapped().founder);
-    actions.emplace_back(coordinator::CloseStore{event.job, "nobody is left of its job"});
+    actions.emplace_back(coordinator::CloseStore{event.job, "all nodes of its job have left"});
     return;
   }
   const auto& [founder, owner, nodes, before] = begins.mapped();

@@ -42,17 +42,16 @@ void Coordinator::on(TimePoint, const HandedOver& event, Actions& actions) {
 
 OrderOutcome Coordinator::order(TimePoint now, const Order& order, Actions& actions) {
   if (following_) {
-    return {Kind::not_now,
-            following_->port == 0
-                ? fmt::format("this cpprund stands by: {}", following_->reason)
-                : fmt::format("this cpprund stands by: ask the one at {}:{}, which leads",
-                              following_->address, following_->port)};
+    return {Kind::not_now, following_->port == 0
+                               ? fmt::format("this cpprund is a standby: {}", following_->reason)
+                               : fmt::format("this cpprund is a standby: ask the leader at {}:{}",
+                                             following_->address, following_->port)};
   }
   if (order.is_about_the_daemon()) {
     return {Kind::not_now,
-            fmt::format("job \"{}\" is hosted by one of its nodes, which hands over to nobody: it "
-                        "stays until the job is over; jobs that are hosted by two cpprunds "
-                        "(--rdzv-endpoint) do not notice which of them leads",
+            fmt::format("job \"{}\" is hosted by one of its nodes, which cannot hand over: it "
+                        "stays the host until the job is over; jobs that are hosted by two "
+                        "cpprunds (--rdzv-endpoint) do not notice which of them leads",
                         options_.only->id)};
   }
   if (order.is_about_a_host() && order.job.empty()) return order_of_host(now, order, actions);
@@ -174,8 +173,8 @@ OrderOutcome Coordinator::forget_on_order(TimePoint now, const Order& order, Act
   forget(std::string(order.job), told_by(order, "had it forgotten"), actions);
   const std::string until = has_name_kept
                                 ? fmt::format(
-                                      "; a new job may have its name in {:.0f} s, when none of its "
-                                      "nodes can compute any more",
+                                      "; a new job may have its name in {:.0f} s, when its nodes "
+                                      "can no longer compute",
                                       in_seconds(*kept_until - now))
                                 : std::string();
   return {Kind::done, fmt::format("job \"{}\" is forgotten{}", order.job, until)};

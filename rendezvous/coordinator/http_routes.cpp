@@ -156,8 +156,7 @@ http::Response health(const Look& /*look*/) {
 http::Response all_metrics(const Look& look) {
   const auto& [coordinator, moment, address, request, owner, daemon] = look;
   if (owner)
-    return refusal(403,
-                   "these are figures of everybody's jobs: the secret of \"admin\" shows them");
+    return refusal(403, "these metrics are of all users' jobs: use the secret of \"admin\"");
   const MetricsFormat format = metrics_format(request.accept);
   std::vector<JobSnapshot> jobs = coordinator.ended().told(moment.now);
   for (const Job* job : coordinator.jobs_after({}, bounds::status_jobs_measured_max)) {
@@ -372,8 +371,8 @@ std::variant<Order, http::Response> order_of(const http::Request& request, const
                          request.target.starts_with(daemon_prefix);
     if (is_near && !is_shown_path(request.target)) {
       return order_refusal(404,
-                           "a job can be told to stop, restart, save, drain and forget, a host to "
-                           "exclude and include, a daemon to handover: nothing else is known here");
+                           "unknown command: a job takes stop, restart, save, drain and forget, "
+                           "a host exclude and include, a daemon handover");
     }
     return not_allowed(request);
   }
@@ -400,11 +399,10 @@ std::optional<http::Response> objection_of_owners(const Order& order, const Visi
                                                   const Coordinator& coordinator) {
   if (!visitor.credential || !visitor.credential->owner) return std::nullopt;
   if (order.is_about_a_host() && order.job.empty()) {
-    return order_refusal(403, "hosts are everybody's: the secret of \"admin\" is asked for");
+    return order_refusal(403, "hosts are shared by all users: use the secret of \"admin\"");
   }
   if (order.is_about_the_daemon()) {
-    return order_refusal(403,
-                         "who leads everybody's jobs is for whoever holds the secret of \"admin\"");
+    return order_refusal(403, "a handover concerns all users' jobs: use the secret of \"admin\"");
   }
   if (coordinator.owner_of(order.job) == visitor.credential->owner) return std::nullopt;
   return order_refusal(404, fmt::format("no job \"{}\" is known here",

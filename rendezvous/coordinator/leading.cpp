@@ -43,7 +43,7 @@ void Coordinator::on(TimePoint, const MembersChanged& event, Actions& actions) {
 void Coordinator::drop_everything(const Follows& event, Actions& actions) {
   const std::string why = event.reason;
   actions.emplace_back(
-      coordinator::Note{.line = "this cpprund leads no more: " + why,
+      coordinator::Note{.line = "this cpprund is no longer the leader: " + why,
                         .level = event.is_planned ? LogLevel::info : LogLevel::warning});
   const auto turn_away = [&](LinkId link) {
     actions.emplace_back(coordinator::Say{link, link::NotLeading{why, event.address, event.port}});
@@ -72,7 +72,7 @@ bool Coordinator::turns_away(const Caller& caller, const link::Join& join, Actio
     return true;
   }
   if (following_) {
-    answer = {.reason = "this cpprund stands by: " + following_->reason,
+    answer = {.reason = "this cpprund is a standby: " + following_->reason,
               .address = following_->address,
               .port = following_->port};
   } else if (members_ && join.epoch > members_->epoch) {

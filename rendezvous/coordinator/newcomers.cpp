@@ -23,7 +23,7 @@ void Coordinator::answer(TimePoint now, const Caller& caller, const link::WhoHos
   if (options_.only) {
     const Member* host = hosted() == nullptr ? nullptr : hosted()->job.round().local_member();
     if (host == nullptr) {
-      actions.emplace_back(coordinator::HangUp{caller.link, "nobody has begun to host here yet"});
+      actions.emplace_back(coordinator::HangUp{caller.link, "no node hosts the job here yet"});
       return;
     }
     answer = {.job = options_.only->id,

@@ -99,9 +99,9 @@ void Coordinator::ask_standby(TimePoint now, const Caller& caller, const link::J
   if (is_outdated(join)) {
     reason = "its agent speaks through a newer link";
   } else if (!candidacy_->stands() || !is_vote(candidacy_->own)) {
-    reason = "this standby still hears the coordinator, or has never heard of this round";
+    reason = "this standby is still in contact with the coordinator, or does not know this round";
   } else if (join.vote != RoundNumber{} && !is_vote(join)) {
-    reason = fmt::format("this standby could go on with round {}, and not with round {}",
+    reason = fmt::format("this standby could resume round {}, but not round {}",
                          candidacy_->record->round.value, join.vote.value);
   }
   if (!reason.empty()) {

@@ -353,7 +353,7 @@ std::string bash_script(const std::vector<DaemonFlag>& flags) {
   }
   // bash splits --flag=value into words at the "=".
   return fmt::format(
-      R"(# bash completion for cpprund: source it, or put it into bash-completion's folder
+      R"(# bash completion for cpprund: source it, or put it into bash-completion's directory
 _cpprund() {{
   local word=${{COMP_WORDS[COMP_CWORD]}} flag=${{COMP_WORDS[COMP_CWORD - 1]}}
   COMPREPLY=()
@@ -374,8 +374,8 @@ complete -o filenames -F _cpprund cpprund
 
 std::string zsh_script(const std::vector<DaemonFlag>& flags) {
   std::string text =
-      "#compdef cpprund\n# zsh completion for cpprund: source it, or put it into a folder of fpath "
-      "as _cpprund\n\n_cpprund() {\n  _arguments -S";
+      "#compdef cpprund\n# zsh completion for cpprund: source it, or put it into a directory of "
+      "fpath as _cpprund\n\n_cpprund() {\n  _arguments -S";
   for (const auto& flag : flags) {
     for (const auto& spelling : flag.spellings) {
       const auto value = flag.value.empty()

@@ -20,7 +20,7 @@ std::optional<LeaderChange> LeaderWatch::leads(const ClockPair& now, const Leade
   if (is_same) return std::nullopt;
   since_ = now.wall;
   if (!before && !leader.is_won) return std::nullopt;
-  if (!before) reason = "nobody has led that this cpprund knew of";
+  if (!before) reason = "this cpprund knew no leader before";
   if (reason.empty()) reason = "it is known from etcd, or by its own word";
   last_ = LeaderChange{
       .time = now.wall,

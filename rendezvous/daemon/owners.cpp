@@ -26,10 +26,10 @@ Result<void> check_owners(const Owners& owners) {
     for (const auto& secret : owner.secrets) {
       const auto [first, is_new] = owner_of.emplace(secret.id, owner.name);
       if (is_new) continue;
-      return failure(fmt::format(
-          "\"{}\" and \"{}\" both have a secret of the id \"{}\", by which nobody could "
-          "tell who is meant; make another for one of them (cpprunctl keygen)",
-          first->second, owner.name, secret.id));
+      return failure(
+          fmt::format("\"{}\" and \"{}\" both have a secret of the id \"{}\", which would not "
+                      "tell them apart; make another for one of them (cpprunctl keygen)",
+                      first->second, owner.name, secret.id));
     }
   }
   return {};

@@ -60,7 +60,7 @@ std::optional<std::string> objection_to(const SelfRecord& found, std::string_vie
   if (found.set == set) return std::nullopt;
   return fmt::format(
       "has the jobs of the cluster \"{}\", and {}: start it with the --etcd of that one and "
-      "--cluster={}, or give it another folder",
+      "--cluster={}, or give it another directory",
       found.set,
       set.empty() ? "this cpprund has no --etcd" : fmt::format("this cpprund is of \"{}\"", set),
       found.set);

@@ -28,8 +28,8 @@ std::string self_record_bytes(const SelfRecord& record);
 bool is_self_record(std::string_view bytes);
 Result<SelfRecord> read_self_record(std::string_view bytes);
 
-// Why a cpprund of cluster `set` must not use this state: a predicate that completes "FOLDER …" and
-// includes a hint. nullopt: it may. `set` is empty without etcd: then there is no election.
+// Why a cpprund of cluster `set` must not use this state: a predicate that completes "DIRECTORY …"
+// and includes a hint. nullopt: it may. `set` is empty without etcd: then there is no election.
 std::optional<std::string> objection_to(const SelfRecord& found, std::string_view set);
 
 // The life to resume, given the record found and the machine's current boot id. nullopt: a new life

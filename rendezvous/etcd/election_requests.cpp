@@ -124,7 +124,7 @@ std::optional<std::string> ChangeQueue::check() const {
     const auto again = std::find_if(each + 1, waiting_.end(),
                                     [&](const Change& other) { return other.name == each->name; });
     if (again != waiting_.end()) return "a record waits twice to be written";
-    if (each->first > each->last || each->last > last_) return "a change has no number of a wish";
+    if (each->first > each->last || each->last > last_) return "a change has no request number";
   }
   if (under_way_.size() > bounds::election_batch_max) return "more is under way than may be";
   return std::nullopt;

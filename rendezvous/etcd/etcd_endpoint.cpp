@@ -90,8 +90,9 @@ Result<EtcdEndpoint> parse_one(std::string_view text) {
   }
   if (rest.ends_with('/')) rest.remove_suffix(1);  // as copied from a browser
   if (const auto slash = rest.find('/'); slash != std::string_view::npos) {
-    return wrong(whole, fmt::format("goes on with \"{}\": only a host and a port belong here",
-                                    rest.substr(slash)));
+    return wrong(whole,
+                 fmt::format("has \"{}\" after the address: only a host and a port belong here",
+                             rest.substr(slash)));
   }
   const auto parts = split_host(whole, rest);
   if (!parts) return tl::unexpected<Error>(parts.error());
@@ -104,7 +105,7 @@ Result<EtcdEndpoint> parse_one(std::string_view text) {
   EtcdEndpoint endpoint{*is_secure, std::string(host), etcd_port_default};
   if (port.empty()) return endpoint;
   if (!port.starts_with(':')) {
-    return wrong(whole, fmt::format("goes on with \"{}\" where \":port\" would be right", port));
+    return wrong(whole, fmt::format("has \"{}\" where \":port\" is expected", port));
   }
   const auto number = read_port(whole, port.substr(1));
   if (!number) return tl::unexpected<Error>(number.error());

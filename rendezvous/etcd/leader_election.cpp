@@ -629,7 +629,7 @@ void LeaderElection::see_own(TimePoint now, const Asked& asked, const ElectionVi
     return bar(objection, actions);
   }
   if (!view.leader) {
-    return depose(now, "its key in etcd is gone: its lease has ended, or somebody removed it",
+    return depose(now, "its key in etcd is gone: its lease has ended, or the key was deleted",
                   /*is_orderly=*/false, actions);
   }
   if (view.leader->epoch != fence_.epoch() || !leader_lease_->owns(view.leader->lease)) {
@@ -820,7 +820,7 @@ void LeaderElection::hear(TimePoint, const election::Publish& publish, Actions& 
 
 bool LeaderElection::accepts(std::uint64_t number, Actions& actions) {
   if (number <= queue_.last()) {
-    actions.emplace_back(election::NotWritten{number, "numbers of wishes have to grow"});
+    actions.emplace_back(election::NotWritten{number, "request numbers must increase"});
     return false;
   }
   if (is_leading()) return true;
@@ -910,7 +910,7 @@ void LeaderElection::hear_fenced(TimePoint now, const Asked& asked, const etcd::
                                  Actions& actions) {
   fenced_.reset();
   if (fence_.judge(decided) == FencingToken::Verdict::lost) {
-    return depose(now, "its changes in etcd are not taken any more: somebody else leads",
+    return depose(now, "etcd no longer takes its changes: another cpprund is the leader",
                   /*is_orderly=*/false, actions);
   }
   if (asked.step == Step::take_over) return take_over(actions);

@@ -36,7 +36,7 @@ inline TimePoint without_sleep(TimePoint since, TimePoint now, Duration slept) {
 
 struct EventLoop {
   std::function<TimePoint()> now;
-  // What has come was looked at by then, and whoever calls has returned.
+  // Runs the function after the caller has returned and pending input has been handled.
   std::function<void(std::function<void()>)> soon;
   std::function<std::unique_ptr<Alarm>()> make_alarm;
 };
@@ -57,7 +57,7 @@ inline int make_boot_timer() {
 
 // Sets it again; an expiry not yet read is forgotten.
 inline void set_boot_timer(int timer, TimePoint due) {
-  // Zero would stop it, where a time that has passed is to be told at once.
+  // Zero would stop the timer; a time that has passed must expire at once.
   const auto at = std::max(due.time_since_epoch(), Duration{1});
   const auto whole = std::chrono::duration_cast<std::chrono::seconds>(at);
   itimerspec when{};

@@ -15,10 +15,10 @@ namespace {
 // Instrumented code would look for the shadow of a stack that is not the thread's.
 #define CPPRUN_BARE __attribute__((no_sanitize("address", "undefined", "thread")))
 
-// As the kernel writes a folder's entries: a number, an offset, a length, a kind, a name.
+// The kernel's layout of a directory entry: a number, an offset, a length, a kind, a name.
 constexpr int length_at = 16;
 constexpr int name_at = 19;
-// Where there is not even a /proc: more than anybody's limit.
+// Without a /proc: more than the limit of any process.
 constexpr int descriptors_max = 1 << 20;
 
 CPPRUN_BARE int number_in(const char* name) {

@@ -13,7 +13,7 @@
 namespace cpprun {
 
 // A descriptor with an owner: closed exactly once, moved but never copied. Needs nothing but the C
-// library, so that every io folder can use it.
+// library, so that every io/ directory can use it.
 class FileDescriptor {
  public:
   FileDescriptor() = default;
@@ -30,7 +30,7 @@ class FileDescriptor {
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
 
-  // Gives the descriptor away; nobody closes it any more.
+  // Gives the descriptor away without closing it.
   int release() { return std::exchange(fd_, -1); }
 
   // Closes what is held. An error of close(2) leaves nothing to be done: the descriptor is gone.

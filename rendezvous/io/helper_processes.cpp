@@ -28,7 +28,7 @@ bool is_in(const std::vector<int>& descriptors, int each) {
 // Every signal is blocked since before the fork: a handler of our parent's would speak to an event
 // loop that is not here.
 [[noreturn]] void live(const std::vector<int>& kept, const std::function<void()>& work) {
-  // Whoever ends cpprun by its name or its group has not meant the one who writes its last words.
+  // A kill of cpprun by name or process group must not hit the process that writes its last output.
   ::setsid();
   ::prctl(PR_SET_NAME, "job-files", 0, 0, 0);
   const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -39,7 +39,7 @@ bool is_in(const std::vector<int>& descriptors, int each) {
   try {
     work();
   } catch (const std::exception&) {
-    // Whoever waits for an answer sees that none comes.
+    // The reader sees the end of the pipe without an answer.
   }
   ::_exit(0);
 }

@@ -2,8 +2,8 @@
 #pragma once
 // Child processes for calls that may never return. Whatever reads from or writes to a hung disk
 // sits in the kernel, where not even KILL ends it; a thread stuck there keeps its whole process
-// from ending. A child can be left behind: it hears no signal but KILL, holds nothing of ours open
-// except what it was given, and still writes what it was asked to when the disk comes back.
+// from ending. A child can be left behind: it blocks every signal but KILL, holds nothing of ours
+// open except what it was given, and still writes its data when the disk comes back.
 
 #include <functional>
 #include <optional>
@@ -16,8 +16,8 @@
 
 namespace cpprun {
 
-// All that such a process says until it ends, through that pipe; nothing where its end does not
-// come in time, or, where each word has that patience, where nothing comes for so long.
+// Everything that such a process writes to the pipe until it ends. nullopt: the timeout has passed
+// before the end, or, if `is_of_each`, since the last bytes.
 std::optional<std::string> read_until_end(int descriptor, Duration patience, bool is_of_each);
 
 class HelperProcesses {
@@ -40,17 +40,17 @@ class HelperProcesses {
   std::optional<std::string> ask_patiently(const std::function<void(const Say&)>& look,
                                            Duration patience);
 
-  // Sends KILL to a child that does not come back; one that hangs stays in the list. Sends none if
-  // it was reaped meanwhile: its number may be another's.
+  // Sends KILL to a child that does not return; a child that hangs stays in the list. Sends nothing
+  // if it was reaped meanwhile: another process may have its pid.
   void end(int pid) const;
 
   // Those that were started and have not been reaped.
   const std::vector<int>& pids() const { return pids_; }
-  // Somebody else has reaped it.
+  // The child was reaped elsewhere.
   void reaped(int pid) { std::erase(pids_, pid); }
 
  private:
-  // `is_of_each`: each word has that patience, and not all of them together.
+  // `is_of_each`: the timeout is for each message, not for all of them together.
   std::optional<std::string> hear(const std::function<void(const Say&)>& look, Duration patience,
                                   bool is_of_each);
   void reap_ended();

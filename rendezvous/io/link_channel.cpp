@@ -66,7 +66,7 @@ void LinkChannel::hear(std::string_view bytes) {
   });
   if (ended_) return;
   if (!secure_) return take_in();
-  // Nearly never: the other side has asked for fresh keys, or is told what was wrong.
+  // Rare: the peer has requested fresh keys, or receives the reason of a failure.
   if (const std::string answer = secure_->take_outgoing(); !answer.empty()) write(answer);
   if (ended_) return;
   if (!goes_on) {
@@ -87,7 +87,7 @@ void LinkChannel::take_in() {
   }
   if (ended_) return;
   inbox_.erase(0, consumed);
-  // After a hang-up nothing is heard any more, but the other side's closing still is.
+  // After a hang-up nothing is processed except the peer's closing.
   if (hanging_up_) inbox_.clear();
   // An idle link keeps no memory, and one with a torn message little more than that.
   if (inbox_.empty()) inbox_ = {};
@@ -96,7 +96,7 @@ void LinkChannel::take_in() {
   if (!ended_) wait_for_bytes();
 }
 
-// How many bytes it has; 0: it is not there in full, or has ended the link.
+// Returns the size of the frame. 0: it is incomplete, or has ended the link.
 std::size_t LinkChannel::take_frame(std::string_view bytes) {
   const auto first = link::first_frame(bytes);
   if (!first) {
@@ -136,7 +136,7 @@ void LinkChannel::say(std::string_view bytes) {
   write(secure_->take_outgoing());
 }
 
-// Whoever there is no memory for ends, and nobody else does: its agent may come back.
+// Out of memory ends only this link: its agent may come back.
 template <class Step>
 void LinkChannel::with_memory(Step step) {
   try {
@@ -220,7 +220,7 @@ void LinkChannel::break_off() {
   end("it was given up here");
 }
 
-// Whoever reads it knows that nothing was cut off. Where the socket takes no more it stays unsaid.
+// Tells the peer that nothing was cut off. Skipped if the socket is full.
 void LinkChannel::say_farewell() {
   if (!secure_ || !outbox_.empty()) return;
   secure_->finish();

@@ -5,7 +5,7 @@
 // a secret, what passes is enciphered: the channel for that comes along, established.
 //
 // A coordinator has ten thousand of them, nearly all idle: a channel holds bytes only while a frame
-// is partial, or while the socket takes no more.
+// is partial, or while the socket is full.
 
 #include <asio/ip/tcp.hpp>
 #include <functional>
@@ -65,8 +65,8 @@ class LinkChannel : public LinkEnd, public std::enable_shared_from_this<LinkChan
   std::unique_ptr<SecureChannel> secure_;  // null: what passes is as it is
   Callbacks callbacks_;
   std::string inbox_;       // of a frame that has not arrived in full
-  std::string outbox_;      // what the socket did not take at once; somebody waits until it does
-  std::size_t booked_ = 0;  // of both, as it was told
+  std::string outbox_;      // what the socket did not take at once, until it does
+  std::size_t booked_ = 0;  // of both, as last reported
   std::string hang_up_reason_;
   bool hanging_up_ = false;
   bool ended_ = false;

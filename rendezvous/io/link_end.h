@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One end of a link as whoever speaks through it has it: LinkChannel where it has accepted it,
-// LinkClient where it has dialled it, and what a simulated world has in their place.
+// One end of a link, as its user sees it: LinkChannel if it was accepted, LinkClient if it was
+// dialled, or the substitute of a simulated world.
 
 #include <cstddef>
 #include <functional>
@@ -22,14 +22,14 @@ struct LinkCallbacks {
   // Called with the number of bytes that wait in either direction, whenever it changes. A
   // returned reason ends the link; empty: they may.
   std::function<std::string(std::size_t bytes)> holds = {};
-  // Called once, when the link has ended, whoever ended it. Never from inside a call of ours.
+  // Called once, when either side has ended the link. Never from inside a call of ours.
   std::function<void(std::string reason)> closed;
 };
 
 class LinkEnd {
  public:
   virtual ~LinkEnd() = default;
-  // Of a link that has started: somebody else listens from now on. Not from within a callback.
+  // Replaces the callbacks of a link that has started. Not from within a callback.
   virtual void listen(LinkCallbacks callbacks) = 0;
   virtual void send(const link::Message& message) = 0;
   virtual void send_bytes(std::string_view bytes) = 0;
@@ -37,7 +37,7 @@ class LinkEnd {
   virtual bool has_room() const = 0;
   // Ends the link once everything said has left.
   virtual void hang_up(std::string reason) = 0;
-  // Nobody listens any more: no callback is called from here on.
+  // No callback is called from here on.
   virtual void forget() = 0;
 };
 

@@ -91,8 +91,8 @@ void fill_standard_streams() {
   for (const int each : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(each, F_GETFD) >= 0) continue;
     const int opened = ::open("/dev/null", each == STDOUT_FILENO ? O_RDONLY : O_RDWR);
-    // A bare root has no /dev. Of a folder nothing can be read and nothing can be written to it,
-    // which is what a closed descriptor says, too.
+    // A bare root has no /dev. A directory can be neither read nor written, so it fails as a closed
+    // descriptor does.
     if (opened < 0 && ::open("/", O_RDONLY | O_DIRECTORY) < 0) return;
   }
 }

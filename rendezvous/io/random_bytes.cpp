@@ -51,7 +51,7 @@ void need_random(std::span<unsigned char> bytes) {
   const auto filled = fill_randomly(bytes);
   if (filled) return;
   const std::string line = "cpprun: " + filled.error().reason + "\n";
-  (void)!::write(STDERR_FILENO, line.data(), line.size());  // whoever reads it learns why
+  (void)!::write(STDERR_FILENO, line.data(), line.size());  // best effort
   ::_exit(1);
 }
 

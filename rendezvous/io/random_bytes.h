@@ -14,8 +14,8 @@ namespace cpprun {
 // of system calls. An error: neither can be had.
 Result<void> fill_randomly(std::span<unsigned char> bytes);
 
-// The same where nobody could be told, and nothing can go on without: the program ends, with 1 and
-// with the reason on stderr.
+// The same for callers that can neither report the error nor continue: the program exits with 1 and
+// writes the reason to stderr.
 void need_random(std::span<unsigned char> bytes);
 std::uint64_t random_word();
 

@@ -31,7 +31,7 @@ constexpr unsigned write_bits_of_others = 022;
 struct Trouble {
   std::string reason;
   bool is_absent = false;        // there is no such file, or none that this user can get to
-  bool is_out_of_reach = false;  // nobody can tell: its folder cannot be opened
+  bool is_out_of_reach = false;  // unknown: its directory cannot be opened
 };
 template <class T>
 using Attempt = tl::expected<T, Trouble>;
@@ -85,7 +85,7 @@ class Buffer {
 };
 
 std::string_view kind_of(mode_t mode) {
-  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISDIR(mode)) return "a directory";
   if (S_ISFIFO(mode)) return "a pipe";
   if (S_ISSOCK(mode)) return "a socket";
   return "a device";
@@ -176,7 +176,7 @@ class LinkWalk {
       if (!end) return tl::unexpected(end.error());
       if (*end) return std::move(**end);
     }
-    return refused(path, "it leads to a folder; give a file");
+    return refused(path, "it leads to a directory; give a file");
   }
 
  private:
@@ -266,8 +266,8 @@ Attempt<LinkWalk::End> end_of_links(const FileDescriptor& folder, const std::str
 
 Attempt<Secrets> read_in(const FileDescriptor& folder, const std::string& name,
                          const std::string& path, Links links) {
-  // A pipe that nobody writes to must not be waited for, nor a link be followed to where others
-  // decide what lies.
+  // Do not wait for a pipe without a writer, and do not follow a link to a place that other users
+  // control.
   const FileDescriptor file(::openat(folder.get(), name.c_str(),
                                      O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file) {
@@ -292,14 +292,14 @@ Attempt<Secrets> read_at(const std::string& path) {
   const auto slash = path.rfind('/');
   const std::string name = slash == path.npos ? path : path.substr(slash + 1);
   if (name.empty() || name == "." || name == "..")
-    return refused(path, "it is a folder; give a file");
+    return refused(path, "it is a directory; give a file");
   const std::string parent = slash == path.npos ? "." : path.substr(0, slash + 1);
   const FileDescriptor folder(::open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!folder) return absent(path, errno);
   struct stat facts {};
   if (::fstat(folder.get(), &facts) != 0) return refused(path, errno_text(errno));
   if ((facts.st_mode & S_IWOTH) != 0 && (facts.st_mode & S_ISVTX) == 0) {
-    return refused(path, fmt::format("everybody may replace files in its folder (mode {:04o}); "
+    return refused(path, fmt::format("all users may replace files in its directory (mode {:04o}); "
                                      "chmod o-w {}",
                                      facts.st_mode & mode_bits, plain_line(parent)));
   }

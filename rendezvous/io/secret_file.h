@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Secrets out of a file that nobody else can read or replace. Every refusal names the file and the
-// cure, and never what stands in it.
+// Reads secrets from a file that no other user can read or replace. Every refusal names the file
+// and includes a hint, and never quotes the content.
 
 #include <string>
 
@@ -12,21 +12,21 @@
 
 namespace cpprun {
 
-// The file has to be there, and to be a file: of this user or of root, closed to everybody else,
-// in a folder in which not everybody may put another in its place. It may be a symbolic link, where
-// nobody else may change any link or any directory on the way.
+// The path must be an existing regular file that belongs to this user or to root, is closed to all
+// other users, and is in a directory in which they cannot replace it. It may be a symbolic link if
+// no other user can change any link or directory on the way.
 Result<Secrets> read_secret_file(const std::string& path);
 
-// The same of the file `name` in a folder that the caller has opened and judged. `path` is what it
-// is called in refusals.
+// The same for the file `name` in a directory that the caller has opened and checked. `path` is its
+// name in refusals.
 Result<Secrets> read_secret_in(const FileDescriptor& folder, const std::string& name,
                                const std::string& path);
 
-// Whether there is something, be it wrong, or a folder into which this user cannot look.
+// Whether the path exists, valid or not, or is in a directory that this user cannot read.
 bool may_have_secret(const std::string& path);
 
-// Why nobody can tell whether the user has a secret, where find_secrets then finds none; empty
-// where that is known. Not a reason to end: a container's user is often not its HOME's.
+// Why it is unknown whether the user has a secret; find_secrets() then finds none. Empty if it is
+// known. Not a reason to exit: a container's user often does not own its HOME.
 std::string secret_out_of_reach(const std::string& named, const Environment& environment);
 
 // Those that a flag or the variable names, or the user's own (rendezvous/secret_place.h); "-" is

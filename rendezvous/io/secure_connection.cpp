@@ -147,7 +147,7 @@ void SecurePump::go_on(const asio::error_code& error, void (SecurePump::*step)()
   try {
     (this->*step)();
   } catch (const std::bad_alloc&) {
-    end();  // there is no memory for it; nobody else notices
+    end();  // out of memory: only this connection ends
   }
 }
 

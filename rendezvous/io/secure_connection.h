@@ -39,7 +39,7 @@ class SecureHandshake : public std::enable_shared_from_this<SecureHandshake> {
 
   // Says that as soon as the other side has proven itself.
   void start(std::string_view said_first, Callbacks callbacks);
-  // Nobody is called any more, and the connection is closed.
+  // Closes the connection. No callback is called from here on.
   void cancel();
 
  private:
@@ -57,9 +57,9 @@ class SecureHandshake : public std::enable_shared_from_this<SecureHandshake> {
   Callbacks callbacks_;
 };
 
-// Carries what passes on a connection behind the secret to a socket of this process and back, so
-// that whoever serves there needs to know nothing of secrets. Neither way holds more than a
-// buffer's worth: who does not read is not read from, and is given up after a while.
+// Forwards the plain data of an authenticated connection to a socket of this process and back, so
+// that the server there needs no knowledge of secrets. Each direction holds one buffer at most: a
+// side that does not read is not read from, and is disconnected after a while.
 class SecurePump : public std::enable_shared_from_this<SecurePump> {
  public:
   // The other end of what it carries; it goes on until either side closes.

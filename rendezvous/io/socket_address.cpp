@@ -37,7 +37,7 @@ PeerAddress local_address_of(int fd) {
 PeerAddress peer_address_of(int fd) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  // Of one that is gone by now: zeros.
+  // Zeros if the peer is gone.
   if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
   return peer_of(address);
 }

@@ -12,7 +12,7 @@
 
 namespace cpprun {
 
-// The two ends as the one who is asked about sees them.
+// The two ends, from the point of view of the process in question.
 struct SocketPair {
   PeerAddress theirs;
   PeerAddress ours;

@@ -142,8 +142,8 @@ void NonBlockingWriter::push_out() {
 }
 
 void NonBlockingWriter::wait() {
-  // Whoever takes nothing and cannot be watched will not say when that is over: what waits goes
-  // with the next words.
+  // A full stream that cannot be watched does not report when it has room: the queue goes out with
+  // the next write.
   if (waiting_ || way_ == Way::direct) return;
   epoll_event event{};
   event.events = EPOLLOUT | EPOLLONESHOT;
@@ -188,14 +188,14 @@ struct Desk {
   int news;
 };
 
-// What is missing is told in its place, as soon as there is room for that.
+// Writes a note in place of the lost bytes, as soon as there is room for it.
 bool close_gap(int file, std::size_t lost, int error_number) {
   const auto note = "\ncpprun: " + std::to_string(lost) +
                     " bytes are missing here: " + errno_text(error_number) + "\n";
   const auto begin = ::lseek(file, 0, SEEK_CUR);
   const auto put = write_all(file, note);
   if (put == note.size()) return true;
-  // Half of a note is worse than none; one that is not at the end any more is left alone.
+  // Remove half of a note, unless other output follows it.
   if (put > 0 && begin >= 0 && ::lseek(file, 0, SEEK_END) == begin + static_cast<off_t>(put)) {
     (void)!::ftruncate(file, begin);
     static_cast<void>(::lseek(file, begin, SEEK_SET));
@@ -221,7 +221,7 @@ void write_until_the_end(const Desk& desk) {
     if (done == bytes.size()) continue;
     error_number = errno;
     lost = bytes.size() - done;
-    // Nobody may be there to hear it, which is no reason to stop.
+    // The reader of the news may be gone; that is no reason to stop.
     if (!was_lost) (void)!::write(desk.news, &error_number, sizeof error_number);
   }
 }

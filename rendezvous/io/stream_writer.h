@@ -20,8 +20,8 @@
 namespace cpprun {
 
 // Writes to a stream it does not own (a terminal, a pipe, a socket, a file) without ever blocking.
-// What cannot be written yet waits in a queue; callers check `full` and pause. Everybody else on
-// the same terminal or pipe keeps a blocking descriptor: the non-blocking one is our own.
+// What cannot be written yet waits in a queue; callers check `full` and pause. Other processes
+// on the same terminal or pipe keep a blocking descriptor: the non-blocking one is our own.
 //
 // No error is final: a full disk gets room, a named pipe gets another reader. Until then what is
 // written is lost and counted; each write tries again.
@@ -67,7 +67,7 @@ class NonBlockingWriter {
   void choose_way();
   int watched() const { return own_ >= 0 ? own_ : descriptor_; }
   long put(const char* bytes, std::size_t count) const;
-  // Writes until the reader takes no more: 0, EAGAIN, or the error that lost the rest.
+  // Writes until the stream is full: returns 0, EAGAIN, or the error that lost the rest.
   int write_queued();
   void push_out();
   void wait();
@@ -80,7 +80,7 @@ class NonBlockingWriter {
   int own_ = -1;
   Way way_ = Way::direct;
   // An epoll of our own around the descriptor: waiting on the descriptor itself would make Asio
-  // switch it to non-blocking for everybody who shares it.
+  // switch it to non-blocking for all processes that share it.
   asio::posix::stream_descriptor watch_;
   Callbacks callbacks_;
   std::string queue_;
@@ -115,7 +115,7 @@ class FileWriterProcess {
 
   // What is written here reaches the file.
   int pipe() const { return words_.get(); }
-  // Nothing more comes. Whoever else holds the pipe open lets go of it first.
+  // Nothing more comes. All other holders of the pipe must have closed it before.
   void end() { words_.reset(); }
   // Without an event loop: waits until everything is in the file, but no longer.
   void finish(Duration patience);

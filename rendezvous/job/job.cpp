@@ -532,7 +532,7 @@ std::string status_of(const Round& round, const JobTerms& terms, const Waits& wa
   }
   if (!waits.master.empty()) text += "; " + waits.master;
   if (waits.last_call) {
-    text += fmt::format("; starts with {} in {:.0f} s if nobody else comes", round.size(),
+    text += fmt::format("; starts with {} in {:.0f} s if no other node joins", round.size(),
                         std::ceil(in_seconds(*waits.last_call)));
   }
   return text;

@@ -23,7 +23,7 @@ std::optional<std::string> Round::check() const {
     if (!member.connected) ++away;
     if (member.claims) ++claims;
     const Member* const holder = member.claims ? holder_of(*member.join.node_rank) : &member;
-    if (holder == nullptr) return "somebody claims what nobody has";
+    if (holder == nullptr) return "a node claims a seat that no node has";
     if (member.claims && member.state != State::waiting) return "who claims a seat has one";
     if (member.connected == member.broke_at.has_value()) return "a link is there, and is broken";
     if (member.state == State::waiting) continue;
@@ -34,8 +34,8 @@ std::optional<std::string> Round::check() const {
   }
   if (counts != counts_ || leaving != leaving_ || away != away_ || claims != claims_)
     return "its members are miscounted";
-  if (phase_ == Phase::gathering && seated() > 0) return "it gathers, and somebody has a seat";
-  if (phase_ == Phase::sealed && count(State::drained) > 0) return "somebody has drained unasked";
+  if (phase_ == Phase::gathering && seated() > 0) return "it gathers, and a node has a seat";
+  if (phase_ == Phase::sealed && count(State::drained) > 0) return "a node has drained unasked";
   return std::nullopt;
 }
 
@@ -53,20 +53,20 @@ std::optional<std::string> Job::check() const {
   const std::size_t drained = round_.count(Member::State::drained);
   if (pause_until_ && phase != Round::Phase::gathering) return "it pauses in the middle of a round";
   if (phase == Round::Phase::sealed && round_.count(Member::State::running) == 0) {
-    return "nobody runs, and it is not over";
+    return "no node runs, and it is not over";
   }
   if (phase == Round::Phase::draining && drained == round_.seated() && round_.away() == 0 &&
       leadership_.is_settled() && !transfer_until_) {
-    return "everybody has drained, and nothing follows";
+    return "all nodes have drained, and nothing follows";
   }
-  const bool somebody_is_done = round_.count(Member::State::succeeded) > 0;
+  const bool a_node_is_done = round_.count(Member::State::succeeded) > 0;
   if (phase == Round::Phase::sealed && has_lost_its_store_ && round_.away() == 0 &&
-      (terms_.store_is_local || !somebody_is_done)) {
+      (terms_.store_is_local || !a_node_is_done)) {
     return "its round goes on without a store";
   }
   for (const auto& [link, member] : round_.members()) {
     if (member->connected && !member->local && !leases_.watches(link)) {
-      return fmt::format("nobody notices if {} falls silent", name_of(*member));
+      return fmt::format("no timeout is set for the silence of {}", name_of(*member));
     }
     const bool is_in = phase == Round::Phase::sealed && member->state != Member::State::waiting;
     if (is_in && !admission_.check(member->peer)) {

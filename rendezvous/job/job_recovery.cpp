@@ -112,7 +112,7 @@ void Job::lose_host(TimePoint now, TimePoint heard, LinkId link, coordinator::Ac
   const TimeKept kept{*this, now};
   const TimePoint last = std::min(std::max(heard, sealed_at_), now);
   if (round_.find(link) != nullptr) round_.set_broken(link, last);
-  lose(now, {.holder = link, .heard = last}, "it hosted the job, and answers nobody", actions);
+  lose(now, {.holder = link, .heard = last}, "it hosted the job, and no longer responds", actions);
   settle(now, actions);
 }
 
@@ -156,8 +156,7 @@ void Job::consider_lost_store(TimePoint now, coordinator::Actions& actions) {
 // Polite: nothing has failed, so no restart is used.
 void Job::break_for_lost_store(TimePoint now, coordinator::Actions& actions) {
   round_end_.change = true;
-  break_round(now, "its cpprund was ended and begun anew, and the store of the round was lost",
-              actions);
+  break_round(now, "its cpprund was restarted, and the store of the round was lost", actions);
 }
 
 // The next coordinator must know which nodes have finished their part: they may be gone by then.

@@ -124,13 +124,13 @@ std::optional<GroupRank> Job::standby_node() const {
 std::string Job::cover_text() const {
   if (over() || round_.phase() != Round::Phase::sealed || round_.seated() < 2) return {};
   const Member* const host = round_.local_member();
-  if (host == nullptr) return "if the machine of its cpprund is lost, nobody goes on with the job";
+  if (host == nullptr) return "if the machine of its cpprund is lost, the job is lost";
   if (!standby_node()) {
     const std::string_view why =
         standby_ ? " yet" : why_no_standby(terms_, options_, round_.seated());
     return fmt::format("no standby{}: the job ends if {} is lost", why, name_of(*host));
   }
-  return fmt::format("if {} is lost, {} goes on with the job", name_of(*host),
+  return fmt::format("if {} is lost, {} resumes the job", name_of(*host),
                      name_of(*round_.find(standby_->link)));
 }
 

@@ -4,8 +4,8 @@
 // each account whenever that changes, and the outcome of each round. A failure is known only after
 // it has happened: time that was booked meanwhile is then moved to the account it belongs to.
 //
-// No time is booked twice or left out. Every node-second is booked where its node was, and is moved
-// at most as often as there is a reason to.
+// All time is booked, and none of it twice. Every node-second is booked where its node was, and is
+// moved at most as often as there is a reason to.
 
 #include <array>
 #include <cstddef>

@@ -29,40 +29,40 @@ const StandbySnapshot* heir_of(const DaemonSnapshot& daemon) {
 // What happens to the jobs if this machine is lost and no standby takes over.
 std::string fate(const DaemonSnapshot& daemon) {
   if (daemon.durable == true) {
-    return "the workers of its jobs are ended, unless it is back with its folder (--state) within "
-           "their lease";
+    return "the workers of its jobs are stopped, unless it is back with its state directory "
+           "(--state) within their lease";
   }
   if (daemon.has_etcd) {
-    return "the workers of its jobs are ended, and begin anew without their stores when a cpprund "
+    return "the workers of its jobs are stopped, and restart without their stores when a cpprund "
            "leads again";
   }
   if (!daemon.durable) {
-    return "the workers of its jobs are ended, and the next cpprund knows nothing of them";
+    return "the workers of its jobs are stopped, and the next cpprund does not know the jobs";
   }
-  return "the workers of its jobs are ended: it cannot write to its folder (--state), and its log "
-         "says why";
+  return "the workers of its jobs are stopped: it cannot write to its state directory (--state); "
+         "its log says why";
 }
 
 std::string catching_up(const StandbySnapshot& standby) {
-  return fmt::format("\"{}\" at {} stands by and does not have everything yet ({} bytes behind)",
+  return fmt::format("\"{}\" at {} is a standby, but not in sync yet ({} bytes behind)",
                      standby.name, standby.place, standby.bytes_behind);
 }
 
 std::string without_heir(const DaemonSnapshot& daemon) {
   if (!daemon.standbys.empty()) {
     return fmt::format(
-        "{}: if this machine is lost before that, {}; if it stays so, look at the "
-        "network between them and at the log there",
+        "{}: if this machine is lost before that, {}; if it stays so, check the "
+        "network between them and the log there",
         catching_up(daemon.standbys.front()), fate(daemon));
   }
   if (daemon.has_etcd) {
     return fmt::format(
-        "nobody stands by: if this machine is lost, {}; start another cpprund with "
+        "no standby: if this machine is lost, {}; start another cpprund with "
         "the same --etcd and --cluster on another machine",
         fate(daemon));
   }
   return fmt::format(
-      "nobody stands by: if this machine is lost, {}; start two cpprunds with "
+      "no standby: if this machine is lost, {}; start two cpprunds with "
       "--etcd on two machines",
       fate(daemon));
 }
@@ -73,8 +73,8 @@ void warn_of_leader(const DaemonSnapshot& daemon, std::vector<std::string>& warn
     warnings.push_back(without_heir(daemon));
   } else if (!daemon.has_etcd) {
     warnings.push_back(fmt::format(
-        "\"{}\" stands by, but leads only when the lead is handed over to it: if this machine is "
-        "lost, {}; start both with --etcd",
+        "\"{}\" is a standby, but leads only when the lead is handed over to it: if this machine "
+        "is lost, {}; start both with --etcd",
         heir->name, fate(daemon)));
   } else if (host_in(heir->place) == host_in(daemon.place)) {
     warnings.push_back(fmt::format(
@@ -86,17 +86,16 @@ void warn_of_leader(const DaemonSnapshot& daemon, std::vector<std::string>& warn
 
 void warn_of_standby(const DaemonSnapshot& daemon, std::vector<std::string>& warnings) {
   if (daemon.leader.empty()) {
-    warnings.emplace_back(
-        "nobody leads, as far as this cpprund knows: look at the other cpprunds and at etcd");
+    warnings.emplace_back("this cpprund knows no leader: check the other cpprunds and etcd");
   } else if (daemon.is_left_behind) {
     warnings.push_back(fmt::format(
-        "this cpprund has handed over, and cannot stand by since it was started alone: end it, and "
-        "start it with --standby-of={} if it is to stand by",
+        "this cpprund has handed over, and cannot be a standby since it was started alone: stop "
+        "it, and start it with --standby-of={} to make it a standby",
         daemon.leader_place));
   } else if (!daemon.is_in_sync) {
     warnings.push_back(fmt::format(
-        "this cpprund does not have everything yet, and would not lead without losing the stores "
-        "of jobs: if it stays so, look at its log and at the network to {}",
+        "this cpprund is not in sync yet; if it led now, the stores of jobs would be lost: if it "
+        "stays so, check its log and the network to {}",
         daemon.leader_place));
   } else if (!daemon.has_etcd) {
     warnings.push_back(fmt::format(
@@ -114,7 +113,7 @@ std::string leader_changed_text(const LeaderChange& change) {
                                  ? std::string()
                                  : fmt::format(" in the place of \"{}\"", change.from);
   const std::string silence =
-      change.silence ? fmt::format("; nobody led for {:.3f} s", in_seconds(*change.silence)) : "";
+      change.silence ? fmt::format("; no leader for {:.3f} s", in_seconds(*change.silence)) : "";
   return fmt::format("\"{}\" leads{} in epoch {}{}: {}{}", change.to, is_back ? " again" : "",
                      change.epoch, before, change.reason, silence);
 }
@@ -123,8 +122,8 @@ std::vector<std::string> warnings_of(const DaemonSnapshot& daemon) {
   std::vector<std::string> warnings;
   if (!daemon.trouble.empty()) {
     warnings.push_back(fmt::format(
-        "etcd cannot be relied on ({}): meanwhile nobody takes the place of a cpprund that is "
-        "lost; see that most of its members run and are reached from here",
+        "etcd cannot be relied on ({}): until it can, no standby replaces a cpprund that is lost; "
+        "check that most etcd members run and can be reached from here",
         daemon.trouble));
   }
   if (daemon.leads) {
@@ -140,16 +139,15 @@ std::string cover_text(const DaemonSnapshot& daemon) {
   const bool is_covered = heir != nullptr && daemon.has_etcd && daemon.trouble.empty() &&
                           host_in(heir->place) != host_in(daemon.place);
   if (is_covered) {
-    return fmt::format("if the machine of its cpprund is lost, \"{}\" goes on with the job",
-                       heir->name);
+    return fmt::format("if the machine of its cpprund is lost, \"{}\" resumes the job", heir->name);
   }
   if (daemon.has_etcd) return "if the machine of its cpprund is lost, " + fate(daemon);
-  if (!daemon.durable) return "if the machine of its cpprund is lost, nobody goes on with the job";
+  if (!daemon.durable) return "if the machine of its cpprund is lost, the job is lost";
   return *daemon.durable
-             ? "if its cpprund is ended, the next one goes on with the job; if that machine is "
-               "lost with its disk, nobody does"
-             : "if its cpprund is ended, nobody goes on with the job: it cannot write to its "
-               "folder (--state), and its log says why";
+             ? "if its cpprund exits, the next one resumes the job; if that machine is lost with "
+               "its disk, the job is lost"
+             : "if its cpprund exits, the job is lost: it cannot write to its state directory "
+               "(--state); its log says why";
 }
 
 }  // namespace cpprun

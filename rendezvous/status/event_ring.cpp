@@ -49,7 +49,8 @@ std::string EventRing::since(std::string_view last_id,
   if (!last_id.empty() && !known) {
     text = ": Last-Event-ID is of another run: these are all events that are kept\n\n";
   }
-  if (heard + 1 < first) text += fmt::format(": {} events are kept no more\n\n", first - heard - 1);
+  if (heard + 1 < first)
+    text += fmt::format(": {} older events were dropped\n\n", first - heard - 1);
   for (std::uint64_t number = std::max(first, heard + 1); number <= last_; ++number) {
     const Event& event = lines_[static_cast<std::size_t>(number - first)];
     if (!owner || event.owner == *owner) text += said(number, event.line);

@@ -35,20 +35,20 @@ Result<void> may_look(StatusAccess access, const Visitor& visitor, std::uint32_t
   if (access == StatusAccess::network || visitor.credential) return {};
   if (!visitor.by_loopback) {
     return failure(
-        "only this machine may look: ask over its loopback address, for instance through ssh -L, "
-        "or start with --status-access=network");
+        "only this machine has read access: ask over its loopback address, for instance through "
+        "ssh -L, or start with --status-access=network");
   }
   if (access == StatusAccess::host) return {};
   if (!visitor.user) {
     return failure(fmt::format(
-        "only the user that runs this may look, and whose connection this is cannot be known: {}; "
-        "--status-access=host lets everybody on this machine look",
+        "only the user that runs this has read access, and the user of this connection cannot be "
+        "determined: {}; --status-access=host gives all users of this machine read access",
         visitor.user.error().reason));
   }
   if (*visitor.user == own_user || *visitor.user == root) return {};
   return failure(fmt::format(
-      "only the user that runs this (uid {}) may look, and this is a connection of uid {}; "
-      "--status-access=host lets everybody on this machine look",
+      "only the user that runs this (uid {}) has read access, and this is a connection of uid {}; "
+      "--status-access=host gives all users of this machine read access",
       own_user, *visitor.user));
 }
 

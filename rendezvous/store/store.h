@@ -254,7 +254,7 @@ class Store {
   std::shared_ptr<MemoryAccounting> accounting_;
   KeyMap<Stored> values_;
   KeyMap<Queue> queues_;      // never an empty queue
-  KeyMap<WaitLine> waiters_;  // never an empty line, except one that is waking
+  KeyMap<WaitLine> waiters_;  // a line is empty only while it wakes
   std::unordered_map<ConnectionId, Parked> parked_;
   KeyMap<std::shared_ptr<Watchers>> watchers_;
   std::unordered_map<ConnectionId, Watched> watched_by_;

@@ -575,7 +575,7 @@ void StoreSessions::end_replay(std::uint32_t port) {
 
 std::optional<std::string> StoreSessions::check() const {
   if (next_action_ < actions_.size()) return std::nullopt;  // half done
-  if (gathered_for_.value != 0 || !replies_.empty()) return "replies that nobody is to write";
+  if (gathered_for_.value != 0 || !replies_.empty()) return "replies without a recipient";
   if (served_.value != 0 || !last_reason_.empty()) return "a visit without an end";
   for (const Session& session : table_.slots()) {
     if (session.id.value == 0 || session.is_doomed) continue;
@@ -593,7 +593,7 @@ std::optional<std::string> StoreSessions::check(const Session& session) const {
   const bool has_outbox = session.backlog != nullptr && !session.backlog->outbox.empty();
   if (session.awaits_writable && !has_outbox) return of("waits to be sent nothing");
   if (has_outbox && !session.awaits_writable && !session.is_queued_to_send) {
-    return of("has replies that nobody sends");
+    return of("has replies that are never sent");
   }
   if (session.is_paused && !session.awaits_writable) return of("is paused for ever");
   if (session.is_paused && !session.is_timed) return of("may stall for ever");
@@ -606,7 +606,7 @@ std::optional<std::string> StoreSessions::check(const Session& session) const {
   const bool is_held =
       session.awaits_turn || session.is_paused || (long_ && long_->from == session.id);
   if (session.speaks == Speaks::store && is_left && !is_held && !is_replayed(session)) {
-    return of("has requests that nobody decides");
+    return of("has requests that are never decided");
   }
   return std::nullopt;
 }

@@ -162,8 +162,7 @@ Result<void> StoreStreams::hear(const StreamRecord& record) {
   if (stream == nullptr) {
     if (record.kind == StreamRecord::Kind::unknown) return {};
     if (id.value > newest_.value) {
-      return failure(
-          fmt::format("a link frame about stream {}, which nobody has opened", id.value));
+      return failure(fmt::format("a link frame about stream {}, which was never opened", id.value));
     }
     return answer_unknown(id);
   }
@@ -211,8 +210,8 @@ Result<void> StoreStreams::hear_bytes(StreamId id, Stream& stream, const StreamR
   if (known >= record.bytes.size()) return {};
   const std::string_view fresh = record.bytes.substr(known);
   if (stream.incoming.size() + fresh.size() > window_) {
-    return failure(fmt::format("more than {} bytes of stream {}, which nobody has asked for",
-                               window_, id.value));
+    return failure(fmt::format("more than {} bytes of stream {}, which were not requested", window_,
+                               id.value));
   }
   if (stream.ends_there && here + fresh.size() > *stream.ends_there) {
     return failure(fmt::format("bytes of stream {} behind its end", id.value));
@@ -372,7 +371,7 @@ std::optional<std::string> StoreStreams::check() const {
     if (stream.sent < stream.taken_there || stream.sent > stream.said_to()) {
       return of("has sent what it does not hold");
     }
-    if (has_to_say(stream) && !stream.awaits_frame) return of("has something that nobody sends");
+    if (has_to_say(stream) && !stream.awaits_frame) return of("has something that is never sent");
     if (stream.is_closed_here && stream.has_said_closed && stream.ends_there) {
       return of("is over and was not forgotten");
     }

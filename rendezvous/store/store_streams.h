@@ -217,8 +217,8 @@ class WorkerStreams {
   // --- the link ---
   // A round begins: drops every connection of the previous one.
   void begin_round(RoundNumber round);
-  // The agent returns as a newcomer, without a round. A coordinator that starts over may give its
-  // first round the number of the one that is over here.
+  // The agent returns as a newcomer, without a round. A coordinator that starts over may reuse the
+  // number of the round that is over here for its first round.
   void end_round();
   // There is a new link, on which the agent has its seat.
   void begin_link();

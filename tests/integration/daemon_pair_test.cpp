@@ -18,7 +18,7 @@ TEST_CASE("no worker notices that the daemon that leads is killed, and then the 
     nodes.expect_progress();
     kill_at_once(*site.leads);
     site.change_places(site.member(lost));
-    CHECK(contains(site.leads->err(), "goes on with 1 job: its standby's copy"));
+    CHECK(contains(site.leads->err(), "resumes 1 job: its standby's copy"));
   }
   nodes.expect_all_added();
   CHECK(count(nodes.first->err(), "workers were not interrupted") == 2);
@@ -63,7 +63,7 @@ TEST_CASE("an etcd without a quorum for most of the lease ends no job, and the l
   CHECK(contains(site.leads->err(), "; jobs keep running, the leader's lease ends in "));
   nodes.expect_all_added();
   INFO(site.leads->err());
-  CHECK_FALSE(contains(site.leads->err(), "this cpprund leads no more"));
+  CHECK_FALSE(contains(site.leads->err(), "this cpprund is no longer the leader"));
   site.end_all();
 }
 
@@ -79,11 +79,11 @@ TEST_CASE(
   Nodes nodes(site, 6);
   nodes.expect_progress();
   site.cluster.hosts.pull_cable(0);
-  site.leads->expect_err("this cpprund leads no more");
+  site.leads->expect_err("this cpprund is no longer the leader");
   site.stands_by->expect_err("this cpprund leads");
   nodes.expect_progress();
   site.cluster.hosts.plug_in(0);
-  site.leads->expect_err("stands by for \"node3\"");
+  site.leads->expect_err("is a standby of \"node3\"");
   std::swap(site.leads, site.stands_by);
   nodes.expect_all_added();
   site.end_all();
@@ -100,7 +100,7 @@ TEST_CASE("one that has slept while another one led says nothing to anybody when
   site.stands_by->expect_err("this cpprund leads");
   nodes.expect_progress();
   site.leads->signal(SIGCONT);
-  site.leads->expect_err("stands by for \"node3\"");
+  site.leads->expect_err("is a standby of \"node3\"");
   std::swap(site.leads, site.stands_by);
   nodes.expect_all_added();
   site.end_all();
@@ -160,7 +160,7 @@ TEST_CASE("one that finds everything in its folder goes on by itself, where nobo
   }
   nodes.expect_all_added();
   site.stands_by = site.member(3);
-  site.leads->expect_err("stands by: it would lead");
+  site.leads->expect_err("is a standby: it would lead");
   site.end_all();
 }
 
@@ -169,7 +169,7 @@ TEST_CASE("without etcd the one that stands by leads when it is handed over, and
   if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
   site.leads = site.daemon(0, {});
   site.stands_by = site.daemon(3, {"--standby-of=" + Site::place(0)});
-  site.leads->expect_err("stands by: it would lead");
+  site.leads->expect_err("is a standby: it would lead");
   Nodes nodes(site, 6);
   nodes.expect_progress();
   site.leads->signal(SIGTERM);
@@ -180,7 +180,7 @@ TEST_CASE("without etcd the one that stands by leads when it is handed over, and
   site.leads->signal(SIGSTOP);
   site.stands_by->expect_err("which leads, is lost");
   site.leads->signal(SIGCONT);
-  site.leads->expect_err("stands by: it would lead", 2);
+  site.leads->expect_err("is a standby: it would lead", 2);
   CHECK_FALSE(contains(site.stands_by->err(), "this cpprund leads"));
   nodes.expect_all_added();
   site.end_all();

@@ -95,7 +95,7 @@ void disturb(Site& site, Training& training, const std::string& progress) {
   site.cluster.hosts.plug_in(3);
   std::swap(site.leads, site.stands_by);
   // It did so once before, and the member of etcd beside it is back as well.
-  site.stands_by->expect_err("stands by for \"node0\"", 2);
+  site.stands_by->expect_err("is a standby of \"node0\"", 2);
   site.etcd.await_all();
   settle(site);
   std::cout << "--- a member of etcd (node4)\n";
@@ -107,7 +107,7 @@ void disturb(Site& site, Training& training, const std::string& progress) {
   site.leads->signal(SIGSTOP);
   await(1, site, "10");
   site.leads->signal(SIGCONT);
-  site.leads->expect_err("stands by for \"node3\"", 2);
+  site.leads->expect_err("is a standby of \"node3\"", 2);
   std::swap(site.leads, site.stands_by);
   training.expect_progress(progress);
   std::cout << "--- nothing more\n";

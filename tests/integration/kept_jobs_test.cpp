@@ -70,7 +70,7 @@ TEST_CASE(
   Command again = site.daemon();
   expect_each({&first, &second}, " of 2, restart 0\n", 2);
   for (Command* const each : {&first, &second}) {
-    each->expect_err("its cpprund was ended and begun anew, and the store of the round was lost");
+    each->expect_err("its cpprund was restarted, and the store of the round was lost");
   }
   again.expect_err("job \"cluster\" goes on: its 2 nodes have 2 s to come back");
   again.signal(SIGTERM);  // As for an upgrade.
@@ -206,5 +206,5 @@ TEST_CASE("a folder that cannot be had is refused before anybody is served") {
   Command daemon({from_build("CPPRUND"), "--port=0", "--state=" + folder.path() + "/no/where"}, {});
   const auto refused = daemon.wait();
   CHECK(refused.code == 1);
-  CHECK(contains(refused.err, "--state: cannot make the folder"));
+  CHECK(contains(refused.err, "--state: cannot make the directory"));
 }

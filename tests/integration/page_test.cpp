@@ -120,12 +120,12 @@ TEST_CASE("the page of a cpprund says who leads and who stands by, and that the 
   Browser browser;
   browser.open("http://" + first_at + "/");
   const std::string role = "document.getElementById('role').textContent";
-  browser.until(role + ".includes('is alone')");
+  browser.until(role + ".includes('without a standby')");
   Command second(daemon(second_at, "second", {"--standby-of=" + first_at}), options);
   const std::string kept = "document.getElementById('kept').textContent";
-  browser.until(kept + ".includes('stands by: in sync')");
+  browser.until(kept + ".includes('is a standby: in sync')");
   CHECK(contains(text_of(browser, "#role"), "“first” at " + first_at));
-  CHECK(contains(text_of(browser, "#role"), "leads, in epoch"));
+  CHECK(contains(text_of(browser, "#role"), "is the leader, in epoch"));
   CHECK(contains(text_of(browser, "#kept"), "“second” at " + second_at));
   if (const char* const picture = std::getenv("CPPRUN_PICTURE")) browser.take_picture(picture);
 
@@ -133,15 +133,15 @@ TEST_CASE("the page of a cpprund says who leads and who stands by, and that the 
   Command hand_over({from_build("CPPRUNCTL"), "--address=" + first_at, "handover"}, options);
   const Ended handed = hand_over.wait();
   CHECK_MESSAGE(handed.code == 0, handed.err);
-  browser.until(role + ".includes('stands by, without everything yet')");
+  browser.until(role + ".includes('is a standby, not yet in sync')");
   CHECK(contains(text_of(browser, "#role a"), "“second” at " + second_at));
   CHECK(contains(text_of(browser, "#kept"), "“second” has taken the lead from “first”"));
   browser.until(
       "document.getElementById('warnings').textContent.includes('--standby-of=" + second_at + "')");
   browser.open("http://" + second_at + "/");
   browser.until(role + ".includes('“second” at " + second_at + "')");
-  CHECK(contains(text_of(browser, "#role"), "is alone: it has led"));
-  CHECK(contains(text_of(browser, "#warnings"), "nobody stands by"));
+  CHECK(contains(text_of(browser, "#role"), "is the leader, without a standby"));
+  CHECK(contains(text_of(browser, "#warnings"), "no standby"));
   for (Command* const each : {&first, &second}) {
     each->signal(SIGTERM);
     CHECK(each->wait().code == 0);

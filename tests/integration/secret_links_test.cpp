@@ -135,7 +135,7 @@ TEST_CASE("a node without the secret ends at once with the cure, and the job doe
   const auto stranger = run(hosts.on(2, node(1, "echo stolen")));
   CHECK(stranger.code == 1);
   CHECK(stranger.out == "");
-  CHECK(contains(stranger.err, "whoever joins here has to hold the secret of this master"));
+  CHECK(contains(stranger.err, "this master requires a secret"));
   first.expect_err("it holds no secret, and this side takes only those who hold its own");
   for (Command* each : {&first, &second}) each->signal(SIGTERM);
   CHECK(first.wait().code == 128 + SIGTERM);
@@ -262,7 +262,7 @@ TEST_CASE("owners at one daemon neither join nor see each other's jobs, and admi
 
   const auto taken = run(job("echo stolen"), holding("bob"));
   CHECK(taken.code == 1);
-  CHECK(contains(taken.err, "a job of somebody else's is called \"train\""));
+  CHECK(contains(taken.err, "another user's job is called \"train\""));
   CHECK(contains(ask("alice", {"ls"}).out, "train"));
   CHECK(contains(ask("admin", {"ls"}).out, "train"));
   CHECK_FALSE(contains(ask("bob", {"ls"}).out, "train"));

@@ -187,7 +187,7 @@ TEST_CASE("what cannot be made leaves nothing behind") {
   REQUIRE(::chmod(place.c_str(), 0777) == 0);
   const auto open = home.ask({"keygen", place + "/secret"});
   CHECK(open.code == 1);
-  CHECK(contains(open.err, "everybody may replace files in its folder (mode 0777); chmod o-w"));
+  CHECK(contains(open.err, "all users may replace files in its directory (mode 0777); chmod o-w"));
   CHECK(fs::is_empty(place));
   home.folder.write("file", "");
   CHECK(home.ask({"keygen", home.folder.path() + "/file/a/secret"}).code == 1);

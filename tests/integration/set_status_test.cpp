@@ -100,7 +100,7 @@ TEST_CASE("both of a pair say who leads and who stands by, and the lead is hande
     CHECK(contains(site.said({"handover", "--reason=upgrade"}),
                    "\"" + name + "\" at " + Site::place(heir) + " leads, in epoch"));
     std::swap(site.leads, site.stands_by);
-    site.leads->expect_err("stands by: it would lead", heir == 3 ? 1 : 2);
+    site.leads->expect_err("is a standby: it would lead", heir == 3 ? 1 : 2);
     const json job = site.shown({"status", "cluster", "--json"});
     CHECK(job["daemon"]["name"] == name);
     CHECK(job["daemon"]["last_change"]["to_name"] == name);
@@ -127,7 +127,7 @@ TEST_CASE("whoever cannot hand over says why, and what helps") {
               site.cluster.options())
           .wait();
   CHECK(itself.code == 1);
-  CHECK_MESSAGE(contains(itself.err, "is where this one is met itself"), itself.err);
+  CHECK_MESSAGE(contains(itself.err, "is the address of this cpprund itself"), itself.err);
   site.leads = site.daemon(0, {});
   Command there({"/bin/sh", "-c",
                  "until '" + from_build("CPPRUNCTL") +
@@ -135,28 +135,28 @@ TEST_CASE("whoever cannot hand over says why, and what helps") {
                 site.looking());
   const Ended seen = there.wait();
   CHECK(seen.code == 0);
-  CHECK_MESSAGE(contains(seen.out, "warning: nobody stands by: if this machine is lost"), seen.out);
+  CHECK_MESSAGE(contains(seen.out, "warning: no standby: if this machine is lost"), seen.out);
   const Ended alone = site.ctl({"handover"});
   CHECK(alone.code == 1);
   CHECK_MESSAGE(contains(alone.err, "start another one with --standby-of=" + Site::place(0)),
                 alone.err);
   site.stands_by = site.daemon(3, {"--standby-of=" + Site::place(0)});
-  site.leads->expect_err("stands by: it would lead");
+  site.leads->expect_err("is a standby: it would lead");
   (void)site.both();
   CHECK(contains(site.said({"status"}), "leads only when the lead is handed over to it"));
   CHECK(site.ctl({"exclude", "elsewhere", "--for=3600"}).code == 0);
   // The first of them was started alone: its sandbox lets it dial nobody.
-  CHECK(contains(site.said({"handover"}), "\"node3\" at " + Site::place(3) + " was told to lead"));
+  CHECK(contains(site.said({"handover"}), "\"node3\" at " + Site::place(3) + " takes over"));
   std::swap(site.leads, site.stands_by);
   site.leads->expect_err("\"node3\" leads in epoch");
   CHECK(contains(site.said({"include", "elsewhere"}), "nodes of elsewhere may take a seat again"));
-  CHECK(contains(site.said({"status"}), "cannot stand by since it was started alone: end it"));
+  CHECK(contains(site.said({"status"}), "cannot be a standby since it was started alone: stop it"));
   site.stands_by->signal(SIGTERM);
   CHECK(site.stands_by->wait().code == 0);
   // Whoever takes its place can be handed the lead, and hand it back.
   site.stands_by = site.daemon(0, {"--standby-of=" + Site::place(3)});
   for (const int heir : {0, 3}) {
-    site.leads->expect_err("stands by: it would lead");
+    site.leads->expect_err("is a standby: it would lead");
     (void)site.both();
     CHECK(contains(site.said({"handover"}), Site::place(heir) + " leads, in epoch"));
     std::swap(site.leads, site.stands_by);

@@ -236,7 +236,7 @@ TEST_CASE("another user of the machine sees nothing, unless it was opened to the
       // Behind a secret a token would help.
       CHECK(answer.starts_with(has_secret() ? "HTTP/1.1 401 Unauthorized\r\n"
                                             : "HTTP/1.1 403 Forbidden\r\n"));
-      CHECK(contains(answer, "only the user that runs this (uid 0) may look"));
+      CHECK(contains(answer, "only the user that runs this (uid 0) has read access"));
       CHECK_FALSE(contains(answer, "seen"));
       command.expect_err(has_secret() ? "may not ask for /api/v1/jobs/seen: only the user"
                                       : "may not look: only the user that runs this");

@@ -24,7 +24,7 @@ TEST_CASE("a budget is a number from 0 that fits, and its name can be printed") 
     CAPTURE(wrong);
     const auto read = link::budgets_of(json::parse(wrong));
     REQUIRE_FALSE(read);
-    CHECK(read.error().reason == "the budget of hang is no number");
+    CHECK(read.error().reason == "the budget of hang is not a number");
   }
   CHECK(link::budgets_of(json::parse(R"({"a\u001bb":1})"))->front().cause == "a?b");
   CHECK_THROWS(link::budgets_of(json::parse("[1]")));

@@ -223,7 +223,7 @@ void CoordinatorServer::hand_over(const coordinator::HandOver& wanted) {
     tell(Coordinator::HandedOver{wanted.ticket, wanted.order, outcome});
   };
   if (callbacks_.hand_over) return callbacks_.hand_over(then);
-  then({OrderOutcome::Kind::not_now, "nobody stands by for this one"});
+  then({OrderOutcome::Kind::not_now, "this cpprund has no standby"});
 }
 
 // Only the leader may report that something is done, and its successor must know of it.
@@ -235,8 +235,8 @@ void CoordinatorServer::answer_if_sure(const coordinator::Answered& answered) {
 void CoordinatorServer::leave_open(std::vector<coordinator::Answered> orders) {
   for (coordinator::Answered& order : orders) {
     order.outcome = {OrderOutcome::Kind::not_now,
-                     "this cpprund may not lead any more, and whoever leads on may not know of it: "
-                     "look whether it was done, and ask again if it was not"};
+                     "this cpprund may have lost leadership, and the next leader may not know of "
+                     "this command: check whether it was done, and repeat it if not"};
     answered(order);
   }
 }
@@ -496,7 +496,7 @@ void CoordinatorServer::show_holder(SecureHandshake::Done done, const PeerAddres
 
 void CoordinatorServer::refuse(const PeerAddress& peer, const std::string& why) {
   callbacks_.note(
-      {.ordinary = false, .peer = peer, .text = "refused: " + why, .peer_is = "somebody at"});
+      {.ordinary = false, .peer = peer, .text = "refused: " + why, .peer_is = "client"});
 }
 
 std::optional<asio::ip::tcp::socket> CoordinatorServer::stream_of(FileDescriptor socket,
@@ -551,8 +551,8 @@ void CoordinatorServer::refuse_open_link(int socket, const PeerAddress& peer) {
   const std::string answer =
       std::string(link::preamble) +
       link::encode(link::Refused{
-          "whoever joins here has to hold the secret of this master: start cpprun with "
-          "--secret-file, or with that secret in ~/.config/cpprun/secret"});
+          "this master requires a secret: start cpprun with its secret in --secret-file or in "
+          "~/.config/cpprun/secret"});
   // If that cannot be sent, the client sees the connection closed.
   (void)::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   refuse(peer, "it holds no secret, and this side takes only those who hold its own");
@@ -780,7 +780,7 @@ void CoordinatorServer::adopt_follower(LinkId link, const link::Follow& follow,
   asio::post(context_, [this, link, follow, peer, owner] {
     const auto found = channels_.extract(link);
     if (found.empty()) return;
-    tell(Coordinator::Closed{link, "it is a cpprund that stands by"});
+    tell(Coordinator::Closed{link, "it is a standby cpprund"});
     callbacks_.follower(found.mapped(), follow, peer, owner);
   });
 }

@@ -92,7 +92,7 @@ namespace {
 using RecordKind = StoreRecord::Kind;
 
 tl::unexpected<Error> unknown_client(const StoreRecord& record) {
-  return failure(fmt::format("a record of kind {} of client {}, whom nobody has opened",
+  return failure(fmt::format("a record of kind {} of client {}, which was never opened",
                              static_cast<int>(record.kind), record.client.value));
 }
 

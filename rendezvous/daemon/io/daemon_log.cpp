@@ -96,7 +96,8 @@ void DaemonLog::put(std::string_view text) {
 void DaemonLog::tell_lost_lines() {
   if (lost_lines_ == 0) return;
   const std::uint64_t lost = std::exchange(lost_lines_, 0);
-  say(LogLevel::warning, fmt::format("{} lines are lost: nobody read this log", lost));
+  say(LogLevel::warning,
+      fmt::format("{} lines were lost: the reader of this log did not keep up", lost));
 }
 
 void DaemonLog::tell_lost_bytes(std::uint64_t bytes) {

@@ -90,7 +90,7 @@ void Follower::went_down(const std::string& reason, Duration silence) {
   dial_at_ = loop_.now() + (is_refused ? refused_pause : dial_pause);
   if (!is_refused && !next_) {
     say_once(LogLevel::info,
-             fmt::format("no word from the cpprund at {}: {}", to_string(at_), reason));
+             fmt::format("no message from the cpprund at {}: {}", to_string(at_), reason));
   }
   // If the redirect does not lead to a leader, the original peer may know another one.
   if (next_) {
@@ -151,7 +151,7 @@ void Follower::begin_anew(const link::Leads& leads) {
     went_down(reason);
   };
   if (leads.epoch < own_.epoch) {
-    return refuse(fmt::format("it leads in epoch {}, and there was one that led in epoch {}",
+    return refuse(fmt::format("it leads in epoch {}, but another one has led in epoch {}",
                               leads.epoch, own_.epoch));
   }
   if (leads.cluster != own_.cluster) {
@@ -178,14 +178,13 @@ void Follower::hear_elsewhere(const link::NotLeading& other) {
   if (there.host.empty()) {
     return say_once(LogLevel::warning,
                     fmt::format("the cpprund at {} does not lead, and knows of none that does: if "
-                                "that is so, start one of them anew without --standby-of",
+                                "that is so, restart one of them without --standby-of",
                                 to_string(at_)));
   }
   if (to_string(there) == own_.address) return callbacks_.is_said_to_lead(other.epoch);
   if (there == at_) return;
-  say_once(LogLevel::info,
-           fmt::format("the cpprund at {} does not lead: the one at {} does, by its word",
-                       to_string(at_), to_string(there)));
+  say_once(LogLevel::info, fmt::format("the cpprund at {} does not lead; it names {} as the leader",
+                                       to_string(at_), to_string(there)));
   next_ = {there, other.epoch};
 }
 
@@ -274,7 +273,7 @@ Result<void> Follower::take(const link::StandbyRecord& record) {
     case Kind::renew:
       break;
   }
-  return failure("it says what only one that stands by says");
+  return failure("it sent a message that only a standby sends");
 }
 
 // An image of a store is expensive. The first retry is immediate; further ones are spaced with

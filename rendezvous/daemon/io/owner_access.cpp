@@ -51,7 +51,7 @@ Result<std::shared_ptr<SecureContext>> OwnerAccess::for_dialing() const {
   if (holders_.empty()) return std::shared_ptr<SecureContext>();
   if (dialing_ == nullptr) {
     return failure(
-        fmt::format("nobody of --secrets may have everybody's jobs: put a secret called "
+        fmt::format("--secrets has no secret with access to all users' jobs: put a secret called "
                     "\"{}\" there",
                     admin_name));
   }
@@ -71,15 +71,16 @@ Result<void> OwnerReload::load() {
           "--secrets or --secret-file names it, \"cpprunctl keygen\" makes one");
     }
     if (!options_.looks_for_secret) return {};
-    hooks_.say(LogLevel::info,
-               "holds no secret: whoever reaches its port may join its jobs and use its stores");
+    hooks_.say(
+        LogLevel::info,
+        "holds no secret: any client that reaches its port may join its jobs and use its stores");
     return {};
   }
   auto loaded = read();
   // The user's own file, which no flag or variable names and which is optional.
   const bool is_own = options_.secret_file == options_.own_secret_file;
   if (!loaded && options_.secrets_folder.empty() && is_own) {
-    return failure(loaded.error().reason + "; --no-secret serves whoever comes");
+    return failure(loaded.error().reason + "; --no-secret serves all clients");
   }
   return loaded;
 }

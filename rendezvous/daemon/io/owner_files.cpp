@@ -96,7 +96,7 @@ Result<OwnerFiles> read_folder(const std::string& path) {
         {.name = std::move(name), .secrets = std::move(*secrets), .sees_all = sees_all});
   }
   if (files.owners.empty()) {
-    return refused(path, fmt::format("it has no file of secrets, so that nobody could be let in; "
+    return refused(path, fmt::format("it has no secret file, so no client would have access; "
                                      "\"cpprunctl keygen {}/NAME\" makes one",
                                      plain_line(path)));
   }

@@ -227,8 +227,8 @@ void ReplicaController::adopt(const std::shared_ptr<LinkEnd>& channel, const lin
   }
   if (!callbacks_.sees_all(owner)) {
     reason = fmt::format(
-        "it holds a secret of \"{}\", who may not have everybody's jobs: whoever "
-        "stands by needs the one of \"{}\", or of the one owner there is",
+        "it has a secret of \"{}\", which has no access to all users' jobs: a standby "
+        "needs the secret of \"{}\", or of the only owner",
         owner, admin_name);
   } else if (follow.address == options_.place) {
     reason = fmt::format(
@@ -269,7 +269,7 @@ void ReplicaController::follow_place(const std::string& name, const std::string&
   stop_leading(fmt::format("\"{}\" leads in epoch {}", called(name), epoch));
   leader_ = name;
   leader_place_ = place;
-  (void)server_.follow({name.empty() ? fmt::format("the one at {} leads", place)
+  (void)server_.follow({name.empty() ? fmt::format("the cpprund at {} leads", place)
                                      : fmt::format("\"{}\" leads", called(name)),
                         parsed->host, parsed->port});
   follower_.follow(parsed->host, parsed->port, own_follow());
@@ -297,7 +297,7 @@ void ReplicaController::lost_leader(const std::string& reason, Duration silence)
   // The leader may have been killed, in which case its guard resigns for it right now.
   if (election_ && silence == Duration{}) election_->tell(election::Attend{.is_imminent = true});
   if (leads_ || expects_lead_) return;
-  (void)server_.follow({with_silence(fmt::format("\"{}\" led, and is not heard any more: {}",
+  (void)server_.follow({with_silence(fmt::format("lost contact with the leader \"{}\": {}",
                                                  called(leader_), reason)),
                         host_of_place(leader_place_), port_of_place(leader_place_)});
 }
@@ -309,7 +309,7 @@ void ReplicaController::keep_self(bool has_all) {
 void ReplicaController::caught_up() {
   const auto& records = follower_.records();
   const std::size_t jobs = records.size() - records.count(hosts_record_name);
-  callbacks_.say(LogLevel::info, fmt::format("stands by for \"{}\" (epoch {}), with {} job{}",
+  callbacks_.say(LogLevel::info, fmt::format("is a standby of \"{}\" (epoch {}), with {} job{}",
                                              called(leader_), epoch_, jobs, jobs == 1 ? "" : "s"));
 }
 
@@ -326,8 +326,8 @@ void ReplicaController::note_leader(bool is_won) {
       std::chrono::duration_cast<std::chrono::milliseconds>(ports_.loop.now() - asked_->muted);
   const bool is_heir = called(leader_) == called(asked_->heir);
   answer_asked(is_heir ? Result<std::string>(fmt::format(
-                             "\"{}\" at {} leads, in epoch {}; nobody was answered for at most "
-                             "{} ms",
+                             "\"{}\" at {} leads, in epoch {}; no client was answered for at "
+                             "most {} ms",
                              called(leader_), leader_place_, epoch_, waited.count() + 1))
                        : failure(fmt::format("\"{}\" at {} leads, and not \"{}\"", called(leader_),
                                              leader_place_, called(asked_->heir))));
@@ -425,7 +425,7 @@ void ReplicaController::note_trouble(std::string& kind, const std::string& reaso
   kind = reason;
   trouble_.is_silence = is_silence;
   look_whether_etcd_is_waited_for();
-  cannot_hand_over("nobody else can lead now: " + reason);
+  cannot_hand_over("no other cpprund can lead now: " + reason);
 }
 
 // "etcd at http://a:2379 not responding for 7.0 s".
@@ -474,7 +474,7 @@ void ReplicaController::on(const election::NobodyLeads& left) {
                                 : fmt::format("it has handed over to \"{}\"", called(left.heir)));
   leader_.clear();
   leader_place_.clear();
-  (void)server_.follow({"nobody leads at the moment"});
+  (void)server_.follow({"there is no leader at the moment"});
 }
 
 void ReplicaController::on(const election::LeaderIs& leader) {
@@ -576,12 +576,12 @@ Error ReplicaController::nobody_to_hand_over_to() const {
   const auto standbys = standbys_.seen();
   if (standbys.empty()) {
     return Error{fmt::format(
-        "nobody stands by for this cpprund: start another one with {}",
+        "this cpprund has no standby: start another one with {}",
         election_ ? "the same --etcd and --cluster" : "--standby-of=" + options_.place)};
   }
   return Error{fmt::format(
-      "nobody stands by for it that has everything: \"{}\" at {} is {} bytes behind; ask again "
-      "when cpprunctl status says that it is in sync",
+      "no standby is in sync: \"{}\" at {} is {} bytes behind; ask again when "
+      "cpprunctl status says that it is in sync",
       called(standbys.front().name), standbys.front().place, standbys.front().bytes_behind)};
 }
 
@@ -592,8 +592,8 @@ Result<std::string> ReplicaController::begin_hand_over() {
   // The successor could not win, and the cluster would have no leader.
   if (!trouble_.text().empty()) {
     return failure(
-        fmt::format("nobody else can lead now, since etcd takes no changes: {}; this "
-                    "one leads on until it does",
+        fmt::format("no other cpprund can lead now, since etcd takes no changes: {}; this "
+                    "one remains the leader until it does",
                     trouble_.text()));
   }
   std::string heir;
@@ -667,8 +667,8 @@ void ReplicaController::stay_behind(const std::string& heir, const std::string& 
   leader_ = heir;
   leader_place_ = place;
   answer_asked(fmt::format(
-      "\"{}\" at {} was told to lead, in epoch {}; this cpprund was started alone and cannot stand "
-      "by for it: end it",
+      "\"{}\" at {} takes over, in epoch {}; this cpprund was started alone and cannot be "
+      "its standby: stop it",
       called(heir), place, epoch_));
   note_leader(false);
 }
@@ -725,7 +725,7 @@ void ReplicaController::take_over(std::uint64_t epoch) {
   (void)server_.follow({.reason = "this cpprund is about to lead", .is_about_to_lead = true});
   alarm_->ring_in(bounds::hand_over_patience, [this] {
     if (leads_ || !std::exchange(expects_lead_, false)) return;
-    (void)server_.follow({"nobody leads at the moment"});
+    (void)server_.follow({"there is no leader at the moment"});
     if (left_) withdraw();
   });
   election_->tell(election::Attend{.is_imminent = true});
@@ -738,7 +738,7 @@ void ReplicaController::lead_again(std::uint64_t epoch) {
   if (leads_ || epoch < epoch_max_) return;
   callbacks_.say(
       LogLevel::info,
-      fmt::format("the cpprund at {} stands by for this one, which leads again", leader_place_));
+      fmt::format("the cpprund at {} is a standby of this one, which leads again", leader_place_));
   lead(std::max(own_epoch(), epoch + 1));
 }
 
@@ -761,7 +761,7 @@ void ReplicaController::end_leading() {
   const bool has_none = options_.leaves_nothing && knows_no_job();
   if (leads_ && !has_none && !trouble_.text().empty()) {
     callbacks_.say(LogLevel::warning,
-                   fmt::format("nobody else can lead now, and this one ends: whoever stands by "
+                   fmt::format("no other cpprund can lead now, and this one exits: the standby "
                                "leads when etcd takes changes again: {}",
                                trouble_.text()));
   }
@@ -850,7 +850,7 @@ bool ReplicaController::recover(const std::map<std::string, std::string>& record
   }
   if (count == 0) return true;
   callbacks_.say(LogLevel::info,
-                 fmt::format("goes on with {} job{}: {}", count, count == 1 ? "" : "s", source));
+                 fmt::format("resumes {} job{}: {}", count, count == 1 ? "" : "s", source));
   return false;
 }
 

@@ -157,9 +157,8 @@ void Standbys::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow
   // Another life of that member. If the earlier life is gone without notice, it will have been
   // removed by the time this one asks again.
   if (before != standbys_.end() && before->first != follow.name) {
-    return refuse(
-        fmt::format("one that is called \"{}\" stands by already, at {}: give each its own --name",
-                    called(follow.name), before->second->who().address));
+    return refuse(fmt::format("another standby is called \"{}\", at {}: give each its own --name",
+                              called(follow.name), before->second->who().address));
   }
   const auto twin = std::ranges::find_if(standbys_, [&](const auto& each) {
     return each.second->who().address == follow.address && each.first != follow.name;
@@ -172,13 +171,14 @@ void Standbys::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow
   if (before != standbys_.end()) {
     ended(*before->second, "it has come anew");
   } else if (standbys_.size() >= callbacks_.standbys_max) {
-    const std::string reason = fmt::format("{} stand by already, the limit", standbys_.size());
+    const std::string reason =
+        fmt::format("it has {} standbys, which is the limit", standbys_.size());
     channel->send(link::Refused{reason});
     return channel->hang_up(reason);
   }
   auto standby = std::make_unique<Standby>(*this, channel, follow);
   Standby& its = *(standbys_[follow.name] = std::move(standby));
-  callbacks_.say(LogLevel::info, fmt::format("\"{}\" at {} is about to stand by (cpprund {})",
+  callbacks_.say(LogLevel::info, fmt::format("\"{}\" at {} is becoming a standby (cpprund {})",
                                              called(follow.name), follow.address, follow.version));
   its.begin();
   look_at_names();
@@ -192,7 +192,7 @@ void Standbys::ended(Standby& standby, const std::string& reason) {
       std::ranges::find(known_names_, standby.who().name) != known_names_.end();
   callbacks_.say(
       was_in_sync ? LogLevel::warning : LogLevel::info,
-      fmt::format("\"{}\" does not stand by any more: {}", called(standby.who().name), reason));
+      fmt::format("\"{}\" is no longer a standby: {}", called(standby.who().name), reason));
   standby.leave(reason);
   // Nothing further is sent to it that replies could wait for. It may still become leader until
   // its exclusion is published, so replies wait for that.
@@ -237,7 +237,7 @@ void Standbys::known(const std::vector<std::string>& names) {
   if (!is_begun_) return;
   for (const std::string& name : names) {
     if (name == own_.name || std::ranges::find(known_names_, name) != known_names_.end()) continue;
-    callbacks_.say(LogLevel::info, fmt::format("\"{}\" stands by: it would lead if this cpprund "
+    callbacks_.say(LogLevel::info, fmt::format("\"{}\" is a standby: it would lead if this cpprund "
                                                "were lost",
                                                called(name)));
   }
@@ -285,8 +285,8 @@ void Standbys::look_at_what_is_asked() {
   if (name.empty()) return;
   callbacks_.say(
       LogLevel::error,
-      fmt::format("no node is told anything: \"{}\" is gone, and etcd has not recorded yet that "
-                  "it must not lead: start that cpprund again, or make etcd take changes",
+      fmt::format("replies to all nodes are on hold: \"{}\" is gone, and etcd has not recorded yet "
+                  "that it must not lead: start that cpprund again, or make etcd take changes",
                   called(name)));
 }
 
@@ -359,9 +359,10 @@ void Standbys::beat() {
                                std::chrono::duration<double>(bounds::standby_silence).count()));
     }
     for (Standby* const each : swamped) {
-      ended(*each, fmt::format("{} bytes wait for it, and the network between them takes less than "
-                               "the stores are told: it is to begin anew",
-                               each->bytes_behind()));
+      ended(*each,
+            fmt::format("{} bytes wait for it, and the network to it is slower than the changes "
+                        "of the stores: it has to start again",
+                        each->bytes_behind()));
     }
     for (Standby* const each : slow) {
       if (is_begun_) no_longer_wait_for(*each);
@@ -507,8 +508,8 @@ std::string Standbys::Standby::hear(std::string_view frame) {
     all_.callbacks_.logs->renew(*this, std::string(record->job));
     return {};
   }
-  if (record->kind != Kind::has) return "it says what only the one that leads says";
-  if (record->number > last_) return "it has what it was never told";
+  if (record->kind != Kind::has) return "it sent a message that only the leader sends";
+  if (record->number > last_) return "it acknowledged what it was never sent";
   has_ = std::max(has_, record->number);
   for (; !sent_.empty() && sent_.front().place <= has_; sent_.pop_front()) {
     bytes_had_ = sent_.front().bytes;

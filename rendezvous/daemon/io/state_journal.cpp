@@ -38,7 +38,7 @@ std::optional<std::string> objection_to(int folder) {
   struct stat facts {};
   if (::fstat(folder, &facts) != 0) return "cannot be looked at: " + errno_text(errno);
   if (facts.st_uid != ::geteuid()) {
-    return fmt::format("belongs to uid {}, and cpprund runs as {}: give it a folder of its own",
+    return fmt::format("belongs to uid {}, and cpprund runs as {}: give it a directory of its own",
                        facts.st_uid, ::geteuid());
   }
   if ((facts.st_mode & 022) != 0) {
@@ -67,10 +67,11 @@ std::string own_boot() {
 
 Result<FileDescriptor> open_state_folder(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return state_refused("cannot make the folder \"{}\": {}", path, errno_text(errno));
+    return state_refused("cannot make the directory \"{}\": {}", path, errno_text(errno));
   }
   FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) return state_refused("cannot open the folder \"{}\": {}", path, errno_text(errno));
+  if (!folder)
+    return state_refused("cannot open the directory \"{}\": {}", path, errno_text(errno));
   if (const auto wrong = objection_to(folder.get()))
     return state_refused("\"{}\" {}", path, *wrong);
   return folder;
@@ -94,7 +95,8 @@ Result<FileDescriptor> lock_state_folder(int folder, const std::string& path, Du
             other, path);
       }
       return state_refused(
-          "another cpprund keeps its jobs in \"{}\" (pid {}): give each daemon a folder of its own",
+          "another cpprund keeps its jobs in \"{}\" (pid {}): give each daemon a directory of "
+          "its own",
           path, other);
     }
     std::this_thread::sleep_for(lock_look);
@@ -176,16 +178,15 @@ Result<void> StateJournal::look(HelperProcesses& side) {
   last_number_ = read->last_number;
   last_alive_ = read->alive;
   for (const std::string& each : read->wrong) {
-    say_(LogLevel::warning,
-         fmt::format("--state: \"{}\" has {}: its job is not known any more, or not its store",
-                     options_.path, each));
+    say_(LogLevel::warning, fmt::format("--state: \"{}\" has {}: its job is lost, or its store is",
+                                        options_.path, each));
   }
   for (auto& [number, bytes, generation] : read->files) {
     auto record = record_of_state_file(bytes);
     if (record) {
       found_.push_back({number, *std::move(record)});
     } else if (record.error().is_later) {
-      return state_refused("\"{}/{}\" {}: use the cpprund that wrote it, or another folder",
+      return state_refused("\"{}/{}\" {}: use the cpprund that wrote it, or another directory",
                            options_.path, state_name(number, "state"), record.error().clause);
     } else {
       set_aside(number, record.error().clause);
@@ -206,7 +207,7 @@ Result<void> StateJournal::take_logs(StateFiles read) {
     const std::string name = options_.path + "/" + log_name(number, generation);
     auto log = read_log_file(file);
     if (!log && log.error().is_later) {
-      return state_refused("\"{}\" {}: use the cpprund that wrote it, or another folder", name,
+      return state_refused("\"{}\" {}: use the cpprund that wrote it, or another directory", name,
                            log.error().clause);
     }
     if (!log) {
@@ -232,10 +233,9 @@ void StateJournal::set_aside(std::uint64_t number, const std::string& why) {
   const std::string name = state_name(number, "state");
   const std::string aside = state_name(number, "damaged");
   const bool is_aside = ::renameat(folder_.get(), name.c_str(), folder_.get(), aside.c_str()) == 0;
-  say_(
-      LogLevel::warning,
-      fmt::format("--state: \"{}/{}\" {}: what it says is not known any more; {}", options_.path,
-                  name, plain_line(why), is_aside ? "the file is now " + aside : "it stays there"));
+  say_(LogLevel::warning,
+       fmt::format("--state: \"{}/{}\" {}: its content is lost; {}", options_.path, name,
+                   plain_line(why), is_aside ? "the file is now " + aside : "it stays there"));
 }
 
 // --- to the writer -------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ void LogDirectory::add(const std::string& job, std::optional<File> Log::*to,
 void LogDirectory::put(LogOrder order, const std::string& job, File& file, std::string_view bytes) {
   file.bytes += bytes.size();
   const auto ticket = folder_.put_log(order, job, file.generation, bytes);
-  if (!ticket) return broke(job, "its disk does not keep up with what the stores of jobs are told");
+  if (!ticket) return broke(job, "its disk does not keep up with the changes of the stores");
   if (folder_.syncs()) callbacks_.wait_for(*ticket);
 }
 
@@ -162,8 +162,8 @@ Result<void> StateRecovery::load(CoordinatorServer& server, const std::string& s
   keep_from(server);
   const auto of_later = [this](const Error& error) {
     return failure(fmt::format(
-        "--state: a record in \"{}\" {}: use the cpprund that wrote it, or another folder", path_,
-        error.reason));
+        "--state: a record in \"{}\" {}: use the cpprund that wrote it, or another directory",
+        path_, error.reason));
   };
   std::set<std::string> jobs;
   for (auto& [number, bytes, log] : folder_->take_found()) {

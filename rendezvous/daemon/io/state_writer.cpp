@@ -556,7 +556,7 @@ std::string text_of(Result<StateFiles> read) {
 Result<StateFiles> state_files_of(std::string_view text) {
   while (text.starts_with(still_reading)) text.remove_prefix(still_reading.size());
   if (text.starts_with("!")) return failure(std::string(text.substr(1)));
-  const auto cut_off = failure("cannot be read: whoever read it was ended");
+  const auto cut_off = failure("cannot be read: the reading process was killed");
   if (!text.starts_with("=")) return cut_off;
   text.remove_prefix(1);
   StateFiles files;

@@ -179,8 +179,8 @@ Result<ReplicaControllerOptions> options_of_set(const DaemonOptions& options,
                                            : *parse_place(options.advertised, listening.port));
   if (!options.standby_of.empty() && to_string(*parse_place(options.standby_of)) == set.place) {
     return failure(fmt::format(
-        "--standby-of={} is where this one is met itself: name the one that leads, or leave it "
-        "out, and this one leads",
+        "--standby-of={} is the address of this cpprund itself: give the address of the "
+        "leader, or omit it, and this one leads",
         options.standby_of));
   }
   if (options.etcd.empty()) return set;
@@ -381,7 +381,7 @@ namespace {
 // is set if the directory is not the one in $TMPDIR, and says why.
 Result<DoorFolder> prepared_door(HelperProcesses& side, const std::vector<DoorFolder>& folders,
                                  std::string& note) {
-  std::string why = "there is no folder for it";
+  std::string why = "there is no directory for it";
   const DoorFolder* wrong_temporary = nullptr;
   bool has_why = false;
   for (const auto& folder : folders) {
@@ -398,10 +398,11 @@ Result<DoorFolder> prepared_door(HelperProcesses& side, const std::vector<DoorFo
       return folder;
     }
     if (!has_why || !folder.is_parent_own) {
-      why = wrong ? *wrong
-                  : fmt::format(
-                        "the folder \"{}\" for sockets of tools is on a disk that does not answer",
-                        folder.path());
+      why = wrong
+                ? *wrong
+                : fmt::format(
+                      "the directory \"{}\" for control sockets is on a disk that does not answer",
+                      folder.path());
     }
     if (!folder.is_parent_own && wrong_temporary == nullptr) wrong_temporary = &folder;
     has_why = true;

@@ -50,8 +50,8 @@ Result<std::shared_ptr<TlsClientContext>> open_tls(const EtcdAccess& access) {
       return std::shared_ptr<TlsClientContext>();
     }
     return failure(
-        "certificates for etcd are named, and none of its members is asked by https://: what is "
-        "said to them could be read by anybody");
+        "certificates for etcd are given, but no etcd endpoint begins with https://: the "
+        "connection would not be encrypted");
   }
   TlsIdentity identity;
   for (const auto& [pem, path] : {std::pair{&identity.authorities, &access.authorities_file},

@@ -27,7 +27,7 @@ constexpr mode_t for_the_owner_alone = 0700;
 constexpr int attempts_max = 3;
 
 tl::unexpected<Error> cannot(const DoorFolder& folder, const std::string& why) {
-  return failure(fmt::format("the folder \"{}\" for sockets of tools {}", folder.path(), why));
+  return failure(fmt::format("the directory \"{}\" for control sockets {}", folder.path(), why));
 }
 
 // An open directory, addressed as /proc/self/fd/N: a socket path is limited to 107 bytes, and the
@@ -68,7 +68,7 @@ bool is_own(const std::string& folder) {
 
 Result<OpenFolder> make_folder(const DoorFolder& place) {
   if (place.is_parent_own && !is_own(place.parent))
-    return cannot(place, "would be somebody else's");
+    return cannot(place, "would belong to another user");
   const auto path = place.path();
   if (::mkdir(path.c_str(), for_the_owner_alone) != 0 && errno != EEXIST) {
     return cannot(place, "cannot be made: " + errno_text(errno));
@@ -77,7 +77,7 @@ Result<OpenFolder> make_folder(const DoorFolder& place) {
   if (!folder) {
     const int wrong = errno;
     const bool is_link = wrong == ELOOP || wrong == ENOTDIR;
-    return cannot(place, is_link ? "is no folder" : "cannot be opened: " + errno_text(wrong));
+    return cannot(place, is_link ? "is not a directory" : "cannot be opened: " + errno_text(wrong));
   }
   if (auto wrong = objection_to(folder); !wrong.empty()) return cannot(place, wrong);
   return folder;

@@ -405,7 +405,7 @@ void StatusServer::receive(FileDescriptor socket, const Comer& comer, std::strin
 }
 
 Visitor StatusServer::visitor_of(int socket, const PeerAddress& peer) const {
-  Visitor visitor{.by_loopback = peer.is_loopback(), .user = failure("nobody has asked")};
+  Visitor visitor{.by_loopback = peer.is_loopback(), .user = failure("not looked up")};
   if (asks_whose(access_, visitor.by_loopback)) visitor.user = owner_of_peer(socket, peer);
   return visitor;
 }

@@ -178,7 +178,7 @@ void StoreForwarder::turn_soon() {
 
 Result<void> admit_worker(const SocketPair& pair) {
   const auto owner = owner_of_peer(pair);
-  if (!owner) return failure("whose it is cannot be told: " + owner.error().reason);
+  if (!owner) return failure("its user cannot be determined: " + owner.error().reason);
   const auto own = static_cast<std::uint32_t>(::geteuid());
   // Root can read our memory anyway.
   if (*owner == own || *owner == 0) return {};

@@ -26,7 +26,7 @@ TEST_CASE("events are the same however their bytes are cut") {
 
 TEST_CASE("remarks, empty events and unknown members are passed over") {
   EventStream stream;
-  CHECK(stream.hear(": 3 events are kept no more\n\nretry: 5\nevent: x\n\n\n")->empty());
+  CHECK(stream.hear(": 3 older events were dropped\n\nretry: 5\nevent: x\n\n\n")->empty());
   CHECK(stream.last().empty());
   CHECK(stream.hear("id: 7\ndata\n\n")->size() == 1);
   CHECK(stream.last() == "7");  // as earlier releases number them

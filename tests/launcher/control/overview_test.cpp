@@ -95,10 +95,9 @@ TEST_CASE("a job that is over says with what, and one that waits says for what")
   CHECK(text.find("has been gathering its nodes") != std::string::npos);
   CHECK(text.find("\n1 of 2 nodes are here\n") != std::string::npos);
   JobView alone = running();
-  alone.cover = "if node 0 on a is lost, nobody goes on with the job";
-  CHECK(
-      status_text(alone, {}, {}).find("\nif node 0 on a is lost, nobody goes on with the job\n") !=
-      std::string::npos);
+  alone.cover = "if node 0 on a is lost, the job is lost";
+  CHECK(status_text(alone, {}, {}).find("\nif node 0 on a is lost, the job is lost\n") !=
+        std::string::npos);
   alone.warnings = {"do something"};
   CHECK(status_text(alone, {}, {}).find("\nwarning: do something\n") != std::string::npos);
   CHECK(status_text(alone, {}, {}).find("\nif node 0") == std::string::npos);

@@ -118,8 +118,8 @@ TEST_CASE("the name of a job whose nodes may still compute is kept until they ca
   stage.join(LinkId{1}, "a", "alpha");
   stage.coordinator.handle(t0 + 1s, Coordinator::Closed{LinkId{1}, "reset", true});
   CHECK(stage.order(t0 + 2s, of_job(Order::Kind::forget, "a")).sentence ==
-        "job \"a\" is forgotten; a new job may have its name in 2 s, when none of its nodes can "
-        "compute any more");
+        "job \"a\" is forgotten; a new job may have its name in 2 s, when its nodes can "
+        "no longer compute");
   stage.coordinator.handle(t0 + 3s, Coordinator::Opened{{.link = LinkId{2}, .peer = "10.0.0.1"}});
   const auto refused = stage.coordinator.handle(
       t0 + 3s, Coordinator::Said{LinkId{2}, link::Join{.job = "a", .host = "alpha", .pid = 2}});
@@ -194,7 +194,7 @@ TEST_CASE("a job that one of its nodes hosts is handed over to nobody, and what 
   const auto outcome = hosting.order(t0, {.kind = Order::Kind::handover});
   CHECK(outcome.kind == OrderOutcome::Kind::not_now);
   CHECK(outcome.sentence.starts_with(
-      "job \"a\" is hosted by one of its nodes, which hands over to nobody"));
+      "job \"a\" is hosted by one of its nodes, which cannot hand over"));
 }
 
 }  // namespace coordinator_orders_test

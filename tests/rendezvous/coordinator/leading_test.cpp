@@ -83,7 +83,7 @@ TEST_CASE("one that follows gives nobody a seat, and says where the one is that 
   CHECK(coordinator.handle(t0, Coordinator::Follows{"a leads", "10.0.0.9", 29400}).empty());
   const auto late = comes(coordinator, LinkId{2}, node());
   CHECK(said<link::NotLeading>(late, LinkId{2}) ==
-        std::vector{link::NotLeading{"this cpprund stands by: a leads", "10.0.0.9", 29400}});
+        std::vector{link::NotLeading{"this cpprund is a standby: a leads", "10.0.0.9", 29400}});
   CHECK(coordinator.job_count() == 0);
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("an order is refused where nobody leads, with the place to ask at") {
       coordinator.handle(t0, Coordinator::Ordered{1, {.kind = Order::Kind::stop, .job = "j"}});
   REQUIRE(all<coordinator::Answered>(answered).size() == 1);
   CHECK(all<coordinator::Answered>(answered)[0].outcome.sentence ==
-        "this cpprund stands by: ask the one at 10.0.0.9:29400, which leads");
+        "this cpprund is a standby: ask the leader at 10.0.0.9:29400");
 }
 
 TEST_CASE("who leads is asked to hand over, and whoever asked is told what came of it") {
@@ -188,7 +188,7 @@ TEST_CASE("one that stands by hands nothing over, and says who can") {
       coordinator.handle(t0, Coordinator::Ordered{1, {.kind = Order::Kind::handover}});
   REQUIRE(all<coordinator::Answered>(told).size() == 1);
   CHECK(all<coordinator::Answered>(told)[0].outcome.sentence ==
-        "this cpprund stands by: ask the one at 10.0.0.9:29400, which leads");
+        "this cpprund is a standby: ask the leader at 10.0.0.9:29400");
 }
 
 TEST_CASE("whoever comes before it leads is heard when it does, with all that was said") {

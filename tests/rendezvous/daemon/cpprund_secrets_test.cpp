@@ -101,7 +101,7 @@ TEST_CASE("that there is --no-secret is said at the start, and not to who goes o
   CHECK(line.find("--no-secret") == std::string::npos);
   CHECK(daemon.end_with(SIGTERM) == 0);
   Program refused(with({}), {.words = words});
-  CHECK(line_with(refused, "cannot take").ends_with("; --no-secret serves whoever comes"));
+  CHECK(line_with(refused, "cannot take").ends_with("; --no-secret serves all clients"));
   CHECK(refused.exit_code() == 1);
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("a daemon without secrets has nothing to reload, and goes on") {
   Program daemon(with({}), {.words = "HOME= XDG_CONFIG_HOME= CPPRUN_SECRET_FILE= exec"});
   daemon.port();
   CHECK(daemon.first_err_line().ends_with(
-      "holds no secret: whoever reaches its port may join its jobs and use its stores"));
+      "holds no secret: any client that reaches its port may join its jobs and use its stores"));
   daemon.signal(SIGHUP);
   CHECK(line_with(daemon, "SIGHUP")
             .ends_with("SIGHUP: nothing to reload, this daemon was started without a secret; "

@@ -58,11 +58,11 @@ TEST_CASE("what lies in a folder is of one cluster, and of nobody without an etc
   CHECK(
       objection_to(found, "default") ==
       "has the jobs of the cluster \"tonight\", and this cpprund is of \"default\": start it with "
-      "the --etcd of that one and --cluster=tonight, or give it another folder");
+      "the --etcd of that one and --cluster=tonight, or give it another directory");
   CHECK(
       objection_to(found, "") ==
       "has the jobs of the cluster \"tonight\", and this cpprund has no --etcd: start it with the "
-      "--etcd of that one and --cluster=tonight, or give it another folder");
+      "--etcd of that one and --cluster=tonight, or give it another directory");
 }
 
 }  // namespace self_record_json_test

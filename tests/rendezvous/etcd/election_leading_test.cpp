@@ -97,7 +97,7 @@ TEST_CASE("a lease that is gone is the end, once the key is seen to be gone") {
   alpha.pass(600ms);
   REQUIRE(alpha.count<election::Deposed>() == 1);
   CHECK(alpha.last<election::Deposed>().reason ==
-        "its key in etcd is gone: its lease has ended, or somebody removed it");
+        "its key in etcd is gone: its lease has ended, or the key was deleted");
 }
 
 TEST_CASE("a member that knows nothing of the lease is believed only about the key") {

@@ -89,7 +89,7 @@ TEST_CASE("after somebody else has won nothing is changed any more") {
   CHECK(alpha.count<election::Written>() == 0);
   REQUIRE(alpha.count<election::Deposed>() == 1);
   CHECK(alpha.last<election::Deposed>().reason ==
-        "its changes in etcd are not taken any more: somebody else leads");
+        "etcd no longer takes its changes: another cpprund is the leader");
 }
 
 TEST_CASE("who is synced is published, whoever leads among them") {
@@ -125,7 +125,7 @@ TEST_CASE("a wish beyond a bound is refused in words, and not waited for") {
   // Numbers that do not grow would make no answer of what is written.
   alpha.tell(election::Keep{"a", "1", 6});
   CHECK(alpha.last<election::NotWritten>() ==
-        election::NotWritten{6, "numbers of wishes have to grow"});
+        election::NotWritten{6, "request numbers must increase"});
   alpha.tell(election::Keep{"a", "1", 7});
   alpha.serve();
   CHECK(alpha.last<election::Written>().through == 7);

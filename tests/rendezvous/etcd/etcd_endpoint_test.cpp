@@ -45,11 +45,11 @@ TEST_CASE("each mistake is told with what would be right") {
   CHECK(why("me:secret@a") ==
         "\"me:secret@a\" has an @: a user and a password are given on their own");
   CHECK(why("http://a/v3") ==
-        "\"http://a/v3\" goes on with \"/v3\": only a host and a port belong here");
+        "\"http://a/v3\" has \"/v3\" after the address: only a host and a port belong here");
   CHECK(why("[::1") == "\"[::1\" opens a bracket and does not close it");
   CHECK(why("::1") ==
         "\"::1\" has several colons: an IPv6 address stands in brackets, as in [::1]:2379");
-  CHECK(why("[::1]2379") == "\"[::1]2379\" goes on with \"2379\" where \":port\" would be right");
+  CHECK(why("[::1]2379") == "\"[::1]2379\" has \"2379\" where \":port\" is expected");
   for (const char* text : {"a:", "a:x", "a:0", "a:65536", "a:-1", "a: 1"}) {
     CAPTURE(text);
     CHECK(why(text).find("a port is a number from 1 to 65535, and etcd's own is 2379") !=

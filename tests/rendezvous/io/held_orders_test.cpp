@@ -114,7 +114,7 @@ TEST_CASE(
   daemon.server.follow({.reason = "nobody leads"});
   run_until(daemon.context, [&] { return daemon.asker->has_answer(); });
   CHECK_MESSAGE(daemon.asker->answer().starts_with("HTTP/1.1 409"), daemon.asker->answer());
-  CHECK(daemon.asker->answer().find("may not lead any more") != std::string::npos);
+  CHECK(daemon.asker->answer().find("may have lost leadership") != std::string::npos);
   CHECK_FALSE(daemon.heard<link::Drain>(0));
 }
 
@@ -174,7 +174,7 @@ TEST_CASE("what was not done is said at once, whatever is held before it") {
   run_until(daemon.context, [&] { return other.has_answer(); });
   CHECK_MESSAGE(other.answer().starts_with("HTTP/1.1 409"), other.answer());
   CHECK_FALSE(daemon.asker->has_answer());
-  CHECK(other.answer().find("nobody stands by") != std::string::npos);
+  CHECK(other.answer().find("has no standby") != std::string::npos);
 }
 
 TEST_CASE("one that does not know whether it leads still does not say that it has done anything") {

@@ -77,8 +77,8 @@ TEST_CASE("what is no file is refused, and never waited for") {
   const std::string pipe = folder.path() + "/pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   CHECK(refusal(pipe) == "it is a pipe; give a file");
-  CHECK(refusal(folder.path()) == "it is a folder; give a file");
-  CHECK(refusal(folder.path() + "/") == "it is a folder; give a file");
+  CHECK(refusal(folder.path()) == "it is a directory; give a file");
+  CHECK(refusal(folder.path() + "/") == "it is a directory; give a file");
   CHECK(refusal("/dev/null") == "it is a device; give a file");
   const std::string socket = folder.path() + "/socket";
   const FileDescriptor server(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -137,7 +137,7 @@ TEST_CASE("a link is refused where others could lead it elsewhere, or where it l
         "it is a symbolic link to \"" + folder.path() + "/gone\", which does not exist");
   CHECK(may_have_secret(folder.path() + "/nowhere"));
   std::filesystem::create_symlink(".", folder.path() + "/here");
-  CHECK(refusal(folder.path() + "/here") == "it leads to a folder; give a file");
+  CHECK(refusal(folder.path() + "/here") == "it leads to a directory; give a file");
   std::filesystem::create_symlink("/dev/null", folder.path() + "/device");
   CHECK(refusal(folder.path() + "/device") == "it is a device; give a file");
 }
@@ -215,7 +215,7 @@ TEST_CASE("a folder in which everybody may replace the file is refused, unless i
   const auto path = secret_in(folder, "open/secret");
   REQUIRE(::chmod(place.c_str(), 0777) == 0);
   CHECK(refusal(path) ==
-        "everybody may replace files in its folder (mode 0777); chmod o-w " + place + "/");
+        "all users may replace files in its directory (mode 0777); chmod o-w " + place + "/");
   REQUIRE(::chmod(place.c_str(), 01777) == 0);
   CHECK(refusal(path) == "taken");
   REQUIRE(::chmod(place.c_str(), 0755) == 0);

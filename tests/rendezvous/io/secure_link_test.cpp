@@ -55,8 +55,7 @@ TEST_CASE("an agent without the secret is refused in words, and so is one with a
   Guest open{context, master.port};
   open.client.dial();
   run_until(context, [&] { return !open.heard.empty(); });
-  CHECK(std::get<link::Refused>(open.heard[0])
-            .reason.starts_with("whoever joins here has to hold the secret of this master"));
+  CHECK(std::get<link::Refused>(open.heard[0]).reason.starts_with("this master requires a secret"));
   CHECK(was_noted(master, "refused: it holds no secret"));
 
   Guest other{context, master.port, loopback, client_of(secret_named("red"))};

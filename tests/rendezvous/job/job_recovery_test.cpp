@@ -75,7 +75,7 @@ TEST_CASE("a round begins anew when all of its nodes are back, and that costs no
   const auto back = next.join(t0 + 62s, new_b, again(next.job, 1, 1));
   REQUIRE(said<link::Drain>(back, new_a).size() == 1);
   CHECK(said<link::Drain>(back, new_b)[0].reason ==
-        "its cpprund was ended and begun anew, and the store of the round was lost");
+        "its cpprund was restarted, and the store of the round was lost");
   next.hear(t0 + 63s, new_a, link::Drained{RoundNumber{1}});
   const auto sealed = next.hear(t0 + 63s, new_b, link::Drained{RoundNumber{1}});
   REQUIRE(said<link::Sealed>(sealed, new_b).size() == 1);

@@ -96,8 +96,7 @@ TEST_CASE("the first other node is shown the record, and all are told when it st
   }
   CHECK(table.job.leads_until() == t0 + 1s + patience);
   CHECK(table.job.standby_node() == GroupRank{1});
-  CHECK(table.job.cover_text() ==
-        "if node 0 on host0 is lost, node 1 on host1 goes on with the job");
+  CHECK(table.job.cover_text() == "if node 0 on host0 is lost, node 1 on host1 resumes the job");
   // Who comes later is a spare, and has to know it, too.
   auto late = table.join(t0 + 1s, LinkId{4}, elastic(3));
   CHECK(said<link::Standby>(late, LinkId{4}).size() == 1);

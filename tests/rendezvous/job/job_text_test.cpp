@@ -25,7 +25,7 @@ Round round_of(int nodes) {
 
 TEST_CASE("an elastic job says with how many it starts, and when") {
   CHECK(status_of(round_of(1), terms, {.reason = "", .last_call = 11'500ms}) ==
-        "1 of 2 nodes are here; starts with 1 in 12 s if nobody else comes");
+        "1 of 2 nodes are here; starts with 1 in 12 s if no other node joins");
   CHECK(status_of(round_of(1), terms, {.reason = ""}) == "1 of 2 nodes are here");
 }
 

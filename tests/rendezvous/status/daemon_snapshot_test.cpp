@@ -39,24 +39,23 @@ bool has(const std::string& text, const std::string& part) {
 
 TEST_CASE("a pair with etcd and everything in sync warns of nothing, and says who goes on") {
   CHECK(warnings_of(pair_of()).empty());
-  CHECK(cover_text(pair_of()) ==
-        "if the machine of its cpprund is lost, \"b\" goes on with the job");
+  CHECK(cover_text(pair_of()) == "if the machine of its cpprund is lost, \"b\" resumes the job");
 }
 
 TEST_CASE("a standby that is missing, behind, or on the same machine is warned of, with the cure") {
   DaemonSnapshot daemon = pair_of();
   daemon.standbys.clear();
   CHECK(only_warning(daemon) ==
-        "nobody stands by: if this machine is lost, the workers of its jobs are ended, and begin "
-        "anew without their stores when a cpprund leads again; start another cpprund with the same "
+        "no standby: if this machine is lost, the workers of its jobs are stopped, and restart "
+        "without their stores when a cpprund leads again; start another cpprund with the same "
         "--etcd and --cluster on another machine");
   daemon.standbys = {{.name = "b", .place = "10.0.0.2:29400", .bytes_behind = 7}};
   CHECK(has(only_warning(daemon),
-            "\"b\" at 10.0.0.2:29400 stands by and does not have everything "
+            "\"b\" at 10.0.0.2:29400 is a standby, but not in sync "
             "yet (7 bytes behind)"));
   daemon.standbys = {standby("10.0.0.1:29401")};
   CHECK(has(only_warning(daemon), "all that could lead are on this machine (10.0.0.1)"));
-  CHECK(has(cover_text(daemon), "the workers of its jobs are ended"));
+  CHECK(has(cover_text(daemon), "the workers of its jobs are stopped"));
   daemon.standbys.push_back(standby("10.0.0.3:29400"));
   CHECK(warnings_of(daemon).empty());
 }
@@ -64,22 +63,23 @@ TEST_CASE("a standby that is missing, behind, or on the same machine is warned o
 TEST_CASE("a lone daemon warns by what it keeps") {
   DaemonSnapshot daemon{.name = "a", .place = "a:29400", .leads = true, .leader = "a"};
   CHECK(only_warning(daemon) ==
-        "nobody stands by: if this machine is lost, the workers of its jobs are ended, and the "
-        "next cpprund knows nothing of them; start two cpprunds with --etcd on two machines");
-  CHECK(cover_text(daemon) == "if the machine of its cpprund is lost, nobody goes on with the job");
+        "no standby: if this machine is lost, the workers of its jobs are stopped, and the "
+        "next cpprund does not know the jobs; start two cpprunds with --etcd on two machines");
+  CHECK(cover_text(daemon) == "if the machine of its cpprund is lost, the job is lost");
   daemon.durable = true;
-  CHECK(has(only_warning(daemon),
-            "are ended, unless it is back with its folder (--state) within their lease"));
-  CHECK(has(cover_text(daemon), "the next one goes on with the job"));
+  CHECK(
+      has(only_warning(daemon),
+          "are stopped, unless it is back with its state directory (--state) within their lease"));
+  CHECK(has(cover_text(daemon), "the next one resumes the job"));
   daemon.durable = false;
-  CHECK(has(only_warning(daemon), "it cannot write to its folder (--state)"));
+  CHECK(has(only_warning(daemon), "it cannot write to its state directory (--state)"));
 }
 
 TEST_CASE("without a judge a standby helps only where the lead is handed over") {
   DaemonSnapshot daemon = pair_of();
   daemon.has_etcd = false;
   CHECK(has(only_warning(daemon),
-            "\"b\" stands by, but leads only when the lead is handed over to it"));
+            "\"b\" is a standby, but leads only when the lead is handed over to it"));
   daemon.leads = false;
   daemon.standbys.clear();
   daemon.is_in_sync = true;
@@ -99,11 +99,11 @@ TEST_CASE("trouble with etcd is warned of by whoever leads and whoever stands by
 TEST_CASE("one that stands by warns where it lacks something, or nobody leads") {
   DaemonSnapshot daemon = pair_of();
   daemon.leads = false;
-  CHECK(has(only_warning(daemon), "does not have everything yet"));
+  CHECK(has(only_warning(daemon), "is not in sync yet"));
   daemon.is_left_behind = true;
-  CHECK(has(only_warning(daemon), "end it, and start it with --standby-of=10.0.0.1:29400"));
+  CHECK(has(only_warning(daemon), "stop it, and start it with --standby-of=10.0.0.1:29400"));
   daemon.leader.clear();
-  CHECK(has(only_warning(daemon), "nobody leads, as far as this cpprund knows"));
+  CHECK(has(only_warning(daemon), "this cpprund knows no leader"));
 }
 
 TEST_CASE("a change of the leader is a line") {
@@ -112,11 +112,11 @@ TEST_CASE("a change of the leader is a line") {
   change.from = "a";
   change.silence = 12ms;
   CHECK(leader_changed_text(change) ==
-        "\"b\" leads in epoch 7 in the place of \"a\": it has begun; nobody led for 0.012 s");
+        "\"b\" leads in epoch 7 in the place of \"a\": it has begun; no leader for 0.012 s");
   change.from = "b";
   change.from_place = "b:1";
   CHECK(leader_changed_text(change) ==
-        "\"b\" leads again in epoch 7: it has begun; nobody led for 0.012 s");
+        "\"b\" leads again in epoch 7: it has begun; no leader for 0.012 s");
 }
 
 }  // namespace daemon_snapshot_test

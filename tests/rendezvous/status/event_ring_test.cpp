@@ -39,7 +39,7 @@ TEST_CASE("the oldest events go first, and whoever has missed some is told how m
   for (const auto* line : {"1", "2", "3", "4"}) few.add(line);
   CHECK(few.size() == 2);
   const std::string both = "id: run-3\ndata: 3\n\nid: run-4\ndata: 4\n\n";
-  CHECK(few.since("run-1") == ": 1 events are kept no more\n\n" + both);
+  CHECK(few.since("run-1") == ": 1 older events were dropped\n\n" + both);
   CHECK(few.since("run-2") == both);
   EventRing small("run", 100, 10);
   small.add("123456");

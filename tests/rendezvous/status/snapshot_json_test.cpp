@@ -93,15 +93,15 @@ TEST_CASE("a daemon's job says whether the next cpprund would go on with it") {
     return json::parse(job_json(details_of(table.job, at_ten.now, daemon), at_ten));
   };
   CHECK(read({})["warnings"].size() == 1);
-  CHECK(read({})["cover"] == "if the machine of its cpprund is lost, nobody goes on with the job");
+  CHECK(read({})["cover"] == "if the machine of its cpprund is lost, the job is lost");
   CHECK(read(true)["durable"] == true);
   CHECK(read(true)["cover"] ==
-        "if its cpprund is ended, the next one goes on with the job; if that machine is lost with "
-        "its disk, nobody does");
+        "if its cpprund exits, the next one resumes the job; if that machine is lost with "
+        "its disk, the job is lost");
   CHECK(read(false)["durable"] == false);
   CHECK(read(false)["cover"] ==
-        "if its cpprund is ended, nobody goes on with the job: it cannot write to its folder "
-        "(--state), and its log says why");
+        "if its cpprund exits, the job is lost: it cannot write to its state directory "
+        "(--state); its log says why");
 }
 
 TEST_CASE("bytes of a worker that are no text do not spoil an answer") {

@@ -40,8 +40,9 @@ TEST_CASE("by default the user that runs it may look, and root, from the machine
   CHECK(may_look(StatusAccess::user, mine, own));
   CHECK(may_look(StatusAccess::user, root, own));
   CHECK(refusal(StatusAccess::user, other) ==
-        "only the user that runs this (uid 1000) may look, and this is a connection of uid 1001; "
-        "--status-access=host lets everybody on this machine look");
+        "only the user that runs this (uid 1000) has read access, and this is a connection of uid "
+        "1001; "
+        "--status-access=host gives all users of this machine read access");
   CHECK(refusal(StatusAccess::user, remote).find("ssh -L") != std::string::npos);
 }
 

@@ -165,14 +165,14 @@ TEST_CASE("whoever does not keep to the rules is told so") {
   const StreamId one{1};
   const link::StreamRecord open{.kind = Kind::open, .stream = one};
   CHECK(complaint({{.kind = Kind::bytes, .stream = one, .place = 0, .bytes = "x"}}) ==
-        "a link frame about stream 1, which nobody has opened");
+        "a link frame about stream 1, which was never opened");
   CHECK(complaint({open, {.kind = Kind::bytes, .stream = one, .place = 2, .bytes = "x"}}) ==
         "a link frame that leaves bytes of stream 1 out");
   CHECK(complaint({open, {.kind = Kind::taken, .stream = one, .place = 1}}) ==
         "a link frame that takes what stream 1 never said");
   const std::string much(101, 'x');
   CHECK(complaint({open, {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = much}}) ==
-        "more than 100 bytes of stream 1, which nobody has asked for");
+        "more than 100 bytes of stream 1, which were not requested");
   CHECK(complaint({open,
                    {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = "xyz"},
                    {.kind = Kind::closed, .stream = one, .place = 2}}) ==

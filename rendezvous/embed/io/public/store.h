@@ -11,10 +11,10 @@
  *   cpprun_store_set(client, "greeting", "hello", 5);
  *   if (cpprun_store_wait(client, keys, 2, 1000) != 0) puts(cpprun_store_error());
  *
- * Errors. A function that can fail returns 0 on success and -1 on failure; one that makes an object
- * returns NULL on failure. cpprun_store_error() then says what was tried, on what, and why it
- * failed. Nothing throws, prints or ends the process. A null pointer where an object is required is
- * such a failure, and its text names the function and the argument. Plain getters (a port, an
+ * Errors. A function that can fail returns 0 on success and -1 on failure; a function that makes an
+ * object returns NULL on failure. cpprun_store_error() then says what was tried, on what, and why
+ * it failed. Nothing throws, prints or ends the process. A null pointer where an object is required
+ * is such a failure, and its text names the function and the argument. Plain getters (a port, an
  * address, a count) return zero, "" or what their comment says. If a count or a size is 0, the
  * pointer that belongs to it may be null.
  *

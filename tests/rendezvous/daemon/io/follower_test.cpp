@@ -86,7 +86,7 @@ TEST_CASE("each link is made anew, with what is the secret then") {
   staged.loop.pass(1s);
   CHECK(staged.lines == 1);
   CHECK(staged.said.back() ==
-        "no word from the cpprund at alpha:1: no link can be made: the secret cannot "
+        "no message from the cpprund at alpha:1: no link can be made: the secret cannot "
         "be read");
   staged.refusal.clear();
   staged.loop.pass(1s);

@@ -72,17 +72,17 @@ TEST_CASE("one file that is wrong is the reason why none is taken") {
   CHECK(refusal(folder).find("/bob smith\": its name is no owner's") != std::string::npos);
   std::filesystem::remove(folder.path() + "/bob smith");
   std::filesystem::create_directory(folder.path() + "/more");
-  CHECK(refusal(folder).ends_with("/more\": it is a folder; give a file"));
+  CHECK(refusal(folder).ends_with("/more\": it is a directory; give a file"));
 }
 
 TEST_CASE("a folder that holds nobody's secret, or is not there, is refused") {
   const Folder folder;
   CHECK(refusal(folder) == "cannot take secrets from \"" + folder.path() +
-                               "\": it has no file of secrets, so that nobody could be let in; "
+                               "\": it has no secret file, so no client would have access; "
                                "\"cpprunctl keygen " +
                                folder.path() + "/NAME\" makes one");
   put(folder, ".hidden", "a");
-  CHECK(refusal(folder).find("it has no file of secrets") != std::string::npos);
+  CHECK(refusal(folder).find("it has no secret file") != std::string::npos);
   DaemonOptions options;
   options.secrets_folder = folder.path() + "/gone";
   REQUIRE_FALSE(read_owner_files(options));

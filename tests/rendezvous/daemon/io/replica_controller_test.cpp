@@ -153,8 +153,8 @@ TEST_CASE("nothing is handed over while nobody could win") {
   alpha.etcd_says(election::Unwritable{"etcd at a:2379 has no room left"});
   alpha.hand_over();
   CHECK(alpha.answer ==
-        "refused: nobody else can lead now, since etcd takes no changes: etcd at a:2379 has no "
-        "room left; this one leads on until it does");
+        "refused: no other cpprund can lead now, since etcd takes no changes: etcd at a:2379 has "
+        "no room left; this one remains the leader until it does");
   CHECK(alpha.election->all<election::HandOver>().empty());
   CHECK(alpha.may_speak());
   // It cannot be told to stay.
@@ -162,7 +162,7 @@ TEST_CASE("nothing is handed over while nobody could win") {
   alpha.loop.pass(bounds::last_words);
   CHECK(alpha.election->all<election::HandOver>().empty());
   CHECK(alpha.election->all<election::Withdraw>().size() == 1);
-  CHECK(alpha.says("nobody else can lead now, and this one ends"));
+  CHECK(alpha.says("no other cpprund can lead now, and this one exits"));
 }
 
 TEST_CASE("an etcd that is found to be full when somebody hands over keeps the lead where it is") {
@@ -173,7 +173,8 @@ TEST_CASE("an etcd that is found to be full when somebody hands over keeps the l
   CHECK(alpha.may_speak());
   alpha.etcd_says(election::Unwritable{"etcd at a:2379 has no room left", true});
   CHECK(alpha.answer ==
-        "nobody else can lead now: etcd at a:2379 has no room left: this one leads on; ask again");
+        "no other cpprund can lead now: etcd at a:2379 has no room left: this one leads on; ask "
+        "again");
   CHECK(alpha.election->all<election::HandOver>().empty());
   CHECK(alpha.may_speak());
 }
@@ -269,7 +270,7 @@ TEST_CASE("whoever is to stand by for one that does not lead finds the one that 
   StagedFollower alpha;
   CHECK(alpha.dialled == "bravo:1");
   alpha.hear_that_leads("charlie", 7);
-  CHECK(alpha.says("the cpprund at bravo:1 does not lead: the one at charlie:1 does, by its word"));
+  CHECK(alpha.says("the cpprund at bravo:1 does not lead; it names charlie:1 as the leader"));
   CHECK(alpha.dialled == "charlie:1");
   alpha.hear(link::Leads{"charlie#3", "c", "1", link::standby_features, 7});
   CHECK(alpha.set.seen().leader == "charlie");
@@ -290,7 +291,7 @@ TEST_CASE("one that is begun anew, and is followed by the one it is to stand by 
   CHECK(alpha.set.seen().leads);
   CHECK(alpha.set.seen().epoch == 5001);
   CHECK(alpha.has_own);
-  CHECK(alpha.says("the cpprund at bravo:1 stands by for this one, which leads again"));
+  CHECK(alpha.says("the cpprund at bravo:1 is a standby of this one, which leads again"));
   const auto bravo = alpha.adopt("bravo#2");
   CHECK(std::holds_alternative<link::Leads>(bravo->messages.front()));
 }
@@ -333,7 +334,7 @@ TEST_CASE("two that are each to stand by for the other say so, and neither names
   CHECK_FALSE(alpha.set.seen().leads);
   CHECK(
       alpha.says("the cpprund at bravo:1 does not lead, and knows of none that does: if that is "
-                 "so, start one of them anew without --standby-of"));
+                 "so, restart one of them without --standby-of"));
 }
 
 TEST_CASE("whoever has heard of a later epoch is not taken by one of an earlier epoch") {

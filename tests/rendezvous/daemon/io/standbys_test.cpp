@@ -142,7 +142,7 @@ TEST_CASE("of what a standby does not take no more than a bound waits for it") {
     leader.beat(*bravo);
     leader.loop.pass(bounds::standby_beat);
   }
-  CHECK(leader.says("the network between them takes less than the stores are told"));
+  CHECK(leader.says("the network to it is slower than the changes of the stores"));
   CHECK_FALSE(bravo->ended.empty());
 }
 
@@ -171,12 +171,13 @@ TEST_CASE("one that says nothing is not waited for, and what all wait for then i
   const auto bravo = leader.stand_by("bravo");
   leader.standbys.keep("job", "record");
   leader.loop.pass(bounds::standby_silence + bounds::standby_beat);
-  CHECK(leader.says("\"bravo\" does not stand by any more: it has said nothing for 1 s"));
+  CHECK(leader.says("\"bravo\" is no longer a standby: it has said nothing for 1 s"));
   CHECK_FALSE(leader.is_told());
-  CHECK_FALSE(leader.says("no node is told anything"));
+  CHECK_FALSE(leader.says("replies to all nodes are on hold"));
   // etcd does not answer.
   leader.loop.pass(bounds::standby_silence + bounds::standby_beat);
-  CHECK(leader.says("no node is told anything: \"bravo\" is gone, and etcd has not recorded yet"));
+  CHECK(leader.says(
+      "replies to all nodes are on hold: \"bravo\" is gone, and etcd has not recorded yet"));
   leader.standbys.known({"alpha"});
   CHECK(leader.is_told());
 }
@@ -195,7 +196,7 @@ TEST_CASE("own sleep is no silence of those that stand by") {
   leader.loop.sleep(60s);
   leader.beat(*bravo);
   leader.loop.pass(bounds::standby_silence + 2 * bounds::standby_beat);
-  CHECK(leader.says("\"bravo\" does not stand by any more: it has said nothing for 1 s"));
+  CHECK(leader.says("\"bravo\" is no longer a standby: it has said nothing for 1 s"));
 }
 
 TEST_CASE("a standby that comes anew takes its own place, and one of the same name does not") {
@@ -204,7 +205,7 @@ TEST_CASE("a standby that comes anew takes its own place, and one of the same na
   leader.has_all(*bravo);
   const auto twin = leader.adopt("bravo#2");
   CHECK(std::get<link::Refused>(twin->messages.front()).reason ==
-        "one that is called \"bravo\" stands by already, at bravo#1:1: give each its own --name");
+        "another standby is called \"bravo\", at bravo#1:1: give each its own --name");
   CHECK_FALSE(twin->ended.empty());
   CHECK(bravo->ended.empty());
   const auto again = leader.adopt("bravo#1");

@@ -173,16 +173,16 @@ TEST_CASE("one daemon a folder") {
   REQUIRE(daemon.open(place.path));
   CHECK(refusal(place.path, 20ms) == "--state: another cpprund keeps its jobs in \"" + place.path +
                                          "\" (pid " + std::to_string(::getpid()) +
-                                         "): give each daemon a folder of its own");
+                                         "): give each daemon a directory of its own");
 }
 
 TEST_CASE("a folder is made where there is none, and is nobody else's") {
   const Place place;
   CHECK(refusal(place.path + "/new").empty());
   CHECK(fs::status(place.path + "/new").permissions() == fs::perms::owner_all);
-  CHECK(refusal(place.path + "/no/parent").starts_with("--state: cannot make the folder"));
+  CHECK(refusal(place.path + "/no/parent").starts_with("--state: cannot make the directory"));
   place.put("file", "");
-  CHECK(refusal(place.path + "/file").starts_with("--state: cannot open the folder"));
+  CHECK(refusal(place.path + "/file").starts_with("--state: cannot open the directory"));
   REQUIRE(::chmod(place.path.c_str(), 0777) == 0);
   CHECK(
       refusal(place.path).ends_with("\" can be written by others (mode 777): chmod 700 closes it"));
@@ -204,10 +204,10 @@ TEST_CASE("what is damaged is set aside and said, and what is nobody's business 
   Daemon daemon;
   REQUIRE(daemon.open(place.path));
   CHECK(daemon.folder->take_found().size() == 1);
-  CHECK(
-      daemon.says("job-3.state\" is damaged: 5 bytes are there, and 90 were written: what it says "
-                  "is not known any more; the file is now job-3.damaged"));
-  CHECK(daemon.says("has job-6.state is no file: its job is not known any more"));
+  CHECK(daemon.says(
+      "job-3.state\" is damaged: 5 bytes are there, and 90 were written: its content is lost; "
+      "the file is now job-3.damaged"));
+  CHECK(daemon.says("has job-6.state is no file: its job is lost"));
   daemon.folder->keep("new", "record");
   CHECK(daemon.until([&] { return daemon.folder->is_settled(); }));
   CHECK(place.has("job-10.state"));  // No number is taken twice.
@@ -222,7 +222,7 @@ TEST_CASE("what a later cpprund has written is not touched") {
   place.put("job-3.state", "cpprund-state 2 and so on");
   CHECK(refusal(place.path)
             .ends_with("job-3.state\" is of version 2, and this cpprund reads version "
-                       "1: use the cpprund that wrote it, or another folder"));
+                       "1: use the cpprund that wrote it, or another directory"));
   CHECK(place.has("job-3.state"));
 }
 

@@ -341,7 +341,7 @@ TEST_CASE("a log of a later cpprund is refused") {
   Daemon next;
   CHECK_FALSE(next.open(place.path));
   CHECK(next.refusal.find("is of version 2, and this cpprund reads version 1: use the cpprund that "
-                          "wrote it, or another folder") != std::string::npos);
+                          "wrote it, or another directory") != std::string::npos);
 }
 
 TEST_CASE("logs of jobs that have no record are removed, and not read") {
