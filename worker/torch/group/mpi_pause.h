@@ -9,9 +9,9 @@
 
 namespace cpprun {
 
-// Zero while no operation began or ended for less than the transfer itself may take: the data is
-// probably on its way. After that it waits for a peer: the pause grows with the wait and adds at
-// most a fiftieth to it. `bytes`: what all operations under way move.
+// `quiet`: time since an operation last began or ended; `bytes`: what all operations under way
+// move. Zero while `quiet` is shorter than the transfer itself may take: the data is probably on
+// its way. A longer wait is for a peer: the pause grows with it and adds at most a fiftieth to it.
 std::chrono::microseconds pause_between_looks(std::chrono::microseconds quiet, std::int64_t bytes);
 
 // Minimum polling time without a sleep after each pause. A transfer that began during the pause
