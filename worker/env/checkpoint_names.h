@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The names of checkpoints in their folder, and which of them may go.
+// The file names of checkpoints, and which files may be deleted.
 
 #include <cstdint>
 #include <optional>
@@ -10,18 +10,18 @@
 
 namespace cpprun {
 
-// `checkpoint-000000001200.safetensors`: a folder's listing is in the order of the steps.
+// `checkpoint-000000001200.safetensors`: names sort by step in a directory listing.
 std::string checkpoint_name(std::int64_t step);
 
-// Absent for a name that is no finished checkpoint's.
+// The step of a finished checkpoint's name; absent for any other name.
 std::optional<std::int64_t> checkpoint_step(std::string_view name);
 
 // The steps among these names, newest first.
 std::vector<std::int64_t> checkpoint_steps(const std::vector<std::string>& names);
 
-// What is not needed once the checkpoint of `saved_step` is in its place: all but the newest `keep`
-// up to that step, and what a writer that was killed has left half-written. Later steps stay: they
-// belong to a future that the job went back from, and are overwritten when it gets there.
+// The files to delete once the checkpoint of `saved_step` is in place: checkpoints up to that step
+// except the newest `keep`, and half-written files of killed writers. Later steps stay: the job
+// went back to before them and will overwrite them.
 std::vector<std::string> superfluous(const std::vector<std::string>& names, std::int64_t saved_step,
                                      int keep);
 

@@ -16,10 +16,10 @@ namespace {
 
 constexpr int count_max = std::numeric_limits<int>::max();
 constexpr int port_max = std::numeric_limits<std::uint16_t>::max();
-// Two jobs that share a head node should not meet on one port: the job's number spreads them.
+// Spread ports by job number, so that two jobs with the same head node do not share a port.
 constexpr int slurm_port_first = 20000;
 constexpr int slurm_port_span = 20000;
-// torchrun's own choice where nothing else is said.
+// torchrun's default.
 constexpr int default_port = 29500;
 
 constexpr std::string_view launch_it =
@@ -30,9 +30,9 @@ LaunchedBy who_launched(const Variables& variables) {
   const bool ranked = variables.has(contract::rank) || variables.has(contract::world_size) ||
                       variables.has(contract::local_rank);
   if (ranked) return LaunchedBy::torchrun;
-  // mpirun inside of a Slurm job: its own numbers are the processes', Slurm's those of its daemons.
+  // mpirun inside a Slurm job: Open MPI numbers the processes, Slurm only mpirun's daemons.
   if (variables.has("OMPI_COMM_WORLD_RANK")) return LaunchedBy::open_mpi;
-  // The shell that Slurm gives people has a task count but is no task itself: no SLURM_PROCID.
+  // Slurm's interactive shell has a task count but no SLURM_PROCID: it is not a task.
   if (variables.has("SLURM_PROCID")) return LaunchedBy::slurm;
   return LaunchedBy::nobody;
 }
@@ -51,12 +51,12 @@ void check_at_most(Variables& variables, std::string_view small_name, int small,
       fmt::format("{}={} must not exceed {}={}", small_name, small, large_name, large));
 }
 
-// Every rank must find the others; one alone needs nobody.
+// Every rank must find the others. A single rank needs no store.
 void read_meeting_point(Variables& variables, Context& context) {
   context.store.address = variables.text(contract::master_addr);
   context.store.port =
       static_cast<std::uint16_t>(variables.number_or(contract::master_port, 0, port_max, 0));
-  // PyTorch compares with exactly this word, so anything else must mean no here as well.
+  // PyTorch compares with exactly this text, so any other value means false here too.
   context.store.hosted_by_launcher = variables.text(contract::use_agent_store) == "True";
   context.store.use_libuv = variables.text("USE_LIBUV") != "0";
   if (context.alone()) return;
@@ -88,7 +88,7 @@ Context read_torchrun(Variables& variables) {
   if (variables.diagnostics().empty()) {
     check_below(variables, contract::rank, rank, contract::world_size, world);
     check_at_most(variables, contract::local_world_size, local_world, contract::world_size, world);
-    // Set by hand, LOCAL_RANK often comes alone; then its partner's default says nothing about it.
+    // LOCAL_RANK is often set by hand without LOCAL_WORLD_SIZE, whose default then means nothing.
     if (variables.has(contract::local_world_size)) {
       check_below(variables, contract::local_rank, local, contract::local_world_size, local_world);
     }
@@ -131,7 +131,7 @@ void read_slurm_meeting_point(Variables& variables, Context& context) {
 Context read_slurm(Variables& variables) {
   Context context;
   context.launched_by = LaunchedBy::slurm;
-  // A step may be smaller than the job it runs in, and the step is what we are part of.
+  // A step may be smaller than its job, and this process belongs to the step.
   const bool step = variables.has("SLURM_STEP_NUM_TASKS");
   const std::string_view size_name = step ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
   const int world = variables.required(size_name, 1, count_max, "start the program with srun");
@@ -160,7 +160,7 @@ Context read_slurm(Variables& variables) {
   return context;
 }
 
-// mpirun tells ranks, but not where rank 0 runs; on one machine that is no question.
+// mpirun sets ranks but not the host of rank 0. On a single machine that is known.
 Context read_open_mpi(Variables& variables) {
   constexpr std::string_view cure = "start the program with mpirun";
   Context context;
@@ -191,7 +191,7 @@ Context read_open_mpi(Variables& variables) {
   return context;
 }
 
-// Started by hand, with the rank in the program's own arguments, perhaps: then this says where.
+// Started by hand, perhaps with the rank in the program's arguments: reads the meeting point.
 void read_optional_meeting_point(Variables& variables, Context& context) {
   context.store.use_libuv = variables.text("USE_LIBUV") != "0";
   context.store.address = variables.text(contract::master_addr);
@@ -199,7 +199,7 @@ void read_optional_meeting_point(Variables& variables, Context& context) {
       static_cast<std::uint16_t>(variables.number_or(contract::master_port, 1, port_max, 0));
 }
 
-// As LibTorch reads its own name for it: in any case of letters. INFO makes it only say more.
+// Case-insensitive, like LibTorch's own variable. INFO only adds output.
 void read_debug_level(Variables& variables, Context& context) {
   const bool ours = variables.has(contract::distributed_debug);
   const auto name = ours ? contract::distributed_debug : contract::torch_distributed_debug;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Reads a Context from an environment that is handed in, so that every case can be tried as a
-// value.
+// Parses a Context from a given environment, so that tests can pass any environment.
 
 #include <string>
 
@@ -11,7 +10,7 @@
 
 namespace cpprun {
 
-// Every mistake is reported at once, each with the variable, its value and what would be right.
+// Reports all errors at once, each with the variable, its value and what is valid.
 Result<Context> parse_context(const Environment& environment);
 
 }  // namespace cpprun

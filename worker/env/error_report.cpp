@@ -11,8 +11,8 @@
 namespace cpprun {
 namespace {
 
-// A c10::Error's what() carries the C++ stack behind this line; this room does not know LibTorch,
-// but its users do.
+// In c10::Error::what(), the C++ stack follows this line. This room does not use LibTorch, but its
+// users do.
 constexpr std::string_view stack_marker = "\nException raised from ";
 
 std::string demangled_name(const std::type_info& type) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What a worker tells its launcher about the error that ended it. The launcher picks the earliest
-// report of all ranks as the root cause, so the time counts as much as the sentence.
+// A worker's report to its launcher about the error that ended it. The launcher takes the earliest
+// report of all ranks as the root cause, so the time matters as much as the message.
 
 #include <cstdint>
 #include <exception>
@@ -11,16 +11,16 @@ namespace cpprun {
 
 struct ErrorReport {
   std::string message;    // `Type: what happened`
-  std::string callstack;  // as far as the exception brought one along, else empty
+  std::string callstack;  // of the exception if it has one, else empty
   std::int64_t unix_seconds = 0;
   friend bool operator==(const ErrorReport&, const ErrorReport&) = default;
 };
 
-// The report of an exception, or of a terminate without one (a null pointer).
+// Describes an exception, or std::terminate without one (a null pointer).
 ErrorReport describe(const std::exception_ptr& error, std::int64_t unix_seconds);
 
-// The file torchrun's agent reads: {"message": {"message": …, "extraInfo": {"py_callstack": …,
-// "timestamp": "<seconds>"}}}. Bytes that are no UTF-8 are replaced, long messages cut.
+// The file that torchrun's agent reads: {"message": {"message": …, "extraInfo": {"py_callstack": …,
+// "timestamp": "<seconds>"}}}. Invalid UTF-8 is replaced, and long messages are cut.
 std::string to_json(const ErrorReport& report);
 
 }  // namespace cpprun

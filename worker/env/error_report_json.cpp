@@ -15,7 +15,7 @@ std::string cut(const std::string& text) {
 }  // namespace
 
 std::string to_json(const ErrorReport& report) {
-  // py_callstack is the name the schema has for a call stack, whatever language it is of.
+  // The schema calls a call stack py_callstack, in any language.
   const nlohmann::json file = {{"message",
                                 {{"message", cut(report.message)},
                                  {"extraInfo",

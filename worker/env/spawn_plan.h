@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Workers that a program starts by itself, without a launcher: the counterpart of
-// torch.multiprocessing.spawn. This is what each of them must know, as values.
+// Workers that a program starts itself, without a launcher, like torch.multiprocessing.spawn.
+// Computes their environments.
 
 #include <cstdint>
 #include <string>
@@ -14,14 +14,14 @@ namespace cpprun {
 
 struct SpawnPlan {
   std::vector<int> workers_of_node = {1};  // one number per machine; they may differ
-  int node = 0;                            // this machine's place in it
+  int node = 0;                            // the index of this machine
   std::string master_address = "127.0.0.1";
-  std::uint16_t master_port = 0;  // rank 0 listens there; 0 is for the caller to replace
+  std::uint16_t master_port = 0;  // rank 0 listens there; the caller replaces 0
 };
 
-// What each of this node's workers finds in its environment, by local rank. Fails on a plan that
-// makes no sense, and on one that is carried out by a worker of a launcher (`own` is the
-// environment of the caller): then every one of its workers would start a world of its own.
+// The environment of each worker of this node, by local rank. Fails if the plan is invalid, or if
+// the caller is a launcher's worker (`own` is the caller's environment): each of those workers
+// would start a world of its own.
 Result<std::vector<Environment>> spawned_environments(const SpawnPlan& plan,
                                                       const Environment& own);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Reads numbers and words out of an environment and collects what is wrong with them, so that a
-// user learns of all diagnostics in one go.
+// Reads numbers and texts from an environment and collects the errors, so that a user sees all of
+// them at once.
 
 #include <optional>
 #include <string>
@@ -17,12 +17,12 @@ class Variables {
   explicit Variables(const Environment& environment) : environment_(environment) {}
 
   bool has(std::string_view name) const;
-  // Empty if it is not set.
+  // Empty if the variable is not set.
   std::string text(std::string_view name) const;
-  // Absent if it is not set, or not a whole number from `least` to `most`: then it is a mistake.
+  // Absent if not set. Absent with an error if not a whole number from `least` to `most`.
   std::optional<int> number(std::string_view name, int least, int most);
   int number_or(std::string_view name, int least, int most, int fallback);
-  // Like number(), but being absent is a mistake too; `cure` says what to do about it.
+  // Like number(), but a missing variable is an error too; `cure` is its hint.
   int required(std::string_view name, int least, int most, std::string_view cure);
 
   void add_mistake(std::string mistake);

@@ -3,9 +3,9 @@
 //
 //   cpprun --nnodes=2 … --nproc-per-node=1 ./bench_collectives --ops all_reduce --max-bytes 256M
 //
-// `algbw` is the size over the time; `busbw` corrects it by what every link has to carry, so that
-// it can be compared with the hardware's whatever the number of ranks. Source of the factors:
-// nccl-tests, doc/PERFORMANCE.md.
+// `algbw` is size / time. `busbw` corrects it by the load of each link, so that it compares with
+// the hardware bandwidth for any number of ranks. Source of the factors: nccl-tests,
+// doc/PERFORMANCE.md.
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -42,10 +42,10 @@ struct Settings {
   bool json = false;
 };
 
-// Tensors are made once per size and are not part of what is timed.
+// Tensors are created once per size, outside the measured time.
 struct Stage {
   const ProcessGroup& group;
-  at::Tensor whole;                // `bytes` in all
+  at::Tensor whole;                // `bytes` in total
   at::Tensor part;                 // the share of one rank
   std::vector<at::Tensor> shares;  // one for each rank
 };
@@ -53,7 +53,7 @@ struct Stage {
 struct Operation {
   const char* name;
   void (*run)(Stage&);
-  // By what the algorithm's bandwidth is multiplied, n ranks.
+  // The factor from algorithm bandwidth to bus bandwidth, for n ranks.
   double (*bus_factor)(double n);
 };
 
@@ -64,7 +64,7 @@ double all_but_one(double n) {
   return (n - 1) / n;
 }
 
-// Rank 0 and the last one play ball; the others look on.
+// Rank 0 and the last rank exchange messages; the others do nothing.
 void ping_pong(Stage& stage) {
   const int last = stage.group.size() - 1;
   if (stage.group.rank() == 0) {
@@ -122,7 +122,7 @@ std::int64_t bytes_of(const std::string& text, const std::string& option) {
   return value;
 }
 
-// Kernels run behind the host's back; an element that the host reads ends the wait.
+// Kernels run asynchronously; reading an element on the host waits for them.
 void finish(const at::Tensor& tensor) {
   if (tensor.is_cuda()) static_cast<void>(tensor.flatten()[0].item<float>());
 }
@@ -146,7 +146,7 @@ double time_of(const Operation& operation, Stage& stage, const Settings& setting
 
 void print_row(const Operation& operation, std::int64_t bytes, double seconds, int ranks,
                bool json) {
-  // A ball goes there and back.
+  // A ping-pong sends the data there and back.
   const bool there_and_back = operation.run == &ping_pong;
   const double once_seconds = there_and_back ? seconds / 2 : seconds;
   const double algorithm = static_cast<double>(bytes) / once_seconds / 1e9;
@@ -183,7 +183,7 @@ int bench(const cpprun::Context& context, const Settings& settings) {
   for (const Operation& operation : operations) {
     if (settings.op != "all" && settings.op != operation.name) continue;
     for (std::int64_t bytes = least; bytes <= most; bytes *= settings.factor) {
-      // Whole numbers of elements for every rank.
+      // The same whole number of elements for every rank.
       const std::int64_t share = std::max<std::int64_t>(1, bytes / 4 / group.size());
       Stage stage{.group = group,
                   .whole = at::zeros({share * group.size()}, on_device),

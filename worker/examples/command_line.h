@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What the examples' command lines have in common beyond CLI11: both spellings (--batch-size,
-// --batch_size), the local rank that a launcher may hand to every program, and 2 for a mistake.
+// Command line handling of the examples in addition to CLI11: both spellings (--batch-size,
+// --batch_size), the --local-rank of some launchers, and exit code 2 for an error.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace cpprun::examples {
 
-// For main(): an exit code when the program shall not go on, because its help was asked for (0) or
-// its command line is wrong (2). What there is to say has been said.
+// For main(): the exit code if the program must not continue: 0 after help, 2 after a command line
+// error. The text has already been printed.
 inline std::optional<int> settle(CLI::App& app, int argc, const char* const* argv) {
   app.name(std::filesystem::path(argv[0]).filename());
   int local_rank = 0;
@@ -24,9 +24,9 @@ inline std::optional<int> settle(CLI::App& app, int argc, const char* const* arg
   }
   for (auto* option : app.get_options()) {
     option->capture_default_str();                                  // for the help
-    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // as a script's own words do
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // the last one wins
   }
-  // CLI11 takes the words from the last to the first.
+  // CLI11 expects the arguments in reverse order.
   std::vector<std::string> words(argv + 1, argv + argc);
   for (auto& word : words) {
     const auto end = word.starts_with("--") ? std::min(word.find('='), word.size()) : 0;
@@ -41,7 +41,7 @@ inline std::optional<int> settle(CLI::App& app, int argc, const char* const* arg
   return std::nullopt;
 }
 
-// What carries the tensors between the ranks; a wrong one is refused when they meet.
+// The backend of the tensors; init_process_group() rejects invalid values.
 inline void add_backend(CLI::App& app, std::string& backend) {
   app.add_option("--backend", backend,
                  "gloo, nccl, mpi or cpu:gloo,cuda:nccl; empty: what fits the devices");

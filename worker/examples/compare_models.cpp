@@ -3,12 +3,11 @@
 //
 //   ./compare_models saved_models/rank0-resnet.pth saved_models/rank1-resnet.pth
 //
-// After a run with DDP the parameters of all ranks are equal, and the running statistics of their
-// batch normalisations are not, because each rank normalised with its own share of every batch.
-// With SyncBatchNorm (resnet_cifar --sync-bn) they are. A model and the same model in its DDP or
-// DataParallel wrapper, whose names begin with `module.`, are one model. Exits with 0 when the
-// files agree within
-// --tolerance, with 1 when they do not.
+// After a run with DDP, the parameters of all ranks are equal. The running statistics of their
+// batch normalisations are not, because each rank normalised with its own share of each batch; with
+// SyncBatchNorm (resnet_cifar --sync-bn) they are. A model in a DDP or DataParallel wrapper (names
+// begin with `module.`) counts as the model itself. Exits with 0 if the files agree within
+// --tolerance, else with 1.
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -33,7 +32,7 @@ struct Settings {
   bool all = false;
 };
 
-// Who saves the wrapper instead of the model has every name in its member `module`.
+// In a saved wrapper, all names begin with its member `module`.
 StateDict without_wrapper(StateDict state, const std::string& path) {
   constexpr const char* wrapper = "module";
   const auto inside = [](const auto& each) { return each.first.starts_with("module."); };
@@ -61,7 +60,7 @@ struct Difference {
   double largest = 0;  // of any element
   double mean = 0;     // over the elements
   bool comparable = true;
-  std::string shapes;  // where they are not
+  std::string shapes;  // if they are not comparable
 };
 
 std::string shape_of(const at::Tensor& tensor) {
@@ -88,7 +87,7 @@ struct Tally {
   int parameters_differ = 0;
   int statistics = 0;
   int statistics_differ = 0;
-  int elsewhere = 0;  // names that only one of the files has
+  int elsewhere = 0;  // names that are in one file only
 };
 
 Tally compare(const StateDict& first, const StateDict& second, const Settings& settings) {
@@ -106,7 +105,7 @@ Tally compare(const StateDict& first, const StateDict& second, const Settings& s
       continue;
     }
     const Difference difference = compare(name, one->second, other->second);
-    // A difference that is no number is one as well.
+    // NaN counts as a difference.
     const bool differs = !difference.comparable || !(difference.largest <= settings.tolerance);
     const bool statistic = is_statistic(name);
     ++(statistic ? tally.statistics : tally.parameters);

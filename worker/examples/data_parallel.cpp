@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The same training three ways: one process with one device, one process with several (the older
+// Compares three ways to train: one process with one device, one process with several (the older
 // DataParallel), and DistributedDataParallel over one machine and over all:
 //
 //   cpprun --standalone --nproc-per-node=2 ./data_parallel
 //   cpprun --nnodes=2 … --nproc-per-node=2 ./data_parallel      adds the row of several machines
 //
-// Every arm sees the same number of images in batches of the same size; efficiency is the speed
-// over that of one device times the number of devices.
+// All ways use the same number of images in batches of the same size. Efficiency is the speed
+// divided by that of one device and by the number of devices.
 
 #include <fmt/format.h>
 #include <torch/torch.h>
@@ -47,14 +47,14 @@ struct Row {
   double seconds = 0;  // of one epoch
 };
 
-// Any of the wrappers: what computes an output, and what drops the gradients.
+// A model in any of the wrappers.
 struct Trainee {
   std::function<torch::Tensor(const torch::Tensor&)> forward;
   std::vector<torch::Tensor> parameters;
   torch::Device device;
 };
 
-// Seconds for this rank's share of one epoch, after one step that is not counted.
+// Seconds for this rank's share of one epoch, after one warm-up step.
 double train_epoch(const Trainee& trainee, const Settings& settings, int ranks) {
   cpprun::FusedSgd sgd(trainee.parameters, {.lr = 0.01, .momentum = 0.9});
   const std::int64_t share = std::max(1, settings.batch_size / ranks);
@@ -69,7 +69,7 @@ double train_epoch(const Trainee& trainee, const Settings& settings, int ranks) 
     sgd.zero_grad();
     loss.backward();
     sgd.step();
-    static_cast<void>(loss.item<float>());  // a GPU is behind until somebody reads
+    static_cast<void>(loss.item<float>());  // waits for the GPU
   }
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -100,7 +100,7 @@ Row data_parallel(const Settings& settings, const std::vector<torch::Device>& de
           .seconds = seconds};
 }
 
-// Every rank of the group calls it.
+// Every rank of the group must call it.
 Row distributed(const Settings& settings, const ProcessGroup& group, const torch::Device& device,
                 const std::string& where) {
   ResNet18 module = make_model(settings);
@@ -133,7 +133,7 @@ int compare(const cpprun::Context& context, const Settings& settings) {
   at::set_num_threads(settings.threads);
   const torch::Device device = cpprun::default_device(context);
   const auto group = cpprun::init_process_group(context, {.backend = settings.backend});
-  // Which ranks are on rank 0's machine?
+  // The ranks on rank 0's machine.
   std::vector<int> neighbours;
   const auto nodes = cpprun::all_gather(static_cast<double>(context.group_rank.value), group);
   for (int rank = 0; rank < group.size(); ++rank) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Trains a small convolutional network to read handwritten digits, on as many ranks as there are:
+// Trains a small convolutional network to read handwritten digits, on any number of ranks:
 //
 //   cpprun --standalone --nproc-per-node=2 ./digits
 //
-// The whole of distributed training in C++ is in train(): a process group, a wrapped model, a
-// sampler that deals out the images, and a loop that looks like anybody's. With --checkpoint it
-// survives the death of any rank (cpprun --max-restarts) and goes on in the middle of an epoch,
-// with the images that nobody has seen yet, on as many ranks as are left.
+// All that is distributed is in train(): a process group, a wrapped model, a sampler that divides
+// the images, and an ordinary loop. With --checkpoint the run survives the death of any rank
+// (cpprun --max-restarts): it resumes in mid-epoch with the images not yet seen, on the remaining
+// ranks.
 
 #include <fmt/format.h>
 #include <torch/torch.h>
@@ -51,8 +51,8 @@ struct Settings {
 
 struct ReaderImpl : torch::nn::Module {
   explicit ReaderImpl(int classes) {
-    // One by one: C++ may construct the arguments of one call in any order, and with them the
-    // random numbers they draw.
+    // One by one: C++ may evaluate the arguments of one call in any order, and they draw random
+    // numbers.
     body->push_back(torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 16, 3).padding(1).bias(false)));
     body->push_back(torch::nn::BatchNorm2d(16));
     body->push_back(torch::nn::ReLU());
@@ -96,7 +96,7 @@ Set select(const Digits& digits, bool held_out) {
 
 using Model = cpprun::DistributedDataParallel<Reader>;
 
-// Everything that lives as long as the training.
+// State for the whole training.
 struct Run {
   const Settings& settings;
   const cpprun::Context& context;
@@ -110,10 +110,10 @@ struct Run {
   std::optional<cpprun::Checkpoints> checkpoints;
 };
 
-// Where the training is, and what the present epoch's losses come to so far.
+// The progress of the training, and the losses of the current epoch so far.
 struct Course {
   cpprun::Progress progress{.epoch = 1};
-  double loss_sum = 0;  // of all ranks, as of the last reduction
+  double loss_sum = 0;  // of all ranks, at the last reduction
   double images = 0;
   double own_loss_sum = 0;  // of this rank, since then
   double own_images = 0;
@@ -143,8 +143,8 @@ void save(const Run& run, Course& course) {
   run.heartbeat.saved(steps_of(course));
 }
 
-// Without --resume an old run's checkpoints must not be mistaken for this one's. That holds for a
-// restarted attempt as well, so a job that may restart has to say it from the beginning.
+// Without --resume, an old run's checkpoints must not be mistaken for this run's. This includes
+// restarted attempts, so a job that may restart needs --resume from the start.
 void check_folder(const Run& run) {
   if (run.context.max_restarts > 0) {
     throw std::runtime_error(
@@ -179,13 +179,13 @@ void load(Run& run, Course& course) {
   std::fflush(stdout);
 }
 
-// Once only: after a restart the job is meant to come through.
+// Only in the first attempt: the job should succeed after a restart.
 bool shall_fail(const Run& run, int asked, std::int64_t now) {
   return asked != 0 && asked == now && run.context.restart_count == 0 &&
          run.settings.fail_rank == run.context.rank.value;
 }
 
-// SIGTERM reaches the ranks at different moments; they have to stop at the same one.
+// SIGTERM reaches the ranks at different times, but they must stop at the same step.
 bool anybody_stops(const Run& run) {
   const torch::Tensor asked = torch::full({1}, run.stop.requested() ? 1 : 0, torch::kInt);
   cpprun::all_reduce(asked, run.group, cpprun::ReduceOp::max);
@@ -208,9 +208,9 @@ void step(const Run& run, Course& course, const torch::Tensor& batch) {
   run.heartbeat.beat({.step = steps_of(course)});
 }
 
-// The rest of the present epoch. Returns false if it is to stop before the end.
+// Trains the rest of the current epoch. Returns false if it stops early.
 bool train_epoch(const Run& run, Course& course) {
-  // Every so many steps the ranks ask each other whether to stop.
+  // How often the ranks agree on whether to stop.
   constexpr std::int64_t steps_between_questions = 5;
   run.model.module()->train();
   const auto indices = run.sampler.indices(course.progress.epoch, course.progress.samples);
@@ -225,7 +225,7 @@ bool train_epoch(const Run& run, Course& course) {
   return true;
 }
 
-// The share of held-out images that are read right. Every rank reads its part of them.
+// The share of held-out images that are classified correctly. Each rank tests its part.
 double accuracy(Model& model, const Set& set, const cpprun::ProcessGroup& group) {
   const torch::NoGradGuard no_grad;
   model.module()->eval();
@@ -251,7 +251,7 @@ void print_epoch(const Run& run, const Course& course, double right, double imag
   std::fflush(stdout);
 }
 
-// Returns false if it was asked to stop.
+// Returns false after a request to stop.
 bool train_epochs(const Run& run, Course& course, const Set& held_out) {
   while (course.progress.epoch <= run.settings.epochs) {
     if (shall_fail(run, run.settings.fail_at_epoch, course.progress.epoch)) {
@@ -275,7 +275,7 @@ bool train_epochs(const Run& run, Course& course, const Set& held_out) {
 int train(const cpprun::Context& context, const Settings& settings, const Digits& digits) {
   torch::manual_seed(static_cast<std::uint64_t>(settings.seed));
   const auto group = cpprun::init_process_group(context, {.backend = settings.backend});
-  // Only now: while it still waits for others, SIGTERM should simply end this rank.
+  // Only now: while this rank waits for the others, SIGTERM should just end it.
   const cpprun::StopSignal stop;
   const Set training = select(digits, /*held_out=*/false);
   const Set held_out = select(digits, /*held_out=*/true);

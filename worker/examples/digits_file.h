@@ -20,12 +20,12 @@ struct Digits {
   std::vector<std::uint8_t> labels;  // count
 };
 
-// A damaged or foreign file is an error that names it, the offset and what was expected there.
+// The error for a damaged or wrong file names the file, the offset, and what was expected there.
 Result<Digits> parse_digits(std::string_view bytes, const std::string& name);
 Result<Digits> read_digits(const std::string& path);
 
-// The first of these places that exists: beside the program, in the folder where programs of its
-// installation keep data, in the source tree it was built from. Empty if none does.
+// The first path that exists: beside the program, in the data directory of its installation, in the
+// source tree it was built from. Empty if none exists.
 std::string find_digits();
 
 }  // namespace cpprun::examples

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ways in which ranks find each other, and what each says when they cannot:
+// Shows how ranks find each other, and the error messages if they cannot:
 //
 //   cpprun --standalone --nproc-per-node=2 ./init_methods                     env://, by a launcher
 //   ./init_methods --init-method tcp://10.0.0.1:29500 --rank 1 --world-size 2     each by hand
-//   ./init_methods --init-method file:///shared/meeting --rank 1 --world-size 3   one shared folder
+//   ./init_methods --init-method file:///shared/meeting --rank 1 --world-size 3   a shared path
 //   srun -N2 -n4 ./init_methods                                               Slurm's variables
 
 #include <ATen/ATen.h>

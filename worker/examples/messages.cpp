@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Message passing, from one tensor sent to one rank up to every collective there is:
+// Message passing, from a tensor sent to one rank to every collective:
 //
 //   cpprun --standalone --nproc-per-node=4 ./messages
 //   cpprun --standalone --nproc-per-node=4 ./messages --only broadcast
 //   mpirun -np 4 ./messages --backend mpi
 //
-// Each part is a few lines, and rank 0 prints what every rank did, in the order of the ranks.
+// Rank 0 prints what each rank did in each part, in rank order.
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -45,7 +45,7 @@ std::string text_of(const std::vector<at::Tensor>& tensors) {
   return fmt::format("{}", fmt::join(texts, " "));
 }
 
-// What one rank has to say of one part.
+// Collects the report of one rank on one part.
 class Voice {
  public:
   explicit Voice(const ProcessGroup& group) : group_(group) {}
@@ -70,7 +70,7 @@ class Voice {
   std::string lines_;
 };
 
-// Rank 0 sends every other rank a number of its own.
+// Rank 0 sends a different number to each other rank.
 void blocking(const ProcessGroup& group, Voice& voice) {
   if (group.rank() == 0) {
     for (int rank = 1; rank < group.size(); ++rank) {
@@ -85,7 +85,7 @@ void blocking(const ProcessGroup& group, Voice& voice) {
   voice.says("received {} from rank {}", text_of(letter), sender);
 }
 
-// Around a ring, everybody at once: with blocking calls all might wait for each other.
+// All ranks send around a ring at once. With blocking calls, all might wait for each other.
 void non_blocking(const ProcessGroup& group, Voice& voice) {
   const int next = (group.rank() + 1) % group.size();
   const int before = (group.rank() + group.size() - 1) % group.size();
@@ -99,7 +99,7 @@ void non_blocking(const ProcessGroup& group, Voice& voice) {
              before);
 }
 
-// Who comes first is served first; the sum does not depend on it.
+// Receives in order of arrival; the sum does not depend on the order.
 void any_source(const ProcessGroup& group, Voice& voice) {
   if (group.rank() != 0) {
     cpprun::send(number(group.rank()), 0, group);
@@ -185,12 +185,12 @@ void objects(const ProcessGroup& group, Voice& voice) {
   voice.says("heard: {}", fmt::join(words, "; "));
 }
 
-// Ranks of even and of odd number, each among themselves.
+// The even ranks form one group, the odd ranks another.
 void groups(const ProcessGroup& group, Voice& voice) {
   std::vector<int> even;
   std::vector<int> odd;
   for (int rank = 0; rank < group.size(); ++rank) (rank % 2 == 0 ? even : odd).push_back(rank);
-  // Everybody makes both groups, in the same order, and is a member of one.
+  // Every rank creates both groups in the same order, and is a member of one.
   const auto evens = cpprun::new_group(group, even);
   const auto odds = odd.empty() ? std::nullopt : cpprun::new_group(group, odd);
   const ProcessGroup& mine = evens ? *evens : *odds;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MNIST as the widely read tutorials have it, with their -n (nodes), -g (workers of each) and -i
-// (which node this is):
+// MNIST as in well-known tutorials, with their options -n (nodes), -g (workers per node) and -i
+// (index of this node):
 //
 //   ./mnist --make-synthetic 600                                where it cannot be downloaded
 //   ./mnist -n 2 -g 4 -i 0 --master-addr A --master-port P      on the first machine
 //   ./mnist -n 2 -g 4 -i 1 --master-addr A --master-port P      on the second
-//   ./mnist -n 2 -g 4 -i 0 --init-method file:///shared/meeting     by a folder that all see
+//   ./mnist -n 2 -g 4 -i 0 --init-method file:///shared/meeting     by a shared directory
 //   cpprun --nnodes=2 --nproc-per-node=4 … ./mnist              the same by a launcher
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ namespace {
 
 struct Settings {
   int nodes = 1;
-  int gpus = 0;  // 0: this process is a worker itself
+  int gpus = 0;  // 0: this process is itself a worker
   int index = 0;
   std::string init_method = "env://";
   std::string master_address = "127.0.0.1";
@@ -71,7 +71,7 @@ torch::Tensor as_input(const torch::Tensor& bytes, const torch::Device& device) 
   return bytes.to(device, torch::kFloat).div(255);
 }
 
-// Of all ranks together, each with its share of the images.
+// Over all ranks, each with its share of the images.
 double accuracy(ConvNet& net, const cpprun::ImageSet& set, const cpprun::ProcessGroup& group,
                 const torch::Device& device) {
   const torch::NoGradGuard no_grad;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// ResNet-18 (He et al., "Deep Residual Learning for Image Recognition", 2015), with the names of
-// torchvision's modules, so that its weights and ours are files of one kind. The batch
-// normalisations are plain until convert_sync_batchnorm gives them a group.
+// ResNet-18 (He et al., "Deep Residual Learning for Image Recognition", 2015), with torchvision's
+// module names, so that weight files are interchangeable. The batch normalisations are plain until
+// convert_sync_batchnorm sets their group.
 
 #include "worker/torch/ddp/sync_batch_norm.h"
 
@@ -15,7 +15,7 @@ namespace cpprun::examples {
 struct ResNetOptions {
   int classes = 10;
   int width = 64;           // channels of the first stage; the others have 2, 4 and 8 times as many
-  bool small_stem = false;  // 3 x 3 without pooling, for images of 32 x 32 that shall keep detail
+  bool small_stem = false;  // 3 x 3 without pooling, to keep detail in images of 32 x 32
 };
 
 inline torch::nn::Conv2d convolution(std::int64_t in, std::int64_t out, int kernel, int stride) {
@@ -23,14 +23,14 @@ inline torch::nn::Conv2d convolution(std::int64_t in, std::int64_t out, int kern
       torch::nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
 }
 
-// Two convolutions beside a short cut.
+// Two convolutions with a shortcut.
 struct BasicBlockImpl : torch::nn::Cloneable<BasicBlockImpl> {
   BasicBlockImpl(std::int64_t channels_in, std::int64_t channels_out, int first_stride)
       : in(channels_in), out(channels_out), stride(first_stride) {
     reset();
   }
 
-  // Cloneable's way to make a copy: build the same, then take over the values.
+  // Cloneable copies a module by a reset() and then a copy of the values.
   void reset() override {
     conv1 = register_module("conv1", convolution(in, out, 3, stride));
     bn1 = register_module("bn1", SyncBatchNorm(out));
@@ -70,7 +70,7 @@ struct ResNet18Impl : torch::nn::Cloneable<ResNet18Impl> {
     add_stage("layer3", layer3, 2 * width, 4 * width, 2);
     add_stage("layer4", layer4, 4 * width, 8 * width, 2);
     fc = register_module("fc", torch::nn::Linear(8 * width, options.classes));
-    // As torchvision begins: He's normal distribution by the fan out.
+    // Like torchvision's initialisation: He's normal distribution by fan out.
     for (const auto& module : modules(/*include_self=*/false)) {
       if (auto* each = module->as<torch::nn::Conv2d>()) {
         torch::nn::init::kaiming_normal_(each->weight, 0.0, torch::kFanOut, torch::kReLU);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ResNet-18 on CIFAR-10 with DistributedDataParallel, under the options its Python original has:
+// ResNet-18 on CIFAR-10 with DistributedDataParallel, with the options of its Python original:
 //
 //   cpprun --nnodes=2 --node_rank=0 --master_addr=… --nproc_per_node=2 --max-restarts=3
 //          ./resnet_cifar --data cifar-10-batches-bin --model_dir saved_models --resume
 //
-// Rank 0 evaluates and saves. A rank that dies costs the steps since the last checkpoint.
+// Rank 0 evaluates and saves. If a rank dies, the steps since the last checkpoint are lost.
 
 #include <fmt/format.h>
 #include <torch/torch.h>
@@ -61,7 +61,7 @@ struct Settings {
   std::string backend;
 };
 
-// Everything that lives as long as the training.
+// State for the whole training.
 struct Run {
   const Settings& settings;
   const cpprun::Context& context;
@@ -75,22 +75,22 @@ struct Run {
   cpprun::Checkpoints checkpoints;
 };
 
-// Where the training is, and what the present epoch's losses come to so far.
+// The progress of the training, and the losses of the current epoch so far.
 struct Course {
   cpprun::Progress progress{.epoch = 1};
   double loss_sum = 0;  // of this rank
   double images = 0;
 };
 
-// Mean and deviation of each channel over CIFAR-10, as everybody normalises it.
+// Normalises by the usual mean and deviation of each channel over CIFAR-10.
 torch::Tensor normalised(const torch::Tensor& bytes, const torch::Device& device) {
   const auto mean = torch::tensor({0.4914F, 0.4822F, 0.4465F}).view({1, 3, 1, 1});
   const auto deviation = torch::tensor({0.2023F, 0.1994F, 0.2010F}).view({1, 3, 1, 1});
   return ((bytes.to(torch::kFloat) / 255 - mean) / deviation).to(device);
 }
 
-// A random crop of the image with four pixels of black around it, and a mirror image half of the
-// time. The random numbers are the default generator's, which a checkpoint holds.
+// A random crop of the image with a margin of four black pixels, mirrored half of the time. Uses
+// the default random generator, which a checkpoint contains.
 torch::Tensor augmented(const torch::Tensor& images) {
   constexpr int margin = 4;
   const std::int64_t side = images.size(2);
@@ -107,7 +107,7 @@ torch::Tensor augmented(const torch::Tensor& images) {
   return torch::stack(cropped);
 }
 
-// --- saving and going on -------------------------------------------------------------------------
+// --- saving and resuming -------------------------------------------------------------------------
 
 std::string model_path(const Settings& settings) {
   return (std::filesystem::path(settings.model_dir) / settings.model_filename).string();
@@ -124,7 +124,7 @@ void save(const Run& run, const Course& course) {
   run.checkpoints.save(course.progress, state, run.group);
 }
 
-// The model alone, for whoever evaluates it, in C++ or by torch.load.
+// Saves the model alone, for evaluation in C++ or with torch.load.
 void save_model(const Run& run) {
   const auto state = cpprun::state_of(*run.model.module());
   if (run.context.leads()) cpprun::save_pth(model_path(run.settings), state);
@@ -133,8 +133,8 @@ void save_model(const Run& run) {
   cpprun::save_pth((std::filesystem::path(run.settings.model_dir) / name).string(), state);
 }
 
-// As the original: --resume begins with what is there, and an empty folder is no mistake, so that
-// a restarted attempt and the first one have one command line.
+// Like the original: --resume starts from the newest checkpoint, and an empty directory is no
+// error. So the first attempt and a restarted one have the same command line.
 void load(Run& run, Course& course) {
   if (!run.settings.resume) {
     if (run.context.max_restarts > 0) {
@@ -154,7 +154,7 @@ void load(Run& run, Course& course) {
   cpprun::load_state(*run.model.module(), found->state.part("model"));
   run.sgd.load(found->state.part("optimizer"));
   course.progress = found->progress;
-  // Sums of all ranks; one of them carries them on.
+  // Sums over all ranks; only one rank may continue them.
   if (run.context.leads()) {
     course.loss_sum = found->state.real("loss_sum");
     course.images = found->state.real("images");
@@ -169,7 +169,7 @@ void load(Run& run, Course& course) {
 
 // --- training ------------------------------------------------------------------------------------
 
-// Once only: after a restart the job is meant to come through.
+// Only in the first attempt: the job should succeed after a restart.
 void die_if_asked(const Run& run, std::int64_t step) {
   const Settings& settings = run.settings;
   if (settings.fail_at_step == step && run.context.restart_count == 0 &&
@@ -178,7 +178,7 @@ void die_if_asked(const Run& run, std::int64_t step) {
   }
 }
 
-// SIGTERM reaches the ranks at different moments; they have to stop at the same one.
+// SIGTERM reaches the ranks at different times, but they must stop at the same step.
 bool anybody_stops(const Run& run) {
   const torch::Tensor asked = torch::full({1}, run.stop.requested() ? 1 : 0, torch::kInt);
   cpprun::all_reduce(asked, run.group, cpprun::ReduceOp::max);
@@ -208,11 +208,11 @@ void step(const Run& run, Course& course, const torch::Tensor& batch) {
   course.progress.samples += batch.size(0) * run.group.size();
 }
 
-// The rest of the present epoch. Returns false if it is to stop before the end.
+// Trains the rest of the current epoch. Returns false if it stops early.
 bool train_epoch(const Run& run, const cpprun::DistributedSampler& sampler, Course& course) {
   constexpr std::int64_t steps_between_questions = 5;
   run.model.module()->train();
-  // Epochs are counted from 1 for people, and from 0 for the order, as in Python.
+  // Epochs count from 1 in output, and from 0 for the permutation, as in Python.
   const auto indices = sampler.indices(course.progress.epoch - 1, course.progress.samples);
   if (indices.empty()) return true;
   for (const torch::Tensor& batch :
@@ -224,7 +224,7 @@ bool train_epoch(const Run& run, const cpprun::DistributedSampler& sampler, Cour
   return true;
 }
 
-// Rank 0 alone, with the module inside: the others would wait for collectives it does not do.
+// On rank 0 only, with the unwrapped module: DDP's forward would wait for the other ranks.
 double accuracy(const Run& run) {
   const torch::NoGradGuard no_grad;
   run.model.module()->eval();
@@ -275,7 +275,7 @@ ResNet18 make_model(const Settings& settings, const cpprun::ProcessGroup& group,
   return model;
 }
 
-// Where the original cannot be fetched.
+// For machines that cannot download the original.
 int make_data(const Settings& settings) {
   const int held_out = std::max(10, settings.make_synthetic / 5);
   cpprun::make_synthetic_cifar10(settings.data,
@@ -291,9 +291,9 @@ int train(const cpprun::Context& context, const Settings& settings) {
   at::set_num_threads(settings.threads);
   const torch::Device device = device_of(settings, context);
   const auto group = cpprun::init_process_group(context, {.backend = settings.backend});
-  // Only now: while it still waits for others, SIGTERM should simply end this rank.
+  // Only now: while this rank waits for the others, SIGTERM should just end it.
   const cpprun::StopSignal stop;
-  // Without a shared folder every machine has its own.
+  // Without a shared directory, each machine has its own.
   if (context.leads() || settings.save_each_rank) {
     std::filesystem::create_directories(settings.model_dir);
   }
@@ -315,7 +315,7 @@ int train(const cpprun::Context& context, const Settings& settings) {
        .replicas = group.size(),
        .rank = group.rank(),
        .seed = static_cast<std::uint64_t>(settings.random_seed)});
-  // Ranks augment differently.
+  // Each rank augments differently.
   torch::manual_seed(static_cast<std::uint64_t>(settings.random_seed + group.rank()));
   if (context.leads()) {
     fmt::print("resnet_cifar: {} images to learn, {} held out, world size {}, on {}\n",

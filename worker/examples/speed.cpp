@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How fast does a vision transformer run forward and backward here, on one rank and on all?
+// Measures a vision transformer, forward and backward, on one rank and on all:
 //
 //   cpprun --nnodes=2 --node_rank=0 --master_addr=… --nproc_per_node=1 ./speed --threads=64
 
@@ -50,7 +50,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// What this process may run on: fewer than the machine has in a container or under taskset.
+// The processors this process may use: fewer than the machine has in a container or under taskset.
 int processors() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -72,14 +72,14 @@ torch::Device device_of(const Settings& settings, const cpprun::Context& context
   return cpprun::bind_cuda_device(context);
 }
 
-// Kernels run behind the host's back; only a finished one can be timed.
+// Kernels run asynchronously; only finished ones can be timed.
 void finish(const torch::Device& device) {
   if (device.is_cuda()) torch::cuda::synchronize(device.index());
 }
 
 class Runner {
  public:
-  // Without a group it computes for itself.
+  // Without a group it computes alone.
   Runner(const Settings& settings, const torch::Device& device, const cpprun::ProcessGroup* group)
       : device_(device), model_(settings.vit) {
     const auto type = settings.dtype == "bf16" ? torch::kBFloat16 : torch::kFloat;
@@ -115,7 +115,7 @@ class Runner {
   Vit model_;
   torch::Tensor images_;
   torch::Tensor labels_;
-  std::optional<Model> ddp_;  // alone there is nothing to reduce
+  std::optional<Model> ddp_;  // only with a group
 };
 
 StepTime mean_of(const std::vector<StepTime>& times) {
@@ -128,7 +128,7 @@ StepTime mean_of(const std::vector<StepTime>& times) {
   return {.forward = sum.forward / count, .backward = sum.backward / count};
 }
 
-// Images per second of rank 0 while nobody else computes; the others wait.
+// Images per second of rank 0 while the other ranks wait.
 double rate_alone(const Settings& settings, const torch::Device& device,
                   const cpprun::ProcessGroup& group) {
   double rate = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The toy model of the DDP tutorial, in all the ways it is launched:
+// The toy model of the DDP tutorial, with all ways to launch it:
 //
 //   cpprun --standalone --nproc-per-node=2 ./toy              by a launcher
 //   ./toy --spawn 2                                           by itself, as mp.spawn does
@@ -47,7 +47,7 @@ struct ToyModelImpl : torch::nn::Module {
 };
 TORCH_MODULE(ToyModel);
 
-// The same in two parts that may sit on two devices; DDP then reduces over both.
+// The same in two parts, which may be on two devices; DDP then reduces over both.
 struct ToySplitModelImpl : torch::nn::Module {
   ToySplitModelImpl(torch::Device first_device, torch::Device second_device)
       : first(first_device), second(second_device) {
@@ -65,7 +65,7 @@ struct ToySplitModelImpl : torch::nn::Module {
 };
 TORCH_MODULE(ToySplitModel);
 
-// Ranks see different data; DDP keeps their models one.
+// Ranks have different data; DDP keeps their models equal.
 template <class Module>
 int train(const cpprun::Context& context, const Settings& settings,
           const cpprun::ProcessGroup& group, Module module) {
@@ -99,7 +99,7 @@ int work(const cpprun::Context& context, const Settings& settings) {
   torch::manual_seed(0);
   const auto group = cpprun::init_process_group(context, {.backend = settings.backend});
   if (settings.demo == "basic") return train(context, settings, group, ToyModel());
-  // Each rank takes two devices where there are enough; a CPU is one device, twice.
+  // Each rank uses two devices if there are enough; the CPU counts as one device, used twice.
   const auto devices = static_cast<int>(torch::cuda::device_count());
   const int first = 2 * context.local_rank.value;
   const bool cuda = devices >= 2 * context.local_world_size;

@@ -33,7 +33,7 @@ struct VitBlockImpl : torch::nn::Module {
     return x + apply(down, torch::gelu(apply(up, norm2->forward(x))));
   }
 
-  // Python's Linear. The frontend's own adds the bias in a pass of its own where the input has
+  // Like Python's Linear. The frontend's version adds the bias in a separate pass if the input has
   // more than two dimensions.
   static torch::Tensor apply(const torch::nn::Linear& layer, const torch::Tensor& x) {
     return at::linear(x, layer->weight, layer->bias);
@@ -46,7 +46,7 @@ struct VitBlockImpl : torch::nn::Module {
     // [3, batch, heads, tokens, dim of a head]
     const auto split =
         apply(qkv, x).view({batch, tokens, 3, heads, dim / heads}).permute({2, 0, 3, 1, 4});
-    // At once: the gradients of three selections would be three tensors of the whole's size.
+    // One unbind: three selections would have three gradients of the size of the whole.
     const auto parts = split.unbind();
     const auto mixed = at::scaled_dot_product_attention(parts[0], parts[1], parts[2]);
     return apply(proj, mixed.transpose(1, 2).reshape({batch, tokens, dim}));

@@ -16,7 +16,7 @@
 namespace cpprun {
 namespace {
 
-// Linux writes at most 2 GiB at once.
+// Linux writes at most 2 GiB per call.
 constexpr std::size_t write_bytes_max = std::size_t{1} << 30U;
 
 std::string folder_of(const std::string& path) {
@@ -31,7 +31,7 @@ int sync_folder(const std::string& folder) {
   if (directory < 0) return errno;
   const int error = ::fsync(directory) == 0 ? 0 : errno;
   ::close(directory);
-  // Some file systems (FUSE, SMB) cannot sync a folder, and have nothing better to offer.
+  // Some file systems (FUSE, SMB) cannot sync a directory and have no alternative.
   return error == EINVAL || error == ENOTSUP ? 0 : error;
 }
 
@@ -62,7 +62,7 @@ Result<DurableFile> DurableFile::create(const std::string& path) {
     return failure(fmt::format("cannot write \"{}\": {}", path, errno_text(errno)));
   }
   DurableFile created(path, std::move(temporary_path), file);
-  // mkostemp keeps others from reading; a checkpoint is an ordinary file.
+  // mkostemp creates a private file; a checkpoint should be readable by others.
   if (::fchmod(file, 0644) != 0) return created.cannot("write");
   return created;
 }
@@ -91,7 +91,7 @@ Result<void> DurableFile::replace(std::uint64_t offset, std::string_view bytes) 
 
 Result<void> DurableFile::commit() {
   if (::fsync(file_) != 0) return cannot("write to disk");
-  // close() is where a network file system may admit that the disk is full.
+  // A network file system may report a full disk only at close().
   if (::close(std::exchange(file_, -1)) != 0) return cannot("write to disk");
   if (::rename(temporary_path_.c_str(), path_.c_str()) != 0) return cannot("put in place");
   temporary_path_.clear();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A file that is there whole or not at all, whatever happens while it is written: the bytes go to a
-// temporary file beside it, reach the disk, and only then take the name; then the folder's entry
-// reaches the disk as well.
+// Writes a file atomically and durably. The bytes go to a temporary file in the same directory and
+// are synced to disk. Then the file is renamed, and the directory is synced.
 
 #include <cstdint>
 #include <string>
@@ -16,15 +15,15 @@ class DurableFile {
  public:
   // Creates the temporary file, `path` + `.tmp-` + six letters.
   static Result<DurableFile> create(const std::string& path);
-  // Without commit() nothing remains.
+  // Without commit(), removes the temporary file.
   ~DurableFile();
   DurableFile(DurableFile&& other) noexcept;
   DurableFile& operator=(DurableFile&&) = delete;
 
   Result<void> append(std::string_view bytes);
-  // Overwrites what was appended before.
+  // Overwrites bytes that were appended before.
   Result<void> replace(std::uint64_t offset, std::string_view bytes);
-  // Replaces a file that has the name already. When it returns, a loss of power no longer matters.
+  // Replaces an existing file of that name. After it returns, the file survives a power loss.
   Result<void> commit();
 
  private:
@@ -33,7 +32,7 @@ class DurableFile {
   tl::unexpected<Error> cannot(std::string_view what) const;
 
   std::string path_;
-  std::string temporary_path_;  // empty once there is nothing to remove
+  std::string temporary_path_;  // empty if there is nothing to remove
   int file_ = -1;
   std::uint64_t size_ = 0;
 };

@@ -5,7 +5,7 @@
 
 namespace cpprun {
 
-// This process's environment, as it is now.
+// The current environment of this process.
 Environment read_environment();
 
 }  // namespace cpprun

@@ -24,8 +24,8 @@ bool write_all(int file, const char* bytes, std::size_t size) noexcept {
   return true;
 }
 
-// Returns 0 or an errno. link() is what makes the file whole and first at once: it fails if the
-// name is taken. Where the file system knows no hard links, rename has to do.
+// Returns 0 or an errno. link() publishes the whole file and fails if the name exists. Uses rename
+// if the file system has no hard links.
 int put_in_place(const char* path, const char* temporary_path) noexcept {
   if (::link(temporary_path, path) == 0) {
     ::unlink(temporary_path);
@@ -64,7 +64,7 @@ Result<ErrorFile> write_error_file(const std::string& path, std::string_view jso
 
 void write_error_file_in_signal(const char* path, const char* temporary_path, const char* bytes,
                                 std::size_t size) noexcept {
-  // Nobody is left who could do anything about a failure: the process is dying of a signal.
+  // A failure cannot be handled: the process is dying of a signal.
   static_cast<void>(create(path, temporary_path, bytes, size));
 }
 

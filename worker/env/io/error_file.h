@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Puts a worker's error file in its place: whole or not at all, and only if nobody was there first,
-// because the first error of a process is its cause and the later ones are echoes.
+// Writes a worker's error file atomically, and only if there is none yet: the first error of a
+// process is the cause, later ones are consequences.
 
 #include <string>
 #include <string_view>
@@ -14,8 +14,8 @@ enum class ErrorFile { written, already_there };
 
 Result<ErrorFile> write_error_file(const std::string& path, std::string_view json);
 
-// The same for a signal handler: async-signal-safe, no allocation, no word about a failure.
-// `temporary_path` lies in the folder of `path`.
+// For signal handlers: async-signal-safe, no allocation, ignores failures. `temporary_path` must be
+// in the directory of `path`.
 void write_error_file_in_signal(const char* path, const char* temporary_path, const char* bytes,
                                 std::size_t size) noexcept;
 

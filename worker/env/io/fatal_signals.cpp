@@ -35,7 +35,7 @@ struct Place {
   std::uintptr_t offset = 0;  // from the function, or from the object
 };
 
-// A return address may belong to the next function already: one byte before it is the call.
+// A return address may already belong to the next function; one byte before it is the call.
 Place place_of(void* frame) noexcept {
   Dl_info info{};
   void* const call = static_cast<char*>(frame) - 1;
@@ -65,7 +65,7 @@ std::string line_of(std::size_t number, void* frame) {
                      place.offset);
 }
 
-// What lies between the throw and us is the way std::terminate takes.
+// Skips the frames between the throw and this function: the path through std::terminate.
 std::size_t first_of_interest(const Frames& frames, std::size_t count) {
   constexpr std::size_t searched_max = 16;
   std::size_t first = 0;
@@ -102,7 +102,7 @@ void prepare_backtrace() {
 }
 
 std::size_t backtrace_in_signal(char* text, std::size_t size) noexcept {
-  // Not on the stack: a handler's may be small.
+  // Static, because a handler's stack may be small.
   static Frames frames;
   const int count = ::backtrace(frames.data(), static_cast<int>(frames.size()));
   FixedText lines(text, size);
@@ -118,7 +118,7 @@ std::size_t backtrace_in_signal(char* text, std::size_t size) noexcept {
 
 namespace {
 
-// A handler may touch nothing that allocates or locks: everything it needs is laid out beforehand.
+// A handler must not allocate or lock, so everything it needs is prepared here.
 struct Prepared {
   std::array<char, PATH_MAX> path{};
   std::array<char, PATH_MAX> temporary_path{};
@@ -126,10 +126,10 @@ struct Prepared {
 };
 Prepared prepared;
 
-// Room for handling a stack overflow, when the ordinary stack is exactly what is used up.
+// The handler's own stack, needed when the ordinary stack has overflowed.
 alignas(16) std::array<char, 64 * 1024> alternate_stack;
 
-// A handler that hangs (a lock of the loader's that the dying thread holds) ends by SIGALRM.
+// SIGALRM ends a handler that hangs (on a lock of the loader that the dying thread holds).
 constexpr unsigned handling_seconds_max = 20;
 
 const char* signal_name(int number) noexcept {
@@ -155,26 +155,26 @@ void describe_death(FixedText& out, int number) noexcept {
   out.number(static_cast<std::uintmax_t>(::getpid()));
 }
 
-// The thread that died first; 0 while everybody lives.
+// The first thread that died; 0 if none has.
 std::atomic<pid_t> dying{0};
 static_assert(std::atomic<pid_t>::is_always_lock_free);
 std::array<char, bounds::worker_backtrace_bytes_max> trace;
 
-// Returns the length of the back-trace in `trace`. If reading a broken stack is itself fatal, the
-// handler is entered again and does without.
+// Returns the length of the back-trace in `trace`. If reading a broken stack is fatal too, the
+// handler runs again and skips the back-trace.
 std::size_t trace_once() {
   const auto self = static_cast<pid_t>(::syscall(SYS_gettid));
   pid_t nobody = 0;
   if (dying.compare_exchange_strong(nobody, self)) {
     return backtrace_in_signal(trace.data(), trace.size());
   }
-  // Another thread is dying already, and ends the process in a moment.
+  // Another thread is already dying and will end the process in a moment.
   while (dying != self) ::pause();
   return 0;
 }
 
 void write_report(int number, std::size_t trace_bytes) {
-  // Not on the stack, of which a handler has little. Every byte may need a backslash.
+  // Static, because the handler's stack is small. Every byte may need a backslash.
   static std::array<char, 2 * bounds::worker_backtrace_bytes_max + 1024> room;
   constexpr std::size_t tail_bytes = 256;
   FixedText json(room.data(), room.size());
@@ -201,10 +201,10 @@ void on_fatal_signal(int number) {
   if (prepared.path[0] != '\0') {
     write_report(number, trace_bytes);
   } else {
-    // Nobody will show it but us.
+    // Without an error file, print the back-trace.
     static_cast<void>(!::write(STDERR_FILENO, trace.data(), trace_bytes));
   }
-  // SA_NODEFER lets the signal through at once, and it takes its ordinary course.
+  // SA_NODEFER delivers the signal at once, with its default action.
   ::signal(number, SIG_DFL);
   ::raise(number);
 }
@@ -224,7 +224,7 @@ void name_rank_in_signals(int rank) {
 
 void install_fatal_signal_handlers(const std::string& error_file, int rank) {
   if (!error_file.empty()) {
-    // A path the kernel would refuse anyway: no file then, the line on stderr remains.
+    // The kernel would reject a longer path: write no file, only the line on stderr.
     const bool fits =
         fill(prepared.temporary_path, fmt::format("{}.{}.signal.tmp", error_file, ::getpid())) &&
         fill(prepared.path, error_file);
@@ -235,7 +235,7 @@ void install_fatal_signal_handlers(const std::string& error_file, int rank) {
   stack_t stack{};
   stack.ss_sp = alternate_stack.data();
   stack.ss_size = alternate_stack.size();
-  // Without it only a stack overflow goes unrecorded; everything else works.
+  // If this fails, only stack overflows go unrecorded.
   static_cast<void>(::sigaltstack(&stack, nullptr));
   for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
     struct sigaction present {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Text for a signal handler: grows in a place that was laid out beforehand, allocates nothing, and
-// stops at the end of its room.
+// Text for a signal handler. Appends to a given buffer, allocates nothing, and truncates at the end
+// of the buffer.
 
 #include <array>
 #include <cstddef>
@@ -27,8 +27,8 @@ class FixedText {
     } while (value > 0 && at > 0);
     return text(&digits[at]);
   }
-  // Inside a JSON string. What is no plain character is left out, and `reserve` bytes of the room
-  // are left for what follows.
+  // Appends the inside of a JSON string. Drops characters that are not printable ASCII, and keeps
+  // `reserve` bytes of the buffer free.
   FixedText& quoted(const char* words, std::size_t count, std::size_t reserve) noexcept {
     for (std::size_t i = 0; i < count && size_ + 2 + reserve <= room_size_; ++i) {
       const char c = words[i];
@@ -49,29 +49,30 @@ class FixedText {
   std::size_t size_ = 0;
 };
 
-// Where the program is: the functions that called each other, innermost first. Names come from the
-// dynamic symbol tables, so a program linked with -rdynamic (CMake: ENABLE_EXPORTS) shows its own
-// functions and not only those of libraries; the rest is `program+0x1f2a`, which addr2line reads.
+// The call stack, innermost function first. Names come from the dynamic symbol tables: a program
+// linked with -rdynamic (CMake: ENABLE_EXPORTS) shows its own functions, not only those of
+// libraries. Other frames are `program+0x1f2a`, for addr2line.
 
-// Where the exception now being handled by std::terminate was thrown; failing that, here.
+// The stack at the throw of the exception that std::terminate now handles; otherwise the current
+// stack.
 std::string backtrace_of_throw();
 
-// Call once before a handler may need it: the first back-trace of a process loads a library.
+// Call it once before a handler may run: the first back-trace of a process loads a library.
 void prepare_backtrace();
 
-// For a signal handler: allocates nothing, takes no lock of ours. Names stay mangled (c++filt reads
-// them). Returns the number of bytes written.
+// For signal handlers: allocates nothing and takes no lock of this library. Names stay mangled
+// (c++filt demangles them). Returns the number of bytes written.
 std::size_t backtrace_in_signal(char* text, std::size_t size) noexcept;
 
-// A worker that dies of SEGV, BUS, FPE, ILL or ABRT leaves an error file with the moment of its
-// death, which is what tells cause from consequence among many ranks. The signal then takes its
-// ordinary course, so the launcher still sees it in the exit status.
+// A worker that dies of SEGV, BUS, FPE, ILL or ABRT leaves an error file with the time of death,
+// which separates cause from consequence among many ranks. The signal then takes its default
+// action, so that the launcher sees it in the exit status.
 
-// Does nothing for a signal that somebody else (a sanitizer, a crash reporter) already handles.
-// Without an error file only a line on stderr is written.
+// Skips a signal that already has a handler (a sanitizer, a crash reporter). Without an error file,
+// only writes a line to stderr.
 void install_fatal_signal_handlers(const std::string& error_file, int rank);
 
-// The rank that their lines begin with, if it is another one than was said then.
+// Changes the rank with which the handlers' lines begin.
 void name_rank_in_signals(int rank);
 
 }  // namespace cpprun

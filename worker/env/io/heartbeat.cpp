@@ -25,12 +25,12 @@ std::string path_in_environment() {
   return found == environment.end() ? "" : found->second;
 }
 
-// Null if there is no such memory; errno says why.
+// Null if the file cannot be mapped; errno says why.
 HeartbeatRecord* map_file(const std::string& path) {
   const int file = ::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
   if (file < 0) return nullptr;
   void* memory = MAP_FAILED;
-  // posix_fallocate instead of ftruncate: on a full disk a hole would be a SIGBUS at some beat.
+  // Not ftruncate alone: on a full disk, writing to a hole would raise SIGBUS at some heartbeat.
   const int error = ::posix_fallocate(file, 0, sizeof(HeartbeatRecord));
   if (error == 0 && ::ftruncate(file, sizeof(HeartbeatRecord)) == 0) {
     memory = ::mmap(nullptr, sizeof(HeartbeatRecord), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -62,7 +62,7 @@ Heartbeat::Heartbeat(const std::string& path, int rank) {
     return;
   }
   *record_ = {.rank = rank, .pid = ::getpid()};
-  // The magic comes last and in one piece: who sees it sees the rest.
+  // The magic is written last and in one piece: a reader that sees it sees the rest.
   using Word [[gnu::may_alias]] = std::uint64_t;
   static_assert(offsetof(HeartbeatRecord, magic) == 0 && sizeof(Word) == heartbeat_magic.size());
   Word magic = 0;
@@ -76,11 +76,11 @@ Heartbeat::~Heartbeat() {
 
 void Heartbeat::beat() noexcept {
   if (record_ == nullptr) return;
-  // The coarse clock is a read of memory that the kernel keeps up to date.
+  // The coarse clock only reads memory that the kernel updates.
   const timespec now = coarse_now();
   const std::int64_t nanoseconds = now.tv_sec * 1'000'000'000LL + now.tv_nsec;
   std::atomic_ref(record_->last_nanoseconds).store(nanoseconds, std::memory_order_relaxed);
-  // Only this thread writes, so a load and a store do; readers elsewhere see whole numbers.
+  // Only this thread writes, so a load and a store suffice; readers see whole numbers.
   const std::atomic_ref beats(record_->beats);
   beats.store(beats.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }

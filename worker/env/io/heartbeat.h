@@ -19,29 +19,29 @@ inline namespace v1 {
 
 class Heartbeat {
  public:
-  // The file that CPPRUN_HEARTBEAT_FILE names. If there is none, or it cannot be created (which is
-  // reported on stderr, since no training should end for that), beat() does nothing.
+  // Uses the file of CPPRUN_HEARTBEAT_FILE. If that is not set or the file cannot be created,
+  // beat() does nothing. A failure is reported on stderr and does not end the training.
   explicit Heartbeat(const Context& context);
   Heartbeat(const std::string& path, int rank);
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  // How far the training is; 0 where that is not told.
+  // How far the training is. 0 means unknown.
   struct Progress {
-    std::uint64_t step = 0;     // the last one that is complete
+    std::uint64_t step = 0;     // the last complete step
     std::uint64_t samples = 0;  // so far, over all restarts
   };
 
-  // This worker makes progress. Without figures its beats count as its steps.
+  // Reports progress. Without figures, the number of calls counts as the number of steps.
   void beat() noexcept;
   void beat(const Progress& progress) noexcept;
-  // A checkpoint of that step is complete.
+  // Reports that the checkpoint of that step is complete.
   void saved(std::uint64_t step) noexcept;
   bool works() const { return record_ != nullptr; }
 
  private:
-  HeartbeatRecord* record_ = nullptr;  // in memory that is the file's
+  HeartbeatRecord* record_ = nullptr;  // mapped from the file
 };
 
 }  // namespace v1

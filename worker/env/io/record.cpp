@@ -21,18 +21,18 @@
 namespace cpprun {
 namespace {
 
-// A terminate handler takes no argument, so what it needs has to be found by name.
+// Global, because a terminate handler takes no argument.
 Context& handler_context() {
-  // Never destroyed: a thread may still terminate while the process is being taken down.
+  // Never destroyed: a thread may still terminate during process exit.
   static Context* const context = std::make_unique<Context>().release();
   return *context;
 }
 
-// Writing a report to a dead file server must not keep a failed worker alive.
+// A report to a dead file server must not keep a failed worker alive.
 constexpr unsigned ending_seconds_max = 20;
 
-// What was printed before the error explains it. A thread that holds the stream's lock may be
-// stuck for good, so nobody waits for it.
+// Earlier output explains the error. Does not wait for the lock: the thread that holds it may be
+// stuck forever.
 void flush_without_waiting(std::FILE* stream) {
   if (::ftrylockfile(stream) != 0) return;
   ::fflush_unlocked(stream);
@@ -41,16 +41,15 @@ void flush_without_waiting(std::FILE* stream) {
 
 void print(const Context& context, const ErrorReport& report, bool stack = true) {
   std::string lines = fmt::format("rank {}: {}\n", context.rank.value, report.message);
-  // Where there is a file, the launcher shows the stack; a terminal of many ranks is no place for
-  // it.
+  // With an error file the launcher shows the stack; the shared terminal stays short.
   const bool shown = stack && context.error_file.empty() && !report.callstack.empty();
   if (shown) lines += report.callstack + '\n';
-  // One write, so that the lines of several ranks on one terminal do not mingle.
+  // One write, so that lines of several ranks do not mix on one terminal.
   static_cast<void>(!::write(STDERR_FILENO, lines.data(), lines.size()));
 }
 
-// What was asked for makes no sense: who asked wants the sentence, and the place in the library
-// where it was noticed is nothing to them. The error file keeps it.
+// A usage error: the user needs the message, not the place in the library that detected it. The
+// error file still has that stack.
 bool is_about_usage(const std::exception_ptr& error) {
   if (!error) return false;
   try {
@@ -73,13 +72,13 @@ inline namespace v1 {
 void end_with_error(const Context& context, const std::exception_ptr& error,
                     int exit_code) noexcept {
   static std::atomic_flag ending = ATOMIC_FLAG_INIT;
-  // The first error is being reported on another thread, which ends the process in a moment.
+  // Another thread is already reporting the first error and will end the process in a moment.
   while (ending.test_and_set()) ::pause();
   std::signal(SIGALRM, SIG_DFL);
   ::alarm(ending_seconds_max);
   flush_without_waiting(stdout);
   ErrorReport report = describe(error, std::time(nullptr));
-  // An error of LibTorch brings its own stack along, from where it was made.
+  // LibTorch's errors have their own stack, from where they were created.
   if (report.callstack.empty()) report.callstack = backtrace_of_throw();
   print(context, report, !is_about_usage(error));
   if (!context.error_file.empty()) {
@@ -113,7 +112,7 @@ int run(const WorkerMain& body) {
   const Environment environment = read_environment();
   Result<Context> context = parse_context(environment);
   if (!context) {
-    // Even a worker that does not know its rank knows where its launcher looks for the reason.
+    // Even without a rank, the worker knows the launcher's error file.
     Context unknown;
     if (const auto file = environment.find(std::string(contract::error_file));
         file != environment.end()) {
@@ -124,8 +123,8 @@ int run(const WorkerMain& body) {
                    usage_exit_code);
   }
   install_error_handlers(*context);
-  // Nothing is caught here: an exception that nobody handles calls std::terminate where it was
-  // thrown, and the report shows the stack of that place.
+  // No catch here: an uncaught exception calls std::terminate where it was thrown, so the report
+  // shows that stack.
   return body(*context);
 }
 

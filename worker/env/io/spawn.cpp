@@ -26,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// While it lives no signal is delivered to this thread.
+// Blocks all signals of this thread during its lifetime.
 class SignalsHeld {
  public:
   SignalsHeld() {
@@ -42,8 +42,8 @@ class SignalsHeld {
   sigset_t before_{};
 };
 
-// For the new process, whose signals are held: until exec it would answer them with the handlers
-// of its parent, as if it were the parent. Ignored ones stay ignored, as exec would leave them.
+// For the child, while signals are blocked: before exec, it would run the parent's handlers.
+// Ignored signals stay ignored, as exec keeps them.
 void forget_signal_handlers() {
   for (int number = 1; number < NSIG; ++number) {
     struct sigaction action {};
@@ -55,10 +55,11 @@ void forget_signal_handlers() {
 
 struct Child {
   pid_t pid = 0;
-  int descriptor = -1;  // readable once the process has ended; -1 after that
+  int descriptor = -1;  // readable when the process has exited; -1 after that
 };
 
-// Null-terminated arguments and settings, as exec takes them. Negative, with errno: no process.
+// Null-terminated arguments and environment, as exec takes them. On failure returns a negative
+// number and sets errno.
 pid_t start_process(const std::vector<char*>& words, const std::vector<char*>& variables) {
   const pid_t parent = ::getpid();
   auto held = std::make_optional<SignalsHeld>();
@@ -66,14 +67,14 @@ pid_t start_process(const std::vector<char*>& words, const std::vector<char*>& v
   if (pid != 0) return pid;
   forget_signal_handlers();
   held.reset();
-  // The parent may have died before this took effect.
+  // The parent may have died before this call.
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent) ::_exit(1);
   ::execve(words.front(), words.data(), variables.data());
   constexpr int not_executable = 126;
   ::_exit(not_executable);
 }
 
-// Owns the processes: whoever leaves early leaves nobody behind.
+// Owns the processes: its destructor stops those that still run.
 class Children {
  public:
   Children() = default;
@@ -117,7 +118,7 @@ class Children {
     return true;
   }
 
-  // Waits until somebody has ended, at most until then. The ends, by local rank, are appended.
+  // Waits until a process exits, at most until `until`. Appends the exits, by local rank.
   void wait(std::optional<Clock::time_point> until, std::vector<SpawnedEnd>& ends) {
     std::vector<pollfd> polled;
     for (const Child& child : children_) polled.push_back({child.descriptor, POLLIN, 0});
@@ -185,8 +186,8 @@ Result<std::string> own_program() {
   return path.string();
 }
 
-// Below the range from which the kernel lends ports to clients: one of those might be lent again
-// before rank 0 listens.
+// Below the range of ephemeral ports: the kernel could give such a port to a client before rank 0
+// listens.
 Result<std::uint16_t> free_port() {
   constexpr std::uint16_t least = 20000;
   constexpr std::uint16_t most = 29999;

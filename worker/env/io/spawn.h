@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Starts copies of a program and waits for them: what torch.multiprocessing.spawn does, with
-// processes that share nothing. A launcher does more (restarts, logs, sweeping); use one where
-// there is one.
+// Starts copies of a program and waits for them, like torch.multiprocessing.spawn, as processes
+// that share nothing. A launcher does more (restarts, logs, cleanup); use one if you have one.
 
 #include <cstdint>
 #include <string>
@@ -14,20 +13,20 @@
 namespace cpprun {
 
 struct SpawnedEnd {
-  int exit_code = 0;   // 0, or that of the worker that failed first; 128 + signal
-  int local_rank = 0;  // who that was
+  int exit_code = 0;   // 0, or from the first worker that failed; 128 + signal
+  int local_rank = 0;  // of that worker
 };
 
-// One process of `argv` for each environment; argv[0] is a path. Returns when all of them are gone.
-// When one fails the others are sent TERM, and KILL after bounds::worker_goodbye_wait_max. They
-// die with their parent, however it ends.
+// Starts one process of `argv` for each environment; argv[0] is a path. Returns when all have
+// exited. If one fails, the others get SIGTERM, and SIGKILL after bounds::worker_goodbye_wait_max.
+// The processes die with their parent, however it exits.
 Result<SpawnedEnd> spawn_workers(const std::vector<std::string>& argv,
                                  const std::vector<Environment>& environments);
 
-// The path of the program that calls.
+// The path of the calling program.
 Result<std::string> own_program();
 
-// A port that nobody listens on right now; somebody else may take it in the next moment.
+// A port without a listener at this moment; another process may take it at any time.
 Result<std::uint16_t> free_port();
 
 }  // namespace cpprun

@@ -8,7 +8,7 @@
 namespace cpprun {
 namespace {
 
-// Signal handlers take no argument; what they set has to be reachable from anywhere.
+// Global, because signal handlers take no argument.
 std::atomic<bool> stop_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 struct sigaction previous_action {};
@@ -25,7 +25,7 @@ StopSignal::StopSignal() {
   stop_requested = false;
   struct sigaction ours {};
   ours.sa_handler = &on_stop;
-  // A library that does not expect EINTR must not fail because somebody asked us to stop.
+  // A library that does not expect EINTR must not fail because of a stop request.
   ours.sa_flags = SA_RESTART;
   sigemptyset(&ours.sa_mask);
   installed = ::sigaction(SIGTERM, &ours, &previous_action) == 0;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// SIGTERM as a question instead of an end. A public header.
+// SIGTERM as a flag instead of an exit. A public header.
 
 namespace cpprun::inline v1 {
 
-// While one of these exists, SIGTERM does not end the process but sets a flag. The training loop
-// checks it once per step, agrees on it with the other ranks, saves, and leaves. The launcher sends
-// SIGKILL when its grace is over. One at a time.
+// While an object exists, SIGTERM sets a flag and does not end the process. The training loop
+// should check it once per step, agree on it with the other ranks, save, and exit. The launcher
+// sends SIGKILL after its grace period. Only one object may exist at a time.
 class StopSignal {
  public:
   StopSignal();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Everything a worker needs from cpprun that does not involve LibTorch: who it is and where the
-// others meet (Context), error reports (run), a sign of life (Heartbeat), and SIGTERM as a flag
-// (StopSignal). A public header.
+// All that a worker needs from cpprun without LibTorch: its ranks and meeting point (Context),
+// error reports (run), heartbeats (Heartbeat), and SIGTERM as a flag (StopSignal). A public header.
 //
 //   int main() {
 //     return cpprun::run([](const cpprun::Context& context) {

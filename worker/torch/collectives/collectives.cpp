@@ -24,8 +24,8 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-// Tensors are handed to LibTorch detached everywhere below: it is the same memory, and autograd
-// takes no note of numbers that come from other ranks.
+// Tensors are passed to LibTorch detached everywhere below: same memory, but autograd does not
+// record values from other ranks.
 Work start(const ProcessGroup& group, const char* name, c10::intrusive_ptr<c10d::Work> native,
            Tensors inputs, Tensors outputs) {
   return Work(std::move(native), {.name = name,
@@ -34,7 +34,7 @@ Work start(const ProcessGroup& group, const char* name, c10::intrusive_ptr<c10d:
                                   .stalls = group.parts().stalls});
 }
 
-// `shape` with its first dimension scaled; a single number becomes a list of them.
+// `like` with `first` as its first dimension; a scalar becomes a list.
 at::Tensor empty_with_first(const at::Tensor& like, std::int64_t first) {
   auto shape = like.sizes().vec();
   if (shape.empty()) shape.push_back(1);
@@ -223,12 +223,12 @@ at::Tensor reduce_scatter(const std::vector<at::Tensor>& inputs, const ProcessGr
   require_one_per_rank(inputs.size(), group, "reduce_scatter");
   Tensors rows;
   for (const at::Tensor& input : inputs) rows.push_back(input.detach().unsqueeze(0));
-  // By way of one tensor: LibTorch 2.6 has no lists here over gloo, and later ones reduce them one
-  // by one.
+  // As one tensor: over gloo, LibTorch 2.6 has no lists here, and later versions reduce them one by
+  // one.
   return reduce_scatter_tensor(at::cat(rows), group, op).squeeze(0);
 }
 
-// The collectives in which every rank speaks to every rank separately, and those without a tensor.
+// Collectives with separate data for each pair of ranks, and those without a tensor.
 
 namespace {
 
@@ -245,7 +245,7 @@ void require_splits(const std::vector<std::int64_t>& splits, std::int64_t total,
                   fmt::join(splits, ", "), group.size(), total));
 }
 
-// Detached: an output may want gradients, and is only a place to put numbers here.
+// Detached: an output may require gradients, but here it only receives values.
 void refill(const std::vector<at::Tensor>& outputs, const at::Tensor& flat) {
   std::int64_t at = 0;
   for (const at::Tensor& output : outputs) {
@@ -268,11 +268,11 @@ Work all_to_all_single_async(const at::Tensor& input, const ProcessGroup& group,
                     input.size(0), group.size()));
   }
   if (!input_splits.empty()) require_splits(input_splits, input.size(0), group, "input");
-  // How much comes in is only known from the splits; without them it is as much as goes out.
+  // Only the splits give the size of the output; without them it equals the input's.
   const std::int64_t rows = output_splits.empty() ? input.size(0) : sum_of(output_splits);
   if (!output_splits.empty()) require_splits(output_splits, rows, group, "output");
   agree_on(group, "all_to_all_single", [&] {
-    // Everybody may bring another number of rows.
+    // The number of rows may differ between ranks.
     return fmt::format("{} [*, {}]", c10::toString(input.scalar_type()),
                        fmt::join(input.sizes().slice(1), ", "));
   });
@@ -301,7 +301,7 @@ void all_to_all(const std::vector<at::Tensor>& outputs, const std::vector<at::Te
                     "rank is needed",
                     inputs.size(), outputs.size(), size));
   }
-  // By way of one tensor, because LibTorch 2.6 has no lists here over gloo.
+  // As one tensor, because LibTorch 2.6 has no lists here over gloo.
   std::vector<at::Tensor> flat;
   std::vector<std::int64_t> input_splits;
   std::vector<std::int64_t> output_splits;
@@ -321,8 +321,8 @@ Work barrier_async(const ProcessGroup& group) {
   agree_on(group, "barrier", [] { return std::string(); });
   c10d::BarrierOptions options;
   const c10::Device device = group.device();
-  // Without a device LibTorch takes the group's main backend: NCCL, for ranks that may have no GPU
-  // or share one. NCCL itself would guess the device from the rank.
+  // Without a device LibTorch takes the group's main backend, NCCL, even for ranks that have no GPU
+  // or share one. NCCL would guess the device from the rank.
   options.device = device;
   if (device.is_cuda()) options.device_ids = {device.index()};
   return Work(group.native()->barrier(options),
@@ -337,7 +337,7 @@ void monitored_barrier(const ProcessGroup& group, std::chrono::milliseconds time
                        bool wait_all_ranks) {
   c10d::BarrierOptions options;
   options.timeout = timeout;
-  // Nothing is agreed on before: who does not come is what it is called for.
+  // No agree_on() before it: the purpose of this call is to find missing ranks.
   try {
     group.native()->monitoredBarrier(options, wait_all_ranks);
   } catch (const std::exception& error) {

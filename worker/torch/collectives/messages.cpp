@@ -24,8 +24,8 @@ void require_tag(int tag, const char* operation) {
   throw DistributedError(fmt::format("{}: tag {} must not be negative", operation, tag));
 }
 
-// gloo bounds a message by the time-out it was connected with, which is that of joining. Over nccl
-// a time-out would make the host wait.
+// gloo would limit a message by the timeout of connecting, which is that of joining. Over nccl a
+// timeout would make the host wait.
 std::optional<std::chrono::milliseconds> limit_of(const at::Tensor& tensor,
                                                   const ProcessGroup& group) {
   return tensor.is_cuda() ? std::nullopt : std::optional(group.parts().timeout);
@@ -49,7 +49,7 @@ Work irecv(at::Tensor tensor, int source, const ProcessGroup& group, int tag) {
   require_dense(tensor, "recv");
   require_tag(tag, "recv");
   std::vector<at::Tensor> tensors = {tensor.detach()};
-  // Who it was is known when it has come: Work::source_rank().
+  // The sender is known after the receive: Work::source_rank().
   if (source == any_source) {
     auto native = group.native()->recvAnysource(tensors, tag);
     return Work(std::move(native), {.name = "recv from any rank",

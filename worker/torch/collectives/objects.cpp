@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An object travels as two messages: its length, without which nobody could make room for it, and
-// its bytes. An empty one is its length alone.
+// An object is sent as two messages: its length, so that the receiver can allocate memory, and its
+// bytes. An empty object is only its length.
 
 #include "worker/torch/collectives/objects.h"
 
@@ -27,7 +27,7 @@ at::TensorOptions type(at::ScalarType kind, const ProcessGroup& group) {
 at::Tensor tensor_of(std::string bytes, std::int64_t length, const ProcessGroup& group) {
   bytes.resize(static_cast<std::size_t>(length));
   const at::Tensor view = at::from_blob(bytes.data(), {length}, at::kByte);
-  // A copy: the string goes away.
+  // A copy, because the string is destroyed.
   return at::empty({length}, type(at::kByte, group)).copy_(view);
 }
 
@@ -37,7 +37,7 @@ std::string bytes_of(const at::Tensor& tensor, std::int64_t length) {
   return {first, first + length};
 }
 
-// A length may come from another rank, so it is looked at before there is memory for it.
+// A length from another rank must be checked before memory is allocated for it.
 std::int64_t checked_length(std::int64_t length) {
   if (length >= 0 && length <= static_cast<std::int64_t>(bounds::worker_object_bytes_max)) {
     return length;
@@ -69,7 +69,7 @@ std::vector<std::string> all_gather_bytes(const std::string& bytes, const Proces
   for (const at::Tensor& each : all_gather(length_of(bytes, group), group)) {
     lengths.push_back(checked_length(each.item<std::int64_t>()));
   }
-  // Tensors of a collective are equally long, so all are as long as the longest.
+  // All tensors of a collective have the same length, that of the longest.
   const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());
   std::vector<std::string> all(lengths.size());
   if (longest == 0) return all;
@@ -88,7 +88,7 @@ void send_bytes(const std::string& bytes, int destination, const ProcessGroup& g
 
 std::string recv_bytes(int source, const ProcessGroup& group, int tag) {
   const at::Tensor length = at::zeros({1}, type(at::kLong, group));
-  // Of any source only the length is taken: the bytes have to be the same rank's.
+  // The length may come from any source; the bytes must then come from the same rank.
   const int sender = recv(length, source, group, tag);
   const auto count = checked_length(length.item<std::int64_t>());
   if (count == 0) return {};

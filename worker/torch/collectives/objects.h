@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Strings and plain values from rank to rank, under the names that torch.distributed has for
-// Python objects. They travel as bytes, not as pickles: both ends are C++ and the same program.
+// Sends strings and plain values between ranks, under torch.distributed's names for Python objects.
+// They are sent as bytes, not as pickles: both ends are the same C++ program.
 
 #include <cstring>
 #include <optional>
@@ -13,13 +13,12 @@
 
 namespace cpprun {
 
-// What can be copied byte by byte and holds no pointer, or a string.
+// A string, or a type that can be copied byte by byte and holds no pointer.
 template <class Object>
 concept Sendable = std::is_same_v<Object, std::string> ||
                    (std::is_trivially_copyable_v<Object> && !std::is_pointer_v<Object>);
 
-// Bytes of any length, which need not be the same on all ranks; at most
-// bounds::worker_object_bytes_max.
+// Bytes of any length up to bounds::worker_object_bytes_max. The length may differ between ranks.
 std::string broadcast_bytes(const std::string& bytes, const ProcessGroup& group, int source);
 std::vector<std::string> all_gather_bytes(const std::string& bytes, const ProcessGroup& group);
 void send_bytes(const std::string& bytes, int destination, const ProcessGroup& group, int tag);
@@ -52,13 +51,13 @@ Object from_bytes(const std::string& bytes) {
   }
 }
 
-// Everybody gets what `source` holds.
+// Every rank gets the object of `source`.
 template <Sendable Object>
 Object broadcast_object(const Object& object, const ProcessGroup& group, int source = 0) {
   return from_bytes<Object>(broadcast_bytes(to_bytes(object), group, source));
 }
 
-// Everybody's object, in the order of the ranks.
+// The objects of all ranks, in rank order.
 template <Sendable Object>
 std::vector<Object> all_gather_object(const Object& object, const ProcessGroup& group) {
   std::vector<Object> objects;
@@ -68,14 +67,14 @@ std::vector<Object> all_gather_object(const Object& object, const ProcessGroup& 
   return objects;
 }
 
-// On `root` everybody's object, elsewhere nothing.
+// On `root` the objects of all ranks, in rank order; empty on the others.
 template <Sendable Object>
 std::vector<Object> gather_object(const Object& object, const ProcessGroup& group, int root = 0) {
   auto objects = all_gather_object(object, group);
   return group.rank() == root ? objects : std::vector<Object>();
 }
 
-// Rank r gets the r-th of the objects, which only `root` brings.
+// Rank r gets the r-th object of `root`. `objects` is used on `root` only.
 template <Sendable Object>
 Object scatter_object(const std::vector<Object>& objects, const ProcessGroup& group, int root = 0,
                       int tag = 0) {

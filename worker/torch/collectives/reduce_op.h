@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// From our reductions to LibTorch's, and what the backends cannot do themselves.
+// Maps ReduceOp to LibTorch's reductions and adds what backends lack.
 
 #include <ATen/core/Tensor.h>
 
@@ -13,11 +13,11 @@ namespace cpprun {
 
 std::string name_of(ReduceOp op);
 
-// The average over gloo is a sum that divide_after() divides: LibTorch 2.6 knows no other way.
+// Over gloo the average is a sum that divide_after() divides: LibTorch 2.6 has no average there.
 c10d::ReduceOp::RedOpType native_op(ReduceOp op, const at::Tensor& tensor);
 Work divide_after(Work work, ReduceOp op, const at::Tensor& tensor, int size);
 
-// Refuses the bit operations on fractions and the average of whole numbers.
+// Throws for bit operations on floating point tensors and for the average of integers.
 void require_type(const at::Tensor& tensor, ReduceOp op, const char* operation);
 
 }  // namespace cpprun

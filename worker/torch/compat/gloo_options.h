@@ -8,7 +8,7 @@
 
 namespace cpprun::compat {
 
-// `interfaces` is the value of GLOO_SOCKET_IFNAME, for versions that do not look themselves.
+// `interfaces`: the value of GLOO_SOCKET_IFNAME, for versions that do not read it.
 template <class Gloo>
 auto gloo_options(std::chrono::milliseconds timeout, const std::string& interfaces) {
   if constexpr (requires { Gloo::Options::create_default(timeout); }) {

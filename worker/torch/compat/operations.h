@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What LibTorch's versions call by different names. This folder is the one place that adapts to
-// them, by what compiles and not by version numbers; the functions are templates because only then
-// an arm that does not exist is not compiled.
+// Operations whose names differ between LibTorch's versions. Only this directory adapts to
+// versions, by what compiles and not by version numbers. The functions are templates, because only
+// then is a branch with missing names not compiled.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
@@ -45,7 +45,7 @@ auto all_to_all_single(Group& group, at::Tensor& output, at::Tensor& input, Spli
   }
 }
 
-// Whether the group has a backend for tensors on this kind of device.
+// Whether the group has a backend for tensors on this type of device.
 template <class Group>
 bool carries(const Group& group, c10::DeviceType type) {
   const auto devices = group.getDeviceTypes();
@@ -53,7 +53,7 @@ bool carries(const Group& group, c10::DeviceType type) {
                      [type](const c10::Device& device) { return device.type() == type; });
 }
 
-// Takes the communicators down before CUDA goes; older versions do that in their destructors.
+// Destroys the communicators before CUDA shuts down; older versions do that in their destructors.
 template <class Group>
 void shutdown(Group& group) {
   if constexpr (requires { group.shutdown(); }) group.shutdown();

@@ -32,7 +32,7 @@ struct ReducerArguments {
   std::int64_t first_cap = 0;
 };
 
-// A template, so that the arms that do not exist are not compiled.
+// A template, so that branches whose constructor does not exist are not compiled.
 template <class Reducer>
 std::shared_ptr<Reducer> make_reducer(const ReducerArguments& a) {
   using Tensors = std::vector<at::Tensor>;

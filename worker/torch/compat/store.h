@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// LibTorch 2.6 has no second client of a store; there one is shared.
+// LibTorch 2.6 cannot create a second client of a store; there the client is shared.
 
 #include <c10/util/intrusive_ptr.h>
 

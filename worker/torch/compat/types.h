@@ -4,7 +4,7 @@
 
 namespace cpprun::compat {
 
-// Undefined where there is none.
+// Undefined in versions without the type.
 template <class Type>
 constexpr Type float8_e8m0fnu() {
   if constexpr (requires { Type::Float8_e8m0fnu; }) {

@@ -26,12 +26,12 @@ struct BatchLoader::Shared {
 
   std::mutex mutex;
   std::condition_variable changed;
-  // Under the mutex:
+  // guarded by the mutex:
   std::deque<Batch> ready;
   std::exception_ptr error;
-  bool finished = false;              // nothing more will be made
-  bool stopped = false;               // the loader goes away
-  std::optional<c10::Device> device;  // the GPU of the thread that made the loader
+  bool finished = false;              // no further batch will be created
+  bool stopped = false;               // the loader is being destroyed
+  std::optional<c10::Device> device;  // the GPU of the thread that created the loader
   std::thread thread;
 };
 
@@ -72,7 +72,7 @@ void BatchLoader::make_batches(Shared& shared) {
     shared.changed.notify_all();
   };
   try {
-    // A new thread's GPU is the first of the machine, which another rank computes on.
+    // The default GPU of a new thread is the machine's first, which another rank uses.
     const c10::OptionalDeviceGuard on_device(shared.device);
     for (std::int64_t i = 0; i < shared.batches; ++i) {
       const std::int64_t begin = i * shared.options.batch_size;
@@ -97,7 +97,7 @@ void BatchLoader::make_batches(Shared& shared) {
 std::optional<Batch> BatchLoader::next() {
   std::unique_lock lock(shared_->mutex);
   shared_->changed.wait(lock, [this] { return shared_->finished || !shared_->ready.empty(); });
-  // What was made before an error comes before it.
+  // Batches from before an error come first.
   if (shared_->ready.empty()) {
     if (shared_->error) std::rethrow_exception(std::exchange(shared_->error, nullptr));
     return std::nullopt;

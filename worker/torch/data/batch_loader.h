@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Prepares batches on a thread of its own while the previous one is trained on: a bounded queue
-// between one producer and one consumer.
+// Prepares batches on a separate thread while the previous batch is trained on: a bounded queue
+// with one producer and one consumer.
 
 #include <ATen/core/Tensor.h>
 
@@ -20,23 +20,23 @@ struct Batch {
 
 struct LoaderOptions {
   std::int64_t batch_size = 1;
-  bool drop_last = false;  // leave out a last batch that is smaller
-  int prefetch = 2;        // batches that may lie ready
+  bool drop_last = false;  // drop a last batch that is smaller
+  int prefetch = 2;        // maximum number of prepared batches
 };
 
 class BatchLoader {
  public:
-  // Makes the batch of these examples; runs on the loader's thread. What it throws, next() throws.
+  // Creates the batch of these examples, on the loader's thread. next() rethrows its exceptions.
   using Load = std::function<Batch(const std::vector<std::int64_t>& indices)>;
 
-  // One pass over `indices`, usually a DistributedSampler's for one epoch.
+  // One pass over `indices`, usually from DistributedSampler for one epoch.
   BatchLoader(std::vector<std::int64_t> indices, const LoaderOptions& options, Load load);
-  // Waits for the batch that is being made, no longer.
+  // Waits at most for the batch under way.
   ~BatchLoader();
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  // The next batch, in order; absent at the end. After an exception there is no further batch.
+  // The next batch, in order; absent at the end. After an exception there are no further batches.
   std::optional<Batch> next();
   std::int64_t batches() const { return batches_; }
 

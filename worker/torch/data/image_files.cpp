@@ -27,7 +27,7 @@ constexpr std::int64_t cifar_pixels = std::int64_t{3} * 32 * 32;
 
 using Sizes = std::vector<std::int64_t>;
 
-// An entry of the dict that a pickle is, if it is one of that kind.
+// The dict entry `name` of the pickle; null if it is missing or of another type.
 template <class T>
 const T* entry(const pickle::Pickle& read, std::string_view name) {
   const auto* const dict = std::get_if<pickle::Dict>(&read.values[read.root]);
@@ -39,7 +39,7 @@ const T* entry(const pickle::Pickle& read, std::string_view name) {
   return nullptr;
 }
 
-// zlib reads a file that is not compressed as it is.
+// zlib reads an uncompressed file unchanged.
 std::string read_bytes(const std::string& path) {
   const std::unique_ptr<gzFile_s, decltype(&::gzclose)> file(::gzopen(path.c_str(), "rbe"),
                                                              &::gzclose);
@@ -56,7 +56,7 @@ std::string read_bytes(const std::string& path) {
                                   ::gzerror(file.get(), &code)));
     }
     bytes.append(piece.data(), static_cast<std::size_t>(got));
-    // A small file may unpack into any amount.
+    // A small file may unpack to any size.
     if (bytes.size() > bounds::image_file_bytes_max) {
       throw FileError(fmt::format("\"{}\": more than {} bytes, which no such file has", path,
                                   bounds::image_file_bytes_max));
@@ -82,7 +82,7 @@ std::uint32_t big_endian(std::string_view bytes) {
   return number;
 }
 
-// The first label that is too large, as an offset in the file.
+// Rejects the first label that is too large; the error names its offset in the file.
 void check_labels(const at::Tensor& labels, int classes, std::size_t first, std::size_t distance,
                   const std::string& name) {
   const auto* const values = labels.const_data_ptr<std::int64_t>();
@@ -96,7 +96,7 @@ void check_labels(const at::Tensor& labels, int classes, std::size_t first, std:
 
 std::string mnist_file(const std::string& folder, const std::string& name) {
   const std::string plain = (fs::path(folder) / name).string();
-  // Whichever is there; if neither is, the error names the plain one.
+  // If neither exists, the error names the plain file.
   return !fs::exists(plain) && fs::exists(plain + ".gz") ? plain + ".gz" : plain;
 }
 

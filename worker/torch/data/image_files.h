@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Reads the original binary files of CIFAR-10, CIFAR-100 and MNIST; MNIST's also compressed, as
-// they are distributed, and CIFAR-10's as Python has them. A file that is missing, truncated or of
-// another kind is a FileError that names it, the offset, and what was expected there.
+// Reads the original binary files of CIFAR-10, CIFAR-100 and MNIST; also MNIST's compressed files,
+// as distributed, and CIFAR-10's Python files. Throws FileError for a missing, truncated or wrong
+// file; it names the file, the offset, and what was expected there.
 
 #include <ATen/core/Tensor.h>
 
@@ -21,19 +21,19 @@ struct ImageSet {
 
 enum class Part { training, test };
 
-// `folder` holds data_batch_1.bin … data_batch_5.bin, test_batch.bin; or the same without .bin, the
-// pickles of cifar-10-batches-py that torchvision and the older tutorials download.
+// `folder` contains data_batch_1.bin … data_batch_5.bin, test_batch.bin; or the same without .bin:
+// the pickles of cifar-10-batches-py, as downloaded by torchvision and older tutorials.
 ImageSet read_cifar10(const std::string& folder, Part part);
-// train.bin, test.bin.
+// Reads train.bin, test.bin.
 ImageSet read_cifar100(const std::string& folder, Part part);
-// train-images-idx3-ubyte and so on, with .gz or without.
+// Reads train-images-idx3-ubyte and so on, with .gz or without.
 ImageSet read_mnist(const std::string& folder, Part part);
 
 // One file of CIFAR records: `label_bytes` labels (2: coarse, fine), then 3 × 32 × 32 bytes.
 ImageSet parse_cifar(std::string_view bytes, int label_bytes, int classes, const std::string& name);
-// One pickle of cifar-10-batches-py: a dict with `data` and `labels`. Nothing in it is executed.
+// One pickle of cifar-10-batches-py: a dict with `data` and `labels`. Executes nothing.
 ImageSet parse_cifar10_pickle(std::string_view bytes, const std::string& name);
-// An IDX file of bytes with so many dimensions, as MNIST's images (3) and labels (1).
+// An IDX file of bytes with this number of dimensions: 3 for MNIST's images, 1 for its labels.
 at::Tensor parse_idx(std::string_view bytes, int dimensions, const std::string& name);
 
 }  // namespace cpprun

@@ -13,7 +13,7 @@
 namespace cpprun {
 namespace {
 
-// What each replica gets of the `examples` that are left.
+// The number of the remaining `examples` for each replica.
 std::int64_t share(const SamplerOptions& options, std::int64_t examples) {
   const std::int64_t replicas = options.replicas;
   return options.drop_last ? examples / replicas : (examples + replicas - 1) / replicas;
@@ -25,7 +25,7 @@ std::vector<std::int64_t> order(const SamplerOptions& options, std::int64_t epoc
     std::iota(all.begin(), all.end(), 0);
     return all;
   }
-  // Python seeds its generator in just this way, and randperm is the same function.
+  // Python seeds its generator in the same way, and randperm is the same function.
   auto generator = at::detail::createCPUGenerator(options.seed + static_cast<std::uint64_t>(epoch));
   const at::Tensor permutation = at::randperm(options.dataset_size, generator, at::kLong);
   const auto* first = permutation.const_data_ptr<std::int64_t>();
@@ -54,7 +54,7 @@ std::vector<std::int64_t> DistributedSampler::indices(std::int64_t epoch, std::i
   std::vector<std::int64_t> mine;
   mine.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {
-    // Beyond the end the order starts over, as often as it takes: every rank gets equally many.
+    // Past the end the order repeats as often as needed, so that every rank gets the same number.
     const auto at = static_cast<std::size_t>(skip + options_.rank + i * options_.replicas);
     mine.push_back(all[at % all.size()]);
   }

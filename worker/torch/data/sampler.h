@@ -12,20 +12,20 @@ struct SamplerOptions {
   int rank = 0;
   bool shuffle = true;
   std::uint64_t seed = 0;
-  bool drop_last = false;  // leave out the tail that does not divide, instead of repeating examples
+  bool drop_last = false;  // drop the indivisible tail instead of repeating examples
 };
 
-// Divides a data set among the ranks: each epoch has a new permutation that all ranks agree on, and
-// rank r takes every replicas-th index of it, from r on. The indices are exactly those of
-// torch.utils.data.DistributedSampler for the same options.
+// Divides a data set among the ranks. Each epoch has a new permutation, the same on all ranks; rank
+// r takes every replicas-th index of it, starting at r. The indices are exactly those of
+// torch.utils.data.DistributedSampler with the same options.
 class DistributedSampler {
  public:
-  // Throws std::invalid_argument if the options contradict each other.
+  // Throws std::invalid_argument if the options are inconsistent.
   explicit DistributedSampler(const SamplerOptions& options);
 
-  // This rank's share of the epoch; all shares are equally long. `skip` leaves out what all ranks
-  // together have already seen of the epoch, even with another number of replicas: the rest of its
-  // order is divided anew. Nothing is left if that is all of it.
+  // This rank's share of the epoch; all shares have the same length. `skip`: samples of the epoch
+  // that all ranks together have already seen, possibly with another number of replicas. The rest
+  // of the permutation is divided among the ranks; it is empty if all have been seen.
   std::vector<std::int64_t> indices(std::int64_t epoch, std::int64_t skip = 0) const;
   std::int64_t size() const { return samples_per_rank_; }
 

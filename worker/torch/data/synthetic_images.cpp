@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Pictures of `channels` × `edge` × `edge` bytes, one per class, out of coarse patches.
+// Draws images of `channels` × `edge` × `edge` bytes from coarse patches, one picture per class.
 class Painter {
  public:
   Painter(int classes, int channels, int edge, std::uint64_t seed)
@@ -25,7 +25,7 @@ class Painter {
   }
 
   int below(int limit) {
-    // Not a distribution of the standard library: those differ from one library to the next.
+    // Not a standard library distribution: their results differ between libraries.
     return static_cast<int>((random_() >> 33U) % static_cast<std::uint64_t>(limit));
   }
 
@@ -69,7 +69,7 @@ std::string cifar_file(Painter& painter, int images, int classes) {
   std::string bytes;
   for (int i = 0; i < images; ++i) {
     const int label = painter.below(classes);
-    // CIFAR-100 has five classes to a superclass.
+    // CIFAR-100 has five classes per superclass.
     if (classes == 100) bytes.push_back(static_cast<char>(label / 5));
     bytes.push_back(static_cast<char>(label));
     painter.paint(label, bytes);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Makes data sets where none can be downloaded: files in the original formats, with images that can
-// be learnt (each class has a picture of its own, under noise) and are the same on every machine
-// for the same seed.
+// Creates data sets where downloads are impossible: files in the original formats with images that
+// can be learnt (one picture per class, plus noise). The same seed gives the same files on every
+// machine.
 
 #include <cstdint>
 #include <string>
@@ -15,7 +15,7 @@ struct SyntheticOptions {
   std::uint64_t seed = 0;
 };
 
-// The folder is created if need be; files of these names are replaced. Throws FileError.
+// Creates the directory if it is missing, and replaces existing files. Throws FileError.
 void make_synthetic_cifar10(const std::string& folder, const SyntheticOptions& options = {});
 void make_synthetic_cifar100(const std::string& folder, const SyntheticOptions& options = {});
 void make_synthetic_mnist(const std::string& folder, const SyntheticOptions& options = {});

@@ -7,8 +7,7 @@ namespace cpprun {
 namespace {
 
 Work compress(const GradientBucket& bucket, const ProcessGroup& group, at::ScalarType type) {
-  // Divided first: a sum of half-precision numbers may leave their range where the average does
-  // not.
+  // Divides first: a sum of half-precision numbers may overflow where their average does not.
   const at::Tensor small = bucket.buffer.to(type).div_(group.size());
   return all_reduce_async(small, group).then([buffer = bucket.buffer, small] {
     buffer.copy_(small);

@@ -22,7 +22,7 @@ at::Tensor apply_in_parallel(const std::vector<at::Tensor>& pieces,
                              const std::function<at::Tensor(std::size_t)>& forward) {
   std::vector<at::Tensor> outputs(pieces.size());
   std::vector<std::exception_ptr> failures(pieces.size());
-  // Whether gradients are recorded is a matter of each thread.
+  // Gradient mode is set per thread.
   const at::ThreadLocalState state;
   const auto run = [&](std::size_t i) {
     const at::ThreadLocalStateGuard same_state(state);

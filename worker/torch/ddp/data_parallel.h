@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One process, several devices: the module is copied to each, the batch divided, the outputs
-// joined. Kept for comparison with DistributedDataParallel, which is faster because it copies no
-// models and no thread waits for another. On the CPU the replicas share its cores. LibTorch's own
-// torch::nn::parallel needs CUDA's headers even for that.
+// One process, several devices: copies the module to each, divides the batch and joins the outputs.
+// For comparison: DistributedDataParallel is faster, because it copies no models and no thread
+// waits for another. On the CPU the replicas share the cores. LibTorch's torch::nn::parallel would
+// need CUDA's headers even there.
 //
 //   cpprun::DataParallel<Net> parallel(net, cpprun::all_devices(/*cpu_replicas=*/2));
 //   auto loss = loss_of(parallel.forward(images), labels);
 //
-// Include torch/torch.h (or what defines the module) yourself. The module's type has to be
-// Cloneable, and its forward to take one tensor and return one.
+// Include torch/torch.h (or what defines the module) yourself. The module must be Cloneable, and
+// its forward must take one tensor and return one.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
@@ -25,31 +25,30 @@
 
 namespace cpprun {
 
-// The rows of a batch in order, in pieces as equal as can be, each on its device. A short batch has
-// fewer pieces than there are devices.
+// Splits the rows of a batch in order into pieces of nearly equal size, each on its device. A short
+// batch gives fewer pieces than devices.
 std::vector<at::Tensor> scatter_batch(const at::Tensor& batch,
                                       const std::vector<c10::Device>& devices);
 
-// Calls `forward` for each piece on a thread of its own, on the piece's device, and joins the
-// outputs in order on the first one's. The first exception is thrown when all have ended.
+// Calls `forward` for each piece on its own thread, on the piece's device. Joins the outputs in
+// order on the first device. When all threads have ended, rethrows the first exception.
 at::Tensor apply_in_parallel(const std::vector<at::Tensor>& pieces,
                              const std::function<at::Tensor(std::size_t)>& forward);
 
-// Gradients that reach the replica's parameters are added to the original's, one for one. Backward
-// has a thread for each GPU, so all replicas of one original share a `turn`.
+// Adds gradients of the replica's parameters to those of the original, one for one. Backward uses a
+// thread for each GPU, so all replicas of an original must share one `turn`.
 void forward_gradients(const std::vector<at::Tensor>& replica,
                        const std::vector<at::Tensor>& original,
                        const std::shared_ptr<std::mutex>& turn);
 
-// Takes over what the replica's buffers hold.
+// Copies the values of the replica's buffers to the original's.
 void copy_buffers(const std::vector<at::Tensor>& replica, const std::vector<at::Tensor>& original);
 
 // `Module` is a ModuleHolder: `Net` of TORCH_MODULE(Net).
 template <class Module>
 class DataParallel {
  public:
-  // The module itself lives on the first device, and so do the outputs. A device may be named more
-  // than once.
+  // The module itself and the outputs are on the first device. A device may occur more than once.
   DataParallel(Module module, std::vector<c10::Device> devices)
       : module_(std::move(module)), devices_(std::move(devices)) {
     if (devices_.empty()) throw DistributedError("DataParallel needs at least one device");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// DistributedDataParallel for modules of LibTorch's C++ frontend: the same c10d::Reducer that
-// Python's uses, with its buckets, which are reduced while backward still computes. The template
-// below only finds a module's tensors; everything else is compiled once in ddp_core.cpp.
+// DistributedDataParallel for modules of LibTorch's C++ frontend. Uses Python's c10d::Reducer,
+// which reduces its buckets while backward still computes. This template only finds a module's
+// tensors; ddp_core.cpp contains the rest and is compiled once.
 //
 //   cpprun::DistributedDataParallel ddp(net, group);
 //   auto loss = loss_of(ddp.forward(images), labels);
@@ -19,13 +19,12 @@
 
 namespace cpprun {
 
-// `Module` is what a module is held by: a ModuleHolder (`Net` of TORCH_MODULE(Net)) or a
-// shared_ptr.
+// `Module` holds a module: a ModuleHolder (`Net` of TORCH_MODULE(Net)) or a shared_ptr.
 template <class Module>
 class DistributedDataParallel {
  public:
-  // Verifies that all ranks hold the same model and gives all of them the values of rank 0. Every
-  // rank has to construct it. Throws if the ranks differ or nothing can be trained.
+  // Checks that all ranks have the same model and copies the values of rank 0 to all. Every rank
+  // must construct it. Throws if the models differ or no parameter can be trained.
   DistributedDataParallel(Module module, const ProcessGroup& group, const DdpOptions& options = {})
       : module_(std::move(module)),
         core_(parameters_of(*module_), buffers_of(*module_), module_->name(), group, options) {}
@@ -45,11 +44,12 @@ class DistributedDataParallel {
     return forward(std::forward<Inputs>(inputs)...);
   }
 
-  // While the guard lives, gradients only add up locally; the first backward after it reduces the
-  // sum: `{ auto local = ddp.no_sync(); … }`.
+  // While the guard exists, gradients only accumulate locally; the first backward after it reduces
+  // the sum: `{ auto local = ddp.no_sync(); … }`.
   [[nodiscard]] NoSync no_sync() { return NoSync(core_); }
 
-  // Use this (or FusedSgd's) with gradient_as_bucket_view: torch::optim's throws on views.
+  // Use this (or FusedSgd's) with gradient_as_bucket_view: torch::optim's zero_grad throws on
+  // views.
   void zero_grad(bool set_to_none = false) { core_.zero_grad(set_to_none); }
 
   // For evaluation on one rank, saving and the like.

@@ -27,19 +27,19 @@ namespace {
 constexpr std::size_t mebibyte = std::size_t{1} << 20;
 constexpr std::size_t broadcast_buffer_bytes = 250 * mebibyte;
 
-// What the sink's backward has to know; it travels in the autograd graph, which may outlive the
-// wrapper, so the reducer is held weakly.
+// The state of the sink's backward. The autograd graph keeps it and may outlive the wrapper, so the
+// reference to the reducer is weak.
 struct SinkState : torch::CustomClassHolder {
   std::weak_ptr<c10d::Reducer> reducer;
   bool static_graph = false;
   bool delay_enqueued = false;
 };
 
-// A node between the model's outputs and the loss. Unused outputs reach the reducer through it as
-// undefined gradients instead of zeros, and with a static graph its backward asks for the reduction
-// of the first iteration, which nobody else starts: without it every rank would go its own way.
+// A node between the model's outputs and the loss. It passes unused outputs to the reducer as
+// undefined gradients instead of zeros. With a static graph, its backward starts the reduction of
+// the first iteration; without it, no rank would reduce there.
 struct Sink : torch::autograd::Function<Sink> {
-  // Only a TensorList is recognised as inputs here; a vector would cut the graph silently.
+  // Only a TensorList counts as inputs here; a vector would cut the graph silently.
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
                                                 at::TensorList outputs,
                                                 const c10::intrusive_ptr<SinkState>& state) {
@@ -60,13 +60,13 @@ struct Sink : torch::autograd::Function<Sink> {
         if (const auto reducer = weak.lock()) reducer->delay_all_reduce();
       });
     }
-    gradients.emplace_back();  // for the state, which is no tensor
+    gradients.emplace_back();  // for the state, which is not a tensor
     return gradients;
   }
 };
 
-// A hook of ours as one of LibTorch's. It lives as long as the Reducer, which may be longer than
-// the object that the group was given as.
+// Adapts a CommHook to LibTorch's interface. It lives as long as the Reducer, possibly longer than
+// the caller's group object.
 class HookOfOurs : public c10d::CommHookInterface {
  public:
   HookOfOurs(CommHook hook, const ProcessGroup& group, Caller caller)
@@ -121,8 +121,8 @@ BucketCaps caps_of(const DdpOptions& options) {
   return caps;
 }
 
-// One bucket at first, unless parameters may go unused: the reducer forms the real ones before the
-// second iteration, in the order in which gradients arrived in the first.
+// One bucket at first, unless parameters may be unused. The reducer builds the final buckets before
+// the second iteration, in the order in which gradients arrived in the first.
 std::vector<std::size_t> first_limits(const DdpOptions& options, const BucketCaps& caps) {
   if (options.static_graph || !options.find_unused_parameters) {
     return {static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max())};
@@ -168,8 +168,8 @@ DdpCore::DdpCore(const std::vector<NamedTensor>& parameters,
         fmt::format("no parameter of {} requires a gradient: there is nothing to reduce", name_));
   }
   for (const NamedTensor& buffer : buffers) buffers_.push_back(buffer.tensor);
-  // Before anything goes over the wire, because there a difference would be a hang or worse. Where
-  // ranks have not met by joining, the first collective has to come first.
+  // Before any exchange of tensors, where a difference would cause a hang or worse. If joining did
+  // not connect the ranks, a collective must come first.
   const bool met = group_.parts().met_by_joining;
   if (met) require_same_model(parameters, buffers);
   c10d::verify_params_across_processes(native_, parameters_, std::nullopt);
@@ -191,11 +191,11 @@ Caller DdpCore::caller() const {
 
 void DdpCore::require_same_model(const std::vector<NamedTensor>& parameters,
                                  const std::vector<NamedTensor>& buffers) const {
-  // Python ranks take no part in this.
+  // Python ranks do not take part in this check.
   if (group_.size() == 1 || !all_cpp(group_)) return;
   const std::vector<std::string> lines = describe_model(parameters, buffers);
   const std::string whole = fmt::format("{}\n", fmt::join(lines, "\n"));
-  // Nearly always they are the same, and then eight bytes tell.
+  // The models are nearly always equal, which a hash of eight bytes shows.
   const auto sums = all_gather_object(std::hash<std::string>()(whole), group_);
   if (std::all_of(sums.begin(), sums.end(), [&](auto sum) { return sum == sums.front(); })) return;
   const auto difference = model_difference(all_gather_object(whole, group_));
@@ -205,12 +205,11 @@ void DdpCore::require_same_model(const std::vector<NamedTensor>& parameters,
   }
 }
 
-// In the order of the modules, frozen or not, as a Python rank does it: what arrives carries no
-// names.
+// In module order, frozen or not, like a Python rank: tensors are exchanged without names.
 void DdpCore::broadcast_state(const std::vector<NamedTensor>& parameters) {
   std::vector<at::Tensor> all;
   for (const NamedTensor& parameter : parameters) all.push_back(parameter.tensor.detach());
-  // As in Python, who keeps buffers of their own keeps them from the start.
+  // As in Python: without broadcast_buffers, buffers stay local from the start.
   if (options_.broadcast_buffers) {
     for (const at::Tensor& buffer : buffers_) all.push_back(buffer.detach());
   }
@@ -223,7 +222,7 @@ void DdpCore::build_reducer(const std::vector<NamedTensor>& trained) {
   for (const NamedTensor& each : trained) arguments.sparse.push_back(each.sparse);
   std::tie(arguments.buckets, arguments.limits) = c10d::compute_bucket_assignment_by_size(
       parameters_, first_limits(options_, caps), arguments.sparse, {}, std::nullopt);
-  // Gradients arrive roughly in the reverse order of the layers.
+  // Gradients arrive roughly in reverse layer order.
   std::reverse(arguments.buckets.begin(), arguments.buckets.end());
   std::reverse(arguments.limits.begin(), arguments.limits.end());
   for (std::size_t i = 0; i < trained.size(); ++i) arguments.names[i] = trained[i].name;
@@ -265,8 +264,8 @@ void DdpCore::before_forward() {
   if (grad) reduction_->reducer->rebuild_buckets();
   if (options_.broadcast_buffers && buffers_due_ && !buffers_.empty()) {
     const at::NoGradGuard no_grad;
-    // Under version counters of their own, as in Python: a forward before this one may have saved
-    // the buffers for its backward, which is indifferent to what they hold.
+    // With separate version counters, as in Python: an earlier forward may have saved the buffers
+    // for its backward, which does not depend on their values.
     std::vector<at::Tensor> apart;
     for (const at::Tensor& buffer : buffers_) apart.push_back(buffer.variable_data());
     c10d::broadcast_coalesced(native_, apart, broadcast_buffer_bytes, /*rank=*/0);
@@ -293,7 +292,7 @@ void DdpCore::pass_through_sink(const std::vector<at::Tensor*>& outputs) {
   std::vector<at::Tensor*> places;
   std::vector<at::Tensor> tensors;
   for (at::Tensor* output : outputs) {
-    // What has no history needs no gradient and must not get a node.
+    // Without history, no gradient is needed, and there must be no node.
     if (!output->defined() || !output->grad_fn()) continue;
     places.push_back(output);
     tensors.push_back(*output);

@@ -20,18 +20,18 @@ namespace cpprun {
 
 // Names, meanings and defaults are those of torch.nn.parallel.DistributedDataParallel.
 struct DdpOptions {
-  // Absent: 25 MiB, and a first bucket of 1 MiB so that reducing starts early.
+  // Absent: 25 MiB, with a first bucket of 1 MiB so that reducing starts early.
   std::optional<double> bucket_cap_mb;
   bool find_unused_parameters = false;
   bool gradient_as_bucket_view = false;
   bool broadcast_buffers = true;
   bool static_graph = false;
-  // What is done with each bucket instead of averaging it: worker/torch/ddp/comm_hook.h.
+  // Replaces the averaging of each bucket: worker/torch/ddp/comm_hook.h.
   CommHook comm_hook;
 };
 
-// The group may be moved meanwhile; when it is left, what needs the others throws. All that fails
-// between the ranks, in backward too, is a DistributedError.
+// The group may be moved during its lifetime. After the group is left, operations between ranks
+// throw. All failures between ranks, in backward too, are DistributedErrors.
 class DdpCore {
  public:
   DdpCore(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
@@ -41,8 +41,7 @@ class DdpCore {
   DdpCore& operator=(const DdpCore&) = delete;
 
   void before_forward();
-  // Prepares for the backward of these outputs, and may replace them by ones that pass through a
-  // node of its own.
+  // Prepares for the backward of these outputs. May replace them by outputs of an additional node.
   void after_forward(const std::vector<at::Tensor*>& outputs);
   void zero_grad(bool set_to_none);
 
@@ -58,23 +57,23 @@ class DdpCore {
   void build_reducer(const std::vector<NamedTensor>& trained);
   void register_hook();
   void pass_through_sink(const std::vector<at::Tensor*>& outputs);
-  // `step 3 of DistributedDataParallel(Net)`; the text outlives the wrapper with the graph.
+  // Returns `step 3 of DistributedDataParallel(Net)`. May outlive the wrapper in the graph.
   Caller caller() const;
 
   ProcessGroup group_;  // an alias
   std::string name_;    // of the module
   std::shared_ptr<std::atomic<std::int64_t>> step_;
   c10::intrusive_ptr<c10d::ProcessGroup> native_;
-  std::vector<at::Tensor> parameters_;  // those that are trained
+  std::vector<at::Tensor> parameters_;  // the trained ones
   std::vector<at::Tensor> buffers_;
   DdpOptions options_;
   bool syncs_ = true;
-  // As in Python: buffers are made equal before a forward only if the one before it synced.
+  // As in Python: a forward synchronises the buffers only if the previous one did.
   bool buffers_due_ = true;
   std::unique_ptr<Reduction> reduction_;
 };
 
-// Local accumulation of gradients for as long as it lives.
+// Gradients accumulate locally during its lifetime.
 class NoSync {
  public:
   explicit NoSync(DdpCore& core) : core_(core), before_(core.syncs()) { core_.set_syncs(false); }

@@ -29,7 +29,7 @@ Seen sparse_weights(const torch::nn::Module& module) {
   return weights;
 }
 
-// What two modules share is one tensor, as in Python; LibTorch lists it under both names.
+// A tensor that two modules share counts once, as in Python; LibTorch lists it under both names.
 template <class Items>
 std::vector<NamedTensor> each_once(const Items& items, const Seen& sparse) {
   std::vector<NamedTensor> found;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Finds the tensors in whatever a module's forward returns: a tensor, and vectors, pairs and tuples
-// of findable things. For an output type of your own, declare in its namespace
+// Finds the tensors in the result of a module's forward: a tensor, or vectors, pairs and tuples of
+// such results. For an output type of your own, declare in its namespace
 //   void visit_tensors(MyOutput& output, cpprun::OutputTensors& found);
-// that calls visit_tensors on its members.
+// and call visit_tensors on its members there.
 
 #include <ATen/core/Tensor.h>
 
@@ -21,7 +21,7 @@ inline void visit_tensors(at::Tensor& tensor, OutputTensors& found) {
   found.places.push_back(&tensor);
 }
 
-// All are declared before any is defined, so that they find each other in any nesting.
+// All are declared before they are defined, so that any nesting works.
 template <class Element>
 void visit_tensors(std::vector<Element>& elements, OutputTensors& found);
 template <class First, class Second>

@@ -14,7 +14,7 @@
 
 namespace cpprun {
 
-// Travels in the autograd graph as well, which may outlive the module.
+// Also kept by the autograd graph, which may outlive the module.
 struct SyncState : torch::CustomClassHolder {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
 };
@@ -24,7 +24,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Half-precision statistics would be useless; double ones stay what they are.
+// Half precision is not enough for statistics; double stays double.
 at::ScalarType statistics_type(const at::Tensor& input) {
   return input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
@@ -37,7 +37,7 @@ std::vector<std::int64_t> all_but_features(const at::Tensor& input) {
   return dimensions;
 }
 
-// One number per feature, in a shape that fits the input.
+// One number per feature, in a shape that broadcasts to the input.
 at::Tensor spread(const at::Tensor& per_feature, const at::Tensor& input) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(input.dim()), 1);
   shape[1] = per_feature.numel();
@@ -46,14 +46,13 @@ at::Tensor spread(const at::Tensor& per_feature, const at::Tensor& input) {
 
 struct Statistics {
   at::Tensor mean;
-  at::Tensor variance;  // divided by the count, not by one less
-  at::Tensor count;     // numbers per feature, over all ranks; on the device, so that no layer
-                        // makes the host wait for it
+  at::Tensor variance;  // divided by the count, not by count - 1
+  at::Tensor count;     // values per feature, over all ranks; on the device, so that the host need
+                        // not wait for it in each layer
 };
 
-// Every rank tells its count, mean and variance, and all combine them in the same order, so that
-// the result is the same on each to the last bit. Sums of squares would lose the small variances of
-// large means.
+// All ranks exchange count, mean and variance and combine them in the same order, so that the
+// result is bitwise equal on each. Sums of squares would lose small variances of large means.
 Statistics gather_statistics(const at::Tensor& input, c10d::ProcessGroup& group) {
   const auto dimensions = all_but_features(input);
   const std::int64_t features = input.size(1);
@@ -83,7 +82,7 @@ Statistics gather_statistics(const at::Tensor& input, c10d::ProcessGroup& group)
 }
 
 struct Normalise : torch::autograd::Function<Normalise> {
-  // Weight and bias are absent without affine: an undefined tensor would be no input to LibTorch.
+  // Weight and bias are absent without affine: LibTorch rejects an undefined tensor as input.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
                             const std::optional<at::Tensor>& weight,
                             const std::optional<at::Tensor>& bias, const at::Tensor& mean,
@@ -111,7 +110,7 @@ struct Normalise : torch::autograd::Function<Normalise> {
     const at::Tensor centred = input.to(deviation.scalar_type()) - spread(saved[2], input);
     const at::Tensor sum_dy = dy.sum(dimensions);
     const at::Tensor sum_dy_centred = (dy * centred).sum(dimensions);
-    // The gradients of weight and bias stay local: DistributedDataParallel averages them.
+    // The gradients of weight and bias stay local; DistributedDataParallel averages them.
     const at::Tensor weight_gradient = weight.defined() ? sum_dy_centred * deviation : at::Tensor();
     const at::Tensor bias_gradient = weight.defined() ? sum_dy : at::Tensor();
 
@@ -177,7 +176,7 @@ void SyncBatchNormImpl::set_process_group(const ProcessGroup& group) {
   sync_->group = guarded(group, [] { return "SyncBatchNorm"; });
 }
 
-// As in every batch normalisation of LibTorch: without a momentum it is the average of all batches.
+// As in LibTorch's batch normalisations: without a momentum, the average of all batches.
 double SyncBatchNormImpl::momentum_now() {
   const auto momentum = options.momentum();
   if (!is_training() || !options.track_running_stats()) return momentum.value_or(0.0);
@@ -201,15 +200,15 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
 at::Tensor SyncBatchNormImpl::forward_synchronised(const at::Tensor& input) {
   const double momentum = momentum_now();
   const Statistics found = gather_statistics(input, *sync_->group);
-  // What this rank brought tells without a look at the device, nearly always.
+  // The local input usually decides without a read from the device.
   if (input.numel() < 2 * input.size(1) && found.count.item<double>() < 2) {
     throw DistributedError("SyncBatchNorm needs more than one value per feature to train on");
   }
   if (options.track_running_stats()) {
     const at::NoGradGuard no_grad;
     const at::Tensor unbiased = found.variance * (found.count / (found.count - 1));
-    // Under version counters of their own: a forward in evaluation may have saved them for its
-    // backward, and LibTorch's own batch normalisations do not count either.
+    // With separate version counters: a forward in evaluation may have saved them for its backward,
+    // and LibTorch's own batch normalisations do not count either.
     running_mean.variable_data()
         .mul_(1 - momentum)
         .add_(found.mean.to(running_mean.scalar_type()), momentum);
@@ -244,7 +243,7 @@ std::shared_ptr<SyncBatchNormImpl> synchronised(const torch::nn::Module& module,
   return made;
 }
 
-// Nothing if the module is no batch normalisation.
+// Null if the module is not a batch normalisation.
 std::shared_ptr<SyncBatchNormImpl> counterpart(const torch::nn::Module& module,
                                                const ProcessGroup& group) {
   auto made = synchronised<torch::nn::BatchNorm1dImpl>(module, group);
@@ -253,7 +252,7 @@ std::shared_ptr<SyncBatchNormImpl> counterpart(const torch::nn::Module& module,
   return made;
 }
 
-// Containers hold their children twice: by name, and in the order in which they are called.
+// Containers hold their children twice: by name and in call order.
 bool exchange(torch::nn::Module& parent, std::size_t index, const std::string& name,
               const std::shared_ptr<SyncBatchNormImpl>& made) {
   const auto offset = static_cast<std::ptrdiff_t>(index);

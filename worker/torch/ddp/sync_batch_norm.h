@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Batch normalisation over the batches of all ranks, on any device that the group carries. Python's
-// works on GPUs only; this one is made of ordinary tensor operations.
+// version supports GPUs only; this one uses ordinary tensor operations.
 
 #include <torch/nn/cloneable.h>
 #include <torch/nn/options/batchnorm.h>
@@ -16,7 +16,7 @@ namespace cpprun {
 
 struct SyncState;
 
-// What a batch normalisation keeps; those that its options rule out are undefined.
+// The tensors of a batch normalisation; undefined where the options exclude them.
 struct BatchNormTensors {
   at::Tensor weight;
   at::Tensor bias;
@@ -25,14 +25,14 @@ struct BatchNormTensors {
   at::Tensor num_batches_tracked;
 };
 
-// Without a group, or in one of a single rank, or in evaluation, this is plain batch normalisation;
-// parameters and buffers have its names. Inputs have two dimensions or more, the second of which
-// are the features.
+// Without a group, in a group of one, or in evaluation mode, it is plain batch normalisation, with
+// the same names of parameters and buffers. Inputs need at least two dimensions; the second is the
+// features.
 class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl> {
  public:
   explicit SyncBatchNormImpl(const torch::nn::BatchNormOptions& wanted);
   explicit SyncBatchNormImpl(std::int64_t num_features);
-  // With another module's tensors: they stay the same objects, for optimizers that know them.
+  // Uses another module's tensors: the same objects, for optimizers that refer to them.
   SyncBatchNormImpl(const torch::nn::BatchNormOptions& wanted, const BatchNormTensors& tensors);
   ~SyncBatchNormImpl() override;
   SyncBatchNormImpl(const SyncBatchNormImpl&) = default;
@@ -43,7 +43,7 @@ class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl> {
 
   at::Tensor forward(const at::Tensor& input);
 
-  // From now on statistics are those of all ranks of `group`.
+  // From now on, statistics cover all ranks of `group`.
   void set_process_group(const ProcessGroup& group);
 
   torch::nn::BatchNormOptions options;
@@ -62,10 +62,10 @@ class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl> {
 };
 TORCH_MODULE(SyncBatchNorm);
 
-// Replaces every BatchNorm1d, 2d and 3d in the Sequentials and ModuleLists of `module` by one that
-// is synchronised over `group`, and gives existing SyncBatchNorms that group. A BatchNorm that is a
-// member of a struct cannot be replaced in C++, because the member has its type: that is a
-// DistributedError that names it; declare such a member as SyncBatchNorm.
+// Replaces every BatchNorm1d, 2d and 3d in the Sequentials and ModuleLists of `module` by a
+// SyncBatchNorm over `group`, and sets the group of existing SyncBatchNorms. C++ cannot replace a
+// BatchNorm that is a struct member, because the member has that type. It then throws a
+// DistributedError that names the member; declare such a member as SyncBatchNorm.
 void convert_sync_batchnorm(torch::nn::Module& module, const ProcessGroup& group);
 
 }  // namespace cpprun

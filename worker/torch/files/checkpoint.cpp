@@ -32,17 +32,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A public header names no internal one, so it repeats the figure.
+// A public header includes no internal one, so it repeats the figure.
 static_assert(CheckpointOptions{}.write_timeout == bounds::checkpoint_write_wait_max);
 
 constexpr const char* format_key = "cpprun.format";
 constexpr std::int64_t format_version = 1;
 constexpr const char* user_prefix = "state";
-// Where rank 0 says at the store that a checkpoint is written, or why not.
+// The store key under which rank 0 reports that a checkpoint is written, or the error.
 constexpr const char* written_key = "cpprun/checkpoint";
 constexpr const char* well_written = "written";
 
-// Of the CPU, and of the GPU that this rank works on.
+// The generator of the CPU, or of this rank's GPU.
 std::optional<at::Generator> generator_of(c10::DeviceType device) {
   if (device == c10::kCPU) return at::detail::getDefaultCPUGenerator();
   if (cuda_device_count() == 0) return std::nullopt;
@@ -50,7 +50,7 @@ std::optional<at::Generator> generator_of(c10::DeviceType device) {
       c10::Device(device, c10::impl::VirtualGuardImpl(device).getDevice().index()));
 }
 
-// Empty where there is no such device.
+// Empty if there is no such device.
 std::string random_state(c10::DeviceType device) {
   auto generator = generator_of(device);
   if (!generator) return {};
@@ -67,7 +67,7 @@ void set_random_state(c10::DeviceType device, const at::Tensor& state) {
 }
 
 struct RandomGenerator {
-  const char* prefix;  // of its states' names, which go on with the rank
+  const char* prefix;  // of the state names; the rank follows
   c10::DeviceType device;
 };
 constexpr std::array random_generators = {RandomGenerator{"random", c10::kCPU},
@@ -77,7 +77,7 @@ std::string random_name(const RandomGenerator& generator, std::size_t rank) {
   return fmt::format("{}.{}", generator.prefix, rank);
 }
 
-// The states of all ranks; only rank 0 gets them.
+// Collects the states of all ranks; only rank 0 receives them.
 void put_random_states(StateDict& whole, const ProcessGroup& group) {
   for (const RandomGenerator& each : random_generators) {
     const auto states = gather_object(random_state(each.device), group);
@@ -91,8 +91,8 @@ void put_random_states(StateDict& whole, const ProcessGroup& group) {
   }
 }
 
-// In slices, because gloo may want a buffer of the same size, and a GPU has to hold them where the
-// group carries nothing else.
+// Sent in slices: gloo may need a buffer of the same size, and a group that carries only GPU
+// tensors needs them on the GPU.
 void send_bytes(const at::Tensor& bytes, const ProcessGroup& group, int source) {
   for (const at::Tensor& slice : bytes.split(bounds::checkpoint_broadcast_bytes)) {
     if (slice.numel() == 0) continue;
@@ -118,7 +118,7 @@ void send_text(std::string& text, const ProcessGroup& group, int source) {
   std::memcpy(text.data(), bytes.const_data_ptr(), text.size());
 }
 
-// Which steps there are, newest first, and the lowest rank that has each.
+// The available steps, newest first, and the lowest rank that has each.
 using Offers = std::map<std::int64_t, int, std::greater<>>;
 
 Offers offers_of_all(const std::vector<std::int64_t>& steps, const ProcessGroup& group) {
@@ -162,7 +162,7 @@ Checkpoint checkpoint_from(const StateDict& whole, std::string path) {
           .passed_over = {}};
 }
 
-// Reads on `source` and sends to the others. Returns why not, the same on every rank.
+// Reads on `source` and broadcasts. Returns the error, the same on every rank; empty on success.
 std::string read_together(const std::string& path, int source, const ProcessGroup& group,
                           SafetensorsBytes& bytes) {
   std::string wrong;
@@ -203,7 +203,7 @@ std::string Checkpoints::path_of(std::int64_t step) const {
 
 std::vector<std::string> Checkpoints::names() const {
   std::vector<std::string> names;
-  // A folder that is not there yet has no checkpoints.
+  // A missing directory has no checkpoints.
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder_, error)) {
     names.push_back(entry.path().filename().string());
@@ -219,7 +219,7 @@ void Checkpoints::save(const Progress& progress, const StateDict& state,
                        const ProcessGroup& group) const {
   StateDict whole;
   put_random_states(whole, group);
-  // Every save has a key of its own, which rank 0 counts.
+  // Every save has its own key, numbered by rank 0.
   const std::int64_t number = send_number(
       group.rank() == 0 ? group.store()->add(fmt::format("{}/count", written_key), 1) : 0, group,
       0);
@@ -241,8 +241,8 @@ void Checkpoints::save(const Progress& progress, const StateDict& state,
   if (!wrong.empty()) throw FileError(wrong);
 }
 
-// At the store and not in a collective: that would give up after the group's time-out, and a
-// checkpoint may take longer than anything else that ranks do together.
+// Waits at the store, not in a collective: a collective would end after the group's timeout, and
+// writing a checkpoint may take longer than any other joint operation.
 void Checkpoints::wait_until_written(const std::string& key, const ProcessGroup& group) const {
   const auto store = compat::own_client(group.store());
   try {
@@ -265,7 +265,7 @@ void Checkpoints::write(const Progress& progress, const StateDict& whole) const 
   }
   save_safetensors(path_of(progress.step), whole);
   for (const std::string& name : superfluous(names(), progress.step, options_.keep)) {
-    // One that cannot be removed costs room, and is tried again the next time.
+    // A file that cannot be removed only costs space; the next save tries again.
     fs::remove(fs::path(folder_) / name, error);
   }
 }

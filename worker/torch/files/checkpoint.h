@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A folder of checkpoints, used by all ranks together. Rank 0 writes, atomically and with a
-// checksum, and keeps the newest few. To load, the ranks find out who has the newest one; the
-// lowest of those reads it and sends it to everybody, so no two ranks ever continue from different
-// states, with or without a shared file system. A damaged checkpoint is skipped, with a message,
-// for the one before it.
+// A directory of checkpoints, shared by all ranks. Rank 0 writes each file atomically with a
+// checksum, and only the newest few stay. To load, the ranks agree on the newest checkpoint; the
+// lowest rank that has it reads it and broadcasts it. So all ranks continue from the same state,
+// with or without a shared file system. A damaged checkpoint is skipped with a message in favour of
+// the previous one.
 
 #include <chrono>
 #include <cstdint>
@@ -17,8 +17,8 @@
 
 namespace cpprun {
 
-// How far a run has come. `samples` counts those of the current epoch that all ranks together have
-// seen; with it a sampler continues in mid-epoch with any number of ranks.
+// The progress of a run. `samples` counts the samples of the current epoch on all ranks together;
+// it lets a sampler resume in mid-epoch with any number of ranks.
 struct Progress {
   std::int64_t epoch = 0;
   std::int64_t step = 0;  // since the beginning of the run
@@ -31,34 +31,34 @@ struct Checkpoint {
   StateDict state;  // the user's: model, optimizer, schedule, …
   int world_size = 1;
   std::string path;
-  // Why newer checkpoints were passed over; the same on every rank.
+  // Why newer checkpoints were skipped; the same on every rank.
   std::vector<std::string> passed_over;
 };
 
 struct CheckpointOptions {
-  int keep = 3;  // so many stay in the folder
-  // Ranks wait this long for the one that writes, and not just for the group's time-out.
+  int keep = 3;  // number of checkpoints to keep
+  // How long ranks wait for the writing rank. The group's time-out does not apply.
   std::chrono::milliseconds write_timeout = std::chrono::minutes(60);
 };
 
 class Checkpoints {
  public:
   using Options = CheckpointOptions;
-  // Creates the folder if need be, when something is saved.
+  // Creates the directory, if it is missing, on the first save.
   explicit Checkpoints(std::string folder, const Options& options = {});
 
-  // Every rank calls it. `state` is rank 0's; the states of the random generators, the CPU's and
-  // the GPU's, are every rank's. The file is on disk when it returns, on every rank: a rank that
-  // went on would wait in its next collective and give up there. Throws FileError on every rank if
-  // it cannot be written.
+  // Every rank must call it. Saves the state of rank 0, and of every rank the states of its random
+  // generators (CPU and GPU). Returns on every rank only when the file is on disk, because a rank
+  // that went ahead would time out in its next collective. Throws FileError on every rank if the
+  // write fails.
   void save(const Progress& progress, const StateDict& state, const ProcessGroup& group) const;
 
-  // Every rank calls it and gets the same. Absent if no rank finds a checkpoint. The random
-  // generator is set to this rank's saved state; a rank that did not exist then keeps its own.
+  // Every rank must call it; all get the same result. Absent if no rank finds a checkpoint.
+  // Restores this rank's random generators; a rank that did not exist at the save keeps its own.
   // Throws FileError if there are checkpoints but none is intact.
   std::optional<Checkpoint> load_newest(const ProcessGroup& group) const;
 
-  // Whether any rank finds a checkpoint here; every rank calls it.
+  // Whether any rank finds a checkpoint. Every rank must call it.
   bool any(const ProcessGroup& group) const;
 
  private:

@@ -15,7 +15,7 @@ namespace cpprun::pickle {
 
 namespace {
 
-// What went wrong, on its way from an instruction to read_pickle(), which catches it.
+// An error in an instruction; read_pickle() catches it.
 struct Refused {
   std::string reason;
 };
@@ -24,7 +24,7 @@ struct Refused {
   throw Refused{std::move(reason)};
 }
 
-// A machine with a stack and a memo, as pickle's own; each instruction is one byte and its operand.
+// A machine with a stack and a memo, like pickle's. An instruction is one byte and its operand.
 class Machine {
  public:
   explicit Machine(std::string_view bytes) : bytes_(bytes) {}
@@ -38,7 +38,7 @@ class Machine {
   std::size_t offset() const { return instruction_at_; }
 
  private:
-  // Returns true at the end.
+  // Returns true at the end of the pickle.
   bool step() {
     instruction_at_ = at_;
     const auto code = static_cast<unsigned char>(take(1)[0]);
@@ -69,7 +69,7 @@ class Machine {
         return push(real());
       case 'X':
       case 'T':
-      case 'B':  // bytes are a text as well
+      case 'B':  // bytes become a text too
         return push(std::string(take(unsigned_number(4))));
       case 0x8c:
       case 'U':
@@ -112,10 +112,10 @@ class Machine {
 
   bool memory(unsigned char code) {
     switch (code) {
-      case 0x80:  // the protocol's version
+      case 0x80:  // the protocol version
         if (unsigned_number(1) > 5) refuse("a version of pickle that is not known");
         return true;
-      case 0x95:  // a frame: its length serves readers of streams
+      case 0x95:  // a frame; its length is only for stream readers
         static_cast<void>(take(8));
         return true;
       case 'q':
@@ -187,7 +187,7 @@ class Machine {
     if (count > 8) refuse("a whole number of more than 64 bits");
     if (count == 0) return 0;
     const auto unused_bits = static_cast<unsigned>(64 - 8 * count);
-    // Shifted up and back, the sign fills what the bytes do not.
+    // Shifting up and back extends the sign.
     return static_cast<std::int64_t>(unsigned_number(count) << unused_bits) >> unused_bits;
   }
 
@@ -280,7 +280,7 @@ class Machine {
   }
 
   bool set_state(Index state) {
-    // An OrderedDict may carry attributes (a state_dict's `_metadata`); the values stand alone.
+    // An OrderedDict may have attributes (a state_dict's `_metadata`); they are ignored.
     if (std::holds_alternative<Dict>(values_[top()])) return true;
     auto changed = with_state(values_, top(), state);
     if (!changed) refuse(changed.error().reason);
@@ -288,7 +288,7 @@ class Machine {
     return true;
   }
 
-  // Not a copy: a small file may ask for the same large tuple a million times.
+  // By reference: a small file may refer to the same large tuple a million times.
   const std::vector<Index>& tuple(Index index) const {
     const auto* const found = std::get_if<Tuple>(&values_[index]);
     if (found == nullptr) refuse("arguments that are no tuple");
@@ -300,7 +300,7 @@ class Machine {
   std::size_t instruction_at_ = 0;
   std::vector<Value> values_;
   std::vector<Index> stack_;
-  std::vector<std::size_t> marks_;  // sizes the stack had, rising
+  std::vector<std::size_t> marks_;  // sizes of the stack, ascending
   std::unordered_map<std::uint64_t, Index> memo_;
 };
 
@@ -323,8 +323,8 @@ constexpr std::array<std::string_view, 5> functions = {
     "collections.OrderedDict", "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_tensor_v3",
     "torch._utils._rebuild_parameter", "torch.Size"};
 
-// What is copied from one value into another has to be short: a small file could ask for the copy
-// of a large value a million times.
+// Limits what is copied from value to value: a small file may ask for a million copies of a large
+// value.
 constexpr std::size_t dimensions_max = 64;  // LibTorch's own limit
 constexpr std::size_t name_bytes_max = 256;
 
@@ -333,7 +333,7 @@ const T* as(const Values& values, Index index) {
   return std::get_if<T>(&values.at(index));
 }
 
-// Absent unless all of them are whole numbers, none negative.
+// Absent unless all are integers and none is negative.
 std::optional<std::vector<std::int64_t>> counts(const Values& values, Index index) {
   const Tuple* const tuple = as<Tuple>(values, index);
   if (tuple == nullptr || tuple->items.size() > dimensions_max) return std::nullopt;
@@ -346,13 +346,13 @@ std::optional<std::vector<std::int64_t>> counts(const Values& values, Index inde
   return numbers;
 }
 
-// (storage, offset, sizes, strides, requires_grad, hooks), and in version 3 the dtype.
+// (storage, offset, sizes, strides, requires_grad, hooks), and the dtype in version 3.
 Result<Value> tensor_of(const Values& values, const std::vector<Index>& arguments, bool typed) {
   if (arguments.size() < (typed ? 7U : 6U) || as<Storage>(values, arguments[0]) == nullptr) {
     return failure("a tensor without a storage");
   }
-  // What may follow says that the values are to be conjugated or negated; without it they would be
-  // read wrongly.
+  // A further argument marks the values as conjugated or negated. Ignoring it would give wrong
+  // values.
   const std::size_t last = typed ? 7 : 6;
   if (arguments.size() > last) {
     const auto* const bits = as<Dict>(values, arguments[last]);
@@ -379,7 +379,7 @@ Result<Value> tensor_of(const Values& values, const std::vector<Index>& argument
 
 bool is_known(const std::string& global) {
   if (std::find(functions.begin(), functions.end(), global) != functions.end()) return true;
-  // torch.FloatStorage and the like, torch.float32 and the like; nothing in a module below.
+  // torch.FloatStorage and the like, torch.float32 and the like; no names in submodules.
   if (is_array_name(global)) return true;
   constexpr std::string_view torch = "torch.";
   if (global.size() > name_bytes_max) return false;
@@ -390,7 +390,7 @@ bool is_known(const std::string& global) {
 Result<Value> rebuild(const Values& values, const std::string& global,
                       const std::vector<Index>& arguments) {
   if (global == "collections.OrderedDict") {
-    // Python 3 fills it with entries afterwards.
+    // Python 3 adds the entries afterwards.
     if (!arguments.empty()) return failure("an OrderedDict made of something else");
     return Dict{};
   }
@@ -426,7 +426,7 @@ namespace {
 using Values = std::vector<Value>;
 
 constexpr std::string_view dtype_name = "numpy.dtype";
-// numpy has moved the function; ndarray is what it is called with.
+// numpy has moved the function; ndarray is its argument.
 constexpr std::array<std::string_view, 4> module_names = {"numpy.core.multiarray._reconstruct",
                                                           "numpy._core.multiarray._reconstruct",
                                                           "numpy.ndarray", dtype_name};
@@ -478,7 +478,7 @@ Result<Value> make_array_part(const Values& values, const std::string& global,
 Result<Value> with_state(const Values& values, Index target, Index state) {
   const auto* const parts = value_as<Tuple>(values, state);
   if (value_as<Array>(values, target) != nullptr && parts != nullptr) return filled(values, *parts);
-  // A type's state says how its bytes are ordered; that of bytes has none.
+  // The state of a type is its byte order; a type of single bytes has none.
   if (const auto* const type = value_as<Global>(values, target);
       type != nullptr && type->name.starts_with(std::string(dtype_name) + ':')) {
     return *type;

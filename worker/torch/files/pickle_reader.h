@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Reads the pickle inside a file of torch.save: dicts, lists, tuples, numbers, texts, and
-// descriptions of tensors; and that of a data set with numpy's arrays. It executes nothing: a
-// pickle names functions to call, and the few that describe tensors are known here by name; any
-// other is refused with its name. No LibTorch: what the tensors hold is read by worker/torch.
+// Reads the pickle in a file of torch.save (dicts, lists, tuples, numbers, strings, descriptions of
+// tensors) and in data sets with numpy arrays. It executes nothing: a pickle names functions to
+// call; the few that describe tensors are known by name, and any other is an error that names it.
+// Does not depend on LibTorch: worker/torch reads the contents of the tensors.
 
 #include <cstdint>
 #include <string>
@@ -16,8 +16,8 @@
 
 namespace cpprun::pickle {
 
-// Values live in one vector and refer to each other by index, so that what a pickle mentions twice
-// is one value, and a hostile one that contains itself is no endless loop.
+// Values are in one vector and refer to each other by index. So an object that the pickle refers to
+// twice is one value, and a hostile pickle that contains itself causes no endless loop.
 using Index = std::size_t;
 
 struct None {
@@ -32,27 +32,27 @@ struct Tuple {
 struct Dict {
   std::vector<std::pair<Index, Index>> items;
 };
-// A name that stands for itself: torch.float32, and the types of storages.
+// A name without a call: torch.float32, and the storage types.
 struct Global {
   std::string name;  // module.name
 };
 struct Storage {
   std::string type;  // torch.FloatStorage
-  std::string key;   // of the record that holds the bytes
+  std::string key;   // names the record with the bytes
 };
 struct Tensor {
   Index storage = 0;
-  std::string dtype;  // empty: the storage's type says it
+  std::string dtype;  // empty: implied by the type of the storage
   std::int64_t offset = 0;
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> strides;
 };
 
-// One of numpy's; empty until its state is there.
+// A numpy array; empty until its state is set.
 struct Array {
-  std::string dtype;  // as numpy calls it: u1
+  std::string dtype;  // numpy's name: u1
   std::vector<std::int64_t> sizes;
-  Index bytes = 0;  // a text; of no meaning in an empty one
+  Index bytes = 0;  // index of a text; meaningless if the array is empty
 };
 
 using Value = std::variant<None, bool, std::int64_t, double, std::string, List, Tuple, Dict, Global,
@@ -63,32 +63,31 @@ struct Pickle {
   Index root = 0;
 };
 
-// A refusal names the byte where the reader stood.
+// An error names the byte offset at which reading stopped.
 Result<Pickle> read_pickle(std::string_view bytes);
 
-// The calls that a file of torch.save may ask for, as constructions of values.
+// Builds the values of the calls that a file of torch.save may contain.
 
-// Whether a pickle may mention this name at all.
+// Whether a pickle may use this name at all.
 bool is_known(const std::string& global);
 
-// The value that calling `global` with these arguments stands for.
+// The result of calling `global` with these arguments.
 Result<Value> rebuild(const std::vector<Value>& values, const std::string& global,
                       const std::vector<Index>& arguments);
 
-// The storage that a persistent id, ("storage", type, key, location, count), names.
+// The storage of a persistent id: ("storage", type, key, location, count).
 Result<Value> storage_of(const std::vector<Value>& values, const std::vector<Index>& id);
 
-// numpy's arrays in a pickle, as the data sets have them that came with Python 2 (CIFAR's
-// data_batch_1): an empty array that is filled by its state. Constructions of values, like
-// pickle_rebuild.h, which hands on to this.
+// numpy arrays in pickles of Python 2, as in CIFAR's data_batch_1: an empty array, then its state.
+// Builds values, like rebuild(), which calls this.
 
 bool is_array_name(const std::string& global);
 
-// The value that calling it stands for: an empty Array, or the name of a type, `numpy.dtype:u1`.
+// The result of calling `global`: an empty Array, or the name of a type, `numpy.dtype:u1`.
 Result<Value> make_array_part(const std::vector<Value>& values, const std::string& global,
                               const std::vector<Index>& arguments);
 
-// What an array or a type becomes by its state.
+// The value of an array or a type after its state is set.
 Result<Value> with_state(const std::vector<Value>& values, Index target, Index state);
 
 }  // namespace cpprun::pickle

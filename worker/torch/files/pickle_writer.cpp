@@ -8,7 +8,7 @@
 namespace cpprun::pickle {
 namespace {
 
-// The operations by their names in Python's pickletools.
+// The operations, under their names in Python's pickletools.
 constexpr char proto = '\x80';
 constexpr char stop = '.';
 constexpr char mark = '(';
@@ -66,8 +66,8 @@ void Writer::text(std::string_view value) {
   bytes_ += value;
 }
 
-// torch._utils._rebuild_tensor_v2(storage, offset, sizes, strides, requires_grad, hooks), and in
-// version 3 the dtype, where the storage is one of bytes.
+// torch._utils._rebuild_tensor_v2(storage, offset, sizes, strides, requires_grad, hooks), and the
+// dtype in version 3, where the storage holds bytes.
 void Writer::tensor(const TensorOf& value) {
   const bool typed = value.storage_type.empty();
   global("torch._utils", typed ? "_rebuild_tensor_v3" : "_rebuild_tensor_v2");

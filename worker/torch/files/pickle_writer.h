@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Writes the pickles of .pth files: protocol 2, and no more of it than torch.load's weights_only
-// reads. LibTorch's own pickler knows no types of tensors beyond those that had a class of storage
-// of their own. The caller says values in order; a dict's are key, value, key, value.
+// Writes the pickles of .pth files: protocol 2, limited to what torch.load reads with weights_only.
+// LibTorch's own pickler lacks the tensor types without a storage class of their own. The caller
+// writes values in order; a dict as key, value, key, value.
 
 #include <cstdint>
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace cpprun::pickle {
 
-// A tensor that is all of its storage, from its first byte.
+// A tensor that covers its whole storage.
 struct TensorOf {
-  std::string key;           // of the storage, which is the record data/<key>
-  std::string storage_type;  // FloatStorage; empty for types that have none of their own
+  std::string key;           // of the storage; its record is data/<key>
+  std::string storage_type;  // FloatStorage; empty for types without a storage class
   std::string dtype;         // float32
   std::uint64_t bytes = 0;
   std::uint64_t elements = 0;
@@ -40,7 +40,7 @@ class Writer {
   void begin_dict();
   void end_dict();
 
-  // The whole of it; nothing may be said afterwards.
+  // Returns the whole pickle. Write nothing afterwards.
   std::string finish();
 
  private:

@@ -29,7 +29,7 @@ GenericDict empty_dict() {
   return GenericDict(c10::AnyType::get(), c10::AnyType::get());
 }
 
-// Nothing for a type that Python does not read either.
+// Null for a type that Python cannot read either.
 const PthType* type_of(const at::Tensor& tensor) {
   for (const PthType& each : pth_types()) {
     if (each.type == tensor.scalar_type()) return &each;
@@ -37,8 +37,8 @@ const PthType* type_of(const at::Tensor& tensor) {
   return nullptr;
 }
 
-// A tree that Python reads without a word about types: plain dicts and lists, and tensors that are
-// all of their storage, so that a view does not drag along what it was cut from.
+// A tree that Python reads without type annotations: plain dicts and lists, and tensors that cover
+// their whole storage, so that a view does not save the tensor it was cut from.
 class Plain {
  public:
   explicit Plain(const std::string& path) : path_(path) {}
@@ -85,9 +85,9 @@ class Plain {
                       given.strides().vec()};
     at::Tensor& plain = tensors_[place];
     if (plain.defined()) return plain;
-    // A conjugated or negated view is a bit beside the bytes, and only the bytes are written.
+    // Conjugation or negation of a view is a flag beside the bytes, and only the bytes are written.
     plain = given.detach().cpu().resolve_conj().resolve_neg().contiguous();
-    // A storage is written once, with the type of the first tensor in it.
+    // Each storage is written once, with the type of its first tensor.
     const auto type = types_.emplace(plain.storage().unsafeGetStorageImpl(), plain.scalar_type());
     const bool retyped = type.first->second != plain.scalar_type();
     if (retyped || plain.storage().nbytes() != plain.nbytes()) plain = plain.clone();
@@ -99,15 +99,15 @@ class Plain {
   }
 
   const std::string& path_;
-  // Storage, type, offset, sizes, strides: what agrees in all of them is one tensor. A matrix and
-  // its transpose agree in all but the strides.
+  // Storage, type, offset, sizes, strides: if all agree, it is the same tensor. A matrix and its
+  // transpose differ only in the strides.
   using Place = std::tuple<const void*, at::ScalarType, std::int64_t, std::vector<std::int64_t>,
                            std::vector<std::int64_t>>;
   std::map<Place, at::Tensor> tensors_;
   std::map<const void*, at::ScalarType> types_;
 };
 
-// Says a plain tree to the pickler, and collects the storages that lie beside it.
+// Writes a plain tree to the pickler and collects the storages for separate records.
 class Pickling {
  public:
   void put(const c10::IValue& value) {
@@ -138,7 +138,7 @@ class Pickling {
   }
 
   std::string finish() { return writer_.finish(); }
-  // By their keys: the first is 0.
+  // Indexed by key, from 0.
   const std::vector<at::Tensor>& storages() const { return storages_; }
 
  private:
@@ -189,7 +189,7 @@ std::string read_text(caffe2::serialize::PyTorchStreamReader& reader, const std:
   return {static_cast<const char*>(data.get()), size};
 }
 
-// A record that claims to be larger than its file would be unpacked into all the memory there is.
+// A record that claims to be larger than its file would be unpacked until memory runs out.
 void check_record(caffe2::serialize::PyTorchStreamReader& reader, const std::string& name,
                   std::uint64_t limit, const std::string& path) {
   if (!reader.hasRecord(name)) {
@@ -221,8 +221,8 @@ c10::IValue read_archive(const std::string& path, std::uint64_t file_bytes) {
   }
   const auto pickle = pickle::read_pickle(read_text(reader, "data.pkl"));
   if (!pickle) throw FileError(fmt::format("\"{}\": {}", path, pickle.error().reason));
-  // torch.save packs nothing, so all storages together are no larger than their file; in a hostile
-  // one each of a thousand records may unpack into that much.
+  // torch.save does not compress, so all storages together are no larger than the file. In a
+  // hostile file, each of a thousand records may unpack to that size.
   std::uint64_t left = file_bytes;
   return values_of(*pickle, path, [&](const std::string& key) {
     const std::string name = "data/" + key;
@@ -233,8 +233,8 @@ c10::IValue read_archive(const std::string& path, std::uint64_t file_bytes) {
   });
 }
 
-// A value that is mentioned twice is flattened twice, and forty dicts that mention each other so
-// are 2^40 names; `left` is how many there may still be.
+// A value that occurs twice is flattened twice, so forty nested dicts can give 2^40 names. `left`:
+// the remaining number of values allowed.
 void flatten(const c10::IValue& value, const std::string& name, StateDict& into,
              std::size_t& left) {
   if (left-- == 0) {

@@ -20,8 +20,8 @@
 namespace cpprun {
 namespace {
 
-// The number of elements from the start of the storage to the last one the tensor reaches; absent
-// if that is no number.
+// The number of elements from the start of the storage to the tensor's last element; absent on
+// overflow.
 std::optional<std::int64_t> reach_of(const pickle::Tensor& tensor) {
   std::int64_t last = tensor.offset;
   std::int64_t count = 1;
@@ -30,7 +30,7 @@ std::optional<std::int64_t> reach_of(const pickle::Tensor& tensor) {
     std::int64_t step = 0;
     if (__builtin_mul_overflow(tensor.sizes[i] - 1, tensor.strides[i], &step)) return {};
     if (__builtin_add_overflow(last, step, &last)) return {};
-    // With a stride of zero a few bytes may claim to be any number of elements.
+    // With a stride of zero, a few bytes may claim any number of elements.
     if (__builtin_mul_overflow(count, tensor.sizes[i], &count)) return {};
   }
   if (__builtin_add_overflow(last, 1, &last)) return {};

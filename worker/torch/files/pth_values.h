@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Turns the description of values that a pickle gives into values, tensors included.
+// Creates values, including tensors, from the description in a pickle.
 
 #include <ATen/core/ivalue.h>
 
@@ -14,8 +14,8 @@
 
 namespace cpprun {
 
-// A type of tensors under Python's names. Those that had a class of storage of their own in PyTorch
-// 1.6 are written by it, the later ones by their dtype.
+// A tensor type under Python's names. Types with a storage class of their own in PyTorch 1.6 are
+// written by that class, later types by their dtype.
 struct PthType {
   std::string_view storage;  // FloatStorage; empty
   std::string_view dtype;    // float32
@@ -23,11 +23,11 @@ struct PthType {
 };
 const std::vector<PthType>& pth_types();
 
-// The bytes of the storage of that name, and how many they are.
+// Returns the bytes of the storage `key` and their number.
 using ReadStorage = std::function<std::pair<at::DataPtr, std::size_t>(const std::string& key)>;
 
-// Throws FileError, which names `path`, for a tensor that reaches beyond its storage, a value that
-// contains itself, and whatever else makes no sense.
+// Throws FileError, which names `path`, if a tensor exceeds its storage, a value contains itself,
+// or the description is invalid in another way.
 c10::IValue values_of(const pickle::Pickle& pickle, const std::string& path,
                       const ReadStorage& read_storage);
 

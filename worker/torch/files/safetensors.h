@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The head of a safetensors file: which tensors it holds and where their bytes lie. Eight bytes of
-// length (little-endian), that many bytes of JSON, then the data without gaps. Python's
-// `safetensors` reads what is written here, and the other way round.
+// The header of a safetensors file: its tensors and the offsets of their bytes. The file is a
+// length of eight bytes (little-endian), a JSON text of that length, then the data without gaps.
+// Compatible with Python's `safetensors` in both directions.
 //
-// Ours carry a CRC-32 of head and data among their metadata, under `checksum_key`; whoever does not
-// know it sees one text more.
+// Files written here have a CRC-32 of header and data in their metadata, under `checksum_key`.
+// Other readers see it as one more metadata text.
 
 #include <cstdint>
 #include <map>
@@ -20,7 +20,7 @@ namespace cpprun {
 
 struct TensorEntry {
   std::string name;
-  std::string dtype;  // the format's own names: F32, BF16, I64 …
+  std::string dtype;  // the format's names: F32, BF16, I64 …
   std::vector<std::int64_t> shape;
   std::uint64_t begin = 0;  // in bytes from the start of the data
   std::uint64_t end = 0;
@@ -28,7 +28,7 @@ struct TensorEntry {
 };
 
 struct SafetensorsHead {
-  std::vector<TensorEntry> tensors;  // in the order of their bytes
+  std::vector<TensorEntry> tensors;  // sorted by the offset of their bytes
   std::map<std::string, std::string> metadata;
   friend bool operator==(const SafetensorsHead&, const SafetensorsHead&) = default;
 };
@@ -37,23 +37,24 @@ inline constexpr std::string_view checksum_key = "cpprun.crc32";
 // The length field in front of the JSON.
 inline constexpr std::size_t safetensors_length_bytes = 8;
 
-// The size of one element; 0 for a type that is not known here.
+// The size of one element in bytes; 0 for an unknown type.
 std::size_t element_bytes(std::string_view dtype);
 
-// Length field and JSON, padded with blanks so that the data begins at a multiple of eight bytes.
+// The length field and the JSON, padded with blanks so that the data begins at a multiple of eight
+// bytes.
 std::string to_text(const SafetensorsHead& head);
 
-// `json` is what follows the length field, `data_bytes` the size of what follows the JSON. Refuses
-// entries that overlap, leave gaps, or do not fit their shape; `file` is named in the refusal.
+// `json`: the text after the length field; `data_bytes`: the size of the data after it. Rejects
+// entries that overlap, leave gaps or do not fit their shape; the error names `file`.
 Result<SafetensorsHead> parse_safetensors(std::string_view json, std::uint64_t data_bytes,
                                           const std::string& file);
 
-// The length of the JSON as the first eight bytes say, or why that cannot be.
+// The length of the JSON from the first eight bytes, or an error if it is impossible.
 Result<std::uint64_t> json_bytes_of(std::string_view first_bytes, std::uint64_t file_bytes,
                                     const std::string& file);
 
-// The checksum covers the head with zeros in its own place. `set_checksum` fills that place, if
-// `text` has one; `take_checksum` reads it and puts the zeros back.
+// The checksum is computed with zeros in its own field. `set_checksum` fills the field if `text`
+// has one; `take_checksum` reads it and restores the zeros.
 void set_checksum(std::string& text, std::uint32_t checksum);
 std::optional<std::uint32_t> take_checksum(std::string& text);
 

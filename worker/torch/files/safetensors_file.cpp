@@ -54,7 +54,7 @@ std::string_view bytes_of(const at::Tensor& tensor) {
 }
 
 std::uint32_t add_to_checksum(std::uint32_t checksum, std::string_view bytes) {
-  // An empty tensor has no address, and zlib takes that for a call to start over.
+  // An empty tensor has a null address, which zlib takes as a request to start over.
   if (bytes.empty()) return checksum;
   return static_cast<std::uint32_t>(
       ::crc32_z(checksum, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
@@ -74,7 +74,7 @@ SafetensorsHead head_of(const StateDict& state, const std::string& path) {
     head.tensors.push_back(
         {.name = name, .dtype = std::string(dtype->name), .shape = tensor.sizes().vec()});
   }
-  // Wide elements first, as Python's writer does it: then every tensor is aligned in memory.
+  // Wide elements first, like Python's writer: every tensor is then aligned in memory.
   std::stable_sort(head.tensors.begin(), head.tensors.end(), [](const auto& a, const auto& b) {
     return element_bytes(a.dtype) > element_bytes(b.dtype);
   });
@@ -89,7 +89,7 @@ SafetensorsHead head_of(const StateDict& state, const std::string& path) {
   return head;
 }
 
-// A descriptor that is closed on every way out.
+// Closes its descriptor on every return path.
 class OpenFile {
  public:
   explicit OpenFile(const std::string& path) : path_(path) {
@@ -134,7 +134,7 @@ at::Tensor view_of(const at::Tensor& data, const TensorEntry& entry) {
   if (entry.begin == entry.end) return at::empty(entry.shape, dtype->type);
   at::Tensor bytes = data.narrow(0, static_cast<std::int64_t>(entry.begin),
                                  static_cast<std::int64_t>(entry.end - entry.begin));
-  // Foreign writers need not align.
+  // Other writers need not align tensors.
   if (entry.begin % element_bytes(entry.dtype) != 0) bytes = bytes.clone();
   return bytes.view(dtype->type).view(entry.shape);
 }
@@ -157,7 +157,7 @@ void save_safetensors(const std::string& path, const StateDict& state) {
   or_throw(file.append(text));
   std::uint32_t checksum = add_to_checksum(0, text);
   for (const TensorEntry& entry : head.tensors) {
-    // A conjugated or negated view is a bit beside the bytes.
+    // Conjugation or negation of a view is a flag beside the bytes.
     const at::Tensor values =
         state.tensors.at(entry.name).detach().cpu().resolve_conj().resolve_neg().contiguous();
     checksum = add_to_checksum(checksum, bytes_of(values));
@@ -184,7 +184,7 @@ SafetensorsBytes read_safetensors(const std::string& path) {
 
 StateDict open_safetensors(const SafetensorsBytes& bytes, const std::string& name) {
   const SafetensorsHead head = or_throw(parse_safetensors(bytes.head, bytes.data.nbytes(), name));
-  // What the head says is checked first: a file cut off is to be called that.
+  // The head is checked first, so that a truncated file is reported as truncated.
   std::string blank = bytes.head;
   const auto expected = take_checksum(blank);
   if (!expected && head.metadata.contains(std::string(checksum_key))) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Writes and reads safetensors files: a StateDict's tensors as the file's, its texts as the
-// metadata. Nothing in such a file is ever executed. Throws FileError.
+// Writes and reads a StateDict as a safetensors file: its texts become the metadata. Reading
+// executes nothing. Throws FileError.
 
 #include <cstdint>
 #include <stdexcept>
@@ -11,20 +11,20 @@
 
 namespace cpprun {
 
-// Names the file and what is wrong with it.
+// The message names the file and the fault.
 class FileError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Whole or not at all; on the disk when it returns. Tensors may lie on any device and be views.
+// Writes atomically; the file is on disk when it returns. Tensors may be views and on any device.
 void save_safetensors(const std::string& path, const StateDict& state);
 
-// The tensors share one allocation on the CPU. A file of ours that does not have the checksum it
-// was written with is refused.
+// The tensors share one allocation on the CPU. Throws if the file has a checksum of this library
+// that does not match.
 StateDict load_safetensors(const std::string& path);
 
-// The same in two steps: the bytes can be sent to ranks that do not have the file.
+// The same in two steps, to send the bytes to ranks without the file.
 struct SafetensorsBytes {
   std::string head;  // the JSON
   at::Tensor data;   // one dimension, bytes

@@ -37,8 +37,8 @@ std::string little_endian(std::uint64_t value) {
   return bytes;
 }
 
-// Absent if the shape asks for more bytes than any file has, or, being empty, for more elements
-// along its other dimensions than LibTorch can count.
+// Absent if the shape needs more bytes than any file has, or, with a dimension of zero, more
+// elements along the others than LibTorch can count.
 std::optional<std::uint64_t> bytes_of(const TensorEntry& entry) {
   std::int64_t bytes = static_cast<std::int64_t>(element_bytes(entry.dtype));
   bool empty = false;
@@ -49,13 +49,13 @@ std::optional<std::uint64_t> bytes_of(const TensorEntry& entry) {
   return empty ? 0 : static_cast<std::uint64_t>(bytes);
 }
 
-// Reads the head as it is parsed, and keeps only what the result keeps: a tree of the whole would
-// cost a hostile head's size forty times over. What is wrong ends the parsing.
+// Reads the head while it is parsed and keeps only the result: a full JSON tree of a hostile head
+// would take forty times its size. An error ends the parsing.
 class HeadReader : public nlohmann::json_sax<Json> {
  public:
   explicit HeadReader(SafetensorsHead& head) : head_(head) {}
 
-  // Why it stopped; empty if the text is at fault and not what it says.
+  // The reason it stopped; empty if the JSON syntax is invalid.
   const std::string& wrong() const { return wrong_; }
 
   bool null() override { return unexpected(depth_); }
@@ -139,7 +139,7 @@ class HeadReader : public nlohmann::json_sax<Json> {
   }
 
  private:
-  static constexpr int entry_depth = 2;  // inside of {"name": {
+  static constexpr int entry_depth = 2;  // inside {"name": {
   static constexpr std::size_t name_shown_bytes = 64;
   static constexpr const char* dimensions_exceeded = "has too many dimensions";
   static constexpr std::array<std::string_view, 3> fields = {"dtype", "shape", "data_offsets"};
@@ -155,8 +155,8 @@ class HeadReader : public nlohmann::json_sax<Json> {
     return field_ == "shape" ? fail("has no shape of whole numbers")
                              : fail("has no pair of data_offsets");
   }
-  // A value of a kind that does not belong where it stands, which is `depth` deep. Fields that the
-  // format does not know, or will know one day, may hold anything.
+  // Handles a value of the wrong kind at this `depth`. Fields that are unknown to the format, or of
+  // a future version, may have any value.
   bool unexpected(int depth) {
     if (depth == 0) return false;
     if (in_metadata_) return stop("__metadata__ is no object of texts");
@@ -195,7 +195,7 @@ class HeadReader : public nlohmann::json_sax<Json> {
   std::vector<std::int64_t>* numbers_ = nullptr;  // the list that is being read
 };
 
-// Empty if every tensor has a name of its own.
+// Empty if all names are unique.
 std::string check_names(const std::vector<TensorEntry>& tensors) {
   std::vector<std::string_view> names;
   names.reserve(tensors.size());
@@ -205,7 +205,7 @@ std::string check_names(const std::vector<TensorEntry>& tensors) {
   return twice == names.end() ? "" : fmt::format("tensor \"{}\" is there twice", *twice);
 }
 
-// The data is covered by the tensors, without gaps and overlaps, to its last byte.
+// Checks that the tensors cover the data to its last byte, without gaps or overlaps.
 std::string check_cover(const std::vector<TensorEntry>& tensors, std::uint64_t data_bytes) {
   std::uint64_t at = 0;
   for (const TensorEntry& entry : tensors) {
@@ -277,7 +277,7 @@ Result<SafetensorsHead> parse_safetensors(std::string_view json, std::uint64_t d
     return failure(fmt::format("\"{}\": not a whole safetensors file: {}", file, why));
   };
   SafetensorsHead head;
-  // The shortest entry there can be; room is made once, because growing takes twice as much.
+  // The shortest possible entry. Memory is reserved once, because growing takes twice as much.
   constexpr std::string_view shortest = R"("":{"dtype":"U8","shape":[],"data_offsets":[0,0]},)";
   const auto braces = static_cast<std::size_t>(std::count(json.begin(), json.end(), '{'));
   head.tensors.reserve(std::min(braces, json.size() / shortest.size() + 1));
@@ -287,7 +287,7 @@ Result<SafetensorsHead> parse_safetensors(std::string_view json, std::uint64_t d
                                          : reader.wrong());
   }
   if (const std::string wrong = check_names(head.tensors); !wrong.empty()) return refuse(wrong);
-  // An empty tensor stands before the one that begins at the same byte.
+  // An empty tensor comes before a tensor that begins at the same byte.
   std::sort(head.tensors.begin(), head.tensors.end(), [](const auto& a, const auto& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
   });

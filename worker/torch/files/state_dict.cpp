@@ -23,7 +23,7 @@ Number parse(const StateDict& state, const std::string& name, std::string_view k
   return *value;
 }
 
-// A model of another kind differs in hundreds of names; the first few say which it is.
+// A different model differs in hundreds of names; the first few identify it.
 constexpr std::size_t differences_named_max = 5;
 
 std::string listed(const std::vector<std::string>& differences) {
@@ -41,7 +41,7 @@ void StateDict::set(const std::string& name, std::int64_t value) {
   texts[name] = fmt::format("{}", value);
 }
 
-// The shortest digits that give the same number back.
+// The shortest digits that read back as the same number.
 void StateDict::set(const std::string& name, double value) {
   texts[name] = fmt::format("{}", value);
 }
@@ -92,7 +92,7 @@ void copy_into(const TensorsByName& targets, const StateDict& state, const std::
     throw StateError(fmt::format("{} does not fit what was saved: {}", what, listed(differences)));
   }
   const at::NoGradGuard no_grad;
-  // A const tensor's values may be written all the same: it is a handle.
+  // A const tensor is only a handle: its values may be written.
   for (const auto& [name, target] : targets) target.copy_(state.tensors.at(name));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What a part of a training run needs to continue where it was: tensors and texts, by name. A model
-// has one, an optimizer, a schedule; a checkpoint is all of them, each under a prefix.
+// The state that a part of a training run needs to resume: tensors and texts, by name. A model, an
+// optimizer and a schedule each have one; a checkpoint holds all of them, each under a prefix.
 
 #include <ATen/core/Tensor.h>
 
@@ -20,16 +20,16 @@ struct StateDict {
 
   void set(const std::string& name, std::int64_t value);
   void set(const std::string& name, double value);
-  // Throw StateError if the name is missing or stands for something else.
+  // Throw StateError if the name is missing or its text is not such a number.
   std::int64_t integer(const std::string& name) const;
   double real(const std::string& name) const;
 
-  // `part` under `prefix` + '.', and back again.
+  // Stores `part` under `prefix` + '.', and reads it back.
   void put(const std::string& prefix, const StateDict& part);
   StateDict part(const std::string& prefix) const;
 };
 
-// Every mismatch: each name that is missing, surplus or of another shape.
+// Lists all mismatches: names that are missing, surplus or of another shape.
 class StateError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -37,12 +37,12 @@ class StateError : public std::runtime_error {
 
 using TensorsByName = std::vector<std::pair<std::string, at::Tensor>>;
 
-// Copies values, in place, into tensors of the same names and shapes; `what` opens the error's
-// sentence. Nothing is changed unless everything fits.
+// Copies the values in place into tensors of the same names and shapes. `what` is the subject of
+// the error message. Copies nothing unless everything fits.
 void copy_into(const TensorsByName& targets, const StateDict& state, const std::string& what);
 
-// Parameters and buffers of a module (torch::nn::Module, or a holder's `*module`), under the names
-// Python gives them.
+// The parameters and buffers of a module (torch::nn::Module, or a holder's `*module`), under their
+// Python names.
 template <class Module>
 TensorsByName tensors_of(const Module& module) {
   TensorsByName tensors;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Which backend carries the tensors of which device, from the text that torch.distributed takes:
-// `gloo`, `nccl`, `mpi`, `cpu:gloo,cuda:nccl`. Knows no LibTorch.
+// Parses the backend text of torch.distributed (`gloo`, `nccl`, `mpi`, `cpu:gloo,cuda:nccl`): which
+// backend carries the tensors of which device. Does not depend on LibTorch.
 
 #include <string>
 #include <vector>
@@ -20,32 +20,32 @@ struct DeviceCarrier {
 
 using BackendMap = std::vector<DeviceCarrier>;
 
-// What this build has besides gloo.
+// The backends of this build besides gloo.
 struct CarriersBuilt {
   bool nccl = false;
   bool mpi = false;
 };
 
-// An empty text is the default: gloo, and for tensors on a GPU nccl where LibTorch has it.
+// Empty `text` selects the default: gloo, and nccl for GPU tensors where LibTorch has it.
 Result<BackendMap> parse_backend(const std::string& text, const CarriersBuilt& built);
 
-// Whether whoever has joined knows that everybody has: gloo connects all to all at once unless it
-// is lazy, over mpi all meet, and nccl connects when it is first used.
+// Whether joining proves that all ranks have joined: yes for mpi, and for gloo unless it connects
+// lazily; no for nccl, which connects on first use.
 bool meets_by_joining(const BackendMap& map, bool gloo_lazy);
 
 bool carries(const BackendMap& map, const std::string& device, Carrier carrier);
 
-// What a group is known by as a whole: nccl if it has it, else what carries the CPU's tensors.
+// The group's representative: nccl if the group has it, else the backend of the CPU tensors.
 Carrier main_carrier(const BackendMap& map);
 
-// How one backend is made: the devices it serves, the first of which names its keys in the store.
+// How to create one backend. The first of its devices names its keys in the store.
 struct BackendPlan {
   Carrier carrier = Carrier::gloo;
   std::vector<std::string> devices;
   friend bool operator==(const BackendPlan&, const BackendPlan&) = default;
 };
 
-// Python's rule, which all ranks of a group have to follow: one backend per carrier.
+// One backend per carrier, as in Python. All ranks of a group must follow this rule.
 std::vector<BackendPlan> plan_backends(const BackendMap& map);
 
 const char* name_of(Carrier carrier);

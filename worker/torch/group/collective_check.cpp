@@ -24,7 +24,7 @@ struct Camp {
   std::vector<int> ranks;
 };
 
-// In the order of their first ranks.
+// Sorted by first rank.
 std::vector<Camp> camps_of(const std::vector<std::optional<Call>>& calls) {
   std::vector<Camp> camps;
   for (std::size_t rank = 0; rank < calls.size(); ++rank) {
@@ -151,7 +151,7 @@ std::string verdict_key(std::int64_t number) {
   return fmt::format("verdict/{}", number);
 }
 
-// A store may not hold an empty value, so agreement has a word.
+// A store may not hold an empty value, so agreement has a text.
 constexpr const char* all_agree = "all agree";
 constexpr const char* leaving = "nothing more: it leaves the group";
 
@@ -184,7 +184,7 @@ void CollectiveCheck::agree(const std::string& call, std::int64_t steps) {
   }
   std::string verdict;
   try {
-    // Rank 0 may wait as long as that for somebody else before it says so.
+    // Rank 0 may itself wait this long for another rank before it publishes the verdict.
     const std::vector<std::string> keys = {verdict_key(number_)};
     store_->wait(keys, timeout_ + bounds::worker_goodbye_wait_max);
     verdict = store_->get_to_str(verdict_key(number_));
@@ -209,7 +209,7 @@ void CollectiveCheck::leave(std::int64_t steps) {
 
 void CollectiveCheck::rule(const std::string& verdict) {
   store_->set(verdict_key(number_), verdict);
-  // Everybody who came to this collective has read the verdict on the one before.
+  // Every rank that reached this collective has read the previous verdict.
   if (number_ > 1) store_->deleteKey(verdict_key(number_ - 1));
 }
 

@@ -23,7 +23,7 @@ c10::Device bind_cuda_device(const Context& context) {
   const auto index = choose_cuda_device(context, cuda_device_count());
   if (!index) throw DistributedError(index.error().reason);
   const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(*index));
-  // LibTorch's own indirection: this file needs no header of CUDA's.
+  // Through LibTorch's own indirection, so that this file needs no CUDA header.
   c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(device);
   return device;
 }

@@ -13,14 +13,14 @@ namespace cpprun {
 // The CUDA devices this process sees; zero where LibTorch was built without CUDA.
 int cuda_device_count();
 
-// The GPU that LOCAL_RANK names, made the current one; call it before the first CUDA tensor. Throws
-// DistributedError, which says what to do, when there is none for this rank.
+// Makes the GPU of index LOCAL_RANK the current one and returns it. Call it before the first CUDA
+// tensor. Throws DistributedError with advice if this rank has no GPU.
 c10::Device bind_cuda_device(const Context& context);
 
 // bind_cuda_device() where LibTorch has CUDA and sees a device, otherwise the CPU.
 c10::Device default_device(const Context& context);
 
-// For DataParallel: every CUDA device this process sees, else the CPU as often as is asked for.
+// For DataParallel: every CUDA device this process sees. Without one, the CPU `cpu_replicas` times.
 std::vector<c10::Device> all_devices(int cpu_replicas);
 
 }  // namespace cpprun

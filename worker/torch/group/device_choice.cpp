@@ -30,7 +30,7 @@ Result<int> choose_cuda_device(const Context& context, int visible) {
         "fit together? Without one use backend gloo on the CPU",
         local, mask_of(context)));
   }
-  // One name in the mask of each worker: the launcher or the batch system dealt them out.
+  // The mask of each worker has one device: the launcher or the batch system distributed them.
   const bool masked = context.cuda_visible_devices && visible == 1 &&
                       context.cuda_visible_devices->find(',') == std::string::npos;
   if (masked) return 0;

@@ -5,7 +5,7 @@
 
 namespace cpprun {
 
-// What was tried, with whom, and why it failed.
+// The message says what was attempted, with which ranks, and why it failed.
 class DistributedError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The words of an operation that failed. Knows no LibTorch, only what its errors look like.
+// Error messages of failed operations. Does not call LibTorch; only parses the text of its errors.
 
 #include <ATen/core/Tensor.h>
 
@@ -13,33 +13,33 @@ namespace cpprun {
 
 enum class Exchange {
   collective,  // all ranks
-  message,     // two of them
+  message,     // two ranks
 };
 
-// `operation` is what was tried, `words` what LibTorch said of it: its first line is the cause, the
-// rest a back-trace of its own inside.
+// `operation`: what was attempted. `words`: the error text of LibTorch, whose first line is the
+// cause; the other lines are an internal back-trace of LibTorch.
 std::string explain_failure(const std::string& operation, const std::string& words,
                             Exchange exchange);
 
-// Whether the peers did not come in time.
+// Whether the peers were too late.
 bool means_time_is_up(const std::string& words);
 
-// Whether a peer's connection is gone, in contrast to a peer that is late.
+// Whether the connection of a peer is closed. False if the peer is only late.
 bool means_peer_ended(const std::string& words);
 
-// What every operation does before it starts: refuse what cannot work, in words, and in debug mode
-// agree with the other ranks that they call the same.
+// Checks before every operation: reject invalid arguments with a message and, in debug mode,
+// compare the call with those of the other ranks.
 
-// An operation reads and writes dense tensors; anything else would silently be left as it was.
+// Operations take dense tensors only; without this check, others would silently stay unchanged.
 void require_dense(const at::Tensor& tensor, const char* operation);
 
-// `role` is what the rank is called there: root, source, destination.
+// `role`: what the operation calls that rank: root, source, destination.
 void require_rank(int rank, const ProcessGroup& group, const char* operation, const char* role);
 
 // `Float [4, 3] on cpu`.
 std::string describe(const at::Tensor& tensor);
 
-// Only in debug mode, else it costs nothing: `details` is not called.
+// Debug mode only. Otherwise it costs nothing, and `details` is not called.
 template <class Details>
 void agree_on(const ProcessGroup& group, const char* operation, Details&& details);
 

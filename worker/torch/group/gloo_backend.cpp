@@ -13,7 +13,7 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10
                                                     int rank, int size,
                                                     const GlooTimeouts& timeouts,
                                                     const std::string& interfaces) {
-  // Without devices in its options the constructor refuses.
+  // The constructor throws if its options hold no devices.
   auto options = compat::gloo_options<c10d::ProcessGroupGloo>(timeouts.join, interfaces);
   auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, std::move(options));
   backend->setTimeout(timeouts.collective);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The one way to a gloo backend. A file of its own because only it may see the gloo shim.
+// The only way to create a gloo backend. In its own file because only it may include the gloo shim.
 
 #include <c10/util/intrusive_ptr.h>
 
@@ -19,8 +19,8 @@ struct GlooTimeouts {
   std::chrono::milliseconds collective;  // for each operation afterwards
 };
 
-// Connects to every other rank of the group; throws what LibTorch throws when that fails.
-// GLOO_SOCKET_IFNAME chooses the network interface, as in Python; `interfaces` is its value.
+// Connects to every other rank of the group. Throws LibTorch's exception on failure. `interfaces`
+// is the value of GLOO_SOCKET_IFNAME: the network interface to use, as in Python.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                     int rank, int size,
                                                     const GlooTimeouts& timeouts,

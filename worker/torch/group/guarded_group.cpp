@@ -21,7 +21,7 @@ namespace {
 using NativeWork = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
 
-// One operation, as the sentence of its failure needs it.
+// What the error message of one operation needs.
 struct Attempt {
   std::string what;  // all_reduce(Float [4] on cpu)
   std::string who;
@@ -29,7 +29,7 @@ struct Attempt {
   int rank = 0;
   std::shared_ptr<const Stall> stall = nullptr;
 
-  // The reducer waits from the moment on in which it has asked.
+  // Call it when the Reducer has started the operation: it waits from then on.
   void begin() {
     if (const auto& watch = group.parts().stalls) stall = std::make_shared<Stall>(watch, text());
   }
@@ -113,7 +113,7 @@ class GuardedBackend : public c10d::Backend {
   }
 
  private:
-  // Asked for every time: a group that was left has none, and says so.
+  // Looked up every time, so that using a group that was left throws.
   c10::intrusive_ptr<c10d::Backend> native() const { return group_.native()->getBackend(device_); }
 
   template <class Operation>
@@ -127,7 +127,7 @@ class GuardedBackend : public c10d::Backend {
     if (group_.check() != nullptr) agree_on_text(group_, attempt->what + " in " + attempt->who);
     try {
       NativeWork work = operation(*backend);
-      // Over NCCL a work is waited for by a stream, and its future knows which.
+      // Over NCCL a stream waits for the work, and its future knows the stream.
       if (device_ != c10::kCPU) return work;
       attempt->begin();
       return c10::make_intrusive<GuardedWork>(std::move(work), attempt);
@@ -148,7 +148,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> guarded(const ProcessGroup& group, Caller
   auto made = c10::make_intrusive<c10d::ProcessGroup>(parts.numbered, group.rank(), group.size());
   const auto& native = group.native();
   if (native->getBoundDeviceId()) made->setBoundDeviceId(native->getBoundDeviceId());
-  // The Reducer's log looks into what is called gloo, as into an object of gloo's own class.
+  // The Reducer's logger casts a backend of type gloo to gloo's own class, so use CUSTOM.
   using Type = c10d::ProcessGroup::BackendType;
   const auto type = [&native](c10::DeviceType device) {
     const bool nccl = device == c10::kCUDA && native->getBackendType() == Type::NCCL;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A process group for LibTorch's own machinery, the Reducer above all, and for what runs inside a
-// backward: the same connections, but a failure arrives as DistributedError that says which
-// operation of whom failed on which rank, CPPRUN_DISTRIBUTED_DEBUG=DETAIL compares its operations
-// like all others, and a group that was left is an exception. It knows all_reduce, broadcast and
-// all_gather.
+// A process group for LibTorch's own code (above all the Reducer) and for code inside a backward
+// pass. It uses the same connections, with three additions: a failure becomes a DistributedError
+// that names the operation, its caller and the rank; CPPRUN_DISTRIBUTED_DEBUG=DETAIL compares its
+// operations like all others; using a group that was left throws. Supports all_reduce, broadcast
+// and all_gather only.
 
 #include <c10/util/intrusive_ptr.h>
 
@@ -15,11 +15,11 @@
 
 namespace cpprun {
 
-// Who calls, as it stands in the sentence: "step 3 of DistributedDataParallel(Net)". Asked at every
-// failure, and in debug mode at every operation; on any thread.
+// Returns the caller's name for error messages: "step 3 of DistributedDataParallel(Net)". Called at
+// every failure and, in debug mode, at every operation, on any thread.
 using Caller = std::function<std::string()>;
 
-// Does not keep the group from being left.
+// The result does not keep the group alive: the group can still be left.
 c10::intrusive_ptr<c10d::ProcessGroup> guarded(const ProcessGroup& group, Caller caller);
 
 }  // namespace cpprun

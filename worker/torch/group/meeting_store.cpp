@@ -33,7 +33,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A descriptor that is closed on every way out.
+// Closes its descriptor on every return path.
 struct Descriptor {
   explicit Descriptor(int opened) : number(opened) {}
   ~Descriptor() {
@@ -50,18 +50,18 @@ std::chrono::milliseconds until(Clock::time_point deadline) {
 }
 
 void pause_before_retry(Clock::time_point deadline) {
-  // Nothing tells when somebody begins to listen, or lets go of a lock on another machine.
+  // There is no event for a new listener, or for a lock released on another machine.
   const auto pause = std::min(until(deadline), bounds::worker_join_retry);
   static_cast<void>(::poll(nullptr, 0, static_cast<int>(pause.count())));
 }
 
-// What LibTorch's own client says first: VALIDATE with its magic number, and PING with a word that
-// has to come back.
+// The greeting of LibTorch's own client: VALIDATE with its magic number, then PING with a text that
+// the store must echo.
 constexpr std::string_view greeting("\x00\xCE\xF7\x85\x3C\x0Dping", 10);
 constexpr std::string_view answer_wanted = greeting.substr(6);
 
-// Nothing to say when a store answers, else why that is none. A port may be open with nobody behind
-// it, or with somebody else: LibTorch's client waits for its first answer for ever.
+// Empty if a store answers, else the reason. A port may be open without an application behind it,
+// or with another one, and LibTorch's client would wait forever for the first answer.
 std::string greet(int socket, Clock::time_point deadline) {
   if (::send(socket, greeting.data(), greeting.size(), MSG_NOSIGNAL) < 0) return errno_text(errno);
   std::string answer;
@@ -80,7 +80,7 @@ std::string greet(int socket, Clock::time_point deadline) {
   return answer == answer_wanted ? "" : "what answers there is no store";
 }
 
-// Nothing to say when a store answers there, else why not.
+// Empty if a store answers at that address, else the reason.
 std::string try_to_reach(const addrinfo& where, Clock::time_point deadline) {
   const Descriptor probe(
       ::socket(where.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, where.ai_protocol));
@@ -100,8 +100,8 @@ std::string try_to_reach(const addrinfo& where, Clock::time_point deadline) {
   return error == 0 ? greet(probe.number, deadline) : errno_text(error);
 }
 
-// LibTorch's client asks again at random moments and overruns its time-out by half; once somebody
-// listens it connects at once.
+// LibTorch's client retries at random intervals and exceeds its timeout by half. Once there is a
+// listener, it connects at once.
 void wait_for_listener(const MeetingPoint& store, Clock::time_point deadline) {
   std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(nullptr, &::freeaddrinfo);
   std::vector<const addrinfo*> found;
@@ -135,8 +135,8 @@ c10::intrusive_ptr<c10d::Store> open_tcp(const Placement& placement,
   options.port = context.store.port;
   options.isServer = serves_store(placement);
   options.multiTenant = options.isServer;
-  // A Python rank that serves the store waits until every rank of the world has checked in. A C++
-  // rank does not: that the others are missing is found out later, with their numbers.
+  // A Python rank that serves the store waits until every rank has checked in. A C++ rank does not:
+  // it detects missing ranks later, by number.
   options.numWorkers = static_cast<std::size_t>(context.world_size);
   options.waitWorkers = !options.isServer;
   options.timeout = until(deadline);
@@ -144,15 +144,15 @@ c10::intrusive_ptr<c10d::Store> open_tcp(const Placement& placement,
   try {
     return c10::make_intrusive<c10d::TCPStore>(context.store.address, options);
   } catch (const std::exception& error) {
-    // Some builds of LibTorch have no libuv; the older server speaks the same protocol.
+    // Some builds of LibTorch lack libuv. The older server speaks the same protocol.
     if (!options.useLibUV || std::string(error.what()).find("libuv") == std::string::npos) throw;
     options.useLibUV = false;
     return c10::make_intrusive<c10d::TCPStore>(context.store.address, options);
   }
 }
 
-// LibTorch reads whatever a file holds as a store's records, and asks again for ever when they make
-// no sense. Absent if it can be one: then what a group that is over has left in it is gone.
+// LibTorch reads any file as a store and retries forever if it is invalid. Returns why this file is
+// invalid, or nothing; empties a file left over from a finished group.
 std::optional<std::string> why_no_store(const std::string& path, int ranks,
                                         Clock::time_point deadline) {
   std::error_code error;
@@ -161,7 +161,7 @@ std::optional<std::string> why_no_store(const std::string& path, int ranks,
   if (!std::filesystem::is_regular_file(status)) return "it is no regular file";
   const Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (file.number < 0) return errno_text(errno);
-  // Whoever writes a record holds the lock, so what is seen under it is whole.
+  // Writers hold the lock, so records read under it are complete.
   while (::flock(file.number, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return errno_text(errno);
     if (Clock::now() >= deadline) return "another process holds its lock";
@@ -174,7 +174,7 @@ std::optional<std::string> why_no_store(const std::string& path, int ranks,
   if (::fstat(file.number, &now) != 0) return errno_text(errno);
   const auto size = static_cast<std::uint64_t>(now.st_size);
   if (auto fault = store_file_fault(size, read_at)) return fault;
-  // Emptied and not removed: another rank may have opened it already, and wait for the lock.
+  // Emptied, not removed: another rank may already have it open and wait for the lock.
   const bool is_left = size > 0 && is_left_behind(size, read_at, ranks);
   if (is_left && ::ftruncate(file.number, 0) != 0) return errno_text(errno);
   return std::nullopt;
@@ -182,7 +182,7 @@ std::optional<std::string> why_no_store(const std::string& path, int ranks,
 
 c10::intrusive_ptr<c10d::Store> open_file(const Placement& placement,
                                           std::chrono::milliseconds timeout) {
-  // LibTorch would wait five minutes for the folder to come.
+  // LibTorch would wait five minutes for the directory to appear.
   const std::filesystem::path folder = std::filesystem::path(placement.file).parent_path();
   if (!std::filesystem::is_directory(folder)) {
     throw std::runtime_error("there is no folder " + folder.string());
@@ -215,7 +215,7 @@ c10::intrusive_ptr<c10d::Store> open_meeting_store(const Placement& placement,
 
 namespace {
 
-// LibTorch's own: how many use the file, and how many have.
+// LibTorch's counters: ranks that opened the file, and ranks that closed it.
 constexpr std::string_view users_key = "refcount/";
 constexpr std::string_view former_users_key = "cleanup/";
 constexpr std::size_t own_key_bytes_max = 32;
@@ -228,7 +228,7 @@ bool is_key(std::string_view beginning, std::uint32_t length) {
          beginning.back() == '/';
 }
 
-// Visits the beginning of each key and of its value. Why there is no record, where there is none.
+// Calls `visit` with the beginning of each key and of its value. Returns why a record is invalid.
 template <class Visit>
 std::optional<std::string> walk(std::uint64_t size, const ReadAt& read_at, Visit&& visit) {
   std::string key;
@@ -269,7 +269,7 @@ bool is_left_behind(std::uint64_t size, const ReadAt& read_at, int ranks) {
 
 namespace {
 
-// A look at whoever answers at once, on this machine or beside it.
+// Enough for a store on this machine or a nearby one to answer.
 constexpr Duration attempt_min = std::chrono::milliseconds(1);
 
 }  // namespace
@@ -280,8 +280,8 @@ std::string search_listener(const ListenerSearch& search, TimePoint deadline) {
     const auto addresses = search.resolve();
     if (!addresses) why = addresses.error().reason;
     for (std::size_t each = 0; addresses && each < *addresses; ++each) {
-      // The last of several addresses has to have its turn as well: one that swallows what is sent
-      // to it takes half of what is left, and no more.
+      // Every address must get a turn: an address that drops packets takes at most half of the
+      // remaining time.
       const TimePoint now = search.now();
       why = search.reach(each, now + std::max<Duration>((deadline - now) / 2, attempt_min));
       if (why.empty()) return why;

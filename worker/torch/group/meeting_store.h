@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The store at which the ranks of a placement meet.
+// Opens the store at which the ranks of a placement meet.
 
 #include <c10/util/intrusive_ptr.h>
 
@@ -21,42 +21,41 @@ class Store;
 
 namespace cpprun {
 
-// Reaches the store, or serves it if this rank has to. Throws what LibTorch throws when that does
-// not succeed within `timeout`. Not for Meeting::given.
+// Connects to the store, or serves it if this rank must. Throws LibTorch's exception if that fails
+// within `timeout`. Not for Meeting::given.
 c10::intrusive_ptr<c10d::Store> open_meeting_store(const Placement& placement,
                                                    std::chrono::milliseconds timeout);
 
-// What the file of a c10d FileStore looks like: records of a key and a value, each with its length
-// in four bytes in front; keys begin with / or -, LibTorch's own end with /. Knows no
-// LibTorch.
+// The file format of a c10d FileStore: records of a key and a value, each preceded by its length in
+// four bytes. Keys begin with / or -; LibTorch's own keys end with /. Does not depend on LibTorch.
 
-// Fills `to` with `count` bytes from offset `at`; false if they are not there.
+// Fills `to` with `count` bytes from offset `at`. Returns false if the file is too short.
 using ReadAt = std::function<bool(std::uint64_t at, void* to, std::size_t count)>;
 
-// Why a file of `size` bytes is none; absent if it is one, or empty.
+// Why a file of `size` bytes is not a store. Absent if it is a store or empty.
 std::optional<std::string> store_file_fault(std::uint64_t size, const ReadAt& read_at);
 
-// Of a store's file: whether whoever used it is gone, `ranks` of them or more. LibTorch removes
-// such a file itself; but of two that let go of it in one moment each leaves that to the other, and
-// the next to come finds keys of a group that is over.
+// Whether a store file is left over: at least `ranks` ranks used it and all have closed it.
+// LibTorch removes such a file itself. But if two ranks close it at the same moment, each leaves
+// the removal to the other, and the next group finds keys of a finished group.
 bool is_left_behind(std::uint64_t size, const ReadAt& read_at, int ranks);
 
-// Waiting for somebody to listen at the store's address: how long each attempt may take, so that
-// all of them together keep to one deadline. What it does to the world, and the time, are the
-// caller's. Knows no LibTorch.
+// Waits for a listener at the store's address: sets the time limit of each attempt so that all
+// attempts together keep one deadline. The caller provides the clock and the I/O. Does not depend
+// on LibTorch.
 
 struct ListenerSearch {
   std::function<TimePoint()> now;
-  // How many addresses the store's name has now, or why none.
+  // The number of addresses the store's name resolves to now, or an error.
   std::function<Result<std::size_t>()> resolve;
-  // Nothing to say when somebody listens at that one of them, else why not. Back by `end`.
+  // Empty if there is a listener at that address, else the reason. Returns by `end`.
   std::function<std::string(std::size_t address, TimePoint end)> reach;
-  // Until somebody may have come. Back by `end`.
+  // Waits before the next attempt. Returns by `end`.
   std::function<void(TimePoint end)> pause;
 };
 
-// Nothing to say as soon as somebody listens, else why nobody does at the deadline. Everybody is
-// asked at least once and for a moment, even where the deadline has passed.
+// Returns an empty string as soon as there is a listener, else the reason at the deadline. Tries
+// each address at least once and for at least 1 ms, even after the deadline.
 std::string search_listener(const ListenerSearch& search, TimePoint deadline);
 
 }  // namespace cpprun

@@ -27,8 +27,8 @@ void refuse(const std::string& fault) {
   if (!fault.empty()) throw DistributedError(fault);
 }
 
-// Every rank leaves its card and waits for the others'. The first keys are those under which gloo's
-// ranks leave their addresses, so that whoever is missing is found in the same way.
+// Publishes this rank's card and waits for the others'. The first keys are those of gloo's
+// addresses, so that missing ranks are found in the same way.
 std::vector<std::optional<int>> meet(c10d::Store& store, const std::string& prefix, int rank,
                                      int size, std::optional<int> mpi_rank,
                                      std::chrono::milliseconds timeout) {
@@ -43,7 +43,7 @@ std::vector<std::optional<int>> meet(c10d::Store& store, const std::string& pref
   return *ranks;
 }
 
-// On MPI's thread, by the members alone.
+// Runs on MPI's thread. Only members call it.
 int make_communicator(const std::vector<int>& mpi_ranks, int tag, MPI_Comm* made) {
   MPI_Group everybody = MPI_GROUP_NULL;
   MPI_Group members = MPI_GROUP_NULL;
@@ -81,10 +81,10 @@ c10::intrusive_ptr<c10d::Backend> make_mpi_backend(const c10::intrusive_ptr<c10d
   refuse(mpi_world_fault(world.size, meeting.world_size));
   std::vector<int> mpi_ranks;
   for (const auto& each : meet(*store, "mpi", rank, size, world.rank, left())) {
-    mpi_ranks.push_back(each.value_or(0));  // known to all who are here
+    mpi_ranks.push_back(each.value_or(0));  // set on every rank that has met
   }
 
-  // Groups that several threads make at a time are told apart by it.
+  // Distinguishes groups that several threads create at the same time.
   const int tag = static_cast<int>(std::hash<std::string>()(meeting.group) % 32768);
   MPI_Comm communicator = MPI_COMM_NULL;
   std::string words;

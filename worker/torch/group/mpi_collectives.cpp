@@ -203,14 +203,14 @@ MpiBackend::NativeWork MpiBackend::reduce_scatter(Tensors& outputs, std::vector<
   return reduce_scatter_of(output, joined(inputs.front()), options);
 }
 
-// `counts`: elements to each rank and where they begin, then those from each rank and where.
+// `counts`: elements to each rank, their offsets, elements from each rank, their offsets.
 MpiBackend::NativeWork MpiBackend::exchange(const at::Tensor& output, const at::Tensor& input,
                                             std::vector<int> counts, Tensors results,
                                             const c10d::AllToAllOptions& options) {
   if (output.scalar_type() != input.scalar_type()) {
     throw DistributedError("all_to_all over mpi: input and output are of two types");
   }
-  // Shared, because MPI reads them until the end.
+  // Shared, because MPI reads them until the operation ends.
   const auto shared = std::make_shared<const std::vector<int>>(std::move(counts));
   const bool by_lists = !results.empty();
   const Tensors outputs = by_lists ? results : Tensors{output};

@@ -9,12 +9,12 @@ namespace {
 using std::chrono::microseconds;
 using namespace std::chrono_literals;
 
-// What a small message between ranks takes that share processors with others.
+// Time of a small message between ranks that share processors with others.
 constexpr microseconds small_message = 5ms;
-// A slow network's speed: 100 MB/s.
+// The speed of a slow network: 100 MB/s.
 constexpr std::int64_t bytes_per_microsecond = 100;
 constexpr int part_of_the_wait = 50;
-constexpr microseconds pause_min = 50us;  // a kernel's timer makes more of less
+constexpr microseconds pause_min = 50us;  // the kernel's timer rounds shorter pauses up
 constexpr microseconds pause_max = 1ms;
 
 }  // namespace

@@ -33,23 +33,23 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-// A receive that was taken back is out of MPI's hands at once, unless its message is coming in.
+// A cancelled receive completes at once, unless its message is already arriving.
 constexpr auto taking_back_max = 1s;
 
 }  // namespace
 
-// What both threads and everybody else write on, under its mutex.
+// State shared by MPI's thread, the finisher thread and the callers. Guarded by its mutex.
 struct MpiProgress::Desk {
   enum class State { starting, ready, failed };
 
   std::mutex mutex;
-  std::condition_variable changed;  // for whoever waits for MPI
-  std::condition_variable work;     // for MPI's thread
+  std::condition_variable changed;  // notifies threads that wait for MPI
+  std::condition_variable work;     // notifies MPI's thread
   State state = State::starting;
   std::string fault;
   World world;
   std::deque<std::shared_ptr<MpiOperation>> queue;
-  std::map<const void*, int> under_way;  // by group; those with none are not in it
+  std::map<const void*, int> under_way;  // by group; groups without operations have no entry
   std::vector<std::pair<const void*, const char*>> groups_given_up;
   bool leaving = false;
   std::thread thread;
@@ -73,7 +73,7 @@ struct MpiProgress::Desk {
   }
 };
 
-// MPI's thread, and what only it touches.
+// MPI's thread and the state that only it accesses.
 class MpiProgress::Thread {
  public:
   explicit Thread(std::shared_ptr<Desk> desk) : desk_(std::move(desk)) {}
@@ -81,7 +81,7 @@ class MpiProgress::Thread {
   void run() {
     if (!initialise()) return;
     while (take()) look();
-    // MPI would wait for what it still holds, or write where nobody expects it any more.
+    // MPI_Finalize would wait for operations it still holds, or they would write into freed memory.
     if (owns_mpi_ && abandoned_.empty()) MPI_Finalize();
   }
 
@@ -89,13 +89,13 @@ class MpiProgress::Thread {
   struct Active {
     std::shared_ptr<MpiOperation> operation;
     Clock::time_point deadline;
-    bool taken_back = false;  // then `deadline` is that of MPI's answer
+    bool taken_back = false;  // then `deadline` limits the cancellation
     const char* why = nullptr;
   };
 
   bool initialise();
   void report(Desk::State state, std::string fault);
-  bool take();  // false when there is nothing left to do for good
+  bool take();  // false at the end of the thread's work
   void begin(const std::shared_ptr<MpiOperation>& operation);
   void look();
   void end_those_done(int count);
@@ -108,12 +108,12 @@ class MpiProgress::Thread {
 
   const std::shared_ptr<Desk> desk_;
   bool owns_mpi_ = false;
-  // Side by side; a request that is null belongs to an operation that has ended.
+  // Parallel arrays. A null request belongs to an operation that has ended.
   std::vector<Active> active_;
   std::vector<MPI_Request> requests_;
   std::vector<int> done_;
   std::vector<MPI_Status> statuses_;
-  std::vector<Active> abandoned_;  // MPI still holds their memory
+  std::vector<Active> abandoned_;  // MPI still accesses their memory
   Clock::time_point last_event_;
   Clock::time_point look_until_;
 };
@@ -140,7 +140,7 @@ bool MpiProgress::Thread::initialise() {
       return false;
     }
   } else {
-    // All that the program itself may want; whatever comes, this thread is the one that may call.
+    // The highest level, for the program's own use. This thread may call MPI at any level.
     if (const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level)) {
       report(Desk::State::failed, "MPI_Init_thread failed: " + mpi_error_text(code));
       return false;
@@ -154,7 +154,7 @@ bool MpiProgress::Thread::initialise() {
   int* tag_max = nullptr;
   int found = 0;
   MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&tag_max), &found);
-  world.tag_max = found != 0 ? *tag_max : 32767;  // what the standard guarantees
+  world.tag_max = found != 0 ? *tag_max : 32767;  // the minimum that the standard guarantees
   desk_->world = world;
   last_event_ = look_until_ = Clock::now();
   report(Desk::State::ready, {});
@@ -179,7 +179,7 @@ bool MpiProgress::Thread::take() {
     }
     fresh.swap(desk_->queue);
     given_up.swap(desk_->groups_given_up);
-    // Groups that were left in order have nothing under way now.
+    // Groups that were left in order have no operation under way by now.
     if (desk_->leaving) {
       for (const Active& each : active_) each.operation->given_up = mpi_aborted;
     }
@@ -335,7 +335,7 @@ void MpiProgress::finish() {
     desk_->leaving = true;
     desk_->work.notify_all();
   }
-  answers ? desk_->thread.join() : desk_->thread.detach();  // one that hangs in MPI_Init stays
+  answers ? desk_->thread.join() : desk_->thread.detach();  // a thread that hangs in MPI_Init stays
   {
     const std::scoped_lock lock(desk_->mutex);
     desk_->finisher_leaving = true;
@@ -380,7 +380,7 @@ int MpiProgress::call(const std::function<int()>& body) {
   std::promise<int> result;
   const auto operation = std::make_shared<MpiOperation>();
   operation->group = &result;
-  operation->timeout = 1h;  // without a request it takes none
+  operation->timeout = 1h;  // never used: there is no request
   operation->begin = [&](MPI_Request*) {
     result.set_value(body());
     return MPI_SUCCESS;
@@ -401,7 +401,7 @@ void MpiProgress::later(std::function<void()> body) {
 
 std::shared_ptr<MpiProgress> mpi_progress() {
   static const auto only = std::make_shared<MpiProgress>();
-  // Whoever still has it: a group that an exception went through stays.
+  // Finishes even if the object is still in use: a group unwound by an exception keeps it forever.
   [[maybe_unused]] static const int ends = std::atexit([] { only->finish(); });
   return only;
 }
@@ -422,12 +422,12 @@ MpiBackend::~MpiBackend() {
 
 void MpiBackend::shutdown() {
   progress_->drain(this);
-  // With an operation that was given up, MPI still has work for it.
+  // After an aborted operation, MPI still uses the communicator.
   if (communicator_ == MPI_COMM_NULL || !health_->why_broken().empty()) return;
   try {
     progress_->call([this] { return MPI_Comm_free(&communicator_); });
   } catch (const DistributedError&) {
-    // The process ends, and MPI has ended before.
+    // The process exits, and MPI is already finalised.
   }
 }
 
@@ -454,7 +454,7 @@ MpiBackend::NativeWork MpiBackend::barrier(const c10d::BarrierOptions& options) 
       options.timeout);
 }
 
-// By messages, because a barrier of MPI's does not say who is missing.
+// Uses messages, because MPI's own barrier does not report the missing ranks.
 void MpiBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
   const auto timeout = options.timeout == c10d::kUnsetTimeout ? timeout_ : options.timeout;
   const auto deadline = std::chrono::steady_clock::now() + timeout;
@@ -563,13 +563,13 @@ void complete(Future& future, const std::exception_ptr& failure,
   }
 }
 
-// What MPI reads and writes.
+// The memory that MPI reads and writes.
 struct Kept {
   std::vector<at::Tensor> tensors;
   std::shared_ptr<const std::vector<int>> counts;
 };
 
-// What came is looked at and copied; nothing of that may leave MPI's thread as an exception.
+// Checks and copies received data. No exception may escape on MPI's thread.
 std::string settle(const MpiCall& call, const MPI_Status& status) {
   if (!call.finish) return {};
   try {
@@ -626,7 +626,7 @@ void MpiWork::end(const std::string& failure) {
       failure.empty() ? nullptr : std::make_exception_ptr(std::runtime_error(failure));
   c10::intrusive_ptr<Future> future;
   {
-    // A future that is asked for from now on is born complete.
+    // After this, getFuture() returns a completed future.
     const std::scoped_lock lock(mutex_);
     ended_ = true;
     failure_ = error;
@@ -694,7 +694,7 @@ struct Most {
   }
 };
 
-// MPI knows no fractions of 16 bits. As in gloo, each step is rounded to them.
+// MPI has no 16-bit floating point types. As in gloo, each step rounds to them.
 template <class T, class Step>
 void reduce_small(void* more, void* into, int* count, MPI_Datatype*) {
   const T* const from = static_cast<const T*>(more);
@@ -702,7 +702,7 @@ void reduce_small(void* more, void* into, int* count, MPI_Datatype*) {
   for (int n = 0; n < *count; ++n) to[n] = Step::template of<T>(from[n], to[n]);
 }
 
-// An operation of MPI's is made once, and lives as long as MPI.
+// Each MPI operation is created once and lives as long as MPI.
 template <class T, class Step>
 MPI_Op small_op() {
   static const MPI_Op made = [] {
@@ -758,7 +758,7 @@ MPI_Op truth_op_of(ReduceOp::RedOpType op) {
   }
 }
 
-// What MPI can compute with; null for all other types.
+// The type for MPI's arithmetic. Null for types it cannot compute with.
 MPI_Datatype number_type(ScalarType type) {
   switch (type) {
     case ScalarType::Bool:

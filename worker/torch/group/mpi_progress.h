@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The one thread of this process that calls MPI: it initialises MPI, begins operations in the order
-// in which they were asked for, looks after those under way, and finalises MPI when the process
-// ends. So any MPI will do, also one that takes calls from the thread that initialised it alone;
-// operations of all groups are under way at once, and each may take no longer than it was given.
-// Includes MPI's header, so it is included only where MPI is.
+// The only thread of this process that calls MPI. It initialises MPI, begins operations in the
+// order of their requests, polls those under way, and finalises MPI when the process ends. So any
+// MPI works, even if it accepts calls only from the thread that initialised it. Operations of all
+// groups run concurrently, each with its own timeout. Include this file only where MPI exists.
 //
-// A thread it has to be, because MPI moves data only while it is called, and whoever asked for an
-// operation computes meanwhile. A second one completes futures: what hangs on them is foreign code,
-// which may wait for another operation.
+// A thread is needed because MPI moves data only while it is called, and the caller computes
+// meanwhile. A second thread completes futures: their callbacks are foreign code, which may wait
+// for another operation.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
@@ -29,40 +28,40 @@
 
 namespace cpprun {
 
-// How an operation came to its end, for MPI's thread alone.
+// The outcome of an operation. Only for MPI's thread.
 struct MpiEnd {
-  std::string failure;                 // empty: it was done
-  const MPI_Status* status = nullptr;  // of one that was done
+  std::string failure;                 // empty on success
+  const MPI_Status* status = nullptr;  // set on success
 };
 
 struct MpiOperation {
-  const void* group = nullptr;  // whose it is; only compared
-  std::int64_t bytes = 0;       // how much it moves, by which the thread paces itself
+  const void* group = nullptr;  // the owner; only compared
+  std::int64_t bytes = 0;       // size of the transfer; sets the polling pace
   std::chrono::milliseconds timeout{};
-  bool is_receive = false;  // it alone can be taken back
-  // Both on MPI's thread. `begin` returns MPI's error code; MPI_REQUEST_NULL is done at once. `end`
-  // is called exactly once, and must not throw.
+  bool is_receive = false;  // only a receive can be cancelled
+  // Both run on MPI's thread. `begin` returns MPI's error code; leaving MPI_REQUEST_NULL means done
+  // at once. `end` is called exactly once and must not throw.
   std::function<int(MPI_Request*)> begin;
   std::function<void(const MpiEnd&)> end;
-  // What MPI reads and writes, until it has let go of it.
+  // The memory that MPI reads and writes. Kept until MPI has released it.
   std::shared_ptr<const void> keeps;
 
-  // Whoever sets it ends the operation, unless it has ended: `end` is called soon, with these
-  // words, which have to stay.
+  // Setting this ends the operation unless it has ended: `end` is called soon with this text. The
+  // text must outlive the operation.
   std::atomic<const char*> given_up = nullptr;
 };
 
-// What the words of one whose time is up begin with (failure.h knows them).
+// How the message of a timed-out operation begins (failure.h matches it).
 inline constexpr const char* mpi_timed_out = "Timed out";
 inline constexpr const char* mpi_aborted = "It was aborted";
 
 class MpiProgress {
  public:
-  // Starts the thread; wait_until_ready() says how that went.
+  // Starts the thread. Use wait_until_ready() to get the result.
   MpiProgress();
   ~MpiProgress();
-  // Gives up what is under way, and finalises MPI, unless this library did not initialise it, or
-  // MPI still holds memory of an operation that was given up. Nothing can be submitted any more.
+  // Aborts what is under way and finalises MPI, unless this library did not initialise it or MPI
+  // still holds memory of an aborted operation. Do not call submit() after it.
   void finish();
   MpiProgress(const MpiProgress&) = delete;
   MpiProgress& operator=(const MpiProgress&) = delete;
@@ -72,11 +71,11 @@ class MpiProgress {
     int size = 0;
     int tag_max = 0;
   };
-  // Throws DistributedError if MPI cannot be used, or is not there within `timeout`.
+  // Throws DistributedError if MPI cannot be used or is not ready within `timeout`.
   World wait_until_ready(std::chrono::milliseconds timeout) const;
 
   void submit(const std::shared_ptr<MpiOperation>& operation);
-  // Ends all that a group has asked for and that has not ended.
+  // Ends all operations of a group that have not ended.
   void give_up_all(const void* group, const char* why);
   // Returns when no operation of that group is under way.
   void drain(const void* group);
@@ -92,21 +91,21 @@ class MpiProgress {
   std::shared_ptr<Desk> desk_;
 };
 
-// MPI exists once in a process, and comes only once: so does this. It finishes with the process.
+// MPI can be initialised only once in a process, so there is one instance. It ends at exit.
 std::shared_ptr<MpiProgress> mpi_progress();
 
-// LibTorch's operations as MPI's, on the tensors of one group. Every one is MPI's own non-blocking
-// operation and returns at once. Includes MPI's header, so it is included only where MPI is.
+// LibTorch's operations on the tensors of one group, each as MPI's own non-blocking operation. All
+// return at once. Includes MPI's header, so include this file only where MPI exists.
 
 class MpiBackend : public c10d::Backend {
  public:
   using Tensors = std::vector<at::Tensor>;
   using NativeWork = c10::intrusive_ptr<c10d::Work>;
 
-  // Takes `communicator` over, whose ranks are the group's; `tag_max` is MPI's.
+  // Takes ownership of `communicator`, whose ranks are the group's. `tag_max` is MPI's limit.
   MpiBackend(std::shared_ptr<MpiProgress> progress, MPI_Comm communicator, int rank, int size,
              int tag_max, std::chrono::milliseconds timeout);
-  // Waits for what is under way.
+  // Waits for the operations under way.
   ~MpiBackend() override;
 
   const std::string getBackendName() const override { return "mpi"; }
@@ -123,7 +122,7 @@ class MpiBackend : public c10d::Backend {
   NativeWork reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
   NativeWork allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                        const c10d::AllgatherOptions& options) override;
-  // LibTorch 2.14 has these three under new names as well, which come here.
+  // LibTorch 2.14 also has these three under new names, which call these.
   NativeWork _allgather_base(at::Tensor& output, at::Tensor& input,
                              const c10d::AllgatherOptions& options) override;
   NativeWork _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
@@ -160,20 +159,19 @@ class MpiBackend : public c10d::Backend {
   const std::shared_ptr<MpiProgress> progress_;
   const std::shared_ptr<MpiHealth> health_ = std::make_shared<MpiHealth>();
   MPI_Comm communicator_;
-  const int reserved_tag_;  // of monitoredBarrier; messages have lower ones
+  const int reserved_tag_;  // for monitoredBarrier; messages use lower tags
   std::chrono::milliseconds timeout_;
   std::uint64_t collectives_ = 0;
 };
 
-// One operation over MPI, as LibTorch sees it. Includes MPI's header, so it is included only where
-// MPI is.
+// One operation over MPI, as LibTorch's Work. Include this file only where MPI exists.
 
-// Why a group takes no more operations: one of its collectives failed, and the ranks no longer
-// agree on which is the next. From any thread.
+// Why a group rejects further operations: one of its collectives failed, and the ranks may disagree
+// on the next one. Thread-safe.
 class MpiHealth {
  public:
   void breaks(const std::string& why);
-  std::string why_broken() const;  // empty while it works
+  std::string why_broken() const;  // empty while the group is usable
 
  private:
   mutable std::mutex mutex_;
@@ -186,19 +184,19 @@ struct MpiCall {
   std::int64_t bytes = 0;
   std::chrono::milliseconds timeout{};
   bool is_receive = false;
-  bool is_message = false;  // its failure leaves the group as it is
+  bool is_message = false;  // its failure does not break the group
   std::function<int(MPI_Request*)> begin;
-  // On MPI's thread, when MPI is done: copies to where the caller wants it, and says what is wrong
-  // with what came. May be empty.
+  // Runs on MPI's thread when MPI is done. Copies the result to the caller's tensors and returns
+  // what is wrong with the received data, or an empty string. May be null.
   std::function<std::string(const MPI_Status&)> finish;
-  std::function<int(const MPI_Status&)> source;    // of a receive from any rank
-  std::vector<at::Tensor> tensors;                 // kept while MPI may touch them
+  std::function<int(const MPI_Status&)> source;    // for a receive from any rank
+  std::vector<at::Tensor> tensors;                 // kept alive while MPI may access them
   std::shared_ptr<const std::vector<int>> counts;  // likewise
 };
 
 class MpiWork : public c10d::Work {
  public:
-  // Submits it. `group` only names it (MpiOperation::group).
+  // Submits the operation. `group` is only an identifier (MpiOperation::group).
   static c10::intrusive_ptr<MpiWork> start(const std::shared_ptr<MpiProgress>& progress,
                                            const std::shared_ptr<MpiHealth>& health,
                                            const void* group, int rank, MpiCall call);
@@ -206,7 +204,7 @@ class MpiWork : public c10d::Work {
   MpiWork(int rank, c10d::OpType type, std::shared_ptr<MpiProgress> progress,
           std::vector<at::Tensor> outputs);
 
-  // Gives the operation up when the time is over; 0: waits for the operation's own limit.
+  // Aborts the operation after `timeout`. 0: waits for the operation's own limit.
   bool wait(std::chrono::milliseconds timeout) override;
   std::vector<at::Tensor> result() override { return outputs_; }
   int sourceRank() const override { return source_; }
@@ -221,26 +219,26 @@ class MpiWork : public c10d::Work {
   std::shared_ptr<MpiOperation> operation_;
   int source_ = -1;
   std::string gave_up_;
-  bool ended_ = false;  // a moment before whoever waits is told
+  bool ended_ = false;  // set shortly before the waiting threads are notified
   std::exception_ptr failure_;
-  c10::intrusive_ptr<c10::ivalue::Future> future_;  // once somebody has asked for it
+  c10::intrusive_ptr<c10::ivalue::Future> future_;  // created on the first getFuture()
 };
 
-// LibTorch's element types and reductions in MPI's terms. Includes MPI's header, so it is included
-// only where MPI is.
+// Converts LibTorch's element types and reductions to MPI's. Include this file only where MPI
+// exists.
 
-// For what is only moved: a type of that many bytes. Throws DistributedError if there is none.
+// For transfers without arithmetic: a type of the same width. Throws DistributedError if none fits.
 MPI_Datatype mpi_element(c10::ScalarType type);
 
-// MPI's own words for one of its error codes. On MPI's thread.
+// MPI's message for an error code. Call it on MPI's thread.
 std::string mpi_error_text(int code);
 
 struct MpiReduction {
   MPI_Datatype type = MPI_DATATYPE_NULL;
   MPI_Op op = MPI_OP_NULL;
 };
-// On MPI's thread, for what why_not_reduced() (mpi_tensors.h) has nothing against. The average is a
-// sum that the caller divides; bool stays 0 or 1: a sum of it is "any", a product "all".
+// Call it on MPI's thread, and only if why_not_reduced() (mpi_tensors.h) is empty. The average is a
+// sum that the caller divides. bool stays 0 or 1: the sum means "any", the product "all".
 MpiReduction mpi_reduction(c10::ScalarType type, c10d::ReduceOp::RedOpType op);
 
 }  // namespace cpprun

@@ -105,7 +105,7 @@ void require_alike(const Tensors& tensors, const at::Tensor& like, int size, con
   }
 }
 
-// One after the other in one piece of memory, as MPI wants what comes from several ranks.
+// Contiguous memory for the data of several ranks, as MPI requires.
 at::Tensor room_for(const at::Tensor& like, int times) {
   return at::empty({like.numel() * times}, like.options().requires_grad(false));
 }
@@ -132,8 +132,7 @@ void divide(const at::Tensor& tensor, const c10d::ReduceOp& op, int size) {
   if (op.op_ == c10d::ReduceOp::AVG) tensor.detach().div_(size);
 }
 
-// Elements per rank, and where those of each begin, from rows per rank; equal ones if none are
-// named.
+// Converts rows per rank to elements and offsets per rank. Equal shares if `splits` is empty.
 void add_counts(std::vector<int>& counts, const at::Tensor& tensor,
                 const std::vector<std::int64_t>& splits, int size, const char* which) {
   const std::int64_t rows = tensor.dim() == 0 ? 1 : tensor.size(0);

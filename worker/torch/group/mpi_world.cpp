@@ -25,7 +25,7 @@ std::optional<int> number_of(const Environment& environment, const char* name) {
 }  // namespace
 
 MpiStart mpi_start_of(const Environment& environment) {
-  // Open MPI; MPICH, Intel MPI and whoever else starts processes as they do.
+  // Open MPI, then MPICH, Intel MPI and others that use PMI.
   constexpr std::pair<const char*, const char*> families[] = {
       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}};
   for (const auto& [rank_name, size_name] : families) {

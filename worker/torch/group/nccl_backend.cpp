@@ -21,8 +21,8 @@ std::string version_text(std::uint64_t major, std::uint64_t minor, std::uint64_t
   return fmt::format("{}.{}.{}", major, minor, patch);
 }
 
-// The options that are handed over hold NCCL's own configuration, which grows with its versions:
-// headers other than LibTorch's would make objects of another size.
+// The options contain NCCL's own configuration struct, which grows with NCCL's version. With
+// headers of another version, its size would differ from LibTorch's.
 void require_libtorchs_nccl() {
   const std::uint64_t theirs = torch::cuda::nccl::version();
   const std::uint64_t major = theirs >> 32;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The one way to an NCCL backend. A file of its own because only it needs CUDA's and NCCL's
-// headers; where LibTorch was built without CUDA it holds the refusal alone.
+// The only way to create an NCCL backend. In its own file because only it needs the headers of CUDA
+// and NCCL. Where LibTorch was built without CUDA, it only throws.
 
 #include <c10/util/intrusive_ptr.h>
 
@@ -14,12 +14,12 @@ class Store;
 
 namespace cpprun {
 
-// Whether make_nccl_backend() can do anything in this build.
+// Whether this build has NCCL; otherwise make_nccl_backend() throws.
 bool nccl_built();
 
-// Does not talk to anybody yet: NCCL connects at the first collective. The GPU of this rank has to
-// be the current one already (worker/torch/group/device.h). The watchdog of LibTorch ends the
-// process when a collective takes longer than `timeout`. Throws DistributedError.
+// Opens no connection yet: NCCL connects at the first collective. The GPU of this rank must already
+// be the current device (worker/torch/group/device.h). LibTorch's watchdog ends the process if a
+// collective takes longer than `timeout`. Throws DistributedError.
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                     int rank, int size,
                                                     std::chrono::milliseconds timeout);

@@ -23,7 +23,7 @@ struct Address {
 
 struct Url {
   std::string scheme;
-  std::string body;  // between the slashes and the question mark
+  std::string body;  // between "://" and "?"
   std::optional<int> rank;
   std::optional<int> world_size;
 };
@@ -77,7 +77,7 @@ Result<Address> parse_address(const std::string& method, const std::string& body
   return Address{host, port};
 }
 
-// The option and the address may both say it, but then they have to agree.
+// The option and the URL may both set the value, but then they must agree.
 Result<std::optional<int>> agree(const char* name, std::optional<int> option,
                                  std::optional<int> query, const std::string& method) {
   if (option && query && *option != *query) {
@@ -89,7 +89,7 @@ Result<std::optional<int>> agree(const char* name, std::optional<int> option,
 
 Result<Context> number(Context context, std::optional<int> rank, std::optional<int> world_size,
                        const std::string& method) {
-  // What nobody says would make every process rank 0 of a world of its own, and each would train.
+  // Defaults would make every process rank 0 of its own world, and each would train alone.
   const bool unlaunched = context.launched_by == LaunchedBy::nobody;
   if (unlaunched && rank.has_value() != world_size.has_value()) {
     return failure(fmt::format("{}: {} is missing: rank and world_size come together", method,
@@ -115,7 +115,7 @@ Result<Context> number(Context context, std::optional<int> rank, std::optional<i
 
 Result<Placement> place_by_environment(Placement placement, const std::string& method) {
   const MeetingPoint& store = placement.context.store;
-  // A launcher's store is there for one rank as well; otherwise one alone needs no network.
+  // A launcher's store is used even for one rank. Without it, a single rank needs no network.
   if (placement.context.alone() && !store.hosted_by_launcher) {
     placement.meeting = Meeting::alone;
     return placement;
@@ -136,7 +136,7 @@ Result<Placement> place_by_tcp(Placement placement, const std::string& method,
   const auto address = parse_address(method, body);
   if (!address) return tl::unexpected<Error>(address.error());
   MeetingPoint& store = placement.context.store;
-  // Under a launcher that serves a store, its own address means that store.
+  // The address of the launcher's own store means that store.
   const bool launchers =
       store.hosted_by_launcher && store.address == address->host && store.port == address->port;
   store.hosted_by_launcher = launchers;

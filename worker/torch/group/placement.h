@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Who this rank is and where the group meets, from an init method as torch.distributed takes it:
-//   env://                          as the launcher, Slurm, Open MPI or the environment says
+// The rank of this process and the meeting point, from an init method of torch.distributed:
+//   env://                          from the launcher, Slurm, Open MPI or the environment
 //   tcp://host:port                 rank 0 listens there, on that host
-//   file:///path                    a file that does not exist yet, in a folder all ranks see
-// each with ?rank=…&world_size=… if nobody else says so. Knows no LibTorch.
+//   file:///path                    a file that does not exist yet, in a directory all ranks see
+// Each takes ?rank=…&world_size=… if no other source sets them. Does not depend on LibTorch.
 
 #include <chrono>
 #include <optional>
@@ -17,48 +17,47 @@
 namespace cpprun {
 
 enum class Meeting {
-  alone,  // a group of one that nobody else has to find
+  alone,  // a group of one rank, which no other process has to find
   tcp,
   file,
-  given,  // a store that the caller brought
+  given,  // a store from the caller
 };
 
 struct Placement {
-  Context context;  // its rank, world_size and store are the ones that count
+  Context context;  // with the final rank, world_size and store
   Meeting meeting = Meeting::alone;
-  std::string file;  // of Meeting::file
+  std::string file;  // for Meeting::file
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
 struct PlacementRequest {
   std::string init_method = "env://";
-  // What is said here counts more than what the environment says.
+  // Overrides the environment.
   std::optional<int> rank;
   std::optional<int> world_size;
   bool store_given = false;
 };
 
-// Every mistake is named with what would be right.
+// Each error message names the invalid value and a valid one.
 Result<Placement> place(const Context& context, const PlacementRequest& request);
 
-// Without a launcher's store rank 0 serves one.
+// True if this rank must serve the store: rank 0, without a launcher's store.
 bool serves_store(const Placement& placement);
 
-// The words of joining a group that did not succeed. Knows no LibTorch, only what its errors look
-// like.
+// Error messages of a failed join. Does not call LibTorch; only parses the text of its errors.
 
 enum class JoinStage { store, ranks };
 
-// Why this rank could not join: what it tried, where, what came back, what may help. `missing` are
-// the ranks that are known not to have come, if `cause` does not say it itself.
+// Why this rank could not join: what it tried, where, the error, and a hint. `missing`: the ranks
+// known to be missing, if `cause` does not name them.
 std::string join_failure(const Placement& placement, JoinStage stage,
                          std::chrono::milliseconds waited, const std::string& cause,
                          const std::vector<int>& missing = {});
 
-// Why this rank must not join: its number was already taken in this store.
+// Why this rank must not join: another process already joined this store with the same rank.
 std::string taken_rank(const Placement& placement);
 
-// The ranks whose keys a store's time-out complains about (`…keys: /default_pg/0//cpu//0/3`).
+// The missing ranks, from the keys in a store's time-out error (`…keys: /default_pg/0//cpu//0/3`).
 std::vector<int> ranks_waited_for(const std::string& cause);
 
 }  // namespace cpprun

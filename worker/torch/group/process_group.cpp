@@ -28,13 +28,13 @@ namespace cpprun {
 
 namespace {
 
-// A public header names no internal one, so it repeats the figure.
+// A public header includes no internal one, so it repeats the figures.
 static_assert(ProcessGroupOptions{}.timeout == bounds::worker_collective_wait_max);
 static_assert(ProcessGroupOptions{}.join_timeout == bounds::worker_collective_wait_max);
 
-// Ranks that run this library say hello and good-bye, so that a rank that serves the store itself
-// knows for whom to stay, and that no rank exists twice. Python ranks do neither, and nobody waits
-// for them.
+// Ranks that run this library say hello and good-bye at the store. So the rank that serves the
+// store knows how long to stay, and duplicate ranks are detected. Python ranks do neither, and no
+// rank waits for them.
 constexpr const char* hello_key = "cpprun/hello";
 constexpr const char* good_bye_key = "cpprun/good_bye";
 constexpr const char* all_gone_key = "cpprun/all_gone";
@@ -43,7 +43,7 @@ std::string hello_of(int rank) {
   return fmt::format("{}/{}", hello_key, rank);
 }
 
-// Under it a rank that leaves says how many steps it has made.
+// The key under which a leaving rank writes its number of steps.
 std::string steps_of(int rank) {
   return fmt::format("cpprun/steps/{}", rank);
 }
@@ -66,8 +66,8 @@ void require_all_cpp(const Context& context, std::int64_t cpp_ranks) {
       cpp_ranks, context.world_size));
 }
 
-// The addresses that gloo's ranks leave for each other; those that are not there belong to ranks
-// that have not come. Nothing if not even our own is found: then the names have changed.
+// Ranks that have not published a gloo address have not joined. Returns nothing if even this rank's
+// own address is not found: then the key names have changed.
 std::vector<int> missing_ranks(const ProcessGroup::Parts& parts, const Context& context) {
   std::vector<int> missing;
   try {
@@ -80,13 +80,13 @@ std::vector<int> missing_ranks(const ProcessGroup::Parts& parts, const Context& 
       if (!came(rank)) missing.push_back(rank);
     }
   } catch (const std::exception&) {
-    // The store is gone as well; what failed before says more.
+    // The store is lost too; the original error says more.
   }
   return missing;
 }
 
-// NCCL takes one GPU for each rank. By default it is used where every worker of this host has one;
-// where workers share a GPU, gloo carries its tensors. A backend that was named is used as named.
+// NCCL needs one GPU for each rank. By default it is used only if every worker of this host has its
+// own GPU; if workers share a GPU, gloo carries its tensors. An explicit backend is used as given.
 Result<BackendMap> backends_of(const ProcessGroupOptions& options, const Context& context) {
   const bool usable = nccl_built() && (!options.backend.empty() ||
                                        each_worker_has_a_device(context, cuda_device_count()));
@@ -101,7 +101,7 @@ std::shared_ptr<GroupFamily> make_family(const Placement& placement,
   family->backends = *backends;
   family->context = placement.context;
   family->options = options;
-  // NCCL takes the current device, so it has to be the right one before the first tensor.
+  // NCCL uses the current device, so set it before the first tensor.
   if (carries(*backends, "cuda", Carrier::nccl)) {
     family->device = bind_cuda_device(placement.context);
   }
@@ -128,14 +128,14 @@ ProcessGroup join(const Placement& placement, c10::intrusive_ptr<c10d::Store> st
     connection.rank = placement.context.rank.value;
     connection.global_ranks.resize(static_cast<std::size_t>(placement.context.world_size));
     std::iota(connection.global_ranks.begin(), connection.global_ranks.end(), 0);
-    // What is left of the time, so that the whole takes no longer than was asked for.
+    // Pass only the remaining time, so that the whole join keeps to the requested limit.
     ProcessGroupOptions left = options;
     left.join_timeout = std::max(
         std::chrono::milliseconds(1),
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()));
     connect(*parts, connection, parts->family->backends, left);
     parts->family->groups_made = 1;
-    // Everybody said hello before connecting, so after connecting the count is complete.
+    // All ranks say hello before connecting, so after connecting the count is complete.
     parts->ranks_that_say_good_bye = parts->store->add(hello_key, 0);
   } catch (const DistributedError&) {
     throw;
@@ -145,7 +145,7 @@ ProcessGroup join(const Placement& placement, c10::intrusive_ptr<c10d::Store> st
     throw DistributedError(
         join_failure(placement, stage, options.join_timeout, first_line(error), missing));
   }
-  // NCCL connects later, so nobody can be told apart before all ranks have come.
+  // NCCL connects later, so the count is not final before all ranks have arrived.
   if (main_carrier(parts->family->backends) != Carrier::nccl ||
       carries(parts->family->backends, "cpu", Carrier::gloo)) {
     require_all_cpp(placement.context, parts->ranks_that_say_good_bye);
@@ -178,7 +178,7 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const BackendPlan& plan,
   return nullptr;
 }
 
-// What one that left has written there, if it has.
+// The step count of a rank that left; absent if it has not left.
 std::optional<std::int64_t> left_after(c10d::Store& store, int rank) {
   const std::string key = steps_of(rank);
   if (!store.check({key})) return std::nullopt;
@@ -200,8 +200,8 @@ std::shared_ptr<StallWatch> make_stall_watch(const ProcessGroup::Parts& parts, i
 
 }  // namespace
 
-// Names and order of the prefixes are torch.distributed's, doubled slashes included: `default_pg`
-// for the group everybody is in, `0` for its running number, `cpu` for the first device.
+// The names and order of the prefixes are torch.distributed's, including the double slashes:
+// `default_pg` for the default group, `0` for its running number, `cpu` for the first device.
 void connect(ProcessGroup::Parts& parts, const Connection& connection, const BackendMap& backends,
              const ProcessGroupOptions& options) {
   const int size = static_cast<int>(connection.global_ranks.size());
@@ -224,8 +224,8 @@ void connect(ProcessGroup::Parts& parts, const Connection& connection, const Bac
   parts.group->setGroupName(connection.name);
   if (size > 1) parts.stalls = make_stall_watch(parts, connection.rank);
   if (!family.context.distributed_debug || size < 2) return;
-  // A client of its own: one that waits at the store keeps all others from speaking through it, and
-  // another thread may be at the check of another group.
+  // A separate client: a client blocked at the store blocks all other users of it, and another
+  // thread may be in another group's check.
   const auto desk = c10::make_intrusive<c10d::PrefixStore>("cpprun/check/" + connection.name,
                                                            compat::own_client(parts.store));
   parts.check = std::make_unique<CollectiveCheck>(desk, connection.rank, size, options.timeout);
@@ -259,7 +259,7 @@ std::string departures(const ProcessGroup& group, const std::string& operation,
     }
     steps[static_cast<std::size_t>(group.rank())] = group.parts().family->steps;
   } catch (const std::exception&) {
-    return {};  // The store is gone as well; what failed before says more.
+    return {};  // The store is lost too; the original error says more.
   }
   if (left.empty()) return {};
   return "; " + name_ranks(left) + " left the group in order" +
@@ -280,8 +280,8 @@ ProcessGroup& ProcessGroup::operator=(ProcessGroup&& other) noexcept {
 
 ProcessGroup::~ProcessGroup() {
   if (parts_ && !is_alias_ && std::uncaught_exceptions() > 0) {
-    // Taking the backend down waits for collectives under way, up to their time-out, while the
-    // peers wait for this process to end. So it is left alone.
+    // Destroying the backend waits for collectives under way, up to their timeout, while the peers
+    // wait for this process to end. So leak it.
     static_cast<void>(std::make_unique<std::shared_ptr<Parts>>(std::move(parts_)).release());
     return;
   }
@@ -302,27 +302,27 @@ void ProcessGroup::leave() {
   try {
     if (parts.check) parts.check->leave(parts.family->steps);
     std::int64_t& members = parts.ranks_that_say_good_bye;
-    // Over nccl alone nobody waited for the others when joining; by now they have come.
+    // With nccl alone, joining waited for no other rank; by now all have arrived.
     if (members > 0) members = parts.store->add(hello_key, 0);
     if (members > 1) {
-      // Before the connections go, because peers ask for it when they see them go.
+      // Written before the connections close, because peers read it when they see them close.
       parts.store->set(steps_of(parts.family->context.rank.value),
                        fmt::format("{}", parts.family->steps.load()));
       const std::int64_t gone = parts.store->add(good_bye_key, 1);
       if (gone == members) parts.store->set(all_gone_key, "1");
     }
-    // Communicators have to go before CUDA does, which nobody orders at the end of a process.
+    // Destroy the communicators before CUDA; the order at process exit is not guaranteed.
     if (parts.family->device.is_cuda()) compat::shutdown(*parts.group);
     parts.stalls.reset();
-    // Before the wait below: whoever still waits in a collective of this group is told now.
+    // Before the wait below: peers that still wait in a collective of this group fail now.
     parts.group.reset();
     if (parts.hosts_store && members > 1) {
       parts.store->wait({all_gone_key}, bounds::worker_goodbye_wait_max);
     }
   } catch (const std::exception&) {
-    // Whoever is missing now has failed and says so itself; for this rank all is done.
+    // A rank that is missing now has failed and reports it itself; this rank is done.
   }
-  // Aliases see an empty one from now on. The connections go before the store they lie on.
+  // Aliases are empty from now on. The connections go before the store they use.
   parts.check.reset();
   parts.stalls.reset();
   parts.group.reset();
@@ -424,7 +424,7 @@ std::optional<ProcessGroup> new_group(const ProcessGroup& everybody, std::vector
     if (!parsed) throw DistributedError(parsed.error().reason);
     backends = *parsed;
   }
-  // Counted by everybody, members or not: the name is the place where the members meet.
+  // All ranks count, members or not: the members meet under this name.
   Connection connection{.parent = world.numbered,
                         .name = fmt::format("{}", family.groups_made++),
                         .global_ranks = ranks,
@@ -435,7 +435,7 @@ std::optional<ProcessGroup> new_group(const ProcessGroup& everybody, std::vector
   const bool nccl = std::any_of(backends.begin(), backends.end(), [](const DeviceCarrier& each) {
     return each.carrier == Carrier::nccl;
   });
-  // The group everybody is in may have needed no GPU.
+  // The default group may have needed no GPU.
   if (nccl && !family.device.is_cuda()) family.device = bind_cuda_device(family.context);
   ProcessGroupOptions group_options = family.options;
   if (options.timeout) group_options.timeout = *options.timeout;

@@ -14,7 +14,7 @@
 namespace cpprun {
 namespace {
 
-// In a large group each looks at its neighbours: where ranks part, some neighbours do.
+// In a large group each rank checks only its neighbours: where ranks diverge, some neighbours do.
 std::vector<int> neighbours(int rank, int size) {
   const int count = std::min(size, bounds::worker_stall_ranks_max);
   std::vector<int> ranks;
@@ -23,8 +23,8 @@ std::vector<int> neighbours(int rank, int size) {
   return ranks;
 }
 
-// `7 12 all_reduce(…)`: which of its waits, after how many steps, and what it waits in. A wait that
-// was given up has the reason for a number.
+// `7 12 all_reduce(…)`: number of the wait, steps begun, operation. For a wait that was given up,
+// the reason replaces the number.
 constexpr std::string_view time_was_up = "time";
 constexpr std::string_view peer_was_gone = "peer";
 
@@ -59,7 +59,7 @@ StallWatch::~StallWatch() {
   try {
     withdraw();
   } catch (const std::exception&) {
-    // The store is gone, and so is what was written there.
+    // The store is lost, and the entry with it.
   }
 }
 
@@ -80,20 +80,20 @@ std::string StallWatch::explain(const std::string& operation) {
   return give_up(time_was_up, operation, [](const std::string&) { return true; });
 }
 
-// Where a peer has crashed the others are found in different calls of one program that went well,
-// so only who waited until its time was up tells of calls that do not meet.
+// After a crash of one peer, the others are found in different calls of a correct program. So only
+// entries of ranks that timed out show calls that do not match.
 std::string StallWatch::explain_lost_peer(const std::string& operation) {
   return give_up(peer_was_gone, operation, gave_up_in_time);
 }
 
 std::string StallWatch::give_up(std::string_view reason, const std::string& operation,
                                 bool (*counts)(const std::string& post)) {
-  // The thread may be at a store that lets nobody in any more, and asks again for minutes.
+  // The thread may be retrying for minutes at a store that is closing.
   const std::unique_lock lock(at_the_store_, bounds::worker_stall_store_wait);
   if (!lock.owns_lock()) return {};
   std::string found;
   try {
-    // Nor is a connection opened now: the round may be over, and this rank on its way out.
+    // Open no new connection now: the round may be over, and this rank may be exiting.
     if (!client_) client_ = store_;
     post(reason, operation);
     posted_ += 1;
@@ -104,7 +104,7 @@ std::string StallWatch::give_up(std::string_view reason, const std::string& oper
     }
     found = difference(posts);
   } catch (const std::exception&) {
-    // The store is gone as well; what failed before says more.
+    // The store is lost too; the original error says more.
   }
   if (client_ == store_) client_.reset();
   return found.empty() ? found : "; " + found;
@@ -125,14 +125,14 @@ void StallWatch::run() {
           number != 0 && std::chrono::steady_clock::now() - oldest.since >= options_.patience;
       is_stalled ? look(number, oldest) : withdraw();
     } catch (const std::exception&) {
-      return;  // The store is gone, and with it the job.
+      return;  // The store is lost, and the job with it.
     }
     lock.lock();
   }
 }
 
-// What others had written some seconds ago and have still written holds: a rank that goes on takes
-// its words away at its next look.
+// An entry of another rank counts only if it is unchanged since the previous check some seconds
+// ago: a rank that makes progress removes its entry at its next check.
 void StallWatch::look(std::uint64_t number, const Wait& wait) {
   if (posted_ != number) {
     posted_ = number;
@@ -156,7 +156,7 @@ void StallWatch::look(std::uint64_t number, const Wait& wait) {
 
 c10d::Store& StallWatch::client() {
   if (!client_) {
-    // Another thread may wait at the store for long.
+    // Another thread may block at the store for long.
     client_ = compat::own_client(store_);
     client_->setTimeout(bounds::worker_stall_store_wait);
   }
@@ -176,13 +176,13 @@ void StallWatch::withdraw() {
   client().deleteKey(fmt::format("cpprun/stalls/{}/{}", options_.group, options_.rank));
 }
 
-// Of each that is looked at: what it has written, or nothing.
+// The entry of each checked rank, or an empty text.
 std::vector<std::string> StallWatch::seen() {
   std::vector<std::string> posts;
   for (const int rank : looked_at_) {
     const std::string key = fmt::format("cpprun/stalls/{}/{}", options_.group, rank);
     const int global = options_.ranks.at(static_cast<std::size_t>(rank));
-    // Who gave up a wait and left has told more by the wait.
+    // A rank that gave up a wait and then left: its wait says more than its leaving.
     if (client().check({key})) {
       posts.push_back(client().get_to_str(key));
     } else if (const auto steps = options_.left_after(client(), global)) {

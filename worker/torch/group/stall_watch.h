@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Why a collective does not end, told while it is still waited for. A rank that has waited in one
-// for some seconds writes that into the store and reads what the others have written there: those
-// that wait in something else, or have left, are named. Nothing is compared before that, so a
-// collective that ends costs no more than a note in memory.
+// Reports why a collective does not end while ranks still wait for it. A rank that has waited for
+// some seconds writes its operation into the store and reads those of the others. The report names
+// the ranks that wait in another operation or have left. Nothing is exchanged before that, so a
+// collective that ends in time costs only a note in memory.
 //
-// A thread of its own looks every few seconds: whoever waits is in LibTorch's hands. It is started
-// by the first wait.
+// A separate thread checks every few seconds, because the waiting thread is inside LibTorch. The
+// first wait starts it.
 
 #include <c10/util/intrusive_ptr.h>
 
@@ -37,29 +37,29 @@ class StallWatch {
   struct Options {
     std::string group;       // its name
     int rank = 0;            // in the group
-    std::vector<int> ranks;  // of its members, in the group everybody is in
-    // Steps of DistributedDataParallel that this rank has begun; those of one that has left the
-    // group everybody is in, if it has.
+    std::vector<int> ranks;  // its members' global ranks
+    // `steps`: DistributedDataParallel steps that this rank has begun. `left_after`: the steps of a
+    // rank that has left the default group, absent if it has not.
     std::function<std::int64_t()> steps;
     std::function<std::optional<std::int64_t>(c10d::Store&, int rank)> left_after;
-    std::function<void(const std::string&)> say;  // one sentence
-    std::chrono::milliseconds patience;           // between two looks
+    std::function<void(const std::string&)> say;  // receives one sentence
+    std::chrono::milliseconds patience;           // time between two checks
   };
-  // Only `store` is asked; a client of its own is made of it when something stalls.
+  // When something stalls, a separate client is created from `store`.
   StallWatch(c10::intrusive_ptr<c10d::Store> store, Options options);
   ~StallWatch();
   StallWatch(const StallWatch&) = delete;
   StallWatch& operator=(const StallWatch&) = delete;
 
-  // That operation is waited for from now on, until end() with the number. From any thread.
+  // The operation is waited for from now on, until end() with the returned number. Thread-safe.
   std::uint64_t begin(std::string operation);
   void end(std::uint64_t number);
 
-  // For the error of an operation that was given up because its time was up: what the others are
-  // known to wait in. A clause that follows the sentence, or nothing.
+  // For the error of an operation that timed out: the operations the others wait in. Returns a
+  // clause to append to the error message, or an empty string.
   std::string explain(const std::string& operation);
-  // The same where it failed because a peer had closed its connection: others that give up later
-  // read what this one was in, and not that it has left.
+  // The same for an operation that failed because a peer closed its connection. Ranks that give up
+  // later read which operation this rank was in, not that it has left.
   std::string explain_lost_peer(const std::string& operation);
 
  private:
@@ -81,23 +81,23 @@ class StallWatch {
   const Options options_;
   const std::vector<int> looked_at_;  // members, by their rank in the group
 
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable stopped_;
   bool is_stopping_ = false;
   std::uint64_t last_number_ = 0;
-  std::map<std::uint64_t, Wait> waits_;  // the oldest is the first
+  std::map<std::uint64_t, Wait> waits_;  // the first is the oldest
 
-  std::timed_mutex at_the_store_;  // of what follows
+  std::timed_mutex at_the_store_;  // guards the members below
   c10::intrusive_ptr<c10d::Store> client_;
-  std::uint64_t posted_ = 0;           // the number of the wait that is written there
-  bool has_given_up_ = false;          // it stays there: the others are about to look for it
-  std::uint64_t told_ = 0;             // and of the last that was spoken of
-  std::vector<std::string> previous_;  // what the others had written at the last look
+  std::uint64_t posted_ = 0;           // number of the wait written in the store
+  bool has_given_up_ = false;          // the entry then stays: others will look for it
+  std::uint64_t told_ = 0;             // number of the last wait that was reported
+  std::vector<std::string> previous_;  // what the others had written at the last check
 
   std::thread thread_;
 };
 
-// One wait: from here to its end() or its own end, whichever comes first, on any thread.
+// One wait: ends at end() or destruction, whichever comes first. Any thread may end it.
 class Stall {
  public:
   Stall(std::shared_ptr<StallWatch> watch, std::string operation)

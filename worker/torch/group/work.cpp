@@ -17,10 +17,10 @@ namespace cpprun {
 struct Work::Parts {
   c10::intrusive_ptr<c10d::Work> native;
   Start start;
-  std::vector<std::function<std::vector<at::Tensor>()>> finish;  // in the order of their then()
+  std::vector<std::function<std::vector<at::Tensor>()>> finish;  // in the order of the then() calls
   bool waited = false;
 
-  // wait(), a future and what a then() made come here: the first computes, for all of them.
+  // wait(), future() and then() all call this. The first caller computes the outputs for all.
   const std::vector<at::Tensor>& complete() {
     const std::scoped_lock lock(mutex);
     for (const auto& each : std::exchange(finish, {})) start.outputs = each();
@@ -60,7 +60,7 @@ Work::Work(c10::intrusive_ptr<c10d::Work> native, Start start) : parts_(std::mak
 const std::vector<at::Tensor>& Work::wait() {
   Parts& parts = *parts_;
   if (parts.waited) return parts.start.outputs;
-  std::optional<Stall> stall;  // one that is done is no wait
+  std::optional<Stall> stall;  // a completed operation needs no wait
   if (parts.start.stalls != nullptr && !parts.native->isCompleted()) {
     stall.emplace(parts.start.stalls, parts.start.name);
   }
@@ -91,7 +91,7 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::future() const {
   return parts_->native->getFuture()->then(
       [parts = parts_](c10::ivalue::Future& done) {
         try {
-          // A failure is passed on by asking for the value.
+          // value() rethrows a failure.
           static_cast<void>(done.value());
         } catch (const std::exception&) {
           rethrow_text(parts->start);

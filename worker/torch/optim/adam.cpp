@@ -58,7 +58,7 @@ FusedAdam::FusedAdam(std::vector<at::Tensor> parameters, const AdamOptions& opti
 
 void FusedAdam::start(std::size_t parameter) {
   Moments& moments = moments_[parameter];
-  // detach(): the averages are no part of what is differentiated.
+  // detach(): the averages are not differentiated.
   const at::Tensor like = parameters_[parameter].detach();
   moments.average = at::zeros_like(like);
   moments.square = at::zeros_like(like);
@@ -67,7 +67,7 @@ void FusedAdam::start(std::size_t parameter) {
 
 void FusedAdam::step() {
   const at::NoGradGuard no_grad;
-  // One counter serves those of equal age.
+  // Parameters with the same number of steps share one counter.
   std::map<std::pair<Kind, std::int64_t>, KernelInputs> batches;
   for_each_with_gradient([&](std::size_t i, const at::Tensor& parameter, const Kind& kind) {
     Moments& moments = moments_[i];

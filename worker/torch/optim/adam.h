@@ -18,32 +18,31 @@ struct AdamOptions {
   double eps = 1e-8;
   double weight_decay = 0;
   bool amsgrad = false;
-  // Decay the weights themselves (AdamW) instead of adding to their gradients (Adam).
+  // Decays the weights themselves (AdamW) instead of adding to their gradients (Adam).
   bool decoupled_weight_decay = false;
 };
 
-// Python's defaults of torch.optim.AdamW.
+// The defaults of torch.optim.AdamW.
 inline AdamOptions adamw_options(double lr = 1e-3, double weight_decay = 1e-2) {
   return {.lr = lr, .weight_decay = weight_decay, .decoupled_weight_decay = true};
 }
 
-// Adam and AdamW; the arithmetic is that of torch.optim.Adam(fused=True) and AdamW(fused=True). All
-// parameters that have had equally many steps share one counter, where Python keeps and increments
-// a tensor for each.
+// Adam and AdamW with the arithmetic of torch.optim.Adam(fused=True) and AdamW(fused=True).
+// Parameters with the same number of steps share one counter; Python keeps a tensor for each.
 class FusedAdam : public FusedOptimizer {
  public:
-  // Throws std::invalid_argument for options out of range.
+  // Throws std::invalid_argument if an option is out of range.
   FusedAdam(std::vector<at::Tensor> parameters, const AdamOptions& options);
 
   void step();
 
-  // The averages and step counts of each parameter, by its index, and the learning rate. load()
-  // throws StateError if it was saved for other parameters.
+  // The averages and step counts of each parameter, by index, and the learning rate. load() throws
+  // StateError if the state is for other parameters.
   StateDict state() const;
   void load(const StateDict& state);
 
  private:
-  // Invariant: the averages are defined once `steps` is above zero.
+  // Invariant: the averages are defined if `steps` is above zero.
   struct Moments {
     std::int64_t steps = 0;
     at::Tensor average;
@@ -52,7 +51,7 @@ class FusedAdam : public FusedOptimizer {
   };
   void start(std::size_t parameter);
 
-  AdamOptions options_;           // the learning rate is that of the base, from the start on
+  AdamOptions options_;           // lr only initialises the base's learning rate
   std::vector<Moments> moments_;  // as long as parameters_
 };
 

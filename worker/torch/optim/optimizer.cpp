@@ -35,7 +35,7 @@ void zero_gradients(const std::vector<at::Tensor>& parameters, bool set_to_none)
     if (set_to_none) {
       gradient = at::Tensor();
     } else {
-      // zero_ keeps a view a view; torch::optim's detach_ would throw on one.
+      // zero_ keeps a view; torch::optim's detach_ would throw on one.
       gradient.zero_();
     }
   }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Learning rates as functions of the step (or epoch; whatever is counted). They are PyTorch's
-// schedules of the same names, without their state: a run that resumes at step `t` asks for the
-// rate of `t`, and there is nothing to save.
+// Learning rates as functions of the step (or the epoch). They are PyTorch's schedules of the same
+// names without state: a run that resumes at step `t` computes the rate of `t`, and nothing needs
+// saving.
 
 #include <cstdint>
 
 namespace cpprun {
 
-// torch.optim.lr_scheduler.StepLR: `gamma` times as much after every `step_size` steps.
+// torch.optim.lr_scheduler.StepLR: multiplies by `gamma` every `step_size` steps.
 double step_lr(double base, std::int64_t t, std::int64_t step_size, double gamma = 0.1);
 
 // CosineAnnealingLR: half a cosine from `base` down to `eta_min` at `t_max`.

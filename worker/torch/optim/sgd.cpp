@@ -39,7 +39,7 @@ FusedSgd::FusedSgd(std::vector<at::Tensor> parameters, const SgdOptions& options
 
 void FusedSgd::step() {
   const at::NoGradGuard no_grad;
-  // The kernel is told whether it is their first step.
+  // The kernel has a flag for the first step.
   std::map<std::pair<Kind, bool>, Batch> batches;
   for_each_with_gradient([&](std::size_t i, const at::Tensor& parameter, const Kind& kind) {
     const bool first = options_.momentum != 0 && !momentum_[i].defined();
@@ -66,7 +66,7 @@ StateDict FusedSgd::state() const {
 }
 
 void FusedSgd::load(const StateDict& state) {
-  // Not every parameter has had a step, so what is there decides what is expected.
+  // Parameters without a step have no momentum, so only the saved ones are expected.
   TensorsByName fresh;
   std::vector<at::Tensor> momentum(parameters_.size());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {

@@ -18,21 +18,21 @@ struct SgdOptions {
   bool nesterov = false;
 };
 
-// Stochastic gradient descent; the arithmetic is that of torch.optim.SGD(fused=True).
+// Stochastic gradient descent with the arithmetic of torch.optim.SGD(fused=True).
 class FusedSgd : public FusedOptimizer {
  public:
-  // Throws std::invalid_argument for options out of range.
+  // Throws std::invalid_argument if an option is out of range.
   FusedSgd(std::vector<at::Tensor> parameters, const SgdOptions& options);
 
   void step();
 
-  // The momentum of each parameter, by its index, and the learning rate. load() throws StateError
-  // if it was saved for other parameters.
+  // The momentum of each parameter, by index, and the learning rate. load() throws StateError if
+  // the state is for other parameters.
   StateDict state() const;
   void load(const StateDict& state);
 
  private:
-  SgdOptions options_;  // the learning rate is that of the base, from the start on
+  SgdOptions options_;  // lr only initialises the base's learning rate
   // Invariant: as long as parameters_; undefined until a parameter's first step.
   std::vector<at::Tensor> momentum_;
 };

@@ -38,8 +38,8 @@ at::Tensor clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_
   std::vector<at::Tensor> norms = at::_foreach_norm(gradients, norm_type);
   for (at::Tensor& norm : norms) norm = norm.to(norms.front().device());
   at::Tensor total = at::linalg_vector_norm(at::stack(norms), norm_type);
-  // Always multiplied, by 1 if need be: asking first would wait for the device.
-  // Python divides a number by a tensor in just this way, and the last bit depends on it.
+  // Always multiplied, if need be by 1: a test would wait for the device.
+  // Python divides a number by a tensor in the same way; the last bit depends on it.
   const at::Tensor factor = at::clamp((total + 1e-6).reciprocal() * max_norm, std::nullopt, 1.0);
   for (const at::Tensor& gradient : gradients) gradient.mul_(factor.to(gradient.device()));
   return total;
@@ -61,7 +61,7 @@ Autocast::Autocast(c10::DeviceType device, at::ScalarType dtype, bool enabled)
 }
 
 Autocast::~Autocast() {
-  // The outermost one forgets the weights that were cast meanwhile: they change with every step.
+  // The outermost one drops the cached casts of the weights, which change with every step.
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
   at::autocast::set_autocast_enabled(device_, enabled_before_);
   at::autocast::set_autocast_dtype(device_, dtype_before_);
