@@ -126,7 +126,7 @@ TEST_CASE("keygen writes over nothing, and two at once make one secret") {
   const auto other = second.wait();
   CHECK(one.code + other.code == 1);
   const auto& lost = one.code == 1 ? one : other;
-  CHECK(contains(lost.err, "there is a file, and none is written over; --add puts"));
+  CHECK(contains(lost.err, "the file exists and is not overwritten; --add puts"));
   const auto lines = lines_of(path);
   REQUIRE(lines.size() == 1);
   CHECK(id_in(lines[0]) == (one.code == 0 ? "first" : "second"));
@@ -161,7 +161,7 @@ TEST_CASE("a secret is exchanged: the new one comes first, the old one stays unt
 
   const auto again = home.ask({"keygen", path, "--add", "--id", "old"});
   CHECK(again.code == 1);
-  CHECK(contains(again.err, "it has one that is called \"old\" already"));
+  CHECK(contains(again.err, "it already has a secret \"old\""));
   home.folder.write(".secret.new", "");
   const auto busy = home.ask({"keygen", path, "--add"});
   CHECK(busy.code == 1);
@@ -195,7 +195,7 @@ TEST_CASE("what cannot be made leaves nothing behind") {
       run(home.control({"keygen"}),
           {.variables = {{"HOME", ""}, {"XDG_CONFIG_HOME", ""}, {"CPPRUN_SECRET_FILE", ""}}});
   CHECK(nowhere.code == 1);
-  CHECK(contains(nowhere.err, "say where: keygen FILE"));
+  CHECK(contains(nowhere.err, "give the file: keygen FILE"));
   CHECK(home.folder.entries() == std::vector<std::string>{"file", "open"});
 }
 
@@ -206,7 +206,7 @@ TEST_CASE("a full disk gets no half of a secret, and one that is there stays as 
   const auto& folder = disk.folder();
   const auto full = home.ask({"keygen", folder.path() + "/a/b/secret"});
   CHECK(full.code == 1);
-  CHECK(contains(full.err, "No space left on device; nothing is left there"));
+  CHECK(contains(full.err, "No space left on device; the incomplete file was removed"));
   CHECK(folder.entries() == std::vector<std::string>{"full"});
 
   fs::remove(folder.path() + "/full");
