@@ -121,8 +121,7 @@ std::optional<std::string> fault_of(const Json& json) {
       if (!is_whole(value, 1, exit_code_max))
         return "exit_code is not a whole number from 1 to 255";
     } else if (name == "signal") {
-      if (!signal_number(text_at(json, "signal")))
-        return "signal is not a signal name such as SIGKILL";
+      if (!signal_number(text_at(json, "signal"))) return "signal is not a name such as SIGKILL";
     } else if (name == "cause") {
       const auto cause = text_at(json, "cause");
       if (find_cause(cause) == nullptr)

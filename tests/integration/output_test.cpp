@@ -111,7 +111,7 @@ TEST_CASE("events on the console are whole lines on stderr, the same as in their
                          quiet);
   INFO(ended.err);
   CHECK(ended.code == 3);
-  CHECK_FALSE(contains(ended.err, "does not answer"));
+  CHECK_FALSE(contains(ended.err, "does not respond"));
   CHECK(ended.out == "");
   std::string events;
   std::istringstream lines(ended.err);

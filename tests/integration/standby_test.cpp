@@ -164,7 +164,7 @@ TEST_CASE("a master that is cut off while its round drains leads again when it i
   const Cluster& cluster = job.cluster;
   ::kill(pid_of(job.third(), "2"), SIGKILL);
   for (Command* const each : {&job.first(), &job.second(), &job.third()}) {
-    each->expect_err("ending the workers");
+    each->expect_err("stopping the workers");
   }
   cluster.hosts.pull_cable(0);
   job.first().expect_err("is lost: silent for", 2);
@@ -181,7 +181,7 @@ TEST_CASE("a master that is stopped while its round drains leads again when it w
   if (!job.is_there()) return;
   ::kill(pid_of(job.third(), "2"), SIGKILL);
   for (Command* const each : {&job.first(), &job.second(), &job.third()}) {
-    each->expect_err("ending the workers");
+    each->expect_err("stopping the workers");
   }
   job.first().signal(SIGSTOP);
   for (Command* const each : {&job.second(), &job.third()}) {
@@ -206,7 +206,7 @@ TEST_CASE("a master that is lost while its round drains is followed, and a resta
       job.first().signal(SIGTERM);
     }
     for (Command* const each : {&job.first(), &job.second(), &job.third()}) {
-      each->expect_err("ending the workers");
+      each->expect_err("stopping the workers");
     }
     job.first().signal(SIGKILL);
     job.first().wait_for_exit();
@@ -227,7 +227,7 @@ TEST_CASE("a master that is lost after its standby is followed by another node")
     Command& fourth = *job.nodes[3];
     job.second().signal(is_preempted ? SIGTERM : SIGKILL);
     for (Command* const each : {&job.first(), &job.third(), &fourth}) {
-      each->expect_err("ending the workers");
+      each->expect_err("stopping the workers");
       // Of the same round, but at another place.
       each->expect_err("stands by for the master", 2);
     }
@@ -247,7 +247,7 @@ TEST_CASE("a master that is preempted while its round drains transfers what has 
   if (!job.is_there()) return;
   ::kill(pid_of(job.third(), "2"), SIGKILL);
   for (Command* const each : {&job.first(), &job.second(), &job.third()}) {
-    each->expect_err("ending the workers");
+    each->expect_err("stopping the workers");
   }
   job.first().signal(SIGTERM);
   const auto left = job.first().wait();
@@ -262,7 +262,7 @@ TEST_CASE("a master that is preempted while its standby is lost transfers leader
   const Covered job({"--shutdown-timeout=6"}, {"ignore_term", "pid", "seat", "hang"}, "1:3");
   if (!job.is_there()) return;
   job.first().signal(SIGTERM);
-  job.third().expect_err("ending the workers");
+  job.third().expect_err("stopping the workers");
   job.second().signal(SIGKILL);
   const auto left = job.first().wait();
   CHECK_MESSAGE(left.code == 143, left.err);

@@ -270,7 +270,7 @@ class SshTest(SshHosts):
         self.write("ssh_config", SSH.format(folder=self.folder) +
                    "Host loop\nHostName 10.77.0.3\n")
         self.assertEqual(self.between("--hosts=h1,loop"),
-                         ["loop: its name stands for 127.0.1.1 on h1, which is that machine "
+                         ["loop: its name resolves to 127.0.1.1 on h1, which is that machine "
                           "itself"])
 
     def test_the_doctor_examines_the_others_where_one_is_dead(self):

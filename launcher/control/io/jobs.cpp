@@ -213,8 +213,7 @@ Result<void> Call::take(std::string_view bytes) {
   const std::size_t missing = std::min(link_preamble.size() - greeting_.size(), heard.size());
   greeting_ += heard.substr(0, missing);
   heard.erase(0, missing);
-  if (!link_preamble.starts_with(greeting_))
-    return failure("its greeting is not that of a cpprun coordinator");
+  if (!link_preamble.starts_with(greeting_)) return failure("this is not a cpprun coordinator");
   if (auto taken = reader_.hear(heard); !taken) return taken;
   if (!goes_on) return failure(secure_->reason());
   return {};

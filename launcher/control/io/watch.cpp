@@ -88,7 +88,7 @@ class Listener {
         std::chrono::ceil<std::chrono::milliseconds>(deadline_ - steady_clock::now()).count();
     const int ready = left <= 0 ? 0 : ::poll(&watched, 1, static_cast<int>(left));
     if (ready < 0 && errno == EINTR) return std::optional<int>();
-    if (ready <= 0) return tl::unexpected(lost("no more messages (is it stopped?)"));
+    if (ready <= 0) return tl::unexpected(lost("the event stream is silent (is it stopped?)"));
     const auto heard = call_.hear();
     if (!heard) return tl::unexpected(lost(heard.error().reason));
     is_over_ = !*heard || call_.answer().is_whole();

@@ -76,7 +76,7 @@ TEST_CASE("several places are those of a set of cpprunds, and no node hosts the 
 
 TEST_CASE("what several places cannot mean is refused with its flag") {
   CHECK(diagnostics({"--rdzv-endpoint=a,,b", "x"}) ==
-        Words{"--rdzv-endpoint: \"a,,b\" names nobody at one of its commas"});
+        Words{"--rdzv-endpoint: \"a,,b\" has an empty entry between commas"});
   CHECK(diagnostics({"x"}, {{"PET_RDZV_ENDPOINT", "a:1,b:x"}}) ==
         Words{"PET_RDZV_ENDPOINT: \"b:x\" has the port \"x\": a port is a number from 0 to 65535"});
   CHECK(diagnostics({"--rdzv-endpoint=a,b:0", "x"}) ==

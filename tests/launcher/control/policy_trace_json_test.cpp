@@ -111,7 +111,7 @@ TEST_CASE("a made-up failure that cannot be is refused by its line and member") 
   CHECK(fault(R"("exitcode": 75)") == "line 1 of the trace: unknown member \"exitcode\"");
   CHECK(fault(R"("exit_code": "75")").ends_with("exit_code is not a whole number from 1 to 255"));
   CHECK(fault(R"("exit_code": 10000000000)").find("exit_code is not a whole") != std::string::npos);
-  CHECK(fault(R"("signal": "SIGFOO")").ends_with("signal is not a signal name such as SIGKILL"));
+  CHECK(fault(R"("signal": "SIGFOO")").ends_with("signal is not a name such as SIGKILL"));
   CHECK(
       fault(R"("cause": "hugn")").ends_with("\"hugn\" is not a cause listed in docs/failures.md"));
   CHECK(fault(R"("rank": 1.7)").ends_with("rank is not a whole number from 0"));

@@ -46,8 +46,8 @@ TEST_CASE("answers are told from the banners around them") {
         "there is no cpprun at /it's here/cpprun and none on PATH; install it there, or start with "
         "--ship");
   CHECK(refusal("cpprun-fanout other cpprun 0.0.9") ==
-        "there is another cpprun (cpprun 0.0.9), and this is 0.1.0 (commit abc); install the same, "
-        "or start with --ship");
+        "another cpprun is installed (cpprun 0.0.9), and this is 0.1.0 (commit abc); install the "
+        "same, or start with --ship");
 }
 
 TEST_CASE("another program of the house is looked for by its own name") {

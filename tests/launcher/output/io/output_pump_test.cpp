@@ -266,7 +266,7 @@ TEST_CASE("a closed console is said once and the file still gets everything") {
   }
   err.close_in();
   CHECK(err.read_all() ==
-        "cpprun: cannot write to stdout: Broken pipe; the job goes on, log files are still "
+        "cpprun: cannot write to stdout: Broken pipe; the job continues, and log files are still "
         "written\n");
   CHECK(std::filesystem::file_size(spec.out.file) == 2000 * 5);
   std::filesystem::remove(spec.out.file);
