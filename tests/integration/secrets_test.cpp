@@ -215,7 +215,7 @@ TEST_CASE("a full disk gets no half of a secret, and one that is there stays as 
   const auto before = lines_of(path);
   const auto added = home.ask({"keygen", path, "--add"});
   CHECK(added.code == 1);
-  CHECK(contains(added.err, "No space left on device; it is as it was"));
+  CHECK(contains(added.err, "No space left on device; the file is unchanged"));
   CHECK(lines_of(path) == before);
   CHECK(folder.entries() == std::vector<std::string>{"secret"});
 }
@@ -233,7 +233,7 @@ TEST_CASE("a token is made with the secret that is found, and says nothing else"
   const Home home;
   const auto none = home.ask({"token", "--read"});
   CHECK(none.code == 1);
-  CHECK(contains(none.err, "\"cpprunctl keygen\" makes one"));
+  CHECK(contains(none.err, "create one with \"cpprunctl keygen\""));
   REQUIRE(home.ask({"keygen", "--id", "home"}).code == 0);
   const auto own = home.ask({"token", "--read"});
   CHECK(own.err == "");
@@ -269,12 +269,12 @@ TEST_CASE("a job of several nodes without a secret is refused where one is asked
   const Variables asked = {{"CPPRUN_REQUIRE_SECRET", "1"}};
   const auto refused = home.launch({"--nnodes=2", "--node-rank=0", "--no-python", "true"}, asked);
   CHECK(refused.code == 2);
-  CHECK(contains(refused.err, "CPPRUN_REQUIRE_SECRET=1 asks for a secret"));
+  CHECK(contains(refused.err, "CPPRUN_REQUIRE_SECRET=1 requires a secret"));
   CHECK(contains(refused.err, "cpprunctl keygen"));
   CHECK(home.launch({"--standalone", "--no-python", "true"}, asked).code == 0);
   const auto both = home.launch({"--nnodes=2", "--insecure", "--no-python", "true"}, asked);
   CHECK(both.code == 2);
-  CHECK(contains(both.err, "leave one of them out"));
+  CHECK(contains(both.err, "use only one of them"));
 }
 
 TEST_CASE("a secret that others could read starts no job that would use it, and every other") {

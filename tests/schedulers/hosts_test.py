@@ -301,7 +301,7 @@ class HostsTest(unittest.TestCase):
                            (["--hosts=-x"], "is an option, not a host"),
                            (["--hostfile=gone"], "--hostfile=gone cannot be read"),
                            (["--ship"], "no effect without --hosts"),
-                           (["--hosts=a", "--remote-shell", " "], "names no program"),
+                           (["--hosts=a", "--remote-shell", " "], "--remote-shell is empty"),
                            (["--port=70000"], "--port")):
             ended = self.examine(*words)
             self.assertEqual((ended.returncode, ended.stdout), (2, ""), words)

@@ -361,7 +361,7 @@ TEST_CASE("a master on loopback says so when somebody is waited for, and when it
   CHECK(all<agent::TellWarning>(up).empty());
   const auto waited = all<agent::TellWarning>(stage.agent.advance(t0 + 2s));
   REQUIRE(waited.size() == 1);
-  CHECK(waited[0].sentence.find("127.0.0.1 is this machine and no other") == 0);
+  CHECK(waited[0].sentence.find("127.0.0.1 is only reachable from this machine") == 0);
   const auto last = all<agent::Exit>(stage.agent.advance(t0 + 600s));
   REQUIRE(last.size() == 1);
   CHECK(last[0].reason.find(waited[0].sentence) != std::string::npos);
@@ -372,7 +372,7 @@ TEST_CASE("a master that cannot resolve its own name says so and looks again") {
   CHECK(stage.agent.handle(t0, agent::LinkDown{"Host not found"}).empty());
   const auto told = all<agent::TellWaiting>(stage.agent.advance(t0 + 2s));
   REQUIRE(told.size() == 1);
-  CHECK(told[0].reason.find("the name \"10.0.0.1\" cannot be resolved (Host not found)") == 0);
+  CHECK(told[0].reason.find("cannot resolve \"10.0.0.1\" (Host not found)") == 0);
   CHECK(said<link::Join>(stage.agent.handle(t0 + 3s, agent::LinkUp{"10.0.0.2"})).size() == 1);
 }
 

@@ -72,8 +72,8 @@ TEST_CASE("a folder for error files that cannot be made is named, with its own c
         "cannot make the folder \"/tmp/x\" for the workers' error files: No space left on device; "
         "name a folder that has room and may be written to with TMPDIR or --log-dir");
   CHECK(no_folder_text("/tmp/x", ETIMEDOUT) ==
-        "cannot make the folder \"/tmp/x\" for the workers' error files: its disk does not answer; "
-        "name another one with TMPDIR or --log-dir");
+        "cannot make the folder \"/tmp/x\" for the workers' error files: its disk does not "
+        "respond; name another one with TMPDIR or --log-dir");
   CHECK(no_folder_text("/tmp/x", std::nullopt)
             .ends_with("the watchdog of this cpprun was killed; start it again"));
 }

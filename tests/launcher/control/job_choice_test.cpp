@@ -78,8 +78,7 @@ TEST_CASE("while a place is silent, a job that is not found is unknown and not a
 
 TEST_CASE("a name that several have, or nobody, is refused with what there is") {
   CHECK(refusal(three, "train") == "several jobs begin with \"train\": \"train-a\", \"train-b\"");
-  CHECK(refusal(three, "x") ==
-        "no job \"x\" is known; there is \"train-a\", \"train-b\", \"eval\"");
+  CHECK(refusal(three, "x") == "unknown job \"x\"; known: \"train-a\", \"train-b\", \"eval\"");
   CHECK(refusal(three, "") ==
         "several jobs run here, name one: \"train-a\", \"train-b\", \"eval\"");
 }

@@ -116,7 +116,7 @@ TEST_CASE("a made-up failure that cannot be is refused by its line and member") 
       fault(R"("cause": "hugn")").ends_with("\"hugn\" is not a cause listed in docs/failures.md"));
   CHECK(fault(R"("rank": 1.7)").ends_with("rank is not a whole number from 0"));
   CHECK(fault(R"("step": -1)").ends_with("step is not a number from 0"));
-  CHECK(why_not("{\"at\": 9999999999}").ends_with("at is no number from 0"));
+  CHECK(why_not("{\"at\": 9999999999}").ends_with("at is not a number from 0"));
 }
 
 TEST_CASE("what is no failure of a round is left out of the events of a job") {

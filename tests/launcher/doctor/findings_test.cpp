@@ -94,8 +94,8 @@ TEST_CASE("a clock is judged by those of the others, and by how well it is known
   const auto late = [](Duration offset, Duration error) {
     return [=](ExaminedHost& h) { h.clock = ClockOffset{offset, error}; };
   };
-  CHECK(only(late(3s, 1ms)).what == "its clock is 3.0 s ahead of those of the others");
-  CHECK(only(late(-3s, 1ms)).what == "its clock is 3.0 s behind those of the others");
+  CHECK(only(late(3s, 1ms)).what == "its clock is 3.0 s ahead of those of the other hosts");
+  CHECK(only(late(-3s, 1ms)).what == "its clock is 3.0 s behind those of the other hosts");
   auto hosts = three();
   late(3s, 2500ms)(hosts[1]);
   CHECK(judge(hosts).empty());
@@ -179,7 +179,7 @@ TEST_CASE("a host that some cannot reach is told with them, and one that nobody 
   CHECK(judge(hosts)[0].what == "h0 cannot reach it at 10.0.0.9:4000: no answer within 3 s");
   CHECK(judge(hosts)[0].cure.starts_with("a firewall drops it"));
   look(hosts[2], 1) = look(hosts[0], 1);
-  CHECK(judge(hosts)[0].what == "nobody reaches it at 10.0.0.9:4000: no answer within 3 s");
+  CHECK(judge(hosts)[0].what == "no host reaches it at 10.0.0.9:4000: no answer within 3 s");
 }
 
 TEST_CASE("each way of not reaching has its cure") {
