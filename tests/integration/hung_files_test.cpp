@@ -148,8 +148,8 @@ TEST_CASE("a temporary folder on a disk that hangs is told before anything start
   const auto ended = run(with_cpprun({"--standalone", "--no-python", worker(), "say", "started"}),
                          {.variables = {{"TMPDIR", disk.path()}}});
   CHECK(ended.code == 1);
-  CHECK_MESSAGE(contains(ended.err, "cannot make the folder \"" + disk.path()), ended.err);
-  CHECK(contains(ended.err, "its disk does not respond; name another one with TMPDIR"));
+  CHECK_MESSAGE(contains(ended.err, "cannot create directory \"" + disk.path()), ended.err);
+  CHECK(contains(ended.err, "its disk does not respond; use another one with TMPDIR"));
   CHECK_FALSE(contains(ended.out, "started"));
 }
 

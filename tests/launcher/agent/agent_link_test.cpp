@@ -44,7 +44,7 @@ TEST_CASE("a master that answers nothing for the lease is gone: the workers are 
   REQUIRE(work<supervisor::SignalGroup>(gone).size() == 1);
   CHECK(work<supervisor::SignalGroup>(gone)[0].signal == SIGKILL);
   const auto last = stage.end_worker(t0 + 5s, {.signalled = true, .value = SIGKILL});
-  CHECK(reason_of(last).starts_with("the master at 10.0.0.1:29500 is gone: "));
+  CHECK(reason_of(last).starts_with("lost contact with master 10.0.0.1:29500: "));
 }
 
 TEST_CASE(
@@ -91,8 +91,8 @@ TEST_CASE("an agent that was stopped for longer than the lease kills its workers
   CHECK(work<supervisor::SignalGroup>(awake)[0].signal == SIGKILL);
   const auto last = stage.end_worker(t0 + 60s, {.signalled = true, .value = SIGKILL});
   CHECK(reason_of(last) ==
-        "this cpprun was stopped, or starved, for about 59 s, longer than its lease of 3 s: its "
-        "seat is given away");
+        "suspended or starved of CPU for about 59 s, longer than its lease of 3 s; its slot was "
+        "given away");
 }
 
 TEST_CASE("a node that slept with its watchdog pauses its workers and asks for its seat") {
@@ -386,7 +386,7 @@ TEST_CASE("who is refused at its own address is told that nobody hosts on this m
   const auto other = all<agent::TellWaiting>(stage.agent.advance(t0 + 7s));
   REQUIRE(other.size() == 1);
   CHECK(other[0].reason ==
-        "no word from the master at 10.0.0.1:29500: no answer within 5 s; 593 s left");
+        "no response from the master at 10.0.0.1:29500: no answer within 5 s; 593 s left");
 }
 
 }  // namespace agent_link_test

@@ -63,7 +63,7 @@ TEST_CASE("another job's master and a daemon are told of, and do not end this jo
   CHECK(other.sentence.find("alpha is the master of another job, \"k\", at 10.0.0.6:29500") == 0);
   const auto daemon = judge({});
   CHECK_FALSE(daemon.same_job);
-  CHECK(daemon.sentence.find("a cpprund answers at 10.0.0.6:29500") == 0);
+  CHECK(daemon.sentence.find("a cpprund listens at 10.0.0.6:29500") == 0);
 }
 
 }  // namespace duplicate_master_check_test
