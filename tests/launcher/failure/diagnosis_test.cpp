@@ -119,7 +119,7 @@ TEST_CASE("a KILL that was not ours points at memory; one that was does not") {
   evidence.host_facts.oom_kills = 1;
   evidence.host_facts.memory_limit = "4.0 GiB";
   CHECK(diagnose(evidence).reason ==
-        "the kernel ended it because memory ran out (the limit of its control group is 4.0 GiB)");
+        "the kernel killed it because memory ran out (the limit of its control group is 4.0 GiB)");
   CHECK(diagnose(ended({true, SIGKILL}, SIGKILL)).cause == told_to_end);
 }
 

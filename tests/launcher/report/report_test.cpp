@@ -50,10 +50,9 @@ TEST_CASE("the report of a failure here names everything, in torchrun's layout")
   CHECK(report(facts) ==
         "cpprun: job job7 failed: rank 5 (local rank 1, pid 101, on node1) exited with code 3 at "
         "2026-11-21_13:00:00\n"
-        "cpprun: why: it ended itself with that code, and nothing that cpprun has seen says why "
-        "[silent_exit]\n"
-        "cpprun: hint: read what it said last; with --tee 3 or --redirects 3 cpprun keeps it for "
-        "the report\n"
+        "cpprun: why: it exited with that code, and cpprun found no reason [silent_exit]\n"
+        "cpprun: hint: see the end of its output; with --tee 3 or --redirects 3 the report "
+        "includes it\n"
         "\n"
         "============================================================\n"
         "train.py FAILED\n"
@@ -138,7 +137,7 @@ TEST_CASE("a node that is neither the master nor to blame says it in a few lines
   CHECK(report(facts) ==
         "cpprun: job job7 failed: rank 0 (local rank 0, pid 77, on node0) was killed by SIGKILL "
         "(killed) at 2026-11-21_13:00:00\n"
-        "cpprun: why: the kernel ended it because memory ran out [out_of_memory]\n"
+        "cpprun: why: the kernel killed it because memory ran out [out_of_memory]\n"
         "cpprun: hint: give the job more memory (the container's or the batch system's limit), or "
         "use less: a smaller batch, fewer DataLoader workers\n"
         "cpprun: this is node 1 on node1; its workers were terminated as a consequence\n"
