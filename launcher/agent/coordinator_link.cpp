@@ -240,12 +240,11 @@ DuplicateMasterVerdict judge_rival(const Config& config, const AgentFacts& facts
                             answer.host, answer.job, where)};
   }
   const std::string job = answer.job == "none" ? "this job" : fmt::format("job \"{}\"", answer.job);
-  return {
-      .sentence = fmt::format("there are two masters of {}: {} (pid {}) hosts it at {}, and "
-                              "this node, {}, hosts it as well; start one of them, and no other, "
-                              "with --node-rank=0 (or is_host=true)",
-                              job, answer.host, answer.pid, where, facts.host),
-      .same_job = true};
+  return {.sentence =
+              fmt::format("two masters of {}: {} (pid {}) hosts it at {}, and so does this node, "
+                          "{}; start only one of them with --node-rank=0 (or is_host=true)",
+                          job, answer.host, answer.pid, where, facts.host),
+          .same_job = true};
 }
 
 }  // namespace cpprun

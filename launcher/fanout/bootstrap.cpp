@@ -158,8 +158,8 @@ Result<Environment> passed_environment(const Environment& own, std::string_view 
     } else if (const auto* value = find_variable(own, name)) {
       passed[name] = *value;
     } else {
-      return failure(fmt::format("{} is not set here; give it a value as {}=VALUE",
-                                 plain_line(name), plain_line(name)));
+      return failure(fmt::format("{} is not set here; set it with {}=VALUE", plain_line(name),
+                                 plain_line(name)));
     }
   }
   return passed;

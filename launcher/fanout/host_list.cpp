@@ -59,7 +59,7 @@ class HostListReader {
     const auto [first, is_new] = seen_.emplace(host.name, where);
     if (!is_new) {
       return complain(where,
-                      fmt::format("{} is named twice{}; give it once, with its slots", host.name,
+                      fmt::format("{} is listed twice{}; list it once, with its slots", host.name,
                                   first->second.empty() ? "" : ", first in " + first->second));
     }
     hosts_.push_back(std::move(host));

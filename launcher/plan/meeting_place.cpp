@@ -106,10 +106,10 @@ Result<bool> is_meant(const Config& config, const std::vector<std::string>& addr
   std::copy_if(addresses.begin(), addresses.end(), std::back_inserter(named),
                [](const std::string& each) { return !is_loopback(each); });
   return failure(fmt::format(
-      "the name {} means several machines: {} is this machine, {} is not; each of them would take "
-      "itself for the master of a job of its own. Give every node the address, or a name, of one "
-      "machine, as {} (of a StatefulSet's pods the first one's name), or say who is the master "
-      "with --rdzv-conf=is_host=true on that node and is_host=false on the others",
+      "the name {} resolves to several machines: {} is this machine, {} is not, so each would "
+      "become the master of its own job. Give every node the address, or a name, of one machine, "
+      "as {} (of a StatefulSet's pods the first one's name), or say who is the master with "
+      "--rdzv-conf=is_host=true on that node and is_host=false on the others",
       config.endpoint.host, fmt::join(own, ", "), fmt::join(others, ", "),
       as_flag(config, *std::min_element(named.begin(), named.end()))));
 }

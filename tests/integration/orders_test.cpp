@@ -185,9 +185,9 @@ TEST_CASE("a preemption notice has all ranks save, and ends nothing") {
 TEST_CASE("a preemption notice that cannot come is refused, or given up aloud") {
   const auto refused = run(with_cpprun({"--preemption-notice=/nowhere/at/all", "true"}));
   CHECK(refused.code == 2);
-  CHECK(contains(refused.err,
-                 "cpprun: error: --preemption-notice=/nowhere/at/all: there is no "
-                 "directory /nowhere/at"));
+  CHECK(contains(
+      refused.err,
+      "cpprun: error: --preemption-notice=/nowhere/at/all: directory /nowhere/at does not exist"));
   const auto no_slurm = run(with_cpprun({"--preemption-notice=slurm", "true"}));
   CHECK(no_slurm.code == 2);
   CHECK(contains(no_slurm.err, "SLURM_JOB_END_TIME is not set"));

@@ -215,9 +215,8 @@ Result<PreemptionNotice> preemption_notice(const std::string& text,
   if (is_command) return PreemptionNotice{.kind = PreemptionNotice::Kind::command, .text = text};
   const auto parent = fs::path(text).parent_path();
   if (!parent.empty() && probe_file(parent) != FileKind::directory) {
-    return failure(fmt::format(
-        "error: --preemption-notice={}: there is no directory {} that the file could appear in",
-        text, parent.string()));
+    return failure(fmt::format("error: --preemption-notice={}: directory {} does not exist", text,
+                               parent.string()));
   }
   std::error_code unknown;
   const auto found = fs::status(text, unknown);

@@ -344,7 +344,7 @@ TEST_CASE("a master at another's address says so at once, asks who hosts there, 
         stage.agent.handle(t0, agent::Answered{{.job = "j", .host = "alpha", .pid = 7}});
     REQUIRE(all<agent::Exit>(answered).size() == 1);
     CHECK(all<agent::Exit>(answered)[0].code == 1);
-    CHECK(all<agent::Exit>(answered)[0].reason.find("there are two masters") == 0);
+    CHECK(all<agent::Exit>(answered)[0].reason.find("two masters") == 0);
   }
   SUBCASE("nobody answers: it asks again, until the round begins") {
     CHECK(all<agent::AskWhoHosts>(stage.agent.advance(t0 + 5s)).size() == 1);

@@ -97,8 +97,9 @@ TEST_CASE("what is of one node, or does not fit the hosts, is a mistake among th
   const auto all = diagnostics({"--hosts=a,a,b", "--nnodes=5", "--node-rank=1", "--local-addr=l",
                                 "--rdzv-endpoint=e", "--export=NONE", "x"});
   for (const char* part :
-       {"--hosts: a is named twice", "--node-rank is of one node", "--local-addr is of one node",
-        "--rdzv-endpoint is of one node", "--export: NONE is not set here"}) {
+       {"--hosts: a is listed twice", "--node-rank belongs to one node",
+        "--local-addr belongs to one node", "--rdzv-endpoint belongs to one node",
+        "--export: NONE is not set here"}) {
     CAPTURE(part);
     CHECK(all.find(part) != all.npos);
   }

@@ -50,11 +50,11 @@ TEST_CASE("a name that means several machines is refused, with one address for a
   const auto refused = is_meant(by_endpoint, {"10.0.0.5", "10.0.0.4"}, machine);
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().reason ==
-        "the name trainer means several machines: 10.0.0.5 is this machine, 10.0.0.4 is not; each "
-        "of them would take itself for the master of a job of its own. Give every node the "
-        "address, or a name, of one machine, as --rdzv-endpoint=10.0.0.4:29400 (of a StatefulSet's "
-        "pods the first one's name), or say who is the master with --rdzv-conf=is_host=true on "
-        "that node and is_host=false on the others");
+        "the name trainer resolves to several machines: 10.0.0.5 is this machine, 10.0.0.4 is not, "
+        "so each would become the master of its own job. Give every node the address, or a name, "
+        "of one machine, as --rdzv-endpoint=10.0.0.4:29400 (of a StatefulSet's pods the first "
+        "one's name), or say who is the master with --rdzv-conf=is_host=true on that node and "
+        "is_host=false on the others");
   // Everybody's loopback is nobody's address.
   CHECK(is_meant(by_endpoint, {"127.0.1.1", "10.0.0.4"}, machine)
             .error()
