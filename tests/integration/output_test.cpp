@@ -177,7 +177,7 @@ TEST_CASE("a filtered rank that said nothing is not said to have left words on t
       run(two_workers({"--local-ranks-filter=0", "--stderr=inherit"}, {"only", "1", "exit", "3"}),
           quiet);
   CHECK(ended.code == 3);
-  CHECK_FALSE(contains(ended.err, "on the console above"));
+  CHECK_FALSE(contains(ended.err, "see its output above"));
 }
 
 TEST_CASE("without a log directory nothing is left in the temporary folder") {
