@@ -58,13 +58,13 @@ Result<Endpoint> parse_endpoint(std::string_view text, int port_default) {
   if (whole.starts_with('[')) {
     const auto close = whole.find(']');
     if (close == std::string_view::npos) {
-      return failure(fmt::format("\"{}\" opens a bracket and does not close it", whole));
+      return failure(fmt::format("\"{}\" has an opening bracket without a closing one", whole));
     }
     host = whole.substr(1, close - 1);
     const auto rest = whole.substr(close + 1);
     if (!rest.empty() && !rest.starts_with(':')) {
       return failure(
-          fmt::format("\"{}\" goes on with \"{}\" where \":port\" would be right", whole, rest));
+          fmt::format("\"{}\" has \"{}\" after the bracket instead of \":port\"", whole, rest));
     }
     port = rest.empty() ? rest : rest.substr(1);
     if (!looks_like_ipv6(host)) return no_host(whole, host);
@@ -88,18 +88,18 @@ Result<std::vector<Endpoint>> parse_endpoints(std::string_view text, int port_de
   std::vector<Endpoint> endpoints;
   for (const std::string_view part : split(text, ',')) {
     if (trimmed(part).empty() && part.size() < text.size()) {
-      return failure(fmt::format("\"{}\" names nobody at one of its commas", trimmed(text)));
+      return failure(fmt::format("\"{}\" has an empty entry between commas", trimmed(text)));
     }
     auto endpoint = parse_endpoint(part, port_default);
     if (!endpoint) return tl::unexpected(endpoint.error());
     if (std::ranges::find(endpoints, *endpoint) != endpoints.end()) {
-      return failure(fmt::format("\"{}\" is there twice: name each cpprund of a set once",
+      return failure(fmt::format("\"{}\" is listed twice: name each cpprund of a cluster once",
                                  to_string(*endpoint)));
     }
     endpoints.push_back(*std::move(endpoint));
   }
   if (endpoints.size() > bounds::members_max) {
-    return failure(fmt::format("{} places are more than the {} cpprunds that a set can have",
+    return failure(fmt::format("{} endpoints, and a cluster has at most {} cpprunds",
                                endpoints.size(), bounds::members_max));
   }
   return endpoints;
@@ -110,7 +110,7 @@ Result<std::string> parse_host(std::string_view text) {
   auto endpoint = parse_endpoint(text, no_port);
   if (!endpoint) return tl::unexpected(endpoint.error());
   if (endpoint->port != no_port) {
-    return failure(fmt::format("\"{}\" holds a port, and only a host belongs here", trimmed(text)));
+    return failure(fmt::format("\"{}\" has a port, but this takes a host only", trimmed(text)));
   }
   return endpoint->host;
 }

@@ -26,7 +26,7 @@ Agent::Agent(Config config, AgentFacts facts)
 
 Agent::Actions Agent::start(TimePoint now) {
   wait_for_a_seat(now, Phase::dialing);
-  waiting_for_ = "no answer yet";
+  waiting_for_ = "no response yet";
   status_due_ = now + bounds::first_status_after;
   Actions actions;
   dial(now, actions);
@@ -93,7 +93,7 @@ void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
 // another master.
 void Agent::refused(TimePoint now, const std::string& why, Actions& actions) {
   const std::string reason =
-      fmt::format("the master at {} refused this node: {}", where_the_master_is(), why);
+      fmt::format("the master at {} rejected this node: {}", where_the_master_is(), why);
   if (facts_.hosts_coordinator && standby_) {
     // It is the coordinator in this process, and it has lost leadership.
     is_deposed_ = true;

@@ -147,9 +147,8 @@ void Agent::tell_waiting(TimePoint now, Actions& actions) {
 std::string Agent::whose_word_is_missing() const {
   const bool asks = phase_ == Phase::dialing || phase_ == Phase::succeeded;
   if (!asks || facts_.hosts_coordinator) return {};
-  if (turns())
-    return fmt::format("none of the cpprunds at {} says that it leads: ", to_string(places_.all()));
-  return fmt::format("no word from the master at {}: ", where_the_master_is());
+  if (turns()) return fmt::format("no leader among {}: ", to_string(places_.all()));
+  return fmt::format("no response from the master at {}: ", where_the_master_is());
 }
 
 void Agent::check_link(TimePoint now, Actions& actions) {
@@ -158,7 +157,7 @@ void Agent::check_link(TimePoint now, Actions& actions) {
   if (due.dial) dial(now, actions);
   if (link_.silent(now)) {
     const std::string reason =
-        fmt::format("nothing was heard from the master for {} s", in_seconds(link_.silence_max()));
+        fmt::format("no message from the master for {} s", in_seconds(link_.silence_max()));
     actions.emplace_back(agent::HangUp{.reason = reason, .breaks = true});
     link_down(now, agent::LinkDown{reason}, /*fell_silent=*/true);
   }
@@ -305,7 +304,7 @@ TimePoint Agent::saves_until() const {
 
 void Agent::end_saving(TimePoint now, Actions& actions) {
   saves_alone_ = false;
-  const std::string why = "a new master may give their ranks to other nodes";
+  const std::string why = "a new master may assign their ranks to other nodes";
   pass_on(now, supervisor_->handle(worker_time(now), supervisor::Insist{why}), actions);
 }
 
@@ -325,7 +324,7 @@ void Agent::rejoin(TimePoint now, Actions& actions) {
   const bool may_transfer = facts_.hosts_coordinator && standby_ && !insisted_;
   if (stopped_by_ && !may_transfer) return exit_by_signal(actions);
   if (job_ends_ && !stopped_by_) {
-    return exit({.code = 1, .reason = reason + "; the job was being ended"}, actions);
+    return exit({.code = 1, .reason = reason + "; the job was being stopped"}, actions);
   }
   if (!elastic && !may_restart) {
     return exit({.code = 1, .reason = reason}, actions);
@@ -345,7 +344,7 @@ void Agent::rejoin(TimePoint now, Actions& actions) {
 
 // No reply for the lease plus the takeover window.
 std::string Agent::gone_text(TimePoint now) const {
-  const std::string why = link_.up() ? "nothing was heard from the master" : waiting_for_;
+  const std::string why = link_.up() ? "no message from the master" : waiting_for_;
   const Duration silence = link_.since_last_ack(now);
   if (turns()) return nobody_leads_text(to_string(places_.all()), why, silence);
   return master_gone_text(where_the_master_is(), why, silence);

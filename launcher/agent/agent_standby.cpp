@@ -58,7 +58,7 @@ void Agent::on(TimePoint, const agent::StandsBy& event, Actions& actions) {
 
 void Agent::standby(TimePoint now, const link::Standby& standby, Actions& actions) {
   actions.emplace_back(
-      agent::TellDetail{fmt::format("the node at {} stands by for the master",
+      agent::TellDetail{fmt::format("the node at {} is the standby of the master",
                                     to_string(Endpoint{standby.address, standby.port}))});
   if (phase_ == Phase::joining && !sealed_) {
     // A spare has no vote, but must know which node to ask. The sender of this message is the
@@ -165,7 +165,7 @@ void Agent::on(TimePoint now, const agent::Leads& event, Actions& actions) {
   if (event.again) return lead_again(now, actions);
   if (!standby_) return;
   const bool was_transferred = phase_ == Phase::drained;
-  hang_up(now, "this node leads the job now", actions);
+  hang_up(now, "this node is the leader now", actions);
   if (phase_ == Phase::joining) phase_.become(Phase::dialing);
   facts_.hosts_coordinator = true;
   link_.become_local(true);
@@ -178,8 +178,8 @@ void Agent::on(TimePoint now, const agent::Leads& event, Actions& actions) {
   is_at_standby_ = false;
   if (phase_ != Phase::succeeded) wait_for_a_seat(now, Phase::dialing);
   actions.emplace_back(agent::TellNote{
-      was_transferred ? "the master leaves and transferred leadership: this node leads the job"
-                      : "the master is lost, and this node leads the job from now on"});
+      was_transferred ? "the master exits and transferred leadership: this node is the leader"
+                      : "lost the master; this node is the leader now"});
   actions.emplace_back(agent::Dial{config_.endpoint});
 }
 
@@ -188,7 +188,7 @@ void Agent::lead_again(TimePoint now, Actions& actions) {
   is_deposed_ = false;
   // Its workers are still stopping. Afterwards it asks here for a seat.
   if (facts_.hosts_coordinator) return;
-  hang_up(now, "this node leads the job again", actions);
+  hang_up(now, "this node is the leader again", actions);
   if (phase_ == Phase::joining) phase_.become(Phase::dialing);
   facts_.hosts_coordinator = true;
   link_.become_local(true);
@@ -197,7 +197,7 @@ void Agent::lead_again(TimePoint now, Actions& actions) {
   vote_.reset();
   standby_.reset();
   if (phase_ != Phase::succeeded) wait_for_a_seat(now, Phase::dialing);
-  actions.emplace_back(agent::TellNote{"leadership resumed: this node leads the job again"});
+  actions.emplace_back(agent::TellNote{"leadership resumed: this node is the leader again"});
   actions.emplace_back(agent::Dial{config_.endpoint});
 }
 
@@ -259,7 +259,7 @@ void Agent::led(TimePoint now, const link::Led& led, Actions& actions) {
     wait_for_a_seat(now, Phase::dialing);
   }
   turn_to(now, {led.address, led.port}, actions);
-  waiting_for_ = "this job is led at " + to_string(config_.endpoint);
+  waiting_for_ = "the leader of this job is at " + to_string(config_.endpoint);
   if (facts_.hosts_coordinator) step_down(now, actions);
 }
 

@@ -33,14 +33,13 @@ std::string seconds_left(TimePoint now, TimePoint deadline) {
 }
 
 std::string master_gone_text(const std::string& where, const std::string& why, Duration silence) {
-  return fmt::format("the master at {} is gone: {}; it has answered nothing for {:.1f} s", where,
-                     why, in_seconds(silence));
+  return fmt::format("lost contact with master {}: {} (no response for {:.1f} s)", where, why,
+                     in_seconds(silence));
 }
 
 std::string nobody_leads_text(const std::string& places, const std::string& why, Duration silence) {
-  return fmt::format(
-      "none of the cpprunds at {} leads this job: {}; nothing was answered for {:.1f} s", places,
-      why, in_seconds(silence));
+  return fmt::format("no leader among {}: {} (no response for {:.1f} s)", places, why,
+                     in_seconds(silence));
 }
 
 std::string turned_text(const std::string& from, const std::string& to, std::uint64_t epoch,
@@ -56,53 +55,52 @@ std::string turned_text(const std::string& from, const std::string& to, std::uin
 
 std::string stale_text(const std::string& where, std::uint64_t epoch, std::uint64_t followed) {
   return fmt::format(
-      "the cpprund at {} answers as the one that leads (epoch {}), and another one leads since "
-      "(epoch {}): it is not followed",
+      "ignoring the cpprund at {}, which acts as leader of epoch {}: another one became leader in "
+      "epoch {}",
       where, epoch, followed);
 }
 
 std::string slept_text(Duration lease, Duration silence) {
   return fmt::format(
-      "this cpprun was stopped, or starved, for about {:.0f} s, longer than its lease of {} s: its "
-      "seat is given away",
+      "suspended or starved of CPU for about {:.0f} s, longer than its lease of {} s; its slot was "
+      "given away",
       in_seconds(silence), in_seconds(lease));
 }
 
 std::string doubt_text(Duration silence, Duration lease) {
   return fmt::format(
       "this node was suspended for about {:.0f} s, longer than its lease of {} s; its workers are "
-      "paused until the master confirms their seat",
+      "paused until the master confirms their slot",
       in_seconds(silence), in_seconds(lease));
 }
 
 std::string lead_over_text() {
-  return "too few nodes have answered this master for so long that its standby may lead them";
+  return "too few nodes have responded to this master within its lease, so its standby may be the "
+         "leader";
 }
 
 std::string lease_nearly_missed_text(Duration lease, Duration patience, Duration silence) {
   return fmt::format(
-      "the master's answer took {:.1f} s of a lease of {} s: {:.1f} s more, and this node's "
-      "workers "
-      "would have been ended; if this machine, the master's or the network is often that late, "
-      "give every node a longer one (--rdzv-conf keep_alive_max_attempt=…)",
+      "the response of the master took {:.1f} s of a lease of {} s: after {:.1f} s more, this "
+      "node's workers would have been stopped; if this happens often, set a longer lease on every "
+      "node (--rdzv-conf keep_alive_max_attempt=…)",
       in_seconds(silence), in_seconds(lease), in_seconds(lease + patience - silence));
 }
 
 std::string rejoins_text(const std::string& reason, Duration patience) {
-  return fmt::format("{}; this node asks for a seat again, for {:.0f} s at most", reason,
-                     in_seconds(patience));
+  return fmt::format("{}; rejoining (timeout {:.0f} s)", reason, in_seconds(patience));
 }
 
 std::string asks_text(const std::string& reason, Duration patience) {
   return fmt::format(
-      "{}; every worker of this node has ended with 0: it asks how the job ended, for {:.0f} s at "
-      "most",
+      "{}; every worker of this node exited with 0; querying the result of the job (timeout {:.0f} "
+      "s)",
       reason, in_seconds(patience));
 }
 
 std::string done_text(const std::string& reason) {
   return fmt::format(
-      "every worker of this node ended with 0, but how the job ended is not known here: {}",
+      "every worker of this node exited with 0, but the result of the job is unknown here: {}",
       reason);
 }
 
@@ -112,20 +110,20 @@ std::optional<std::string> time_note(const link::Finish& finish) {
 }
 
 std::string not_needed_text(const std::string& reason) {
-  return fmt::format("the job is over, without this node: {}", reason);
+  return fmt::format("the job ended without this node: {}", reason);
 }
 
 std::string with_port_cure(const std::string& reason) {
   if (reason.find("already in use") == std::string::npos) return reason;
   return reason +
-         "; another job's master holds this port, or an old one of this job that still ends: end "
-         "it, or give this job a port of its own (--master-port, or --rdzv-endpoint=HOST:PORT)";
+         "; another job's master has this port, or an old one of this job that is still exiting: "
+         "stop it, or give this job its own port (--master-port, or --rdzv-endpoint=HOST:PORT)";
 }
 
 std::string unkillable_text(const Outcome& outcome) {
   return fmt::format(
-      "rank {} (pid {}) survives even SIGKILL: it is stuck in the kernel, in a driver or a file "
-      "system that hangs; this node is out",
+      "rank {} (pid {}) is in uninterruptible sleep and ignores SIGKILL (a driver or file system "
+      "hangs); dropping this node",
       outcome.rank.value, outcome.pid);
 }
 
@@ -162,9 +160,8 @@ std::string leftover_text(const supervisor::Leftover& left, Duration grace) {
     case Fate::awaited:
       return fmt::format(
           "note: the workers exited, but {} that they started still run{}: {}; waiting up to "
-          "{:.1f} "
-          "s\n  hint: --stragglers=leave lets such processes run on, --stragglers=kill ends them "
-          "at once",
+          "{:.1f} s\n  hint: --stragglers=leave lets such processes continue, --stragglers=kill "
+          "ends them at once",
           is_one ? "a process" : fmt::format("{} processes", left.processes.size()),
           is_one ? "s" : "", processes, in_seconds(grace));
     case Fate::released:
@@ -182,28 +179,27 @@ std::string leftover_text(const supervisor::Leftover& left, Duration grace) {
 }
 
 std::string unswept_text() {
-  return "something the workers started survives SIGKILL, because it belongs to another user "
-         "or is stuck in the kernel: look for it with ps; this cpprun goes on without it";
+  return "a process that the workers started ignores SIGKILL, because it belongs to another user "
+         "or is in uninterruptible sleep: find it with ps; cpprun continues without it";
 }
 
 std::string no_folder_text(const std::string& folder, std::optional<int> error_number) {
   const auto cannot = [&](const std::string& why) {
-    return fmt::format("cannot make the folder \"{}\" for the workers' error files: {}", folder,
+    return fmt::format("cannot create directory \"{}\" for the workers' error files: {}", folder,
                        why);
   };
-  if (!error_number) return cannot("the watchdog of this cpprun was killed; start it again");
+  if (!error_number) return cannot("the watchdog of this cpprun was killed; restart cpprun");
   if (*error_number == ETIMEDOUT) {
-    return cannot("its disk does not answer; name another one with TMPDIR or --log-dir");
+    return cannot("its disk does not respond; use another one with TMPDIR or --log-dir");
   }
   return cannot(errno_text(*error_number) +
-                "; name a folder that has room and may be written to with TMPDIR or --log-dir");
+                "; use a writable directory with free space (TMPDIR or --log-dir)");
 }
 
 std::string goes_on_text(int restarts_used, const std::string& path) {
   return fmt::format(
-      "this job goes on: {} of its restarts {} used before (--restart-state={}; without that file "
-      "it "
-      "begins anew)",
+      "this job continues: {} of its restarts {} used before (--restart-state={}; delete that file "
+      "to start over)",
       restarts_used, restarts_used == 1 ? "was" : "were", path);
 }
 

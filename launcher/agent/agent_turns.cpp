@@ -138,8 +138,9 @@ void Agent::learn_places(const std::vector<std::string>& told, Actions& actions)
     if (place) {
       others.push_back(*place);
     } else {
-      actions.emplace_back(agent::TellDetail{fmt::format(
-          "the cpprund at {} names no place: {}", to_string(places_.at()), place.error().reason)});
+      actions.emplace_back(
+          agent::TellDetail{fmt::format("the cpprund at {} sent an invalid endpoint: {}",
+                                        to_string(places_.at()), place.error().reason)});
     }
   }
   places_.told(std::move(others));

@@ -228,24 +228,23 @@ DuplicateMasterVerdict judge_rival(const Config& config, const AgentFacts& facts
   const std::string where = to_string(config.endpoint);
   if (answer.itself) return {};
   if (answer.job.empty()) {
-    return {.sentence = fmt::format("a cpprund answers at {}, and this node hosts its job itself: "
-                                    "to meet at the daemon use --rdzv-backend=c10d and "
-                                    "--rdzv-endpoint={}, without --node-rank",
-                                    where, where)};
+    return {.sentence = fmt::format(
+                "a cpprund listens at {}, but this node hosts its job itself: to use the daemon, "
+                "set --rdzv-backend=c10d and --rdzv-endpoint={}, without --node-rank",
+                where, where)};
   }
   if (answer.job != config.job) {
     return {.sentence =
                 fmt::format("{} is the master of another job, \"{}\", at {}, where the other nodes "
-                            "of this one will look for theirs: give each job an address of its own",
+                            "of this job connect: give each job its own address",
                             answer.host, answer.job, where)};
   }
   const std::string job = answer.job == "none" ? "this job" : fmt::format("job \"{}\"", answer.job);
-  return {
-      .sentence = fmt::format("there are two masters of {}: {} (pid {}) hosts it at {}, and "
-                              "this node, {}, hosts it as well; start one of them, and no other, "
-                              "with --node-rank=0 (or is_host=true)",
-                              job, answer.host, answer.pid, where, facts.host),
-      .same_job = true};
+  return {.sentence =
+              fmt::format("two masters of {}: {} (pid {}) hosts it at {}, and so does this node, "
+                          "{}; start only one of them with --node-rank=0 (or is_host=true)",
+                          job, answer.host, answer.pid, where, facts.host),
+          .same_job = true};
 }
 
 }  // namespace cpprun

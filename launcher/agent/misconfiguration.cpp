@@ -35,11 +35,11 @@ std::string first_few(std::vector<std::string> names) {
 
 std::string to_text(Duration silence, const std::string& sign) {
   return fmt::format(
-      "no worker has asked this job's store for {:.0f} s, and {}: a script that starts a world of "
-      "its own (mp.spawn, init_method=\"tcp://…\", a MASTER_PORT it sets itself) waits for ever "
-      "here, because cpprun has already started one process per rank and hosts the store; let it "
-      "take RANK, LOCAL_RANK and WORLD_SIZE from the environment and call init_process_group() "
-      "without init_method, rank and world_size, or run it with python alone",
+      "no worker has asked this job's store for {:.0f} s, and {}: a script that launches its own "
+      "ranks (mp.spawn, init_method=\"tcp://…\", a MASTER_PORT it sets itself) waits forever here, "
+      "because cpprun has already started one process per rank and hosts the store; let it take "
+      "RANK, LOCAL_RANK and WORLD_SIZE from the environment and call init_process_group() without "
+      "init_method, rank and world_size, or run it with python alone",
       in_seconds(silence), sign);
 }
 

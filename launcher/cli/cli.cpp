@@ -262,10 +262,10 @@ class WordReader {
     if (found.size() > 1) {
       std::vector<std::string> names;
       for (const auto* flag : found) names.push_back(fmt::format("--{}", flag->name));
-      return complain("{} could mean {}; write it out", spelled, fmt::join(names, " or "));
+      return complain("{} is ambiguous: {}; use the full name", spelled, fmt::join(names, " or "));
     }
     if (!found.front()->takes_value() && equals != std::string::npos) {
-      return complain("--{} takes no value; leave out \"{}\"", found.front()->name,
+      return complain("--{} takes no value; remove \"{}\"", found.front()->name,
                       word.substr(equals));
     }
     if (equals != std::string::npos) {

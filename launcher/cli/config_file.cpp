@@ -91,13 +91,13 @@ class FileReader {
  private:
   void read_line(std::string_view line, std::size_t number) {
     if (line.front() == '[') {
-      return complain(number, "there are no sections here; write each flag as name = value");
+      return complain(number, "sections are not supported; write each flag as name = value");
     }
     const auto equals = line.find('=');
     auto key = trimmed(line.substr(0, equals));
     if (is_quoted(key)) key = key.substr(1, key.size() - 2);
     if (equals == std::string_view::npos) {
-      return complain(number, fmt::format("\"{}\" is not name = value, as nnodes = 2",
+      return complain(number, fmt::format("\"{}\" is not name = value, such as nnodes = 2",
                                           plain_line(key, key_bytes_shown_max)));
     }
     const auto raw = whole_value(trimmed(line.substr(equals + 1)));
@@ -105,8 +105,8 @@ class FileReader {
     if (flag == nullptr) return;
     const bool opened = !raw.empty() && is_quote(raw.front()) && !is_quoted(raw);
     if (opened || (raw.starts_with('[') && raw.find(']') == std::string::npos)) {
-      return complain(number, fmt::format("{}: {} is not closed where its value ends", flag->name,
-                                          opened ? "a quote" : "a [list]"));
+      return complain(number, fmt::format("{}: {} is not closed at the end of the value",
+                                          flag->name, opened ? "a quote" : "a [list]"));
     }
     declaration_.tell(*flag, value_of(raw), SettingOrigin::file,
                       fmt::format("{}:{}: {}", name_, number, flag->name));
@@ -132,12 +132,12 @@ class FileReader {
       return nullptr;
     }
     if (!flag->in_file) {
-      complain(number, fmt::format("{} belongs on the command line, not into a file", name));
+      complain(number, fmt::format("{} is allowed only on the command line, not in a file", name));
       return nullptr;
     }
     const auto [first, is_new] = line_of_.emplace(name, number);
     if (is_new) return flag;
-    complain(number, fmt::format("{} is there twice, first on line {}; leave one of them out", name,
+    complain(number, fmt::format("{} is set twice, first on line {}; remove one of them", name,
                                  first->second));
     return nullptr;
   }
@@ -148,7 +148,7 @@ class FileReader {
     const FlagFacts* found = nullptr;
     for (const auto& flag : declaration_.facts()) {
       if (beginning.empty() || !flag.name.starts_with(beginning)) continue;
-      if (found != nullptr) return "write out the name of a flag";
+      if (found != nullptr) return "use the full name of a flag";
       found = &flag;
     }
     if (found != nullptr) return fmt::format("write {}", found->name);
@@ -173,7 +173,7 @@ void tell_config_file(const std::string& path, const std::string& text, Declarat
                       Diagnostics& diagnostics) {
   if (!is_text(text)) {
     diagnostics.add(Diagnostics::before_flags,
-                    fmt::format("{} is no text file; --config wants lines such as nnodes = 2",
+                    fmt::format("{} is not a text file; --config needs lines such as nnodes = 2",
                                 plain_line(path)));
     return;
   }

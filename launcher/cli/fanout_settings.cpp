@@ -61,7 +61,7 @@ class FanoutReader {
 
   void read_hosts(fanout::Wanted& wanted) {
     if (flags_.hosts.given && flags_.hostfile.given) {
-      complain(flags_.hostfile, " and --hosts both name the hosts; leave one of them out");
+      complain(flags_.hostfile, " and --hosts both name the hosts; use only one");
     }
     const HostList hosts = flags_.hosts.value
                                ? fanout::hosts_of(*flags_.hosts.value, line_.environment)
@@ -84,8 +84,8 @@ class FanoutReader {
     const int count = static_cast<int>(request.wanted.members.size());
     const auto range = flags_.nnodes.value.value_or(NodeRange{count, count});
     if (count > 0 && range.highest != count) {
-      complain(flags_.nnodes, fmt::format("={} and {} host{} do not agree; leave it out, or write "
-                                          "how many are enough: --nnodes=MIN:{}",
+      complain(flags_.nnodes, fmt::format("={} does not match {} host{}; remove it, or set how "
+                                          "many are enough: --nnodes=MIN:{}",
                                           flags_.nnodes.text, count, count == 1 ? "" : "s", count));
     }
     request.wanted.nodes_min = range.lowest;
@@ -101,13 +101,13 @@ class FanoutReader {
   void refuse_places() {
     const auto refuse = [&](const auto& flag, bool is_given, std::string_view cure) {
       if (is_given)
-        complain(flag, fmt::format(" is of one node, and --hosts starts all; {}", cure));
+        complain(flag, fmt::format(" belongs to one node, and --hosts starts all; {}", cure));
     };
     refuse(flags_.node_rank, flags_.node_rank.given, "ranks follow the order of the hosts");
-    refuse(flags_.local_addr, flags_.local_addr.given, "leave it out");
-    refuse(flags_.standalone, is_on(flags_.standalone), "leave it out");
+    refuse(flags_.local_addr, flags_.local_addr.given, "remove it");
+    refuse(flags_.standalone, is_on(flags_.standalone), "remove it");
     refuse(flags_.rdzv_endpoint, flags_.rdzv_endpoint.given,
-           "--master-addr and --master-port say where they meet");
+           "use --master-addr and --master-port for the endpoint");
   }
 
   void read_environment(fanout::JobTerms& job) {
@@ -121,7 +121,7 @@ class FanoutReader {
 
   void read_shell(fanout::JobTerms& job) {
     job.shell = fanout::remote_shell(flags_.remote_shell.value, flags_.hosts.value);
-    if (job.shell.empty()) complain(flags_.remote_shell, " names no program");
+    if (job.shell.empty()) complain(flags_.remote_shell, " is empty");
   }
 
   void leave_to_agents() {

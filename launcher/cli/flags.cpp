@@ -42,17 +42,16 @@ ValueReader<int> whole_number_within(int lowest, int highest) {
 ValueReader<std::string> name_within(std::size_t bytes_max) {
   return [bytes_max](const std::string& text) -> Result<std::string> {
     if (text.size() > bytes_max) {
-      return failure(fmt::format(
-          " has {} bytes; a name of at most {} travels between nodes: give a shorter one",
-          text.size(), bytes_max));
+      return failure(
+          fmt::format(" has {} bytes; use a name of at most {}", text.size(), bytes_max));
     }
     const std::string plain = plain_line(text);
     if (plain == text) return text;
     // Other nodes would read a different name.
-    return failure(fmt::format(
-        "={}: where it says \"?\" there is nothing that can be read: a control or format "
-        "character, or half a character; give a name of letters",
-        plain));
+    return failure(
+        fmt::format("={}: each \"?\" is an unprintable character (control, format or incomplete); "
+                    "use a name of letters",
+                    plain));
   };
 }
 
@@ -74,11 +73,10 @@ Result<NodeRange> node_range(const std::string& text) {
   const auto highest = whole_number(parts.back());
   if (parts.size() > 2 || !lowest || !highest || *lowest < 1 || *highest < *lowest) {
     return failure(
-        fmt::format("={} is neither a number of nodes, as 2, nor a range, as 2:4", text));
+        fmt::format("={} is neither a number of nodes, such as 2, nor a range, such as 2:4", text));
   }
   if (*highest > bounds::nodes_max) {
-    return failure(
-        fmt::format("={} is more than a job can have: {} nodes", text, bounds::nodes_max));
+    return failure(fmt::format("={} is above the maximum of {} nodes", text, bounds::nodes_max));
   }
   return NodeRange{*lowest, *highest};
 }
@@ -88,8 +86,8 @@ Result<Duration> policy_seconds(const std::string& given) {
   const auto seconds = exact_number<double>(text);
   // Written so that NaN fails the check.
   if (!seconds || !(*seconds >= 0.001) || *seconds > policy_seconds_max) {
-    return failure(fmt::format("={} is no number of seconds from 0.001 to {}, as 30 or 0.5", text,
-                               static_cast<int>(policy_seconds_max)));
+    return failure(fmt::format("={} is not a number of seconds from 0.001 to {}, such as 30 or 0.5",
+                               text, static_cast<int>(policy_seconds_max)));
   }
   return std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(*seconds));
 }
@@ -121,16 +119,16 @@ Result<std::vector<int>> final_codes(const std::string& text) {
     } else if (code && *code >= 1 && *code <= exit_code_max) {
       codes.push_back(*code);
     } else {
-      return failure(
-          fmt::format("={}: \"{}\" is neither an exit code from 1 to {} nor a signal, as SIGSEGV",
-                      text, part, exit_code_max));
+      return failure(fmt::format(
+          "={}: \"{}\" is neither an exit code from 1 to {} nor a signal, such as SIGSEGV", text,
+          part, exit_code_max));
     }
   }
   // Sorted, so that the order typed does not matter when nodes compare settings.
   std::ranges::sort(codes);
   codes.erase(std::ranges::unique(codes).begin(), codes.end());
   if (codes.size() > bounds::no_restart_codes_max) {
-    return failure(fmt::format("={} lists {} codes; there is room for {}", text, codes.size(),
+    return failure(fmt::format("={} lists {} codes; the maximum is {}", text, codes.size(),
                                bounds::no_restart_codes_max));
   }
   return codes;
@@ -146,7 +144,7 @@ bool is_cause(std::string_view name) {
 std::string unknown_cause(std::string_view text, std::string_view name) {
   std::vector<std::string_view> names;
   for (const CauseGroup& each : cause_groups()) names.push_back(each.name);
-  return fmt::format("={}: \"{}\" is no cause: give one of {}, or an id of docs/failures.md", text,
+  return fmt::format("={}: unknown cause \"{}\": use one of {}, or an id of docs/failures.md", text,
                      name, fmt::join(names, ", "));
 }
 
@@ -168,7 +166,7 @@ Result<RestartBudgets> restart_budgets(const std::string& text) {
         return failure(
             fmt::format("={}: \"{}\" is neither a whole number from 0 nor CAUSE=N", text, part));
       }
-      if (has_number) return failure(fmt::format("={} gives the whole job two budgets", text));
+      if (has_number) return failure(fmt::format("={} sets two budgets for the whole job", text));
       budgets.whole_job = *count;
       has_number = true;
       continue;
@@ -176,12 +174,12 @@ Result<RestartBudgets> restart_budgets(const std::string& text) {
     const auto name = trimmed(part.substr(0, equals));
     if (!is_cause(name)) return failure(unknown_cause(text, name));
     if (!is_count && trimmed(part.substr(equals + 1)) != "unlimited") {
-      return failure(
-          fmt::format("={}: {} is given neither a whole number from 0 nor unlimited", text, name));
+      return failure(fmt::format(
+          "={}: the budget of {} is neither a whole number from 0 nor unlimited", text, name));
     }
     const auto same = [name](const CauseBudget& other) { return other.cause == name; };
     if (std::ranges::any_of(budgets.causes, same)) {
-      return failure(fmt::format("={} gives {} two budgets", text, name));
+      return failure(fmt::format("={} sets two budgets for {}", text, name));
     }
     budgets.causes.push_back(
         {.cause = std::string(name), .max = is_count ? std::optional(*count) : std::nullopt});
@@ -189,7 +187,7 @@ Result<RestartBudgets> restart_budgets(const std::string& text) {
   // Sorted, so that the order typed does not matter when nodes compare settings.
   std::ranges::sort(budgets.causes, {}, &CauseBudget::cause);
   if (budgets.causes.size() > cause_budgets_max) {
-    return failure(fmt::format("={} lists {} causes; there is room for {}", text,
+    return failure(fmt::format("={} lists {} causes; the maximum is {}", text,
                                budgets.causes.size(), cause_budgets_max));
   }
   return budgets;
@@ -199,13 +197,13 @@ Result<HostLimit> host_limit(const std::string& text) {
   const auto slash = text.find('/');
   const auto count = whole_number(trimmed(std::string_view(text).substr(0, slash)));
   if (!count || *count < 1) {
-    return failure(fmt::format("={} is not a whole number from 1, as 3 or 3/3600", text));
+    return failure(fmt::format("={} is not a whole number from 1, such as 3 or 3/3600", text));
   }
   HostLimit limit{.failures = *count};
   if (slash == std::string::npos) return limit;
   const auto window = policy_seconds(text.substr(slash + 1));
   if (!window) {
-    return failure(fmt::format("={}: \"{}\" is no number of seconds, as 3/3600", text,
+    return failure(fmt::format("={}: \"{}\" is not a number of seconds, such as 3/3600", text,
                                text.substr(slash + 1)));
   }
   limit.window = *window;
@@ -218,7 +216,7 @@ Result<std::vector<int>> local_ranks(const std::string& text) {
   for (const auto part : split(text, ',')) {
     const auto rank = whole_number(part);
     if (!rank || *rank < 0) {
-      return failure(fmt::format("={} is not a list of local ranks, as 0,2", text));
+      return failure(fmt::format("={} is not a list of local ranks, such as 0,2", text));
     }
     ranks.push_back(*rank);
   }
@@ -228,7 +226,7 @@ Result<std::vector<int>> local_ranks(const std::string& text) {
 Result<std::uint64_t> log_bytes(const std::string& text) {
   const auto bytes = byte_size(text);
   if (bytes && *bytes >= bounds::log_file_bytes_least) return *bytes;
-  return failure(fmt::format("={} is no number of bytes from {}, as 500000 or 64M", text,
+  return failure(fmt::format("={} is not a number of bytes from {}, such as 500000 or 64M", text,
                              bounds::log_file_bytes_least));
 }
 

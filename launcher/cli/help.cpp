@@ -202,7 +202,7 @@ std::string bash_script(const std::vector<FlagFacts>& flags) {
     }
   }
   return fmt::format(
-      R"(# bash completion for cpprun: source it, or put it into bash-completion's folder
+      R"(# bash completion for cpprun: source it, or put it into bash-completion's directory
 _cpprun_value() {{
   local found= quote=
   case $1 in
@@ -247,7 +247,7 @@ std::string_view zsh_action(Expects expected) {
 std::string zsh_script(const std::vector<FlagFacts>& flags) {
   std::string text =
       "#compdef cpprun\n# zsh completion for cpprun: source it, or put it into a "
-      "folder of fpath as _cpprun\n\n_cpprun() {\n  _arguments -S \\\n";
+      "directory of fpath as _cpprun\n\n_cpprun() {\n  _arguments -S \\\n";
   for (const auto& flag : flags) {
     std::string rest = "'['" + quoted(flag.help, "[]") + "']'";
     if (flag.takes_value()) {

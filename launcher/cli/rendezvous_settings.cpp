@@ -67,7 +67,7 @@ class Checker {
     if (config_.lease() >= bounds::lease_min) return;
     reader_.complain(conf,
                      ": keep_alive_interval={} times keep_alive_max_attempt={} is a lease of {} s, "
-                     "and none is shorter than {} s: every hiccup would cost a node its seat",
+                     "and the minimum is {} s: a short delay would make the node lose its slot",
                      in_seconds(config_.keep_alive_interval), config_.keep_alive_attempts_max,
                      in_seconds(config_.lease()), in_seconds(bounds::lease_min));
   }
@@ -78,24 +78,24 @@ class Checker {
     const auto& standby = reader_.flags().standby;
     if (!standby.value) return;
     if (*standby.value != "auto" && *standby.value != "none") {
-      reader_.complain(standby, "={} is nobody: auto or none", *standby.value);
+      reader_.complain(standby, "={} is neither auto nor none", *standby.value);
     }
     config_.standby = *standby.value == "auto";
     if (!config_.standby || config_.may_have_standby()) return;
     if (config_.etcd) {
-      return reader_.note(standby,
-                          "=auto has no effect: where the node that hosts the job is lost, etcd "
-                          "says which other one does");
+      return reader_.note(
+          standby,
+          "=auto has no effect: if the node that hosts the job is lost, etcd elects another one");
     }
     if (config_.meets_at_a_set()) {
       return reader_.note(standby,
-                          "=auto has no effect: where the cpprund that leads is lost, "
-                          "another one of the set does, and no node");
+                          "=auto has no effect: if the leading cpprund is lost, another cpprund of "
+                          "the cluster takes over, not a node");
     }
-    reader_.note(standby,
-                 "=auto has no effect: it takes an elastic job of {} nodes or more, as "
-                 "--nnodes=2:{}",
-                 bounds::standby_nodes_min, bounds::standby_nodes_min);
+    reader_.note(
+        standby,
+        "=auto has no effect: it needs an elastic job of {} nodes or more, such as --nnodes=2:{}",
+        bounds::standby_nodes_min, bounds::standby_nodes_min);
   }
 
   // A list of endpoints means several cpprunds, which are used as with c10d.
@@ -121,19 +121,20 @@ class Checker {
     const bool one_node = config_.nodes_max == 1;
     const bool by_etcd = name == "etcd" || name == "etcd-v2";
     if (!by_etcd && name != "static" && name != "c10d") {
-      reader_.complain(flags.rdzv_backend, "={} is no rendezvous; static, c10d and etcd are", name);
+      reader_.complain(flags.rdzv_backend,
+                       "={} is not a rendezvous backend; use static, c10d or etcd", name);
     }
     const bool wants_etcd = etcd_ != EtcdMeeting{} || !etcd_protocol_.empty();
     if (!by_etcd && wants_etcd && !is_beaten(flags.rdzv_conf, "etcd keys")) {
       reader_.complain(flags.rdzv_conf,
                        ": protocol, cacert, cert, key, user, password_file, etcd_prefix and "
-                       "etcd_lease are for --rdzv-backend=etcd, and this is {}",
+                       "etcd_lease need --rdzv-backend=etcd, and this is {}",
                        name);
     }
     if (is_on(flags.standalone)) {
       if (!one_node) {
         reader_.complain(flags.standalone,
-                         " is one node by itself, and {}={} asks for more; leave one of them out",
+                         " is one node only, and {}={} needs more; use only one of them",
                          flags.nnodes.source, config_.nodes_max);
       }
       ignore(flags.rdzv_endpoint, "with --standalone");
@@ -155,8 +156,8 @@ class Checker {
     if (config_.is_host == false && config_.rendezvous == RendezvousMode::standalone &&
         !drops_is_host()) {
       reader_.complain(flags.rdzv_conf,
-                       ": is_host=false, but nobody else hosts the rendezvous of one node by "
-                       "itself; leave it out, or name the host with --rdzv-endpoint");
+                       ": is_host=false, but a single node must host its own rendezvous; remove "
+                       "it, or set the host with --rdzv-endpoint");
     }
     config_.job = flags.rdzv_id.value.value_or(config_.job);
     config_.local_addr = flags.local_addr.value;
@@ -199,14 +200,14 @@ class Checker {
     config_.place_by_endpoint = true;
     if (backend() == "static") {
       reader_.complain(flags.rdzv_backend,
-                       "=static has the node of rank 0 host the meeting, and {} names {} cpprunds "
-                       "for it: name one place, or give --rdzv-backend=c10d",
+                       "=static lets the node of rank 0 host the rendezvous, but {} names {} "
+                       "cpprunds: name one endpoint, or use --rdzv-backend=c10d",
                        flags.rdzv_endpoint.source, places->size());
     }
     if (config_.is_host == true && !drops_is_host()) {
       reader_.complain(flags.rdzv_conf,
-                       ": is_host=true, but of the {} cpprunds of {} one hosts the rendezvous, and "
-                       "no node does: leave it out, or name this machine alone",
+                       ": is_host=true, but one of the {} cpprunds of {} hosts the rendezvous, not "
+                       "a node: remove it, or name this machine only",
                        places->size(), flags.rdzv_endpoint.source);
     }
     const auto is_any = [](const Endpoint& each) { return each.port == 0; };
@@ -220,7 +221,7 @@ class Checker {
     const auto place = endpoint();
     if (!place) {
       return reader_.complain(flags.rdzv_backend,
-                              "={} needs --rdzv-endpoint=HOST[:PORT],..., where etcd's members are",
+                              "={} needs --rdzv-endpoint=HOST[:PORT],... with the members of etcd",
                               name);
     }
     const auto members = etcd_endpoints(*place, etcd_protocol_ == "https");
@@ -240,9 +241,10 @@ class Checker {
                        etcd_.user.empty() ? "user" : "password_file");
     }
     if (config_.is_host && !drops_is_host()) {
-      reader_.complain(flags.rdzv_conf,
-                       ": is_host={}, but etcd says which node hosts the rendezvous: leave it out",
-                       *config_.is_host);
+      reader_.complain(
+          flags.rdzv_conf,
+          ": is_host={}, but etcd elects the node that hosts the rendezvous: remove it",
+          *config_.is_host);
     }
   }
 
@@ -280,7 +282,7 @@ class Checker {
   template <class T>
   void refuse_any_port(const Flag<T>& flag) {
     reader_.complain(
-        flag, ": port 0 means any free one, which the other nodes could not know; give a number");
+        flag, ": port 0 means any free port, which the other nodes would not know; use a number");
   }
 
   template <class T>
@@ -383,7 +385,7 @@ void read_pair(std::string_view key, std::string_view value, const std::string& 
     const auto [least, most] = range_of(key);
     const auto seconds = between(least, most, value);
     if (!seconds) {
-      diagnostics.push_back(fmt::format("{}: {}={} is no number of seconds from {} to {:.0f}",
+      diagnostics.push_back(fmt::format("{}: {}={} is not a number of seconds from {} to {:.0f}",
                                         source, key, value, least, most));
     } else if (key != "timeout" || !*time) {  // join_timeout overrides timeout
       *time = std::chrono::round<Duration>(std::chrono::duration<double>(*seconds));
@@ -393,7 +395,7 @@ void read_pair(std::string_view key, std::string_view value, const std::string& 
   if (key == "keep_alive_max_attempt") {
     timeouts.keep_alive_attempts = between(1, attempts_max, value);
     if (!timeouts.keep_alive_attempts) {
-      diagnostics.push_back(fmt::format("{}: {}={} is no whole number from 1 to {}", source, key,
+      diagnostics.push_back(fmt::format("{}: {}={} is not a whole number from 1 to {}", source, key,
                                         value, attempts_max));
     }
     return;
@@ -416,17 +418,16 @@ void read_pair(std::string_view key, std::string_view value, const std::string& 
   if (contains(without_effect, key) || (key == "store_type" && value == "tcp")) return;
   if (key == "rank") {
     diagnostics.push_back(
-        fmt::format("{}: rank={} belongs into --node-rank={}", source, value, value));
+        fmt::format("{}: rank={} is not supported here; use --node-rank={}", source, value, value));
   } else if (key == "store_type") {
     diagnostics.push_back(
-        fmt::format("{}: store_type={} is not there, only tcp is", source, value));
+        fmt::format("{}: unsupported store_type \"{}\" (only tcp)", source, value));
   } else {
-    diagnostics.push_back(
-        fmt::format("{}: {} is no key; there are join_timeout, timeout, last_call_timeout, "
-                    "keep_alive_interval, keep_alive_max_attempt and is_host, for etcd protocol, "
-                    "cacert, cert, key, user, password_file, etcd_prefix and etcd_lease, and "
-                    "torchrun's others without effect",
-                    source, key));
+    diagnostics.push_back(fmt::format(
+        "{}: unknown key {}; valid: join_timeout, timeout, last_call_timeout, keep_alive_interval, "
+        "keep_alive_max_attempt and is_host, for etcd protocol, cacert, cert, key, user, "
+        "password_file, etcd_prefix and etcd_lease, and torchrun's others without effect",
+        source, key));
   }
 }
 

@@ -112,7 +112,7 @@ class Teller {
     } else {
       diagnostics_.add(
           flags_.nnodes.place,
-          fmt::format("error: {}\n  hint: start it on as many, or leave out --nnodes", fact));
+          fmt::format("error: {}\n  hint: start it on that many, or remove --nnodes", fact));
     }
   }
 
@@ -128,9 +128,8 @@ class Teller {
     if (!rank) return;
     if (typed && facts_.nodes && facts_.nodes->value > nodes_) {
       notes_.push_back(fmt::format(
-          "{}={}, while {} started cpprun on {} nodes ({}): there is no place for all of them",
-          flags_.nnodes.source, flags_.nnodes.text, facts_.name, facts_.nodes->value,
-          facts_.nodes->source));
+          "{}={}, while {} started cpprun on {} nodes ({}): that is too many", flags_.nnodes.source,
+          flags_.nnodes.text, facts_.name, facts_.nodes->value, facts_.nodes->source));
       return;
     }
     if (!is_said(flags_.node_rank)) {
@@ -139,8 +138,8 @@ class Teller {
     }
     if (flags_.node_rank.text == std::to_string(rank->value)) return;
     notes_.push_back(fmt::format(
-        "{}={}, while this is node {} by {}: a script that starts the nodes expands ${} itself, "
-        "and to the same for all; leave the flag out",
+        "{}={}, while this is node {} by {}: the script that starts the nodes expands ${} itself, "
+        "to the same value for all; remove the flag",
         flags_.node_rank.source, flags_.node_rank.text, rank->value, rank->source, rank->source));
   }
 
@@ -181,7 +180,7 @@ class Teller {
       return facts_.no_master + "; or give --master-addr=HOST, the same on every node";
     }
     return fmt::format(
-        "{} does not say on which host node 0 is; give --master-addr=HOST, the same on every node",
+        "{} does not provide the host of node 0; use --master-addr=HOST, the same on every node",
         facts_.name);
   }
 

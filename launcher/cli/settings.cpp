@@ -185,12 +185,12 @@ int count_workers(SettingReader& reader, const CommandLine& line) {
   if (value == "gpu") {
     if (devices > 0) return devices;
     reader.complain(workers,
-                    "=gpu finds no GPU on this machine (no /dev/nvidia0, or CUDA_VISIBLE_DEVICES "
-                    "hides them); give a number, or auto");
+                    "=gpu: no GPU on this machine (no /dev/nvidia0, or CUDA_VISIBLE_DEVICES hides "
+                    "them); use a number, or auto");
     return 1;
   }
   if (value == "xpu") {
-    reader.complain(workers, "=xpu: cpprun counts NVIDIA's devices only; give the number of yours");
+    reader.complain(workers, "=xpu: cpprun counts NVIDIA devices only; use a number");
     return 1;
   }
   const auto count = whole_number(value);
@@ -205,11 +205,11 @@ ProgramKind program_kind(SettingReader& reader) {
   if (is_on(flags.run_path)) {
     // It overrides the others, as in torchrun. There it saves a Python start per worker by forking
     // the launcher. cpprun has no Python to fork.
-    reader.note(flags.run_path, ": every worker runs the script in a Python of its own");
+    reader.note(flags.run_path, ": every worker runs the script in its own Python process");
     return ProgramKind::python;
   }
   if (is_on(flags.module) && is_on(flags.no_python)) {
-    reader.complain(flags.module, " and {} exclude each other; leave one of them out",
+    reader.complain(flags.module, " and {} exclude each other; use only one",
                     flags.no_python.source);
   }
   if (is_on(flags.module)) return ProgramKind::module;
@@ -231,7 +231,7 @@ void check_monitor_interval(SettingReader& reader) {
   constexpr double torchruns_default = 0.1;
   const auto& interval = reader.flags().monitor_interval;
   if (!interval.value || *interval.value == torchruns_default) return;
-  reader.note(interval, " has no effect: cpprun does not poll, it is told at once");
+  reader.note(interval, " has no effect: cpprun does not poll, the kernel notifies it at once");
 }
 
 // CUDA_VISIBLE_DEVICES must list a device for each worker.
@@ -252,7 +252,7 @@ void read_local_rank_flag(SettingReader& reader, Config& config) {
   const auto& wanted = reader.flags().pass_local_rank;
   if (!wanted.value) return;
   if (is_on(reader.flags().use_env)) {
-    reader.complain(wanted, " and {} exclude each other; leave one of them out",
+    reader.complain(wanted, " and {} exclude each other; use only one",
                     reader.flags().use_env.source);
   }
   const auto& name = *wanted.value;
@@ -262,7 +262,8 @@ void read_local_rank_flag(SettingReader& reader, Config& config) {
                      });
   if (!plain) {
     return reader.complain(
-        wanted, "={} is no name of an option without its dashes, as local-rank or local_rank",
+        wanted,
+        "={} is not the name of an option without its dashes, such as local-rank or local_rank",
         name);
   }
   config.local_rank_flag = name;
@@ -313,10 +314,10 @@ std::vector<std::string> duplicates(SettingReader& reader, const Flag<std::strin
   auto words = words_of(flag.value.value_or(""));
   if (words.empty()) return words;
   if (logs.disabled) {
-    reader.complain(flag, " needs a folder for its file, and {}=/dev/null says that there is none",
+    reader.complain(flag, " needs a directory for its file, but {}=/dev/null disables it",
                     reader.flags().log_dir.source);
   } else if (!teed) {
-    reader.note(flag, " has no effect: it looks at lines that --tee brings to the console");
+    reader.note(flag, " has no effect: it filters the lines that --tee writes to the console");
   }
   return words;
 }
@@ -332,8 +333,8 @@ void check_logs_specs(SettingReader& reader) {
   const auto& specs = reader.flags().logs_specs;
   if (!specs.value || *specs.value == "default") return;
   reader.complain(specs,
-                  "={} names a Python class, and there is no Python in cpprun; leave it out, "
-                  "torchrun's own layout of the logs is there",
+                  "={} names a Python class, and cpprun has no Python; remove it, the layout of "
+                  "the logs is the same as torchrun's",
                   *specs.value);
 }
 
@@ -365,7 +366,7 @@ bool wants_events_on_console(SettingReader& reader) {
   if (value == "null" || value == "dynamic_rendezvous") return false;
   if (value == "console") return true;
   reader.complain(handler,
-                  "={} is not there: console writes what happens to stderr, null nothing; others "
+                  "={} is not supported: console writes events to stderr, null writes none; others "
                   "are Python packages, and --events=FILE writes to a file",
                   value);
   return false;
@@ -412,7 +413,7 @@ void read_log_settings(SettingReader& reader, Config& config) {
   logs.report_file = flags.report.value.value_or("");
   logs.events_file = flags.events.value.value_or("");
   if (is_one_file(logs.report_file, logs.events_file)) {
-    reader.complain(flags.events, "={} is the file of --report as well; give each one of its own",
+    reader.complain(flags.events, "={} is also the file of --report; use two files",
                     logs.events_file);
   }
   logs.stderr_inherited = wants_stderr_inherited(reader);
@@ -455,7 +456,7 @@ void read_grace(SettingReader& reader, const TextFile& read_file, Config& config
     config.grace = std::chrono::seconds(*seconds.value);
     if (kill_wait && config.grace >= kill_wait->value) {
       reader.note(seconds,
-                  "={} is no less than Slurm's own patience ({}): its KILL may come before the "
+                  "={} is not below Slurm's own timeout ({}): its SIGKILL may come before the "
                   "report is written",
                   *seconds.value, kill_wait->source);
     }
@@ -484,8 +485,7 @@ void read_restarts(SettingReader& reader, Config& config) {
     if (std::ranges::find(config.restarts.final_codes, code) == config.restarts.final_codes.end()) {
       continue;
     }
-    reader.complain(flags.free_restart_codes,
-                    " has {} as well as --no-restart-codes; leave one out",
+    reader.complain(flags.free_restart_codes, " has {}, and --no-restart-codes too; remove one",
                     code < 0 ? std::string(signal_name(-code)) : std::to_string(code));
   }
   const auto check = [&](const auto& flag) {
@@ -510,7 +510,8 @@ void read_signals(SettingReader& reader, Config& config) {
     const auto signal = signal_number(name);
     // As torchrun does, warn about an unknown signal name instead of failing.
     if (!signal || *signal == SIGKILL || *signal == SIGSTOP || *signal == SIGCHLD) {
-      reader.note(fmt::format("{} cannot be handled and is left out of --signals-to-handle", name));
+      reader.note(
+          fmt::format("{} cannot be handled and is removed from --signals-to-handle", name));
     } else if (std::find(config.signals.begin(), config.signals.end(), *signal) ==
                config.signals.end()) {
       config.signals.push_back(*signal);
@@ -596,8 +597,8 @@ void read_secret_settings(SettingReader& reader, Config& config) {
   if (!config.insecure) return;
   if (config.require_secret) {
     reader.complain(flags.insecure,
-                    " wants no word about a job without a secret, and CPPRUN_REQUIRE_SECRET=1 "
-                    "refuses such a job; leave one of them out");
+                    " accepts a job without a secret, and CPPRUN_REQUIRE_SECRET=1 rejects it; use "
+                    "only one of them");
   } else if (!config.secret_file.empty()) {
     reader.note(flags.insecure, " has no effect, {} names a secret", flags.secret_file.source);
   }

@@ -345,7 +345,7 @@ std::string bash_script(const ControlFacts& facts) {
                          command.name, words, subjects);
   }
   return fmt::format(
-      R"(# bash completion for cpprunctl: source it, or put it into bash-completion's folder
+      R"(# bash completion for cpprunctl: source it, or put it into bash-completion's directory
 _cpprunctl() {{
   local word=${{COMP_WORDS[COMP_CWORD]}} at command= each quoted
   local -a found=()
@@ -399,7 +399,7 @@ std::string zsh_script(const ControlFacts& facts) {
                          zsh_flags(facts.flags), subject);
   }
   return fmt::format(R"(#compdef cpprunctl
-# zsh completion for cpprunctl: source it, or put it into a folder of fpath as _cpprunctl
+# zsh completion for cpprunctl: source it, or put it into a directory of fpath as _cpprunctl
 
 _cpprunctl_jobs() {{
   local -a jobs=("${{(@f)$({})}}")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The command line of cpprunctl: the requested command (Wish), its parser, and the declared flags
+// The command line of cpprunctl: the parsed command line, its parser, and the declared flags
 // and commands (ControlFacts).
 
 #include <cstdint>

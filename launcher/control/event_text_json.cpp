@@ -66,7 +66,7 @@ std::string changed_leader(const OrderedJson& json) {
   const auto one_of = [&json](const char* name, const char* place) {
     return at(json, name).is_string() ? word_at(json, name) : word_at(json, place);
   };
-  auto text = fmt::format("{} leads in the place of {}, in epoch {}", one_of("to_name", "to"),
+  auto text = fmt::format("leadership moved to {} from {}, epoch {}", one_of("to_name", "to"),
                           one_of("from_name", "from"), word_at(json, "epoch"));
   if (at(json, "reason").is_string()) text += ": " + word_at(json, "reason");
   if (at(json, "silence").is_number())

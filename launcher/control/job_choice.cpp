@@ -54,9 +54,8 @@ NoJob cannot_tell(const std::string& wanted, const std::vector<std::string>& sil
 NoJob ambiguous(const std::vector<KnownJob>& known, const std::string& wanted,
                 const std::vector<std::size_t>& found, bool is_name) {
   if (is_name) {
-    return {.sentence =
-                fmt::format("several jobs are called {}, say with --address which one is meant: {}",
-                            quoted(wanted), listed_jobs(known, found))};
+    return {.sentence = fmt::format("several jobs are called {}, choose one with --address: {}",
+                                    quoted(wanted), listed_jobs(known, found))};
   }
   return {.sentence = fmt::format("several jobs begin with {}: {}", quoted(wanted),
                                   listed_jobs(known, found))};
@@ -84,17 +83,16 @@ tl::expected<std::size_t, NoJob> choose_job(const std::vector<KnownJob>& known,
   }
   if (known.empty()) return tl::unexpected(NoJob{.sentence = "no job runs here"});
   if (wanted.empty()) {
-    return tl::unexpected(
-        NoJob{.sentence = fmt::format("several jobs run here, say which one is meant: {}",
-                                      listed_jobs(known, all))});
+    return tl::unexpected(NoJob{
+        .sentence = fmt::format("several jobs run here, name one: {}", listed_jobs(known, all))});
   }
   if (match == NameMatch::prefix && !begins.empty()) {
     return tl::unexpected(ambiguous(known, wanted, begins, false));
   }
-  NoJob none{.sentence = fmt::format("no job {} is known; there is {}", quoted(wanted),
-                                     listed_jobs(known, all))};
+  NoJob none{.sentence =
+                 fmt::format("unknown job {}; known: {}", quoted(wanted), listed_jobs(known, all))};
   if (!begins.empty())
-    none.hint = "give the whole name: only commands that read take its beginning";
+    none.hint = "give the full name: only commands that read accept its beginning";
   return tl::unexpected(std::move(none));
 }
 
@@ -112,7 +110,7 @@ std::string which_place(const std::vector<KnownPlace>& known) {
                         jobs.empty() ? "no job yet" : listed_jobs(jobs, all));
   }
   return fmt::format(
-      "{} programs host jobs here, say with --job or --address which one is meant, or --all: {}",
+      "{} programs host jobs here, choose one with --job or --address, or use --all: {}",
       known.size(), text);
 }
 

@@ -31,7 +31,8 @@ std::string verdict_text(const PolicyStep& step) {
     text += fmt::format(", after {}", duration_text(in_seconds(verdict.pause)));
   }
   if (verdict.failing_host)
-    text += fmt::format("; {} is left out, where that can be", *verdict.failing_host);
+    text +=
+        fmt::format("; {} is excluded if there are enough nodes without it", *verdict.failing_host);
   return text;
 }
 
@@ -50,7 +51,7 @@ std::string summary(const PolicyReplay& replay) {
                        to_text(replay.rules), place, count, used, end->verdict->reason);
   }
   return fmt::format(
-      "With {} the job would have gone on after {}; {} used, {} left of the whole job's.\n",
+      "With {} the job would have continued after {}; {} used, {} left for the whole job.\n",
       to_text(replay.rules), count == 1 ? "it" : fmt::format("all {}", count), used,
       replay.restarts_left);
 }
@@ -81,12 +82,10 @@ PolicyReplay replay(const RestartRules& rules, const PolicyTrace& trace) {
 }
 
 std::string replay_text(const PolicyReplay& replay, const Canvas& canvas) {
-  if (replay.steps.empty()) return "nothing failed in that trace\n";
-  Table table{.columns = {{"#", true},
-                          {"AFTER", true},
-                          {"WHAT FAILED FIRST", false, true},
-                          {"WOULD HAVE FOLLOWED"}},
-              .rows = {}};
+  if (replay.steps.empty()) return "the trace has no failures\n";
+  Table table{
+      .columns = {{"#", true}, {"AFTER", true}, {"WHAT FAILED FIRST", false, true}, {"RESULT"}},
+      .rows = {}};
   for (std::size_t at = 0; at < replay.steps.size(); ++at) {
     const PolicyStep& step = replay.steps[at];
     const Tint tint = tint_of(step);

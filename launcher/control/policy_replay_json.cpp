@@ -114,19 +114,20 @@ bool is_whole(const Json& value, int least, int most) {
 std::optional<std::string> fault_of(const Json& json) {
   for (const auto& [name, value] : json.items()) {
     if (name == "at" || name == "life" || name == "step" || name == "checkpoint_step") {
-      if (!number_at(json, name.c_str())) return name + " is no number from 0";
+      if (!number_at(json, name.c_str())) return name + " is not a number from 0";
     } else if (name == "rank") {
-      if (!is_whole(value, 0, rank_max)) return "rank is no whole number from 0";
+      if (!is_whole(value, 0, rank_max)) return "rank is not a whole number from 0";
     } else if (name == "exit_code") {
-      if (!is_whole(value, 1, exit_code_max)) return "exit_code is no whole number from 1 to 255";
+      if (!is_whole(value, 1, exit_code_max))
+        return "exit_code is not a whole number from 1 to 255";
     } else if (name == "signal") {
-      if (!signal_number(text_at(json, "signal"))) return "signal is no name of one, as SIGKILL";
+      if (!signal_number(text_at(json, "signal"))) return "signal is not a name such as SIGKILL";
     } else if (name == "cause") {
       const auto cause = text_at(json, "cause");
       if (find_cause(cause) == nullptr)
-        return fmt::format("\"{}\" is no cause of docs/failures.md", cause);
+        return fmt::format("\"{}\" is not a cause listed in docs/failures.md", cause);
     } else if (name != "host" || !value.is_string()) {
-      return fmt::format("it has the member \"{}\", which is not known", plain_line(name));
+      return fmt::format("unknown member \"{}\"", plain_line(name));
     }
   }
   return std::nullopt;
@@ -157,8 +158,8 @@ Result<PolicyTrace> trace_of(const Rounds& rounds) {
   for (const auto& [number, round] : rounds) {
     if (round.root || !round.reason.ends_with(" failed")) continue;
     return failure(
-        fmt::format("round {} was ended because {}, of which the trace does not tell: give "
-                    "the events of all nodes, or the report of the one that hosts the job",
+        fmt::format("round {} ended because {}, but the trace does not contain that failure: give "
+                    "the events of all nodes, or the report of the coordinator's node",
                     number, round.reason));
   }
   PolicyTrace trace{.failures = {}, .rounds = rounds.size()};
@@ -242,7 +243,7 @@ Result<PolicyTrace> read_policy_trace(std::string_view text, std::string_view jo
     ++number;
     if (trimmed(line).empty()) continue;
     const Json json = parse_json(line);
-    if (!json.is_object()) return failure(where(number) + " is no JSON object");
+    if (!json.is_object()) return failure(where(number) + " is not a JSON object");
     if (json.contains("at")) {
       if (const auto fault = fault_of(json)) return failure(where(number) + ": " + *fault);
       const auto at = number_at(json, "at");
@@ -265,19 +266,19 @@ Result<PolicyTrace> read_policy_trace(std::string_view text, std::string_view jo
     take_event(json, *time, rounds);
   }
   if (jobs.size() > 1) {
-    return failure(fmt::format("the trace tells of {} jobs: {}; name one with --job", jobs.size(),
+    return failure(fmt::format("the trace has {} jobs: {}; name one with --job", jobs.size(),
                                fmt::join(jobs, ", ")));
   }
   if (began > ended && ended) {
-    return failure(fmt::format("the trace tells of several runs of job \"{}\": give it one of them",
-                               *jobs.begin()));
+    return failure(
+        fmt::format("the trace has several runs of job \"{}\": give only one", *jobs.begin()));
   }
   if (!jobs.empty() && !invented.failures.empty()) {
-    return failure("the trace has events and made-up failures; give it one of them");
+    return failure("the trace has events and invented failures; give only one kind");
   }
   if (jobs.empty() && invented.failures.empty()) {
     return failure(job.empty() ? std::string("the trace is empty")
-                               : fmt::format("the trace tells nothing of job \"{}\"", job));
+                               : fmt::format("the trace has nothing about job \"{}\"", job));
   }
   if (jobs.empty()) {
     invented.rounds = invented.failures.size();

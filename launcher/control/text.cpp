@@ -35,8 +35,8 @@ std::int64_t seconds_of(char unit) {
 
 Result<std::int64_t> parse_duration(std::string_view text) {
   const auto wrong = [text] {
-    return failure(fmt::format("\"{}\" is no length of time: write 90s, 45m, 2h, 1h30m or 2d",
-                               plain_line(text)));
+    return failure(
+        fmt::format("\"{}\" is not a duration: write 90s, 45m, 2h, 1h30m or 2d", plain_line(text)));
   };
   std::int64_t total = 0;
   std::int64_t unit_before = std::numeric_limits<std::int64_t>::max();
@@ -139,7 +139,7 @@ std::string joined(const std::vector<std::string>& lines) {
 std::string state_words(const std::string& state) {
   if (state == "gathering") return "has been gathering its nodes";
   if (state == "pausing") return "has been pausing before a restart";
-  if (state == "draining") return "has been ending its workers";
+  if (state == "draining") return "has been stopping its workers";
   return "has been running";
 }
 
@@ -255,7 +255,7 @@ std::string status_text(const JobView& job, const std::vector<NodeView>& nodes,
   if (!nodes.empty()) text += "\n" + joined(lines_of(nodes_table(nodes, job.now), canvas));
   if (!job.rounds.empty()) text += "\n" + joined(lines_of(rounds_table(job), canvas));
   if (job.rounds_left_out > 0) {
-    text += fmt::format("({} rounds between the first and the last are kept no more)\n",
+    text += fmt::format("({} rounds between the first and the last are no longer kept)\n",
                         job.rounds_left_out);
   }
   return text;
@@ -282,21 +282,21 @@ std::string role_line(const DaemonView& daemon) {
                                       plain_line(daemon.version));
   if (daemon.leads) {
     const bool is_alone = !daemon.has_etcd && daemon.standbys.empty();
-    if (is_alone) return fmt::format("{} is alone: it has led{}\n", own, length);
-    return fmt::format("{} leads, in epoch {}{}\n", own, daemon.epoch, length);
+    if (is_alone) return fmt::format("{} is the leader{}, without a standby\n", own, length);
+    return fmt::format("{} is the leader, in epoch {}{}\n", own, daemon.epoch, length);
   }
   if (daemon.leader.empty() && daemon.leader_place.empty()) {
-    return own + " stands by, and nobody leads as far as it knows\n";
+    return own + " is a standby, and knows no leader\n";
   }
   // It was given an endpoint but has not found a leader there.
   if (daemon.leader.empty() && daemon.epoch == 0) {
-    return fmt::format("{} is to stand by, and looks for the one that leads at {}\n", own,
+    return fmt::format("{} starts as a standby, and looks for the leader at {}\n", own,
                        plain_line(daemon.leader_place));
   }
-  const std::string leader = daemon.leader.empty() ? "the one at " + plain_line(daemon.leader_place)
+  const std::string leader = daemon.leader.empty() ? "cpprund at " + plain_line(daemon.leader_place)
                                                    : called_at(daemon.leader, daemon.leader_place);
-  return fmt::format("{} stands by, {}; {} leads, in epoch {}{}: ask there for jobs\n", own,
-                     daemon.is_in_sync ? "in sync" : "without everything yet", leader, daemon.epoch,
+  return fmt::format("{} is a standby, {}; the leader is {}, in epoch {}{}; it has the jobs\n", own,
+                     daemon.is_in_sync ? "in sync" : "not yet in sync", leader, daemon.epoch,
                      length);
 }
 
@@ -304,20 +304,19 @@ std::string standby_line(const StandbyView& standby) {
   const std::string state =
       standby.is_in_sync && standby.bytes_behind == 0 ? "in sync"
       : standby.is_in_sync
-          ? fmt::format("in sync, {} under way", bytes_text(standby.bytes_behind))
+          ? fmt::format("in sync, {} in flight", bytes_text(standby.bytes_behind))
           : fmt::format("catching up, {} behind", bytes_text(standby.bytes_behind));
-  return fmt::format("  {} ({}) stands by: {}\n", called_at(standby.name, standby.place),
+  return fmt::format("  standby {} ({}): {}\n", called_at(standby.name, standby.place),
                      plain_line(standby.version), state);
 }
 
 std::string kept_line(const DaemonView& daemon) {
-  if (!daemon.is_durable) return "  it keeps nothing on a disk (--state)\n";
+  if (!daemon.is_durable) return "  its state is in memory only (no --state)\n";
   if (!*daemon.is_durable) {
-    return "  it cannot write to its folder (--state) as it should: its log says why\n";
+    return "  it cannot write to its state directory (--state); see its log\n";
   }
-  return daemon.is_synced
-             ? "  what it knows of jobs is on its disk before anybody hears of it (--state-sync)\n"
-             : "  what it knows of jobs is in its folder (--state)\n";
+  return daemon.is_synced ? "  its state is on disk before it replies (--state-sync)\n"
+                          : "  its state is in its state directory (--state)\n";
 }
 
 std::string change_line(const DaemonView& daemon) {
@@ -325,8 +324,8 @@ std::string change_line(const DaemonView& daemon) {
   const std::string before =
       change.from.empty() ? "" : fmt::format(" from \"{}\"", plain_line(change.from));
   const std::string silence =
-      change.silence ? fmt::format("; nobody led for {:.3f} s", *change.silence) : "";
-  return fmt::format("  \"{}\" has taken the lead{} {} ago: {}{}\n", plain_line(change.to), before,
+      change.silence ? fmt::format("; no leader for {:.3f} s", *change.silence) : "";
+  return fmt::format("  \"{}\" took over{} {} ago: {}{}\n", plain_line(change.to), before,
                      duration_text(daemon.now - change.time), plain_line(change.reason), silence);
 }
 
@@ -378,7 +377,7 @@ std::string about(const FailureView& failure, std::size_t consequences, const Ca
               fmt::format(" (node {}, pid {})\n", failure.node, failure.pid);
   text += cause_text(failure.cause) + quoted_lines(failure.message);
   if (consequences > 0) {
-    text += fmt::format("{}{} other workers ended because of it\n", indent, consequences);
+    text += fmt::format("{}{} other workers failed as a consequence\n", indent, consequences);
   }
   return text;
 }
@@ -399,7 +398,7 @@ std::string failure_story(const JobView& job, const Canvas& canvas) {
     }
   }
   if (job.rounds_left_out > 0) {
-    text += fmt::format("\n({} rounds between the first and the last are kept no more)\n",
+    text += fmt::format("\n({} rounds between the first and the last are no longer kept)\n",
                         job.rounds_left_out);
   }
   if (failed == 0 && !job.root) text += "\nno worker of this job has failed\n";
@@ -428,19 +427,21 @@ std::string secret_id(WallTime now, const IdBytes& random) {
 std::string made_text(std::string_view id, std::string_view path) {
   return fmt::format(
       "made the secret {} in {}\n"
-      "Every node needs this file, readable for its user alone: copy it there (scp -p), or use a "
-      "home\nthat they share. A cpprund that runs knows it from its next SIGHUP on, or, where it "
-      "had none,\nfrom its next start. Whoever has it can join your jobs and end them.\n",
+      "Every node needs this file, readable by its user only: copy it (scp -p), or use a shared "
+      "home\n"
+      "directory. A running cpprund reads it on SIGHUP; a cpprund that has no secret yet must be\n"
+      "restarted. Any user with this file can join and stop your jobs.\n",
       id, plain_line(path));
 }
 
 std::string added_text(std::string_view id, std::string_view path, std::string_view old_id) {
   return fmt::format(
       "made the secret {} in {}, before {}\n"
-      "Copy the file to every node, and have each cpprund read it again (SIGHUP). Whoever has it "
-      "takes\nboth. When all have it, and the jobs that began before are over, take the line of "
-      "the "
-      "old one\nout everywhere.\n",
+      "Copy the file to every node, and send each cpprund a SIGHUP to reload it. A process that "
+      "has\n"
+      "the file accepts both secrets. When all nodes have it and all earlier jobs have ended, "
+      "remove\n"
+      "the line of the old secret everywhere.\n",
       id, plain_line(path), old_id);
 }
 

@@ -71,7 +71,7 @@ inline OrderedJson parsed(std::string_view text) {
 }
 
 inline tl::unexpected<Error> not_understood() {
-  return failure("its answer is no JSON of a coordinator: is that the port of a cpprun?");
+  return failure("the response is not JSON from a coordinator (is that a cpprun port?)");
 }
 
 inline std::string text_of(const OrderedJson& json) {

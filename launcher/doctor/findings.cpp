@@ -51,7 +51,7 @@ class Judge {
       host_ = &host;
       if (!host.gone.empty()) {
         add("it cannot be examined: " + host.gone,
-            "see that its remote shell runs a command there without a question");
+            "make sure that the remote shell runs a command there without asking for input");
       }
       if (!host.facts) continue;
       judge_program(*host.facts);
@@ -80,9 +80,9 @@ class Judge {
     const std::string cure =
         "install the same as here, at the same path or on PATH, or start jobs with --ship";
     if (facts.cpprun.empty()) {
-      return add("no cpprun is there, neither beside cpprunctl nor on PATH", cure);
+      return add("no cpprun found, neither beside cpprunctl nor on PATH", cure);
     }
-    add(fmt::format("its cpprun is another ({}), and this is {}", facts.cpprun, wanted), cure);
+    add(fmt::format("its cpprun is {}, and this is {}", facts.cpprun, wanted), cure);
   }
 
   // Compares with the median of all clocks: the console's own clock may be wrong as well.
@@ -96,10 +96,10 @@ class Judge {
     const Duration apart = host_->clock->offset - offsets[(offsets.size() - 1) / 2];
     const Duration distance = apart < Duration{} ? -apart : apart;
     if (distance <= clock_apart_max + host_->clock->error) return;
-    add(fmt::format("its clock is {:.1f} s {} those of the others", in_seconds(distance),
+    add(fmt::format("its clock is {:.1f} s {} those of the other hosts", in_seconds(distance),
                     apart > Duration{} ? "ahead of" : "behind"),
-        "have chrony or systemd-timesyncd set it (timedatectl): logs of the hosts do not line up, "
-        "and tokens and certificates are refused");
+        "synchronize it with chrony or systemd-timesyncd (timedatectl); otherwise logs of the "
+        "hosts do not line up, and tokens and certificates are rejected");
   }
 
   void judge_gpus(const HostFacts& facts) {
@@ -110,17 +110,17 @@ class Judge {
                  cut == std::string::npos ? "" : facts.missing_gpus.substr(cut + 2));
     }
     if (gpus.on_bus > 0 && gpus.in_driver == 0) {
-      return add(fmt::format("PCI lists {} GPU{} of NVIDIA's, and no driver has them", gpus.on_bus,
+      return add(fmt::format("PCI lists {} NVIDIA GPU{}, but no driver uses them", gpus.on_bus,
                              gpus.on_bus == 1 ? "" : "s"),
-                 "load the driver (modprobe nvidia; nvidia-smi says what is wrong), or pass the "
+                 "load the driver (modprobe nvidia; nvidia-smi shows what is wrong), or pass the "
                  "devices to this container");
     }
     if (gpus.usable >= gpus_most_) return;
     add(fmt::format("it has {} GPU{}, and {} has {}", gpus.usable, gpus.usable == 1 ? "" : "s",
                     gpus_host_, gpus_most_),
-        fmt::format("where that is as it should be, say it: --hosts {}:{}; or else see what "
-                    "nvidia-smi says there",
-                    title_of(*host_), std::max(gpus.usable, 1)));
+        fmt::format(
+            "if that is intended, set the slots: --hosts {}:{}; otherwise check nvidia-smi there",
+            title_of(*host_), std::max(gpus.usable, 1)));
   }
 
   void judge_limits(const HostFacts& facts) {
@@ -146,7 +146,7 @@ class Judge {
   void judge_disks(const HostFacts& facts) {
     const auto& shared = facts.shared_memory;
     const char* const more_shared =
-        "give it more: docker run --shm-size=16g or --ipc=host, an emptyDir with medium Memory, "
+        "enlarge it: docker run --shm-size=16g or --ipc=host, an emptyDir with medium Memory, "
         "mount -o remount,size=16g /dev/shm";
     if (!shared.refusal.empty()) {
       add(fmt::format("{} cannot be used: {}", shared.path, shared.refusal), more_shared);
@@ -156,22 +156,22 @@ class Judge {
           more_shared);
     } else if (shared.free < shared_free_least) {
       add(fmt::format("{} has {} free", shared.path, size_text(shared.free)),
-          "remove what jobs that were killed have left there");
+          "remove the files that killed jobs left there");
     }
     const auto& disk = facts.temporary;
     if (!disk.refusal.empty()) {
-      add(fmt::format("nothing can be written to {}: {}", disk.path, disk.refusal),
-          "set TMPDIR to a folder of yours on a disk with room");
+      add(fmt::format("cannot write to {}: {}", disk.path, disk.refusal),
+          "set TMPDIR to a directory of yours on a disk with free space");
     } else if (disk.free < temporary_free_least) {
       add(fmt::format("{} has {} free", disk.path, size_text(disk.free)),
-          "make room there, or set TMPDIR to a folder on another disk");
+          "free some space, or set TMPDIR to a directory on another disk");
     }
   }
 
   void judge_port(const HostFacts& facts) {
     if (facts.why_no_port.empty()) return;
     add("it cannot listen: " + facts.why_no_port,
-        "ss -ltnp tells who has the port; end that, or take another --port");
+        "find the owner of the port with ss -ltnp and stop it, or use another --port");
   }
 
   // Calls `take` for each host that tried to reach this host, with the result.
@@ -204,15 +204,15 @@ class Judge {
       }
     });
     const char* const cure =
-        "add it to DNS, or to /etc/hosts there; cpprun --hosts meets by addresses, but "
-        "--master-addr and MASTER_ADDR with that name would fail";
+        "add it to DNS, or to /etc/hosts there; cpprun --hosts uses addresses, but --master-addr "
+        "and MASTER_ADDR with that name would fail";
     if (!lost.empty()) {
       add(fmt::format("its name is not resolved on {}: {}", few(lost), why), cure);
     }
     if (!astray.empty()) {
-      add(fmt::format("its name stands for {} on {}, which is that machine itself", why,
+      add(fmt::format("its name resolves to {} on {}, which is that machine itself", why,
                       few(astray)),
-          "take the name out of the line of the loopback address in /etc/hosts there");
+          "remove the name from the loopback line of /etc/hosts there");
     }
   }
 
@@ -236,7 +236,7 @@ class Judge {
     });
     for (const auto& [how, failed] : failures) {
       const std::string who = failed.by.size() == looked && looked > 1
-                                  ? "nobody reaches"
+                                  ? "no host reaches"
                                   : few(failed.by) + " cannot reach";
       add(fmt::format("{} it at {}: {}", who, failed.where, failed.why), cure_of(how));
     }
@@ -252,8 +252,8 @@ class Judge {
         return "it listens there, so a firewall rejects it, or the address is another machine's "
                "(iptables -S, nft list ruleset, ip address)";
       case Reached::stranger:
-        return "two hosts have this address, or a NAT or forwarded port leads elsewhere: give "
-               "each its own, and meet at one that all reach (--master-addr)";
+        return "two hosts have this address, or a NAT or forwarded port leads elsewhere: give each "
+               "host its own address, and use an address that all hosts reach (--master-addr)";
       case Reached::unresolved:
         return "add the name to DNS, or to /etc/hosts there";
       case Reached::yes:
@@ -261,7 +261,7 @@ class Judge {
       case Reached::not_tried:
         break;
     }
-    return "see that there is a way (ip route get ADDRESS, ping), and that the interfaces are up";
+    return "check the route (ip route get ADDRESS, ping), and that the interfaces are up";
   }
 
   const std::vector<ExaminedHost>& hosts_;
@@ -384,8 +384,7 @@ std::string pairs_text(const std::vector<ExaminedHost>& hosts) {
   const std::size_t all = hosts.size() * (hosts.size() - 1);
   if (hosts.size() < 2 || hosts.size() <= others_max + 1) return {};
   return fmt::format(
-      "each host has looked for the {} after it in the list and for the first one: {} of {} "
-      "pairs\n",
+      "each host tried to reach the {} after it in the list and the first one: {} of {} pairs\n",
       others_max, tried, all);
 }
 
@@ -394,7 +393,7 @@ std::string pairs_text(const std::vector<ExaminedHost>& hosts) {
 std::string doctor_text(const std::vector<ExaminedHost>& hosts,
                         const std::vector<Finding>& findings, const Canvas& canvas) {
   std::string text = table_text(hosts, canvas) + pairs_text(hosts);
-  if (findings.empty()) return text + "nothing is wrong\n";
+  if (findings.empty()) return text + "no problems found\n";
   text += fmt::format("\n{} finding{}:\n", findings.size(), findings.size() == 1 ? "" : "s");
   for (const auto& finding : findings) {
     text += fmt::format("  {} {}\n",

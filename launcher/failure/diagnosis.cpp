@@ -27,7 +27,7 @@ std::string not_started(const SpawnError& error, const std::string& executable) 
   // server that gives up.
   const bool silent = error.error_number == ETIMEDOUT && error.stage != SpawnStage::exec;
   return fmt::format("could not be started: cannot {}: {}", what,
-                     silent ? "its disk does not answer" : errno_text(error.error_number));
+                     silent ? "its disk does not respond" : errno_text(error.error_number));
 }
 
 // The last line that is not blank: a Python traceback ends with the exception itself.
@@ -119,7 +119,7 @@ Diagnosis diagnose(const Evidence& evidence) {
           missing_module_advice(module, evidence.host_facts.module, evidence.executable);
     }
     if (cause->id == "silent_exit" && !evidence.stderr_file.empty()) {
-      diagnosis.advice = "read what it said last, in " + evidence.stderr_file;
+      diagnosis.advice = "see the end of its output in " + evidence.stderr_file;
     }
     diagnosis.consequence = cause->consequence;
   }
@@ -141,14 +141,14 @@ std::string to_text(const link::ExitStatus& status) {
 std::string to_text(const Outcome& outcome, const std::string& executable) {
   if (outcome.spawn_error) return not_started(*outcome.spawn_error, executable);
   if (outcome.hung_for) {
-    return fmt::format("hung: it had not beaten for {:.3g} s, and was ended by us",
+    return fmt::format("hung: no heartbeat for {:.3g} s; terminated by cpprun",
                        in_seconds(*outcome.hung_for));
   }
-  if (outcome.given_up) return "did not die of SIGKILL and was given up";
+  if (outcome.given_up) return "did not exit after SIGKILL and was abandoned";
   if (outcome.our_signal == 0) return to_text(outcome.status);
   const auto signal = signal_name(outcome.our_signal);
-  if (outcome.obeyed()) return fmt::format("was ended by us with {}", signal);
-  return fmt::format("{} after we sent it {}", to_text(outcome.status), signal);
+  if (outcome.obeyed()) return fmt::format("terminated by cpprun ({})", signal);
+  return fmt::format("{} after cpprun sent {}", to_text(outcome.status), signal);
 }
 
 link::ExitStatus own_status(const link::Failure& failure) {

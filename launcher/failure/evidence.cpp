@@ -77,7 +77,7 @@ std::string similar_name(std::string_view wanted, const std::vector<std::string>
 std::string missing_module_advice(std::string_view name, const ModuleSight& sight,
                                   std::string_view executable) {
   if (!sight.similar.empty()) {
-    return fmt::format("did you mean \"{}\"? it is where Python looks for modules of your own",
+    return fmt::format("did you mean \"{}\"? Python looks there for your own modules",
                        sight.similar);
   }
   if (!sight.elsewhere.empty()) {

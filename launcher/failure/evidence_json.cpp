@@ -59,7 +59,7 @@ Result<WorkerError> parse_error_file(const std::string& text) {
                        .unix_seconds = seconds_of(json)};
   }
   if (!message.is_object() || text_of(message, "message").empty()) {
-    return failure("its error file has a \"message\" that is neither text nor holds one");
+    return failure("its error file has a \"message\" that is neither text nor an object with text");
   }
   WorkerError error{
       .message = printable(text_of(message, "message")), .traceback = "", .unix_seconds = {}};
@@ -73,7 +73,7 @@ Result<WorkerError> parse_error_file(const std::string& text) {
 Result<std::string> with_exit_code(const std::string& text, int exit_code) {
   auto json = parse_json(text, bounds::error_file_depth_max);
   if (json.is_discarded() || !json.is_object() || !json.contains("message")) {
-    return failure("its error file is not one that can be passed on");
+    return failure("its error file cannot be forwarded (not a JSON object with \"message\")");
   }
   // The flat schema has no field for it. torchrun does not add it there either.
   if (json["message"].is_object()) json["message"]["errorCode"] = exit_code;

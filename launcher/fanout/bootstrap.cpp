@@ -58,19 +58,18 @@ std::optional<BootstrapAnswer> read_bootstrap_answer(std::string_view line, cons
   if (word == "send") return BinaryWanted{};
   if (word == "none") {
     return ShellRefuses{
-        fmt::format("there is no {} at {} and none on PATH; install it there, "
-                    "or start with --ship",
+        fmt::format("no {} at {} and none on PATH; install it there, or start with --ship",
                     own.program, own.path)};
   }
   if (word.starts_with("other ")) {
-    return ShellRefuses{
-        fmt::format("there is another {} ({}), and this is {}; install the "
-                    "same, or start with --ship",
-                    own.program, plain_line(word.substr(6)), own.version)};
+    return ShellRefuses{fmt::format(
+        "another {} is installed ({}), and this is {}; install the same, or start with --ship",
+        own.program, plain_line(word.substr(6)), own.version)};
   }
   if (word == "broken")
-    return ShellRefuses{"the program did not arrive whole, or sha256sum is not there"};
-  if (word == "noplace") return ShellRefuses{"no folder can be made in $TMPDIR or /tmp for --ship"};
+    return ShellRefuses{"the program arrived incomplete, or sha256sum is missing"};
+  if (word == "noplace")
+    return ShellRefuses{"cannot create a directory in $TMPDIR or /tmp for --ship"};
   if (word == "noexec") {
     return ShellRefuses{
         "the program that was sent cannot be executed: another kind of processor, "
@@ -152,14 +151,15 @@ Result<Environment> passed_environment(const Environment& own, std::string_view 
   for (const auto part : split(exported, ',')) {
     const auto equals = part.find('=');
     const std::string name(trimmed(part.substr(0, equals)));
-    if (name.empty()) return failure(fmt::format("\"{}\" names no variable", plain_line(part)));
+    if (name.empty())
+      return failure(fmt::format("\"{}\" is not the name of a variable", plain_line(part)));
     if (equals != part.npos) {
       passed[name] = part.substr(equals + 1);
     } else if (const auto* value = find_variable(own, name)) {
       passed[name] = *value;
     } else {
-      return failure(fmt::format("{} is not set here; give it a value as {}=VALUE",
-                                 plain_line(name), plain_line(name)));
+      return failure(fmt::format("{} is not set here; set it with {}=VALUE", plain_line(name),
+                                 plain_line(name)));
     }
   }
   return passed;

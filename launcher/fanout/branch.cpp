@@ -46,8 +46,7 @@ Branch::Actions Branch::advance(TimePoint now) {
                        in_seconds(arrival_patience)),
            actions);
     } else if (now - shell.heard >= patience) {
-      kill(number, shell, fmt::format("it has said nothing for {} s", in_seconds(patience)),
-           actions);
+      kill(number, shell, fmt::format("no message for {} s", in_seconds(patience)), actions);
     } else if (shell.ready && now - shell.pinged >= ping_interval) {
       shell.pinged = now;
       actions.push_back(Give{number, Ping{}});
@@ -77,10 +76,11 @@ bool Branch::Shell::has_arrived() const {
 }
 
 std::optional<std::string> Branch::check() const {
-  if (shells_.size() > shells_max) return "more shells than one node may have";
-  if (!waiting_.empty() && shells_.size() < shells_max) return "somebody waits for a free place";
+  if (shells_.size() > shells_max) return "more shells than a node may have";
+  if (!waiting_.empty() && shells_.size() < shells_max)
+    return "a member waits although a shell is free";
   for (const auto& [number, shell] : shells_) {
-    if (shell.members.empty()) return "a shell to nobody";
+    if (shell.members.empty()) return "a shell without members";
   }
   return std::nullopt;
 }
@@ -115,12 +115,12 @@ void Branch::tell(const Down& message, Actions& actions) {
     if (shell.ready) {
       actions.push_back(Give{number, message});
     } else if (stopping_) {
-      kill(number, shell, "it was not waited for any longer", actions);
+      kill(number, shell, "the start was canceled before it answered", actions);
     }
   }
   if (!stopping_) return;
   for (auto& member : std::exchange(waiting_, {})) {
-    actions.push_back(Pass{Gone{member.number, "it was not waited for any longer"}});
+    actions.push_back(Pass{Gone{member.number, "the start was canceled before it answered"}});
   }
 }
 
@@ -152,8 +152,8 @@ void Branch::end(TimePoint now, const ShellEnded& ended, Actions& actions) {
     } else if (member.number == head.number) {
       actions.push_back(Pass{Gone{member.number, why}});
     } else {
-      actions.push_back(Pass{Gone{
-          member.number, fmt::format("the connection through {} is lost: {}", head.name, why)}});
+      actions.push_back(Pass{
+          Gone{member.number, fmt::format("lost the connection through {}: {}", head.name, why)}});
     }
   }
   dial(now, std::move(again), actions);

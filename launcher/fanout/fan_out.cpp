@@ -57,7 +57,7 @@ FanOut::Actions FanOut::advance(TimePoint now) {
   Actions actions;
   if (deadline_ && now >= *deadline_) {
     if (phase_ == Phase::running) {
-      actions.push_back(Say{"the other hosts do not end by themselves: stopping them", true});
+      actions.push_back(Say{"the other hosts have not exited: stopping them", true});
       stop(now, SIGTERM, actions);
     } else if (!killing_) {
       stop(now, SIGKILL, actions);
@@ -66,7 +66,7 @@ FanOut::Actions FanOut::advance(TimePoint now) {
       for (auto& [number, guest] : guests_) {
         if (guest.state != State::here && guest.state != State::pending) continue;
         guest.state = State::gone;
-        guest.reason = "it does not say that it has ended";
+        guest.reason = "it did not report its exit";
         actions.push_back(Say{fmt::format("{}: {}", guest.member.name, guest.reason), true});
       }
     }
@@ -94,10 +94,10 @@ std::optional<TimePoint> FanOut::next_deadline() const {
 }
 
 std::optional<std::string> FanOut::check() const {
-  if (phase_ == Phase::gathering && count(State::pending) == 0) return "nobody is waited for";
-  if (phase_ == Phase::running && !begun_) return "a job runs that has not begun";
+  if (phase_ == Phase::gathering && count(State::pending) == 0) return "no host is pending";
+  if (phase_ == Phase::running && !begun_) return "the job runs without a start";
   for (const auto& [number, guest] : guests_) {
-    if (guest.redial && guest.state != State::gone) return "somebody is dialed who is there";
+    if (guest.redial && guest.state != State::gone) return "a connected host is to be dialed again";
   }
   return std::nullopt;
 }
@@ -121,7 +121,7 @@ void FanOut::welcome(TimePoint now, const Here& here, Actions& actions) {
   guest.here = here;
   if (phase_ == Phase::gathering) return settle(now, actions);
   if (phase_ != Phase::running) return;
-  actions.push_back(Say{fmt::format("{} is here and joins", guest.member.name)});
+  actions.push_back(Say{fmt::format("{} is connected and joins", guest.member.name)});
   Begin begin = *begun_;
   begin.only = here.number;
   actions.push_back(TellHosts{begin});
@@ -139,7 +139,7 @@ void FanOut::lose(TimePoint now, const Gone& gone, Actions& actions) {
   if (phase_ != Phase::running) return;
   if (was_here) {
     guest.backoff = redial_first;
-    actions.push_back(Say{fmt::format("{} is lost: {}", guest.member.name, gone.reason), true});
+    actions.push_back(Say{fmt::format("lost {}: {}", guest.member.name, gone.reason), true});
   }
   if (!wanted_.elastic || gone.number == begun_->master) return stop(now, SIGTERM, actions);
   redial_later(now, guest);
@@ -160,7 +160,7 @@ void FanOut::note_end(TimePoint now, const Ended& ended, Actions& actions) {
   guest.ran = ended.ran;
   if (phase_ == Phase::gathering) {
     guest.state = State::gone;
-    guest.reason = fmt::format("its cpprun has ended with code {}", ended.code);
+    guest.reason = fmt::format("its cpprun exited with code {}", ended.code);
     return settle(now, actions);
   }
   if (phase_ != Phase::running) return;

@@ -21,18 +21,17 @@ constexpr int slots_max = 4096;  // more than the devices or cores of any machin
 std::string objection(std::string_view name) {
   if (name.empty()) return "a host without a name";
   const std::string shown = plain_line(name, bounds::name_shown_bytes_max);
-  if (name.front() == '-') return fmt::format("\"{}\" would be an option and not a host", shown);
+  if (name.front() == '-') return fmt::format("\"{}\" is an option, not a host", shown);
   if (name.size() > bounds::host_bytes_max) {
-    return fmt::format("\"{}\" has {} bytes, and no host's name has more than {}", shown,
-                       name.size(), bounds::host_bytes_max);
+    return fmt::format("\"{}\" has {} bytes, and a host name has at most {}", shown, name.size(),
+                       bounds::host_bytes_max);
   }
   for (const char byte : name) {
     const bool good = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
                       (byte >= '0' && byte <= '9') ||
                       std::string_view("._-@:%/").find(byte) != std::string_view::npos;
     if (!good) {
-      return fmt::format("\"{}\" is no name of a host: letters, digits and . _ - @ : % / are",
-                         shown);
+      return fmt::format("\"{}\" is not a host name: use letters, digits and . _ - @ : % /", shown);
     }
   }
   return {};
@@ -52,7 +51,7 @@ class HostListReader {
       const auto number = exact_number<int>(*slots);
       if (!number || *number < 1 || *number > slots_max) {
         return complain(
-            where, fmt::format("\"{}\" is no number of slots of {}: 1 to {} are",
+            where, fmt::format("\"{}\" is not a valid number of slots of {}: use 1 to {}",
                                plain_line(*slots, bounds::name_shown_bytes_max), name, slots_max));
       }
       host.slots = number;
@@ -60,7 +59,7 @@ class HostListReader {
     const auto [first, is_new] = seen_.emplace(host.name, where);
     if (!is_new) {
       return complain(where,
-                      fmt::format("{} is named twice{}; give it once, with its slots", host.name,
+                      fmt::format("{} is listed twice{}; list it once, with its slots", host.name,
                                   first->second.empty() ? "" : ", first in " + first->second));
     }
     hosts_.push_back(std::move(host));
@@ -117,8 +116,7 @@ void read_line(std::string_view line, const std::string& where, HostListReader& 
                        words[at].starts_with("max_slots=");
     if (!known) {
       return reader.complain(where,
-                             fmt::format("\"{}\" is not understood after {}; write {} "
-                                         "slots=4",
+                             fmt::format("unknown word \"{}\" after {}; write {} slots=4",
                                          plain_line(words[at], bounds::name_shown_bytes_max),
                                          plain_line(words[0], bounds::name_shown_bytes_max),
                                          plain_line(words[0], bounds::name_shown_bytes_max)));
@@ -162,9 +160,9 @@ HostList hosts_of(const std::string& text, const Environment& environment) {
   if (text != slurm_hosts) return parse_hosts(text);
   const auto* list = find_variable(environment, "SLURM_JOB_NODELIST");
   if (list == nullptr) {
-    return tl::unexpected(std::vector<std::string>{
-        "SLURM_JOB_NODELIST is not set; give --hosts=slurm inside of an allocation, by salloc or "
-        "in a batch script"});
+    return tl::unexpected(
+        std::vector<std::string>{"SLURM_JOB_NODELIST is not set; use --hosts=slurm inside an "
+                                 "allocation (salloc or a batch script)"});
   }
   const auto names = expand_hosts(*list);
   if (!names) return tl::unexpected(std::vector<std::string>{names.error().reason});
@@ -178,7 +176,7 @@ HostList hosts_in_file(const std::string& path, const std::string& source,
   const auto text = read_file(path);
   if (text) return parse_host_file(*text, path);
   return tl::unexpected(std::vector<std::string>{
-      fmt::format("{}={} cannot be read: {}; give the path of a text file with a host a line",
+      fmt::format("{}={} cannot be read: {}; give the path of a text file with one host per line",
                   source, path, text.error().reason)});
 }
 

@@ -64,8 +64,8 @@ void AsyncTask::begin() {
   listen();
 }
 
-// Asio may say that it can be read though it cannot: what it had to say of a descriptor that was
-// closed since is told of the next one.
+// Asio may report readable although it is not: a report about a closed descriptor can arrive for
+// the next one.
 void AsyncTask::listen() {
   news_.async_wait(asio::posix::stream_descriptor::wait_read,
                    [this, alive = alive_](const asio::error_code& cancelled) {
@@ -128,7 +128,7 @@ void hand(int socket, int number, int error_number, int file) {
     beside->cmsg_len = CMSG_LEN(sizeof file);
     std::memcpy(CMSG_DATA(beside), &file, sizeof file);
   }
-  // Where nobody is there to take it there is nobody to be told.
+  // An error means that the receiver has exited, so it can be ignored.
   static_cast<void>(::sendmsg(socket, &letter.head, MSG_NOSIGNAL));
 }
 

@@ -19,8 +19,8 @@
 
 namespace cpprun::io {
 
-// Asks a question that may never be answered, about files on a hung disk, in a side process and for
-// a limited time. Nothing waits for it, neither the event loop nor cpprun's end.
+// Runs a request that may block forever, such as one about files on a hung disk, in a helper
+// process with a time limit. Neither the event loop nor cpprun's exit waits for it.
 class AsyncTask {
  public:
   using Look = std::function<std::string()>;
@@ -29,12 +29,12 @@ class AsyncTask {
   AsyncTask(asio::io_context& context, HelperProcesses& side, Duration patience);
   AsyncTask(const AsyncTask&) = delete;
   AsyncTask& operator=(const AsyncTask&) = delete;
-  // Nobody who was asked is waited for, and nothing is told any more.
+  // Does not wait for running requests, and makes no further callbacks.
   ~AsyncTask();
 
-  // `look` runs in the side process, and what it changes stays there; `told` is called from the
-  // event loop with its result, or with nothing if that did not come in time. Questions asked
-  // meanwhile are answered afterwards, all in one go.
+  // `look` runs in the helper process; its changes to memory stay there. `told` is called from the
+  // event loop with its result, or with nothing after a timeout. Requests made meanwhile run
+  // afterwards, all in one batch.
   void ask(Look look, Told told);
 
  private:
@@ -47,24 +47,24 @@ class AsyncTask {
   void listen();
   void tell();
 
-  asio::posix::stream_descriptor news_;  // closes when the process has come to its end
+  asio::posix::stream_descriptor news_;  // closes when the process exits
   asio::steady_timer timer_;
   HelperProcesses& side_;
   Duration patience_;
-  std::vector<Question> asked_;    // being looked at
-  std::vector<Question> waiting_;  // for the next go
-  std::string answers_;            // of those asked, as far as they have come
+  std::vector<Question> asked_;    // running
+  std::vector<Question> waiting_;  // for the next batch
+  std::string answers_;            // received so far
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
-// A file that a side process has opened for us, because its disk may hang.
+// A file that a helper process has opened for us, because its disk may hang.
 struct PassedFd {
-  int number = 0;        // which of those that were asked for
-  int error_number = 0;  // errno; 0 where nothing is wrong
-  FileDescriptor file;   // where it is handed over at all
+  int number = 0;        // index of the request
+  int error_number = 0;  // errno; 0: success
+  FileDescriptor file;   // only on success
 };
 
-// The two ends of a way for them, each message whole.
+// A socket pair for PassedFd messages; message boundaries are kept.
 struct PassedFdWay {
   FileDescriptor mine;
   FileDescriptor theirs;
@@ -73,9 +73,9 @@ std::optional<PassedFdWay> make_way();
 
 void hand(int socket, int number, int error_number, int file = -1);
 
-// The next one, waited for until then; nothing where none comes.
+// Waits for the next message until `deadline`; none on timeout.
 std::optional<PassedFd> take_handed(int socket, TimePoint deadline);
-// The same without waiting; `ended` where nobody is at the other end any more.
+// The same without waiting. `ended`: the other end is closed.
 std::optional<PassedFd> take_handed_now(int socket, bool& ended);
 
 }  // namespace cpprun::io

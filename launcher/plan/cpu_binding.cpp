@@ -72,8 +72,8 @@ Result<std::vector<int>> nodes_of_workers(const Topology& topology, int workers)
   if (devices > 0) {
     if (workers > devices) {
       return failure(
-          fmt::format("there are {} GPUs for {} workers, and a worker is bound near its "
-                      "own; start no more workers than GPUs",
+          fmt::format("{} GPUs for {} workers, and each worker is bound near its own GPU; start at "
+                      "most one worker per GPU",
                       devices, workers));
     }
     return std::vector<int>(topology.node_of_device.begin(),
@@ -83,7 +83,7 @@ Result<std::vector<int>> nodes_of_workers(const Topology& topology, int workers)
   for (const auto& [node, cpus] : topology.nodes) {
     if (!allowed_on(topology, node).empty()) usable.push_back(node);
   }
-  if (usable.empty()) return failure("no NUMA node has a processor that cpprun may use");
+  if (usable.empty()) return failure("no NUMA node has a CPU that cpprun may use");
   std::vector<int> result;
   for (int worker = 0; worker < workers; ++worker) {
     const auto nodes = static_cast<int>(usable.size());
@@ -124,8 +124,8 @@ Result<CpuSet> share_of_cores(const Groups& cores, int node, std::size_t positio
   const auto each = cores.size() / sharers;
   const auto rest = cores.size() % sharers;
   if (each == 0) {
-    return failure(fmt::format("NUMA node {} has {} cores for {} workers that want their own", node,
-                               cores.size(), sharers));
+    return failure(fmt::format("NUMA node {} has {} cores for {} workers that need exclusive cores",
+                               node, cores.size(), sharers));
   }
   const auto begin = position * each + std::min(position, rest);
   CpuSet cpus;
@@ -170,8 +170,7 @@ Result<std::vector<CpuSet>> bind_workers(NumaBinding binding, const Topology& to
     }
     if (cpus.empty()) {
       return failure(
-          fmt::format("local rank {} belongs to NUMA node {}, of which cpprun may use "
-                      "no processor",
+          fmt::format("local rank {} belongs to NUMA node {}, and cpprun may use none of its CPUs",
                       worker, node));
     }
     result.push_back(std::move(cpus));
@@ -192,7 +191,7 @@ Result<WorkerBinding> settle_binding(NumaBinding binding, const Result<Topology>
   WorkerBinding settled{.cpus = std::move(*cpus), .notes = {}};
   settled.notes.push_back("processors: " + to_text(settled.cpus));
   if (!places_known) {
-    settled.notes.emplace_back("no GPU is here, so the workers are spread over the NUMA nodes");
+    settled.notes.emplace_back("no GPU found, so the workers are spread over the NUMA nodes");
   }
   return settled;
 }

@@ -44,9 +44,8 @@ std::optional<std::string> missing_gpus(const GpuCounts& counts, const Environme
         counts.usable, there, counts.in_driver, counts.in_driver - counts.usable);
   }
   return fmt::format(
-      "{} of {} GPUs can be used: PCI lists {}, and the driver has {}; nvidia-smi and "
-      "\"dmesg | grep -i xid\" tell which one is lost and why, and a reset or a reboot brings it "
-      "back",
+      "{} of {} GPUs can be used: PCI lists {}, and the driver has {}; nvidia-smi and \"dmesg | "
+      "grep -i xid\" show which one is lost and why; reset it or reboot",
       counts.usable, there, counts.on_bus, counts.in_driver);
 }
 

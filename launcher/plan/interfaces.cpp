@@ -38,7 +38,7 @@ std::string those_that_would_do(const std::vector<NetworkInterface>& interfaces,
   for (const auto& each : interfaces) {
     if (!known && usable(each) && (!each.loopback || company.alone)) add(each);
   }
-  if (names.empty()) return "no interface is up with an address, so none would do";
+  if (names.empty()) return "no interface is up with an address";
   return fmt::format("{} would do", fmt::join(names, ", "));
 }
 
@@ -89,7 +89,7 @@ Result<std::optional<std::string>> users_choice(const std::vector<NetworkInterfa
   };
   if (variable == contract::nccl_socket_ifname) {
     if (nccl_would_find(interfaces, *value)) return *value;
-    return refuse("interfaces", "of which none is up with an address on this machine");
+    return refuse("interfaces", "none of which is up with an address on this machine");
   }
   for (const auto& name : names_in(*value)) {
     if (const auto fault = fault_of(interfaces, name)) return refuse(name, *fault);

@@ -88,7 +88,7 @@ std::vector<std::string> those_of_others(const std::vector<std::string>& address
 
 std::string own_addresses_text(const std::vector<NetworkInterface>& interfaces) {
   const auto told = told_addresses(interfaces, true);
-  return told.empty() ? "no address that others could use"
+  return told.empty() ? "no address that other machines could use"
                       : fmt::format("{}", fmt::join(told, ", "));
 }
 
@@ -106,10 +106,10 @@ Result<bool> is_meant(const Config& config, const std::vector<std::string>& addr
   std::copy_if(addresses.begin(), addresses.end(), std::back_inserter(named),
                [](const std::string& each) { return !is_loopback(each); });
   return failure(fmt::format(
-      "the name {} means several machines: {} is this machine, {} is not; each of them would take "
-      "itself for the master of a job of its own. Give every node the address, or a name, of one "
-      "machine, as {} (of a StatefulSet's pods the first one's name), or say who is the master "
-      "with --rdzv-conf=is_host=true on that node and is_host=false on the others",
+      "the name {} resolves to several machines: {} is this machine, {} is not, so each would "
+      "become the master of its own job. Give every node the address, or a name, of one machine, "
+      "as {} (of a StatefulSet's pods the first one's name), or say who is the master with "
+      "--rdzv-conf=is_host=true on that node and is_host=false on the others",
       config.endpoint.host, fmt::join(own, ", "), fmt::join(others, ", "),
       as_flag(config, *std::min_element(named.begin(), named.end()))));
 }
@@ -126,16 +126,14 @@ std::optional<Doubt> doubt_of_master(const Config& config,
     case Whose::others:
       return Doubt{
           fmt::format("{} is not an address of this machine, which is to be the master and has {}: "
-                      "whoever looks for the master there finds it only where a Service, a NAT or "
-                      "a forwarded port leads from there to here; if none does, start every node "
-                      "with {}",
+                      "other nodes reach it only if a Service, a NAT or a forwarded port leads "
+                      "from there to here; if none does, start every node with {}",
                       place, own_addresses_text(interfaces), own_as_flag(config, interfaces)),
           true};
     case Whose::loopback:
       if (config.nodes_max == 1) return std::nullopt;
-      return Doubt{fmt::format("{} is this machine and no other: a node on another machine would "
-                               "look for the master on itself; if there is one, start every node "
-                               "with an address of the master, as {}",
+      return Doubt{fmt::format("{} is only reachable from this machine; for a multi-node job, "
+                               "start every node with an address of the master, such as {}",
                                place, own_as_flag(config, interfaces)),
                    false};
   }
@@ -162,8 +160,8 @@ std::string hint_for_dialler(const Config& config, const std::vector<std::string
       }
       if (!by_rank) {
         return fmt::format(
-            "; {} is this machine, which was told not to host (is_host=false): start a node here "
-            "that may, or give every node the address of the machine that hosts with {}",
+            "; {} is this machine, which may not host (is_host=false): start a node here that may, "
+            "or give every node the address of the machine that hosts with {}",
             place, flag);
       }
       return fmt::format(
@@ -178,14 +176,14 @@ std::string hint_for_dialler(const Config& config, const std::vector<std::string
 std::string unresolved_text(const Config& config, const std::string& why,
                             const std::vector<NetworkInterface>& interfaces) {
   return fmt::format(
-      "the name \"{}\" cannot be resolved ({}) on this machine, which is to be the master: its own "
-      "workers would not find their store there; add the name to /etc/hosts or DNS, or start every "
-      "node with an address: this machine has {}",
+      "cannot resolve \"{}\" ({}) on this machine, which is to be the master, so its own workers "
+      "would not find their store; add the name to /etc/hosts or DNS, or start every node with an "
+      "address: this machine has {}",
       config.endpoint.host, why, own_addresses_text(interfaces));
 }
 
 std::string unresolved_for_others(const Config& config, const std::string& why) {
-  return fmt::format("the master is there, but cannot resolve its own name \"{}\" ({})",
+  return fmt::format("the master is running, but cannot resolve its own name \"{}\" ({})",
                      config.endpoint.host, why);
 }
 
@@ -300,14 +298,15 @@ StoreWay settle_store(const Config& config, bool has_secret) {
 
 std::optional<std::string> missing_secret(const Config& config) {
   if (!config.require_secret || config.nodes_max == 1) return std::nullopt;
-  return "CPPRUN_REQUIRE_SECRET=1 asks for a secret that the nodes of a job share, and this node "
-         "has none: \"cpprunctl keygen\" makes one, and every node needs the same";
+  return "CPPRUN_REQUIRE_SECRET=1 requires a secret, and this node has none: create one with "
+         "\"cpprunctl keygen\", and copy it to every node";
 }
 
 std::optional<std::string> open_port_note(const Config& config, std::string_view address) {
   if (config.insecure || config.nodes_max == 1) return std::nullopt;
   return fmt::format(
-      "this job's port {} is open to everybody who reaches {}: \"cpprunctl keygen\" makes a secret",
+      "this job's port {} is open to every machine that reaches {}: \"cpprunctl keygen\" creates a "
+      "secret",
       config.endpoint.port, address);
 }
 

@@ -128,8 +128,8 @@ Result<Python> find_python(const Environment& environment,
   }
   if (!first.empty()) return Python{first};
   return failure(
-      "there is no python3 and no python on PATH to run a Python script with; install one, or set "
-      "PYTHON_EXEC to its path");
+      "no python3 and no python on PATH to run a Python script; install one, or set PYTHON_EXEC to "
+      "its path");
 }
 
 // An error if a path was given where python -m expects a module name. torchrun passes it on
@@ -158,10 +158,9 @@ Result<ResolvedProgram> by_python(const Program& program, const Environment& env
     if (auto wrong = no_module_text(program.script, probe)) return failure(*std::move(wrong));
   }
   if (!module && probe(program.script) == FileKind::missing) {
-    return failure(
-        fmt::format("cannot run \"{}\": no such file, seen from the folder cpprun was "
-                    "started in",
-                    program.script));
+    return failure(fmt::format(
+        "cannot run \"{}\": no such file, relative to the directory cpprun was started in",
+        program.script));
   }
   auto python = find_python(environment, own_paths, probe);
   if (!python) return tl::unexpected(python.error());
@@ -185,16 +184,17 @@ tl::unexpected<Error> not_runnable(const std::string& script, FileKind kind, boo
                     script.find('/') == std::string::npos ? ", neither here nor on PATH" : ""));
   }
   if (kind == FileKind::directory && by_itself_only) {
-    return failure(
-        fmt::format("cannot run \"{}\": it is a folder, and --no-python executes a file", script));
+    return failure(fmt::format(
+        "cannot run \"{}\": it is a directory, and --no-python executes a file", script));
   }
   if (kind == FileKind::directory) {
-    return failure(fmt::format("cannot run \"{}\": it is a folder without a __main__.py", script));
+    return failure(
+        fmt::format("cannot run \"{}\": it is a directory without a __main__.py", script));
   }
   if (kind == FileKind::noexec) {
     return failure(
         fmt::format("cannot run \"{}\": its file system is mounted noexec; copy it to a disk that "
-                    "allows execution, or mount that one without noexec",
+                    "allows execution, or mount this one without noexec",
                     script));
   }
   return failure(
@@ -234,10 +234,10 @@ Result<ResolvedProgram> resolve_program(const Program& program, const Environmen
   const auto& script = program.script;
   const bool bare = script.find('/') == std::string::npos;
   if (is_command_in_quotes(script, environment, probe)) {
-    return failure(fmt::format(
-        "error: cannot run \"{}\": no program has this name\n  hint: leave out the quotes; the "
-        "program and its arguments are words of their own",
-        script));
+    return failure(
+        fmt::format("error: cannot run \"{}\": no program has this name\n  hint: remove the "
+                    "quotes; the program and its arguments are separate words",
+                    script));
   }
   switch (program.kind) {
     case ProgramKind::python:
@@ -251,7 +251,7 @@ Result<ResolvedProgram> resolve_program(const Program& program, const Environmen
       if (kind == FileKind::directory) return not_runnable(script, kind, true);
       if (kind == FileKind::missing) return not_runnable(script, kind, true);
       return failure(fmt::format(
-          "error: cannot run \"{}\": --no-python searches PATH, and it is not there\n  hint: {}",
+          "error: cannot run \"{}\": not found on PATH, which --no-python searches\n  hint: {}",
           script, here_text(script, kind)));
     }
     case ProgramKind::automatic:

@@ -49,12 +49,12 @@ std::string meeting_text(const Config& config) {
 }
 
 std::string hosting_text(const Config& config, Hosting hosting) {
-  if (config.etcd) return "here, if etcd says so";
+  if (config.etcd) return "here, if etcd elects this node";
   switch (hosting) {
     case Hosting::must:
       return "here";
     case Hosting::may:
-      return "here, if it is the first to come";
+      return "here, if this node is the first to connect";
     case Hosting::never:
       return "elsewhere";
   }
@@ -74,11 +74,11 @@ bool is_open(const Preview& preview, std::string_view name) {
 
 const char* why_no_port(const Preview& preview) {
   if (preview.store == "local") {
-    return "a port of the node itself (--store=local), taken at the start";
+    return "a port of each node (--store=local), chosen at the start";
   }
-  if (!preview.etcd.empty()) return "the node that hosts the job, as etcd says, takes a free one";
-  if (!preview.places.empty()) return "the cpprund that leads has one for each job";
-  return "a free port is taken at the start";
+  if (!preview.etcd.empty()) return "a free port of the node that etcd elects";
+  if (!preview.places.empty()) return "the leading cpprund has one for each job";
+  return "a free port is chosen at the start";
 }
 
 // Predicts the round from the configuration and the facts.
@@ -251,23 +251,23 @@ std::vector<Unknown> unknowns_of(const Preview& preview) {
     }
     if (!what.empty()) unknowns.push_back({what, why});
   };
-  add({run_id}, "the job's id is made up at the start");
-  add({restart_count}, "--restart-state goes on where the last run has ended");
+  add({run_id}, "the job's id is generated at the start");
+  add({restart_count}, "--restart-state continues the count of the last run");
   if (!preview.places.empty()) {
-    add({real_master_addr, master_addr}, "that of the cpprund that leads when the nodes have met");
+    add({real_master_addr, master_addr}, "the address of the leader when all nodes have joined");
   }
   if (!preview.etcd.empty()) {
-    add({real_master_addr, master_addr}, "that of the node that hosts the job, as etcd says");
+    add({real_master_addr, master_addr}, "the address of the node that etcd elects");
   }
   add({master_port}, why_no_port(preview));
-  add({group_rank}, "nodes get their places when they meet");
-  add({rank, role_rank}, "they begin behind the workers of the nodes before");
-  add({world_size, role_world_size}, "the other nodes say how many workers they have");
-  add({group_world_size}, "known when the nodes that are needed are here");
+  add({group_rank}, "node ranks are assigned when the nodes join");
+  add({rank, role_rank}, "ranks start after those of the nodes before");
+  add({world_size, role_world_size}, "the other nodes report their number of workers");
+  add({group_world_size}, "known when enough nodes have joined");
   add({gloo_socket_ifname, tp_socket_ifname, nccl_socket_ifname},
-      "the master's name leads nowhere yet, or to this machine itself; the way to the others is "
-      "found when they come");
-  add({node_token, error_file, heartbeat_variable}, "made at the start");
+      "the master's name does not resolve yet, or resolves to this machine; the interface is "
+      "chosen when the other nodes join");
+  add({node_token, error_file, heartbeat_variable}, "generated at the start");
   return unknowns;
 }
 
@@ -386,10 +386,10 @@ std::string of_hosts(const Preview& preview) {
 std::string master_text(const Preview& preview) {
   if (preview.meeting == "standalone") return "a free port of this machine";
   if (!preview.places.empty()) {
-    return fmt::format("at the one that leads of {}", fmt::join(preview.places, ", "));
+    return fmt::format("at the leader of {}", fmt::join(preview.places, ", "));
   }
   if (!preview.etcd.empty()) {
-    return fmt::format("which says at {} which node hosts the job", fmt::join(preview.etcd, ", "));
+    return fmt::format("which elects the host at {}", fmt::join(preview.etcd, ", "));
   }
   if (preview.master_port) return to_string(Endpoint{preview.master_host, *preview.master_port});
   return preview.master_host + ", at a free port";
@@ -400,7 +400,7 @@ std::string job_lines(const Preview& preview) {
   const auto add = [&](std::string_view name, std::string_view value) {
     text += fmt::format("  {:<9} {}\n", name, plain_line(value));
   };
-  add("job", preview.job.empty() ? "an id of its own, made up at the start" : preview.job);
+  add("job", preview.job.empty() ? "an id generated at the start" : preview.job);
   add("meeting", fmt::format("{}, {}", preview.meeting, master_text(preview)));
   add("store", fmt::format("{}, {}", preview.store,
                            preview.has_secret ? "with a secret" : "without a secret"));

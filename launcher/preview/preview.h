@@ -47,7 +47,7 @@ struct PreviewNode {
   std::optional<int> group_rank;  // its node rank
   std::string address;            // from which it reaches the coordinator; empty: no route
   std::string interface;          // of the collectives; empty: unknown or not needed
-  std::string hosting;            // e.g. "here", "elsewhere", "here, if etcd says so"
+  std::string hosting;            // e.g. "here", "elsewhere", "here, if etcd elects this node"
   std::string folder;             // working directory of the workers
   std::string interpreter;        // empty: the program is executed directly
   int gpus = 0;                   // visible to the workers

@@ -101,21 +101,20 @@ std::string ConsoleMessages::waiting(const std::string& reason) const {
 }
 
 std::string ConsoleMessages::draining(const supervisor::Draining& action) const {
-  return line(LogLevel::warning, fmt::format("ending the workers: {}", action.reason));
+  return line(LogLevel::warning, fmt::format("stopping the workers: {}", action.reason));
 }
 
 std::string ConsoleMessages::killing(const supervisor::Killing& action, Duration grace,
                                      const std::string& last_seen) const {
   const std::string seen = last_seen.empty() ? "" : "; " + last_seen;
   if (action.at_once) {
-    return line(LogLevel::warning, fmt::format("the worker with local rank {} is killed at once{}",
+    return line(LogLevel::warning, fmt::format("killing the worker with local rank {} at once{}",
                                                action.local_rank.value, seen));
   }
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(grace).count();
-  return line(LogLevel::warning,
-              fmt::format("the worker with local rank {} has not ended within the grace of "
-                          "{} s (--shutdown-timeout) and is killed{}",
-                          action.local_rank.value, seconds, seen));
+  return line(LogLevel::warning, fmt::format("killing the worker with local rank {}, which did not "
+                                             "exit within {} s (--shutdown-timeout){}",
+                                             action.local_rank.value, seconds, seen));
 }
 
 std::string ConsoleMessages::failed(const supervisor::Failed& action,

@@ -133,7 +133,7 @@ std::string story(const DiagnosedEnd& end) {
   } else if (!diagnosis.message.empty()) {
     text += "\n" + diagnosis.message;
   } else if (evidence.on_console && evidence.outcome.pid != 0) {
-    text += "\nits last words, if it had any, are on the console above";
+    text += "\nsee its output above";
   }
   return text;
 }
@@ -174,12 +174,12 @@ std::string victim_text(const DiagnosedEnd& end, const ReportFacts& facts) {
   const auto seen = last_seen.empty() ? std::string() : "\nbefore SIGKILL " + last_seen;
   if (!facts.root) return words + seen;
   if (diagnosis.cause == told_to_end) {
-    return fmt::format("{}, because rank {} failed first{}", words, facts.root->rank.value, seen);
+    return fmt::format("{} after rank {} failed{}", words, facts.root->rank.value, seen);
   }
   if (!diagnosis.message.empty()) words += "\n" + diagnosis.message;
   if (!diagnosis.consequence) return words + "\n" + diagnosis.reason;
-  return fmt::format("{}\na consequence of the end of rank {}: {}", words, facts.root->rank.value,
-                     diagnosis.reason);
+  return fmt::format("{}\nas a consequence of the failure of rank {}: {}", words,
+                     facts.root->rank.value, diagnosis.reason);
 }
 
 // The consequences on this node, in the order in which they were noticed.
@@ -215,7 +215,7 @@ std::string job_text(const std::string& id) {
 
 // The first line: "rank 1 (local rank 1, pid 5, on node0) exited with code 3 at …".
 std::string headline(const ReportFacts& facts, const DiagnosedEnd* own) {
-  if (!facts.root) return fmt::format("{} did not end well: {}", job_text(facts.job), facts.reason);
+  if (!facts.root) return fmt::format("{} failed: {}", job_text(facts.job), facts.reason);
   const auto& root = *facts.root;
   if (root.cause == link::node_lost) {
     return fmt::format("{} failed: {}", job_text(facts.job), root.message);
@@ -248,7 +248,7 @@ std::string verdict_lines(const ReportFacts& facts, const DiagnosedEnd* own) {
   }
   std::string text;
   if (!reason.empty()) text += fmt::format("cpprun: why: {} [{}]\n", reason, id);
-  if (!advice.empty()) text += fmt::format("cpprun: what helps: {}\n", advice);
+  if (!advice.empty()) text += fmt::format("cpprun: hint: {}\n", advice);
   return text;
 }
 
@@ -267,7 +267,7 @@ std::string elsewhere_line(const ReportFacts& facts) {
   const int untold = facts.consequence_count - here - static_cast<int>(ends.size());
   if (untold > 0) ends.push_back(fmt::format("{} more", untold));
   if (ends.empty()) return {};
-  return fmt::format("cpprun: followed on other nodes: {}\n", fmt::join(ends, ", "));
+  return fmt::format("cpprun: consequences on other nodes: {}\n", fmt::join(ends, ", "));
 }
 
 // The last few changes of the leading cpprund.
@@ -277,11 +277,11 @@ std::string leader_lines(const ReportFacts& facts) {
   if (all.empty()) return {};
   const std::size_t times = all.size() + facts.leaders.left_out();
   std::string text =
-      fmt::format("cpprun: another cpprund took the lead {} time{}", times, times == 1 ? "" : "s");
+      fmt::format("cpprun: leadership moved {} time{}", times, times == 1 ? "" : "s");
   const std::size_t first = all.size() - std::min(all.size(), told_max);
   for (std::size_t at = first; at < all.size(); ++at) {
-    text += fmt::format("{} {} after {} at {}, {:.3f} s without an answer", at == first ? ":" : ";",
-                        all[at].to_place, all[at].from_place,
+    text += fmt::format("{} to {} from {} at {}, {:.3f} s without a response",
+                        at == first ? ":" : ";", all[at].to_place, all[at].from_place,
                         local_time_text(all[at].time, facts.utc_offset_seconds),
                         in_seconds(all[at].silence.value_or(Duration{})));
   }
@@ -347,7 +347,7 @@ std::string report(const ReportFacts& facts) {
     const bool was_here = facts.root->group_rank == facts.group_rank;
     if (!was_here || !facts.master) {
       text += fmt::format("cpprun: this is node {} on {}{}\n", facts.group_rank.value, facts.host,
-                          was_here ? "" : "; its own workers ended because of that");
+                          was_here ? "" : "; its workers were terminated as a consequence");
     }
   }
   return text + elsewhere_line(facts) + closing_lines(facts);

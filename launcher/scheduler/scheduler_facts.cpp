@@ -66,7 +66,7 @@ std::string tasks_here(const Said<int>& tasks) {
 
 std::string crowded_text(std::string_view starter, std::string_view tasks, std::string_view cure) {
   return fmt::format(
-      "{} started {}, and cpprun wants one on each node and starts the workers itself: {}; "
+      "{} started {}, but cpprun must run once per node and starts the workers itself: {}; "
       "--standalone makes a job of each, --no-scheduler ignores {}",
       starter, tasks, cure, starter);
 }
@@ -134,11 +134,11 @@ void read_step(const Environment& environment, SchedulerFacts& facts) {
   }
   check_tasks(environment, facts);
   if (const auto components = said_number(environment, 2, {"SLURM_HET_SIZE"})) {
-    facts.notes.push_back(fmt::format(
-        "warning: this Slurm job has {} components ({}), and cpprun takes the {} nodes of one of "
-        "them for the whole job\n  hint: for a job of all, give --nnodes, --node-rank, "
-        "--master-addr and --rdzv-id",
-        components->value, components->source, facts.nodes->value));
+    facts.notes.push_back(
+        fmt::format("warning: this Slurm job has {} components ({}), and cpprun takes the {} nodes "
+                    "of one of them for the whole job\n  hint: for one job on all of them, give "
+                    "--nnodes, --node-rank, --master-addr and --rdzv-id",
+                    components->value, components->source, facts.nodes->value));
   }
 }
 
@@ -468,8 +468,8 @@ SchedulerFacts indexed_job(const Environment& environment, const Said<int>& inde
     facts.job = {first->substr(0, first->find('.')), host->source};
   } else {
     facts.no_master =
-        "the pods of this job have no names that others could look up: give the pod template a "
-        "`subdomain`, the name of a headless Service of theirs";
+        "the pods of this job have no DNS names: set `subdomain` in the pod template to the name "
+        "of their headless Service";
   }
   return facts;
 }

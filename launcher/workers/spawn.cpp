@@ -8,21 +8,21 @@ namespace cpprun {
 std::string to_text(SpawnStage stage) {
   switch (stage) {
     case SpawnStage::log_directory:
-      return "make the folder of its logs";
+      return "create its log directory";
     case SpawnStage::pipes:
-      return "make the pipes of its output";
+      return "create the pipes for its output";
     case SpawnStage::clone:
-      return "make a process";
+      return "create a process";
     case SpawnStage::session:
-      return "give it its own session";
+      return "create its session";
     case SpawnStage::death_signal:
-      return "tie its end to cpprun's";
+      return "set its parent-death signal";
     case SpawnStage::processors:
-      return "bind it to its processors";
+      return "set its CPU affinity";
     case SpawnStage::stdout_target:
-      return "open what its stdout goes to";
+      return "open the target of its stdout";
     case SpawnStage::stderr_target:
-      return "open what its stderr goes to";
+      return "open the target of its stderr";
     case SpawnStage::exec:
       return "execute";
   }

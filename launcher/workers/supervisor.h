@@ -152,7 +152,7 @@ struct HeartbeatsSeen {
   friend bool operator==(const HeartbeatsSeen&, const HeartbeatsSeen&) = default;
 };
 
-// Stop all workers. `reason` completes "ending the workers: …".
+// Stop all workers. `reason` completes "stopping the workers: …".
 struct Stop {
   std::string reason;
   int signal = 15;
@@ -247,7 +247,7 @@ struct Failed {
   friend bool operator==(const Failed&, const Failed&) = default;
 };
 
-// The drain has begun, for the console. `reason` completes "ending the workers: …".
+// The drain has begun, for the console. `reason` completes "stopping the workers: …".
 struct Draining {
   std::string reason;
   int signal = 0;

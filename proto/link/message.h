@@ -251,7 +251,7 @@ struct Sealed {
   friend bool operator==(const Sealed&, const Sealed&) = default;
 };
 
-// Stop all workers of that round and send Drained. `reason` completes "ending the workers: …".
+// Stop all workers of that round and send Drained. `reason` completes "stopping the workers: …".
 struct Drain {
   RoundNumber round{};
   std::string reason;

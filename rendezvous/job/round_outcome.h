@@ -105,7 +105,7 @@ class Failures {
 // which node was asked to stop, or that only the membership changes. When all nodes have drained,
 // it determines how a job without another round ends.
 struct RoundEnd {
-  std::string reason = {};  // completes "ending the workers: …"
+  std::string reason = {};  // completes "stopping the workers: …"
   TimePoint at{};           // when the nodes were asked, or the first one was
   Failures failures = {};   // of all nodes in the round
   // A node leaves that the job cannot do without: it was asked to stop, or gave up (no signal).

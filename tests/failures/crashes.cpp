@@ -36,7 +36,7 @@ std::vector<Staged> crashes(const Stage& stage) {
       way("segfault", "segfault", "core dump"),
       way("illegal_instruction", "wrong_cpu", "-march"),
       way("divide", "arithmetic_error", "gdb"),
-      way("abort", "aborted", "what it said last"),
+      way("abort", "aborted", "see the end of its output"),
       with_message(way("throw", "cpp_exception", "catch it in main"), "the weights are wrong"),
       with_message(way("too_much_memory", "memory_refused", "ulimit -v"), "std::bad_alloc"),
       with_message(way("free_twice", "memory_corrupted", "-fsanitize=address"), "free()"),
@@ -55,7 +55,7 @@ std::vector<Staged> crashes(const Stage& stage) {
       way("many_threads", "too_many_processes", "OMP_NUM_THREADS"),
       way("assert", "assertion_failed", "which and where"),
       with_message(way("record_error", "cuda_out_of_memory", "smaller batch"), "Tried to allocate"),
-      way("silent", "silent_exit", "read what it said last"),
+      way("silent", "silent_exit", "see the end of its output"),
       with_mount(way("fill_shared_memory", "shared_memory_full", "--shm-size"),
                  "mount -t tmpfs -o size=1m tmpfs /dev/shm"),
       with_mount(way("fill_unlinked_memory", "shared_memory_small", "--shm-size"),
@@ -66,7 +66,7 @@ std::vector<Staged> crashes(const Stage& stage) {
   auto memory = way("eat_memory", "out_of_memory", "give the job more memory");
   memory.needs = Needs::memory_group;
   all.push_back(memory);
-  auto stubborn = way("silent", "silent_exit", "read what it said last");
+  auto stubborn = way("silent", "silent_exit", "see the end of its output");
   stubborn.name = "a peer that ignores TERM is not the cause";
   stubborn.program.push_back(fifo(stage, "stubborn"));
   stubborn.options = {"--shutdown-timeout=1"};

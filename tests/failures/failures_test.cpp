@@ -174,7 +174,7 @@ std::string complaint(const Staged& staged, const std::string& report_path, cons
   expect(contains(text("advice"), staged.advice), "advice " + text("advice"));
   expect(contains(text("message"), staged.message), "message " + text("message"));
   expect(contains(ended.err, "[" + staged.cause + "]"), "not in the text");
-  expect(contains(ended.err, "what helps: "), "no advice in the text");
+  expect(contains(ended.err, "cpprun: hint: "), "no advice in the text");
   return wrong.empty() ? "" : wrong + "message: " + text("message") + "\n" + ended.err;
 }
 

@@ -40,7 +40,7 @@ std::vector<Staged> python_errors(const Stage& stage) {
             "all = [bytearray(1 << 26) for _ in range(100)]\n",
             "memory_refused", "smaller batch"),
       plain("recursion", "def f():\n    f()\nf()\n", "recursion", "cycle"),
-      plain("file", "open('/nowhere/weights.bin')\n", "file_missing", "on that very node"),
+      plain("file", "open('/nowhere/weights.bin')\n", "file_missing", "on that node"),
       plain("permission", "if os.getuid() == 0:\n    os.setuid(65534)\nopen('/proc/1/environ')\n",
             "permission_denied", "owner and mode"),
       plain("arguments",
@@ -54,7 +54,7 @@ std::vector<Staged> python_errors(const Stage& stage) {
             "import ctypes, faulthandler\nfaulthandler.enable()\nctypes.string_at(0)\n", "segfault",
             "core dump"),
       plain("full_disk", "f = open('/dev/full', 'w')\nf.write('x')\nf.flush()\n", "disk_full",
-            "make room"),
+            "free some space"),
       plain("syntax", "exec(compile('def f(:', 'model.py', 'exec'))\n", "python_syntax",
             "newer Python"),
       torch("no_cuda", "import torch\ntorch.zeros(1).cuda()\n", "cuda_missing", "nvidia-smi"),
@@ -64,7 +64,7 @@ std::vector<Staged> python_errors(const Stage& stage) {
           "broken_checkpoint",
           "import torch\np = __file__ + '.pt'\nopen(p, 'wb').write(b'PK\\x03\\x04' + b'x' * 100)\n"
           "torch.load(p)\n",
-          "checkpoint_broken", "the checkpoint before it"),
+          "checkpoint_broken", "use the previous checkpoint"),
   };
 }
 

@@ -55,7 +55,7 @@ inline void expect_all_added(std::initializer_list<Command*> nodes, int steps, i
     CHECK_MESSAGE(ended.code == 0, ended.err);
     const int sum = workers * steps * adds_each;
     CHECK(count(ended.out, "sum is " + std::to_string(sum) + "\n") >= 2);
-    CHECK_FALSE(contains(ended.err, "ending the workers"));
+    CHECK_FALSE(contains(ended.err, "stopping the workers"));
   }
 }
 

@@ -189,7 +189,7 @@ TEST_CASE("an order about a host asks which of several programs is meant") {
   }
   const auto asked = scene.ask({"exclude", "192.0.2.9", "--for=1h"});
   CHECK(asked.code == 1);
-  CHECK(contains(asked.err, " programs host jobs here, say with --job or --address"));
+  CHECK(contains(asked.err, " programs host jobs here, choose one with --job or --address"));
   CHECK(contains(asked.err, "(\"one\")"));
   CHECK(contains(asked.err, "(\"two\")"));
   const auto one = scene.ask({"exclude", "192.0.2.9", "--for=1h", "--job=one"});
@@ -239,7 +239,7 @@ TEST_CASE("a command for a job that is silent or over reaches no other job") {
     CAPTURE(verb);
     const auto asked = scene.ask({verb, "train-1"});
     CHECK(asked.code == 1);
-    CHECK(contains(asked.err, "no job \"train-1\" is known; there is \"train-10\"\n  hint: "));
+    CHECK(contains(asked.err, "unknown job \"train-1\"; known: \"train-10\"\n  hint: "));
   }
   CHECK(scene.ask({"drain", "0", "--job", "train-1"}).code == 1);
   CHECK(scene.ask({"status", "train-1"}).code == 0);  // reading takes the beginning
@@ -363,7 +363,7 @@ TEST_CASE("a job that is not there, and no job at all, are told with what there 
   REQUIRE(scene.listed().size() == 1);
   const auto other = scene.ask({"status", "nothing"});
   CHECK(other.code == 1);
-  CHECK(contains(other.err, "no job \"nothing\" is known; there is \"seen\""));
+  CHECK(contains(other.err, "unknown job \"nothing\"; known: \"seen\""));
   job.signal(SIGTERM);
   job.wait();
 }

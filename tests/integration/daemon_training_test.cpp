@@ -56,7 +56,7 @@ class Training {
     for (const auto& each : nodes_) {
       const auto ended = each->wait();
       CHECK(ended.code == 0);
-      CHECK_FALSE(contains(ended.err, "ending the workers"));
+      CHECK_FALSE(contains(ended.err, "stopping the workers"));
     }
     std::cout << first().err() << nodes_[1]->err();
     return losses_in(first().out());

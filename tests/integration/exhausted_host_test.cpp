@@ -107,7 +107,7 @@ TEST_CASE("no room for the folders of the logs is told with the folder, and noth
               workers("2", {"--log-dir=" + disk.path(), "--redirects=3"}, {"say", "started"}),
           in(temporary));
   CHECK(ended.code == 126);
-  CHECK(contains(ended.err, "cannot make the folder \"" + disk.path()));
+  CHECK(contains(ended.err, "cannot create directory \"" + disk.path()));
   CHECK(contains(ended.err, "No space left on device"));
   CHECK_FALSE(contains(ended.err, "Input/output error"));
   CHECK(temporary.entries().empty());

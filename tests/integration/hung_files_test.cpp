@@ -79,7 +79,7 @@ TEST_CASE("a worker whose log files cannot be opened, for their disk hangs, is n
   // The file of the worker's own words, opened anew by a restart.
   Command command(
       job.words({"--redirects=1", "--log-dir=" + disk.path(), "--max-restarts=1"}, {"exit", "4"}));
-  expect_end(job, command, 126, "its disk does not answer");
+  expect_end(job, command, 126, "its disk does not respond");
 }
 
 TEST_CASE("a console that is a file on a disk that hangs does not hold up the end of cpprun") {
@@ -148,8 +148,8 @@ TEST_CASE("a temporary folder on a disk that hangs is told before anything start
   const auto ended = run(with_cpprun({"--standalone", "--no-python", worker(), "say", "started"}),
                          {.variables = {{"TMPDIR", disk.path()}}});
   CHECK(ended.code == 1);
-  CHECK_MESSAGE(contains(ended.err, "cannot make the folder \"" + disk.path()), ended.err);
-  CHECK(contains(ended.err, "its disk does not answer; name another one with TMPDIR"));
+  CHECK_MESSAGE(contains(ended.err, "cannot create directory \"" + disk.path()), ended.err);
+  CHECK(contains(ended.err, "its disk does not respond; use another one with TMPDIR"));
   CHECK_FALSE(contains(ended.out, "started"));
 }
 
@@ -173,7 +173,7 @@ TEST_CASE("what hangs before the start is refused by its flag, and nothing is st
     const Ended ended = job.wait();
     CHECK_MESSAGE(ended.code != 0, flag);
     CHECK_MESSAGE(contains(ended.err, flag + ": "), ended.err);
-    CHECK_MESSAGE(contains(ended.err, "its disk does not answer"), ended.err);
+    CHECK_MESSAGE(contains(ended.err, "its disk does not respond"), ended.err);
     CHECK_FALSE(contains(ended.out, "started"));
   }
 }

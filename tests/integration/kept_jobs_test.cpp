@@ -38,7 +38,7 @@ struct Site {
         .variables = {{"TMPDIR", cluster.temporary.path()}, {"XDG_RUNTIME_DIR", ""}}};
     Command waits({"/bin/sh", "-c",
                    "until '" + from_build("CPPRUNCTL") +
-                       "' status 2>/dev/null | grep 'is alone'; do sleep 0.1; done"},
+                       "' status 2>/dev/null | grep 'without a standby'; do sleep 0.1; done"},
                   looking);
     CHECK(waits.wait().code == 0);
     return Command(all, looking).wait();

@@ -284,8 +284,8 @@ TEST_CASE("nodes that come back to a daemon that began anew find nothing of thei
   lost.signal(SIGKILL);
   CHECK(lost.wait().code == 137);
   // Both have ended their workers, and have no round any more; the next one is a first one again.
-  first->expect_err("this node asks for a seat again");
-  second->expect_err("this node asks for a seat again");
+  first->expect_err("rejoining (timeout");
+  second->expect_err("rejoining (timeout");
   Command found(daemon, job.cluster.options());
   found.expect_out("29500");
   expect_each({first.get(), second.get()}, "old is nothing\n", 2);

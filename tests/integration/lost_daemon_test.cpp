@@ -39,7 +39,7 @@ TEST_CASE("without its daemon a job of fixed size ends within the lease, and say
   for (Command* const each : {&first, &second}) {
     const auto ended = each->wait();
     CHECK(ended.code == 1);
-    CHECK(contains(ended.err, "the master at 10.77.0.1:29500 is gone: connection refused"));
+    CHECK(contains(ended.err, "lost contact with master 10.77.0.1:29500: connection refused"));
   }
   cluster.expect_nothing_left();
 }
@@ -54,7 +54,7 @@ TEST_CASE("jobs that may restart wait for their daemon, and begin anew where it 
   Command second(cluster.node(2, flags), cluster.options());
   expect_each({&first, &second}, " of 2, restart 0\n");
   kill_at_once(daemon);
-  for (Command* const each : {&first, &second}) each->expect_err("asks for a seat again");
+  for (Command* const each : {&first, &second}) each->expect_err("rejoining (timeout");
   Command late = daemon_of(cluster);
   expect_each({&first, &second}, " of 2, restart 0\n", 2);
   // Killed and replaced within the lease: the new one knows nothing of the round that runs.

@@ -136,7 +136,7 @@ TEST_CASE("save reaches every worker that has a handler, and harms none that has
   CHECK(saved.status == 200);
   CHECK(saved.body["said"] == "SIGUSR1 goes to the 3 workers of round 1 in 1 s");
   command.expect_out("saves\n", 2);
-  command.expect_err("rank 1 has no handler for SIGUSR1 and would end of it");
+  command.expect_err("rank 1 has no handler for SIGUSR1, which would kill it");
   CHECK(post(meeting.port, job + "save", {{"signal", "SIGKILL"}}).status == 400);
   CHECK(post(meeting.port, job + "stop").status == 200);
   CHECK(command.wait().code == 143);
@@ -185,9 +185,9 @@ TEST_CASE("a preemption notice has all ranks save, and ends nothing") {
 TEST_CASE("a preemption notice that cannot come is refused, or given up aloud") {
   const auto refused = run(with_cpprun({"--preemption-notice=/nowhere/at/all", "true"}));
   CHECK(refused.code == 2);
-  CHECK(contains(refused.err,
-                 "cpprun: error: --preemption-notice=/nowhere/at/all: there is no "
-                 "directory /nowhere/at"));
+  CHECK(contains(
+      refused.err,
+      "cpprun: error: --preemption-notice=/nowhere/at/all: directory /nowhere/at does not exist"));
   const auto no_slurm = run(with_cpprun({"--preemption-notice=slurm", "true"}));
   CHECK(no_slurm.code == 2);
   CHECK(contains(no_slurm.err, "SLURM_JOB_END_TIME is not set"));
@@ -198,7 +198,8 @@ TEST_CASE("a preemption notice that cannot come is refused, or given up aloud") 
   }
   Command command(
       with_cpprun({"--preemption-notice=/nowhere/at/all --now", worker(), "seat", "hang"}));
-  command.expect_err("\"/nowhere/at/all --now\" cannot be run (exit code 127); no notice will be");
+  command.expect_err(
+      "\"/nowhere/at/all --now\" cannot be run (exit code 127); preemption notices are not");
   command.expect_out("restart 0\n");
   command.signal(SIGTERM);
   CHECK(command.wait().code == 143);

@@ -111,7 +111,7 @@ TEST_CASE("events on the console are whole lines on stderr, the same as in their
                          quiet);
   INFO(ended.err);
   CHECK(ended.code == 3);
-  CHECK_FALSE(contains(ended.err, "does not answer"));
+  CHECK_FALSE(contains(ended.err, "does not respond"));
   CHECK(ended.out == "");
   std::string events;
   std::istringstream lines(ended.err);
@@ -177,7 +177,7 @@ TEST_CASE("a filtered rank that said nothing is not said to have left words on t
       run(two_workers({"--local-ranks-filter=0", "--stderr=inherit"}, {"only", "1", "exit", "3"}),
           quiet);
   CHECK(ended.code == 3);
-  CHECK_FALSE(contains(ended.err, "on the console above"));
+  CHECK_FALSE(contains(ended.err, "see its output above"));
 }
 
 TEST_CASE("without a log directory nothing is left in the temporary folder") {

@@ -41,7 +41,7 @@ TEST_CASE("the report says that the job runs, then that it is being ended, and t
   CHECK(report_at(path).at("state") == "running");
   CHECK(report_at(path).at("succeeded").is_null());
   job.signal(15);
-  job.expect_err("ending the workers: asked to stop by SIGTERM");
+  job.expect_err("stopping the workers: asked to stop by SIGTERM");
   const auto ending = report_in(path, "ending");
   CHECK(ending.at("state") == "ending");
   CHECK(ending.at("reason") == "asked to stop by SIGTERM");
@@ -161,7 +161,7 @@ TEST_CASE("a disk that is full for a while tears no event, and loses none") {
           " --no-python sh -c 'until grep -q \"wait until\" " + said + "; do :; done; : > " + disk +
           "/ballast' 2>" + said + "\ncat " + said + " >&2\ncat " + events + "\n");
   const auto ended = run({"unshare", "-m", "sh", script});
-  CHECK(contains(ended.err, "events wait until there is room"));
+  CHECK(contains(ended.err, "events wait until there is free space"));
   std::istringstream lines(ended.out);
   std::string line;
   std::getline(lines, line);

@@ -67,7 +67,7 @@ TEST_CASE("a node alone whose master port is taken says so with a cure, and star
   CHECK(ended.code == 1);
   CHECK(ended.out == "");
   CHECK(contains(ended.err, "Address already in use"));
-  CHECK(contains(ended.err, "give this job a port of its own"));
+  CHECK(contains(ended.err, "give this job its own port"));
 }
 
 TEST_CASE("a job that is ended and started again has the restarts left that it had") {
@@ -87,7 +87,7 @@ TEST_CASE("a job that is ended and started again has the restarts left that it h
   }
   const auto failed = run(job({"--max-restarts=2", flag}, {"say", "here", "exit", "7"}));
   CHECK(failed.out == "here\nhere\n");
-  CHECK(contains(failed.err, "this job goes on: 1 of its restarts was used before"));
+  CHECK(contains(failed.err, "this job continues: 1 of its restarts was used before"));
   CHECK(contains(failed.err, "all 2 restarts are used"));
   CHECK(contains(Folder::read(folder.path() + "/state"), times("2")));
 
@@ -111,7 +111,7 @@ TEST_CASE(
   CHECK(contains(refused(folder.write("mine", "step 7\n")),
                  "is no state of restarts as cpprun writes it"));
   CHECK(Folder::read(folder.path() + "/mine") == "step 7\n");
-  CHECK(contains(refused("/dev/null"), "is no ordinary file"));
-  CHECK(contains(refused(folder.path()), "is no ordinary file"));
+  CHECK(contains(refused("/dev/null"), "is not a regular file"));
+  CHECK(contains(refused(folder.path()), "is not a regular file"));
   CHECK(contains(refused(folder.path() + "/nowhere/state"), "No such file or directory"));
 }

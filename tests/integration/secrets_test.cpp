@@ -126,7 +126,7 @@ TEST_CASE("keygen writes over nothing, and two at once make one secret") {
   const auto other = second.wait();
   CHECK(one.code + other.code == 1);
   const auto& lost = one.code == 1 ? one : other;
-  CHECK(contains(lost.err, "there is a file, and none is written over; --add puts"));
+  CHECK(contains(lost.err, "the file exists and is not overwritten; --add puts"));
   const auto lines = lines_of(path);
   REQUIRE(lines.size() == 1);
   CHECK(id_in(lines[0]) == (one.code == 0 ? "first" : "second"));
@@ -161,7 +161,7 @@ TEST_CASE("a secret is exchanged: the new one comes first, the old one stays unt
 
   const auto again = home.ask({"keygen", path, "--add", "--id", "old"});
   CHECK(again.code == 1);
-  CHECK(contains(again.err, "it has one that is called \"old\" already"));
+  CHECK(contains(again.err, "it already has a secret \"old\""));
   home.folder.write(".secret.new", "");
   const auto busy = home.ask({"keygen", path, "--add"});
   CHECK(busy.code == 1);
@@ -195,7 +195,7 @@ TEST_CASE("what cannot be made leaves nothing behind") {
       run(home.control({"keygen"}),
           {.variables = {{"HOME", ""}, {"XDG_CONFIG_HOME", ""}, {"CPPRUN_SECRET_FILE", ""}}});
   CHECK(nowhere.code == 1);
-  CHECK(contains(nowhere.err, "say where: keygen FILE"));
+  CHECK(contains(nowhere.err, "give the file: keygen FILE"));
   CHECK(home.folder.entries() == std::vector<std::string>{"file", "open"});
 }
 
@@ -206,7 +206,7 @@ TEST_CASE("a full disk gets no half of a secret, and one that is there stays as 
   const auto& folder = disk.folder();
   const auto full = home.ask({"keygen", folder.path() + "/a/b/secret"});
   CHECK(full.code == 1);
-  CHECK(contains(full.err, "No space left on device; nothing is left there"));
+  CHECK(contains(full.err, "No space left on device; the incomplete file was removed"));
   CHECK(folder.entries() == std::vector<std::string>{"full"});
 
   fs::remove(folder.path() + "/full");
@@ -215,7 +215,7 @@ TEST_CASE("a full disk gets no half of a secret, and one that is there stays as 
   const auto before = lines_of(path);
   const auto added = home.ask({"keygen", path, "--add"});
   CHECK(added.code == 1);
-  CHECK(contains(added.err, "No space left on device; it is as it was"));
+  CHECK(contains(added.err, "No space left on device; the file is unchanged"));
   CHECK(lines_of(path) == before);
   CHECK(folder.entries() == std::vector<std::string>{"secret"});
 }
@@ -233,7 +233,7 @@ TEST_CASE("a token is made with the secret that is found, and says nothing else"
   const Home home;
   const auto none = home.ask({"token", "--read"});
   CHECK(none.code == 1);
-  CHECK(contains(none.err, "\"cpprunctl keygen\" makes one"));
+  CHECK(contains(none.err, "create one with \"cpprunctl keygen\""));
   REQUIRE(home.ask({"keygen", "--id", "home"}).code == 0);
   const auto own = home.ask({"token", "--read"});
   CHECK(own.err == "");
@@ -269,12 +269,12 @@ TEST_CASE("a job of several nodes without a secret is refused where one is asked
   const Variables asked = {{"CPPRUN_REQUIRE_SECRET", "1"}};
   const auto refused = home.launch({"--nnodes=2", "--node-rank=0", "--no-python", "true"}, asked);
   CHECK(refused.code == 2);
-  CHECK(contains(refused.err, "CPPRUN_REQUIRE_SECRET=1 asks for a secret"));
+  CHECK(contains(refused.err, "CPPRUN_REQUIRE_SECRET=1 requires a secret"));
   CHECK(contains(refused.err, "cpprunctl keygen"));
   CHECK(home.launch({"--standalone", "--no-python", "true"}, asked).code == 0);
   const auto both = home.launch({"--nnodes=2", "--insecure", "--no-python", "true"}, asked);
   CHECK(both.code == 2);
-  CHECK(contains(both.err, "leave one of them out"));
+  CHECK(contains(both.err, "use only one of them"));
 }
 
 TEST_CASE("a secret that others could read starts no job that would use it, and every other") {

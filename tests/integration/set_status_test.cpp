@@ -78,8 +78,8 @@ TEST_CASE("both of a pair say who leads and who stands by, and the lead is hande
   CHECK(stands_by["warnings"].empty());
   const std::string text = site.said({"status"});
   CHECK(contains(text, "\"node3\" at " + Site::place(3)));
-  CHECK(contains(text, "stands by: in sync"));
-  CHECK(contains(text, "\"node0\" at " + Site::place(0) + " leads"));
+  CHECK(contains(text, ": in sync"));
+  CHECK(contains(text, "the leader is \"node0\" at " + Site::place(0)));
 
   Nodes nodes(site, 24);
   nodes.first->expect_out("sum is ");
@@ -120,7 +120,7 @@ TEST_CASE("both of a pair say who leads and who stands by, and the lead is hande
 TEST_CASE("whoever cannot hand over says why, and what helps") {
   SeenSite site;
   if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
-  CHECK(contains(site.ctl({"handover"}).err, "say with --address"));
+  CHECK(contains(site.ctl({"handover"}).err, "give the leader with --address"));
   const Ended itself =
       Command(site.cluster.hosts.on(0, {from_build("CPPRUND"), "--host=" + Hosts::address(0),
                                         "--port=29500", "--standby-of=" + Site::place(0)}),
@@ -131,7 +131,7 @@ TEST_CASE("whoever cannot hand over says why, and what helps") {
   site.leads = site.daemon(0, {});
   Command there({"/bin/sh", "-c",
                  "until '" + from_build("CPPRUNCTL") +
-                     "' status 2>/dev/null | grep -A9 'is alone'; do sleep 0.1; done"},
+                     "' status 2>/dev/null | grep -A9 'without a standby'; do sleep 0.1; done"},
                 site.looking());
   const Ended seen = there.wait();
   CHECK(seen.code == 0);

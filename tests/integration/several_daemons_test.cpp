@@ -74,9 +74,7 @@ TEST_CASE(
   for (Command* const each : {first.get(), second.get()}) {
     const auto ended = each->wait();
     CHECK(ended.code == 1);
-    CHECK(contains(ended.err,
-                   "none of the cpprunds at 10.77.0.1:29500, 10.77.0.4:29500 leads "
-                   "this job: "));
+    CHECK(contains(ended.err, "no leader among 10.77.0.1:29500, 10.77.0.4:29500: "));
   }
   site.cluster.expect_nothing_left();
 }

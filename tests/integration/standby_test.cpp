@@ -17,7 +17,7 @@ using namespace cpprun::integration;
 
 namespace {
 
-constexpr const char* leads = "the master is lost, and this node leads the job from now on";
+constexpr const char* leads = "lost the master; this node is the leader now";
 
 std::string status_of(pid_t pid) {
   std::ostringstream text;
@@ -54,7 +54,7 @@ struct Covered {
     expect_cover();
   }
   void expect_cover(std::size_t rounds = 1) const {
-    for (const auto& each : nodes) each->expect_err("stands by for the master", rounds);
+    for (const auto& each : nodes) each->expect_err("is the standby of the master", rounds);
   }
   Words node(int host, Words flags = {}, Words program = {"pid", "seat", "hang"}) const {
     flags.push_back("--log-level=debug");
@@ -109,7 +109,7 @@ TEST_CASE("a master whose cable is pulled ends its workers, and comes back to wh
   Command& third = job.third();
   cluster.hosts.pull_cable(0);
   first.expect_err("too few");
-  first.expect_err("this node asks for a seat again");
+  first.expect_err("rejoining (timeout");
   second.expect_err(leads);
   expect_each({&second, &third}, " of 2, restart 0\n");
   cluster.hosts.plug_in(0);
@@ -164,7 +164,7 @@ TEST_CASE("a master that is cut off while its round drains leads again when it i
   const Cluster& cluster = job.cluster;
   ::kill(pid_of(job.third(), "2"), SIGKILL);
   for (Command* const each : {&job.first(), &job.second(), &job.third()}) {
-    each->expect_err("ending the workers");
+    each->expect_err("stopping the workers");
   }
   cluster.hosts.pull_cable(0);
   job.first().expect_err("is lost: silent for", 2);
@@ -181,11 +181,11 @@ TEST_CASE("a master that is stopped while its round drains leads again when it w
   if (!job.is_there()) return;
   ::kill(pid_of(job.third(), "2"), SIGKILL);
   for (Command* const each : {&job.first(), &job.second(), &job.third()}) {
-    each->expect_err("ending the workers");
+    each->expect_err("stopping the workers");
   }
   job.first().signal(SIGSTOP);
   for (Command* const each : {&job.second(), &job.third()}) {
-    each->expect_err("this node asks for a seat again");
+    each->expect_err("rejoining (timeout");
   }
   job.first().signal(SIGCONT);
   expect_each({&job.first(), &job.second(), &job.third()}, " of 3, restart 1\n");
@@ -206,7 +206,7 @@ TEST_CASE("a master that is lost while its round drains is followed, and a resta
       job.first().signal(SIGTERM);
     }
     for (Command* const each : {&job.first(), &job.second(), &job.third()}) {
-      each->expect_err("ending the workers");
+      each->expect_err("stopping the workers");
     }
     job.first().signal(SIGKILL);
     job.first().wait_for_exit();
@@ -227,9 +227,9 @@ TEST_CASE("a master that is lost after its standby is followed by another node")
     Command& fourth = *job.nodes[3];
     job.second().signal(is_preempted ? SIGTERM : SIGKILL);
     for (Command* const each : {&job.first(), &job.third(), &fourth}) {
-      each->expect_err("ending the workers");
+      each->expect_err("stopping the workers");
       // Of the same round, but at another place.
-      each->expect_err("stands by for the master", 2);
+      each->expect_err("is the standby of the master", 2);
     }
     job.first().signal(SIGKILL);
     job.first().wait_for_exit();
@@ -247,7 +247,7 @@ TEST_CASE("a master that is preempted while its round drains transfers what has 
   if (!job.is_there()) return;
   ::kill(pid_of(job.third(), "2"), SIGKILL);
   for (Command* const each : {&job.first(), &job.second(), &job.third()}) {
-    each->expect_err("ending the workers");
+    each->expect_err("stopping the workers");
   }
   job.first().signal(SIGTERM);
   const auto left = job.first().wait();
@@ -262,11 +262,11 @@ TEST_CASE("a master that is preempted while its standby is lost transfers leader
   const Covered job({"--shutdown-timeout=6"}, {"ignore_term", "pid", "seat", "hang"}, "1:3");
   if (!job.is_there()) return;
   job.first().signal(SIGTERM);
-  job.third().expect_err("ending the workers");
+  job.third().expect_err("stopping the workers");
   job.second().signal(SIGKILL);
   const auto left = job.first().wait();
   CHECK_MESSAGE(left.code == 143, left.err);
-  job.third().expect_err("transferred leadership: this node leads the job");
+  job.third().expect_err("transferred leadership: this node is the leader");
   job.third().expect_out(" of 1, restart 0\n");
   job.third().signal(SIGKILL);
   for (Command* const each : {&job.second(), &job.third()}) each->wait_for_exit();
@@ -279,7 +279,7 @@ TEST_CASE("a master that is preempted transfers leadership, and the job goes on 
   job.first().signal(SIGTERM);
   const auto left = job.first().wait();
   CHECK_MESSAGE(left.code == 143, left.err);
-  job.second().expect_err("transferred leadership: this node leads the job");
+  job.second().expect_err("transferred leadership: this node is the leader");
   expect_each({&job.second(), &job.third()}, " of 2, restart 0\n");
   CHECK_FALSE(contains(job.second().err(), "is lost"));
   end_all(job.second(), {&job.third()});
@@ -319,7 +319,7 @@ TEST_CASE("without a standby the others wait for their master, as they always ha
   first.signal(SIGKILL);
   first.wait_for_exit();
   for (Command* const each : {&second, &third}) {
-    each->expect_err("this node asks for a seat again");
+    each->expect_err("rejoining (timeout");
     each->signal(SIGTERM);
     CHECK(each->wait().code == 143);
   }

@@ -77,7 +77,7 @@ TEST_CASE("training loses a node in mid-epoch, goes on with two, then three, and
   cluster.hosts.pull_cable(2);
   first.expect_out("world size 2 (was 3)");
   first.expect_out("world size 2\n");
-  third.expect_err("this node asks for a seat again");
+  third.expect_err("rejoining (timeout");
   cluster.hosts.plug_in(2);
   first.expect_out("world size 3 (was 2)");
   const auto ended = first.wait();

@@ -36,7 +36,7 @@ TEST_CASE("two nodes with different numbers of workers count one row of ranks, w
   const Job job;
   const Words show = {"environment"};
   Command second(job.node(1, 3, {}, show));
-  second.expect_err("no word from the master");  // it says what it waits for
+  second.expect_err("no response from the master");  // it says what it waits for
   Command first(job.node(0, 2, {}, show));
   const auto of_first = first.wait();
   const auto of_second = second.wait();

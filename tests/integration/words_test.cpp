@@ -67,7 +67,8 @@ TEST_CASE("a rank that only noticed the end of another is not the cause, though 
   const auto ended = shell("--nproc-per-node=2", noticed_first(ready), "2>&1");
   CHECK_MESSAGE(contains(ended.out, "failed: rank 0 "), ended.out);
   CHECK(contains(ended.out, "[python_exception]"));
-  CHECK(contains(ended.out, "a consequence of the end of rank 0: a peer closed its connection"));
+  CHECK(contains(ended.out,
+                 "as a consequence of the failure of rank 0: a peer closed its connection"));
   CHECK(ended.code == 7);
 }
 
@@ -160,7 +161,7 @@ TEST_CASE("who wants its stderr as it was inherits it, and the report says where
       shell("--stderr=inherit", "readlink /proc/self/fd/2 >&1; exit 3", "2>/dev/null");
   CHECK(ended.out == "/dev/null\n");
   const auto told = shell("--stderr=inherit", "echo words >&2; exit 3", "");
-  CHECK(contains(told.err, "its last words, if it had any, are on the console above"));
+  CHECK(contains(told.err, "see its output above"));
 }
 
 TEST_CASE("on a terminal a worker has one, without a prefix and without waiting for a line's end") {
@@ -215,7 +216,7 @@ TEST_CASE(
   }
   CHECK(ended.code == 3);
   CHECK(contains(ended.out, "\nbad\r\n"));
-  CHECK(contains(ended.out, "its last words, if it had any, are on the console above"));
+  CHECK(contains(ended.out, "see its output above"));
 }
 
 TEST_CASE("a disk that is full for a while loses what did not fit, and says how much and where") {

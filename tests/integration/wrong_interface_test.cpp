@@ -43,7 +43,7 @@ void expect_verdict(const Ended& ended, const std::string& interface) {
   CHECK(ended.code == 1);
   for (const std::string& part :
        {"GLOO_SOCKET_IFNAME=" + interface + ": ", std::string("or name fabric0 (10.77.0."),
-        std::string("[stray_interface]"), std::string("what helps: unset GLOO_SOCKET_IFNAME")}) {
+        std::string("[stray_interface]"), std::string("hint: unset GLOO_SOCKET_IFNAME")}) {
     CHECK_MESSAGE(contains(ended.err, part), "\"", part, "\" is not in:\n", ended.err);
   }
 }

@@ -23,7 +23,7 @@ TEST_CASE("what is no endpoint is refused with its fault") {
   CHECK(parse_endpoint("node0:99999", 1).error().reason ==
         "\"node0:99999\" has the port \"99999\": a port is a number from 0 to 65535");
   CHECK(parse_endpoint("[::1", 1).error().reason ==
-        "\"[::1\" opens a bracket and does not close it");
+        "\"[::1\" has an opening bracket without a closing one");
   CHECK_FALSE(parse_endpoint("", 1).has_value());
   CHECK_FALSE(parse_endpoint("a b:1", 1).has_value());
   CHECK_FALSE(parse_endpoint("tcp://node0:1", 1).has_value());
@@ -38,7 +38,7 @@ TEST_CASE("a host is an endpoint without a port") {
   CHECK(parse_host("[::1]") == "::1");
   CHECK(parse_host("10.0.0.1") == "10.0.0.1");
   CHECK(parse_host("node0:1").error().reason ==
-        "\"node0:1\" holds a port, and only a host belongs here");
+        "\"node0:1\" has a port, but this takes a host only");
 }
 
 TEST_CASE("an endpoint is written as people type it, and loopback is recognised") {
@@ -63,12 +63,12 @@ TEST_CASE("several places are read as each of them is, and told as a person woul
 TEST_CASE("of several places none is empty, none is there twice, and there are not too many") {
   for (const char* const text : {"a:1,,b:1", ",a:1", "a:1,", ","}) {
     CAPTURE(text);
-    CHECK(parse_endpoints(text, 1).error().reason.find("names nobody at one of its commas") !=
+    CHECK(parse_endpoints(text, 1).error().reason.find("has an empty entry between commas") !=
           std::string::npos);
   }
   CHECK(parse_endpoints("a:1,b:1,a", 1).error().reason ==
-        "\"a:1\" is there twice: name each cpprund of a set once");
+        "\"a:1\" is listed twice: name each cpprund of a cluster once");
   CHECK(parse_endpoints("a,b,c,d,e,f,g,h", 1).error().reason ==
-        "8 places are more than the 7 cpprunds that a set can have");
+        "8 endpoints, and a cluster has at most 7 cpprunds");
   CHECK(parse_endpoints("a:1,b:x", 1).error().reason.starts_with("\"b:x\" has the port \"x\""));
 }

@@ -220,7 +220,7 @@ class HostsTest(unittest.TestCase):
                                          "--master-addr=127.0.0.1", "--no-python", "true")
         self.assertEqual(code, 0, err)
         self.assertIn("\n  RANK=?\n", out)
-        self.assertIn("they begin behind the workers of the nodes before", out)
+        self.assertIn("ranks start after those of the nodes before", out)
 
     def test_a_dry_run_tells_what_a_host_would_refuse(self):
         code, out, err = self.run_to_end("--dry-run", "--hosts=a,b", "--master-addr=127.0.0.1",
@@ -284,7 +284,7 @@ class HostsTest(unittest.TestCase):
     def test_the_doctor_examines_this_machine_alone(self):
         ended = self.examine()
         self.assertIn(ended.returncode, (0, 1), ended.stderr)
-        self.assertEqual(ended.returncode == 0, "nothing is wrong\n" in ended.stdout)
+        self.assertEqual(ended.returncode == 0, "no problems found\n" in ended.stdout)
         self.assertTrue(ended.stdout.startswith("HOST "), ended.stdout)
 
     def test_the_doctor_examines_many_hosts_each_of_which_looks_for_some(self):
@@ -298,10 +298,10 @@ class HostsTest(unittest.TestCase):
 
     def test_the_doctor_refuses_what_makes_no_sense(self):
         for words, why in ((["--hosts=a", "--hostfile=b"], "both name the hosts"),
-                           (["--hosts=-x"], "would be an option and not a host"),
+                           (["--hosts=-x"], "is an option, not a host"),
                            (["--hostfile=gone"], "--hostfile=gone cannot be read"),
                            (["--ship"], "no effect without --hosts"),
-                           (["--hosts=a", "--remote-shell", " "], "names no program"),
+                           (["--hosts=a", "--remote-shell", " "], "--remote-shell is empty"),
                            (["--port=70000"], "--port")):
             ended = self.examine(*words)
             self.assertEqual((ended.returncode, ended.stdout), (2, ""), words)

@@ -221,7 +221,7 @@ class SlurmTest(unittest.TestCase):
         self.slurm.wait_until(
             lambda: "JobState=FAILED" in self.slurm.run("scontrol", "show", "job", job).stdout,
             "its end")
-        self.assertIn("this job goes on: 1 of its restarts was used before", said())
+        self.assertIn("this job continues: 1 of its restarts was used before", said())
         self.assertIn("all 1 restarts are used", said())
         self.assertIn("run 1 restart 1", said())
         self.expect_nobody()

@@ -199,7 +199,7 @@ class SshTest(SshHosts):
         code, said = self.to_end("--hosts=h2,h3", "--insecure", "--no-python", "true",
                                  program=self.path("alone/cpprun"))
         self.assertEqual(code, 1, said)
-        self.assertEqual(said.count("there is no cpprun at " + self.path("alone/cpprun")), 2, said)
+        self.assertEqual(said.count("no cpprun at " + self.path("alone/cpprun")), 2, said)
         code, said = self.to_end("--hosts=h2,h3", "--ship", "--insecure", "--no-python", "sh",
                                  "-c", SAY, program=self.path("alone/cpprun"))
         self.assertEqual(code, 0, said)
@@ -247,7 +247,7 @@ class SshTest(SshHosts):
                           "DROP")
         code, said = self.examine("--hosts=h1,h2,h3", "--port=29500")
         self.assertEqual(code, 1, said)
-        self.assertIn("h3: nobody reaches it at 10.77.0.3:29500: no answer within 3 s", said)
+        self.assertIn("h3: no host reaches it at 10.77.0.3:29500: no answer within 3 s", said)
         self.assertIn("a firewall drops it", said)
         self.assertEqual(self.between("--hosts=h1,h2,h3", "--port=29501"), [])
         self.hosts.inside(space, "iptables", "-R", "INPUT", "1", "-s", "10.77.0.2", "-p", "tcp",
@@ -270,7 +270,7 @@ class SshTest(SshHosts):
         self.write("ssh_config", SSH.format(folder=self.folder) +
                    "Host loop\nHostName 10.77.0.3\n")
         self.assertEqual(self.between("--hosts=h1,loop"),
-                         ["loop: its name stands for 127.0.1.1 on h1, which is that machine "
+                         ["loop: its name resolves to 127.0.1.1 on h1, which is that machine "
                           "itself"])
 
     def test_the_doctor_examines_the_others_where_one_is_dead(self):
@@ -289,7 +289,7 @@ class SshTest(SshHosts):
         tool = self.path("alone/cpprunctl")
         code, said = self.to_end("doctor", "--hosts=h1,h2", program=tool)
         self.assertEqual(code, 1, said)
-        self.assertIn(f"h2: it cannot be examined: there is no cpprunctl at {tool}", said)
+        self.assertIn(f"h2: it cannot be examined: no cpprunctl at {tool}", said)
         _, said = self.to_end("doctor", "--json", "--hosts=h1,h2", "--ship", program=tool)
         told = json.loads(said)
         self.assertEqual([host["not_examined"] for host in told["hosts"]], [None, None])

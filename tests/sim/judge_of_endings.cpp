@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr const char* not_known = "how the job ended is not known here";
+constexpr const char* not_known = "the result of the job is unknown here";
 
 }  // namespace
 

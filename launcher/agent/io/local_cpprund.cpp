@@ -63,15 +63,14 @@ Result<std::string> own_address(const Config& config) {
   if (config.local_addr) return *config.local_addr;
   const auto addresses = addresses_of(config.endpoint.host);
   if (addresses.empty()) {
-    return failure(fmt::format("--rdzv-endpoint: the name \"{}\" of etcd does not resolve here",
+    return failure(fmt::format("--rdzv-endpoint: cannot resolve the name \"{}\" of etcd",
                                config.endpoint.host));
   }
   auto own = local_address_towards(addresses.front(), config.endpoint.port);
   if (!own) {
-    return failure(
-        fmt::format("--rdzv-endpoint: no way leads to etcd at {}: {}; --local-addr says "
-                    "where this node is met",
-                    addresses.front(), own.error().reason));
+    return failure(fmt::format(
+        "--rdzv-endpoint: no route to etcd at {}: {}; set this node's address with --local-addr",
+        addresses.front(), own.error().reason));
   }
   return *own;
 }
@@ -146,11 +145,11 @@ tl::unexpected<Error> cannot_start(std::string_view without, std::string_view cu
                              errno_text(errno), cure));
 }
 tl::unexpected<Error> no_pipe() {
-  return cannot_start("no pipe", "ulimit -n says how many files may be open");
+  return cannot_start("no pipe", "check the limit of open files (ulimit -n)");
 }
 tl::unexpected<Error> no_process() {
   return cannot_start("no process",
-                      "ulimit -u and the cgroup's pids.max say how many there may be");
+                      "check the limit of processes (ulimit -u and the cgroup's pids.max)");
 }
 
 bool is_gone_within(std::chrono::seconds patience, pid_t pid) {
@@ -337,7 +336,7 @@ Result<LocalCpprund> LocalCpprund::start(const RunInputs& inputs) {
   keys.reset();
   LocalCpprund daemon(pid, {});
   const auto port = port_said(said->reads.get());
-  if (!port) return failure("the rendezvous of this node cannot be started: what it says is above");
+  if (!port) return failure("the rendezvous of this node cannot be started: see its output above");
   daemon.place_ = {*address, *port};
   return daemon;
 }

@@ -135,9 +135,10 @@ void wait_for_command(const std::string& command, int pipe) {
     const int code = run_notice_command(command);
     if (code == 0) return send_line(pipe, notice_mark, "command " + command);
     if (code == cannot_execute || code == not_found) {
-      return send_line(pipe, failure_mark,
-                       fmt::format("\"{}\" cannot be run (exit code {}); no notice will be seen",
-                                   command, code));
+      return send_line(
+          pipe, failure_mark,
+          fmt::format("\"{}\" cannot be run (exit code {}); preemption notices are not detected",
+                      command, code));
     }
     // A command that ran for long had worked until then.
     if (std::chrono::steady_clock::now() - began > long_run) {
@@ -145,11 +146,10 @@ void wait_for_command(const std::string& command, int pipe) {
       pause = std::chrono::seconds(1);
     }
     if (++failures == tries_max) {
-      return send_line(
-          pipe, failure_mark,
-          fmt::format("\"{}\" failed {} times, the last time with exit code {}; no notice "
-                      "will be seen",
-                      command, tries_max, code));
+      return send_line(pipe, failure_mark,
+                       fmt::format("\"{}\" failed {} times, the last time with exit code {}; "
+                                   "preemption notices are not detected",
+                                   command, tries_max, code));
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, longest_pause);
@@ -215,9 +215,8 @@ Result<PreemptionNotice> preemption_notice(const std::string& text,
   if (is_command) return PreemptionNotice{.kind = PreemptionNotice::Kind::command, .text = text};
   const auto parent = fs::path(text).parent_path();
   if (!parent.empty() && probe_file(parent) != FileKind::directory) {
-    return failure(fmt::format(
-        "error: --preemption-notice={}: there is no directory {} that the file could appear in",
-        text, parent.string()));
+    return failure(fmt::format("error: --preemption-notice={}: directory {} does not exist", text,
+                               parent.string()));
   }
   std::error_code unknown;
   const auto found = fs::status(text, unknown);

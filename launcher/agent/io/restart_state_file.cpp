@@ -25,7 +25,7 @@ ClockPair clock_reading() {
 }
 
 std::string no_answer(const std::string& path) {
-  return fmt::format("--restart-state: the disk of \"{}\" does not answer", path);
+  return fmt::format("--restart-state: the disk of \"{}\" does not respond", path);
 }
 
 // Returns the error and the content. Both are empty if there is no such file.
@@ -36,7 +36,7 @@ std::string read_aside(const std::string& path) {
     return packed({fmt::format("cannot read \"{}\": {}", path, errno_text(errno)), ""});
   }
   if (!S_ISREG(facts.st_mode)) {
-    return packed({fmt::format("\"{}\" is no ordinary file; name one", path), ""});
+    return packed({fmt::format("\"{}\" is not a regular file", path), ""});
   }
   const auto text = read_small_file(path);
   return packed({text ? "" : text.error().reason, text.value_or("")});
@@ -115,7 +115,7 @@ void RestartStateFile::told(const std::optional<std::string>& answer) {
                      : texts[0].empty() ? std::string()
                                         : "--restart-state: " + texts[0];
   if (!wrong.empty() && wrong != last_wrong_) {
-    tell_(wrong + "; a run that goes on with this job may have too many restarts left");
+    tell_(wrong + "; a run that continues this job may have too many restarts left");
   }
   last_wrong_ = wrong;
 }

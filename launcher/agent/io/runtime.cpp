@@ -118,8 +118,8 @@ int Runtime::run() {
     pump_.say(messages_.note(*note));
   }
   if (coordinator_ && inputs_.config.status_access != StatusAccess::none) {
-    pump_.say(messages_.detail(fmt::format("this job can be looked at: http://127.0.0.1:{}/",
-                                           inputs_.config.endpoint.port)));
+    pump_.say(messages_.detail(
+        fmt::format("status page: http://127.0.0.1:{}/", inputs_.config.endpoint.port)));
   }
   if (coordinator_ && !security_.has_secret()) {
     if (const auto open = open_port_note(inputs_.config, inputs_.config.endpoint.host)) {
@@ -141,7 +141,7 @@ int Runtime::run() {
   } catch (const std::system_error& refused) {
     return break_off(refused_text(refused.code()));
   } catch (const std::bad_alloc&) {
-    return break_off("there is no memory left for it");
+    return break_off("out of memory");
   }
   return exit_ ? exit_->code : 1;
 }
@@ -323,8 +323,8 @@ void Runtime::replace_watchdog() {
     return;
   }
   pump_.say(messages_.warning(fmt::format(
-      "the watchdog of this cpprun was killed, and there is no other ({}): if cpprun is "
-      "killed or stopped as well, nobody ends what its workers have started",
+      "the watchdog of this cpprun was killed and could not be replaced ({}): if cpprun is killed "
+      "or stopped as well, processes that its workers started keep running",
       posted.error().reason)));
 }
 
@@ -338,8 +338,8 @@ std::vector<int> Runtime::spared_children() const {
 void Runtime::rendezvous_ended() {
   if (exit_) return;
   const std::string text = fmt::format(
-      "the supervisor of this node's rendezvous process (pid {}) ended; this node cannot host the "
-      "job any more",
+      "the supervisor of this node's rendezvous process (pid {}) exited; this node can no longer "
+      "host the job",
       inputs_.rendezvous_pid);
   note(event_log::CoordinatorNoted{text});
   pump_.say(messages_.warning(

@@ -78,10 +78,10 @@ void Runtime::on(const agent::Work& action) {
 void Runtime::deliver(const supervisor::SignalWorker& action) {
   if (processes_->signal_worker(action.local_rank, action.signal)) return;
   const WorkerSpec& spec = specs_[static_cast<std::size_t>(action.local_rank.value)];
-  pump_.say(messages_.warning(fmt::format(
-      "rank {} has no handler for {} and would end of it, so it was not asked to save: install one "
-      "in the worker, before its first step",
-      spec.rank.value, signal_name(action.signal))));
+  pump_.say(messages_.warning(
+      fmt::format("rank {} has no handler for {}, which would kill it, so it was not asked to "
+                  "save: install a handler in the worker before its first step",
+                  spec.rank.value, signal_name(action.signal))));
 }
 
 void Runtime::look_at_beats() {
@@ -125,8 +125,8 @@ void Runtime::on(const agent::Examine& action) {
     evidence.host_facts.stray_interface = stray;
     if (!whole) {
       pump_.say(messages_.warning(fmt::format(
-          "what rank {} left on disk could not be read within {} s, so the report does without: "
-          "the disk of the logs, of TMPDIR or of the folder cpprun was started in hangs",
+          "the files of rank {} could not be read within {} s and are missing in the report: the "
+          "disk of the logs, of TMPDIR or of the directory cpprun was started in hangs",
           evidence.outcome.rank.value, bounds::evidence_patience.count())));
     }
     post(agent::Examined{std::move(evidence)});
@@ -361,7 +361,7 @@ void Runtime::leave_error_file(const link::Failure& root) {
         },
         [this, path = *path](const std::optional<std::string>& wrong) {
           const auto why =
-              wrong.value_or(fmt::format("cannot write \"{}\": its disk does not answer", path));
+              wrong.value_or(fmt::format("cannot write \"{}\": its disk does not respond", path));
           if (!why.empty()) pump_.say(messages_.warning(why));
           file_is_left();
         });

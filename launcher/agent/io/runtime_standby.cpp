@@ -18,10 +18,10 @@ namespace cpprun::io {
 void Runtime::on(const agent::StandBy& action) {
   const auto cannot = [this](const std::string& why) {
     pump_.say(messages_.warning(
-        "this node cannot go on with the job if its master is lost (--standby): " + why));
+        "this node cannot continue the job if its master is lost (--standby): " + why));
   };
   auto record = read_job_record(action.record, {.now = boot_now(), .wall = wall_now()});
-  if (!record) return cannot("what the master leaves of it " + record.error().reason);
+  if (!record) return cannot("the record from the master " + record.error().reason);
   const Config& config = inputs_.config;
   if (!standby_) {
     auto server = make_coordinator();
@@ -81,7 +81,7 @@ void Runtime::serve_workers_here() {
   introduction_.end();
   forwarder_.reset();
   if (const auto opened = open_local_store(); !opened) {
-    pump_.say(messages_.error("its workers will find no store: " + opened.error().reason));
+    pump_.say(messages_.error("its workers have no store: " + opened.error().reason));
   }
   open_door();
 }
@@ -96,7 +96,7 @@ void Runtime::on(const agent::StepDown&) {
   restart_state_.reset();
   if (inputs_.config.store != StoreWay::local) return;
   if (const auto opened = open_forwarder(); !opened) {
-    pump_.say(messages_.error("its workers will find no store: " + opened.error().reason));
+    pump_.say(messages_.error("its workers have no store: " + opened.error().reason));
   }
 }
 

@@ -296,8 +296,8 @@ int order_about_host(const Wish& wish, const Environment& environment) {
     auto said = order(chosen->place, target, wish);
     if (!said && said.error().sentence.ends_with("takes no \"job\"")) {
       said.error().hint = fmt::format(
-          "the program at {} is older and knows only all of its jobs: leave out --job and give "
-          "--address",
+          "the program at {} is older and supports this only for all of its jobs: use --address "
+          "without --job",
           chosen->place.text());
     }
     return tell(said, wish);
@@ -332,19 +332,19 @@ Attempt<Place> daemon_to_hand_over(const Wish& wish, const Environment& environm
   }
   if (daemons.size() == 1) return daemons.front().place;
   if (daemons.empty()) {
-    return tl::unexpected(Setback{
-        found.places.empty()
-            ? "no cpprund of this user runs on this machine: say with --address HOST:PORT where "
-              "the one is met that leads"
-            : "no cpprund that leads runs on this machine, and what a cpprun hosts is handed over "
-              "to nobody: say with --address HOST:PORT where the one is met that leads"});
+    return tl::unexpected(
+        Setback{found.places.empty()
+                    ? "no cpprund of this user runs on this machine: give the leader with "
+                      "--address HOST:PORT"
+                    : "no leading cpprund runs on this machine, and a cpprun cannot transfer "
+                      "leadership on command: give the leader with --address HOST:PORT"});
   }
   std::string places;
   for (const auto& each : daemons) {
     places += (places.empty() ? "" : ", ") + plain_line(each.place.text());
   }
   return tl::unexpected(Setback{fmt::format(
-      "{} cpprunds lead here, say with --address which one is meant: {}", daemons.size(), places)});
+      "{} leading cpprunds run here, choose one with --address: {}", daemons.size(), places)});
 }
 
 }  // namespace
@@ -382,7 +382,7 @@ std::optional<DoctorOrder> order_of(const DoctorWish& wish, const Environment& e
                     .port = wish.port,
                     .ship = wish.ship};
   if (!order.shell.empty()) return order;
-  complain("error: --remote-shell names no program");
+  complain("error: --remote-shell is empty");
   return std::nullopt;
 }
 
@@ -449,7 +449,7 @@ int make_secret(const Wish& wish, const Environment& environment) {
   if (wish.subject == standard_output) return print_secret(*secret);
   const std::string path =
       secret_place(wish.subject.empty() ? wish.secret_file : wish.subject, environment).path;
-  if (path.empty()) return give_up("HOME says no folder of yours; say where: keygen FILE");
+  if (path.empty()) return give_up("HOME is not set to a directory; give the file: keygen FILE");
   if (wish.adds) {
     const auto old = add_to_key_file(path, *secret);
     if (!old) return give_up(old.error().reason);
@@ -467,8 +467,8 @@ int print_token(const Wish& wish, const Environment& environment) {
   if (!secrets) return give_up(secrets.error().reason);
   if (secrets->empty()) {
     return give_up(
-        "there is no secret that a token could be made with: \"cpprunctl keygen\" makes "
-        "one, --secret-file FILE names one");
+        "a token needs a secret, and none was found: create one with \"cpprunctl keygen\", or use "
+        "--secret-file FILE");
   }
   const auto openssl = open_openssl();
   if (!openssl) return give_up(openssl.error().reason);
@@ -578,13 +578,14 @@ Result<Secret> add_by_draft(const std::string& path, const std::string& draft, c
   auto old = read_secret_file(path);
   if (!old) return tl::unexpected(std::move(old.error()));
   if (find_secret(*old, secret.id) != nullptr) {
-    return refused(path, fmt::format("it has one that is called \"{}\" already", secret.id));
+    return refused(path, fmt::format("it already has a secret \"{}\"", secret.id));
   }
   if (old->size() == secrets_max) {
-    return refused(path,
-                   fmt::format("it has {} already, as many as there can be; take the lines of "
-                               "those out of it that nobody uses any more",
-                               secrets_max));
+    return refused(
+        path,
+        fmt::format(
+            "it already has {} secrets, the maximum; remove the lines of those no longer in use",
+            secrets_max));
   }
   Secret first = old->front();
   old->insert(old->begin(), secret);
@@ -592,9 +593,9 @@ Result<Secret> add_by_draft(const std::string& path, const std::string& draft, c
   const bool is_written = file.fill(text);
   const int error = errno;
   ::explicit_bzero(text.data(), text.size());
-  if (!is_written) return refused(path, errno_text(error) + "; it is as it was");
+  if (!is_written) return refused(path, errno_text(error) + "; the file is unchanged");
   if (::rename(draft.c_str(), path.c_str()) != 0) {
-    return refused(path, errno_text(errno) + "; it is as it was");
+    return refused(path, errno_text(errno) + "; the file is unchanged");
   }
   file.keep();
   return first;
@@ -610,10 +611,11 @@ Result<void> create_key_file(const std::string& path, std::string_view text) {
     const int error = errno;
     if (error != EEXIST) return refused(path, errno_text(error));
     return refused(path,
-                   "there is a file, and none is written over; --add puts a new secret before the "
-                   "one that it has, which stays valid until its line is taken out");
+                   "the file exists and is not overwritten; --add puts a new secret first, and the "
+                   "old one stays valid until you remove its line");
   }
-  if (!file.fill(text)) return refused(path, errno_text(errno) + "; nothing is left there");
+  if (!file.fill(text))
+    return refused(path, errno_text(errno) + "; the incomplete file was removed");
   // A file that could not be read back must not stay: for example on a disk without permissions, or
   // in a directory that others can write to.
   if (const auto read = read_secret_file(path); !read) {
@@ -631,10 +633,9 @@ Result<Secret> add_to_key_file(const std::string& path, const Secret& secret) {
   // one new secret.
   MadeFile file(draft);
   if (!file && errno == EEXIST) {
-    return refused(path,
-                   fmt::format("somebody else adds one at this moment; where nobody does, one "
-                               "has been interrupted: remove {}",
-                               plain_line(draft)));
+    return refused(path, fmt::format("another cpprunctl is adding a secret; if none is running, an "
+                                     "earlier one was interrupted: remove {}",
+                                     plain_line(draft)));
   }
   if (!file) return refused(path, errno_text(errno));
   auto first = add_by_draft(path, draft, secret, file);

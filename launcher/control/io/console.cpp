@@ -83,7 +83,7 @@ Result<LiveTerminal> LiveTerminal::take() {
   terminal.signals_ = FileDescriptor(::signalfd(-1, &heard, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!terminal.signals_) {
     ::sigprocmask(SIG_UNBLOCK, &heard, nullptr);
-    return failure("cannot hear signals: " + errno_text(errno));
+    return failure("cannot receive signals: " + errno_text(errno));
   }
   terminal.is_mine_ = true;
   terminal.enter();

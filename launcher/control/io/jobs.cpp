@@ -102,7 +102,7 @@ Result<FileDescriptor> connect_to(const Place& place, steady_clock::time_point d
 }
 
 std::string silence_text(Duration patience) {
-  return fmt::format("it has not answered within {} s: is it stopped?",
+  return fmt::format("no response within {} s (is it stopped?)",
                      std::chrono::duration_cast<std::chrono::seconds>(patience).count());
 }
 
@@ -179,7 +179,7 @@ Result<Call> Call::begin(const Place& place, const http::Question& question,
   }
   // A request has a few hundred bytes, which fit into the socket buffer.
   if (!is_ready(call.fd(), POLLOUT, milliseconds_until(deadline)) || !is_sent(call.fd(), bytes)) {
-    return cannot_reach(place, "it takes no question: " + errno_text(errno));
+    return cannot_reach(place, "cannot send the request: " + errno_text(errno));
   }
   return call;
 }
@@ -192,13 +192,13 @@ Result<void> Call::prove(const std::string& question, steady_clock::time_point d
     if (secure_->is_established()) return {};
     const int left = milliseconds_until(deadline);
     if (left == 0 || !is_ready(fd(), POLLIN, left)) {
-      return failure("it does not answer a handshake: is that a cpprun master with a secret?");
+      return failure("no response to the handshake (is that a cpprun coordinator with a secret?)");
     }
     std::array<char, chunk_bytes> chunk;
     const ssize_t count = ::recv(fd(), chunk.data(), chunk.size(), MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (count < 0) return failure(errno_text(errno));
-    if (count == 0) return failure("it closed the connection in the middle of a handshake");
+    if (count == 0) return failure("it closed the connection during the handshake");
     if (!secure_->hear({chunk.data(), static_cast<std::size_t>(count)})) {
       return failure(secure_->reason());
     }
@@ -213,7 +213,7 @@ Result<void> Call::take(std::string_view bytes) {
   const std::size_t missing = std::min(link_preamble.size() - greeting_.size(), heard.size());
   greeting_ += heard.substr(0, missing);
   heard.erase(0, missing);
-  if (!link_preamble.starts_with(greeting_)) return failure("it greets as no cpprun master does");
+  if (!link_preamble.starts_with(greeting_)) return failure("this is not a cpprun coordinator");
   if (auto taken = reader_.hear(heard); !taken) return taken;
   if (!goes_on) return failure(secure_->reason());
   return {};
@@ -289,8 +289,8 @@ std::string nobody_found(const Environment& environment) {
     folders += (folders.empty() ? "" : ", ") + each.path();
   }
   return fmt::format(
-      "no cpprun or cpprund of uid {} runs on this machine (looked in {}); one that hosts its "
-      "job's meeting elsewhere is asked there, or with --address HOST:PORT",
+      "no cpprun or cpprund of uid {} runs on this machine (looked in {}); if another machine "
+      "hosts the job, run cpprunctl there or use --address HOST:PORT",
       ::geteuid(), folders);
 }
 
@@ -321,7 +321,7 @@ std::optional<std::string> take_page(const Wish& wish, const Place& place,
   if (!answer) {
     why = answer.error().reason;
   } else if (answer->status != status_ok) {
-    why = fmt::format("{} refuses: {}", place.text(), error_in(answer->body));
+    why = fmt::format("{} rejected the request: {}", place.text(), error_in(answer->body));
   } else if (auto seen = jobs_view(answer->body); !seen) {
     why = fmt::format("{}: {}", place.text(), seen.error().reason);
   } else {
@@ -432,7 +432,7 @@ Attempt<FoundJob> find_job(const Wish& wish, const Environment& environment) {
 Attempt<FoundJob> pick_job(FoundJobs found, const Wish& wish, const Environment& environment) {
   if (found.places.empty()) return tl::unexpected(unreachable(nobody_found(environment)));
   const bool has_answer = std::ranges::any_of(found.answers, &SeenAnswer::has_answered);
-  if (!has_answer) return tl::unexpected(unreachable("nobody has shown a job"));
+  if (!has_answer) return tl::unexpected(unreachable("no program listed a job"));
   std::vector<KnownJob> known;
   for (const auto& each : found.jobs) known.push_back({each.job.id, each.place.text()});
   const auto silent = silent_places(found);

@@ -88,7 +88,7 @@ class Listener {
         std::chrono::ceil<std::chrono::milliseconds>(deadline_ - steady_clock::now()).count();
     const int ready = left <= 0 ? 0 : ::poll(&watched, 1, static_cast<int>(left));
     if (ready < 0 && errno == EINTR) return std::optional<int>();
-    if (ready <= 0) return tl::unexpected(lost("it says nothing any more: is it stopped?"));
+    if (ready <= 0) return tl::unexpected(lost("the event stream is silent (is it stopped?)"));
     const auto heard = call_.hear();
     if (!heard) return tl::unexpected(lost(heard.error().reason));
     is_over_ = !*heard || call_.answer().is_whole();
@@ -361,7 +361,7 @@ Attempt<Waited> wait_there(const Wish& wish, const Environment& environment,
     if (waited) return waited;
     if (steady_clock::now() >= deadline) {
       waited.error().sentence =
-          fmt::format("the job is led at {} since: {}", led_at, waited.error().sentence);
+          fmt::format("the leader of the job is now {}: {}", led_at, waited.error().sentence);
       return waited;
     }
     std::this_thread::sleep_for(look_pause);

@@ -265,8 +265,8 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
 
   void give_up_names() {
     for (const auto& look : looks_) {
-      found(look, failure(fmt::format("no name server has answered within {} s",
-                                      look_up_patience.count())));
+      found(look,
+            failure(fmt::format("no name server responded within {} s", look_up_patience.count())));
     }
   }
 
@@ -299,7 +299,7 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
                        if (look->is_late) return self->failed(look, error);
                        const bool is_meant = !error && look->heard == look->target.greeting;
                        self->end(look, is_meant ? Reached::yes : Reached::stranger,
-                                 is_meant ? "" : "somebody else answers there");
+                                 is_meant ? "" : "another program answers there");
                      });
   }
 

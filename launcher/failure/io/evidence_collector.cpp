@@ -134,7 +134,7 @@ Answer look(const Question& question) {
   if (!question.executable.empty()) answer.program = look_at_program(question.executable);
   for (const auto& disk : question.disks) {
     if (!is_full(disk)) continue;
-    answer.full_disks.push_back(disk == "." ? "the folder cpprun was started in" : disk);
+    answer.full_disks.push_back(disk == "." ? "the directory cpprun was started in" : disk);
   }
   if (!question.disks.empty()) answer.small_shm = small_shm();
   if (!question.interpreter.empty()) answer.module = look_for_module(question, answer);

@@ -135,7 +135,7 @@ class HostSide {
     if (::chdir(job_->folder.c_str()) != 0) {
       is_done_ = true;
       say_up(Gone{self_.number,
-                  fmt::format("it has no folder {}: {}", job_->folder, errno_text(errno))});
+                  fmt::format("cannot enter directory {}: {}", job_->folder, errno_text(errno))});
       return leave_if_done();
     }
     const int port = job_->is_rehearsal ? no_matter_which_port : free_port();

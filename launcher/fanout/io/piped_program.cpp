@@ -100,7 +100,7 @@ class PipedProgram::Impl : public std::enable_shared_from_this<Impl> {
     Pipe input, output, error;
     FileDescriptor nothing;
     if (!open_pipe(output) || !open_pipe(error) || (order.has_input && !open_pipe(input))) {
-      return failure("no pipe can be had: " + errno_text(errno));
+      return failure("cannot create a pipe: " + errno_text(errno));
     }
     if (!order.has_input) nothing = FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     std::vector<std::string> settings;
@@ -116,7 +116,7 @@ class PipedProgram::Impl : public std::enable_shared_from_this<Impl> {
                             .ends_with_us = order.ends_with_us,
                             .parent = ::getpid()};
     pid_ = ::fork();
-    if (pid_ < 0) return failure("no process can be had: " + errno_text(errno));
+    if (pid_ < 0) return failure("cannot create a process: " + errno_text(errno));
     if (pid_ == 0) become(becoming);
     ::setpgid(pid_, pid_);
     if (order.has_input) attach(input_, input.writing);
@@ -291,7 +291,7 @@ void PipedProgram::kill_group() {
 
 std::string end_text(int status) {
   if (WIFSIGNALED(status)) return "was killed by " + signal_name(WTERMSIG(status));
-  return fmt::format("ended with code {}", WEXITSTATUS(status));
+  return fmt::format("exited with code {}", WEXITSTATUS(status));
 }
 
 }  // namespace cpprun::io

@@ -216,7 +216,7 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
     while (true) {
       auto message = take_up(shell.heard);
       if (!message) {
-        shell.refusal = "what it says cannot be understood: " + message.error().reason;
+        shell.refusal = "cannot parse its message: " + message.error().reason;
         shell.heard.clear();
         return kill(number);
       }

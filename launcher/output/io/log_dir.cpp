@@ -45,7 +45,7 @@ tl::expected<std::string, FolderError> fresh_folder(const std::string& beginning
   if (::mkdtemp(path.data()) != nullptr) return path;
   const int error = errno;
   return tl::unexpected(FolderError{
-      fmt::format("cannot make a folder \"{}\" for the log files: {}", path, errno_text(error)),
+      fmt::format("cannot create directory \"{}\" for the log files: {}", path, errno_text(error)),
       error});
 }
 
@@ -66,7 +66,7 @@ tl::expected<void, FolderError> make_folders(const std::string& path) {
   if (!error && !fs::is_directory(path)) error = std::make_error_code(std::errc::not_a_directory);
   if (!error) return {};
   return tl::unexpected(FolderError{
-      fmt::format("cannot make the folder \"{}\": {}", path, error.message()), error.value()});
+      fmt::format("cannot create directory \"{}\": {}", path, error.message()), error.value()});
 }
 
 // The run directory is new, so an existing attempt of that name is ours: it ran under a lost
@@ -156,7 +156,7 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
   const auto texts = unpacked(answer.value_or(""));
   if (texts.size() < 3) {
     return failure(
-        fmt::format("--log-dir: cannot make a folder in \"{}\": its disk does not answer",
+        fmt::format("--log-dir: cannot create a directory in \"{}\": its disk does not respond",
                     config.logs.root.value_or(temporary_root(environment))));
   }
   if (!texts[0].empty()) return failure(texts[0]);
@@ -227,9 +227,9 @@ tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& s
   const auto texts = unpacked(answer.value_or(""));
   if (texts.size() < 2) {
     const auto& folder = run_folder_.empty() ? error_folder_ : run_folder_;
-    return tl::unexpected(
-        FolderError{fmt::format("cannot make a folder in \"{}\": its disk does not answer", folder),
-                    ETIMEDOUT});
+    return tl::unexpected(FolderError{
+        fmt::format("cannot create a directory in \"{}\": its disk does not respond", folder),
+        ETIMEDOUT});
   }
   attempts_.assign(texts.begin() + 2, texts.end());
   const int error_number = whole_number(texts[1]).value_or(0);

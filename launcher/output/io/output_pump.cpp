@@ -326,7 +326,7 @@ class OutputPump::Impl {
   }
 
   void tell_lost(const char* name, std::size_t which, int error_number) {
-    say(cannot_write(name, error_number) + "the job goes on, log files are still written\n");
+    say(cannot_write(name, error_number) + "the job continues, and log files are still written\n");
     // A worker that writes to the console directly would get EPIPE. Close the pipes of unprefixed
     // streams so that those workers get it as well.
     if (error_number != EPIPE) return;
@@ -338,12 +338,12 @@ class OutputPump::Impl {
   }
 
   void tell_trouble(const char* name, int error_number) {
-    say(cannot_write(name, error_number) + "what does not fit is lost, the job goes on\n");
+    say(cannot_write(name, error_number) + "dropping what does not fit; the job continues\n");
   }
 
   void tell_back(const char* name, std::uint64_t bytes) {
     say(std::string("cpprun: ") + name + " accepts output again; " + std::to_string(bytes) +
-        " bytes are lost\n");
+        " bytes were dropped\n");
   }
 
   void look_whether_flushed() {
@@ -359,7 +359,7 @@ class OutputPump::Impl {
   // Stops waiting for the disks. The output is written if they respond later.
   void give_disks_up() {
     const auto not_written = [this](const std::string& what) {
-      say("cpprun: the end of " + what + " is not written: its disk does not answer for " +
+      say("cpprun: the end of " + what + " is not written: its disk has not responded for " +
           std::to_string(bounds::disk_patience_at_end.count()) + " s\n");
     };
     const bool out_hangs = bool(std::exchange(file_writers_[console_out], nullptr));

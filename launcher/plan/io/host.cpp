@@ -131,7 +131,7 @@ Result<std::string> local_address_towards(const std::string& address, int port) 
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
   const auto tried = [&](const std::string& why) {
-    return failure(fmt::format("cannot find the way to {}: {}", address, why));
+    return failure(fmt::format("cannot find the route to {}: {}", address, why));
   };
   // Connecting a datagram socket sends nothing; the kernel only looks up the route.
   if (const int error =
@@ -299,7 +299,7 @@ Result<std::vector<int>> visible_nodes(const std::vector<Device>& devices,
     } else if (found != devices.end()) {
       nodes.push_back(found->node);
     } else {
-      return failure(fmt::format("{}={} names \"{}\", and where that is cannot be told",
+      return failure(fmt::format("{}={} names \"{}\", whose NUMA node is unknown",
                                  contract::cuda_visible_devices, *visible, entry));
     }
   }

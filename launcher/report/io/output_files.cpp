@@ -115,7 +115,7 @@ Result<EventFile> EventFile::open(const std::string& path, HelperProcesses& side
   way->theirs.reset();
   auto opened = take_handed(way->mine.get(),
                             std::chrono::steady_clock::now() + bounds::disk_patience_at_start);
-  if (!opened) return cannot("its disk does not answer");
+  if (!opened) return cannot("its disk does not respond");
   if (opened->number == is_link_to_what_is_at_hand) {
     const auto place =
         side.ask([&] { return leads_at_hand(path); }, bounds::disk_patience_at_start);
@@ -226,10 +226,9 @@ void EventFile::finish(std::function<void()> done) {
   service_->timer.expires_after(bounds::disk_patience_at_end);
   service_->timer.async_wait([this](const asio::error_code& cancelled) {
     if (cancelled) return;
-    tell(
-        fmt::format("--events: the last events are not in \"{}\": its disk does not answer for "
-                    "{} s",
-                    path_, bounds::disk_patience_at_end.count()));
+    tell(fmt::format(
+        "--events: the last events are not in \"{}\": its disk has not responded for {} s", path_,
+        bounds::disk_patience_at_end.count()));
     end();
   });
 }
@@ -251,10 +250,11 @@ void EventFile::complain(int error_number) {
   const auto cannot =
       fmt::format("--events: cannot write \"{}\": {}; ", path_, errno_text(error_number));
   if (!waiting_helps(error_number)) {
-    return tell(cannot + "no more events are written; the job goes on");
+    return tell(cannot + "events are no longer written; the job continues");
   }
-  tell(fmt::format("{}events wait until there is room, at most {} KiB of them, and the job goes on",
-                   cannot, bounds::events_waiting_bytes_max / 1024));
+  tell(fmt::format(
+      "{}events wait until there is free space, at most {} KiB of them; the job continues", cannot,
+      bounds::events_waiting_bytes_max / 1024));
 }
 
 void EventFile::tell(const std::string& sentence) const {
@@ -366,7 +366,7 @@ tl::unexpected<Error> cannot_write_file(const std::string& flag, const std::stri
 }
 
 tl::unexpected<Error> no_answer(const std::string& flag, const std::string& path) {
-  return failure(fmt::format("{}: cannot write \"{}\": its disk does not answer", flag, path));
+  return failure(fmt::format("{}: cannot write \"{}\": its disk does not respond", flag, path));
 }
 
 // Checks whether a file of that name can be created. Leaves nothing behind.

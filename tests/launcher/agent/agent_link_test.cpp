@@ -44,7 +44,7 @@ TEST_CASE("a master that answers nothing for the lease is gone: the workers are 
   REQUIRE(work<supervisor::SignalGroup>(gone).size() == 1);
   CHECK(work<supervisor::SignalGroup>(gone)[0].signal == SIGKILL);
   const auto last = stage.end_worker(t0 + 5s, {.signalled = true, .value = SIGKILL});
-  CHECK(reason_of(last).starts_with("the master at 10.0.0.1:29500 is gone: "));
+  CHECK(reason_of(last).starts_with("lost contact with master 10.0.0.1:29500: "));
 }
 
 TEST_CASE(
@@ -91,8 +91,8 @@ TEST_CASE("an agent that was stopped for longer than the lease kills its workers
   CHECK(work<supervisor::SignalGroup>(awake)[0].signal == SIGKILL);
   const auto last = stage.end_worker(t0 + 60s, {.signalled = true, .value = SIGKILL});
   CHECK(reason_of(last) ==
-        "this cpprun was stopped, or starved, for about 59 s, longer than its lease of 3 s: its "
-        "seat is given away");
+        "suspended or starved of CPU for about 59 s, longer than its lease of 3 s; its slot was "
+        "given away");
 }
 
 TEST_CASE("a node that slept with its watchdog pauses its workers and asks for its seat") {
@@ -344,7 +344,7 @@ TEST_CASE("a master at another's address says so at once, asks who hosts there, 
         stage.agent.handle(t0, agent::Answered{{.job = "j", .host = "alpha", .pid = 7}});
     REQUIRE(all<agent::Exit>(answered).size() == 1);
     CHECK(all<agent::Exit>(answered)[0].code == 1);
-    CHECK(all<agent::Exit>(answered)[0].reason.find("there are two masters") == 0);
+    CHECK(all<agent::Exit>(answered)[0].reason.find("two masters") == 0);
   }
   SUBCASE("nobody answers: it asks again, until the round begins") {
     CHECK(all<agent::AskWhoHosts>(stage.agent.advance(t0 + 5s)).size() == 1);
@@ -361,7 +361,7 @@ TEST_CASE("a master on loopback says so when somebody is waited for, and when it
   CHECK(all<agent::TellWarning>(up).empty());
   const auto waited = all<agent::TellWarning>(stage.agent.advance(t0 + 2s));
   REQUIRE(waited.size() == 1);
-  CHECK(waited[0].sentence.find("127.0.0.1 is this machine and no other") == 0);
+  CHECK(waited[0].sentence.find("127.0.0.1 is only reachable from this machine") == 0);
   const auto last = all<agent::Exit>(stage.agent.advance(t0 + 600s));
   REQUIRE(last.size() == 1);
   CHECK(last[0].reason.find(waited[0].sentence) != std::string::npos);
@@ -372,7 +372,7 @@ TEST_CASE("a master that cannot resolve its own name says so and looks again") {
   CHECK(stage.agent.handle(t0, agent::LinkDown{"Host not found"}).empty());
   const auto told = all<agent::TellWaiting>(stage.agent.advance(t0 + 2s));
   REQUIRE(told.size() == 1);
-  CHECK(told[0].reason.find("the name \"10.0.0.1\" cannot be resolved (Host not found)") == 0);
+  CHECK(told[0].reason.find("cannot resolve \"10.0.0.1\" (Host not found)") == 0);
   CHECK(said<link::Join>(stage.agent.handle(t0 + 3s, agent::LinkUp{"10.0.0.2"})).size() == 1);
 }
 
@@ -386,7 +386,7 @@ TEST_CASE("who is refused at its own address is told that nobody hosts on this m
   const auto other = all<agent::TellWaiting>(stage.agent.advance(t0 + 7s));
   REQUIRE(other.size() == 1);
   CHECK(other[0].reason ==
-        "no word from the master at 10.0.0.1:29500: no answer within 5 s; 593 s left");
+        "no response from the master at 10.0.0.1:29500: no answer within 5 s; 593 s left");
 }
 
 }  // namespace agent_link_test

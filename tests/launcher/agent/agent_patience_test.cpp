@@ -92,8 +92,8 @@ TEST_CASE("a node that has succeeded asks how it ended when the patience is over
     Stage::append(told, std::move(more));
   }
   REQUIRE(all<agent::TellNote>(told).size() == 1);
-  CHECK(all<agent::TellNote>(told)[0].sentence.find("it asks how the job ended, for 600 s") !=
-        std::string::npos);
+  CHECK(all<agent::TellNote>(told)[0].sentence.find(
+            "querying the result of the job (timeout 600 s)") != std::string::npos);
   // Whoever leads by now tells it.
   const auto due = *stage.agent.next_deadline();
   stage.agent.advance(due);
@@ -111,7 +111,7 @@ TEST_CASE("who slept through lease and patience kills its workers when it wakes"
   const auto out = stage.end_worker(t0 + 60s, killed);
   REQUIRE(all<agent::TellNote>(out).size() == 1);
   CHECK(all<agent::TellNote>(out)[0].sentence.starts_with(
-      "this cpprun was stopped, or starved, for about 59 s, longer than its lease of 7 s: "));
+      "suspended or starved of CPU for about 59 s, longer than its lease of 7 s; "));
 }
 
 }  // namespace agent_patience_test

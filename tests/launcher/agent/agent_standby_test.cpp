@@ -188,7 +188,7 @@ TEST_CASE("a node that loses its master while the job is being ended does not wa
   const auto last = all<agent::Exit>(stage.agent.advance(t0 + 2750ms));
   REQUIRE(last.size() == 1);
   CHECK(last[0].code == 1);
-  CHECK(last[0].reason.ends_with("; the job was being ended"));
+  CHECK(last[0].reason.ends_with("; the job was being stopped"));
 }
 
 TEST_CASE("where the job is being ended, no standby can lead, and the workers have time to save") {

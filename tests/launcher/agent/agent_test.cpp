@@ -44,7 +44,7 @@ TEST_CASE("an unreachable master is dialled again with growing pauses, and said 
   const auto told = all<agent::TellWaiting>(agent.advance(t0 + 2s));
   REQUIRE(told.size() == 1);
   CHECK(told[0].reason ==
-        "no word from the master at 10.0.0.1:29500: connection refused; 598 s left");
+        "no response from the master at 10.0.0.1:29500: connection refused; 598 s left");
 }
 
 TEST_CASE("who is not seated in time gives up, says what it waited for, and exits with 1") {
@@ -87,7 +87,7 @@ TEST_CASE("a refusal ends the agent with the coordinator's sentence") {
   const auto last = all<agent::Exit>(stage.heard(t0, link::Refused{"node rank 1 is taken"}));
   REQUIRE(last.size() == 1);
   CHECK(last[0].code == 1);
-  CHECK(last[0].reason == "the master at 10.0.0.1:29500 refused this node: node rank 1 is taken");
+  CHECK(last[0].reason == "the master at 10.0.0.1:29500 rejected this node: node rank 1 is taken");
 }
 
 TEST_CASE("a wrong GLOO_SOCKET_IFNAME is an error before anything starts") {
@@ -255,7 +255,7 @@ TEST_CASE("a worker that KILL does not end takes its node out; drained is never 
     }
   }
   REQUIRE(all<agent::Exit>(last).size() == 1);
-  CHECK(all<agent::Exit>(last)[0].reason.find("survives even SIGKILL") != std::string::npos);
+  CHECK(all<agent::Exit>(last)[0].reason.find("ignores SIGKILL") != std::string::npos);
 }
 
 TEST_CASE("a signal before there is a seat ends the agent at once") {
@@ -316,7 +316,7 @@ TEST_CASE("what a worker has started and nobody can kill is told, and the round 
   for (auto at = 1s; at < bounds::kill_patience; ++at) stage.answered(t0 + at);
   const auto settled = stage.agent.advance(t0 + bounds::kill_patience);
   REQUIRE(all<agent::TellNote>(settled).size() == 1);
-  CHECK(all<agent::TellNote>(settled)[0].sentence.find("survives SIGKILL") != std::string::npos);
+  CHECK(all<agent::TellNote>(settled)[0].sentence.find("ignores SIGKILL") != std::string::npos);
   CHECK(said<link::Succeeded>(settled).size() == 1);
 }
 

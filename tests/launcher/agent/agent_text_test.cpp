@@ -12,11 +12,10 @@ TEST_CASE("giving up is said with the time it took") {
   CHECK(seconds_left(TimePoint{}, TimePoint{} + 598s) == "598 s left");
   CHECK(seconds_left(TimePoint{} + 5s, TimePoint{}) == "0 s left");
   CHECK(master_gone_text("10.0.0.1:29500", "connection refused", 2750ms) ==
-        "the master at 10.0.0.1:29500 is gone: connection refused; it has answered nothing for 2.8 "
-        "s");
+        "lost contact with master 10.0.0.1:29500: connection refused (no response for 2.8 s)");
   CHECK(slept_text(3s, 61s) ==
-        "this cpprun was stopped, or starved, for about 61 s, longer than its lease of 3 s: its "
-        "seat is given away");
+        "suspended or starved of CPU for about 61 s, longer than its lease of 3 s; its slot was "
+        "given away");
 }
 
 TEST_CASE("a port that is taken comes with a cure, another trouble as it is") {
@@ -28,29 +27,32 @@ TEST_CASE("a port that is taken comes with a cure, another trouble as it is") {
 
 TEST_CASE("a node that has done its part says so, whether it still asks or has given up") {
   CHECK(asks_text("the master is gone", 60s) ==
-        "the master is gone; every worker of this node has ended with 0: it asks how the job "
-        "ended, for 60 s at most");
+        "the master is gone; every worker of this node exited with 0; querying the result of the "
+        "job (timeout 60 s)");
   CHECK(done_text("gave up") ==
-        "every worker of this node ended with 0, but how the job ended is not known here: gave up");
+        "every worker of this node exited with 0, but the result of the job is unknown here: gave "
+        "up");
   CHECK(not_needed_text("every worker finished") ==
-        "the job is over, without this node: every worker finished");
+        "the job ended without this node: every worker finished");
 }
 
 TEST_CASE("a worker that KILL does not end is named") {
   Outcome outcome;
   outcome.rank = Rank{3};
   outcome.pid = 42;
-  CHECK(unkillable_text(outcome).starts_with("rank 3 (pid 42) survives even SIGKILL"));
+  CHECK(unkillable_text(outcome).starts_with(
+      "rank 3 (pid 42) is in uninterruptible sleep and ignores SIGKILL"));
 }
 
 TEST_CASE("a near miss says by how much, and what to do where that is usual") {
   const auto text =
       lease_nearly_missed_text(std::chrono::seconds(3), {}, std::chrono::milliseconds(2500));
-  CHECK(text.starts_with("the master's answer took 2.5 s of a lease of 3 s: 0.5 s more, and"));
+  CHECK(text.starts_with(
+      "the response of the master took 2.5 s of a lease of 3 s: after 0.5 s more,"));
   CHECK(text.find("keep_alive_max_attempt") != std::string::npos);
   CHECK(lease_nearly_missed_text(std::chrono::seconds(3), std::chrono::seconds(4),
                                  std::chrono::milliseconds(3500))
-            .find("a lease of 3 s: 3.5 s more, and") != std::string::npos);
+            .find("a lease of 3 s: after 3.5 s more,") != std::string::npos);
 }
 
 TEST_CASE("a change of leader is reported, and that workers run on only where they do") {
@@ -63,19 +65,18 @@ TEST_CASE("a change of leader is reported, and that workers run on only where th
   CHECK(turned_text("a:29500", "b:29500", 0, {}, false) ==
         "leadership moved from a:29500 to b:29500");
   CHECK(nobody_leads_text("a:1, b:1", "b:1: connection refused", std::chrono::seconds(7)) ==
-        "none of the cpprunds at a:1, b:1 leads this job: b:1: connection refused; nothing was "
-        "answered for 7.0 s");
+        "no leader among a:1, b:1: b:1: connection refused (no response for 7.0 s)");
 }
 
 TEST_CASE("a folder for error files that cannot be made is named, with its own cure") {
   CHECK(no_folder_text("/tmp/x", ENOSPC) ==
-        "cannot make the folder \"/tmp/x\" for the workers' error files: No space left on device; "
-        "name a folder that has room and may be written to with TMPDIR or --log-dir");
+        "cannot create directory \"/tmp/x\" for the workers' error files: No space left on device; "
+        "use a writable directory with free space (TMPDIR or --log-dir)");
   CHECK(no_folder_text("/tmp/x", ETIMEDOUT) ==
-        "cannot make the folder \"/tmp/x\" for the workers' error files: its disk does not answer; "
-        "name another one with TMPDIR or --log-dir");
+        "cannot create directory \"/tmp/x\" for the workers' error files: its disk does not "
+        "respond; use another one with TMPDIR or --log-dir");
   CHECK(no_folder_text("/tmp/x", std::nullopt)
-            .ends_with("the watchdog of this cpprun was killed; start it again"));
+            .ends_with("the watchdog of this cpprun was killed; restart cpprun"));
 }
 
 TEST_CASE("what the machine refuses to cpprun itself is told with its own cure, or none") {
@@ -86,9 +87,8 @@ TEST_CASE("what the machine refuses to cpprun itself is told with its own cure, 
 }
 
 TEST_CASE("a job that goes on says what it has used, and by which file") {
-  CHECK(
-      goes_on_text(1, "7.state") ==
-      "this job goes on: 1 of its restarts was used before (--restart-state=7.state; without that "
-      "file it begins anew)");
+  CHECK(goes_on_text(1, "7.state") ==
+        "this job continues: 1 of its restarts was used before (--restart-state=7.state; delete "
+        "that file to start over)");
   CHECK(goes_on_text(2, "7.state").find("2 of its restarts were used") != std::string::npos);
 }

@@ -113,8 +113,8 @@ TEST_CASE("one of an earlier epoch leads no more: it is left, told of once, and 
   const auto stale = stage.heard(t0 + 2s, members(6));
   REQUIRE(all<agent::TellWarning>(stale).size() == 1);
   CHECK(all<agent::TellWarning>(stale)[0].sentence ==
-        "the cpprund at 10.0.0.2:29400 answers as the one that leads (epoch 6), and another one "
-        "leads since (epoch 7): it is not followed");
+        "ignoring the cpprund at 10.0.0.2:29400, which acts as leader of epoch 6: another one "
+        "became leader in epoch 7");
   CHECK(all<agent::HangUp>(stale).size() == 1);
   CHECK(all<agent::SpeakForWorkers>(stale).empty());
   CHECK(stage.agent.overdue_at() == fence);
@@ -153,7 +153,7 @@ TEST_CASE("a seat that the next one refuses is lost, and this node asks there fo
   Stage::append(refused, stage.end_worker(t0 + 2s, killed));
   const auto notes = all<agent::TellNote>(refused);
   REQUIRE(notes.size() == 1);
-  CHECK(notes[0].sentence.starts_with("the master at 10.0.0.2:29400 refused this node: round 1"));
+  CHECK(notes[0].sentence.starts_with("the master at 10.0.0.2:29400 rejected this node: round 1"));
   CHECK(stage.dialled_until(t0 + 2100ms) == Asked{b});
   CHECK(said<link::Join>(stage.up(t0 + 2100ms))[0].after == RoundNumber{});
 }
@@ -167,7 +167,7 @@ TEST_CASE("who has lost its seat asks at all places, for join_timeout at most") 
   const auto rejoins = stage.end_worker(t0 + 8s, killed);
   REQUIRE(all<agent::TellNote>(rejoins).size() == 1);
   CHECK(all<agent::TellNote>(rejoins)[0].sentence.starts_with(
-      "none of the cpprunds at 10.0.0.1:29400, 10.0.0.2:29400, [fd00::3]:29400 leads this job: "));
+      "no leader among 10.0.0.1:29400, 10.0.0.2:29400, [fd00::3]:29400: "));
   const auto places = stage.refused_until(t0 + 20s);
   for (const Endpoint& each : {a, b, c}) CHECK(std::ranges::count(places, each) > 5);
   const auto last = [&] {
@@ -181,8 +181,7 @@ TEST_CASE("who has lost its seat asks at all places, for join_timeout at most") 
   }();
   REQUIRE(last.size() == 1);
   CHECK(last[0].reason.starts_with(
-      "gave up after 600 s: none of the cpprunds at 10.0.0.1:29400, 10.0.0.2:29400, "
-      "[fd00::3]:29400 says that it leads: "));
+      "gave up after 600 s: no leader among 10.0.0.1:29400, 10.0.0.2:29400, [fd00::3]:29400: "));
   CHECK(last[0].reason.ends_with(": connection refused"));
 }
 
@@ -198,9 +197,7 @@ TEST_CASE("a line says now and then where this node looks for one that leads, an
   }
   REQUIRE(all<agent::TellWaiting>(told).size() == 1);
   const auto reason = all<agent::TellWaiting>(told)[0].reason;
-  CHECK(
-      reason.starts_with("none of the cpprunds at 10.0.0.1:29400, 10.0.0.2:29400, "
-                         "[fd00::3]:29400 says that it leads: "));
+  CHECK(reason.starts_with("no leader among 10.0.0.1:29400, 10.0.0.2:29400, [fd00::3]:29400: "));
   CHECK(reason.find(":29400: connection refused; 598 s left") != std::string::npos);
 }
 

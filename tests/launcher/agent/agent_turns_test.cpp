@@ -68,7 +68,7 @@ TEST_CASE("who is silent for half a lease is left for the others, and asked agai
   const auto silent = stage.pass(t0 + 2500ms);
   REQUIRE(all<agent::HangUp>(silent).size() == 1);
   CHECK(all<agent::HangUp>(silent)[0] ==
-        agent::HangUp{.reason = "nothing was heard from the master for 1.5 s", .breaks = true});
+        agent::HangUp{.reason = "no message from the master for 1.5 s", .breaks = true});
   REQUIRE(all<agent::Dial>(silent).size() == 1);
   CHECK(all<agent::Dial>(silent)[0].at == b);
   stage.down(t0 + 2500ms, "connection refused");

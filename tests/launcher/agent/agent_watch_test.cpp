@@ -115,7 +115,7 @@ TEST_CASE("a worker that stops beating breaks the round as hung, and is then end
   CHECK(failed.failure.rank == Rank{1});
   CHECK(failed.failure.pid == 100);
   CHECK(failed.failure.status == link::ExitStatus{true, SIGTERM});
-  CHECK(failed.failure.message == "hung: it had not beaten for 2.2 s, and was ended by us");
+  CHECK(failed.failure.message == "hung: no heartbeat for 2.2 s; terminated by cpprun");
   CHECK(failed.noticed == 3200ms);
   // Its end is nobody's news any more.
   const auto ended = stage.end_worker(t0 + 4s, {true, SIGTERM});

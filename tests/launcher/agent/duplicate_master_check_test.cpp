@@ -52,9 +52,8 @@ TEST_CASE("another master of the same job is one too many") {
   const auto verdict = judge({.job = "j", .host = "alpha", .pid = 7});
   CHECK(verdict.same_job);
   CHECK(verdict.sentence ==
-        "there are two masters of job \"j\": alpha (pid 7) hosts it at 10.0.0.6:29500, and this "
-        "node, beta, hosts it as well; start one of them, and no other, with --node-rank=0 (or "
-        "is_host=true)");
+        "two masters of job \"j\": alpha (pid 7) hosts it at 10.0.0.6:29500, and so does this "
+        "node, beta; start only one of them with --node-rank=0 (or is_host=true)");
 }
 
 TEST_CASE("another job's master and a daemon are told of, and do not end this job") {
@@ -63,7 +62,7 @@ TEST_CASE("another job's master and a daemon are told of, and do not end this jo
   CHECK(other.sentence.find("alpha is the master of another job, \"k\", at 10.0.0.6:29500") == 0);
   const auto daemon = judge({});
   CHECK_FALSE(daemon.same_job);
-  CHECK(daemon.sentence.find("a cpprund answers at 10.0.0.6:29500") == 0);
+  CHECK(daemon.sentence.find("a cpprund listens at 10.0.0.6:29500") == 0);
 }
 
 }  // namespace duplicate_master_check_test

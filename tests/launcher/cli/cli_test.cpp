@@ -64,7 +64,7 @@ TEST_CASE("every mistake is told at once, each with its flag and what would be r
                      "--master-port=x", "--frobnicate", "--role"}) ==
         Words{"unknown flag --frobnicate; cpprun --help all lists the flags",
               "--role needs a value: --role=NAME",
-              "--nnodes=2:1 is neither a number of nodes, as 2, nor a range, as 2:4",
+              "--nnodes=2:1 is neither a number of nodes, such as 2, nor a range, such as 2:4",
               "--master-port=x is not a whole number from 0 to 65535",
               "--rdzv-conf: \"foo\" is not key=value, as in join_timeout=600",
               "--nproc-per-node=none is neither a number from 1 to 2048 nor cpu, gpu or auto",
@@ -95,9 +95,11 @@ TEST_CASE("help names every flag, and version the version; both win over mistake
 }
 
 TEST_CASE("a script that cannot be run is told with the other mistakes, and else at the start") {
-  CHECK(diagnostics({"--node-rank=-1", "gone.py"}) ==
-        Words{"--node-rank=-1 is not a whole number from 0",
-              "cannot run \"gone.py\": no such file, seen from the folder cpprun was started in"});
+  CHECK(
+      diagnostics({"--node-rank=-1", "gone.py"}) ==
+      Words{
+          "--node-rank=-1 is not a whole number from 0",
+          "cannot run \"gone.py\": no such file, relative to the directory cpprun was started in"});
   CHECK(diagnostics({"--no-python", "--nnodes=0", "gone"}).back() ==
         "cannot run \"gone\": no such file, neither here nor on PATH");
   CHECK(good({"gone.py"}).program.script == "gone.py");

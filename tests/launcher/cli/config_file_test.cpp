@@ -113,20 +113,23 @@ TEST_CASE("what is wrong in a file is told with its line, all of it, beside all 
                            "[workers]\n"
                            "master-port 29500\n"
                            "role = \"half\n"});
-  CHECK(told ==
-        Words{"job.toml:2: unknown key \"nprok\"; keys are the names of flags; cpprun --help all "
-              "lists them",
-              "job.toml:3: unknown key \"nproc\"; write nproc-per-node",
-              "job.toml:7: max-restarts is there twice, first on line 6; leave one of them out",
-              "job.toml:8: config belongs on the command line, not into a file",
-              "job.toml:9: there are no sections here; write each flag as name = value",
-              "job.toml:10: \"master-port 29500\" is not name = value, as nnodes = 2",
-              "job.toml:11: role: a quote is not closed where its value ends",
-              "unknown flag --frobnicate; cpprun --help all lists the flags",
-              "job.toml:1: nnodes=two is neither a number of nodes, as 2, nor a range, as 2:4",
-              "--node-rank=x is not a whole number from 0",
-              "job.toml:5: standalone=maybe is neither true nor false",
-              "cannot run \"gone.py\": no such file, seen from the folder cpprun was started in"});
+  CHECK(
+      told ==
+      Words{
+          "job.toml:2: unknown key \"nprok\"; keys are the names of flags; cpprun --help all "
+          "lists them",
+          "job.toml:3: unknown key \"nproc\"; write nproc-per-node",
+          "job.toml:7: max-restarts is set twice, first on line 6; remove one of them",
+          "job.toml:8: config is allowed only on the command line, not in a file",
+          "job.toml:9: sections are not supported; write each flag as name = value",
+          "job.toml:10: \"master-port 29500\" is not name = value, such as nnodes = 2",
+          "job.toml:11: role: a quote is not closed at the end of the value",
+          "unknown flag --frobnicate; cpprun --help all lists the flags",
+          "job.toml:1: nnodes=two is neither a number of nodes, such as 2, nor a range, such as "
+          "2:4",
+          "--node-rank=x is not a whole number from 0",
+          "job.toml:5: standalone=maybe is neither true nor false",
+          "cannot run \"gone.py\": no such file, relative to the directory cpprun was started in"});
 }
 
 TEST_CASE("a value is complained about where it was decided") {
@@ -138,7 +141,7 @@ TEST_CASE("a value is complained about where it was decided") {
 
 TEST_CASE("a wrong file is told as one, and not line by line") {
   CHECK(wrong_in_file(std::string("\x7f\x45LF\0\0\1", 7)) ==
-        Words{"job.toml is no text file; --config wants lines such as nnodes = 2"});
+        Words{"job.toml is not a text file; --config needs lines such as nnodes = 2"});
   std::string script;
   for (int line = 0; line < 20; ++line) script += "import os\n";
   const auto told = wrong_in_file(script);

@@ -69,7 +69,7 @@ TEST_CASE("what is told later wins, and its mistake does not hide the next one")
   declaration.tell(*declaration.find("nnodes"), "0", SettingOrigin::typed, "--nnodes");
   declaration.settle(diagnostics);
   CHECK(diagnostics.sentences() ==
-        Words{"--nnodes=0 is neither a number of nodes, as 2, nor a range, as 2:4",
+        Words{"--nnodes=0 is neither a number of nodes, such as 2, nor a range, such as 2:4",
               "f:1: module=perhaps is neither true nor false",
               "--max-restarts=x is not a whole number from 0"});
   CHECK(flags.max_restarts.value == std::nullopt);

@@ -40,7 +40,7 @@ TEST_CASE("Slurm's own patience is kept, where its configuration says how long t
   const auto long_one = good({"--shutdown-timeout=20", "x"}, slurm, within("KillWait=20\n"));
   CHECK(long_one.grace == 20s);
   CHECK(long_one.notes ==
-        Words{"--shutdown-timeout=20 is no less than Slurm's own patience (KillWait=20): its KILL "
+        Words{"--shutdown-timeout=20 is not below Slurm's own timeout (KillWait=20): its SIGKILL "
               "may come before the report is written"});
   CHECK(good({"--shutdown-timeout=9", "x"}, slurm, within("KillWait=20\n")).notes.empty());
 }
@@ -54,7 +54,7 @@ TEST_CASE("signals are read by name; one that cannot be handled is noted, as in 
   const auto config = good({"--signals-to-handle=SIGUSR1,SIGTERM,SIGFOO,SIGTERM", "x"});
   CHECK(config.signals == std::vector<int>{SIGUSR1, SIGTERM});
   CHECK(config.signals_text == "SIGUSR1,SIGTERM,SIGFOO,SIGTERM");
-  CHECK(config.notes == Words{"SIGFOO cannot be handled and is left out of --signals-to-handle"});
+  CHECK(config.notes == Words{"SIGFOO cannot be handled and is removed from --signals-to-handle"});
 }
 
 TEST_CASE("what a job does about failures is read, in fractions of seconds and by signals' names") {
@@ -73,21 +73,22 @@ TEST_CASE("mistakes about restarts are listed together, each with what would be 
   CHECK(
       diagnostics(
           {"--restart-backoff=soon", "--restart-window=0", "--no-restart-codes=2,300", "x"}) ==
-      Words{"--restart-backoff=soon is no number of seconds from 0.001 to 2000000, as 30 or 0.5",
-            "--restart-window=0 is no number of seconds from 0.001 to 2000000, as 30 or 0.5",
-            "--no-restart-codes=2,300: \"300\" is neither an exit code from 1 to 255 nor a signal, "
-            "as SIGSEGV"});
+      Words{
+          "--restart-backoff=soon is not a number of seconds from 0.001 to 2000000, such as 30 or "
+          "0.5",
+          "--restart-window=0 is not a number of seconds from 0.001 to 2000000, such as 30 or 0.5",
+          "--no-restart-codes=2,300: \"300\" is neither an exit code from 1 to 255 nor a signal, "
+          "such as SIGSEGV"});
   CHECK(diagnostics({"--no-restart-codes=1,2,3,4,5,6,7,8,9", "x"}) ==
-        Words{"--no-restart-codes=1,2,3,4,5,6,7,8,9 lists 9 codes; there is room for 8"});
+        Words{"--no-restart-codes=1,2,3,4,5,6,7,8,9 lists 9 codes; the maximum is 8"});
 }
 
 TEST_CASE("blanks around codes and seconds, as scripts leave them, are none of them") {
   const auto config = good({"--max-restarts=1", "--no-restart-codes= 2, SIGSEGV ", "x"});
   CHECK(config.restarts.final_codes == std::vector<int>{-SIGSEGV, 2});
-  CHECK(
-      diagnostics({"--no-restart-codes=2,,3", "x"}) ==
-      Words{"--no-restart-codes=2,,3: \"\" is neither an exit code from 1 to 255 nor a signal, as "
-            "SIGSEGV"});
+  CHECK(diagnostics({"--no-restart-codes=2,,3", "x"}) ==
+        Words{"--no-restart-codes=2,,3: \"\" is neither an exit code from 1 to 255 nor a signal, "
+              "such as SIGSEGV"});
   CHECK(good({"--monitor-interval= 5 ", "x"}).notes.size() == 1);
 }
 
@@ -130,19 +131,20 @@ TEST_CASE("a purse that cannot be is a mistake that says what would be right") {
     return all.front();
   };
   CHECK(mistake("3,hnag=1") ==
-        "--max-restarts=3,hnag=1: \"hnag\" is no cause: give one of hang, node, preempt, memory, "
+        "--max-restarts=3,hnag=1: unknown cause \"hnag\": use one of hang, node, preempt, memory, "
         "gpu, disk, network, or an id of docs/failures.md");
   CHECK(mistake("3,hang=often") ==
-        "--max-restarts=3,hang=often: hang is given neither a whole number from 0 nor unlimited");
-  CHECK(mistake("3,hang=1,hang=2") == "--max-restarts=3,hang=1,hang=2 gives hang two budgets");
-  CHECK(mistake("3,4") == "--max-restarts=3,4 gives the whole job two budgets");
+        "--max-restarts=3,hang=often: the budget of hang is neither a whole number from 0 nor "
+        "unlimited");
+  CHECK(mistake("3,hang=1,hang=2") == "--max-restarts=3,hang=1,hang=2 sets two budgets for hang");
+  CHECK(mistake("3,4") == "--max-restarts=3,4 sets two budgets for the whole job");
   CHECK(mistake("3,") == "--max-restarts=3,: \"\" is neither a whole number from 0 nor CAUSE=N");
   CHECK(mistake("3,hang") ==
         "--max-restarts=3,hang: \"hang\" is neither a whole number from 0 nor CAUSE=N");
   CHECK(mistake("many") == "--max-restarts=many is not a whole number from 0");
-  CHECK(mistake("=1").find("\"\" is no cause") != std::string::npos);
+  CHECK(mistake("=1").find("unknown cause \"\"") != std::string::npos);
   CHECK(mistake("hang=1,node=1,gpu=1,disk=1,memory=1,network=1,preempt=1,killed=1,hung=1")
-            .ends_with("lists 9 causes; there is room for 8"));
+            .ends_with("lists 9 causes; the maximum is 8"));
 }
 
 TEST_CASE("what costs nothing, comes no further, and leaves a host out") {
@@ -156,14 +158,14 @@ TEST_CASE("what costs nothing, comes no further, and leaves a host out") {
         HostLimit{.failures = 3});
   CHECK(diagnostics({"--max-no-progress=0", "--max-host-failures=0/5", "x"}) ==
         Words{"--max-no-progress=0 is not a whole number from 1",
-              "--max-host-failures=0/5 is not a whole number from 1, as 3 or 3/3600"});
+              "--max-host-failures=0/5 is not a whole number from 1, such as 3 or 3/3600"});
   CHECK(diagnostics({"--max-host-failures=3/1h", "x"}) ==
-        Words{"--max-host-failures=3/1h: \"1h\" is no number of seconds, as 3/3600"});
+        Words{"--max-host-failures=3/1h: \"1h\" is not a number of seconds, such as 3/3600"});
   // Nodes are lost without any budget.
   CHECK(good({"--max-host-failures=3", "x"}).notes.empty());
   CHECK(diagnostics(
             {"--max-restarts=1", "--no-restart-codes=75,2", "--free-restart-codes=75", "x"}) ==
-        Words{"--free-restart-codes has 75 as well as --no-restart-codes; leave one out"});
+        Words{"--free-restart-codes has 75, and --no-restart-codes too; remove one"});
   CHECK(good({"--max-no-progress=2", "x"}).notes ==
         Words{"--max-no-progress has no effect without --max-restarts"});
   CHECK(good({"--max-restarts=1", "--restart-state=f", "x"}).restart_state_file == "f");

@@ -36,11 +36,11 @@ TEST_CASE("duplicate filters are words between commas, two commas being one") {
 
 TEST_CASE("duplicate filters say when they have nothing to look at, or nowhere to write") {
   CHECK(good({"-t", "0:1", "--duplicate-stderr-filters=a", "x"}).notes ==
-        Words{"--duplicate-stderr-filters has no effect: it looks at lines that --tee brings to "
+        Words{"--duplicate-stderr-filters has no effect: it filters the lines that --tee writes to "
               "the console"});
   CHECK(diagnostics({"-t", "1", "--log-dir=/dev/null", "--duplicate-stdout-filters=a", "x"}) ==
-        Words{"--duplicate-stdout-filters needs a folder for its file, and --log-dir=/dev/null "
-              "says that there is none"});
+        Words{"--duplicate-stdout-filters needs a directory for its file, but --log-dir=/dev/null "
+              "disables it"});
 }
 
 TEST_CASE("stderr passes through cpprun unless it is to be inherited") {
@@ -86,7 +86,7 @@ TEST_CASE("lines have their time when asked for, or where nobody said and there 
 
 TEST_CASE("the report and the events are not written over each other") {
   CHECK(diagnostics({"--report=a", "--events=./a", "x"}) ==
-        Words{"--events=./a is the file of --report as well; give each one of its own"});
+        Words{"--events=./a is also the file of --report; use two files"});
   CHECK(good({"--report=a", "--events=b", "x"}).logs.events_file == "b");
   CHECK(good({"--report=/dev/stderr", "--events=/dev/stderr", "x"}).logs.events_file ==
         "/dev/stderr");
@@ -100,6 +100,6 @@ TEST_CASE("events go to the console by torchrun's name for it, and by no other")
   }
   CHECK_FALSE(good({"x"}).logs.events_on_console);
   CHECK(diagnostics({"--event-log-handler=mine", "x"}) ==
-        Words{"--event-log-handler=mine is not there: console writes what happens to stderr, null "
-              "nothing; others are Python packages, and --events=FILE writes to a file"});
+        Words{"--event-log-handler=mine is not supported: console writes events to stderr, null "
+              "writes none; others are Python packages, and --events=FILE writes to a file"});
 }

@@ -25,18 +25,17 @@ TEST_CASE("rendezvous keys are read, and an unknown one is a mistake") {
                            "rank=1,=3,store_type=file,ca_cert=x,"
                            "protocol=ftp",
                            "F", complaints));
-  CHECK(complaints ==
-        Words{"F: join_timeuot is no key; there are join_timeout, timeout, last_call_timeout, "
-              "keep_alive_interval, keep_alive_max_attempt and is_host, for etcd protocol, cacert, "
-              "cert, key, user, password_file, etcd_prefix and etcd_lease, and torchrun's others "
-              "without effect",
-              "F: is_host=maybe is neither true nor false",
-              "F: join_timeout=0 is no number of seconds from 0.01 to 2000000",
-              "F: keep_alive_max_attempt=1.5 is no whole number from 1 to 100",
-              "F: rank=1 belongs into --node-rank=1",
-              "F: \"=3\" is not key=value, as in join_timeout=600",
-              "F: store_type=file is not there, only tcp is",
-              "F: protocol=ftp is neither http nor https"});
+  CHECK(complaints == Words{"F: unknown key join_timeuot; valid: join_timeout, timeout, "
+                            "last_call_timeout, keep_alive_interval, keep_alive_max_attempt and "
+                            "is_host, for etcd protocol, cacert, cert, key, user, password_file, "
+                            "etcd_prefix and etcd_lease, and torchrun's others without effect",
+                            "F: is_host=maybe is neither true nor false",
+                            "F: join_timeout=0 is not a number of seconds from 0.01 to 2000000",
+                            "F: keep_alive_max_attempt=1.5 is not a whole number from 1 to 100",
+                            "F: rank=1 is not supported here; use --node-rank=1",
+                            "F: \"=3\" is not key=value, as in join_timeout=600",
+                            "F: unsupported store_type \"file\" (only tcp)",
+                            "F: protocol=ftp is neither http nor https"});
 }
 
 TEST_CASE("etcd's keys are read by torchrun's names, and by those of its other etcd rendezvous") {
@@ -58,7 +57,7 @@ TEST_CASE("etcd's keys are read by torchrun's names, and by those of its other e
   CHECK(read("etcd_lease=20").etcd.lease == std::chrono::seconds(20));
   CHECK(complaints.empty());
   (void)read("etcd_lease=1");
-  CHECK(complaints == Words{"F: etcd_lease=1 is no number of seconds from 2 to 120"});
+  CHECK(complaints == Words{"F: etcd_lease=1 is not a number of seconds from 2 to 120"});
 }
 
 }  // namespace rendezvous_conf_test

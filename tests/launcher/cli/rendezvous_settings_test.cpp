@@ -20,7 +20,7 @@ TEST_CASE("a job has a name, and a lease that a hiccup does not end") {
               "out"});
   CHECK(diagnostics({"--rdzv-conf=keep_alive_interval=0.01,keep_alive_max_attempt=2", "x"}) ==
         Words{"--rdzv-conf: keep_alive_interval=0.01 times keep_alive_max_attempt=2 is a lease of "
-              "0.02 s, and none is shorter than 0.1 s: every hiccup would cost a node its seat"});
+              "0.02 s, and the minimum is 0.1 s: a short delay would make the node lose its slot"});
   CHECK(good({"--rdzv-conf=keep_alive_interval=0.05,keep_alive_max_attempt=2", "x"}).lease() ==
         100ms);
 }
@@ -40,11 +40,10 @@ TEST_CASE("which rendezvous a command gets follows torchrun, but a given id is k
         Words{"--rdzv-backend=c10d with 2 nodes needs --rdzv-endpoint=HOST[:PORT], the same on "
               "every node"});
   CHECK(diagnostics({"--standalone", "--nnodes=2", "x"}) ==
-        Words{"--standalone is one node by itself, and --nnodes=2 asks for more; leave one of them "
-              "out"});
+        Words{"--standalone is one node only, and --nnodes=2 needs more; use only one of them"});
   CHECK(diagnostics({"--nnodes=2", "--master-port=0", "x"}) ==
-        Words{"--master-port: port 0 means any free one, which the other nodes could not know; "
-              "give a number"});
+        Words{"--master-port: port 0 means any free port, which the other nodes would not know; "
+              "use a number"});
 }
 
 TEST_CASE("several places are those of a set of cpprunds, and no node hosts the meeting") {
@@ -69,24 +68,23 @@ TEST_CASE("several places are those of a set of cpprunds, and no node hosts the 
   CHECK(good({"--standalone", "--rdzv-endpoint=a,b", "x"}).places.empty());
   const auto elastic = good({"--nnodes=1:4", "--standby=auto", "--rdzv-endpoint=a,b", "x"});
   CHECK_FALSE(elastic.may_have_standby());
-  CHECK(elastic.notes ==
-        Words{"--standby=auto has no effect: where the cpprund that leads is lost, "
-              "another one of the set does, and no node"});
+  CHECK(elastic.notes == Words{"--standby=auto has no effect: if the leading cpprund is lost, "
+                               "another cpprund of the cluster takes over, not a node"});
 }
 
 TEST_CASE("what several places cannot mean is refused with its flag") {
   CHECK(diagnostics({"--rdzv-endpoint=a,,b", "x"}) ==
-        Words{"--rdzv-endpoint: \"a,,b\" names nobody at one of its commas"});
+        Words{"--rdzv-endpoint: \"a,,b\" has an empty entry between commas"});
   CHECK(diagnostics({"x"}, {{"PET_RDZV_ENDPOINT", "a:1,b:x"}}) ==
         Words{"PET_RDZV_ENDPOINT: \"b:x\" has the port \"x\": a port is a number from 0 to 65535"});
   CHECK(diagnostics({"--rdzv-endpoint=a,b:0", "x"}) ==
-        Words{"--rdzv-endpoint: port 0 means any free one, which the other nodes could not know; "
-              "give a number"});
+        Words{"--rdzv-endpoint: port 0 means any free port, which the other nodes would not know; "
+              "use a number"});
   CHECK(diagnostics({"--rdzv-backend=static", "--rdzv-endpoint=a,b", "x"}) ==
-        Words{"--rdzv-backend=static has the node of rank 0 host the meeting, and --rdzv-endpoint "
-              "names 2 cpprunds for it: name one place, or give --rdzv-backend=c10d"});
+        Words{"--rdzv-backend=static lets the node of rank 0 host the rendezvous, but "
+              "--rdzv-endpoint names 2 cpprunds: name one endpoint, or use --rdzv-backend=c10d"});
   CHECK(diagnostics({"--rdzv-conf=is_host=true", "--rdzv-endpoint=a,b", "x"}) ==
-        Words{"--rdzv-conf: is_host=true, but of the 2 cpprunds of --rdzv-endpoint one hosts the "
-              "rendezvous, and no node does: leave it out, or name this machine alone"});
+        Words{"--rdzv-conf: is_host=true, but one of the 2 cpprunds of --rdzv-endpoint hosts the "
+              "rendezvous, not a node: remove it, or name this machine only"});
   CHECK(diagnostics({"--master-addr=a,b", "x"}).front().starts_with("--master-addr: "));
 }

@@ -104,7 +104,7 @@ TEST_CASE("more nodes than the scheduler has started are refused at once") {
   CHECK(diagnostics({"--nnodes=5", "train"}, second_node()) ==
         std::vector<std::string>{
             "error: --nnodes=5: Slurm started cpprun on 4 nodes (SLURM_STEP_NUM_NODES)\n  hint: "
-            "start it on as many, or leave out --nnodes"});
+            "start it on that many, or remove --nnodes"});
   CHECK(diagnostics({"--nnodes=5:8", "train"}, second_node()).size() == 1);
   CHECK(good({"--nnodes=3:8", "train"}, second_node()).nodes_max == 8);
   const Environment mpirun = {{"OMPI_COMM_WORLD_RANK", "1"},
@@ -147,8 +147,8 @@ TEST_CASE("a rank that the batch shell has expanded is doubted aloud") {
   const auto config = good({"--node-rank=0", "train"}, second_node());
   REQUIRE(config.notes.size() == 1);
   CHECK(config.notes[0] ==
-        "--node-rank=0, while this is node 1 by SLURM_NODEID: a script that starts the nodes "
-        "expands $SLURM_NODEID itself, and to the same for all; leave the flag out");
+        "--node-rank=0, while this is node 1 by SLURM_NODEID: the script that starts the nodes "
+        "expands $SLURM_NODEID itself, to the same value for all; remove the flag");
   CHECK(good({"--node-rank=1", "train"}, second_node()).notes.empty());
 }
 
@@ -184,8 +184,8 @@ TEST_CASE("a master that nobody names is asked for") {
   const auto all = diagnostics({"train"}, mpirun);
   REQUIRE(all.size() == 1);
   CHECK(all[0] ==
-        "Open MPI does not say on which host node 0 is; give --master-addr=HOST, the same on "
-        "every node");
+        "Open MPI does not provide the host of node 0; use --master-addr=HOST, the same on every "
+        "node");
   CHECK(good({"--master-addr=h", "train"}, mpirun).node_rank == 1);
 }
 

@@ -16,12 +16,11 @@ TEST_CASE("a number has its bounds, and blanks and a plus are none of it") {
 
 TEST_CASE("a name that is too long to travel is refused with its length") {
   CHECK(name_within(7)("trainer") == "trainer");
-  CHECK(name_within(6)("trainer").error().reason ==
-        " has 7 bytes; a name of at most 6 travels between nodes: give a shorter one");
+  CHECK(name_within(6)("trainer").error().reason == " has 7 bytes; use a name of at most 6");
 }
 
 TEST_CASE("a name that other nodes would read differently is refused") {
   CHECK(name_within(20)("trainer\u202e").error().reason ==
-        "=trainer?: where it says \"?\" there is nothing that can be read: a control or format "
-        "character, or half a character; give a name of letters");
+        "=trainer?: each \"?\" is an unprintable character (control, format or incomplete); use a "
+        "name of letters");
 }

@@ -20,7 +20,7 @@ TEST_CASE("unique beginnings are enough, others are refused with what they could
   // A flag of ours takes nothing from torchrun's.
   CHECK(good({"--nnodes=1:3", "--master-port=1", "--standb=none", "x"}).standby == false);
   CHECK(diagnostics({"--master=1", "x"}) ==
-        Words{"--master could mean --master-addr or --master-port; write it out"});
+        Words{"--master is ambiguous: --master-addr or --master-port; use the full name"});
   CHECK(diagnostics({"--nodes=2", "x"}) == Words{"unknown flag --nodes; did you mean --nnodes?"});
 }
 
@@ -36,7 +36,7 @@ TEST_CASE("a value may be a negative number but not another flag") {
         Words{"--max-restarts=-1 is not a whole number from 0"});
   CHECK(diagnostics({"--role", "--standalone", "x"}) == Words{"--role needs a value: --role=NAME"});
   CHECK(diagnostics({"--standalone=1", "x"}) ==
-        Words{"--standalone takes no value; leave out \"=1\""});
+        Words{"--standalone takes no value; remove \"=1\""});
 }
 
 TEST_CASE("an unknown flag gets one suggestion where a flag is near") {

@@ -13,7 +13,7 @@ TEST_CASE("workers are counted by number, processors or devices") {
   CHECK(good({"--nproc-per-node=auto", "x"}).local_world_size == 12);
   CHECK(diagnostics({"--nproc-per-node=gpu", "x"})
             .front()
-            .starts_with("--nproc-per-node=gpu finds no GPU on this machine"));
+            .starts_with("--nproc-per-node=gpu: no GPU on this machine"));
   CHECK(diagnostics({"--nproc-per-node=0", "x"}).size() == 1);
 }
 
@@ -25,7 +25,8 @@ TEST_CASE("flags without effect are accepted, checked, and said to have none") {
 TEST_CASE("a run path is a file for Python, and wins over no Python") {
   const auto config = good({"--run-path", "--no-python", "/a/script"});
   CHECK(config.program.kind == ProgramKind::python);
-  CHECK(config.notes == Words{"--run-path: every worker runs the script in a Python of its own"});
+  CHECK(config.notes ==
+        Words{"--run-path: every worker runs the script in its own Python process"});
 }
 
 TEST_CASE("a virtual local rank needs a device for every worker, where devices are named") {
@@ -42,15 +43,14 @@ TEST_CASE("a script of torch.distributed.launch gets its option, under the name 
   CHECK(good({"--pass-local-rank=local_rank", "x"}).local_rank_flag == "local_rank");
   CHECK(good({"--use-env", "x"}).local_rank_flag == std::nullopt);
   CHECK(diagnostics({"--pass-local-rank=--local-rank", "--use-env", "x"}) ==
-        Words{"--pass-local-rank and --use-env exclude each other; leave one of them out",
-              "--pass-local-rank=--local-rank is no name of an option without its dashes, as "
-              "local-rank or local_rank"});
+        Words{"--pass-local-rank and --use-env exclude each other; use only one",
+              "--pass-local-rank=--local-rank is not the name of an option without its dashes, "
+              "such as local-rank or local_rank"});
 }
 
 TEST_CASE("what cannot be counted is said so") {
   CHECK(diagnostics({"--nproc-per-node=xpu", "x"}) ==
-        Words{"--nproc-per-node=xpu: cpprun counts NVIDIA's devices only; give the number of "
-              "yours"});
+        Words{"--nproc-per-node=xpu: cpprun counts NVIDIA devices only; use a number"});
 }
 
 TEST_CASE("processors are bound in one of torchrun's four ways") {

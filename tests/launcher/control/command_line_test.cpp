@@ -92,7 +92,7 @@ TEST_CASE("misuse is refused with a sentence and exit code 2") {
   CHECK(end({"drain"}).text.find("NODE|HOST is required") != std::string::npos);
   CHECK(end({"exclude", "h", "--all", "--job=a"}).text.find("--all is for whoever hosts jobs") !=
         std::string::npos);
-  CHECK(end({"exclude", "h", "--for=soon"}).text.find("--for: \"soon\" is no length of time") !=
+  CHECK(end({"exclude", "h", "--for=soon"}).text.find("--for: \"soon\" is not a duration") !=
         std::string::npos);
   CHECK(end({"ls", "--address=h:x"}).text.starts_with("cpprunctl: error: --address: "));
   CHECK(end({"ls", "--address=h:0"}).text ==

@@ -34,13 +34,12 @@ TEST_CASE("one that leads says who stands by, what is kept, and who led before")
   daemon.last_change = ChangeView{
       .time = 880, .from = "b", .to = "a", .reason = "it has handed over", .silence = 0.012};
   CHECK(daemon_text(daemon) ==
-        "cpprund \"a\" at a:29400 (1.2) leads, in epoch 12 for 2 min\n"
-        "  \"b\" at b:29400 (1.2) stands by: in sync\n"
-        "  \"c\" at c:29400 (1.3) stands by: catching up, 3.0 MiB behind\n"
-        "  what it knows of jobs is in its folder (--state)\n"
+        "cpprund \"a\" at a:29400 (1.2) is the leader, in epoch 12 for 2 min\n"
+        "  standby \"b\" at b:29400 (1.2): in sync\n"
+        "  standby \"c\" at c:29400 (1.3): catching up, 3.0 MiB behind\n"
+        "  its state is in its state directory (--state)\n"
         "  etcd: no answer\n"
-        "  \"a\" has taken the lead from \"b\" 2 min ago: it has handed over; nobody led for "
-        "0.012 s\n");
+        "  \"a\" took over from \"b\" 2 min ago: it has handed over; no leader for 0.012 s\n");
 }
 
 TEST_CASE("one that stands by says where jobs are seen") {
@@ -49,21 +48,19 @@ TEST_CASE("one that stands by says where jobs are seen") {
   daemon.place = "b:29400";
   daemon.leads = false;
   daemon.is_in_sync = true;
-  CHECK(
-      daemon_text(daemon) ==
-      "cpprund \"b\" at b:29400 (1.2) stands by, in sync; \"a\" at a:29400 leads, in epoch 12 for "
-      "2 min: ask there for jobs\n"
-      "  it keeps nothing on a disk (--state)\n");
+  CHECK(daemon_text(daemon) ==
+        "cpprund \"b\" at b:29400 (1.2) is a standby, in sync; the leader is \"a\" at a:29400, in "
+        "epoch 12 for 2 min; it has the jobs\n"
+        "  its state is in memory only (no --state)\n");
   daemon.is_in_sync = false;
   daemon.leader.clear();
-  CHECK(daemon_text(daemon).find("without everything yet; the one at a:29400 leads") !=
+  CHECK(daemon_text(daemon).find("not yet in sync; the leader is cpprund at a:29400") !=
         std::string::npos);
   daemon.epoch = 0;
-  CHECK(daemon_text(daemon).find("is to stand by, and looks for the one that leads at a:29400") !=
+  CHECK(daemon_text(daemon).find("starts as a standby, and looks for the leader at a:29400") !=
         std::string::npos);
   daemon.leader_place.clear();
-  CHECK(daemon_text(daemon).find("stands by, and nobody leads as far as it knows") !=
-        std::string::npos);
+  CHECK(daemon_text(daemon).find("is a standby, and knows no leader") != std::string::npos);
 }
 
 TEST_CASE("a lone one is alone, and says how its records are kept") {
@@ -72,10 +69,10 @@ TEST_CASE("a lone one is alone, and says how its records are kept") {
   daemon.is_durable = true;
   daemon.is_synced = true;
   CHECK(daemon_text(daemon) ==
-        "cpprund \"a\" at a:29400 (1.2) is alone: it has led for 2 min\n"
-        "  what it knows of jobs is on its disk before anybody hears of it (--state-sync)\n");
+        "cpprund \"a\" at a:29400 (1.2) is the leader for 2 min, without a standby\n"
+        "  its state is on disk before it replies (--state-sync)\n");
   daemon.is_durable = false;
-  CHECK(daemon_text(daemon).find("it cannot write to its folder") != std::string::npos);
+  CHECK(daemon_text(daemon).find("it cannot write to its state directory") != std::string::npos);
 }
 
 TEST_CASE("what strangers are called stays one harmless line, and warnings stand out") {

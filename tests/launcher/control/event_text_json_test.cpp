@@ -40,10 +40,10 @@ TEST_CASE("each event is told in words") {
   CHECK(words("order", R"("order":"stop","by":"uid 7","said":"it ends")") ==
         "order           stop by uid 7: it ends");
   CHECK(words("leader_changed", R"("from":"a:1","to":"b:1","epoch":7,"silence":0.5)") ==
-        "leader_changed  b:1 leads in the place of a:1, in epoch 7; silence 0.5 s");
+        "leader_changed  leadership moved to b:1 from a:1, epoch 7; silence 0.5 s");
   CHECK(words("leader_changed", R"("from":"a:1","to":"b:1","from_name":"a","to_name":"b",)"
                                 R"("epoch":7,"reason":"its link is lost","silence":null)") ==
-        "leader_changed  b leads in the place of a, in epoch 7: its link is lost");
+        "leader_changed  leadership moved to b from a, epoch 7: its link is lost");
   CHECK(words("job_ended", R"("exit_code":0,"reason":"all ended","root":null)") ==
         "job_ended       exit code 0: all ended");
 }

@@ -36,7 +36,7 @@ TEST_CASE("a report tells what broke each round, why, and what helps") {
   CHECK(text.find("\nround 1, 1 min ago: rank 1 on beta: SIGKILL (out_of_memory) (node 0, pid 7)\n"
                   "    why: ") != std::string::npos);
   CHECK(text.find("\n    try: ") != std::string::npos);
-  CHECK(text.find("\n    | first\n    | second\n    3 other workers ended because of it\n") !=
+  CHECK(text.find("\n    | first\n    | second\n    3 other workers failed as a consequence\n") !=
         std::string::npos);
   CHECK(text.find("round 2") == text.rfind("round 2"));
 }

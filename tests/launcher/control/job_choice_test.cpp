@@ -51,8 +51,8 @@ TEST_CASE("a command that changes something takes the whole name only") {
   CHECK(chosen(three, "train-b", whole) == 1U);
   const std::vector<KnownJob> ten{{"train-10", "/run/a"}};
   const auto ended = none(ten, "train-1", whole);
-  CHECK(ended.sentence == "no job \"train-1\" is known; there is \"train-10\"");
-  CHECK(ended.hint == "give the whole name: only commands that read take its beginning");
+  CHECK(ended.sentence == "unknown job \"train-1\"; known: \"train-10\"");
+  CHECK(ended.hint == "give the full name: only commands that read accept its beginning");
   CHECK_FALSE(ended.is_unknown);
   CHECK(none(ten, "eval", whole).hint.empty());
 }
@@ -78,17 +78,16 @@ TEST_CASE("while a place is silent, a job that is not found is unknown and not a
 
 TEST_CASE("a name that several have, or nobody, is refused with what there is") {
   CHECK(refusal(three, "train") == "several jobs begin with \"train\": \"train-a\", \"train-b\"");
-  CHECK(refusal(three, "x") ==
-        "no job \"x\" is known; there is \"train-a\", \"train-b\", \"eval\"");
+  CHECK(refusal(three, "x") == "unknown job \"x\"; known: \"train-a\", \"train-b\", \"eval\"");
   CHECK(refusal(three, "") ==
-        "several jobs run here, say which one is meant: \"train-a\", \"train-b\", \"eval\"");
+        "several jobs run here, name one: \"train-a\", \"train-b\", \"eval\"");
 }
 
 TEST_CASE("jobs of one name at two places are told apart by the place") {
   for (const auto match : {prefix, whole}) {
     CHECK(none({{"a", "/run/1"}, {"a", "/run/2"}}, "a", match).sentence ==
-          "several jobs are called \"a\", say with --address which one is meant: \"a\" at /run/1, "
-          "\"a\" at /run/2");
+          "several jobs are called \"a\", choose one with --address: \"a\" at /run/1, \"a\" at "
+          "/run/2");
   }
 }
 
@@ -104,8 +103,8 @@ TEST_CASE("an id is escaped as an address needs it") {
 
 TEST_CASE("who could be meant by an order about a host is told with what they host") {
   CHECK(which_place({{"/run/a.sock", {"train", "eval"}}, {"/run/b.sock", {}}}) ==
-        "2 programs host jobs here, say with --job or --address which one is meant, or --all: "
-        "/run/a.sock (\"train\", \"eval\"); /run/b.sock (no job yet)");
+        "2 programs host jobs here, choose one with --job or --address, or use --all: /run/a.sock "
+        "(\"train\", \"eval\"); /run/b.sock (no job yet)");
 }
 
 }  // namespace job_choice_test

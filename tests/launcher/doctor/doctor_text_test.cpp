@@ -37,7 +37,7 @@ TEST_CASE("a machine alone has no clock and no others") {
   CHECK(doctor_text({alone}, {}, {}) ==
         "HOST  CPPRUN    GPUS  FILES  PROCESSES     LOCKED              SHM FREE  TMP FREE\n"
         "box   1.2     7 of 8   1024  unlimited  unlimited  32.0 MiB of 64.0 MiB      98 B\n"
-        "nothing is wrong\n");
+        "no problems found\n");
 }
 
 TEST_CASE("hosts are a table, and findings come with their cures") {
@@ -52,8 +52,8 @@ TEST_CASE("hosts are a table, and findings come with their cures") {
 TEST_CASE("where not all pairs were tried that is said") {
   const std::vector<ExaminedHost> hosts(40, some("h"));
   CHECK(doctor_text(hosts, {}, {})
-            .find("each host has looked for the 32 after it in the list and for the first one: 40 "
-                  "of 1560 pairs\n") != std::string::npos);
+            .find("each host tried to reach the 32 after it in the list and the first one: 40 of "
+                  "1560 pairs\n") != std::string::npos);
 }
 
 TEST_CASE("scripts get the same as JSON") {

@@ -82,9 +82,9 @@ TEST_CASE("a host that cannot be examined is found") {
 
 TEST_CASE("another cpprun is found, and none, unless it is brought along") {
   CHECK(only([](ExaminedHost& h) { h.facts->cpprun = "cpprun 0.9"; }).what ==
-        "its cpprun is another (cpprun 0.9), and this is cpprun 1");
+        "its cpprun is cpprun 0.9, and this is cpprun 1");
   const auto none = [](ExaminedHost& h) { h.facts->cpprun = ""; };
-  CHECK(only(none).what.starts_with("no cpprun is there"));
+  CHECK(only(none).what.starts_with("no cpprun found"));
   auto hosts = three();
   none(hosts[0]);
   CHECK(judge(hosts, true).empty());
@@ -94,8 +94,8 @@ TEST_CASE("a clock is judged by those of the others, and by how well it is known
   const auto late = [](Duration offset, Duration error) {
     return [=](ExaminedHost& h) { h.clock = ClockOffset{offset, error}; };
   };
-  CHECK(only(late(3s, 1ms)).what == "its clock is 3.0 s ahead of those of the others");
-  CHECK(only(late(-3s, 1ms)).what == "its clock is 3.0 s behind those of the others");
+  CHECK(only(late(3s, 1ms)).what == "its clock is 3.0 s ahead of those of the other hosts");
+  CHECK(only(late(-3s, 1ms)).what == "its clock is 3.0 s behind those of the other hosts");
   auto hosts = three();
   late(3s, 2500ms)(hosts[1]);
   CHECK(judge(hosts).empty());
@@ -113,7 +113,7 @@ TEST_CASE("GPUs that are missing are found, by the machine itself or by the othe
         }).what == "it has 7 GPUs, and h0 has 8");
   CHECK(only([](ExaminedHost& h) {
           h.facts->gpus = {8, 0, 0};
-        }).what == "PCI lists 8 GPUs of NVIDIA's, and no driver has them");
+        }).what == "PCI lists 8 NVIDIA GPUs, but no driver uses them");
 }
 
 TEST_CASE("limits that a large job meets are found") {
@@ -141,7 +141,7 @@ TEST_CASE("shared memory and disks without room are found") {
         "/dev/shm cannot be used: not there");
   CHECK(only([](ExaminedHost& h) { h.facts->temporary.free = 0; }).what == "/tmp has 0 B free");
   CHECK(only([](ExaminedHost& h) { h.facts->temporary.refusal = "denied"; }).what ==
-        "nothing can be written to /tmp: denied");
+        "cannot write to /tmp: denied");
 }
 
 TEST_CASE("a port that somebody has is found") {
@@ -166,7 +166,7 @@ TEST_CASE("a name that leads each machine to itself is found, but not on one mac
   look(hosts[0], 1).addresses = {"127.0.1.1"};
   REQUIRE(judge(hosts).size() == 1);
   CHECK(judge(hosts)[0].what ==
-        "its name stands for 127.0.1.1 on h0, which is that machine itself");
+        "its name resolves to 127.0.1.1 on h0, which is that machine itself");
   hosts[0].facts->network = "h1";
   CHECK(judge(hosts).empty());
 }
@@ -179,7 +179,7 @@ TEST_CASE("a host that some cannot reach is told with them, and one that nobody 
   CHECK(judge(hosts)[0].what == "h0 cannot reach it at 10.0.0.9:4000: no answer within 3 s");
   CHECK(judge(hosts)[0].cure.starts_with("a firewall drops it"));
   look(hosts[2], 1) = look(hosts[0], 1);
-  CHECK(judge(hosts)[0].what == "nobody reaches it at 10.0.0.9:4000: no answer within 3 s");
+  CHECK(judge(hosts)[0].what == "no host reaches it at 10.0.0.9:4000: no answer within 3 s");
 }
 
 TEST_CASE("each way of not reaching has its cure") {

@@ -53,10 +53,10 @@ TEST_CASE("an end is told in words, and truthfully whose doing it was") {
   CHECK(words({true, SIGSEGV}) == "was killed by SIGSEGV (segmentation fault)");
   CHECK(words({true, SIGUSR1}) == "was killed by SIGUSR1");
   CHECK(words({true, 60}) == "was killed by signal 60");
-  CHECK(words({true, SIGTERM}, SIGTERM) == "was ended by us with SIGTERM");
-  CHECK(words({false, 1}, SIGTERM) == "exited with code 1 after we sent it SIGTERM");
+  CHECK(words({true, SIGTERM}, SIGTERM) == "terminated by cpprun (SIGTERM)");
+  CHECK(words({false, 1}, SIGTERM) == "exited with code 1 after cpprun sent SIGTERM");
   CHECK(words({true, SIGSEGV}, SIGTERM) ==
-        "was killed by SIGSEGV (segmentation fault) after we sent it SIGTERM");
+        "was killed by SIGSEGV (segmentation fault) after cpprun sent SIGTERM");
 }
 
 TEST_CASE("what could not be started says at which stage, why, and what may help") {
@@ -70,7 +70,7 @@ TEST_CASE("what could not be started says at which stage, why, and what may help
   CHECK(failure_of_end(evidence, 0).message == diagnosis.ending);
   evidence.outcome.spawn_error = SpawnError{SpawnStage::stdout_target, ENOENT};
   CHECK(diagnose(evidence).ending ==
-        "could not be started: cannot open what its stdout goes to: No such file or directory");
+        "could not be started: cannot open the target of its stdout: No such file or directory");
   CHECK(diagnose(evidence).cause == "log_folder_unwritable");
 }
 
@@ -119,7 +119,7 @@ TEST_CASE("a KILL that was not ours points at memory; one that was does not") {
   evidence.host_facts.oom_kills = 1;
   evidence.host_facts.memory_limit = "4.0 GiB";
   CHECK(diagnose(evidence).reason ==
-        "the kernel ended it because memory ran out (the limit of its control group is 4.0 GiB)");
+        "the kernel killed it because memory ran out (the limit of its control group is 4.0 GiB)");
   CHECK(diagnose(ended({true, SIGKILL}, SIGKILL)).cause == told_to_end);
 }
 
@@ -161,7 +161,7 @@ TEST_CASE("advice does not name a way that was taken already") {
   auto evidence = ended({false, 3});
   CHECK(diagnose(evidence).advice.find("--tee 3") != std::string::npos);
   evidence.stderr_file = "/logs/1/stderr.log";
-  CHECK(diagnose(evidence).advice == "read what it said last, in /logs/1/stderr.log");
+  CHECK(diagnose(evidence).advice == "see the end of its output in /logs/1/stderr.log");
 }
 
 TEST_CASE("a crash is told with what the kernel's log has on it") {

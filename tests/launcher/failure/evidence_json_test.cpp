@@ -31,7 +31,7 @@ TEST_CASE("garbage is an error that says in what way") {
   CHECK(parse_error_file("Segmentation fault").error().reason == "its error file is not JSON");
   CHECK(parse_error_file("[1]").error().reason == "its error file has no \"message\"");
   CHECK(parse_error_file(R"({"message": 5})").error().reason ==
-        "its error file has a \"message\" that is neither text nor holds one");
+        "its error file has a \"message\" that is neither text nor an object with text");
   CHECK_FALSE(parse_error_file(R"({"message": {"message": [1]}})").has_value());
   CHECK(parse_error_file(R"({"message": {"message": "m", "extraInfo": 5}})").has_value());
 }

@@ -119,7 +119,7 @@ TEST_CASE("Ctrl-C reaches all; twice, it kills; and who does not answer is named
   console.tell(Up{Ended{0, 130, true}});
   console.wait(fanout::kill_patience);
   REQUIRE(console.first<Say>());
-  CHECK(console.first<Say>()->sentence == "n1: it does not say that it has ended");
+  CHECK(console.first<Say>()->sentence == "n1: it did not report its exit");
   CHECK(console.first<Finish>()->code == 130);
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("a lost host ends a job of fixed size") {
   console.tell(Up{Here{0, "a", 1}});
   console.tell(Up{Here{1, "b", 1}});
   console.tell(Up{Gone{1, "reset"}});
-  CHECK(console.first<Say>()->sentence == "n1 is lost: reset");
+  CHECK(console.first<Say>()->sentence == "lost n1: reset");
   CHECK(console.stopped());
 }
 

@@ -31,7 +31,7 @@ TEST_CASE("a file of hosts is read, or said not to be there") {
         std::vector<Member>{{0, "a", 2}, {1, "b", 0}});
   CHECK(hosts_in_file("gone", "--hostfile", one_file).error().at(0) ==
         "--hostfile=gone cannot be read: No such file or directory; give the path of a text file "
-        "with a host a line");
+        "with one host per line");
 }
 
 TEST_CASE("a remote shell is the one that was given, srun in an allocation, and ssh otherwise") {

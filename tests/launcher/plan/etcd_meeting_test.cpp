@@ -63,9 +63,9 @@ TEST_CASE("torchrun's command lines with etcd are taken as they are") {
 }
 
 TEST_CASE("an etcd rendezvous that cannot be is refused with what is missing") {
-  CHECK(diagnostics({"--rdzv-backend=etcd", "x"}) ==
-        Words{"--rdzv-backend=etcd needs --rdzv-endpoint=HOST[:PORT],..., where etcd's members "
-              "are"});
+  CHECK(
+      diagnostics({"--rdzv-backend=etcd", "x"}) ==
+      Words{"--rdzv-backend=etcd needs --rdzv-endpoint=HOST[:PORT],... with the members of etcd"});
   CHECK(
       diagnostics({"--rdzv-backend=etcd", "--rdzv-endpoint=a", "--rdzv-conf=cert=c,is_host=1", "x"})
           .size() == 2);

@@ -50,11 +50,11 @@ TEST_CASE("a name that means several machines is refused, with one address for a
   const auto refused = is_meant(by_endpoint, {"10.0.0.5", "10.0.0.4"}, machine);
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().reason ==
-        "the name trainer means several machines: 10.0.0.5 is this machine, 10.0.0.4 is not; each "
-        "of them would take itself for the master of a job of its own. Give every node the "
-        "address, or a name, of one machine, as --rdzv-endpoint=10.0.0.4:29400 (of a StatefulSet's "
-        "pods the first one's name), or say who is the master with --rdzv-conf=is_host=true on "
-        "that node and is_host=false on the others");
+        "the name trainer resolves to several machines: 10.0.0.5 is this machine, 10.0.0.4 is not, "
+        "so each would become the master of its own job. Give every node the address, or a name, "
+        "of one machine, as --rdzv-endpoint=10.0.0.4:29400 (of a StatefulSet's pods the first "
+        "one's name), or say who is the master with --rdzv-conf=is_host=true on that node and "
+        "is_host=false on the others");
   // Everybody's loopback is nobody's address.
   CHECK(is_meant(by_endpoint, {"127.0.1.1", "10.0.0.4"}, machine)
             .error()
@@ -69,9 +69,9 @@ TEST_CASE("a master that is to be met at somebody else's address is told so at o
   CHECK(doubt->strong);
   CHECK(doubt->sentence ==
         "trainer (10.0.0.6) is not an address of this machine, which is to be the master and has "
-        "10.0.0.5 (eth0), 192.168.1.5 (ib0): whoever looks for the master there finds it only "
-        "where a Service, a NAT or a forwarded port leads from there to here; if none does, start "
-        "every node with --master-addr=10.0.0.5");
+        "10.0.0.5 (eth0), 192.168.1.5 (ib0): other nodes reach it only if a Service, a NAT or a "
+        "forwarded port leads from there to here; if none does, start every node with "
+        "--master-addr=10.0.0.5");
 }
 
 TEST_CASE("loopback is doubted where somebody is waited for, unless the node is alone") {
@@ -80,9 +80,8 @@ TEST_CASE("loopback is doubted where somebody is waited for, unless the node is 
   REQUIRE(doubt);
   CHECK_FALSE(doubt->strong);
   CHECK(doubt->sentence ==
-        "localhost is this machine and no other: a node on another machine would look for the "
-        "master on itself; if there is one, start every node with an address of the master, as "
-        "--rdzv-endpoint=10.0.0.5:29400");
+        "localhost is only reachable from this machine; for a multi-node job, start every node "
+        "with an address of the master, such as --rdzv-endpoint=10.0.0.5:29400");
   config.nodes_min = config.nodes_max = 1;
   CHECK(doubt_of_master(config, {"127.0.0.1"}, machine) == std::nullopt);
 }
@@ -90,7 +89,7 @@ TEST_CASE("loopback is doubted where somebody is waited for, unless the node is 
 TEST_CASE("a machine without an address of its own still gets a sentence") {
   const auto doubt = doubt_of_master(by_rank, {"10.0.0.6"}, {machine.front()});
   REQUIRE(doubt);
-  CHECK(doubt->sentence.find("has no address that others could use") != std::string::npos);
+  CHECK(doubt->sentence.find("has no address that other machines could use") != std::string::npos);
   CHECK(doubt->sentence.find("--master-addr=HOST") != std::string::npos);
 }
 
@@ -116,12 +115,11 @@ TEST_CASE("whoever dials itself is told so, and whoever dials another is asked a
 
 TEST_CASE("a master that cannot resolve its own name is told what it could be called") {
   CHECK(unresolved_text(by_rank, "Host not found", machine) ==
-        "the name \"trainer\" cannot be resolved (Host not found) on this machine, which is to be "
-        "the master: its own workers would not find their store there; add the name to /etc/hosts "
-        "or DNS, or start every node with an address: this machine has 10.0.0.5 (eth0), "
-        "192.168.1.5 (ib0)");
+        "cannot resolve \"trainer\" (Host not found) on this machine, which is to be the master, "
+        "so its own workers would not find their store; add the name to /etc/hosts or DNS, or "
+        "start every node with an address: this machine has 10.0.0.5 (eth0), 192.168.1.5 (ib0)");
   CHECK(unresolved_for_others(by_rank, "Host not found") ==
-        "the master is there, but cannot resolve its own name \"trainer\" (Host not found)");
+        "the master is running, but cannot resolve its own name \"trainer\" (Host not found)");
 }
 
 }  // namespace meeting_place_test

@@ -56,7 +56,7 @@ TEST_CASE("exclusive: the GPUs of a node share its cores evenly, the first ones 
   CHECK(bound(NumaBinding::exclusive, crowded, 1) == Lists{"0-1,16-17"});
   crowded.node_of_device.assign(5, 0);
   CHECK(bound(NumaBinding::exclusive, crowded, 5) ==
-        Lists{"NUMA node 0 has 4 cores for 5 workers that want their own"});
+        Lists{"NUMA node 0 has 4 cores for 5 workers that need exclusive cores"});
 }
 
 TEST_CASE("core-complex: the GPUs of a node take its caches in turn, the largest first") {
@@ -73,13 +73,13 @@ TEST_CASE("processors that cpprun may not use are nobody's") {
   CHECK(bound(NumaBinding::node, partly, 1) == Lists{"16-19"});
   for (int cpu = 16; cpu < 20; ++cpu) partly.cpus.erase(cpu);
   CHECK(bound(NumaBinding::node, partly, 1) ==
-        Lists{"local rank 0 belongs to NUMA node 0, of which cpprun may use no processor"});
+        Lists{"local rank 0 belongs to NUMA node 0, and cpprun may use none of its CPUs"});
 }
 
 TEST_CASE("more workers than GPUs are refused") {
   CHECK(bound(NumaBinding::node, machine(), 5) ==
-        Lists{"there are 4 GPUs for 5 workers, and a worker is bound near its own; start no more "
-              "workers than GPUs"});
+        Lists{"4 GPUs for 5 workers, and each worker is bound near its own GPU; start at most one "
+              "worker per GPU"});
 }
 
 TEST_CASE("without GPUs the workers are spread over the nodes, in order") {
@@ -106,7 +106,7 @@ TEST_CASE("a binding comes with the sentence that says who runs where") {
   const auto spread = settle_binding(NumaBinding::node, plain, 0, 1);
   REQUIRE(spread);
   CHECK(spread->notes == Lists{"processors: local rank 0 on 0-3,16-19",
-                               "no GPU is here, so the workers are spread over the NUMA nodes"});
+                               "no GPU found, so the workers are spread over the NUMA nodes"});
 }
 
 TEST_CASE("what keeps workers from being bound is told with the flag that asked for it") {
@@ -115,7 +115,7 @@ TEST_CASE("what keeps workers from being bound is told with the flag that asked 
   };
   CHECK(refusal(failure("a device cannot be told"), 0, 1) ==
         "--numa-binding: a device cannot be told");
-  CHECK(refusal(machine(), 4, 5).starts_with("--numa-binding: there are 4 GPUs for 5 workers"));
+  CHECK(refusal(machine(), 4, 5).starts_with("--numa-binding: 4 GPUs for 5 workers"));
   auto unseen = machine();
   unseen.node_of_device.clear();
   CHECK(refusal(unseen, 2, 1) ==

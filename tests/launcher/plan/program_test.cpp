@@ -131,12 +131,11 @@ TEST_CASE("--no-python says how to run the file here, which PATH does not lead t
     return resolve(ProgramKind::no_python, script).error().reason;
   };
   CHECK(why("job.sh") ==
-        "error: cannot run \"job.sh\": --no-python searches PATH, and it is not there\n  hint: "
+        "error: cannot run \"job.sh\": not found on PATH, which --no-python searches\n  hint: "
         "chmod +x job.sh, then write ./job.sh for the file here");
   CHECK(why("train.py").ends_with("hint: leave out --no-python to run the file here by Python"));
   CHECK(why("hostname -f")
-            .ends_with("leave out the quotes; the program and its arguments are words "
-                       "of their own"));
+            .ends_with("remove the quotes; the program and its arguments are separate words"));
   CHECK(why("gone") == "cannot run \"gone\": no such file, neither here nor on PATH");
 }
 
@@ -144,7 +143,7 @@ TEST_CASE("a command in quotes is refused with what was meant, whatever runs it"
   for (const auto kind : {ProgramKind::automatic, ProgramKind::python}) {
     const auto resolved = resolve(kind, "train.py --lr 1");
     REQUIRE_FALSE(resolved);
-    CHECK(resolved.error().reason.find("hint: leave out the quotes") != std::string::npos);
+    CHECK(resolved.error().reason.find("hint: remove the quotes") != std::string::npos);
   }
 }
 
@@ -152,7 +151,7 @@ TEST_CASE("--no-python speaks of a folder as what it is") {
   CHECK(resolve(ProgramKind::no_python, "./package/").error().reason.find("__main__") ==
         std::string::npos);
   CHECK(resolve(ProgramKind::no_python, "folder").error().reason ==
-        "cannot run \"folder\": it is a folder, and --no-python executes a file");
+        "cannot run \"folder\": it is a directory, and --no-python executes a file");
 }
 
 TEST_CASE("PYTHON_EXEC overrides the PATH, by path or by name") {
@@ -180,7 +179,7 @@ TEST_CASE("an executable is executed, no flag needed, from here or from the PATH
 
 TEST_CASE("what cannot be run is refused with path and cure") {
   CHECK(resolve(ProgramKind::automatic, "gone.py").error().reason ==
-        "cannot run \"gone.py\": no such file, seen from the folder cpprun was started in");
+        "cannot run \"gone.py\": no such file, relative to the directory cpprun was started in");
   CHECK(resolve(ProgramKind::automatic, "./gone").error().reason ==
         "cannot run \"./gone\": no such file");
   CHECK(resolve(ProgramKind::automatic, "gone").error().reason ==
@@ -189,21 +188,20 @@ TEST_CASE("what cannot be run is refused with path and cure") {
         "cannot run \"data.txt\": it is not executable; chmod +x it, or give a Python script a "
         "name that ends in .py");
   CHECK(resolve(ProgramKind::automatic, "folder").error().reason ==
-        "cannot run \"folder\": it is a folder without a __main__.py");
-  CHECK(
-      resolve(ProgramKind::no_python, "train").error().reason ==
-      "error: cannot run \"train\": --no-python searches PATH, and it is not there\n  hint: write "
-      "./train for the file here");
+        "cannot run \"folder\": it is a directory without a __main__.py");
+  CHECK(resolve(ProgramKind::no_python, "train").error().reason ==
+        "error: cannot run \"train\": not found on PATH, which --no-python searches\n  hint: write "
+        "./train for the file here");
   CHECK(resolve(ProgramKind::automatic, "train.py", {{"PATH", "/empty"}}).error().reason ==
-        "there is no python3 and no python on PATH to run a Python script with; install one, or "
-        "set PYTHON_EXEC to its path");
+        "no python3 and no python on PATH to run a Python script; install one, or set PYTHON_EXEC "
+        "to its path");
 }
 
 TEST_CASE("a program on a disk without execution is not told to chmod") {
   for (const auto kind : {ProgramKind::automatic, ProgramKind::no_python}) {
     CHECK(resolve(kind, "./locked").error().reason ==
           "cannot run \"./locked\": its file system is mounted noexec; copy it to a disk that "
-          "allows execution, or mount that one without noexec");
+          "allows execution, or mount this one without noexec");
   }
   // Python only reads it.
   CHECK(resolve(ProgramKind::python, "./locked").has_value());

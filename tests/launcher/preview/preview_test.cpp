@@ -231,16 +231,15 @@ TEST_CASE("where nodes meet by etcd, that says which of them hosts the job") {
   CHECK_FALSE(seen.master_port);
   CHECK(seen.places.empty());
   CHECK(seen.etcd == std::vector<std::string>{"https://10.0.0.9:2379", "https://10.0.0.8:2379"});
-  CHECK(seen.nodes.front().hosting == "here, if etcd says so");
+  CHECK(seen.nodes.front().hosting == "here, if etcd elects this node");
   CHECK(variables(seen).at("MASTER_ADDR") == Value());
   const auto unknown = unknowns_of(seen);
   const auto why = [&](const std::string& what) {
     const auto found = std::ranges::find(unknown, what, &Unknown::what);
     return found == unknown.end() ? std::string() : found->why;
   };
-  CHECK(why("CPPRUN_MASTER_ADDR, MASTER_ADDR") ==
-        "that of the node that hosts the job, as etcd says");
-  CHECK(why("MASTER_PORT") == "the node that hosts the job, as etcd says, takes a free one");
+  CHECK(why("CPPRUN_MASTER_ADDR, MASTER_ADDR") == "the address of the node that etcd elects");
+  CHECK(why("MASTER_PORT") == "a free port of the node that etcd elects");
 }
 
 }  // namespace preview_test

@@ -66,7 +66,7 @@ TEST_CASE("a person sees job, nodes, workers, variables, and what is not known")
         "  NCCL_DEBUG=INFO\n"
         "note of gpu1: 7 of 8 GPUs\n"
         "not known before the start (?):\n"
-        "  WORLD_SIZE: the other nodes say how many workers they have\n");
+        "  WORLD_SIZE: the other nodes report their number of workers\n");
 }
 
 TEST_CASE("hosts that were named are called so") {
@@ -90,8 +90,8 @@ TEST_CASE("a person sees that one of several cpprunds leads") {
   preview.meeting = "c10d";
   preview.master_host.clear();
   preview.places = {"a:29400", "b:29400"};
-  CHECK(preview_text(preview).find(
-            "  meeting   c10d, at the one that leads of a:29400, b:29400\n") != std::string::npos);
+  CHECK(preview_text(preview).find("  meeting   c10d, at the leader of a:29400, b:29400\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("a person sees that etcd says which node hosts the job") {
@@ -99,8 +99,9 @@ TEST_CASE("a person sees that etcd says which node hosts the job") {
   preview.meeting = "etcd";
   preview.master_host.clear();
   preview.etcd = {"http://a:2379", "http://b:2379"};
-  CHECK(preview_text(preview).find("  meeting   etcd, which says at http://a:2379, http://b:2379 "
-                                   "which node hosts the job\n") != std::string::npos);
+  CHECK(preview_text(preview).find(
+            "  meeting   etcd, which elects the host at http://a:2379, http://b:2379\n") !=
+        std::string::npos);
 }
 
 }  // namespace preview_text_test

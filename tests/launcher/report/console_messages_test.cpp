@@ -60,7 +60,7 @@ TEST_CASE("what matters less than was asked for is not said") {
   const ConsoleMessages warnings{ConsoleStyle{.most = LogLevel::warning}};
   CHECK(warnings.note("n").empty());
   CHECK(warnings.draining({"rank 5 failed", SIGTERM}) ==
-        "cpprun: ending the workers: rank 5 failed\n");
+        "cpprun: stopping the workers: rank 5 failed\n");
   CHECK(in_pipe.detail("d").empty());
   const ConsoleMessages everything{ConsoleStyle{.most = LogLevel::debug}};
   CHECK(everything.detail("d") == "cpprun: d\n");
@@ -80,12 +80,12 @@ TEST_CASE("failures, drains and kills are told in words") {
   CHECK(in_pipe.failed({outcome}, "x") ==
         "cpprun: rank 5 (local rank 1, pid 42) was killed by SIGSEGV (segmentation fault)\n");
   CHECK(in_pipe.draining({"rank 5 failed", SIGTERM}) ==
-        "cpprun: ending the workers: rank 5 failed\n");
+        "cpprun: stopping the workers: rank 5 failed\n");
   CHECK(in_pipe.killing({.local_rank = LocalRank{0}, .at_once = true}, 30s, "") ==
-        "cpprun: the worker with local rank 0 is killed at once\n");
+        "cpprun: killing the worker with local rank 0 at once\n");
   CHECK(in_pipe.killing({LocalRank{0}}, 30s, "") ==
-        "cpprun: the worker with local rank 0 has not ended within the grace of 30 s "
-        "(--shutdown-timeout) and is killed\n");
+        "cpprun: killing the worker with local rank 0, which did not exit within 30 s "
+        "(--shutdown-timeout)\n");
 }
 
 }  // namespace console_messages_test

@@ -62,7 +62,7 @@ TEST_CASE("a root on another node is told by what came over") {
   facts.root = link::Failure{.rank = Rank{0}, .host = "node0", .cause = "out_of_memory"};
   const auto json = json_of(facts);
   CHECK(json.at("root").at("host") == "node0");
-  CHECK(json.at("root").at("reason") == "the kernel ended it because memory ran out");
+  CHECK(json.at("root").at("reason") == "the kernel killed it because memory ran out");
 }
 
 TEST_CASE("a job that ended well has a report without a root") {
@@ -87,8 +87,8 @@ TEST_CASE("the cpprunds that have led the job are told, with how long nobody ans
                                                              {"epoch", 7},
                                                              {"silence", 0.012}}}));
   CHECK(json.at("leader_changes_left_out") == 0);
-  CHECK(report(facts).find("cpprun: another cpprund took the lead 1 time: b:29400 after a:29400 at "
-                           "1970-01-01_00:00:09, 0.012 s without an answer\n") !=
+  CHECK(report(facts).find("cpprun: leadership moved 1 time: to b:29400 from a:29400 at "
+                           "1970-01-01_00:00:09, 0.012 s without a response\n") !=
         std::string::npos);
 }
 

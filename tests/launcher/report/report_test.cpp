@@ -50,10 +50,9 @@ TEST_CASE("the report of a failure here names everything, in torchrun's layout")
   CHECK(report(facts) ==
         "cpprun: job job7 failed: rank 5 (local rank 1, pid 101, on node1) exited with code 3 at "
         "2026-11-21_13:00:00\n"
-        "cpprun: why: it ended itself with that code, and nothing that cpprun has seen says why "
-        "[silent_exit]\n"
-        "cpprun: what helps: read what it said last; with --tee 3 or --redirects 3 cpprun keeps "
-        "it for the report\n"
+        "cpprun: why: it exited with that code, and cpprun found no reason [silent_exit]\n"
+        "cpprun: hint: see the end of its output; with --tee 3 or --redirects 3 the report "
+        "includes it\n"
         "\n"
         "============================================================\n"
         "train.py FAILED\n"
@@ -65,7 +64,7 @@ TEST_CASE("the report of a failure here names everything, in torchrun's layout")
         "  rank      : 4 (local_rank: 0)\n"
         "  exitcode  : -15 (pid: 100) (SIGTERM)\n"
         "  error_file: <N/A>\n"
-        "  traceback : was ended by us with SIGTERM, because rank 5 failed first\n"
+        "  traceback : terminated by cpprun (SIGTERM) after rank 5 failed\n"
         "------------------------------------------------------------\n"
         "Root Cause (first observed failure):\n"
         "[0]:\n"
@@ -119,9 +118,9 @@ TEST_CASE("a failure on another node is told with that node's facts") {
   CHECK(text.find("  exitcode  : -11 (pid: 77) (SIGSEGV)\n") != std::string::npos);
   CHECK(text.find("  traceback : was killed by SIGSEGV (segmentation fault)\n  last words\n") !=
         std::string::npos);
-  CHECK(text.find("was ended by us with SIGTERM, because rank 0 failed first") !=
-        std::string::npos);
-  CHECK(text.find("cpprun: this is node 1 on node1; its own workers ended because of that\n") !=
+  CHECK(text.find("terminated by cpprun (SIGTERM) after rank 0 failed") != std::string::npos);
+  CHECK(text.find(
+            "cpprun: this is node 1 on node1; its workers were terminated as a consequence\n") !=
         std::string::npos);
 }
 
@@ -138,10 +137,10 @@ TEST_CASE("a node that is neither the master nor to blame says it in a few lines
   CHECK(report(facts) ==
         "cpprun: job job7 failed: rank 0 (local rank 0, pid 77, on node0) was killed by SIGKILL "
         "(killed) at 2026-11-21_13:00:00\n"
-        "cpprun: why: the kernel ended it because memory ran out [out_of_memory]\n"
-        "cpprun: what helps: give the job more memory (the container's or the batch system's "
-        "limit), or use less: a smaller batch, fewer DataLoader workers\n"
-        "cpprun: this is node 1 on node1; its own workers ended because of that\n"
+        "cpprun: why: the kernel killed it because memory ran out [out_of_memory]\n"
+        "cpprun: hint: give the job more memory (the container's or the batch system's limit), or "
+        "use less: a smaller batch, fewer DataLoader workers\n"
+        "cpprun: this is node 1 on node1; its workers were terminated as a consequence\n"
         "cpprun: the workers ran /usr/bin/python3 -u train.py\n");
 }
 
@@ -163,7 +162,7 @@ TEST_CASE("a rank that left early is named on its own node, on the master and on
       "2026-11-21_13:00:00\n"
       "cpprun: why: it exited with 0 after 12.3 s while others still communicated; most likely "
       "its data ended first [left_early]\n";
-  const std::string elsewhere = "; its own workers ended because of that\n";
+  const std::string elsewhere = "; its workers were terminated as a consequence\n";
   CHECK(report(facts).starts_with(headline));
   CHECK(report(facts).find("cpprun: this is node 1 on node1\n") != std::string::npos);
   facts.group_rank = GroupRank{2};
@@ -175,7 +174,7 @@ TEST_CASE("a rank that left early is named on its own node, on the master and on
   CHECK(text.starts_with(headline));
   CHECK(text.find("  exitcode  : 0 (pid: 77)\n") != std::string::npos);
   CHECK(text.find("  traceback : exited with 0 after 12.3 s") != std::string::npos);
-  CHECK(text.find("a consequence of the end of rank 2: a peer closed its connection") !=
+  CHECK(text.find("as a consequence of the failure of rank 2: a peer closed its connection") !=
         std::string::npos);
 }
 
@@ -185,7 +184,7 @@ TEST_CASE("a victim that failed by itself is named as a consequence") {
   const auto text = report(facts_of({victim, ended(1, {true, SIGSEGV})}));
   CHECK(text.find("  traceback : exited with code 1\n"
                   "  RuntimeError: Connection closed by peer\n"
-                  "  a consequence of the end of rank 5: a peer closed its connection\n") !=
+                  "  as a consequence of the failure of rank 5: a peer closed its connection\n") !=
         std::string::npos);
 }
 
@@ -198,8 +197,8 @@ TEST_CASE("what followed on other nodes is named, and what is not named is count
       {.rank = Rank{9}, .group_rank = GroupRank{2}, .status = {false, 1}},
   };
   facts.consequence_count = 5;
-  CHECK(report(facts).find("cpprun: followed on other nodes: rank 0 (node 0) was killed by SIGABRT "
-                           "(aborted), rank 9 (node 2) exited with code 1, 2 more\n") !=
+  CHECK(report(facts).find("cpprun: consequences on other nodes: rank 0 (node 0) was killed by "
+                           "SIGABRT (aborted), rank 9 (node 2) exited with code 1, 2 more\n") !=
         std::string::npos);
 }
 
@@ -214,7 +213,7 @@ TEST_CASE("of many last lines the report shows the last") {
 
 TEST_CASE("only for a worker whose stderr is the console does the report point there") {
   auto root = ended(0, {false, 1});
-  const std::string pointer = "its last words, if it had any, are on the console above";
+  const std::string pointer = "see its output above";
   CHECK_FALSE(report(facts_of({root})).find(pointer) != std::string::npos);
   root.on_console = true;
   CHECK(report(facts_of({root})).find(pointer) != std::string::npos);

@@ -34,7 +34,7 @@ TEST_CASE("pods that nobody can look up are told what their template lacks") {
     CAPTURE(file);
     const auto facts = kubernetes_facts(third_pod(), probe::files({{"/etc/hosts", file}}));
     CHECK_FALSE(facts->master);
-    CHECK(facts->no_master.find("give the pod template a `subdomain`") != std::string::npos);
+    CHECK(facts->no_master.find("set `subdomain` in the pod template") != std::string::npos);
   }
   auto renamed = third_pod();
   renamed["HOSTNAME"] = "other";

@@ -25,12 +25,11 @@ Environment third_of_four() {
 TEST_CASE("a heterogeneous job's components are not one job by themselves") {
   auto environment = third_of_four();
   environment["SLURM_HET_SIZE"] = "2";
-  CHECK(
-      slurm_facts(environment)->notes ==
-      std::vector<std::string>{
-          "warning: this Slurm job has 2 components (SLURM_HET_SIZE), and cpprun takes the 4 nodes "
-          "of one of them for the whole job\n  hint: for a job of all, give --nnodes, "
-          "--node-rank, --master-addr and --rdzv-id"});
+  CHECK(slurm_facts(environment)->notes ==
+        std::vector<std::string>{
+            "warning: this Slurm job has 2 components (SLURM_HET_SIZE), and cpprun takes the 4 "
+            "nodes of one of them for the whole job\n  hint: for one job on all of them, give "
+            "--nnodes, --node-rank, --master-addr and --rdzv-id"});
 }
 
 TEST_CASE("a step of Slurm says how many nodes there are, which this is and where the first is") {
@@ -79,8 +78,8 @@ TEST_CASE("several tasks on a node are a mistake, with what to write") {
   const auto facts = slurm_facts(environment);
   REQUIRE(facts->diagnostics.size() == 1);
   CHECK(facts->diagnostics[0].find(
-            "Slurm started 32 tasks on 4 nodes (SLURM_STEP_TASKS_PER_NODE=8(x4)), and cpprun wants "
-            "one on each node and starts the workers itself: srun --ntasks-per-node=1 cpprun "
+            "Slurm started 32 tasks on 4 nodes (SLURM_STEP_TASKS_PER_NODE=8(x4)), but cpprun must "
+            "run once per node and starts the workers itself: srun --ntasks-per-node=1 cpprun "
             "--nproc-per-node=8;") == 0);
 }
 

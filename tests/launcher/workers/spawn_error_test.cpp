@@ -14,6 +14,6 @@ TEST_CASE("a missing program is 127 and everything else 126, as in a shell") {
 }
 
 TEST_CASE("every stage completes \"cannot …\"") {
-  CHECK(to_text(SpawnStage::clone) == "make a process");
-  CHECK(to_text(SpawnStage::stderr_target) == "open what its stderr goes to");
+  CHECK(to_text(SpawnStage::clone) == "create a process");
+  CHECK(to_text(SpawnStage::stderr_target) == "open the target of its stderr");
 }

@@ -160,7 +160,7 @@ TEST_CASE("a file in the place of the log folder is an error that names it") {
   std::ofstream(*config.logs.root) << "x";
   const auto folders = io::LogDir::make(config, place.environment, "");
   REQUIRE_FALSE(folders.has_value());
-  CHECK(folders.error().reason.starts_with("--log-dir: cannot make the folder \""));
+  CHECK(folders.error().reason.starts_with("--log-dir: cannot create directory \""));
 }
 
 TEST_CASE("an attempt of the same number begins with empty folders") {

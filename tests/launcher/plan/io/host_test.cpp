@@ -25,7 +25,7 @@ TEST_CASE("the way to a literal address is known without asking anybody") {
   CHECK(io::local_address_towards("127.0.0.1", 29500) == "127.0.0.1");
   CHECK(io::local_address_towards("node0.example", 29500)
             .error()
-            .reason.starts_with("cannot find the way to node0.example: "));
+            .reason.starts_with("cannot find the route to node0.example: "));
 }
 
 TEST_CASE("files are told apart as the program needs it") {
