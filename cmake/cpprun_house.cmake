@@ -105,9 +105,9 @@ else()
   endif()
 endif()
 
-# What turns many a mistake that unidentified_connections' bytes could use into an end of the program, and costs
-# little: for the rooms that read such bytes (CPPRUN_READS_STRANGERS), as they are installed. The
-# sanitizers find the same diagnostics themselves.
+# Flags that turn many mistakes which bytes from outside could exploit into an end of the program,
+# at little cost. For the rooms that read such bytes (CPPRUN_READS_STRANGERS), in release builds:
+# the sanitizers find the same mistakes themselves.
 add_library(cpprun_hardened INTERFACE)
 if(NOT CPPRUN_SANITIZE)
   include(CheckCXXCompilerFlag)

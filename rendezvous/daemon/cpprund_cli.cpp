@@ -94,7 +94,7 @@ std::string level_said_by(const Environment& environment) {
 void add_state(CLI::App& app, DaemonOptions& options) {
   auto* const folder =
       app.add_option(
-             "--state", options.state_journal,
+             "--state", options.state_directory,
              "State directory: jobs survive a restart of cpprund; created if missing (default: "
              "none)")
           ->take_last()  // The systemd unit sets one, and the site's flags may override it.

@@ -38,8 +38,8 @@ struct DaemonOptions {
   bool has_secrets() const {
     return !secrets_folder.empty() || !secret_file.empty() || !secrets_in_hand.empty();
   }
-  std::string state_journal = {};  // where job state is kept; empty: nowhere
-  bool state_is_synced = false;    // state is flushed to disk and survives a power failure
+  std::string state_directory = {};  // where job state is kept; empty: nowhere
+  bool state_is_synced = false;      // state is flushed to disk and survives a power failure
   // Options for a cluster of cpprunds with one leader. etcd elects the leader, or an operator
   // transfers leadership.
   std::string etcd = {};  // endpoints as given; empty: no etcd

@@ -48,9 +48,7 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
   const TimeKept kept{*this, now};
   const Member* member = round_.find(link);
   if (member == nullptr || is_deposed_) {
-    // A late message of an agent that was rejected or lost. It was informed, or its link is being
-    // closed.
-    return;
+    return;  // a late message of an agent that was rejected or lost
   }
   if (!member->local) leases_.renew(link, now);
   // After the end no message changes anything. An agent that still sends one has not received the
@@ -106,8 +104,7 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                    round_.figures_of(link).hear(now, m, member->join.local_world_size);
                  },
                  [&](const auto&) {
-                   // A second Join, or a message that only coordinators send: this peer violates
-                   // the protocol.
+                   // A second Join, or a message that only coordinators send.
                    actions.emplace_back(
                        coordinator::HangUp{link, "it sent a message that no agent sends here"});
                  },

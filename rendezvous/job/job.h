@@ -97,7 +97,8 @@ struct Caller {
 
 // One job as its coordinator sees it: which nodes have a seat, what failed first, how many restarts
 // are left, how it ended. This is a state machine without sockets. Its inputs are the messages of
-// agents and the time; it appends the actions to perform to a list (docs/states.md, "Coordinator").
+// agents and the time; it appends the actions to perform to a list (docs/states.md, "Round and
+// Job").
 //
 //   gathering ──enough here──► sealed ──failure, loss, change, stop──► draining ──all drained──┐
 //       ▲                         │                                                            │

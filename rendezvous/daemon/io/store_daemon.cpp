@@ -330,10 +330,8 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
   });
   JobEvents events(own_host());
   StateRecovery state(log);
-  if (const auto opened = state.open(io, side, options.state_journal, options.state_is_synced);
-      !opened) {
-    return fail(opened.error());
-  }
+  const auto opened = state.open(io, side, options.state_directory, options.state_is_synced);
+  if (!opened) return fail(opened.error());
   CoordinatorServer server(io, callbacks_of({log, events, state, set}),
                            {.memory = memory_of(options)});
   OwnerAccess access(server);
