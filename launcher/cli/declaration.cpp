@@ -230,7 +230,7 @@ void Declaration::declare_log_files(Flags& flags) {
                      "Write to files: 0 none, 1 stdout, 2 stderr, 3 both; or RANK:0-3,...")
       .choices = {"0", "1", "2", "3"};
   add<StreamChoices>(flags.tee, "-t,--tee", "STREAMS", stream_choices,
-                     "Write to console and files: 0-3 as above, or RANK:0-3,...")
+                     "Write to console and files: 1 stdout, 2 stderr, 3 both; or RANK:0-3,...")
       .choices = {"0", "1", "2", "3"};
   add<std::vector<int>>(flags.local_ranks_filter, "--local-ranks-filter", "RANKS", local_ranks,
                         "Show only these local ranks on the console")
@@ -296,12 +296,17 @@ void Declaration::declare_general(Flags& flags) {
       .variables.clear();
   add(flags.version, "--version", "Show the version").variables.clear();
   for (auto& flag : facts_) flag.in_file = flag.group != group_ && flag.group != "Hosts";
-  for (const char* name :
-       {"nnodes",      "nproc-per-node", "node-rank",     "standalone",   "master-addr",
-        "master-port", "rdzv-backend",   "rdzv-endpoint", "rdzv-id",      "secret-file",
-        "hosts",       "module",         "no-python",     "max-restarts", "shutdown-timeout",
-        "report",      "log-dir",        "redirects",     "tee",          "config",
-        "dry-run",     "help",           "version"}) {
+  for (const char* name : {"nnodes",       "nproc-per-node",
+                           "node-rank",    "standalone",
+                           "master-addr",  "master-port",
+                           "rdzv-backend", "rdzv-endpoint",
+                           "rdzv-id",      "hosts",
+                           "module",       "no-python",
+                           "max-restarts", "shutdown-timeout",
+                           "report",       "log-dir",
+                           "tee",          "config",
+                           "dry-run",      "help",
+                           "version"}) {
     std::ranges::find(facts_, name, &FlagFacts::name)->is_common = true;
   }
   // Flags that scripts often have too, such as --config and --log-dir, are not listed.
