@@ -192,8 +192,11 @@ std::optional<std::string> World::run() {
 }
 
 void World::begin(Node& each) {
-  // Nothing begins on a host that is down.
-  if (each.program().alive() || !network_->path(each.number()).host_up) return;
+  if (each.program().alive()) return;
+  if (!network_->path(each.number()).host_up) {
+    universe_.judge.agent_is_gone(each.number());  // nothing begins on a host that is down
+    return;
+  }
   ++running_;
   each.host(each.number() == 0 && !universe_.scenario.daemon ? &*coordinator_ : nullptr);
   each.begin();
