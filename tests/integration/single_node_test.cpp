@@ -118,7 +118,8 @@ TEST_CASE("mistakes in a file, of the command line and of the script are told to
   CHECK(ended.code == 2);
   CHECK(ended.err ==
         "cpprun: " + file +
-            ":1: unknown key \"nprok\"; keys are the names of flags, which cpprun --help lists\n"
+            ":1: unknown key \"nprok\"; keys are the names of flags; cpprun --help all lists "
+            "them\n"
             "cpprun: unknown flag --frobnicate; cpprun --help all lists the flags\n"
             "cpprun: --nnodes=0 is neither a number of nodes, such as 2, nor a range, such as 2:4\n"
             "cpprun: " +
