@@ -25,7 +25,7 @@ const std::vector<DaemonFlag> flags = {
      .standard = "info",
      .choices = {"debug", "info"},
      .help = "How much"},
-    {.spellings = {"--secrets"}, .value = "FOLDER", .standard = {}, .choices = {}, .help = "Who"},
+    {.spellings = {"--secrets"}, .value = "DIR", .standard = {}, .choices = {}, .help = "Who"},
     {.spellings = {"--host"}, .value = "ADDRESS", .standard = {}, .choices = {}, .help = "Where"}};
 
 bool has(const std::string& text, std::string_view part) {
