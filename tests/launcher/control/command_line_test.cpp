@@ -90,7 +90,7 @@ TEST_CASE("misuse is refused with a sentence and exit code 2") {
   CHECK(end({}).exit_code == control_code::misuse);
   CHECK(end({"lss"}).exit_code == control_code::misuse);
   CHECK(end({"drain"}).text.find("NODE|HOST is required") != std::string::npos);
-  CHECK(end({"exclude", "h", "--all", "--job=a"}).text.find("--all means all jobs on this machine") !=
+  CHECK(end({"exclude", "h", "--all", "--job=a"}).text.find("--all means all jobs on this") !=
         std::string::npos);
   CHECK(end({"exclude", "h", "--for=soon"}).text.find("--for: \"soon\" is not a duration") !=
         std::string::npos);
