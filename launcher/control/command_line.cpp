@@ -150,7 +150,9 @@ class Declaration {
         ->required();
     auto* const exclude =
         add(Verb::exclude, "exclude", "Exclude a host from all jobs, or from --job");
-    exclude->add_option("--for", length_, "Duration: 90s, 45m, 2h, 1h30m (default: until include)")
+    exclude
+        ->add_option("--for", length_,
+                     "Duration: 90s, 45m, 2h, 1h30m (default: until the job ends or include)")
         ->type_name("LENGTH");
     auto* const include = add(Verb::include, "include", "Allow an excluded host again");
     for (auto* const command : {exclude, include}) {
