@@ -51,7 +51,7 @@ constexpr auto catalogue = std::to_array<Cause>({
      "enlarge it (docker run --shm-size=8g or --ipc=host), remove leftovers in /dev/shm, "
      "or use fewer DataLoader workers"},
     {"shared_memory_small",
-     "memory it had mapped has no storage behind it, and shared memory (/dev/shm) is small",
+     "it used mapped memory for which there was no space (SIGBUS), and /dev/shm is small",
      "most likely it was full and is free again by now: enlarge it (docker run --shm-size=8g or "
      "--ipc=host), or use fewer DataLoader workers"},
     {"memory_corrupted", "it found its own heap or stack corrupted",
@@ -167,7 +167,7 @@ constexpr auto catalogue = std::to_array<Cause>({
     {"segfault", "it accessed memory that is not its own",
      "a core dump (ulimit -c unlimited) and gdb show where; PYTHONFAULTHANDLER=1 shows "
      "the Python line"},
-    {"bus_error", "memory it had mapped has no storage behind it",
+    {"bus_error", "it used mapped memory for which there was no space (SIGBUS)",
      "look for a full /dev/shm, a full disk, or a mapped file that was shortened while "
      "in use"},
     {"arithmetic_error", "it divided an integer by zero, or overflowed in a division",

@@ -67,7 +67,7 @@ std::string tasks_here(const Said<int>& tasks) {
 std::string crowded_text(std::string_view starter, std::string_view tasks, std::string_view cure) {
   return fmt::format(
       "{} started {}, but cpprun must run once per node and starts the workers itself: {}; "
-      "--standalone makes a job of each, --no-scheduler ignores {}",
+      "with --standalone each task is a job of its own, with --no-scheduler {} is ignored",
       starter, tasks, cure, starter);
 }
 

@@ -175,8 +175,8 @@ Decided decided_of(const Transaction& asked, const Json& json) {
   if (asked.compares.empty() && !decided.succeeded) throw Wrong{"it refuses what had no condition"};
   const auto& done = decided.succeeded ? asked.success : asked.otherwise;
   if (decided.outcomes.size() != done.size()) {
-    throw Wrong{fmt::format("it tells of {} operations where {} were asked for",
-                            decided.outcomes.size(), done.size())};
+    throw Wrong{fmt::format("its answer has {} results for {} operations", decided.outcomes.size(),
+                            done.size())};
   }
   return decided;
 }
@@ -197,7 +197,7 @@ Answer answer_of(const Request& request, const Json& json) {
             if (result == nullptr) throw Wrong{"it has no result"};
             const KeptAlive kept{header_in(*result), number_in<LeaseId>(*result, "ID"),
                                  number_in<std::int64_t>(*result, "TTL")};
-            if (kept.lease != asked.lease) throw Wrong{"it tells of another lease"};
+            if (kept.lease != asked.lease) throw Wrong{"its answer names another lease"};
             return kept;
           },
           [&](const Revoke&) -> Answer { return Revoked{header_in(json)}; },

@@ -15,8 +15,9 @@ Result<ElectionKeys> ElectionKeys::make(std::string_view name, std::string_view 
   const std::string prefix = std::string(before) + std::string(name) + "/";
   if (name.empty()) return failure("the cluster has no name");
   if (prefix.size() > bounds::etcd_prefix_bytes_max) {
-    return failure(fmt::format("the keys in etcd would begin with {} bytes, the limit is {}",
-                               prefix.size(), bounds::etcd_prefix_bytes_max));
+    return failure(
+        fmt::format("the common prefix of the keys in etcd has {} bytes, the limit is {}",
+                    prefix.size(), bounds::etcd_prefix_bytes_max));
   }
   if (!std::ranges::all_of(prefix, is_plain)) {
     return failure(

@@ -124,8 +124,7 @@ Result<std::vector<EtcdEndpoint>> parse_etcd_endpoints(std::string_view text) {
   const auto parts = split(text, ',');
   if (parts.size() > bounds::etcd_endpoints_max) {
     return failure(
-        fmt::format("{} members of etcd are named, and at most {} may be: a few of them "
-                    "are enough",
+        fmt::format("{} etcd endpoints are listed, and the limit is {}: a few are enough",
                     parts.size(), bounds::etcd_endpoints_max));
   }
   for (const auto part : parts) {

@@ -92,7 +92,7 @@ std::string describe(const Failure& failure, const EtcdEndpoint& endpoint) {
       return fmt::format("{} does not answer: {}", who, failure.said);
     case Kind::unavailable:
       return fmt::format(
-          "{} says \"{}\": more than half of its members have to be there and reach each other",
+          "{} has no quorum (\"{}\"): more than half of its members must run and reach each other",
           who, failure.said);
     case Kind::no_space:
       return fmt::format(

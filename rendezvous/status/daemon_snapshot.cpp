@@ -93,10 +93,11 @@ void warn_of_standby(const DaemonSnapshot& daemon, std::vector<std::string>& war
         "it, and start it with --standby-of={} to make it a standby",
         daemon.leader_place));
   } else if (!daemon.is_in_sync) {
-    warnings.push_back(fmt::format(
-        "this cpprund is not in sync yet; if it led now, the stores of jobs would be lost: if it "
-        "stays so, check its log and the network to {}",
-        daemon.leader_place));
+    warnings.push_back(
+        fmt::format("this cpprund is not in sync yet: if it became the leader now, the stores of "
+                    "the jobs would "
+                    "be lost; if this lasts, check its log and the network to {}",
+                    daemon.leader_place));
   } else if (!daemon.has_etcd) {
     warnings.push_back(fmt::format(
         "this cpprund leads only when the lead is handed over to it (cpprunctl handover --address "

@@ -81,7 +81,8 @@ void Runtime::serve_workers_here() {
   introduction_.end();
   forwarder_.reset();
   if (const auto opened = open_local_store(); !opened) {
-    pump_.say(messages_.error("its workers have no store: " + opened.error().reason));
+    pump_.say(messages_.error("the workers of this node cannot reach their store: " +
+                              opened.error().reason));
   }
   open_door();
 }
@@ -96,7 +97,8 @@ void Runtime::on(const agent::StepDown&) {
   restart_state_.reset();
   if (inputs_.config.store != StoreWay::local) return;
   if (const auto opened = open_forwarder(); !opened) {
-    pump_.say(messages_.error("its workers have no store: " + opened.error().reason));
+    pump_.say(messages_.error("the workers of this node cannot reach their store: " +
+                              opened.error().reason));
   }
 }
 

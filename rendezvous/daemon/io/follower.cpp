@@ -155,8 +155,10 @@ void Follower::begin_anew(const link::Leads& leads) {
                               leads.epoch, own_.epoch));
   }
   if (leads.cluster != own_.cluster) {
-    return refuse(fmt::format("it is of the cluster \"{}\", and this one of \"{}\"", leads.cluster,
-                              own_.cluster));
+    return refuse(
+        fmt::format("it belongs to the cluster \"{}\", and this cpprund to \"{}\": "
+                    "start both with the same --etcd and --cluster",
+                    leads.cluster, own_.cluster));
   }
   if (leads.has_etcd != own_.has_etcd) {
     return refuse(leads.has_etcd ? "etcd says who leads there, and this one does not ask it: start "

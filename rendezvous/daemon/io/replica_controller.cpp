@@ -738,7 +738,7 @@ void ReplicaController::lead_again(std::uint64_t epoch) {
   if (leads_ || epoch < epoch_max_) return;
   callbacks_.say(
       LogLevel::info,
-      fmt::format("the cpprund at {} is a standby of this one, which leads again", leader_place_));
+      fmt::format("this cpprund leads again: the cpprund at {} is its standby", leader_place_));
   lead(std::max(own_epoch(), epoch + 1));
 }
 

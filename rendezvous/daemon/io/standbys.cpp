@@ -134,7 +134,7 @@ void Standbys::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow
   }
   if (follow.cluster != own_.cluster) {
     return refuse(
-        fmt::format("it is of the cluster \"{}\", and this one of \"{}\": all of a "
+        fmt::format("it belongs to the cluster \"{}\", and this cpprund to \"{}\": all of a "
                     "cluster name the same etcd and the same --cluster",
                     follow.cluster, own_.cluster));
   }

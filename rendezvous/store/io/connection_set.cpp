@@ -645,7 +645,8 @@ void ConnectionSet::Impl::on(const session::Admit& admit) {
   if (is_kept_for_links(admit.socket)) {
     return sessions_.close(
         admit.id,
-        "the descriptors that are left are kept for agents; raise the limit of them (ulimit -Hn)");
+        "the last free file descriptors are reserved for agents; raise the limit of open files "
+        "(ulimit -Hn)");
   }
   // The host may close clients, for instance because a new round begins.
   const Result<void> admitted = host->admit(admit.peer);

@@ -114,7 +114,7 @@ std::string address_text(const std::string& host, std::uint16_t port) {
 
 std::string socket_error_text(int error) {
   const bool no_descriptors = error == EMFILE;
-  return errno_text(error) + (no_descriptors ? "; raise the limit of them (ulimit -Hn)" : "");
+  return errno_text(error) + (no_descriptors ? "; raise the limit of open files (ulimit -Hn)" : "");
 }
 
 // One socket for IPv6 and IPv4, or for IPv4 only if the machine has no IPv6.

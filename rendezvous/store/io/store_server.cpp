@@ -30,7 +30,9 @@ class OpenHost : public StoreHost {
   Store& store() override { return store_; }
   void adopt_link(FileDescriptor /*socket*/, PeerAddress peer,
                   std::string /*first_bytes*/) override {
-    note({.ordinary = false, .peer = peer, .text = "closed: an agent, but this is a plain store"});
+    note({.ordinary = false,
+          .peer = peer,
+          .text = "closed: it is the agent of a job, and this port serves a plain store only"});
   }
   void note(Note note) override {
     if (note.ordinary || !log_) return;

@@ -178,7 +178,7 @@ TEST_CASE("what is no answer of etcd's is called that") {
   CHECK(failure_of(grant, 200, in_braces(R"(,"ID":"77","TTL":"9999999999999999999")")).kind ==
         Kind::nonsense);
   CHECK(failure_of(reading, 200, in_braces(R"(,"succeeded":true,"responses":[{}])"))
-            .said.find("1 operations where 2 were asked for") != std::string::npos);
+            .said.find("1 results for 2 operations") != std::string::npos);
   CHECK(failure_of(reading, 200, in_braces(R"(,"succeeded":"yes"})")).kind == Kind::nonsense);
   CHECK(failure_of(reading, 200, in_braces(R"(,"succeeded":true,"responses":[
                      {"response_range":{"kvs":[{"key":"?"}]}},{}])"))

@@ -68,8 +68,7 @@ TEST_CASE("all mistakes are told at once, and members without end are refused") 
         "\"c:y\" has the port \"y\": a port is a number from 1 to 65535, and etcd's own is 2379");
   std::string many = "a";
   for (int each = 0; each < 20; ++each) many += ",a" + std::to_string(each);
-  CHECK(why(many) ==
-        "21 members of etcd are named, and at most 16 may be: a few of them are enough");
+  CHECK(why(many) == "21 etcd endpoints are listed, and the limit is 16: a few are enough");
 }
 
 }  // namespace etcd_endpoint_test

@@ -60,8 +60,8 @@ TEST_CASE("people are told who was asked, what was answered, and what would help
   CHECK(text(Kind::silent, "nothing has come within 0.5 s") ==
         "etcd at http://a:2379 does not answer: nothing has come within 0.5 s");
   CHECK(text(Kind::unavailable, "etcdserver: no leader") ==
-        "etcd at http://a:2379 says \"etcdserver: no leader\": more than half of its members have "
-        "to be there and reach each other");
+        "etcd at http://a:2379 has no quorum (\"etcdserver: no leader\"): more than half of its "
+        "members must run and reach each other");
   CHECK(text(Kind::no_space, "space exceeded").find("`etcdctl alarm disarm`") != std::string::npos);
   CHECK(text(Kind::unauthenticated, "x").find("give a user and a password") != std::string::npos);
   CHECK(text(Kind::forbidden, "x").find("are user and password right") != std::string::npos);

@@ -291,7 +291,7 @@ TEST_CASE("one that is begun anew, and is followed by the one it is to stand by 
   CHECK(alpha.set.seen().leads);
   CHECK(alpha.set.seen().epoch == 5001);
   CHECK(alpha.has_own);
-  CHECK(alpha.says("the cpprund at bravo:1 is a standby of this one, which leads again"));
+  CHECK(alpha.says("this cpprund leads again: the cpprund at bravo:1 is its standby"));
   const auto bravo = alpha.adopt("bravo#2");
   CHECK(std::holds_alternative<link::Leads>(bravo->messages.front()));
 }

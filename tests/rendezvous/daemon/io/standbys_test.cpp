@@ -246,7 +246,8 @@ link::Follow bravo_of(const std::string& cluster, int features, bool has_etcd) {
 TEST_CASE("a standby of another cluster is refused, with both names") {
   Leader leader;
   CHECK(refusal_of(leader, bravo_of("d", link::standby_features, false)) ==
-        "it is of the cluster \"d\", and this one of \"c\": all of a cluster name the same etcd "
+        "it belongs to the cluster \"d\", and this cpprund to \"c\": all of a cluster name the "
+        "same etcd "
         "and the same --cluster");
   CHECK(leader.says("the cpprund \"bravo\" at bravo:1 is not taken as a standby: it is of the"));
   CHECK(leader.standbys.seen().empty());
