@@ -406,8 +406,8 @@ TEST_CASE("more store clients than there are descriptors keep no agent out") {
     others.push_back(std::move(one.front()));
   }
   std::string line = daemon.err_line();
-  while (!line.empty() && !line.ends_with("are kept for agents; raise the limit of them "
-                                          "(ulimit -Hn)")) {
+  while (!line.empty() && !line.ends_with("are reserved for agents; raise the limit of open "
+                                          "files (ulimit -Hn)")) {
     line = daemon.err_line();
   }
   CHECK_FALSE(line.empty());

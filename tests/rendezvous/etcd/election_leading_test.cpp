@@ -64,7 +64,7 @@ TEST_CASE("the reason says what etcd has answered last") {
   }
   const auto reason = alpha.last<election::Deposed>().reason;
   CHECK(reason.find("etcd has not confirmed its lease for") == 0);
-  CHECK(reason.find("says \"etcdserver: no leader\"") != std::string::npos);
+  CHECK(reason.find("no quorum (\"etcdserver: no leader\")") != std::string::npos);
   CHECK(alpha.count<election::Unreachable>() == 1);
 }
 

@@ -249,7 +249,8 @@ TEST_CASE("a standby of another cluster is refused, with both names") {
         "it belongs to the cluster \"d\", and this cpprund to \"c\": all of a cluster name the "
         "same etcd "
         "and the same --cluster");
-  CHECK(leader.says("the cpprund \"bravo\" at bravo:1 is not taken as a standby: it is of the"));
+  CHECK(
+      leader.says("the cpprund \"bravo\" at bravo:1 is not taken as a standby: it belongs to the"));
   CHECK(leader.standbys.seen().empty());
 }
 
