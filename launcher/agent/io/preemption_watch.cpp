@@ -17,6 +17,7 @@
 #include <asio/buffer.hpp>
 #include <cerrno>
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <thread>
 #include <utility>
@@ -51,12 +52,13 @@ void send_line(int pipe, char mark, const std::string& text) {
 struct NoticeFile {
   bool is_there = false;
   bool has_content = false;
+  timespec changed{};
 };
 
 NoticeFile look_at_notice_file(const std::string& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0) return {};
-  return {.is_there = true, .has_content = found.st_size > 0};
+  return {.is_there = true, .has_content = found.st_size > 0, .changed = found.st_ctim};
 }
 
 bool is_notice(const NoticeFile& now, const NoticeFile& before) {
@@ -72,7 +74,7 @@ bool is_network_disk(const std::string& folder) {
   return std::ranges::find(network, static_cast<long>(disk.f_type)) != network.end();
 }
 
-void wait_for_file(const std::string& path, int pipe) {
+void wait_for_file(const std::string& path, const timespec& began, int pipe) {
   constexpr int shared_interval_ms = 5'000;
   const auto parent = fs::path(path).parent_path().string();
   const auto folder = parent.empty() ? std::string(".") : parent;
@@ -83,8 +85,15 @@ void wait_for_file(const std::string& path, int pipe) {
     return changes && ::inotify_add_watch(changes.get(), folder.c_str(), what) >= 0;
   };
   bool is_watched = watch_folder();
-  // An existing file is not a notice: it may be from an earlier job.
+  // An existing file is not a notice: it may be from an earlier job. One that changed while this
+  // process was being started is. The clock of a file server may be another one.
   NoticeFile before = look_at_notice_file(path);
+  const auto is_later = [](const timespec& a, const timespec& b) {
+    return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
+  };
+  if (before.is_there && !is_network_disk(folder) && is_later(before.changed, began)) {
+    send_line(pipe, notice_mark, "file " + path);
+  }
   while (true) {
     const bool is_told = is_watched && !is_network_disk(folder);
     pollfd news{changes.get(), POLLIN, 0};
@@ -169,11 +178,11 @@ void wait_for_end(const PreemptionNotice& notice, int pipe) {
                         std::chrono::duration_cast<std::chrono::seconds>(lead).count()));
 }
 
-void wait_for_notice(const PreemptionNotice& notice, int pipe) {
+void wait_for_notice(const PreemptionNotice& notice, const timespec& began, int pipe) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   switch (notice.kind) {
     case PreemptionNotice::Kind::file:
-      return wait_for_file(notice.text, pipe);
+      return wait_for_file(notice.text, began, pipe);
     case PreemptionNotice::Kind::command:
       return wait_for_command(notice.text, pipe);
     case PreemptionNotice::Kind::slurm:
@@ -239,7 +248,11 @@ PreemptionWatch::PreemptionWatch(asio::io_context& context, HelperProcesses& sid
   }
   FileDescriptor ours{ends[0]};
   const FileDescriptor theirs{ends[1]};
-  const auto pid = side_.start({theirs.get()}, [&] { wait_for_notice(notice, theirs.get()); });
+  // The clock that stamps files, which is a few milliseconds behind the exact one.
+  timespec began{};
+  ::clock_gettime(CLOCK_REALTIME_COARSE, &began);
+  const auto pid =
+      side_.start({theirs.get()}, [&] { wait_for_notice(notice, began, theirs.get()); });
   if (!pid) {
     callbacks_.failed(pid.error().reason);
     return;
