@@ -85,8 +85,8 @@ void wait_for_file(const std::string& path, const timespec& began, int pipe) {
     return changes && ::inotify_add_watch(changes.get(), folder.c_str(), what) >= 0;
   };
   bool is_watched = watch_folder();
-  // An existing file is not a notice: it may be from an earlier job. One that changed while this
-  // process was being started is. The clock of a file server may be another one.
+  // An existing file is not a notice: it may be from an earlier job. But if it changed after
+  // `began`, it appeared while this process was starting. File servers have clocks of their own.
   NoticeFile before = look_at_notice_file(path);
   const auto is_later = [](const timespec& a, const timespec& b) {
     return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
