@@ -296,19 +296,6 @@ void Declaration::declare_general(Flags& flags) {
       .variables.clear();
   add(flags.version, "--version", "Show the version").variables.clear();
   for (auto& flag : facts_) flag.in_file = flag.group != group_ && flag.group != "Hosts";
-  for (const char* name : {"nnodes",       "nproc-per-node",
-                           "node-rank",    "standalone",
-                           "master-addr",  "master-port",
-                           "rdzv-backend", "rdzv-endpoint",
-                           "rdzv-id",      "hosts",
-                           "module",       "no-python",
-                           "max-restarts", "shutdown-timeout",
-                           "report",       "log-dir",
-                           "tee",          "config",
-                           "dry-run",      "help",
-                           "version"}) {
-    std::ranges::find(facts_, name, &FlagFacts::name)->is_common = true;
-  }
   // Flags that scripts often have too, such as --config and --log-dir, are not listed.
   for (const char* name : {"nnodes", "nproc-per-node", "node-rank", "standalone", "master-addr",
                            "master-port", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf",

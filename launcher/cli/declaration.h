@@ -31,7 +31,6 @@ struct FlagFacts {
   std::vector<std::string> choices;    // values worth completing; there may be others
   bool in_file = true;                 // --config FILE may set it
   bool may_be_empty = false;           // else an empty value is a mistake
-  bool is_common = false;              // in the short help
   bool is_launchers_own = false;       // hardly any script has a flag of that name
   bool yields = false;                 // a beginning that it shares with another is the other's
 

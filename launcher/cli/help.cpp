@@ -43,6 +43,19 @@ std::string spelled(const FlagFacts& flag) {
 
 namespace {
 
+// The flags of the short help: those that most people use.
+constexpr std::array<std::string_view, 21> common_flags = {"nnodes",       "nproc-per-node",
+                                                           "node-rank",    "standalone",
+                                                           "master-addr",  "master-port",
+                                                           "rdzv-backend", "rdzv-endpoint",
+                                                           "rdzv-id",      "hosts",
+                                                           "module",       "no-python",
+                                                           "max-restarts", "shutdown-timeout",
+                                                           "report",       "log-dir",
+                                                           "tee",          "config",
+                                                           "dry-run",      "help",
+                                                           "version"};
+
 // "failures" for the group "Failures and restarts".
 std::string topic_of(const FlagFacts& flag) {
   std::string topic = flag.group.substr(0, flag.group.find(' '));
@@ -89,7 +102,9 @@ std::string help_text(const std::vector<FlagFacts>& flags, std::string_view topi
       "Launches and supervises the workers of a distributed training job. Accepts torchrun's "
       "flags,\n"
       "with dashes or underscores, and unique abbreviations; PET_<NAME> sets a default.\n";
-  text += flag_lines(flags, [&](const FlagFacts& flag) { return flag.is_common || name == "all"; });
+  text += flag_lines(flags, [&](const FlagFacts& flag) {
+    return name == "all" || std::ranges::find(common_flags, flag.name) != common_flags.end();
+  });
   if (name != "all") {
     std::vector<std::string> topics;
     for (const auto& flag : flags) {
