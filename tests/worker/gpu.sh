@@ -50,6 +50,8 @@ gpu() {
   cmake --preset release -B build/gpu -DCPPRUN_WORKER=ON "-DCMAKE_PREFIX_PATH=$prefix" \
     >"$log" 2>&1 || { cat "$log" >&2 && return 1; }
   grep '^-- \(LibTorch\|gloo\|without\)' "$log"
+  grep -q '^-- LibTorch .*(CUDA)' "$log" ||
+    stop "$libtorch is built for the CPU: install a torch for CUDA (see $log)"
   cmake --build build/gpu -j "$(nproc)" --target "${gpu_programs[@]}"
   note "built in $((SECONDS - begun)) s on $(nproc) processors"
   "$python" tests/worker/gpu_check.py build/gpu "$@"

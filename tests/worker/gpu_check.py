@@ -92,15 +92,16 @@ class Failed(Exception):
 
 def run(command, timeout=120, expect=0):
     """The output of a command, both streams. A status other than `expect` fails the check."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True) as started:
-        try:
-            output, _ = started.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            started.kill()
-            output, _ = started.communicate()
-            text = f"still running after {timeout} s: {' '.join(command[:3])}\n{output[-3000:]}"
-            raise Failed(text) from None
+    # A session of its own, so that nothing below the command survives it and keeps the pipe open.
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               start_new_session=True)
+    try:
+        output, _ = started.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(started.pid, signal.SIGKILL)
+        output, _ = started.communicate(timeout=10)
+        text = f"still running after {timeout} s: {' '.join(command[:3])}\n{output[-3000:]}"
+        raise Failed(text) from None
     if expect is not None and started.returncode != expect:
         raise Failed(f"exit {started.returncode}: {' '.join(command[:3])}\n{output[-3000:]}")
     return output
@@ -119,7 +120,8 @@ def doctest(program, *arguments):
 
 
 def used_mebibytes():
-    return int(run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]))
+    return int(run(["nvidia-smi", "--id=0", "--query-gpu=memory.used",
+                    "--format=csv,noheader,nounits"]))
 
 
 def check_machine():
@@ -207,13 +209,15 @@ def check_drain():
     before = used_mebibytes()
     job = subprocess.Popen([CPPRUN, "--standalone", f"{EXAMPLES}/speed", "--device=cuda",
                             "--batch=64", "--steps=1000000"], stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while used_mebibytes() < before + 1000 and time.monotonic() < deadline:
-        time.sleep(0.1)
-    held = used_mebibytes()
-    job.send_signal(signal.SIGKILL)
-    begun = time.monotonic()
-    job.wait()
+    try:
+        deadline = time.monotonic() + 60
+        while (held := used_mebibytes()) < before + 1000:
+            need(time.monotonic() < deadline, f"after 60 s the job holds only {held - before} MiB")
+            time.sleep(0.1)
+    finally:
+        job.kill()
+        begun = time.monotonic()
+        job.wait()
     while used_mebibytes() > before + 100:
         need(time.monotonic() - begun < 30, f"{used_mebibytes()} MiB are still held")
         time.sleep(0.05)
@@ -256,13 +260,15 @@ CHECKS = {name.removeprefix("check_"): call for name, call in list(globals().ite
 
 def main():
     wanted = sys.argv[2:] or list(CHECKS)
+    if unknown := [name for name in wanted if name not in CHECKS]:
+        sys.exit(f"gpu_check: unknown check {unknown[0]}; there are {', '.join(CHECKS)}")
     failed = []
     print("| check | result | seconds |\n| --- | --- | --- |", flush=True)
     for name in wanted:
         begun = time.monotonic()
         try:
             result = CHECKS[name]()
-        except (Failed, OSError, ValueError, TypeError) as error:
+        except (Failed, OSError, ValueError, TypeError, subprocess.SubprocessError) as error:
             failed.append((name, error))
             result = "FAILED"
         print(f"| {name} | {result} | {time.monotonic() - begun:.1f} |", flush=True)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What needs a GPU, on a machine that has one: the nccl backend with one rank (NCCL wants a GPU for
-// each), two ranks that share the GPU over gloo, and training on it. `./dev gpu` runs it, and the
-// cases "two workers: ..." once more as two workers of cpprun's: the backward passes of one process
-// share a thread for each GPU, where one would wait for the other for ever.
+// each), two ranks that share the GPU over gloo, and training on it. `./dev gpu` runs it. The cases
+// "two workers: ..." need two processes, started by cpprun: in one process, all backward passes on
+// a GPU share a thread, and two ranks would wait for each other.
 
 #include <torch/torch.h>
 
@@ -22,8 +22,6 @@
 #include "worker/torch/ddp/ddp.h"
 #include "worker/torch/ddp/sync_batch_norm.h"
 #include "worker/torch/files/checkpoint.h"
-#include "worker/torch/files/pth_file.h"
-#include "worker/torch/files/safetensors_file.h"
 #include "worker/torch/group/device.h"
 #include "worker/torch/group/nccl_backend.h"
 #include "worker/torch/optim/adam.h"
@@ -72,7 +70,7 @@ torch::nn::Sequential small_net() {
   return net;
 }
 
-// The shape of both ranks' batches together; a rank takes its half.
+// The batches of both ranks; each rank takes half of the rows.
 torch::Tensor whole_batch() {
   return torch::sin(torch::arange(16 * 8, torch::kFloat)).view({16, 8}).to(gpu);
 }
