@@ -159,7 +159,8 @@ constexpr auto catalogue = std::to_array<Cause>({
     {"unused_parameters", "DDP waited for gradients that never came",
      "pass find_unused_parameters=True, or use every output of the model in the loss"},
     // --- signals --------------------------------------------------------------------------------
-    {"killed", "it received SIGKILL, and not from the kernel's out-of-memory killer",
+    {"killed",
+     "it received SIGKILL, and the kernel's memory counters do not show an out-of-memory kill",
      "find the sender: the batch system, a container's limits, another user or systemd-oomd; see "
      "dmesg, journalctl and the batch system's log"},
     {"terminated", "another process sent it a termination signal",
