@@ -50,8 +50,8 @@ function(cpprun_read_libtorch_version folder)
 endfunction()
 
 # A program that asks for a tensor on a GPU must have loaded libtorch_cuda, which no symbol names.
-# The C++ library comes first: LibTorch 2.11's libraries export parts of std::filesystem, of which
-# some call functions that are not there.
+# The C++ library comes first: LibTorch 2.11's libtorch.so exports parts of std::string and
+# std::filesystem, some of which call functions that do not exist.
 function(cpprun_link_libtorch folder kind)
   set(libraries -lstdc++ "${folder}/lib/libtorch.so" "${folder}/lib/libtorch_cpu.so")
   if(kind STREQUAL "CUDA")

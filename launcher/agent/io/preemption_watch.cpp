@@ -20,6 +20,7 @@
 #include <ctime>
 #include <filesystem>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "launcher/plan/io/host.h"
@@ -88,10 +89,9 @@ void wait_for_file(const std::string& path, const timespec& began, int pipe) {
   // An existing file is not a notice: it may be from an earlier job. But if it changed after
   // `began`, it appeared while this process was starting. File servers have clocks of their own.
   NoticeFile before = look_at_notice_file(path);
-  const auto is_later = [](const timespec& a, const timespec& b) {
-    return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
-  };
-  if (before.is_there && !is_network_disk(folder) && is_later(before.changed, began)) {
+  if (before.is_there && !is_network_disk(folder) &&
+      std::tie(before.changed.tv_sec, before.changed.tv_nsec) >
+          std::tie(began.tv_sec, began.tv_nsec)) {
     send_line(pipe, notice_mark, "file " + path);
   }
   while (true) {

@@ -17,22 +17,19 @@ namespace cpprun {
 
 namespace {
 
-std::string version_text(std::uint64_t major, std::uint64_t minor, std::uint64_t patch) {
-  return fmt::format("{}.{}.{}", major, minor, patch);
-}
-
-// The options contain NCCL's own configuration struct, which grows with NCCL's version. With
-// headers of another version, its size would differ from LibTorch's.
-void require_libtorchs_nccl() {
-  const std::uint64_t theirs = torch::cuda::nccl::version();
-  const std::uint64_t major = theirs >> 32;
-  const std::uint64_t minor = theirs >> 16 & 0xffff;
+// The options passed to the backend contain NCCL's own configuration, which grows with its
+// versions: headers other than LibTorch's would give the options another size.
+void require_nccl_of_libtorch() {
+  const std::uint64_t version = torch::cuda::nccl::version();
+  const std::uint64_t major = version >> 32;
+  const std::uint64_t minor = version >> 16 & 0xffff;
   if (major == NCCL_MAJOR && minor == NCCL_MINOR) return;
+  const auto theirs = fmt::format("{}.{}.{}", major, minor, version & 0xffff);
   throw DistributedError(fmt::format(
-      "backend nccl was compiled with the headers of NCCL {}, and this LibTorch with those of {}: "
-      "install the headers of {} (pip: nvidia-nccl) and build again, or use backend gloo",
-      version_text(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH), version_text(major, minor, theirs & 0xffff),
-      version_text(major, minor, theirs & 0xffff)));
+      "backend nccl was compiled with the headers of NCCL {}.{}.{}, and this LibTorch with those "
+      "of "
+      "{}: install the headers of {} (pip: nvidia-nccl) and build again, or use backend gloo",
+      NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH, theirs, theirs));
 }
 
 }  // namespace
@@ -44,7 +41,7 @@ bool nccl_built() {
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                     int rank, int size,
                                                     std::chrono::milliseconds timeout) {
-  require_libtorchs_nccl();
+  require_nccl_of_libtorch();
   auto options = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/false);
   options->timeout = timeout;
   return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size, std::move(options));
