@@ -10,8 +10,8 @@ std::optional<std::string> Agent::check() const {
   if (in_round() && !sealed_) return "it is in a round that was never sealed";
   if (phase_ == Phase::running && !supervisor_) return "it runs workers without a supervisor";
   if (phase_ == Phase::joining && !link_.up()) return "it waits for a seat and has no link";
-  if (seat_lost_ && phase_ != Phase::running) return "it has lost its slot and runs nothing";
-  if (seat_lost_ && link_.up()) return "it has lost its slot and keeps its link";
+  if (seat_lost_ && phase_ != Phase::running) return "it has lost its seat and runs nothing";
+  if (seat_lost_ && link_.up()) return "it has lost its seat and keeps its link";
   if (speaks_for_workers_ && link_.in_doubt()) {
     return "it confirms its workers to a master whose lease may have expired";
   }

@@ -62,7 +62,7 @@ std::string stale_text(const std::string& where, std::uint64_t epoch, std::uint6
 
 std::string slept_text(Duration lease, Duration silence) {
   return fmt::format(
-      "suspended or starved of CPU for about {:.0f} s, longer than its lease of {} s; its slot was "
+      "suspended or starved of CPU for about {:.0f} s, longer than its lease of {} s; its seat was "
       "given away",
       in_seconds(silence), in_seconds(lease));
 }
@@ -70,7 +70,7 @@ std::string slept_text(Duration lease, Duration silence) {
 std::string doubt_text(Duration silence, Duration lease) {
   return fmt::format(
       "this node was suspended for about {:.0f} s, longer than its lease of {} s; its workers are "
-      "paused until the master confirms their slot",
+      "paused until the master confirms their seat",
       in_seconds(silence), in_seconds(lease));
 }
 

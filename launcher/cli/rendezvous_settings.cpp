@@ -67,7 +67,7 @@ class Checker {
     if (config_.lease() >= bounds::lease_min) return;
     reader_.complain(conf,
                      ": keep_alive_interval={} times keep_alive_max_attempt={} is a lease of {} s, "
-                     "and the minimum is {} s: a short delay would make the node lose its slot",
+                     "and the minimum is {} s: a short delay would make the node lose its seat",
                      in_seconds(config_.keep_alive_interval), config_.keep_alive_attempts_max,
                      in_seconds(config_.lease()), in_seconds(bounds::lease_min));
   }

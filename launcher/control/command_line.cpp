@@ -483,10 +483,9 @@ std::string control_manual(const ControlFacts& facts, std::string_view version) 
       ".nh\n.ad l\n.SH NAME\ncpprunctl \\- monitor and control the jobs of cpprun\n"
       ".SH SYNOPSIS\n.B cpprunctl\n[\\fIflags\\fR] \\fIcommand\\fR [\\fIarguments\\fR]\n"
       ".SH DESCRIPTION\nConnects to the cpprun or cpprund that coordinates a job, through a socket "
-      "of "
-      "this machine or an address. JOB is optional if there is only one; commands that only read "
-      "accept the beginning of its name, all others and \\fBwait\\fR need the full name.\n.SH "
-      "COMMANDS\n",
+      "of this machine or an address. JOB is optional if there is only one; commands that only "
+      "read accept the beginning of its name, all others and \\fBwait\\fR need the full name.\n"
+      ".SH COMMANDS\n",
       roff_text(version));
   for (const auto& command : facts.commands) {
     std::string subject;

@@ -427,20 +427,17 @@ std::string secret_id(WallTime now, const IdBytes& random) {
 std::string made_text(std::string_view id, std::string_view path) {
   return fmt::format(
       "made the secret {} in {}\n"
-      "Every node needs this file, readable by its user only: copy it (scp -p), or use a shared "
-      "home\n"
-      "directory. A running cpprund reads it on SIGHUP; a cpprund that has no secret yet must be\n"
-      "restarted. Any user with this file can join and stop your jobs.\n",
+      "Every node needs this file, readable by its user only: copy it (scp -p), or use a\n"
+      "shared home directory. A running cpprund reads it on SIGHUP; a cpprund that has no secret\n"
+      "yet must be restarted. Any user with this file can join and stop your jobs.\n",
       id, plain_line(path));
 }
 
 std::string added_text(std::string_view id, std::string_view path, std::string_view old_id) {
   return fmt::format(
       "made the secret {} in {}, before {}\n"
-      "Copy the file to every node, and send each cpprund a SIGHUP to reload it. A process that "
-      "has\n"
-      "the file accepts both secrets. When all nodes have it and all earlier jobs have ended, "
-      "remove\n"
+      "Copy the file to every node, and send each cpprund a SIGHUP to reload it. A process that\n"
+      "has the file accepts both secrets. When all nodes have it and earlier jobs ended, remove\n"
       "the line of the old secret everywhere.\n",
       id, plain_line(path), old_id);
 }

@@ -366,8 +366,8 @@ void doubt_login_node(const Environment& environment, SchedulerFacts& facts) {
   const auto own = said_text(environment, {"PMIX_HOSTNAME"});
   facts.doubt = fmt::format(
       "warning: the nodes meet at {}, where mpirun was typed ({}); it uses {} of {} hosts, so "
-      "there "
-      "may be no cpprun\n  hint: if {} is a login node, give --master-addr={}, a host of the job",
+      "there may be no cpprun\n  hint: if {} is a login node, give --master-addr={}, a host of the "
+      "job",
       facts.master->value, facts.master->source, hosts->value, daemons->value, facts.master->value,
       own ? own->value : "HOST");
 }

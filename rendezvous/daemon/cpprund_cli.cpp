@@ -412,11 +412,10 @@ std::string daemon_manual(const std::vector<DaemonFlag>& flags, std::string_view
       ".TH CPPRUND 8 \"\" \"cpprund {}\" \"System Administration\"\n"
       ".nh\n.ad l\n.SH NAME\ncpprund \\- the rendezvous daemon of cpprun\n"
       ".SH SYNOPSIS\n.B cpprund\n[\\fIflags\\fR]\n"
-      ".SH DESCRIPTION\nHosts the meetings of jobs whose launchers name it by "
-      "\\fB\\-\\-rdzv\\-endpoint\\fR, and the store on which their workers meet. PyTorch clients "
-      "of "
-      "every version since 1.9 can use it. It keeps nothing on a disk without "
-      "\\fB\\-\\-state\\fR.\n.SH OPTIONS\n",
+      ".SH DESCRIPTION\nCoordinates the jobs whose launchers name it with "
+      "\\fB\\-\\-rdzv\\-endpoint\\fR, and hosts the stores through which their workers meet. "
+      "Clients of PyTorch 1.9 and later can use it. Without \\fB\\-\\-state\\fR it keeps nothing "
+      "on disk.\n.SH OPTIONS\n",
       roff_text(version));
   for (const auto& flag : flags) {
     const auto value = flag.value.empty() ? "" : fmt::format(" \\fI{}\\fR", roff_text(flag.value));

@@ -85,14 +85,12 @@ std::optional<std::string> objection_to(const ElectionView& view, const Election
     return view.cluster.empty()
                ? fmt::format(
                      "etcd has nothing under \"{}\", where cluster {} was known: was it emptied, "
-                     "or "
-                     "is it another etcd? Start every cpprund of this cluster anew, with an empty "
-                     "--state where it has one",
+                     "or is it another etcd? Restart every cpprund of this cluster, with an empty "
+                     "--state directory if it has one",
                      keys.prefix(), memory.cluster)
                : fmt::format(
                      "cluster {} is under \"{}\" in etcd, where {} was known: is it another etcd, "
-                     "or "
-                     "are two clusters called alike?",
+                     "or do two clusters have the same name?",
                      plain_line(view.cluster, shown_bytes_max), keys.prefix(), memory.cluster);
   }
   // A winner always writes "synced", so an etcd that lost that epoch is detected here.

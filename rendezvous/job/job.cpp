@@ -497,8 +497,7 @@ std::string with_host_of_address(std::string message, const Round& round) {
 std::string second_master_text(const link::WhoHosts& other, const std::string& peer) {
   return fmt::format(
       "there are two masters of {}: {} (pid {}, {}) hosts it as well as this machine; "
-      "start "
-      "one of them, and no other, with --node-rank=0 (or is_host=true)",
+      "start one of them, and no other, with --node-rank=0 (or is_host=true)",
       quoted_job(other.job), other.host, other.pid, peer);
 }
 

@@ -90,8 +90,7 @@ Result<FileDescriptor> lock_state_folder(int folder, const std::string& path, Du
       if (other > 0 && ::kill(other, 0) != 0 && errno == ESRCH) {
         return state_refused(
             "the last records of pid {}, which is gone, are still being written to \"{}\": its "
-            "disk "
-            "is slow, or does not answer",
+            "disk is slow, or does not answer",
             other, path);
       }
       return state_refused(

@@ -91,7 +91,7 @@ TEST_CASE("an agent that was stopped for longer than the lease kills its workers
   CHECK(work<supervisor::SignalGroup>(awake)[0].signal == SIGKILL);
   const auto last = stage.end_worker(t0 + 60s, {.signalled = true, .value = SIGKILL});
   CHECK(reason_of(last) ==
-        "suspended or starved of CPU for about 59 s, longer than its lease of 3 s; its slot was "
+        "suspended or starved of CPU for about 59 s, longer than its lease of 3 s; its seat was "
         "given away");
 }
 

@@ -14,7 +14,7 @@ TEST_CASE("giving up is said with the time it took") {
   CHECK(master_gone_text("10.0.0.1:29500", "connection refused", 2750ms) ==
         "lost contact with master 10.0.0.1:29500: connection refused (no response for 2.8 s)");
   CHECK(slept_text(3s, 61s) ==
-        "suspended or starved of CPU for about 61 s, longer than its lease of 3 s; its slot was "
+        "suspended or starved of CPU for about 61 s, longer than its lease of 3 s; its seat was "
         "given away");
 }
 

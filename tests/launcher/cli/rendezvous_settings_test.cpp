@@ -20,7 +20,7 @@ TEST_CASE("a job has a name, and a lease that a hiccup does not end") {
               "out"});
   CHECK(diagnostics({"--rdzv-conf=keep_alive_interval=0.01,keep_alive_max_attempt=2", "x"}) ==
         Words{"--rdzv-conf: keep_alive_interval=0.01 times keep_alive_max_attempt=2 is a lease of "
-              "0.02 s, and the minimum is 0.1 s: a short delay would make the node lose its slot"});
+              "0.02 s, and the minimum is 0.1 s: a short delay would make the node lose its seat"});
   CHECK(good({"--rdzv-conf=keep_alive_interval=0.05,keep_alive_max_attempt=2", "x"}).lease() ==
         100ms);
 }

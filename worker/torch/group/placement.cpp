@@ -201,7 +201,7 @@ std::string store_advice(const Placement& placement, const std::string& cause) {
   if (placement.meeting == Meeting::file) {
     return "does its folder exist, may this user write there, and is it the same for all ranks?";
   }
-  if (placement.meeting != Meeting::tcp) return "is whoever serves it alive?";
+  if (placement.meeting != Meeting::tcp) return "is the process that serves it running?";
   if (serves_store(placement)) {
     return cause.find("EADDRINUSE") != std::string::npos
                ? "the port is taken by another program: choose another one, the same for all ranks"
@@ -233,7 +233,7 @@ std::string ranks_advice(const Placement& placement, const std::string& cause,
   }
   return fmt::format("do all machines reach each other over the chosen interface ({})?",
                      context.gloo_interfaces.empty()
-                         ? "the one of the host name; GLOO_SOCKET_IFNAME chooses"
+                         ? "the interface of the host name; set GLOO_SOCKET_IFNAME to change it"
                          : "GLOO_SOCKET_IFNAME=" + context.gloo_interfaces);
 }
 

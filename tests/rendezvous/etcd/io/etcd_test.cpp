@@ -190,9 +190,8 @@ TEST_CASE("another etcd than the one before is neither led nor followed") {
   CHECK(
       emptied.last<election::Inconsistent>()->reason ==
       "etcd has nothing under \"/cpprun/test/\", where cluster 0123 was known: was it emptied, or "
-      "is it another etcd? Start every cpprund of this cluster anew, with an empty --state where "
-      "it "
-      "has one");
+      "is it another etcd? Restart every cpprund of this cluster, with an empty --state directory "
+      "if it has one");
   stage.kill(emptied);
   Candidate& alpha = stage.add("alpha");
   alpha.tell(election::Enter{});
