@@ -94,7 +94,7 @@ CommandLineEnd unknown(const CLI::App& app, const std::string& word) {
   const auto* const near = nearest(typed, names);
   return mistake(app, fact,
                  near != nullptr ? fmt::format("did you mean {}?", *near)
-                                 : fmt::format("{} --help lists what there is", app.get_name()));
+                                 : fmt::format("{} --help lists all flags", app.get_name()));
 }
 
 }  // namespace
@@ -109,13 +109,13 @@ std::optional<CommandLineEnd> read_words_into(CLI::App& app, int argc, const cha
     // CLI11 reports a missing command before the unknown word in its place. Report the unknown word
     // first.
     const auto left = app.remaining(true);
-    const bool is_asked = error.get_exit_code() == 0;
-    if (!is_asked && !left.empty()) return unknown(app, left.front());
-    std::ostringstream out;
-    std::ostringstream err;
-    const int code = app.exit(error, out, err);
-    if (code == 0) return CommandLineEnd{0, out.str()};
-    return CommandLineEnd{usage_error, app.get_name() + ": " + err.str()};
+    if (error.get_exit_code() == 0) {
+      std::ostringstream out;
+      (void)app.exit(error, out, out);
+      return CommandLineEnd{0, out.str()};
+    }
+    if (!left.empty()) return unknown(app, left.front());
+    return mistake(app, error.what(), app.get_name() + " --help lists all flags");
   }
 }
 

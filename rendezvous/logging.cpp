@@ -31,6 +31,14 @@ std::string_view name_of(LogLevel level) {
   return "debug";
 }
 
+std::string with_level(LogLevel level, std::string_view text) {
+  constexpr std::array<std::string_view, 3> shown{"error: ", "warning: ", "note: "};
+  const bool has_level =
+      std::any_of(shown.begin(), shown.end(), [text](auto each) { return text.starts_with(each); });
+  if (text.empty() || has_level || level > LogLevel::warning) return std::string(text);
+  return fmt::format("{}: {}", name_of(level), text);
+}
+
 std::optional<LogLevel> log_level_of(std::string_view name) {
   for (const LogLevel level : levels) {
     if (name_of(level) == name) return level;

@@ -29,6 +29,10 @@ inline constexpr std::string_view log_level_names = "error, warning, info or deb
 // The environment variable that both programs use when no flag sets the level.
 inline constexpr const char* log_level_variable = "CPPRUN_LOG_LEVEL";
 
+// The text of a message with its level in front: "warning: …". Only errors and warnings show
+// theirs, and a text that already names one keeps it.
+std::string with_level(LogLevel level, std::string_view text);
+
 // The prefix of a log line: "2026-11-22T01:44:12.345Z ". It is UTC, so that lines from nodes in
 // different time zones, or from before and after a clock change, sort in the order of events.
 std::string log_time(WallTime time);

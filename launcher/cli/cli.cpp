@@ -17,6 +17,7 @@
 #include "launcher/cli/settings.h"
 #include "launcher/scheduler/scheduler_facts.h"
 #include "proto/text.h"
+#include "rendezvous/logging.h"
 
 namespace cpprun {
 
@@ -85,7 +86,7 @@ void tell_file(const TypedWords& words, const CommandLine& line, Declaration& de
   const auto text = line.read_file(*path);
   if (text) return tell_config_file(*path, *text, declaration, diagnostics);
   diagnostics.add(Diagnostics::before_flags,
-                  fmt::format("{}={} cannot be read: {}; give the path of a text file",
+                  fmt::format("{}={} cannot be read: {}\n  hint: give the path of a text file",
                               typed == nullptr ? *name : "--config", *path, text.error().reason));
 }
 
@@ -103,12 +104,12 @@ void check_script(const CommandLine& line, const TypedWords& words, const Progra
   if (const auto* flag = program.script.empty() ? words.swallower() : nullptr) {
     diagnostics.add(
         Diagnostics::after_flags,
-        fmt::format("there is no script to run: {} took \"{}\" as its value; write {}={} "
+        fmt::format("there is no script to run: {} took \"{}\" as its value\n  hint: write {}={} "
                     "and the script after it",
                     flag->spelled, plain_line(flag->value), flag->spelled, flag->flag->value));
   } else if (program.script.empty()) {
     diagnostics.add(Diagnostics::after_flags,
-                    "there is no script to run; give one after the flags");
+                    "there is no script to run\n  hint: give one after the flags");
   } else if (!diagnostics.empty()) {
     const auto resolved = resolve_program(program, line.environment, line.probe_file);
     if (!resolved) diagnostics.add(Diagnostics::after_flags, resolved.error().reason);
@@ -185,7 +186,9 @@ CliOutcome read_command_line(const CommandLine& line) {
 
 std::string to_text(const CliDiagnostics& diagnostics) {
   std::string text;
-  for (const auto& mistake : diagnostics.diagnostics) text += fmt::format("cpprun: {}\n", mistake);
+  for (const auto& mistake : diagnostics.diagnostics) {
+    text += fmt::format("cpprun: {}\n", with_level(LogLevel::error, mistake));
+  }
   return text + "cpprun: nothing was started; cpprun --help all lists the flags\n";
 }
 
@@ -262,10 +265,11 @@ class WordReader {
     if (found.size() > 1) {
       std::vector<std::string> names;
       for (const auto* flag : found) names.push_back(fmt::format("--{}", flag->name));
-      return complain("{} is ambiguous: {}; use the full name", spelled, fmt::join(names, " or "));
+      return complain("{} is ambiguous: {}\n  hint: use the full name", spelled,
+                      fmt::join(names, " or "));
     }
     if (!found.front()->takes_value() && equals != std::string::npos) {
-      return complain("--{} takes no value; remove \"{}\"", found.front()->name,
+      return complain("--{} takes no value\n  hint: remove \"{}\"", found.front()->name,
                       word.substr(equals));
     }
     if (equals != std::string::npos) {
@@ -304,8 +308,8 @@ class WordReader {
     for (const auto& flag : flags_) names.push_back("--" + flag.name);
     const auto* const near = spelled.starts_with("--") ? nearest(spelled, names) : nullptr;
     if (near == nullptr)
-      return complain("unknown flag {}; cpprun --help all lists the flags", spelled);
-    complain("unknown flag {}; did you mean {}?", spelled, *near);
+      return complain("unknown flag {}\n  hint: cpprun --help all lists the flags", spelled);
+    complain("unknown flag {}\n  hint: did you mean {}?", spelled, *near);
     const bool takes_value = candidates(std::string_view(*near).substr(2)).front()->takes_value();
     const bool is_last = next_ + 1 >= words_.size();
     if (takes_value && !has_value && !is_last && !is_flag(words_[next_])) ++next_;

@@ -91,7 +91,8 @@ class FileReader {
  private:
   void read_line(std::string_view line, std::size_t number) {
     if (line.front() == '[') {
-      return complain(number, "sections are not supported; write each flag as name = value");
+      return complain(number,
+                      "sections are not supported\n  hint: write each flag as name = value");
     }
     const auto equals = line.find('=');
     auto key = trimmed(line.substr(0, equals));
@@ -127,8 +128,8 @@ class FileReader {
     const auto name = flag_name(key);
     const auto* flag = declaration_.find(name);
     if (flag == nullptr) {
-      complain(number, fmt::format("unknown key \"{}\"; {}", plain_line(key, key_bytes_shown_max),
-                                   cure(name)));
+      complain(number, fmt::format("unknown key \"{}\"\n  hint: {}",
+                                   plain_line(key, key_bytes_shown_max), cure(name)));
       return nullptr;
     }
     if (!flag->in_file) {
@@ -137,8 +138,8 @@ class FileReader {
     }
     const auto [first, is_new] = line_of_.emplace(name, number);
     if (is_new) return flag;
-    complain(number, fmt::format("{} is set twice, first on line {}; remove one of them", name,
-                                 first->second));
+    complain(number, fmt::format("{} is set twice, first on line {}\n  hint: remove one of them",
+                                 name, first->second));
     return nullptr;
   }
 
@@ -152,7 +153,7 @@ class FileReader {
       found = &flag;
     }
     if (found != nullptr) return fmt::format("write {}", found->name);
-    return "keys are the names of flags; cpprun --help all lists them";
+    return "use the name of a flag; cpprun --help all lists them";
   }
 
   void complain(std::size_t number, std::string_view what) {

@@ -61,7 +61,7 @@ class FanoutReader {
 
   void read_hosts(fanout::Wanted& wanted) {
     if (flags_.hosts.given && flags_.hostfile.given) {
-      complain(flags_.hostfile, " and --hosts both name the hosts; use only one");
+      complain(flags_.hostfile, " and --hosts both name the hosts\n  hint: use only one");
     }
     const HostList hosts = flags_.hosts.value
                                ? fanout::hosts_of(*flags_.hosts.value, line_.environment)
@@ -84,9 +84,10 @@ class FanoutReader {
     const int count = static_cast<int>(request.wanted.members.size());
     const auto range = flags_.nnodes.value.value_or(NodeRange{count, count});
     if (count > 0 && range.highest != count) {
-      complain(flags_.nnodes, fmt::format("={} does not match {} host{}; remove it, or set how "
-                                          "many are enough: --nnodes=MIN:{}",
-                                          flags_.nnodes.text, count, count == 1 ? "" : "s", count));
+      complain(flags_.nnodes,
+               fmt::format("={} does not match {} host{}\n  hint: remove it, or set how "
+                           "many are enough: --nnodes=MIN:{}",
+                           flags_.nnodes.text, count, count == 1 ? "" : "s", count));
     }
     request.wanted.nodes_min = range.lowest;
     request.wanted.elastic = request.job.elastic = range.lowest < range.highest;
@@ -101,7 +102,8 @@ class FanoutReader {
   void refuse_places() {
     const auto refuse = [&](const auto& flag, bool is_given, std::string_view cure) {
       if (is_given)
-        complain(flag, fmt::format(" belongs to one node, and --hosts starts all; {}", cure));
+        complain(flag,
+                 fmt::format(" belongs to one node, and --hosts starts all\n  hint: {}", cure));
     };
     refuse(flags_.node_rank, flags_.node_rank.given, "ranks follow the order of the hosts");
     refuse(flags_.local_addr, flags_.local_addr.given, "remove it");

@@ -43,7 +43,7 @@ ValueReader<std::string> name_within(std::size_t bytes_max) {
   return [bytes_max](const std::string& text) -> Result<std::string> {
     if (text.size() > bytes_max) {
       return failure(
-          fmt::format(" has {} bytes; use a name of at most {}", text.size(), bytes_max));
+          fmt::format(" has {} bytes\n  hint: use a name of at most {}", text.size(), bytes_max));
     }
     const std::string plain = plain_line(text);
     if (plain == text) return text;

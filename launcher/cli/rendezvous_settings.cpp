@@ -122,7 +122,7 @@ class Checker {
     const bool by_etcd = name == "etcd" || name == "etcd-v2";
     if (!by_etcd && name != "static" && name != "c10d") {
       reader_.complain(flags.rdzv_backend,
-                       "={} is not a rendezvous backend; use static, c10d or etcd", name);
+                       "={} is not a rendezvous backend\n  hint: use static, c10d or etcd", name);
     }
     const bool wants_etcd = etcd_ != EtcdMeeting{} || !etcd_protocol_.empty();
     if (!by_etcd && wants_etcd && !is_beaten(flags.rdzv_conf, "etcd keys")) {
@@ -134,7 +134,7 @@ class Checker {
     if (is_on(flags.standalone)) {
       if (!one_node) {
         reader_.complain(flags.standalone,
-                         " is one node only, and {}={} needs more; use only one of them",
+                         " is one node only, and {}={} needs more\n  hint: use only one of them",
                          flags.nnodes.source, config_.nodes_max);
       }
       ignore(flags.rdzv_endpoint, "with --standalone");
@@ -155,9 +155,10 @@ class Checker {
     }
     if (config_.is_host == false && config_.rendezvous == RendezvousMode::standalone &&
         !drops_is_host()) {
-      reader_.complain(flags.rdzv_conf,
-                       ": is_host=false, but a single node must host its own rendezvous; remove "
-                       "it, or set the host with --rdzv-endpoint");
+      reader_.complain(
+          flags.rdzv_conf,
+          ": is_host=false, but a single node must host its own rendezvous\n  hint: remove "
+          "it, or set the host with --rdzv-endpoint");
     }
     config_.job = flags.rdzv_id.value.value_or(config_.job);
     config_.local_addr = flags.local_addr.value;
@@ -282,7 +283,8 @@ class Checker {
   template <class T>
   void refuse_any_port(const Flag<T>& flag) {
     reader_.complain(
-        flag, ": port 0 means any free port, which the other nodes would not know; use a number");
+        flag,
+        ": port 0 means any free port, which the other nodes would not know\n  hint: use a number");
   }
 
   template <class T>
@@ -417,8 +419,8 @@ void read_pair(std::string_view key, std::string_view value, const std::string& 
   }
   if (contains(without_effect, key) || (key == "store_type" && value == "tcp")) return;
   if (key == "rank") {
-    diagnostics.push_back(
-        fmt::format("{}: rank={} is not supported here; use --node-rank={}", source, value, value));
+    diagnostics.push_back(fmt::format(
+        "{}: rank={} is not supported here\n  hint: use --node-rank={}", source, value, value));
   } else if (key == "store_type") {
     diagnostics.push_back(
         fmt::format("{}: unsupported store_type \"{}\" (only tcp)", source, value));

@@ -139,7 +139,7 @@ class Teller {
     if (flags_.node_rank.text == std::to_string(rank->value)) return;
     notes_.push_back(fmt::format(
         "{}={}, while this is node {} by {}: the script that starts the nodes expands ${} itself, "
-        "to the same value for all; remove the flag",
+        "to the same value for all\n  hint: remove the flag",
         flags_.node_rank.source, flags_.node_rank.text, rank->value, rank->source, rank->source));
   }
 
@@ -180,7 +180,8 @@ class Teller {
       return facts_.no_master + "; or give --master-addr=HOST, the same on every node";
     }
     return fmt::format(
-        "{} does not provide the host of node 0; use --master-addr=HOST, the same on every node",
+        "{} does not provide the host of node 0\n  hint: use --master-addr=HOST, the same on every "
+        "node",
         facts_.name);
   }
 

@@ -186,11 +186,11 @@ int count_workers(SettingReader& reader, const CommandLine& line) {
     if (devices > 0) return devices;
     reader.complain(workers,
                     "=gpu: no GPU on this machine (no /dev/nvidia0, or CUDA_VISIBLE_DEVICES hides "
-                    "them); use a number, or auto");
+                    "them)\n  hint: use a number, or auto");
     return 1;
   }
   if (value == "xpu") {
-    reader.complain(workers, "=xpu: cpprun counts NVIDIA devices only; use a number");
+    reader.complain(workers, "=xpu: cpprun counts NVIDIA devices only\n  hint: use a number");
     return 1;
   }
   const auto count = whole_number(value);
@@ -209,7 +209,7 @@ ProgramKind program_kind(SettingReader& reader) {
     return ProgramKind::python;
   }
   if (is_on(flags.module) && is_on(flags.no_python)) {
-    reader.complain(flags.module, " and {} exclude each other; use only one",
+    reader.complain(flags.module, " and {} exclude each other\n  hint: use only one",
                     flags.no_python.source);
   }
   if (is_on(flags.module)) return ProgramKind::module;
@@ -252,7 +252,7 @@ void read_local_rank_flag(SettingReader& reader, Config& config) {
   const auto& wanted = reader.flags().pass_local_rank;
   if (!wanted.value) return;
   if (is_on(reader.flags().use_env)) {
-    reader.complain(wanted, " and {} exclude each other; use only one",
+    reader.complain(wanted, " and {} exclude each other\n  hint: use only one",
                     reader.flags().use_env.source);
   }
   const auto& name = *wanted.value;
@@ -332,10 +332,11 @@ bool any_teed(const StreamChoices& tee, bool StreamChoice::*stream) {
 void check_logs_specs(SettingReader& reader) {
   const auto& specs = reader.flags().logs_specs;
   if (!specs.value || *specs.value == "default") return;
-  reader.complain(specs,
-                  "={} names a Python class, and cpprun has no Python; remove it, the layout of "
-                  "the logs is the same as torchrun's",
-                  *specs.value);
+  reader.complain(
+      specs,
+      "={} names a Python class, and cpprun has no Python\n  hint: remove it, the layout of "
+      "the logs is the same as torchrun's",
+      *specs.value);
 }
 
 bool wants_stderr_inherited(SettingReader& reader) {
@@ -376,7 +377,8 @@ LogLevel log_level(SettingReader& reader) {
   const auto& flag = reader.flags().log_level;
   if (!flag.value) return LogLevel::info;
   const auto level = log_level_of(*flag.value);
-  if (!level) reader.complain(flag, "={} is not a level; use {}", *flag.value, log_level_names);
+  if (!level)
+    reader.complain(flag, "={} is not a level\n  hint: use {}", *flag.value, log_level_names);
   return level.value_or(LogLevel::info);
 }
 
@@ -413,7 +415,7 @@ void read_log_settings(SettingReader& reader, Config& config) {
   logs.report_file = flags.report.value.value_or("");
   logs.events_file = flags.events.value.value_or("");
   if (is_one_file(logs.report_file, logs.events_file)) {
-    reader.complain(flags.events, "={} is also the file of --report; use two files",
+    reader.complain(flags.events, "={} is also the file of --report\n  hint: use two files",
                     logs.events_file);
   }
   logs.stderr_inherited = wants_stderr_inherited(reader);
@@ -485,7 +487,8 @@ void read_restarts(SettingReader& reader, Config& config) {
     if (std::ranges::find(config.restarts.final_codes, code) == config.restarts.final_codes.end()) {
       continue;
     }
-    reader.complain(flags.free_restart_codes, " has {}, and --no-restart-codes too; remove one",
+    reader.complain(flags.free_restart_codes,
+                    " has {}, and --no-restart-codes too\n  hint: remove one",
                     code < 0 ? std::string(signal_name(-code)) : std::to_string(code));
   }
   const auto check = [&](const auto& flag) {
@@ -596,9 +599,10 @@ void read_secret_settings(SettingReader& reader, Config& config) {
   config.require_secret = is_required(reader);
   if (!config.insecure) return;
   if (config.require_secret) {
-    reader.complain(flags.insecure,
-                    " accepts a job without a secret, and CPPRUN_REQUIRE_SECRET=1 rejects it; use "
-                    "only one of them");
+    reader.complain(
+        flags.insecure,
+        " accepts a job without a secret, and CPPRUN_REQUIRE_SECRET=1 rejects it\n  hint: use "
+        "only one of them");
   } else if (!config.secret_file.empty()) {
     reader.note(flags.insecure, " has no effect, {} names a secret", flags.secret_file.source);
   }

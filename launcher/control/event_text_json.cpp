@@ -100,7 +100,8 @@ std::string words_of(const std::string& name, const OrderedJson& json) {
   }
   if (name == "worker_failed") return failure_line(at(json, "failure"));
   if (name.starts_with("node_")) return changed_node(json);
-  if (name == "keeper") return said("text");
+  // "keeper" before 0.1.0.
+  if (name == "coordinator_note" || name == "keeper") return said("text");
   if (name == "leader_changed") return changed_leader(json);
   if (name == "order") return fmt::format("{} by {}: {}", said("order"), said("by"), said("said"));
   if (name == "waiting" || name == "draining") return said("reason");

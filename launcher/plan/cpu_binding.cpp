@@ -71,10 +71,10 @@ Result<std::vector<int>> nodes_of_workers(const Topology& topology, int workers)
   const auto devices = static_cast<int>(topology.node_of_device.size());
   if (devices > 0) {
     if (workers > devices) {
-      return failure(
-          fmt::format("{} GPUs for {} workers, and each worker is bound near its own GPU; start at "
-                      "most one worker per GPU",
-                      devices, workers));
+      return failure(fmt::format(
+          "{} GPUs for {} workers, and each worker is bound near its own GPU\n  hint: start at "
+          "most one worker per GPU",
+          devices, workers));
     }
     return std::vector<int>(topology.node_of_device.begin(),
                             topology.node_of_device.begin() + workers);

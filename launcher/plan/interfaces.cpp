@@ -113,11 +113,12 @@ Result<std::optional<std::string>> own_choice(const std::vector<NetworkInterface
   // A single machine without a loopback interface: let the libraries choose.
   if (company.alone) return std::nullopt;
   if (company.local_address.empty()) return failure(those_that_would_do(interfaces, company));
-  return failure(fmt::format(
-      "this machine reaches the master from the address {}, but none of its interfaces has it; set "
-      "{} to one of these: {}",
-      company.local_address, contract::gloo_socket_ifname,
-      those_that_would_do(interfaces, {company.alone, ""})));
+  return failure(
+      fmt::format("this machine reaches the master from the address {}, but none of its interfaces "
+                  "has it\n  hint: set "
+                  "{} to one of these: {}",
+                  company.local_address, contract::gloo_socket_ifname,
+                  those_that_would_do(interfaces, {company.alone, ""})));
 }
 
 }  // namespace

@@ -177,7 +177,8 @@ std::string unresolved_text(const Config& config, const std::string& why,
                             const std::vector<NetworkInterface>& interfaces) {
   return fmt::format(
       "cannot resolve \"{}\" ({}) on this machine, which is to be the master, so its own workers "
-      "would not find their store; add the name to /etc/hosts or DNS, or start every node with an "
+      "would not find their store\n  hint: add the name to /etc/hosts or DNS, or start every node "
+      "with an "
       "address: this machine has {}",
       config.endpoint.host, why, own_addresses_text(interfaces));
 }

@@ -73,7 +73,8 @@ Result<Python> python_by_name(const std::string& wanted, const Environment& envi
     return Python{wanted};
   }
   return failure(fmt::format(
-      "PYTHON_EXEC=\"{}\" is not an executable program; give the path of a Python", wanted));
+      "PYTHON_EXEC=\"{}\" is not an executable program\n  hint: give the path of a Python",
+      wanted));
 }
 
 // The Python of the environment in which this cpprun is installed, as for a torchrun installed
@@ -128,7 +129,8 @@ Result<Python> find_python(const Environment& environment,
   }
   if (!first.empty()) return Python{first};
   return failure(
-      "no python3 and no python on PATH to run a Python script; install one, or set PYTHON_EXEC to "
+      "no python3 and no python on PATH to run a Python script\n  hint: install one, or set "
+      "PYTHON_EXEC to "
       "its path");
 }
 

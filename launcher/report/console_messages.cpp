@@ -89,11 +89,11 @@ std::string ConsoleMessages::detail(const std::string& sentence) const {
 }
 
 std::string ConsoleMessages::warning(const std::string& sentence) const {
-  return line(LogLevel::warning, sentence);
+  return line(LogLevel::warning, with_level(LogLevel::warning, sentence));
 }
 
 std::string ConsoleMessages::error(const std::string& sentence) const {
-  return line(LogLevel::error, sentence);
+  return line(LogLevel::error, with_level(LogLevel::error, sentence));
 }
 
 std::string ConsoleMessages::waiting(const std::string& reason) const {

@@ -65,7 +65,7 @@ struct EventWriter {
   }
   const char* operator()(const event_log::CoordinatorNoted& m) const {
     json["text"] = m.text;
-    return "keeper";
+    return "coordinator_note";
   }
   const char* operator()(const event_log::NodeChanged& m) const {
     json["changed_host"] = m.change.host;

@@ -293,7 +293,7 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
     options.jobs_per_address_max = std::min(options.jobs_per_address_max, share);
   }
   if (const auto placed = place_secret(environment, options); !placed) {
-    return CommandLineEnd{usage_error, fmt::format("cpprund: {}\n", placed.error().reason)};
+    return CommandLineEnd{usage_error, fmt::format("cpprund: error: {}\n", placed.error().reason)};
   }
   options.names_address = app.count("--host") + app.count("--port") > 0;
   options.dialect = dialect_of(dialect);
@@ -302,8 +302,8 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
   const auto wanted = log_level_of(level);
   if (!wanted) {
     return CommandLineEnd{usage_error,
-                          fmt::format("cpprund: CPPRUN_LOG_LEVEL={} is not a level; use "
-                                      "{}\n",
+                          fmt::format("cpprund: error: CPPRUN_LOG_LEVEL={} is not a level\n"
+                                      "  hint: use {}\n",
                                       plain_line(level), log_level_names)};
   }
   options.log_level = is_verbose ? LogLevel::debug : *wanted;

@@ -50,7 +50,7 @@ Result<void> fill_randomly(std::span<unsigned char> bytes) {
 void need_random(std::span<unsigned char> bytes) {
   const auto filled = fill_randomly(bytes);
   if (filled) return;
-  const std::string line = "cpprun: " + filled.error().reason + "\n";
+  const std::string line = "cpprun: error: " + filled.error().reason + "\n";
   (void)!::write(STDERR_FILENO, line.data(), line.size());  // best effort
   ::_exit(1);
 }

@@ -396,7 +396,7 @@ std::optional<std::string> JobEvents::line(WallTime time, const std::string& job
   if (const auto* change = std::get_if<coordinator::NodeChange>(&action)) {
     members = members_of(*change);
   } else if (const auto* note = std::get_if<coordinator::Note>(&action)) {
-    members = Json{{"event", "keeper"}, {"text", note->line}};
+    members = Json{{"event", "coordinator_note"}, {"text", note->line}};
   } else if (const auto* answered = std::get_if<coordinator::Answered>(&action)) {
     members = members_of(*answered);
   } else if (const auto* say = std::get_if<coordinator::Say>(&action)) {

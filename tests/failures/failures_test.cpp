@@ -259,7 +259,7 @@ TEST_CASE("the events of a job tell its life in order, and its restart") {
     const auto json = nlohmann::json::parse(line, nullptr, false);
     REQUIRE_FALSE(json.is_discarded());
     const auto event = json.at("event").get<std::string>();
-    if (event != "keeper") story += event + " ";
+    if (event != "coordinator_note") story += event + " ";
   }
   const std::string attempt = "round_sealed worker_started worker_exited ";
   CHECK(contains(story, "job_started node_joined " + attempt));

@@ -117,15 +117,17 @@ TEST_CASE("mistakes in a file, of the command line and of the script are told to
   const auto ended = run(with_cpprun({"--config", file, "--nnodes=0", "--frobnicate", "./gone"}));
   CHECK(ended.code == 2);
   CHECK(ended.err ==
-        "cpprun: " + file +
-            ":1: unknown key \"nprok\"; keys are the names of flags; cpprun --help all lists "
-            "them\n"
-            "cpprun: unknown flag --frobnicate; cpprun --help all lists the flags\n"
-            "cpprun: --nnodes=0 is neither a number of nodes, such as 2, nor a range, such as 2:4\n"
-            "cpprun: " +
+        "cpprun: error: " + file +
+            ":1: unknown key \"nprok\"\n"
+            "  hint: use the name of a flag; cpprun --help all lists them\n"
+            "cpprun: error: unknown flag --frobnicate\n"
+            "  hint: cpprun --help all lists the flags\n"
+            "cpprun: error: --nnodes=0 is neither a number of nodes, such as 2, nor a range, such "
+            "as 2:4\n"
+            "cpprun: error: " +
             file +
             ":2: max-restarts=many is not a whole number from 0\n"
-            "cpprun: cannot run \"./gone\": no such file\n"
+            "cpprun: error: cannot run \"./gone\": no such file\n"
             "cpprun: nothing was started; cpprun --help all lists the flags\n");
 }
 

@@ -90,7 +90,7 @@ TEST_CASE("an unknown flag or command gets one suggestion") {
   CHECK(mistake({"stpo"}) ==
         "tool: error: unexpected argument \"stpo\"\n  hint: did you mean stop?\n");
   CHECK(mistake({"--frobnicate"}) ==
-        "tool: error: unknown flag --frobnicate\n  hint: tool --help lists what there is\n");
+        "tool: error: unknown flag --frobnicate\n  hint: tool --help lists all flags\n");
   CHECK(mistake({"stop", "a", "b"}).starts_with("tool: error: unexpected argument \"b\"\n"));
 }
 

@@ -227,7 +227,7 @@ class HostsTest(unittest.TestCase):
                                          "gone.py")
         self.assertEqual((code, out), (2, ""))
         for host in "ab":
-            self.assertIn(f'[{host}] cpprun: cannot run "gone.py"', err)
+            self.assertIn(f'[{host}] cpprun: error: cannot run "gone.py"', err)
         code, out, err = self.run_to_end("--dry-run", "--hosts=a,dead1", "--master-addr=127.0.0.1",
                                          "--no-python", "true")
         self.assertEqual((code, out), (1, ""))

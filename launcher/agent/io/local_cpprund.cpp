@@ -108,7 +108,7 @@ void pass_on(const Secrets& secrets, const FileDescriptor& pipe) {
   if (!options.secrets_in_hand.empty()) {
     auto secrets = find_secrets("-", environment);
     if (!secrets) {
-      fmt::print(stderr, "cpprun: the rendezvous of this node has no secret: {}\n",
+      fmt::print(stderr, "cpprun: error: the rendezvous of this node has no secret: {}\n",
                  secrets.error().reason);
       ::_exit(1);
     }

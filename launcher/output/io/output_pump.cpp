@@ -37,7 +37,7 @@ constexpr std::size_t console_err = 1;
 constexpr Duration unfinished_line_delay = std::chrono::milliseconds(200);
 
 std::string cannot_write(const char* name, int error_number) {
-  return std::string("cpprun: cannot write to ") + name + ": " + errno_text(error_number) + "; ";
+  return std::string("cpprun: warning: cannot write to ") + name + ": " + errno_text(error_number) + "; ";
 }
 
 }  // namespace
@@ -359,7 +359,7 @@ class OutputPump::Impl {
   // Stops waiting for the disks. The output is written if they respond later.
   void give_disks_up() {
     const auto not_written = [this](const std::string& what) {
-      say("cpprun: the end of " + what + " is not written: its disk has not responded for " +
+      say("cpprun: warning: the end of " + what + " is not written: its disk has not responded for " +
           std::to_string(bounds::disk_patience_at_end.count()) + " s\n");
     };
     const bool out_hangs = bool(std::exchange(file_writers_[console_out], nullptr));

@@ -52,7 +52,7 @@ void DaemonLog::write(const Note& note) noexcept {
 
 void DaemonLog::say(LogLevel level, std::string_view text) noexcept {
   guarded([&] {
-    if (level <= most_) put(text);
+    if (level <= most_) put(with_level(level, text));
   });
 }
 
@@ -63,7 +63,8 @@ void DaemonLog::take(const Note& note) {
   // Events of a job are always written, however frequent: they are the purpose of the log.
   const bool is_reader_behind = writer_.waiting() > bounds::log_behind_bytes;
   if (note.of_job || limiter_.pass(now(), note.text, is_reader_behind)) {
-    put(note.peer ? fmt::format("{} {}", note.peer->text(), note.text) : note.text);
+    put(with_level(level,
+                   note.peer ? fmt::format("{} {}", note.peer->text(), note.text) : note.text));
   }
   timer_.arm(limiter_.next_deadline());
 }

@@ -62,7 +62,7 @@ TEST_CASE("PET variables give defaults, the command line wins") {
 TEST_CASE("every mistake is told at once, each with its flag and what would be right") {
   CHECK(diagnostics({"--nnodes=2:1", "--nproc-per-node=none", "--rdzv-conf=foo", "--redirects=7",
                      "--master-port=x", "--frobnicate", "--role"}) ==
-        Words{"unknown flag --frobnicate; cpprun --help all lists the flags",
+        Words{"unknown flag --frobnicate\n  hint: cpprun --help all lists the flags",
               "--role needs a value: --role=NAME",
               "--nnodes=2:1 is neither a number of nodes, such as 2, nor a range, such as 2:4",
               "--master-port=x is not a whole number from 0 to 65535",
@@ -70,7 +70,7 @@ TEST_CASE("every mistake is told at once, each with its flag and what would be r
               "--nproc-per-node=none is neither a number from 1 to 2048 nor cpu, gpu or auto",
               "--redirects: \"7\" is neither one digit (0 none, 1 stdout, 2 stderr, 3 both) nor a "
               "list such as 0:1,1:3 (local rank, then digit)",
-              "there is no script to run; give one after the flags"});
+              "there is no script to run\n  hint: give one after the flags"});
 }
 
 TEST_CASE("c10d and a range of nodes: an endpoint, its own port and patience, a last call") {

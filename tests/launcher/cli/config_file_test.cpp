@@ -89,10 +89,11 @@ TEST_CASE("the environment may name the file, and the command line another") {
 
 TEST_CASE("a file that cannot be read is a mistake under the name that led to it") {
   CHECK(diagnostics({"--config=gone.toml", "x"}) ==
-        Words{"--config=gone.toml cannot be read: No such file or directory; give the path "
+        Words{"--config=gone.toml cannot be read: No such file or directory\n  hint: give the path "
               "of a text file"});
   CHECK(diagnostics({"x"}, {{"CPPRUN_CONFIG", "gone.toml"}}) ==
-        Words{"CPPRUN_CONFIG=gone.toml cannot be read: No such file or directory; give the path "
+        Words{"CPPRUN_CONFIG=gone.toml cannot be read: No such file or directory\n  hint: give the "
+              "path "
               "of a text file"});
   CHECK(diagnostics({"--config=", "x"}) ==
         Words{"--config: empty value; check that the variable it is made of is set, or leave it "
@@ -116,15 +117,16 @@ TEST_CASE("what is wrong in a file is told with its line, all of it, beside all 
   CHECK(
       told ==
       Words{
-          "job.toml:2: unknown key \"nprok\"; keys are the names of flags; cpprun --help all "
-          "lists them",
-          "job.toml:3: unknown key \"nproc\"; write nproc-per-node",
-          "job.toml:7: max-restarts is set twice, first on line 6; remove one of them",
+          "job.toml:2: unknown key \"nprok\"\n  hint: use the name of a flag; cpprun --help all "
+          "lists "
+          "them",
+          "job.toml:3: unknown key \"nproc\"\n  hint: write nproc-per-node",
+          "job.toml:7: max-restarts is set twice, first on line 6\n  hint: remove one of them",
           "job.toml:8: config is allowed only on the command line, not in a file",
-          "job.toml:9: sections are not supported; write each flag as name = value",
+          "job.toml:9: sections are not supported\n  hint: write each flag as name = value",
           "job.toml:10: \"master-port 29500\" is not name = value, such as nnodes = 2",
           "job.toml:11: role: a quote is not closed at the end of the value",
-          "unknown flag --frobnicate; cpprun --help all lists the flags",
+          "unknown flag --frobnicate\n  hint: cpprun --help all lists the flags",
           "job.toml:1: nnodes=two is neither a number of nodes, such as 2, nor a range, such as "
           "2:4",
           "--node-rank=x is not a whole number from 0",

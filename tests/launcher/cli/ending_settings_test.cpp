@@ -165,7 +165,7 @@ TEST_CASE("what costs nothing, comes no further, and leaves a host out") {
   CHECK(good({"--max-host-failures=3", "x"}).notes.empty());
   CHECK(diagnostics(
             {"--max-restarts=1", "--no-restart-codes=75,2", "--free-restart-codes=75", "x"}) ==
-        Words{"--free-restart-codes has 75, and --no-restart-codes too; remove one"});
+        Words{"--free-restart-codes has 75, and --no-restart-codes too\n  hint: remove one"});
   CHECK(good({"--max-no-progress=2", "x"}).notes ==
         Words{"--max-no-progress has no effect without --max-restarts"});
   CHECK(good({"--max-restarts=1", "--restart-state=f", "x"}).restart_state_file == "f");

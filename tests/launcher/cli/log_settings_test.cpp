@@ -70,9 +70,9 @@ TEST_CASE("the level of cpprun's own words comes from its flag, else from the en
   CHECK(good({"--log-level=error", "x"}, {{"CPPRUN_LOG_LEVEL", "debug"}}).logs.level ==
         LogLevel::error);
   CHECK(diagnostics({"--log-level", "loud", "x"}) ==
-        Words{"--log-level=loud is not a level; use error, warning, info or debug"});
+        Words{"--log-level=loud is not a level\n  hint: use error, warning, info or debug"});
   CHECK(diagnostics({"x"}, {{"CPPRUN_LOG_LEVEL", "loud"}}) ==
-        Words{"CPPRUN_LOG_LEVEL=loud is not a level; use error, warning, info or debug"});
+        Words{"CPPRUN_LOG_LEVEL=loud is not a level\n  hint: use error, warning, info or debug"});
 }
 
 TEST_CASE("lines have their time when asked for, or where nobody said and there is no terminal") {
@@ -86,7 +86,7 @@ TEST_CASE("lines have their time when asked for, or where nobody said and there 
 
 TEST_CASE("the report and the events are not written over each other") {
   CHECK(diagnostics({"--report=a", "--events=./a", "x"}) ==
-        Words{"--events=./a is also the file of --report; use two files"});
+        Words{"--events=./a is also the file of --report\n  hint: use two files"});
   CHECK(good({"--report=a", "--events=b", "x"}).logs.events_file == "b");
   CHECK(good({"--report=/dev/stderr", "--events=/dev/stderr", "x"}).logs.events_file ==
         "/dev/stderr");

@@ -32,7 +32,7 @@ TEST_CASE("rendezvous keys are read, and an unknown one is a mistake") {
                             "F: is_host=maybe is neither true nor false",
                             "F: join_timeout=0 is not a number of seconds from 0.01 to 2000000",
                             "F: keep_alive_max_attempt=1.5 is not a whole number from 1 to 100",
-                            "F: rank=1 is not supported here; use --node-rank=1",
+                            "F: rank=1 is not supported here\n  hint: use --node-rank=1",
                             "F: \"=3\" is not key=value, as in join_timeout=600",
                             "F: unsupported store_type \"file\" (only tcp)",
                             "F: protocol=ftp is neither http nor https"});

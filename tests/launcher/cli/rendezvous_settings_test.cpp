@@ -40,10 +40,11 @@ TEST_CASE("which rendezvous a command gets follows torchrun, but a given id is k
         Words{"--rdzv-backend=c10d with 2 nodes needs --rdzv-endpoint=HOST[:PORT], the same on "
               "every node"});
   CHECK(diagnostics({"--standalone", "--nnodes=2", "x"}) ==
-        Words{"--standalone is one node only, and --nnodes=2 needs more; use only one of them"});
+        Words{"--standalone is one node only, and --nnodes=2 needs more\n  hint: use only one of "
+              "them"});
   CHECK(diagnostics({"--nnodes=2", "--master-port=0", "x"}) ==
-        Words{"--master-port: port 0 means any free port, which the other nodes would not know; "
-              "use a number"});
+        Words{"--master-port: port 0 means any free port, which the other nodes would not know"
+              "\n  hint: use a number"});
 }
 
 TEST_CASE("several places are those of a set of cpprunds, and no node hosts the meeting") {
@@ -78,8 +79,8 @@ TEST_CASE("what several places cannot mean is refused with its flag") {
   CHECK(diagnostics({"x"}, {{"PET_RDZV_ENDPOINT", "a:1,b:x"}}) ==
         Words{"PET_RDZV_ENDPOINT: \"b:x\" has the port \"x\": a port is a number from 0 to 65535"});
   CHECK(diagnostics({"--rdzv-endpoint=a,b:0", "x"}) ==
-        Words{"--rdzv-endpoint: port 0 means any free port, which the other nodes would not know; "
-              "use a number"});
+        Words{"--rdzv-endpoint: port 0 means any free port, which the other nodes would not know"
+              "\n  hint: use a number"});
   CHECK(diagnostics({"--rdzv-backend=static", "--rdzv-endpoint=a,b", "x"}) ==
         Words{"--rdzv-backend=static lets the node of rank 0 host the rendezvous, but "
               "--rdzv-endpoint names 2 cpprunds: name one endpoint, or use --rdzv-backend=c10d"});

@@ -148,7 +148,7 @@ TEST_CASE("a rank that the batch shell has expanded is doubted aloud") {
   REQUIRE(config.notes.size() == 1);
   CHECK(config.notes[0] ==
         "--node-rank=0, while this is node 1 by SLURM_NODEID: the script that starts the nodes "
-        "expands $SLURM_NODEID itself, to the same value for all; remove the flag");
+        "expands $SLURM_NODEID itself, to the same value for all\n  hint: remove the flag");
   CHECK(good({"--node-rank=1", "train"}, second_node()).notes.empty());
 }
 
@@ -184,7 +184,8 @@ TEST_CASE("a master that nobody names is asked for") {
   const auto all = diagnostics({"train"}, mpirun);
   REQUIRE(all.size() == 1);
   CHECK(all[0] ==
-        "Open MPI does not provide the host of node 0; use --master-addr=HOST, the same on every "
+        "Open MPI does not provide the host of node 0\n  hint: use --master-addr=HOST, the same on "
+        "every "
         "node");
   CHECK(good({"--master-addr=h", "train"}, mpirun).node_rank == 1);
 }

@@ -38,8 +38,8 @@ TEST_CASE("whoever looks after the machines can ask for a secret") {
 TEST_CASE("who wants no secret where one is asked for is told with all other mistakes") {
   CHECK(diagnostics({"--insecure", "--nnodes=0", "x"}, {{"CPPRUN_REQUIRE_SECRET", "1"}}) ==
         Words{"--nnodes=0 is neither a number of nodes, such as 2, nor a range, such as 2:4",
-              "--insecure accepts a job without a secret, and CPPRUN_REQUIRE_SECRET=1 rejects it; "
-              "use only one of them"});
+              "--insecure accepts a job without a secret, and CPPRUN_REQUIRE_SECRET=1 rejects it"
+              "\n  hint: use only one of them"});
 }
 
 TEST_CASE("the way to the store is chosen by the secret, or by the flag") {

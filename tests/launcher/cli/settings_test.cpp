@@ -10,7 +10,8 @@ using namespace cpprun::probe;
 
 TEST_CASE("what is not there is refused with a sentence, its harmless values are not") {
   CHECK(diagnostics({"--rdzv-backend=zookeeper", "x"}) ==
-        Words{"--rdzv-backend=zookeeper is not a rendezvous backend; use static, c10d or etcd"});
+        Words{"--rdzv-backend=zookeeper is not a rendezvous backend\n  hint: use static, c10d or "
+              "etcd"});
   CHECK(diagnostics({"--logs-specs=mine", "--event-log-handler=mine", "x"}).size() == 2);
   good({"--logs-specs=default", "--event-log-handler=null", "--start-method=spawn",
         "--monitor-interval=0.1", "--duplicate-stdout-filters=", "x"});

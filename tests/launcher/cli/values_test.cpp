@@ -16,7 +16,8 @@ TEST_CASE("a number has its bounds, and blanks and a plus are none of it") {
 
 TEST_CASE("a name that is too long to travel is refused with its length") {
   CHECK(name_within(7)("trainer") == "trainer");
-  CHECK(name_within(6)("trainer").error().reason == " has 7 bytes; use a name of at most 6");
+  CHECK(name_within(6)("trainer").error().reason ==
+        " has 7 bytes\n  hint: use a name of at most 6");
 }
 
 TEST_CASE("a name that other nodes would read differently is refused") {

@@ -20,8 +20,9 @@ TEST_CASE("unique beginnings are enough, others are refused with what they could
   // A flag of ours takes nothing from torchrun's.
   CHECK(good({"--nnodes=1:3", "--master-port=1", "--standb=none", "x"}).standby == false);
   CHECK(diagnostics({"--master=1", "x"}) ==
-        Words{"--master is ambiguous: --master-addr or --master-port; use the full name"});
-  CHECK(diagnostics({"--nodes=2", "x"}) == Words{"unknown flag --nodes; did you mean --nnodes?"});
+        Words{"--master is ambiguous: --master-addr or --master-port\n  hint: use the full name"});
+  CHECK(diagnostics({"--nodes=2", "x"}) ==
+        Words{"unknown flag --nodes\n  hint: did you mean --nnodes?"});
 }
 
 TEST_CASE("dashes alone: dropped before the script and right after it, kept elsewhere") {
@@ -36,21 +37,21 @@ TEST_CASE("a value may be a negative number but not another flag") {
         Words{"--max-restarts=-1 is not a whole number from 0"});
   CHECK(diagnostics({"--role", "--standalone", "x"}) == Words{"--role needs a value: --role=NAME"});
   CHECK(diagnostics({"--standalone=1", "x"}) ==
-        Words{"--standalone takes no value; remove \"=1\""});
+        Words{"--standalone takes no value\n  hint: remove \"=1\""});
 }
 
 TEST_CASE("an unknown flag gets one suggestion where a flag is near") {
   CHECK(diagnostics({"--nproc-per-nods=2", "x"}) ==
-        Words{"unknown flag --nproc-per-nods; did you mean --nproc-per-node?"});
+        Words{"unknown flag --nproc-per-nods\n  hint: did you mean --nproc-per-node?"});
   CHECK(diagnostics({"--Nproc_per_node", "x"}).front() ==
-        "unknown flag --Nproc_per_node; did you mean --nproc-per-node?");
+        "unknown flag --Nproc_per_node\n  hint: did you mean --nproc-per-node?");
   CHECK(diagnostics({"--frobnicate", "x"}) ==
-        Words{"unknown flag --frobnicate; cpprun --help all lists the flags"});
+        Words{"unknown flag --frobnicate\n  hint: cpprun --help all lists the flags"});
   // Its value is not taken for the script.
   CHECK(diagnostics({"--nporc-per-node", "2", "--lr=1"}) ==
-        Words{"unknown flag --nporc-per-node; did you mean --nproc-per-node?",
-              "unknown flag --lr; cpprun --help all lists the flags",
-              "there is no script to run; give one after the flags"});
+        Words{"unknown flag --nporc-per-node\n  hint: did you mean --nproc-per-node?",
+              "unknown flag --lr\n  hint: cpprun --help all lists the flags",
+              "there is no script to run\n  hint: give one after the flags"});
 }
 
 TEST_CASE("a flag of the launcher behind the script gets a note") {
@@ -66,12 +67,13 @@ TEST_CASE("a flag of the launcher behind the script gets a note") {
 
 TEST_CASE("a flag that took the script as its value is named") {
   CHECK(diagnostics({"--role", "train.py"}) ==
-        Words{"there is no script to run: --role took \"train.py\" as its value; write --role=NAME "
+        Words{"there is no script to run: --role took \"train.py\" as its value\n  hint: write "
+              "--role=NAME "
               "and the script after it"});
   CHECK(diagnostics({"--nproc-per-node", "train.py", "--role=a"})
             .back()
             .starts_with(
                 "there is no script to run: --nproc-per-node took \"train.py\" as its value"));
   CHECK(diagnostics({"--role=train.py"}) ==
-        Words{"there is no script to run; give one after the flags"});
+        Words{"there is no script to run\n  hint: give one after the flags"});
 }

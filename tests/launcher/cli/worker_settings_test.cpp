@@ -43,14 +43,14 @@ TEST_CASE("a script of torch.distributed.launch gets its option, under the name 
   CHECK(good({"--pass-local-rank=local_rank", "x"}).local_rank_flag == "local_rank");
   CHECK(good({"--use-env", "x"}).local_rank_flag == std::nullopt);
   CHECK(diagnostics({"--pass-local-rank=--local-rank", "--use-env", "x"}) ==
-        Words{"--pass-local-rank and --use-env exclude each other; use only one",
+        Words{"--pass-local-rank and --use-env exclude each other\n  hint: use only one",
               "--pass-local-rank=--local-rank is not the name of an option without its dashes, "
               "such as local-rank or local_rank"});
 }
 
 TEST_CASE("what cannot be counted is said so") {
   CHECK(diagnostics({"--nproc-per-node=xpu", "x"}) ==
-        Words{"--nproc-per-node=xpu: cpprun counts NVIDIA devices only; use a number"});
+        Words{"--nproc-per-node=xpu: cpprun counts NVIDIA devices only\n  hint: use a number"});
 }
 
 TEST_CASE("processors are bound in one of torchrun's four ways") {

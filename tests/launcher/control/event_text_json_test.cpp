@@ -36,6 +36,7 @@ TEST_CASE("each event is told in words") {
   CHECK(words("node_lost", R"("changed_host":"b","changed_node":1,"reason":"silent")") ==
         "node_lost       b (node 1): silent");
   CHECK(words("node_joined", R"("changed_host":"b","changed_node":null)") == "node_joined     b");
+  CHECK(words("coordinator_note", R"("text":"said")") == "coordinator_note  said");
   CHECK(words("keeper", R"("text":"said")") == "keeper          said");
   CHECK(words("order", R"("order":"stop","by":"uid 7","said":"it ends")") ==
         "order           stop by uid 7: it ends");

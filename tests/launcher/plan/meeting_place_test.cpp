@@ -116,7 +116,8 @@ TEST_CASE("whoever dials itself is told so, and whoever dials another is asked a
 TEST_CASE("a master that cannot resolve its own name is told what it could be called") {
   CHECK(unresolved_text(by_rank, "Host not found", machine) ==
         "cannot resolve \"trainer\" (Host not found) on this machine, which is to be the master, "
-        "so its own workers would not find their store; add the name to /etc/hosts or DNS, or "
+        "so its own workers would not find their store\n  hint: add the name to /etc/hosts or DNS, "
+        "or "
         "start every node with an address: this machine has 10.0.0.5 (eth0), 192.168.1.5 (ib0)");
   CHECK(unresolved_for_others(by_rank, "Host not found") ==
         "the master is running, but cannot resolve its own name \"trainer\" (Host not found)");

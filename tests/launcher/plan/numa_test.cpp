@@ -78,7 +78,8 @@ TEST_CASE("processors that cpprun may not use are nobody's") {
 
 TEST_CASE("more workers than GPUs are refused") {
   CHECK(bound(NumaBinding::node, machine(), 5) ==
-        Lists{"4 GPUs for 5 workers, and each worker is bound near its own GPU; start at most one "
+        Lists{"4 GPUs for 5 workers, and each worker is bound near its own GPU\n  hint: start at "
+              "most one "
               "worker per GPU"});
 }
 

@@ -161,7 +161,7 @@ TEST_CASE("PYTHON_EXEC overrides the PATH, by path or by name") {
                 {{"PYTHON_EXEC", "python"}, {"PATH", "/opt/venv/bin"}})
             ->interpreter == "/opt/venv/bin/python");
   CHECK(resolve(ProgramKind::automatic, "train.py", {{"PYTHON_EXEC", "/nowhere"}}).error().reason ==
-        "PYTHON_EXEC=\"/nowhere\" is not an executable program; give the path of a Python");
+        "PYTHON_EXEC=\"/nowhere\" is not an executable program\n  hint: give the path of a Python");
 }
 
 TEST_CASE("a module is run with -m") {
@@ -193,7 +193,8 @@ TEST_CASE("what cannot be run is refused with path and cure") {
         "error: cannot run \"train\": not found on PATH, which --no-python searches\n  hint: write "
         "./train for the file here");
   CHECK(resolve(ProgramKind::automatic, "train.py", {{"PATH", "/empty"}}).error().reason ==
-        "no python3 and no python on PATH to run a Python script; install one, or set PYTHON_EXEC "
+        "no python3 and no python on PATH to run a Python script\n  hint: install one, or set "
+        "PYTHON_EXEC "
         "to its path");
 }
 

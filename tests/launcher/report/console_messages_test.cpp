@@ -45,8 +45,8 @@ TEST_CASE("the start line is said on a terminal and not in a pipe") {
 }
 
 TEST_CASE("sentences are plain in a pipe and coloured where fitting") {
-  CHECK(in_pipe.error("no") == "cpprun: no\n");
-  CHECK(in_colour.error("no") == "\x1b[31mcpprun: no\x1b[0m\n");
+  CHECK(in_pipe.error("no") == "cpprun: error: no\n");
+  CHECK(in_colour.error("no") == "\x1b[31mcpprun: error: no\x1b[0m\n");
   CHECK(in_colour.note("yes") == "cpprun: yes\n");
   CHECK(in_pipe.waiting("") == "");
   CHECK(in_pipe.waiting("node 1 is missing") == "cpprun: waiting: node 1 is missing\n");
@@ -56,7 +56,7 @@ TEST_CASE("what matters less than was asked for is not said") {
   const ConsoleMessages errors{ConsoleStyle{.terminal = true, .most = LogLevel::error}};
   CHECK(errors.note("n") + errors.waiting("w") + errors.warning("w") + errors.detail("d") == "");
   CHECK(started(errors).empty());
-  CHECK(errors.error("e") == "cpprun: e\n");
+  CHECK(errors.error("e") == "cpprun: error: e\n");
   const ConsoleMessages warnings{ConsoleStyle{.most = LogLevel::warning}};
   CHECK(warnings.note("n").empty());
   CHECK(warnings.draining({"rank 5 failed", SIGTERM}) ==

@@ -50,7 +50,7 @@ TEST_CASE("cpprund names the port it cannot take") {
   Program first({"--host", "127.0.0.1", "--port", "0"});
   const std::string port = std::to_string(first.port());
   Program second({"--host", "127.0.0.1", "--port", port});
-  CHECK(second.err_line().ends_with("Z cpprund: cannot listen on 127.0.0.1:" + port +
+  CHECK(second.err_line().ends_with("Z cpprund: error: cannot listen on 127.0.0.1:" + port +
                                     ": Address already in use"));
   CHECK(second.exit_code() == 1);
 }
@@ -307,7 +307,7 @@ TEST_CASE("a daemon full of jobs whose nodes have gone takes the next job in the
   const RawClient next = agent_of(port, "next");
   CHECK(has_seat(next));
   CHECK(
-      daemon.err_line().ends_with("Z cpprund: job \"gone\" gives its place to another: all 2 are "
+      daemon.err_line().ends_with("Z cpprund: warning: job \"gone\" gives its place to another: all 2 are "
                                   "taken (--max-jobs), and none of its nodes is connected"));
   // Whoever has nodes that are connected keeps its place.
   const RawClient refused = agent_of(port, "refused");

@@ -124,7 +124,7 @@ TEST_CASE("a full disk is said once for each file") {
   writer.write(0, "two");
   CHECK(desk.finish(writer));
   CHECK(desk.said ==
-        "cpprun: cannot write \"/dev/full\": No space left on device; dropping what does not fit; "
+        "cpprun: warning: cannot write \"/dev/full\": No space left on device; dropping what does not fit; "
         "the job continues\n");
 }
 
