@@ -92,7 +92,7 @@ c10::intrusive_ptr<c10d::Backend> make_mpi_backend(const c10::intrusive_ptr<c10d
     if (code != MPI_SUCCESS) words = mpi_error_text(code);
     return code;
   });
-  if (!words.empty()) throw DistributedError("backend mpi: MPI cannot make the group: " + words);
+  if (!words.empty()) throw DistributedError("backend mpi: MPI cannot create the group: " + words);
   return c10::make_intrusive<MpiBackend>(progress, communicator, rank, size, world.tag_max,
                                          meeting.collective);
 }

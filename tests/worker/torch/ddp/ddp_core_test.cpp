@@ -149,7 +149,7 @@ TEST_CASE("ranks with different models are refused, and each says where they dif
     const DdpCore core({{.name = "p", .tensor = parameter}}, {}, "Toy", group, {});
   });
   const std::string words =
-      "the ranks hold different models Toy: parameter p, Float [2] on cpu on rank 0; parameter p, "
+      "the ranks have different models Toy: parameter p, Float [2] on cpu on rank 0; parameter p, "
       "Float [3] on cpu on rank 1";
   CHECK(error == words + words);
 }
@@ -235,8 +235,8 @@ TEST_CASE("sparse gradients with a hook are refused when the model is wrapped") 
       {.name = "table.weight", .tensor = parameter_of(0), .sparse = true}};
   CHECK_THROWS_WITH_AS(
       DdpCore(table, {}, "Toy", group, {.comm_hook = allreduce_hook}),
-      "table.weight of Toy has sparse gradients, which no comm_hook takes: leave the hook out, or "
-      "make its Embedding without sparse",
+      "table.weight of Toy has sparse gradients, which a comm_hook cannot reduce: remove the "
+      "hook, or create its Embedding without sparse",
       DistributedError);
 }
 
