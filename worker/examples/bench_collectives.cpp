@@ -214,9 +214,8 @@ int main(int argc, char** argv) {
   app.add_option("--max-bytes", settings.max_bytes, "largest size, usually at most 256M");
   app.add_option("--factor", settings.factor, "factor from one size to the next")
       ->check(CLI::Range(2, 1024));
-  app.add_option("--repeats", settings.repeats, "measured runs per size")
-      ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--warmup", settings.warmup, "warm-up runs before the measured runs")
+  app.add_option("--repeats", settings.repeats, "measured runs")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--warmup", settings.warmup, "warm-up runs per size")
       ->check(CLI::Range(0, 1 << 20));
   app.add_flag("--json", settings.json, "print one JSON object per line");
   if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;

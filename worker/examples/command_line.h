@@ -18,9 +18,7 @@ inline std::optional<int> settle(CLI::App& app, int argc, const char* const* arg
   app.name(std::filesystem::path(argv[0]).filename());
   int local_rank = 0;
   if (app.get_option_no_throw("--local-rank") == nullptr) {
-    app.add_option(
-           "--local-rank", local_rank,
-           "no effect: accepted for cpprun --pass-local-rank; LOCAL_RANK has the same value")
+    app.add_option("--local-rank", local_rank, "no effect; accepted for cpprun --pass-local-rank")
         ->check(CLI::Range(0, 1 << 20));
   }
   for (auto* option : app.get_options()) {

@@ -124,8 +124,7 @@ int report(const Tally& tally) {
   fmt::print("{} of {} parameters and {} of {} running statistics differ\n",
              tally.parameters_differ, tally.parameters, tally.statistics_differ, tally.statistics);
   if (tally.elsewhere > 0) {
-    fmt::print("{} names are in one file only: the files are of different models\n",
-               tally.elsewhere);
+    fmt::print("{} names are in one file only: these are different models\n", tally.elsewhere);
   } else if (tally.parameters_differ == 0 && tally.statistics_differ > 0) {
     fmt::print(
         "only running statistics differ: each rank normalised with its own share of the batch; "

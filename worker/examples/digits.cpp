@@ -324,19 +324,15 @@ int train(const cpprun::Context& context, const Settings& settings, const Digits
 int main(int argc, char** argv) {
   Settings settings;
   settings.data = cpprun::examples::find_digits();
-  CLI::App app(
-      "digits: trains a classifier of handwritten digits, on one or more ranks (cpprun … "
-      "./digits).");
+  CLI::App app("digits: trains a classifier of handwritten digits (cpprun … ./digits).");
   app.add_option("--epochs", settings.epochs, "number of epochs")->check(CLI::Range(1, 10000));
   app.add_option("--batch-size", settings.batch_size, "images per step and rank")
       ->check(CLI::Range(1, 100000));
   app.add_option("--lr", settings.lr, "initial learning rate")->check(CLI::Range(0.0, 1e6));
-  app.add_option("--seed", settings.seed,
-                 "random seed of weights and image order: the same seed gives the same result")
+  app.add_option("--seed", settings.seed, "random seed of weights and image order")
       ->check(CLI::Range(0, 1 << 30));
   app.add_option("--data", settings.data, "file with the digits");
-  app.add_option("--checkpoint", settings.checkpoint,
-                 "directory for checkpoints (default: none are saved)");
+  app.add_option("--checkpoint", settings.checkpoint, "directory for checkpoints; default: none");
   app.add_option("--save-every", settings.save_every, "steps between checkpoints")
       ->check(CLI::Range(1, 1 << 30));
   app.add_flag("--resume", settings.resume, "resume from the newest checkpoint, if there is one");

@@ -147,8 +147,7 @@ at::Tensor parse_idx(std::string_view bytes, int dimensions, const std::string& 
   };
   const std::size_t head = 4 + 4 * static_cast<std::size_t>(dimensions);
   if (bytes.size() < head) {
-    refuse(bytes.size(),
-           fmt::format("expected a header of {} bytes, found the end of the file", head));
+    refuse(bytes.size(), fmt::format("truncated: expected a header of {} bytes", head));
   }
   const std::uint32_t magic = 0x0800U + static_cast<std::uint32_t>(dimensions);
   if (big_endian(bytes) != magic) {

@@ -101,9 +101,8 @@ void write_mnist(const std::string& folder, const std::string& start, Painter& p
 
 void check(const SyntheticOptions& options, int files) {
   if (options.training_images < files || options.test_images < 1) {
-    throw std::invalid_argument(
-        fmt::format("a synthetic data set needs images: {} for training, {} for testing",
-                    options.training_images, options.test_images));
+    throw std::invalid_argument(fmt::format("too few synthetic images: {} to train, {} to test",
+                                            options.training_images, options.test_images));
   }
 }
 

@@ -47,8 +47,7 @@ void require_dense(const at::Tensor& tensor, const char* operation) {
   }
   if (!tensor.is_contiguous()) {
     throw DistributedError(fmt::format(
-        "{}: the tensor is not contiguous: call contiguous() first (x = x.contiguous())",
-        operation));
+        "{}: the tensor is not contiguous: call contiguous() (x = x.contiguous())", operation));
   }
 }
 

@@ -334,8 +334,7 @@ void ProcessGroup::leave() {
 ProcessGroup::Parts& ProcessGroup::live() const {
   if (!parts_) {
     throw DistributedError(
-        "this ProcessGroup is empty because it was moved from; use the ProcessGroup it was moved "
-        "to");
+        "this ProcessGroup is empty because it was moved: use the ProcessGroup it was moved to");
   }
   if (!parts_->group) {
     throw DistributedError(

@@ -50,7 +50,7 @@ TEST_CASE("what a collective cannot work on is refused with the cure") {
   const ProcessGroup group = init_process_group(Context{});
   CHECK_THROWS_WITH_AS(
       all_reduce(at::full({2, 3}, 1.0).t(), group),
-      "all_reduce: the tensor is not contiguous: call contiguous() first (x = x.contiguous())",
+      "all_reduce: the tensor is not contiguous: call contiguous() (x = x.contiguous())",
       DistributedError);
   CHECK_THROWS_WITH_AS(all_reduce(at::Tensor(), group), "all_reduce: the tensor is undefined",
                        DistributedError);

@@ -127,9 +127,9 @@ TEST_CASE("an IDX file says how many bytes it holds, and has to hold them") {
   CHECK(refusal([] { return parse_idx(idx_images + std::string(11, '\4'), 3, "x"); }) ==
         "\"x\": at offset 16: expected 12 bytes, found 11");
   CHECK(refusal([] { return parse_idx("\0\0"s, 3, "x"); }) ==
-        "\"x\": at offset 2: expected a header of 16 bytes, found the end of the file");
+        "\"x\": at offset 2: truncated: expected a header of 16 bytes");
   CHECK(refusal([] { return parse_idx(idx_labels + "\1\2", 3, "x"); }) ==
-        "\"x\": at offset 10: expected a header of 16 bytes, found the end of the file");
+        "\"x\": at offset 10: truncated: expected a header of 16 bytes");
   CHECK(refusal([] { return parse_idx("GIF89a-whatever-comes-now", 1, "x"); }) ==
         "\"x\": at offset 0: expected the number 0x00000801 of an IDX file of bytes in 1 "
         "dimensions, found 0x47494638");
