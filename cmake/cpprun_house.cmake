@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What every target of the house has in common: the language, the warnings, the sanitizers, and two
-# functions that declare a library and a test so that no room repeats them.
+# Settings of all targets: the language, the warnings, the sanitizers, and functions that declare a
+# library, a program and a test.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
-# In a wheel (pyproject.toml): beside the Python, and where `man` and shells look from there.
+# In a wheel (pyproject.toml): next to Python, where `man` and shells find the pages.
 if(SKBUILD)
   set(CMAKE_INSTALL_BINDIR "${SKBUILD_SCRIPTS_DIR}")
   set(CMAKE_INSTALL_DATAROOTDIR "${SKBUILD_DATA_DIR}/share")
@@ -29,15 +29,14 @@ endif()
 
 find_package(Threads REQUIRED)
 
-# A header of the system's, before one that happens to lie among LibTorch's: CMAKE_PREFIX_PATH names
-# LibTorch, which brings a {fmt} of its own.
+# Finds a header of the system. LibTorch has its own copy of {fmt}, and CMAKE_PREFIX_PATH contains
+# LibTorch, so the system is searched first.
 function(cpprun_find_header variable header)
   find_path(${variable} ${header} NO_CMAKE_PATH)
   find_path(${variable} ${header} REQUIRED)
 endfunction()
 
-# fmt inside, as an archive of ours (fmt_archive.cpp says why); header-only where its internals have
-# moved on.
+# fmt as an archive of our own (see fmt_archive.cpp); header-only if its internals have changed.
 cpprun_find_header(CPPRUN_FMT_INCLUDE fmt/format.h)
 if(NOT DEFINED CPPRUN_FMT_ARCHIVE_WORKS)
   try_compile(CPPRUN_FMT_ARCHIVE_WORKS "${CMAKE_BINARY_DIR}/fmt_archive_check"
@@ -47,7 +46,7 @@ if(NOT DEFINED CPPRUN_FMT_ARCHIVE_WORKS)
 endif()
 if(CPPRUN_FMT_ARCHIVE_WORKS)
   add_library(cpprun_fmt STATIC "${CMAKE_CURRENT_LIST_DIR}/fmt_archive.cpp")
-  set(fmt_seen_by PUBLIC)  # the archive itself, too, whose compiler may not look where fmt is
+  set(fmt_seen_by PUBLIC)  # needed for the archive itself too, if fmt is not in a default path
 else()
   add_library(cpprun_fmt INTERFACE)
   target_compile_definitions(cpprun_fmt INTERFACE FMT_HEADER_ONLY=1)
@@ -62,34 +61,34 @@ cpprun_find_header(CPPRUN_EXPECTED_INCLUDE tl/expected.hpp)
 cpprun_find_header(CPPRUN_ASIO_INCLUDE asio.hpp)
 cpprun_find_header(CPPRUN_OPENSSL_INCLUDE openssl/ssl.h)
 cpprun_find_header(CPPRUN_BOOST_INCLUDE boost/beast/http/parser.hpp)
-# Asio 1.22 takes std::aligned_alloc only where a standard header came before it, and so allocates
-# in one file what it frees otherwise in another. Nobody here needs it.
+# Asio 1.22 uses std::aligned_alloc only if a standard header was included before it. So one file
+# might allocate with it and another free without it. We do not need it.
 add_compile_definitions(ASIO_DISABLE_STD_ALIGNED_ALLOC)
 
-# House rules for our own code; third-party headers come in as system headers.
+# Compiler options for our own code. Third-party headers are system headers.
 add_library(cpprun_house INTERFACE)
 target_compile_options(cpprun_house INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
   $<$<BOOL:${CPPRUN_WERROR}>:-Werror>
-  # In a unit of several sources g++ takes their anonymous namespaces for a header's.
+  # In a unity build, g++ considers anonymous namespaces of sources to be in a header.
   $<$<AND:$<BOOL:${CPPRUN_UNITY}>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>
-  # A value is built with named fields and the rest keep their defaults: that is no oversight.
+  # Omitting fields in a designated initializer is intended: they keep their defaults.
   -Wno-missing-field-initializers)
 target_include_directories(cpprun_house SYSTEM INTERFACE "${CPPRUN_EXPECTED_INCLUDE}")
 
-# The sanitizers stay out of whatever loads LibTorch, which is not built with them.
+# Programs that load LibTorch do not use the sanitizers, because LibTorch is not built with them.
 add_library(cpprun_sanitize INTERFACE)
 if(CPPRUN_SANITIZE)
   target_compile_options(cpprun_sanitize INTERFACE
     -fsanitize=${CPPRUN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
-    # Instrumented, g++ 12 sees variables of the standard library that nobody has initialised.
+    # With sanitizers, g++ 12 warns of uninitialised variables in the standard library.
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_link_options(cpprun_sanitize INTERFACE -fsanitize=${CPPRUN_SANITIZE})
 else()
-  # cpprun and cpprund need nothing at run time but the C library.
+  # At run time, cpprun and cpprund need only the C library.
   set(CPPRUN_STATIC_RUNTIME -static-libstdc++ -static-libgcc)
-  # Of its mathematics libstdc++ asks for the rounding mode, and nobody for more. To load a library
-  # for that is a twentieth of a launch; without the archive, that is what happens.
+  # libstdc++ uses libm only for the rounding mode. Loading libm.so takes 5 % of a launch, so libm.a
+  # is linked if it exists.
   find_library(CPPRUN_LIBM_ARCHIVE NAMES libm.a)
   if(CPPRUN_LIBM_ARCHIVE)
     include(CheckCXXSourceCompiles)
@@ -105,9 +104,9 @@ else()
   endif()
 endif()
 
-# Flags that turn many mistakes which bytes from outside could exploit into an end of the program,
-# at little cost. For the rooms that read such bytes (CPPRUN_READS_STRANGERS), in release builds:
-# the sanitizers find the same mistakes themselves.
+# Hardening flags: many memory errors that untrusted input could exploit end the program instead, at
+# little cost. For the rooms that read such input (CPPRUN_READS_STRANGERS), in release builds only,
+# because the sanitizers find the same errors.
 add_library(cpprun_hardened INTERFACE)
 if(NOT CPPRUN_SANITIZE)
   include(CheckCXXCompilerFlag)
@@ -122,9 +121,9 @@ if(NOT CPPRUN_SANITIZE)
     $<$<CONFIG:Release>:-U_FORTIFY_SOURCE> $<$<CONFIG:Release>:-D_FORTIFY_SOURCE=3>)
 endif()
 
-# cpprun_library(name SOURCES a.cpp b.cpp [LINKS other…]): a static library of one room. Its
-# sources are compiled together: most of the time goes into headers that all of them include.
-# -DCPPRUN_UNITY=OFF compiles each source alone.
+# cpprun_library(name SOURCES a.cpp b.cpp [LINKS other…]): a static library of one room. It is a
+# unity build, because most of the compile time is spent on headers that all sources include.
+# -DCPPRUN_UNITY=OFF compiles each source separately.
 function(cpprun_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
@@ -148,9 +147,8 @@ function(cpprun_program name)
   if(CPPRUN_READS_STRANGERS)
     target_link_libraries(${name} PRIVATE cpprun_hardened)
   endif()
-  # What nobody calls stays out, which is most of the C++ library. Symbols are looked up once, at
-  # the start: that takes less than one after the other, and leaves no table of functions that
-  # could be written to later.
+  # --gc-sections drops unused code, which is most of the C++ library. With -z now, symbols are
+  # resolved once, at the start: this is faster, and the table of functions is read-only afterwards.
   target_link_options(${name} PRIVATE ${CPPRUN_STATIC_RUNTIME} LINKER:--gc-sections
     $<$<CONFIG:Release>:LINKER:-O1,-z,now;-s>)
   if(CPPRUN_LIBM_ARCHIVE)
@@ -167,9 +165,9 @@ if(CPPRUN_TESTS)
 endif()
 
 # cpprun_test(name SOURCES a_test.cpp [LINKS lib…] [ENV A=b…] [OPTIMIZED]): a doctest executable for
-# CTest. Its own sources are compiled together, as a library's are, and without optimization, in two
-# thirds of the time, unless it is said to be OPTIMIZED because it computes for long.
-# tests/tidy_test.cpp fails on a test file that no CMakeLists.txt names.
+# CTest. Its sources are a unity build, without optimization, which takes two thirds of the compile
+# time. OPTIMIZED is for tests with long computations. tests/tidy_test.cpp fails if a test file is
+# missing in the CMakeLists.txt files.
 function(cpprun_test name)
   cmake_parse_arguments(ARG "OPTIMIZED" "" "SOURCES;LINKS;ENV" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})

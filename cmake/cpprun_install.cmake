@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What other projects get: find_package(cpprun), then cpprun::store or cpprun::store_shared (a store
-# to embed, and its client) and cpprun::env (what a worker knows of itself); find_package(cpprun
-# COMPONENTS worker), then cpprun::worker (distributed training on LibTorch).
+# The CMake package for other projects: find_package(cpprun) defines cpprun::store and
+# cpprun::store_shared (an embeddable store and its client), and cpprun::env (a worker's
+# environment); find_package(cpprun COMPONENTS worker) also defines cpprun::worker (distributed
+# training on LibTorch).
 include(CMakePackageConfigHelpers)
 set(CPPRUN_PACKAGE_FOLDER "${CMAKE_INSTALL_LIBDIR}/cmake/cpprun")
 
-# No header but the public ones, and those as cpprun_publish() wrote them.
+# Only public headers are installed, as cpprun_publish() wrote them.
 get_property(published GLOBAL PROPERTY CPPRUN_PUBLIC_HEADERS)
 foreach(row ${published})
   string(REGEX REPLACE "^.*=" "" name "${row}")
@@ -14,7 +15,7 @@ foreach(row ${published})
           COMPONENT development)
 endforeach()
 
-# A static library brings those that it is made of.
+# The static libraries that the exported ones consist of.
 set_target_properties(cpprun_store_c PROPERTIES EXPORT_NAME store)
 set_target_properties(cpprun_env PROPERTIES EXPORT_NAME env)
 install(TARGETS cpprun_store_c cpprun_store cpprun_store_core cpprun_random cpprun_c10d cpprun_text
@@ -44,11 +45,11 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/cpprunConfig.cmake"
               "${PROJECT_SOURCE_DIR}/cmake/cpprun_libtorch.cmake"
         DESTINATION ${CPPRUN_PACKAGE_FOLDER} COMPONENT development)
 
-# For systemd's own folders, which a package writes to and `cmake --install` does not.
+# For systemd's directories: a package writes to them, `cmake --install` does not.
 install(FILES docs/operating/cpprund.service docs/operating/cpprund.socket
         DESTINATION lib/systemd/system COMPONENT service EXCLUDE_FROM_ALL)
 
-# Whoever gets the programs gets the terms with them.
+# The programs are installed with their license.
 install(FILES LICENSE NOTICE.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(FILES LICENSE NOTICE.md DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT development
         EXCLUDE_FROM_ALL)

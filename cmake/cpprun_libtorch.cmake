@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Finds LibTorch by its files alone: pip's torch as it is, or the zip that PyTorch offers, built for
-# the CPU or for CUDA. LibTorch's own TorchConfig.cmake is not asked, because one of a CUDA build
-# stops every configuration on a machine without the CUDA toolkit, which linking does not need.
+# Finds LibTorch by its files: torch from pip, or the zip from PyTorch, for the CPU or for CUDA.
+# LibTorch's own TorchConfig.cmake is not used: in a CUDA build it fails on machines without the
+# CUDA toolkit, although linking does not need the toolkit.
 #
-# cpprun_find_libtorch() looks in $LIBTORCH, CMAKE_PREFIX_PATH and Torch_DIR; a prefix may be the
-# torch folder or what `torch.utils.cmake_prefix_path` prints. It defines the target
-# cpprun_libtorch and sets, for the caller:
-#   CPPRUN_LIBTORCH_FOLDER   the folder that has include/ and lib/; empty if there is none
+# cpprun_find_libtorch() looks in $LIBTORCH, CMAKE_PREFIX_PATH and Torch_DIR. A prefix is the torch
+# directory, or the output of `torch.utils.cmake_prefix_path`. It defines the target cpprun_libtorch
+# and sets, for the caller:
+#   CPPRUN_LIBTORCH_FOLDER   the directory with include/ and lib/; empty if not found
 #   CPPRUN_LIBTORCH_VERSION  2.13.0
 #   CPPRUN_LIBTORCH_ABI      1, or 0 for the old strings of libstdc++
 #   CPPRUN_LIBTORCH_KIND     CPU or CUDA
 
-# The folders that CUDA's and NCCL's headers or libraries (`part`: include, lib) may be in: beside
-# torch, where pip puts NVIDIA's packages, and those of an installed toolkit.
+# Directories in which CUDA's and NCCL's headers or libraries (`part`: include, lib) may be: next to
+# torch, where pip installs NVIDIA's packages, and in an installed toolkit.
 function(cpprun_cuda_folders result libtorch part)
   file(GLOB folders "${libtorch}/../nvidia/*/${part}"
                     "${libtorch}/../triton/backends/nvidia/${part}")
@@ -37,7 +37,7 @@ function(cpprun_read_libtorch_version folder)
       list(JOIN version "." version)
     endif()
   endforeach()
-  # Builds before 2.7 say which strings they were compiled with; later ones all have the new.
+  # Builds before 2.7 state which std::string ABI they use; later builds use the new one.
   set(abi 1)
   if(EXISTS "${folder}/share/cmake/Torch/TorchConfig.cmake")
     file(READ "${folder}/share/cmake/Torch/TorchConfig.cmake" text)
@@ -49,26 +49,26 @@ function(cpprun_read_libtorch_version folder)
   set(CPPRUN_LIBTORCH_ABI "${abi}" PARENT_SCOPE)
 endfunction()
 
-# A program that asks for a tensor on a GPU must have loaded libtorch_cuda, which no symbol names.
+# A program that uses GPU tensors must load libtorch_cuda, although it uses none of its symbols.
 # The C++ library comes first: LibTorch 2.11's libtorch.so exports parts of std::string and
 # std::filesystem, some of which call functions that do not exist.
 function(cpprun_link_libtorch folder kind)
   set(libraries -lstdc++ "${folder}/lib/libtorch.so" "${folder}/lib/libtorch_cpu.so")
   if(kind STREQUAL "CUDA")
     list(APPEND libraries "${folder}/lib/libtorch_cuda.so" "${folder}/lib/libc10_cuda.so")
-    # Its libraries find each other when the program starts; the driver may be on no build machine.
+    # The libraries are resolved when the program starts; a build machine may have no driver.
     cpprun_cuda_folders(cuda_libraries "${folder}" lib)
     list(TRANSFORM cuda_libraries PREPEND "LINKER:-rpath-link,")
     target_link_options(cpprun_libtorch INTERFACE ${cuda_libraries} LINKER:--allow-shlib-undefined)
   endif()
-  # One item, which CMake neither reorders nor takes apart.
+  # A single list item, so that CMake does not reorder or split it.
   list(JOIN libraries "," libraries)
   target_link_libraries(cpprun_libtorch INTERFACE
     "-Wl,--no-as-needed,${libraries},--as-needed" "${folder}/lib/libc10.so")
 endfunction()
 
 macro(cpprun_find_libtorch)
-  # Not from the cache: whoever names another LibTorch gets it.
+  # Not cached, so that a changed LIBTORCH takes effect.
   unset(cpprun_libtorch_header CACHE)
   find_path(cpprun_libtorch_header torch/csrc/api/include/torch/version.h
     HINTS "$ENV{LIBTORCH}" "${Torch_DIR}/../../.." ${CMAKE_PREFIX_PATH}
@@ -93,9 +93,9 @@ macro(cpprun_find_libtorch)
   endif()
 endmacro()
 
-# Sets CPPRUN_LIBTORCH_REASON to a clause that says why no program can be linked with this LibTorch
-# or, where it is built for the CPU, why none starts; empty: it works. A LibTorch for CUDA may need
-# a driver that a build machine lacks.
+# Sets CPPRUN_LIBTORCH_REASON to the reason why no program can be linked with this LibTorch or, for
+# a CPU build, why none starts; empty if it works. A LibTorch for CUDA may need a driver that a
+# build machine lacks, so its programs are not started.
 function(cpprun_try_libtorch)
   set(CPPRUN_LIBTORCH_REASON "" PARENT_SCOPE)
   if("${CPPRUN_LIBTORCH_WORKS}" STREQUAL "${CPPRUN_LIBTORCH_FOLDER}")
@@ -128,8 +128,8 @@ function(cpprun_try_libtorch)
   unset(links CACHE)
 endfunction()
 
-# Sets CPPRUN_NCCL_INCLUDES to the folders that the nccl backend, `source`, compiles with, or
-# CPPRUN_NCCL_REASON to a clause that says why it does not.
+# Sets CPPRUN_NCCL_INCLUDES to the include directories with which the nccl backend (`source`)
+# compiles, or CPPRUN_NCCL_REASON to the reason why it does not compile.
 function(cpprun_try_nccl includes source)
   cpprun_cuda_folders(folders "${CPPRUN_LIBTORCH_FOLDER}" include)
   set(CPPRUN_NCCL_REASON "" PARENT_SCOPE)
@@ -144,7 +144,7 @@ function(cpprun_try_nccl includes source)
   endforeach()
   list(REMOVE_DUPLICATES folders)
   list(REMOVE_ITEM folders /usr/include)
-  # It takes a quarter of a minute, so it is tried once for each set of folders.
+  # This takes a quarter of a minute, so it is tried once for each set of directories.
   if(NOT "${CPPRUN_NCCL_TRIED}" STREQUAL "${CPPRUN_LIBTORCH_FOLDER};${folders}")
     unset(CPPRUN_NCCL_COMPILES CACHE)
     set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)

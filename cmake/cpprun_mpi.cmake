@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The MPI that the mpi backend of worker/torch is built with. cpprun_find_mpi() sets, for everybody:
-#   CPPRUN_WITH_MPI   whether there is one
-#   CPPRUN_MPI_FLAGS  what a file that includes mpi.h is compiled with
-# and says in one line what it found. The bindings for C++, which MPI itself has given up, are not
-# used.
+# The MPI for the mpi backend of worker/torch. cpprun_find_mpi() sets, for all directories:
+#   CPPRUN_WITH_MPI   whether an MPI was found
+#   CPPRUN_MPI_FLAGS  the compiler options for a file that includes mpi.h
+# and prints one line with what it found. It does not use MPI's C++ bindings, which MPI has removed.
 option(CPPRUN_MPI "Build the mpi backend of worker/torch, if an MPI is found" ON)
 
 function(cpprun_find_mpi)
@@ -22,7 +21,7 @@ non-blocking collectives, which came with 3.0")
       set_target_properties(MPI::MPI_CXX PROPERTIES IMPORTED_GLOBAL ON)
       set(flags ${MPI_CXX_INCLUDE_DIRS})
       list(TRANSFORM flags PREPEND "-isystem")
-      # Open MPI's and MPICH's names for leaving those bindings out.
+      # Open MPI's and MPICH's macros to disable those bindings.
       list(APPEND flags -DCPPRUN_WITH_MPI -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX)
       list(GET MPI_CXX_LIBRARIES -1 library)
       message(STATUS "backend mpi: MPI ${MPI_CXX_VERSION}, ${library}")

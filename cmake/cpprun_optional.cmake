@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What a build can do without. Where an optional dependency is missing or broken, the configuration
-# prints "without NAME: REASON" in one line, which ./dev repeats, and leaves it out. It never fails.
+# Optional dependencies. If one is missing or broken, the configuration prints one line, "without
+# NAME: REASON", which ./dev repeats, and continues without it.
 
 set(CPPRUN_EMPTY_SOURCE "${CMAKE_BINARY_DIR}/empty.cpp")
 file(WRITE "${CPPRUN_EMPTY_SOURCE}" "int main() { return 0; }\n")
@@ -9,8 +9,8 @@ function(cpprun_without name)
   message(STATUS "without ${name}: " ${ARGN})
 endfunction()
 
-# cpprun_find_working(VARIABLE WHAT NAMES name… TRY argument…): a program that succeeds when it is
-# called with these arguments. Otherwise VARIABLE is empty: WHAT is left out.
+# cpprun_find_working(VARIABLE WHAT NAMES name… TRY argument…): finds a program that succeeds with
+# these arguments. If there is none, VARIABLE is empty and WHAT is not built.
 function(cpprun_find_working variable what)
   cmake_parse_arguments(ARG "" "" "NAMES;TRY" ${ARGN})
   find_program(${variable} NAMES ${ARG_NAMES})
@@ -33,9 +33,9 @@ function(cpprun_find_working variable what)
   set(${variable} "" PARENT_SCOPE)
 endfunction()
 
-# cpprun_probe_package(WORKS PACKAGE COMPONENT…): whether find_package() finds it, in a
-# configuration of its own: FindMPI, for one, stops a configuration where an MPI has no headers.
-# Variables of the package in the cache (MPI_HOME) count there too. The log lies beside the folder.
+# cpprun_probe_package(WORKS PACKAGE COMPONENT…): whether find_package() finds the package. This is
+# a separate configuration, because FindMPI, for example, fails if an MPI has no headers. Variables
+# of the package in the cache (MPI_HOME) are passed on. The log is next to the build directory.
 function(cpprun_probe_package works package)
   set(folder "${CMAKE_BINARY_DIR}/probe_${package}")
   get_cmake_property(names CACHE_VARIABLES)

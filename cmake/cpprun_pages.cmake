@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The manual pages and the shells' completions are what the programs print of their own flags. Where
-# they run elsewhere, programs of the same version that run here print them: CPPRUN_PRINTED_BY.
+# The programs print their own manual pages and shell completions. In a cross build, programs of the
+# same version for this machine print them: CPPRUN_PRINTED_BY.
 set(CPPRUN_PRINTED_BY "" CACHE PATH
     "Folder with the three programs for this machine, which print the pages of a cross build")
 
-# zsh's own folder for what others install; Debian's zsh looks into vendor-completions instead.
+# zsh's directory for completions of other packages; Debian's zsh uses vendor-completions instead.
 set(CPPRUN_ZSH_FOLDER site-functions CACHE STRING "Where zsh looks for completions, in share/zsh")
 
-# cpprun_printed(PROGRAM FILE FOLDER FLAG…): what the program prints with these flags, installed
-# as FILE there.
+# cpprun_printed(PROGRAM FILE FOLDER FLAG…): installs the program's output with these flags as FILE
+# in FOLDER.
 function(cpprun_printed program file folder)
   set(output "${CMAKE_CURRENT_BINARY_DIR}/printed/${file}")
   set(printer ${program})

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The public headers. They lie beside their sources and include each other as the house does, by
-# full path; a user includes <cpprun/NAME.h>. So each is copied into the build's include/cpprun with
-# its includes rewritten, and that copy is what is installed. A public header that includes one of
-# ours that is not public fails the configuration here.
+# The public headers. They are next to their sources and include each other by full path, but a user
+# includes <cpprun/NAME.h>. So each is copied to include/cpprun of the build directory with its
+# includes rewritten, and the copy is installed. The configuration fails if a public header includes
+# a private one.
 set(CPPRUN_PUBLIC_INCLUDE "${PROJECT_BINARY_DIR}/include")
 
-# cpprun_publish(HEADERS path… DETAIL path…): DETAIL are those that templates need and no user
-# names.
+# cpprun_publish(HEADERS path… DETAIL path…): DETAIL are headers that templates need and users do
+# not include.
 function(cpprun_publish)
   cmake_parse_arguments(ARG "" "" "HEADERS;DETAIL" ${ARGN})
   foreach(path ${ARG_HEADERS})
@@ -31,12 +31,12 @@ function(cpprun_publish_one path name table)
     message(FATAL_ERROR "${path} is a public header and includes ${CMAKE_MATCH_1}, which is not: "
                         "name that in a cpprun_publish() or do without it")
   endif()
-  # Only where it differs, so that nothing is compiled again for nothing.
+  # Written only if it differs, to avoid recompiling.
   file(CONFIGURE OUTPUT "${CPPRUN_PUBLIC_INCLUDE}/${name}" CONTENT "${text}" @ONLY)
   set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${path}")
 endfunction()
 
-# Once, when every room has named its own.
+# Called once, after all rooms have listed their headers.
 function(cpprun_write_public_headers)
   get_property(table GLOBAL PROPERTY CPPRUN_PUBLIC_HEADERS)
   foreach(row ${table})

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Writes PAGE as a C++ source to OUTPUT, with the policy by which a browser obeys that page's own
-# script and style and nothing else: they are named by their hashes, in base64 as CSP wants them.
+# Writes PAGE as a C++ source to OUTPUT, with a Content-Security-Policy that allows only the page's
+# own script and style, by their hashes in base64.
 
 function(cpprun_csp_hash text result)
   set(letters ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/)
   string(SHA256 hex "${text}")
   set(base64 "")
-  # 32 bytes are ten groups of three, and two that are left: sixteen bits, two more to fill.
+  # 32 bytes are ten groups of three bytes, and two more: 16 bits, padded with two bits.
   foreach(group RANGE 0 10)
     math(EXPR at "${group} * 6")
     if(group EQUAL 10)
@@ -27,7 +27,7 @@ function(cpprun_csp_hash text result)
   set(${result} "'sha256-${base64}='" PARENT_SCOPE)
 endfunction()
 
-# What stands between the first <tag> and </tag> of the page.
+# The text between the first <tag> and </tag> of the page.
 function(cpprun_content_of page tag result)
   string(LENGTH "<${tag}>" opening)
   string(FIND "${page}" "<${tag}>" begin)
@@ -42,7 +42,7 @@ function(cpprun_content_of page tag result)
 endfunction()
 
 file(READ "${PAGE}" page)
-# What is for people who edit it: the comments of its script, and indentation.
+# Removes the comments of the script and the indentation.
 string(REGEX REPLACE "\n *//[^\n]*" "" page "${page}")
 string(REGEX REPLACE "\n +" "\n" page "${page}")
 cpprun_content_of("${page}" style style)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Writes the one source that knows the commit, and leaves it alone where nothing has changed, so
-# that a commit recompiles this file and relinks the programs. Runs with every build:
+# Writes the only source with the commit, and only if it has changed. So a commit recompiles just
+# this file and relinks the programs. Runs with every build:
 #   cmake -DSOURCE=FOLDER -DVERSION=0.1.0 -DOUTPUT=FILE -P write_version.cmake
 cmake_minimum_required(VERSION 3.22)
 
 set(CPPRUN_VERSION "${VERSION}")
 set(CPPRUN_COMMIT unknown)
 
-# A source tarball may lie inside somebody else's repository, whose commit says nothing about it.
+# A source tarball may be inside another repository, whose commit is unrelated.
 find_program(GIT git)
 set(top "")
 if(GIT)
@@ -22,7 +22,7 @@ if(top STREQUAL source)
   execute_process(COMMAND "${GIT}" -C "${SOURCE}" describe --always --dirty --abbrev=12 --exclude=*
                   OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 else()
-  # `git archive` has put the commit here, or left the placeholder.
+  # `git archive` replaces the placeholder with the commit.
   file(STRINGS "${SOURCE}/cmake/commit.txt" commit LIMIT_COUNT 1)
   string(SUBSTRING "${commit}" 0 12 commit)
 endif()

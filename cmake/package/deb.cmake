@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# CPack's settings for the .deb: package.sh says by the environment which build is packed.
+# CPack settings for the .deb. package.sh sets in the environment which build is packed.
 set(CPACK_GENERATOR DEB)
 set(CPACK_CMAKE_GENERATOR Ninja)  # it has nothing to build before it installs
 set(CPACK_PACKAGE_NAME cpprun)
@@ -11,7 +11,7 @@ set(CPACK_PACKAGE_DESCRIPTION "Starts the workers of a distributed training on o
 many, watches over them and restarts them. Takes torchrun's command line, and needs no Python.")
 set(CPACK_PACKAGE_FILE_NAME "cpprun_$ENV{CPPRUN_VERSION}_$ENV{CPPRUN_DEBIAN}")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-# The programs and their pages; the units of systemd. Libraries are the CMake package's.
+# The programs, their pages and the systemd units. The libraries are in the CMake package.
 set(CPACK_INSTALL_CMAKE_PROJECTS "$ENV{CPPRUN_BUILD};cpprun;Unspecified;/"
                                  "$ENV{CPPRUN_BUILD};cpprun;service;/")
 set(CPACK_PRE_BUILD_SCRIPTS "${CMAKE_CURRENT_LIST_DIR}/deb_ways.cmake")
@@ -19,5 +19,5 @@ set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE "$ENV{CPPRUN_DEBIAN}")
 set(CPACK_DEBIAN_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6 (>= 2.17)")
-# Opened where there is a secret: the programs start without it.
+# Loaded only if a secret is used; the programs start without it.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libssl3 | libssl3t64")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Runs on the tree of the .deb before it is packed: Debian's ways where they are its own.
+# Runs on the tree of the .deb before it is packed, and applies Debian's conventions.
 set(share "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr/share")
 file(RENAME "${share}/zsh/site-functions" "${share}/zsh/vendor-completions")
 file(RENAME "${share}/doc/cpprun/LICENSE" "${share}/doc/cpprun/copyright")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# ./dev package: what people install, in dist/. Sourced by dev, from the repository's root.
+# ./dev package: builds the packages in dist/. Sourced by dev, from the repository's root.
 #   wheel, .deb, .tar.gz   programs for glibc 2.17 and later; they open OpenSSL for a secret
 #   -static.tar.gz         programs that need nothing at all (musl), and cannot open OpenSSL
 #   libcpprun-….tar.gz     the libraries and headers for find_package(cpprun), by this g++
-# Beside them a bill of materials (CycloneDX) and SHA256SUMS. The same commit gives the same bytes.
+# Also a bill of materials (CycloneDX) and SHA256SUMS. The same commit gives the same bytes.
 source cmake/package/portable.sh
 
-# With it ccache changes paths before the compiler sees them, and so what assertions say.
+# With it, ccache changes paths before compiling, and so the file names in assertions.
 unset CCACHE_BASEDIR
 
 package() {
@@ -22,7 +22,7 @@ package() {
   esac
 }
 
-# Sets `version`, and the time that everything in the packages has.
+# Sets `version`, and the time stamp of all files in the packages.
 settle_version() {
   version=$(sed -n 's/^project(cpprun VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
   [[ -n $version ]] || stop "CMakeLists.txt names no version"
@@ -35,7 +35,7 @@ make_packages() {
   need_tools
   settle_version
   local machine machines=("$@")
-  # This machine's own come first: they print the pages of the others.
+  # The programs for this machine come first, because they print the pages of the others.
   [[ $# -gt 0 ]] || rm -rf dist
   mkdir -p dist build/package
   [[ $# -gt 0 ]] ||
@@ -52,7 +52,7 @@ make_packages() {
   close_dist
 }
 
-# The wheel for this machine's processor, which a build machine makes and installs.
+# The wheel for this machine's architecture, which a build machine builds and installs.
 make_wheel_alone() {
   local machine
   machine=$(uname -m)
@@ -67,7 +67,7 @@ make_wheel_alone() {
   close_dist
 }
 
-# Both C libraries of one processor.
+# Both C libraries of one architecture.
 build_machine() {
   local machine=$1 own pages=()
   own="$PWD/build/package/$(uname -m)-gnu/programs"
@@ -79,10 +79,10 @@ build_machine() {
   build_portable "$machine-linux-musl" "build/package/$machine-musl" "${pages[@]}"
 }
 
-# Everything under a folder gets the time of the commit.
+# Sets the time of all files in a directory to the time of the commit.
 settle_times() { find "$1" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +; }
 
-# tarball BUILD COMPONENT NAME: what that build installs, in a folder of this name.
+# tarball BUILD COMPONENT NAME: packs what that build installs, in a directory of this name.
 tarball() {
   local root
   root=$(mktemp -d)
@@ -96,7 +96,7 @@ tarball() {
 
 make_tar() { tarball "build/package/$1" Unspecified "$2"; }
 
-# CPack writes the same bytes where the files have the same times, which SOURCE_DATE_EPOCH sees to.
+# SOURCE_DATE_EPOCH gives all files the same times, so CPack always writes the same bytes.
 make_deb() {
   local folder="build/package/$1-gnu" debian
   debian=$([[ $1 == aarch64 ]] && echo arm64 || echo amd64)
@@ -106,7 +106,7 @@ make_deb() {
   mv "$folder/cpack/cpprun_${version}_$debian.deb" dist/
 }
 
-# scikit-build-core installs what build_portable has built; its tag is that of this machine.
+# scikit-build-core installs the output of build_portable, with the tag of this machine.
 make_wheel() {
   local tags="manylinux_${glibc_wanted/./_}_$1" folder="build/package/$1-gnu" made
   rm -rf "$folder/wheel" dist/cpprun-"$version"-py3-none-*"_$1.whl"
@@ -118,7 +118,7 @@ make_wheel() {
   mv "$folder/wheel/$made" dist/
 }
 
-# Static libraries of C++ fit one C++ library: these are for the one of this machine's g++.
+# C++ static libraries work with one C++ library only: these are for this machine's g++.
 make_cmake_package() {
   local folder=build/package/cmake
   say "The CMake package"
@@ -130,7 +130,7 @@ make_cmake_package() {
   tarball "$folder" development "libcpprun-$version-linux-$(uname -m)"
 }
 
-# The bill of materials and the sums are of everything that is there now.
+# The bill of materials and the checksums cover all files that exist now.
 close_dist() {
   python3 cmake/package/sbom.py "$version" "$zig_wanted" dist >"dist/cpprun-$version.cdx.json"
   (cd dist && rm -f SHA256SUMS && sha256sum -- * >../build/package/sums)

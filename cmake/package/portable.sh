@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Builds the three programs for machines that are not this one: an older C library, none at all,
-# another processor. zig has the compiler, the C libraries and the C++ library of all of them.
+# Builds the three programs for other machines: an older C library, no C library, another
+# architecture. zig has the compiler, the C libraries and the C++ library for all of them.
 # Sourced by package.sh, from the repository's root.
 
-# Exactly these: another zig has another clang, with other warnings and other bytes.
+# Exact versions: another zig has another clang, with other warnings and other output.
 zig_wanted=0.17.1
 tools_wanted=("ziglang==$zig_wanted" scikit-build-core==1.1.2 wheel==0.48.0)
 glibc_wanted=2.17  # of 2012; manylinux2014's
 
-# Sets `zig`, and `package_python`, which has what makes wheels, in an environment of its own.
+# Sets `zig`, and `package_python`, a Python of a separate environment with the tools for wheels.
 need_tools() {
   package_python=$PWD/.venv-package/bin/python
   if ! has_tools; then
@@ -31,15 +31,15 @@ for wanted in sys.argv[1:]:
 PYTHON
 }
 
-# build_showing LOG FOLDER [CMAKE-ARGUMENT…]: cmake --build; shows its progress; the output goes to
-# LOG.
+# build_showing LOG FOLDER [CMAKE-ARGUMENT…]: runs cmake --build, shows its progress, and writes the
+# output to LOG.
 build_showing() {
   local log=$1 folder=$2
   shift 2
   cmake --build "$folder" -j "$(jobs_here)" "$@" 2>&1 | show_progress "$log"
 }
 
-# On a terminal one line that changes, elsewhere a line for each tenth.
+# On a terminal: one line that changes. Otherwise: one line for each 10 %.
 show_progress() {
   local line built all shown=0
   while IFS= read -r line; do
@@ -56,7 +56,8 @@ show_progress() {
   done
 }
 
-# The tools by the names that CMake calls, and the libraries' headers without this machine's own.
+# Creates the tools under the names that CMake uses, and a directory with the libraries' headers but
+# not this machine's own.
 lay_out_zig() {
   local tools=$1 headers=$2 name library
   mkdir -p "$tools"
@@ -69,19 +70,19 @@ lay_out_zig() {
   for library in fmt tl CLI asio asio.hpp nlohmann boost; do
     ln -s "/usr/include/$library" "$headers/usr/include/$library"
   done
-  # Debian keeps two of OpenSSL's headers with those of the processor; they are alike on all.
+  # Debian has two OpenSSL headers in an architecture's directory; they are the same for all.
   ln -s /usr/include/openssl/*.h /usr/include/*-linux-gnu/openssl/*.h \
     "$headers/usr/include/openssl/"
   cp -r /usr/share/cmake "$headers/usr/share/cmake"
 }
 
-# build_portable TARGET FOLDER [CMAKE-ARGUMENT…]: the programs for one of zig's targets, and their
-# pages; the three together in FOLDER/programs.
+# build_portable TARGET FOLDER [CMAKE-ARGUMENT…]: builds the three programs and their pages for one
+# zig target, in FOLDER/programs.
 build_portable() {
   local target=$1 folder=$2
   shift 2
   lay_out_zig "$PWD/build/package/zig" "$PWD/build/package/headers"
-  # Fresh: neither an older toolchain file nor scikit-build-core shall have a say in the cache.
+  # --fresh: discards a cache from an older toolchain file or from scikit-build-core.
   cmake -S . -B "$folder" --fresh -G Ninja -DCMAKE_BUILD_TYPE=Release -DCPPRUN_TESTS=OFF \
     -DCPPRUN_WORKER=OFF "-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/package/zig_toolchain.cmake" \
     "-DCPPRUN_ZIG_TARGET=$target" "-DCPPRUN_ZIG_TOOLS=$PWD/build/package/zig" \

@@ -80,13 +80,13 @@ struct Will {
   friend bool operator==(const Will&, const Will&) = default;
 };
 
-// To be answered exactly once; with a failure if there is no reply within `patience`.
+// To be answered exactly once; with a failure if there is no reply within `timeout`.
 struct Ask {
   AskId id;
   Lane lane = Lane::lease;
   std::size_t endpoint = 0;  // index into the options' endpoints
   etcd::Request request;
-  Duration patience{};
+  Duration timeout{};
   friend bool operator==(const Ask&, const Ask&) = default;
 };
 

@@ -14,12 +14,12 @@
 namespace cpprun {
 
 election::Ask AskLanes::ask(TimePoint now, election::Lane lane, Step step, etcd::Request request,
-                            Duration patience) {
+                            Duration timeout) {
   State& state = of(lane);
   assert(!state.asked);
   state.id = AskId{++last_id_};
   state.asked = {lane, step, now, endpoint_, life_};
-  return {state.id, lane, endpoint_, std::move(request), patience};
+  return {state.id, lane, endpoint_, std::move(request), timeout};
 }
 
 std::optional<AskLanes::Asked> AskLanes::take(AskId id) {

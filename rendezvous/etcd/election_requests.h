@@ -59,7 +59,7 @@ class AskLanes {
 
   // The lane has to be idle.
   election::Ask ask(TimePoint now, election::Lane lane, Step step, etcd::Request request,
-                    Duration patience);
+                    Duration timeout);
   // Ends the request and returns it; empty if no such request is pending.
   std::optional<Asked> take(AskId id);
   // Marks pending requests as stale: their replies must not change anything.

@@ -290,7 +290,7 @@ std::size_t bytes_of(const etcd::Request& request, AskLanes::Step step) {
   return bytes;
 }
 
-Duration patience_for(std::size_t bytes, Duration ttl) {
+Duration timeout_for(std::size_t bytes, Duration ttl) {
   constexpr std::int64_t mebibyte = 1024 * 1024;
   return bounds::etcd_patience(ttl) +
          Duration{bounds::etcd_patience_per_mebibyte} * static_cast<std::int64_t>(bytes) / mebibyte;
@@ -401,8 +401,8 @@ std::optional<LeaderElection::Step> LeaderElection::next_writes_step(TimePoint n
 
 void LeaderElection::ask(TimePoint now, Lane lane, Step step, Actions& actions) {
   auto request = request_for(step, actions);
-  const Duration patience = patience_for(bytes_of(request, step), options_.ttl);
-  actions.emplace_back(lanes_.ask(now, lane, step, std::move(request), patience));
+  const Duration timeout = timeout_for(bytes_of(request, step), options_.ttl);
+  actions.emplace_back(lanes_.ask(now, lane, step, std::move(request), timeout));
 }
 
 etcd::Request LeaderElection::request_for(Step step, Actions& actions) {

@@ -35,7 +35,7 @@ wait "$server"
 library=$work/prefix/lib/libcpprun_store.so
 [ -e "$library" ] || library=$(find "$work/prefix" -name libcpprun_store.so)
 # A wait for what nobody sets is the failure that both programs show.
-late="wait for /greeting, /farewell timed out"
+late="wait for /greeting, /goodbye timed out"
 expect "the program in C" "hello, visitor 1
 $late" "$("$work/c/embed_c")"
 if [ -n "$python" ]; then

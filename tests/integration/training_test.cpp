@@ -58,7 +58,7 @@ TEST_CASE("training whose worker is killed resumes on both nodes and is as good 
   CHECK_MESSAGE(ended.code == 0, ended.err);
   CHECK(second.wait().code == 0);
   CHECK_MESSAGE(contains(ended.err, "rank 3 on node1 failed"), ended.err);
-  CHECK(contains(ended.out, "digits: goes on at step 45, epoch "));
+  CHECK(contains(ended.out, "digits: resuming at step 45, epoch "));
   CHECK(accuracy_in(ended.out) > as_good);
   cluster.expect_nothing_left();
 }

@@ -37,8 +37,8 @@ void SimulatedElection::perform(const election::Action& action) {
 }
 
 void SimulatedElection::ask(const election::Ask& ask) {
-  // Its patience is counted by its own clock.
-  const TimePoint deadline = place_.clock.truth(now() + ask.patience);
+  // Its timeout is measured by its own clock.
+  const TimePoint deadline = place_.clock.truth(now() + ask.timeout);
   place_.etcd.ask(place_.daemon, ask, deadline,
                   [this, id = ask.id, alive = std::weak_ptr(alive_)](const etcd::Heard& heard) {
                     if (alive.expired()) return;

@@ -15,7 +15,7 @@ CPPRUN, DIGITS = sys.argv[1:3]
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 WAIT_SECONDS_MAX = 120
 EPOCH = re.compile(r"epoch .*?%")
-FROM = re.compile(r"goes on at step (\d+), epoch (\d+), after (\d+) of its images, "
+FROM = re.compile(r"resuming at step (\d+), epoch (\d+), after (\d+) of its images, "
                   r"world size (\d+) \(was (\d+)\)")
 
 
@@ -75,7 +75,7 @@ def damaged_one_is_passed_over(folder):
     torn = newest(folder)
     os.truncate(torn, os.path.getsize(torn) - 100)
     output = run(2, "--checkpoint", folder, "--resume")
-    check(f'passed over "{torn}"' in output, "the damaged file must be named", output)
+    check(f'skipped "{torn}"' in output, "the damaged file must be named", output)
     check(resumed_from(output)[0] == 90, "and the one before it loaded", output)
 
 
@@ -105,7 +105,7 @@ def killed_while_saving_leaves_whole_ones(folder):
     for lines in (2, 3, 4):
         end_after_lines(lines, signal.SIGKILL, 1, *options)
     output = run(1, "--checkpoint", folder, "--resume", "--epochs=1")
-    check("passed over" not in output, "what has its name is whole", output)
+    check("skipped" not in output, "what has its name is whole", output)
     check(resumed_from(output)[0] > 0, "and there is one", output)
     check(all(name.endswith(".safetensors") for name in os.listdir(folder)), "nothing half-written")
 
@@ -113,7 +113,7 @@ def killed_while_saving_leaves_whole_ones(folder):
 def stopped_one_saves(folder):
     said = end_after_lines(2, signal.SIGTERM, 2, "--checkpoint", folder, "--resume",
                            "--save-every=100000", "--epochs=500")
-    stopped = re.search(r"asked to stop in epoch \d+, after step (\d+), which is saved", said)
+    stopped = re.search(r"stopped by a signal in epoch \d+, after step (\d+) \(saved\)", said)
     check(stopped, "SIGTERM must save and say so", said)
     output = run(1, "--checkpoint", folder, "--resume", "--epochs=1")
     check(resumed_from(output)[0] == int(stopped[1]), "it goes on from there", output)
@@ -121,9 +121,9 @@ def stopped_one_saves(folder):
 
 def other_run_is_refused(folder):
     output = run(1, "--checkpoint", folder, code=1, restarts=0)
-    check("holds checkpoints of an earlier run: give --resume" in output, "refused", output)
+    check("contains checkpoints of an earlier run: use --resume" in output, "refused", output)
     output = run(1, "--checkpoint", folder, code=1)
-    check("needs --resume too" in output, "what could not go on is refused at once", output)
+    check("checkpoint needs --resume" in output, "what could not go on is refused at once", output)
 
 
 def python_reads(folder):

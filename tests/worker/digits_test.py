@@ -11,7 +11,7 @@ import tempfile
 from ranks import run_ranks
 
 PROGRAM = sys.argv[1]
-SUMMARY = re.compile(r"digits: ([0-9.]+) % of 359 held-out images read right")
+SUMMARY = re.compile(r"digits: ([0-9.]+) % of 359 held-out images classified correctly")
 
 
 def check(condition, what, ended=()):

@@ -47,7 +47,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         data = os.path.join(folder, "mnist")
         code, output = end(start(MNIST, "--make-synthetic=400", "--data", data))
-        check(code == 0 and "wrote 400 images" in output, "data", output)
+        check(code == 0 and "wrote 400 training images" in output, "data", output)
         shape = ["--data", data, "--batch-size=20", "--log-every=5", "--lr=0.05"]
 
         launched = learns(2, start(CPPRUN, "--standalone", "--nproc-per-node=2", MNIST, *shape))
@@ -65,8 +65,8 @@ def main():
             check(code == 2 and words in output, f"must be refused: {words}", output)
 
         refused("needs --master-addr and --master-port", MNIST, "-n", "2", "-g", "1", *shape)
-        refused("-n and -i go with -g", MNIST, "-n", "2", *shape)
-        refused("leave out -n, -g and -i under cpprun", CPPRUN, "--standalone", MNIST, "-g", "2",
+        refused("-n and -i need -g", MNIST, "-n", "2", *shape)
+        refused("omit -n, -g and -i under cpprun", CPPRUN, "--standalone", MNIST, "-g", "2",
                 *shape)
         code, output = end(start(MNIST, "--data", os.path.join(folder, "none")))
         check(code != 0 and "none/train-images-idx3-ubyte" in output, "names the file", output)

@@ -18,7 +18,7 @@ from ranks import run_ranks
 
 CPPRUN, MESSAGES, DIGITS, DATA_PARALLEL, CASES = sys.argv[1:]
 REASON = mpirun.why_not()
-CURE = "MPI knows only the processes that mpirun starts itself"
+CURE = "MPI knows only processes that mpirun has started"
 
 
 @unittest.skipIf(REASON, REASON)

@@ -177,7 +177,7 @@ def hostile_files(folder):
     torch.save(torch.nn.Linear(2, 2), path)
     refused("torch.nn.modules.linear.Linear", "a whole module")
     torch.save({"a": torch.ones(2)}, path, _use_new_zipfile_serialization=False)
-    refused("no file of torch.save since 1.6", "the format before 1.6")
+    refused("not a file of torch.save since 1.6", "the format before 1.6")
     torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), path)
     refused("a TorchScript archive", "a TorchScript archive")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -191,7 +191,7 @@ def hostile_files(folder):
     torch.save({"a": torch.ones(2000)}, path)
     with open(path, "r+b") as file:
         file.truncate(os.path.getsize(path) // 2)
-    refused("no file of torch.save", "a file that was cut off")
+    refused("not a file of torch.save", "a file that was cut off")
     check(not os.path.exists("executed"), "nothing may be executed")
 
 

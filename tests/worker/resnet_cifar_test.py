@@ -116,7 +116,7 @@ def main():
         undisturbed = EPOCHS.findall(launch(*common, *to("whole"), "--num-epochs=3"))
         disturbed = launch("--max-restarts=1", *common, *to("killed"), "--num-epochs=3", "--resume",
                            "--save-every=2", "--fail-at-step=7", "--fail-rank=1", )
-        check("goes on at step 6" in disturbed, "it must go on from the checkpoint", disturbed)
+        check("resuming at step 6" in disturbed, "it must go on from the checkpoint", disturbed)
         check(EPOCHS.findall(disturbed)[-2:] == undisturbed[-2:],
               f"killed or not, the curve must be one:\n{undisturbed}", disturbed)
 
@@ -127,7 +127,7 @@ def main():
         same = EPOCHS.findall(later)[-2:] == undisturbed[-2:]
         check(same, f"later as well: {undisturbed}", later)
         refused = launch(*common, *to("once"), "--num-epochs=3", code=1)
-        check("give --resume" in refused, "old checkpoints are not run over", refused)
+        check("use --resume" in refused, "old checkpoints are not run over", refused)
 
         # Statistics of batch normalisation differ between ranks unless they are synchronised.
         for options, code, words in ((["--sync-bn"], 0, "the models are the same"),

@@ -52,9 +52,9 @@ def main():
     trains(3, 2, start(TOY, *meeting, "--nr=1"), start(TOY, *meeting, "--nr=0"))
 
     code, output = end(start(CPPRUN, "--standalone", "--nproc-per-node=2", TOY, "--spawn=2"))
-    check(code == 2 and "leave out --spawn under cpprun" in output, "no spawning workers", output)
+    check(code == 2 and "omit --spawn under cpprun" in output, "no spawning workers", output)
     code, output = end(start(TOY, "--spawn=2,x"))
-    check(code == 2 and "--spawn=2,x: give the number" in output, "usage is 2", output)
+    check(code == 2 and "--spawn=2,x: expected the number" in output, "usage is 2", output)
     code, output = end(start(TOY, "--spawn=2,1"))
     check(code == 2 and "--master-port" in output, "several nodes need a place to meet", output)
     print(f"toy: launched, spawned and split: mean loss {launched} after 5 steps")

@@ -67,12 +67,12 @@ void read_meeting_point(Variables& variables, Context& context) {
                     context.world_size));
   }
   if (!variables.has(contract::master_port)) {
-    variables.add_mistake(fmt::format(
-        "MASTER_PORT is not set: WORLD_SIZE={} ranks need one free TCP port of MASTER_ADDR, the "
-        "same for all",
-        context.world_size));
+    variables.add_mistake(
+        fmt::format("MASTER_PORT is not set: WORLD_SIZE={} ranks need a free TCP port of "
+                    "MASTER_ADDR, the same on all ranks",
+                    context.world_size));
   } else if (variables.text(contract::master_port) == "0") {
-    variables.add_mistake("MASTER_PORT=0 names no port: choose one from 1 to 65535");
+    variables.add_mistake("MASTER_PORT=0 is not a valid port: use a port from 1 to 65535");
   }
 }
 
@@ -119,8 +119,7 @@ void read_slurm_meeting_point(Variables& variables, Context& context) {
   }
   if (context.store.address.empty() && !context.alone()) {
     variables.add_mistake(
-        "neither MASTER_ADDR nor SLURM_JOB_NODELIST is set: export MASTER_ADDR as the host where "
-        "task 0 runs");
+        "neither MASTER_ADDR nor SLURM_JOB_NODELIST is set: set MASTER_ADDR to the host of task 0");
   }
   const int job = variables.number_or("SLURM_JOB_ID", 0, count_max, 0);
   const int derived = slurm_port_first + job % slurm_port_span;
@@ -183,8 +182,8 @@ Context read_open_mpi(Variables& variables) {
   if (context.store.address.empty() && local_world >= world) context.store.address = "127.0.0.1";
   if (context.store.address.empty()) {
     variables.add_mistake(
-        "MASTER_ADDR is not set: mpirun does not tell where rank 0 runs; add "
-        "-x MASTER_ADDR=<its host> to mpirun's options");
+        "MASTER_ADDR is not set: mpirun does not export the host of rank 0; add "
+        "-x MASTER_ADDR=<host of rank 0> to mpirun's options");
   }
   context.store.port = static_cast<std::uint16_t>(
       variables.number_or(contract::master_port, 1, port_max, default_port));
@@ -210,7 +209,7 @@ void read_debug_level(Variables& variables, Context& context) {
   }
   context.distributed_debug = level == "DETAIL";
   if (level.empty() || level == "OFF" || level == "INFO" || level == "DETAIL") return;
-  variables.add_mistake(fmt::format("{}={} is none of OFF, INFO and DETAIL", name, value));
+  variables.add_mistake(fmt::format("{}={} is invalid (valid: OFF, INFO, DETAIL)", name, value));
 }
 
 }  // namespace
@@ -245,7 +244,7 @@ Result<Context> parse_context(const Environment& environment) {
   }
   read_debug_level(variables, context);
   if (!variables.diagnostics().empty()) {
-    return failure(fmt::format("cannot tell this worker's place from its environment: {}",
+    return failure(fmt::format("cannot determine this worker's rank from its environment: {}",
                                fmt::join(variables.diagnostics(), "; ")));
   }
   return context;

@@ -14,17 +14,17 @@ namespace {
 Result<void> check(const SpawnPlan& plan, const Environment& own) {
   if (const auto rank = own.find(std::string(contract::rank)); rank != own.end()) {
     return failure(fmt::format(
-        "this process is already rank {} of a launcher's job, and would start workers inside a "
-        "worker: leave out --spawn under cpprun or torchrun, or start the program without them",
+        "this process is already rank {} of a launcher's job and must not start workers itself: "
+        "omit --spawn under cpprun or torchrun, or start the program without a launcher",
         rank->second));
   }
   const auto nodes = static_cast<int>(plan.workers_of_node.size());
   if (plan.node < 0 || plan.node >= nodes) {
-    return failure(fmt::format("this is to be node {} of {}: nodes are numbered 0 to {}", plan.node,
-                               nodes, nodes - 1));
+    return failure(fmt::format("node index {} is out of range: {} nodes are numbered 0 to {}",
+                               plan.node, nodes, nodes - 1));
   }
   for (const int workers : plan.workers_of_node) {
-    if (workers < 1) return failure(fmt::format("a node of {} workers: at least 1 each", workers));
+    if (workers < 1) return failure(fmt::format("a node needs a worker, not {}", workers));
   }
   return {};
 }

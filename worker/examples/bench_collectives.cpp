@@ -116,7 +116,7 @@ std::int64_t bytes_of(const std::string& text, const std::string& option) {
   const auto found = std::find(units.begin(), units.end(), unit);
   if (error != std::errc{} || value < 1 || found == units.end() || value > (1 << 20)) {
     throw std::runtime_error(
-        fmt::format("--{}={}: give a size such as 4, 64K, 256M or 1G", option, text));
+        fmt::format("--{}={}: expected a size such as 4, 64K, 256M or 1G", option, text));
   }
   for (auto step = units.begin(); step != found; ++step) value *= 1024;
   return value;
@@ -170,7 +170,7 @@ int bench(const cpprun::Context& context, const Settings& settings) {
   options.backend = settings.backend;
   const auto group = cpprun::init_process_group(context, options);
   if (group.size() < 2) {
-    throw std::runtime_error("there is nothing to measure with one rank: start at least two");
+    throw std::runtime_error("bench_collectives needs at least two ranks");
   }
   const bool talks = context.leads();
   if (talks && !settings.json) {
@@ -208,15 +208,16 @@ int main(int argc, char** argv) {
   for (const Operation& operation : operations) names.emplace_back(operation.name);
   CLI::App app(
       "bench_collectives: latency and bandwidth of the collectives, as nccl-tests shows them.");
-  app.add_option("--ops", settings.op, "measure this one")->check(CLI::IsMember(names));
+  app.add_option("--ops", settings.op, "operation to measure")->check(CLI::IsMember(names));
   cpprun::examples::add_backend(app, settings.backend);
   app.add_option("--min-bytes", settings.min_bytes, "smallest size");
-  app.add_option("--max-bytes", settings.max_bytes, "largest size, at most 256M is usual");
-  app.add_option("--factor", settings.factor, "from one size to the next")
+  app.add_option("--max-bytes", settings.max_bytes, "largest size, usually at most 256M");
+  app.add_option("--factor", settings.factor, "factor from one size to the next")
       ->check(CLI::Range(2, 1024));
-  app.add_option("--repeats", settings.repeats, "measured per size")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--warmup", settings.warmup, "before those")->check(CLI::Range(0, 1 << 20));
-  app.add_flag("--json", settings.json, "one JSON object a line");
+  app.add_option("--repeats", settings.repeats, "measured runs")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--warmup", settings.warmup, "warm-up runs per size")
+      ->check(CLI::Range(0, 1 << 20));
+  app.add_flag("--json", settings.json, "print one JSON object per line");
   if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
   return cpprun::run([&](const cpprun::Context& context) { return bench(context, settings); });
 }

@@ -18,8 +18,7 @@ inline std::optional<int> settle(CLI::App& app, int argc, const char* const* arg
   app.name(std::filesystem::path(argv[0]).filename());
   int local_rank = 0;
   if (app.get_option_no_throw("--local-rank") == nullptr) {
-    app.add_option("--local-rank", local_rank,
-                   "without effect: what cpprun --pass-local-rank says, LOCAL_RANK says as well")
+    app.add_option("--local-rank", local_rank, "no effect; accepted for cpprun --pass-local-rank")
         ->check(CLI::Range(0, 1 << 20));
   }
   for (auto* option : app.get_options()) {
@@ -44,7 +43,7 @@ inline std::optional<int> settle(CLI::App& app, int argc, const char* const* arg
 // The backend of the tensors; init_process_group() rejects invalid values.
 inline void add_backend(CLI::App& app, std::string& backend) {
   app.add_option("--backend", backend,
-                 "gloo, nccl, mpi or cpu:gloo,cuda:nccl; empty: what fits the devices");
+                 "gloo, nccl, mpi or cpu:gloo,cuda:nccl; empty: chosen by the devices");
 }
 
 }  // namespace cpprun::examples

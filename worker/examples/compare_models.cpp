@@ -39,7 +39,7 @@ StateDict without_wrapper(StateDict state, const std::string& path) {
   const bool wrapped =
       !state.tensors.empty() && std::all_of(state.tensors.begin(), state.tensors.end(), inside);
   if (!wrapped) return state;
-  fmt::print("{}: names are compared without their {}.\n", path, wrapper);
+  fmt::print("{}: comparing names without the prefix {}.\n", path, wrapper);
   return without_wrapper(state.part(wrapper), path);
 }
 
@@ -124,11 +124,11 @@ int report(const Tally& tally) {
   fmt::print("{} of {} parameters and {} of {} running statistics differ\n",
              tally.parameters_differ, tally.parameters, tally.statistics_differ, tally.statistics);
   if (tally.elsewhere > 0) {
-    fmt::print("{} names are in one file only: these are not of one model\n", tally.elsewhere);
+    fmt::print("{} names are in one file only: these are different models\n", tally.elsewhere);
   } else if (tally.parameters_differ == 0 && tally.statistics_differ > 0) {
     fmt::print(
         "only running statistics differ: each rank normalised with its own share of the batch; "
-        "SyncBatchNorm (resnet_cifar --sync-bn) makes them one\n");
+        "SyncBatchNorm (resnet_cifar --sync-bn) makes them equal\n");
   } else if (tally.parameters_differ == 0) {
     fmt::print("the models are the same\n");
   }
@@ -141,13 +141,13 @@ int main(int argc, char** argv) {
   Settings settings;
   std::string first, second;
   CLI::App app(
-      "compare_models FIRST SECOND: differences of two .pth or .safetensors files. Exits with 0 "
-      "when they agree, with 1 when not, with 2 when one cannot be read.");
-  app.add_option("FIRST", first, "the file that is compared")->required();
-  app.add_option("SECOND", second, "the file it is compared with")->required();
-  app.add_option("--tolerance", settings.tolerance, "largest difference that is none")
+      "compare_models FIRST SECOND: compares two .pth or .safetensors files. Exits with 0 if they "
+      "agree, 1 if they differ, 2 if one cannot be read.");
+  app.add_option("FIRST", first, "first file")->required();
+  app.add_option("SECOND", second, "second file")->required();
+  app.add_option("--tolerance", settings.tolerance, "largest difference that counts as equal")
       ->check(CLI::Range(0.0, 1e6));
-  app.add_flag("--all", settings.all, "name what agrees as well");
+  app.add_flag("--all", settings.all, "list equal parameters, too");
   if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
   try {
     return report(compare(read(first), read(second), settings));

@@ -163,13 +163,13 @@ int compare(const cpprun::Context& context, const Settings& settings) {
 
 int main(int argc, char** argv) {
   Settings settings;
-  CLI::App app("data_parallel: one device, DataParallel and DistributedDataParallel side by side.");
-  app.add_option("--images", settings.images, "per epoch")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--batch-size", settings.batch_size, "of all devices together")
+  CLI::App app("data_parallel: compares one device, DataParallel and DistributedDataParallel.");
+  app.add_option("--images", settings.images, "images per epoch")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--batch-size", settings.batch_size, "images per step on all devices together")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--width", settings.width, "channels of the first stage")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--threads", settings.threads, "per rank, on the CPU")->check(CLI::Range(1, 4096));
+  app.add_option("--threads", settings.threads, "CPU threads per rank")->check(CLI::Range(1, 4096));
   cpprun::examples::add_backend(app, settings.backend);
   if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
   return cpprun::run([&](const cpprun::Context& context) { return compare(context, settings); });

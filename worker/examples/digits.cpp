@@ -148,13 +148,14 @@ void save(const Run& run, Course& course) {
 void check_folder(const Run& run) {
   if (run.context.max_restarts > 0) {
     throw std::runtime_error(
-        "--checkpoint under a launcher that restarts needs --resume too, or the checkpoints would "
-        "be of no use to the next attempt (an empty folder starts from the beginning)");
+        "the launcher restarts failed jobs (--max-restarts), so --checkpoint needs --resume: "
+        "without it, the next attempt could not load the checkpoints; --resume also works with an "
+        "empty directory");
   }
   if (!run.checkpoints->any(run.group)) return;
   throw std::runtime_error(
-      fmt::format("\"{}\" holds checkpoints of an earlier run: give --resume "
-                  "to go on with it, or another --checkpoint folder",
+      fmt::format("\"{}\" contains checkpoints of an earlier run: use --resume to continue that "
+                  "run, or another --checkpoint directory",
                   run.settings.checkpoint));
 }
 
@@ -170,10 +171,10 @@ void load(Run& run, Course& course) {
   run.heartbeat.saved(steps_of(course));
   if (!run.context.leads()) return;
   for (const std::string& reason : found->passed_over) {
-    fmt::print("digits: passed over {}\n", reason);
+    fmt::print("digits: skipped {}\n", reason);
   }
   fmt::print(
-      "digits: goes on at step {}, epoch {}, after {} of its images, world size {} (was {})\n",
+      "digits: resuming at step {}, epoch {}, after {} of its images, world size {} (was {})\n",
       course.progress.step, course.progress.epoch, course.progress.samples, run.group.size(),
       found->world_size);
   std::fflush(stdout);
@@ -288,7 +289,7 @@ int train(const cpprun::Context& context, const Settings& settings, const Digits
                                             .rank = group.rank(),
                                             .seed = static_cast<std::uint64_t>(settings.seed)});
   if (context.leads()) {
-    fmt::print("digits: {} images to learn, {} held out, world size {}, seed {}\n", training.size(),
+    fmt::print("digits: {} training images, {} held out, world size {}, seed {}\n", training.size(),
                held_out.size(), group.size(), settings.seed);
   }
   cpprun::Heartbeat heartbeat(context);
@@ -304,15 +305,16 @@ int train(const cpprun::Context& context, const Settings& settings, const Digits
   const std::chrono::duration<double> seconds = Clock::now() - start;
   if (!finished) {
     if (context.leads()) {
-      fmt::print("digits: asked to stop in epoch {}, after step {}{}\n", course.progress.epoch,
-                 course.progress.step, run.checkpoints ? ", which is saved" : "");
+      fmt::print("digits: stopped by a signal in epoch {}, after step {}{}\n",
+                 course.progress.epoch, course.progress.step, run.checkpoints ? " (saved)" : "");
     }
     return 0;
   }
   const double right = accuracy(model, held_out, group);
   if (context.leads()) {
-    fmt::print("digits: {:.2f} % of {} held-out images read right after {} epochs, {:.1f} s\n",
-               100 * right, held_out.size(), settings.epochs, seconds.count());
+    fmt::print(
+        "digits: {:.2f} % of {} held-out images classified correctly after {} epochs, {:.1f} s\n",
+        100 * right, held_out.size(), settings.epochs, seconds.count());
   }
   return 0;
 }
@@ -322,32 +324,30 @@ int train(const cpprun::Context& context, const Settings& settings, const Digits
 int main(int argc, char** argv) {
   Settings settings;
   settings.data = cpprun::examples::find_digits();
-  CLI::App app(
-      "digits: learns to read handwritten digits, alone or on many ranks (cpprun … ./digits).");
-  app.add_option("--epochs", settings.epochs, "passes over the images")
-      ->check(CLI::Range(1, 10000));
+  CLI::App app("digits: trains a classifier of handwritten digits (cpprun … ./digits).");
+  app.add_option("--epochs", settings.epochs, "number of epochs")->check(CLI::Range(1, 10000));
   app.add_option("--batch-size", settings.batch_size, "images per step and rank")
       ->check(CLI::Range(1, 100000));
-  app.add_option("--lr", settings.lr, "learning rate at the start")->check(CLI::Range(0.0, 1e6));
-  app.add_option("--seed", settings.seed, "of weights and order: same seed, same result")
+  app.add_option("--lr", settings.lr, "initial learning rate")->check(CLI::Range(0.0, 1e6));
+  app.add_option("--seed", settings.seed, "random seed of weights and image order")
       ->check(CLI::Range(0, 1 << 30));
-  app.add_option("--data", settings.data, "the file with the digits");
-  app.add_option("--checkpoint", settings.checkpoint, "folder for checkpoints; none without it");
-  app.add_option("--save-every", settings.save_every, "steps between two checkpoints")
+  app.add_option("--data", settings.data, "file with the digits");
+  app.add_option("--checkpoint", settings.checkpoint, "directory for checkpoints; default: none");
+  app.add_option("--save-every", settings.save_every, "steps between checkpoints")
       ->check(CLI::Range(1, 1 << 30));
-  app.add_flag("--resume", settings.resume, "go on with what --checkpoint holds, if anything");
+  app.add_flag("--resume", settings.resume, "resume from the newest checkpoint, if there is one");
   app.add_option("--fail-at-epoch", settings.fail_at_epoch,
-                 "throw in this epoch of the first attempt; 0: never")
+                 "throw an exception in this epoch of the first attempt; 0: never")
       ->check(CLI::Range(0, 10000));
   app.add_option("--fail-at-step", settings.fail_at_step,
-                 "be killed at this step of the first attempt; 0: never")
+                 "kill this process at this step of the first attempt; 0: never")
       ->check(CLI::Range(0, 1 << 30));
-  app.add_option("--fail-rank", settings.fail_rank, "which rank does so")
+  app.add_option("--fail-rank", settings.fail_rank, "the rank that fails")
       ->check(CLI::Range(0, 1 << 30));
   cpprun::examples::add_backend(app, settings.backend);
   if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
   return cpprun::run([&settings](const cpprun::Context& context) {
-    if (settings.data.empty()) throw std::runtime_error("digits.bin was not found: give --data");
+    if (settings.data.empty()) throw std::runtime_error("digits.bin not found: use --data=FILE");
     const auto digits = cpprun::examples::read_digits(settings.data);
     if (!digits) throw std::runtime_error(digits.error().reason);
     return train(context, settings, *digits);

@@ -29,8 +29,9 @@ std::uint32_t little_endian(std::string_view bytes, std::size_t offset) {
 }
 
 tl::unexpected<Error> damaged(const std::string& name, std::size_t offset,
-                              const std::string& expected) {
-  return failure(fmt::format("cannot use digits \"{}\": at offset {} {}", name, offset, expected));
+                              const std::string& problem) {
+  return failure(
+      fmt::format("invalid digits file \"{}\": at offset {}: {}", name, offset, problem));
 }
 
 // The offset of the first byte above `most`, or npos.
@@ -48,9 +49,9 @@ std::vector<std::uint8_t> copy(std::string_view bytes) {
 }  // namespace
 
 Result<Digits> parse_digits(std::string_view bytes, const std::string& name) {
-  if (!bytes.starts_with(magic)) return damaged(name, 0, fmt::format("\"{}\" is expected", magic));
+  if (!bytes.starts_with(magic)) return damaged(name, 0, fmt::format("expected \"{}\"", magic));
   if (bytes.size() < header_bytes) {
-    return damaged(name, bytes.size(), fmt::format("a header of {} bytes goes on", header_bytes));
+    return damaged(name, bytes.size(), fmt::format("expected a header of {} bytes", header_bytes));
   }
   const std::uint32_t count = little_endian(bytes, 8);
   const std::uint32_t rows = little_endian(bytes, 12);
@@ -59,30 +60,30 @@ Result<Digits> parse_digits(std::string_view bytes, const std::string& name) {
   const auto outside = [](std::uint32_t value, std::uint32_t most) {
     return value < 1 || value > most;
   };
-  if (outside(count, images_max)) return damaged(name, 8, "a count of images is expected");
-  if (outside(rows, side_max)) return damaged(name, 12, "the rows of an image are expected");
-  if (outside(columns, side_max)) return damaged(name, 16, "the columns of an image are expected");
-  if (outside(classes, classes_max)) return damaged(name, 20, "a count of classes is expected");
+  if (outside(count, images_max)) return damaged(name, 8, "invalid number of images");
+  if (outside(rows, side_max)) return damaged(name, 12, "invalid number of rows");
+  if (outside(columns, side_max)) return damaged(name, 16, "invalid number of columns");
+  if (outside(classes, classes_max)) return damaged(name, 20, "invalid number of classes");
 
   const std::size_t pixel_bytes = std::size_t{count} * rows * columns;
   const std::size_t expected = header_bytes + pixel_bytes + count;
   if (bytes.size() != expected) {
-    return damaged(name, std::min(bytes.size(), expected),
-                   fmt::format("the file ends or goes on, {} images of {} x {} take {} bytes, "
-                               "not {}",
-                               count, rows, columns, expected, bytes.size()));
+    return damaged(
+        name, std::min(bytes.size(), expected),
+        fmt::format("wrong file size: {} images of {} x {} need {} bytes, the file has {}", count,
+                    rows, columns, expected, bytes.size()));
   }
   const std::string_view pixels = bytes.substr(header_bytes, pixel_bytes);
   const std::string_view labels = bytes.substr(header_bytes + pixel_bytes);
   if (const auto at = first_above(pixels, ink); at != std::string_view::npos) {
     return damaged(name, header_bytes + at,
-                   fmt::format("a pixel from 0 to {} is expected, not {}", ink,
+                   fmt::format("expected a pixel from 0 to {}, not {}", ink,
                                static_cast<std::uint8_t>(pixels[at])));
   }
   if (const auto at = first_above(labels, static_cast<std::uint8_t>(classes - 1));
       at != std::string_view::npos) {
     return damaged(name, header_bytes + pixel_bytes + at,
-                   fmt::format("a label below {} is expected, not {}", classes,
+                   fmt::format("expected a label below {}, not {}", classes,
                                static_cast<std::uint8_t>(labels[at])));
   }
   return Digits{.count = static_cast<int>(count),
@@ -98,8 +99,8 @@ Result<Digits> read_digits(const std::string& path) {
   const auto size = std::filesystem::file_size(path, error);
   if (error) return failure(fmt::format("cannot read digits \"{}\": {}", path, error.message()));
   if (size > bounds::worker_data_file_bytes_max) {
-    return failure(fmt::format("cannot read digits \"{}\": {} bytes are more than {}", path, size,
-                               bounds::worker_data_file_bytes_max));
+    return failure(fmt::format("cannot read digits \"{}\": {} bytes, more than the maximum of {}",
+                               path, size, bounds::worker_data_file_bytes_max));
   }
   std::string bytes(size, '\0');
   std::ifstream file(path, std::ios::binary);

@@ -20,7 +20,7 @@ struct Digits {
   std::vector<std::uint8_t> labels;  // count
 };
 
-// The error for a damaged or wrong file names the file, the offset, and what was expected there.
+// The error for a damaged or wrong file names the file, the offset, and what is wrong there.
 Result<Digits> parse_digits(std::string_view bytes, const std::string& name);
 Result<Digits> read_digits(const std::string& path);
 

@@ -62,11 +62,11 @@ int main(int argc, char** argv) {
   CLI::App app("init_methods: how ranks find each other.");
   app.add_option("--init-method", settings.init_method, "env://, tcp://host:port or file:///path");
   cpprun::examples::add_backend(app, settings.backend);
-  app.add_option("--rank", settings.rank, "of this process; -1: the environment's")
+  app.add_option("--rank", settings.rank, "rank of this process; -1: from the environment")
       ->check(CLI::Range(-1, 1 << 20));
-  app.add_option("--world-size", settings.world_size, "-1: the environment's")
+  app.add_option("--world-size", settings.world_size, "number of ranks; -1: from the environment")
       ->check(CLI::Range(-1, 1 << 20));
-  app.add_option("--timeout", settings.timeout, "seconds to wait for the others")
+  app.add_option("--timeout", settings.timeout, "seconds to wait for the other ranks")
       ->check(CLI::Range(1, 86400));
   if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
   return cpprun::run([&](const cpprun::Context& context) { return meet(context, settings); });

@@ -57,9 +57,9 @@ class Voice {
   }
 
   void publish(const std::string& title) {
-    const auto everybody = cpprun::gather_object(lines_, group_);
+    const auto reports = cpprun::gather_object(lines_, group_);
     if (group_.rank() == 0) {
-      fmt::print("{}:\n{}", title, fmt::join(everybody, ""));
+      fmt::print("{}:\n{}", title, fmt::join(reports, ""));
       std::fflush(stdout);
     }
     lines_.clear();
@@ -114,13 +114,13 @@ void any_source(const ProcessGroup& group, Voice& voice) {
     sum += letter.item<double>();
   }
   std::sort(senders.begin(), senders.end());
-  voice.says("received {} in all, from ranks {}", sum, fmt::join(senders, ", "));
+  voice.says("received a total of {} from ranks {}", sum, fmt::join(senders, ", "));
 }
 
 void broadcast(const ProcessGroup& group, Voice& voice) {
   const at::Tensor tensor = number(group.rank() == 0 ? 42 : 0);
   cpprun::broadcast(tensor, group, 0);
-  voice.says("holds {} of rank 0", text_of(tensor));
+  voice.says("holds {} from rank 0", text_of(tensor));
 }
 
 void reduce(const ProcessGroup& group, Voice& voice) {
@@ -156,7 +156,7 @@ void scatter(const ProcessGroup& group, Voice& voice) {
   }
   const at::Tensor mine = number(0);
   cpprun::scatter(mine, parts, group, 0);
-  voice.says("got {} of what rank 0 scattered", text_of(mine));
+  voice.says("received {} from rank 0", text_of(mine));
 }
 
 void all_gather(const ProcessGroup& group, Voice& voice) {
@@ -166,23 +166,24 @@ void all_gather(const ProcessGroup& group, Voice& voice) {
 void reduce_scatter(const ProcessGroup& group, Voice& voice) {
   const at::Tensor mine = at::arange(group.size(), at::kFloat) + group.rank();
   const at::Tensor part = cpprun::reduce_scatter_tensor(mine, group, ReduceOp::sum);
-  voice.says("gave {} and holds the sum {} of everybody's number {}", text_of(mine), text_of(part),
-             group.rank());
+  voice.says("contributed {} and holds {}, the sum of element {} of all ranks", text_of(mine),
+             text_of(part), group.rank());
 }
 
 void all_to_all(const ProcessGroup& group, Voice& voice) {
   const at::Tensor mine = at::arange(group.size(), at::kFloat) + 10.0 * group.rank();
-  voice.says("gave {} and got {}", text_of(mine), text_of(cpprun::all_to_all_single(mine, group)));
+  voice.says("sent {} and received {}", text_of(mine),
+             text_of(cpprun::all_to_all_single(mine, group)));
 }
 
 void barrier(const ProcessGroup& group, Voice& voice) {
   cpprun::barrier(group);
-  voice.says("and everybody else were here");
+  voice.says("passed the barrier");
 }
 
 void objects(const ProcessGroup& group, Voice& voice) {
   const auto words = cpprun::all_gather_object(fmt::format("hello from {}", group.rank()), group);
-  voice.says("heard: {}", fmt::join(words, "; "));
+  voice.says("received: {}", fmt::join(words, "; "));
 }
 
 // The even ranks form one group, the odd ranks another.
@@ -227,8 +228,7 @@ int show(const cpprun::Context& context, const std::string& only, const std::str
   const auto group = cpprun::init_process_group(context, {.backend = backend});
   if (group.size() < 2) {
     throw std::runtime_error(
-        "messages need somebody to go to: start it with at least two ranks, such as cpprun "
-        "--standalone --nproc-per-node=4 ./messages");
+        "messages needs at least two ranks: cpprun --standalone --nproc-per-node=4 ./messages");
   }
   Voice voice(group);
   for (const Part& part : parts) {
@@ -246,9 +246,8 @@ int main(int argc, char** argv) {
   std::string backend;
   std::vector<std::string> names = {"all"};
   for (const Part& part : parts) names.emplace_back(part.name);
-  CLI::App app(
-      "messages: what ranks can say to each other, shown one by one (cpprun … ./messages).");
-  app.add_option("--only", only, "show this part alone")->check(CLI::IsMember(names));
+  CLI::App app("messages: demonstrates send, recv and every collective (cpprun … ./messages).");
+  app.add_option("--only", only, "run only this part")->check(CLI::IsMember(names));
   cpprun::examples::add_backend(app, backend);
   if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
   return cpprun::run([&](const cpprun::Context& context) { return show(context, only, backend); });

@@ -131,14 +131,14 @@ cpprun::Result<int> spawn(const Settings& settings, int argc, char** argv) {
   const bool by_file = settings.init_method.starts_with("file://");
   if (settings.nodes > 1 && settings.master_port == 0 && !by_file) {
     return cpprun::failure(
-        "-n of several nodes needs --master-addr and --master-port, the same on all, to meet at, "
-        "or --init-method file:///… in a folder that all see");
+        "-n with several nodes needs --master-addr and --master-port, the same on all nodes, or "
+        "--init-method file:///… in a shared directory");
   }
   const cpprun::Environment own = cpprun::read_environment();
   if (cpprun::find_variable(own, "RANK") != nullptr) {
     return cpprun::failure(
-        "-g starts the workers of this node, and a launcher has: leave out -n, "
-        "-g and -i under cpprun");
+        "the launcher has already started the workers of this node: omit -n, -g and -i under "
+        "cpprun");
   }
   auto port = static_cast<std::uint16_t>(settings.master_port);
   if (port == 0) {
@@ -161,8 +161,8 @@ cpprun::Result<int> spawn(const Settings& settings, int argc, char** argv) {
   const auto end = cpprun::spawn_workers(command, *environments);
   if (!end) return cpprun::failure(end.error().reason);
   if (end->exit_code != 0) {
-    fmt::print(stderr, "mnist: the worker with local rank {} ended with code {}\n", end->local_rank,
-               end->exit_code);
+    fmt::print(stderr, "mnist: the worker with local rank {} exited with code {}\n",
+               end->local_rank, end->exit_code);
   }
   return end->exit_code;
 }
@@ -175,7 +175,7 @@ int make_data(const Settings& settings) {
     fmt::print(stderr, "mnist: {}\n", error.what());
     return 1;
   }
-  fmt::print("mnist: wrote {} images to learn into {}\n", settings.make_synthetic, settings.data);
+  fmt::print("mnist: wrote {} training images to {}\n", settings.make_synthetic, settings.data);
   return 0;
 }
 
@@ -184,25 +184,25 @@ int make_data(const Settings& settings) {
 int main(int argc, char** argv) {
   Settings settings;
   bool spawned = false;
-  CLI::App app("mnist: the tutorials' MNIST, by itself (-n, -g, -i) or by cpprun.");
-  app.add_option("-n,--nodes", settings.nodes, "machines in all")->check(CLI::Range(1, 4096));
-  app.add_option("-g,--gpus", settings.gpus, "workers to start on each; 0: this is one itself")
+  CLI::App app("mnist: the tutorials' MNIST, with its own workers (-n, -g, -i) or under cpprun.");
+  app.add_option("-n,--nodes", settings.nodes, "number of machines")->check(CLI::Range(1, 4096));
+  app.add_option("-g,--gpus", settings.gpus, "workers to start on each machine; 0: be a worker")
       ->check(CLI::Range(0, 4096));
-  app.add_option("-i,--index,--nr", settings.index, "which of the machines this is, from 0")
+  app.add_option("-i,--index,--nr", settings.index, "index of this machine, from 0")
       ->check(CLI::Range(0, 4095));
   app.add_option("--init-method", settings.init_method, "env://, tcp://host:port or file:///path");
-  app.add_option("--master-addr", settings.master_address, "where rank 0 runs");
-  app.add_option("--master-port", settings.master_port, "its port; 0: a free one")
+  app.add_option("--master-addr", settings.master_address, "address of rank 0");
+  app.add_option("--master-port", settings.master_port, "port of rank 0; 0: any free port")
       ->check(CLI::Range(0, 65535));
-  app.add_option("--data", settings.data, "folder with train-images-idx3-ubyte and so on");
-  app.add_option("--make-synthetic", settings.make_synthetic, "write so many images there, and end")
+  app.add_option("--data", settings.data, "directory with train-images-idx3-ubyte etc.");
+  app.add_option("--make-synthetic", settings.make_synthetic,
+                 "write this many images there, and exit")
       ->check(CLI::Range(0, 1 << 20));
-  app.add_option("--epochs", settings.epochs, "passes over the images")
-      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--epochs", settings.epochs, "number of epochs")->check(CLI::Range(1, 1 << 20));
   app.add_option("--batch-size", settings.batch_size, "images per step and rank")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--lr", settings.lr, "learning rate")->check(CLI::Range(0.0, 1e6));
-  app.add_option("--log-every", settings.log_every, "steps between two lines")
+  app.add_option("--log-every", settings.log_every, "steps between log lines")
       ->check(CLI::Range(1, 1 << 20));
   app.add_flag("--spawned", spawned, "this process was started by -g");
   cpprun::examples::add_backend(app, settings.backend);
@@ -215,7 +215,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (!spawned && (settings.nodes > 1 || settings.index > 0)) {
-    fmt::print(stderr, "mnist: -n and -i go with -g, the workers of each machine\n");
+    fmt::print(stderr, "mnist: -n and -i need -g, the number of workers of each machine\n");
     return 2;
   }
   return cpprun::run([&](const cpprun::Context& context) { return train(context, settings); });

@@ -139,14 +139,14 @@ void load(Run& run, Course& course) {
   if (!run.settings.resume) {
     if (run.context.max_restarts > 0) {
       throw std::runtime_error(
-          "under a launcher that restarts (--max-restarts) give --resume, or the next attempt "
-          "could not go on with what this one has saved; an empty folder starts from the "
-          "beginning");
+          "the launcher restarts failed jobs (--max-restarts), so use --resume: without it, the "
+          "next attempt could not load the checkpoints; --resume also works with an empty "
+          "directory");
     }
     if (!run.checkpoints.any(run.group)) return;
     throw std::runtime_error(fmt::format(
-        "\"{}\" holds checkpoints of an earlier run: give --resume to go on with it, or another "
-        "--model_dir",
+        "\"{}\" contains checkpoints of an earlier run: use --resume to continue that run, or "
+        "another --model_dir",
         run.settings.model_dir));
   }
   const auto found = run.checkpoints.load_newest(run.group);
@@ -159,9 +159,9 @@ void load(Run& run, Course& course) {
     course.loss_sum = found->state.real("loss_sum");
     course.images = found->state.real("images");
     for (const std::string& reason : found->passed_over) {
-      fmt::print("resnet_cifar: passed over {}\n", reason);
+      fmt::print("resnet_cifar: skipped {}\n", reason);
     }
-    fmt::print("resnet_cifar: goes on at step {}, epoch {}, after {} of its images\n",
+    fmt::print("resnet_cifar: resuming at step {}, epoch {}, after {} of its images\n",
                course.progress.step, course.progress.epoch, course.progress.samples);
     std::fflush(stdout);
   }
@@ -282,7 +282,7 @@ int make_data(const Settings& settings) {
                                  {.training_images = settings.make_synthetic,
                                   .test_images = held_out,
                                   .seed = static_cast<std::uint64_t>(settings.random_seed)});
-  fmt::print("resnet_cifar: wrote {} images to learn and {} to hold out into {}\n",
+  fmt::print("resnet_cifar: wrote {} training images and {} held-out images to {}\n",
              settings.make_synthetic, held_out, settings.data);
   return 0;
 }
@@ -318,7 +318,7 @@ int train(const cpprun::Context& context, const Settings& settings) {
   // Each rank augments differently.
   torch::manual_seed(static_cast<std::uint64_t>(settings.random_seed + group.rank()));
   if (context.leads()) {
-    fmt::print("resnet_cifar: {} images to learn, {} held out, world size {}, on {}\n",
+    fmt::print("resnet_cifar: {} training images, {} held out, world size {}, on {}\n",
                run.training.size(), run.held_out.size(), group.size(), device.str());
   }
   Course course;
@@ -327,7 +327,7 @@ int train(const cpprun::Context& context, const Settings& settings) {
     if (!train_epoch(run, sampler, course)) {
       save(run, course);
       if (context.leads()) {
-        fmt::print("resnet_cifar: asked to stop after step {}, which is saved\n",
+        fmt::print("resnet_cifar: stopped by a signal after step {} (saved)\n",
                    course.progress.step);
       }
       return 0;
@@ -342,42 +342,43 @@ int train(const cpprun::Context& context, const Settings& settings) {
 }
 
 void declare(Settings& settings, CLI::App& app) {
-  app.add_option("--num-epochs", settings.num_epochs, "passes over the images")
+  app.add_option("--num-epochs", settings.num_epochs, "number of epochs")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--batch-size", settings.batch_size, "images per step and rank")
       ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--learning-rate", settings.learning_rate, "of SGD with momentum 0.9")
+  app.add_option("--learning-rate", settings.learning_rate,
+                 "learning rate of SGD with momentum 0.9")
       ->check(CLI::Range(0.0, 1e6));
-  app.add_option("--random-seed", settings.random_seed, "of weights and order")
+  app.add_option("--random-seed", settings.random_seed, "random seed of weights and image order")
       ->check(CLI::Range(0, 1 << 30));
-  app.add_option("--model-dir", settings.model_dir, "folder of the model and of checkpoints");
+  app.add_option("--model-dir", settings.model_dir, "directory for the model and the checkpoints");
   app.add_option("--model-filename", settings.model_filename,
-                 "the model's file in it, for torch.load");
-  app.add_flag("--resume", settings.resume, "go on with the newest checkpoint, if there is one");
-  app.add_option("--data", settings.data, "folder with data_batch_1.bin … and test_batch.bin");
+                 "name of the model's file there, for torch.load");
+  app.add_flag("--resume", settings.resume, "resume from the newest checkpoint, if there is one");
+  app.add_option("--data", settings.data, "directory with data_batch_1.bin … and test_batch.bin");
   app.add_option("--make-synthetic", settings.make_synthetic,
-                 "write so many images that can be learnt into --data, and end")
+                 "write this many learnable images to --data, and exit")
       ->check(CLI::Range(0, 50000));
-  app.add_option("--initial", settings.initial, "begin with the weights in this .pth file");
+  app.add_option("--initial", settings.initial, "start with the weights in this .pth file");
   app.add_option("--width", settings.width, "channels of the first stage")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--augment", settings.augment, "random crops and mirror images")
+  app.add_option("--augment", settings.augment, "augment with random crops and mirroring")
       ->check(CLI::IsMember(std::vector<std::string>{"on", "off"}));
-  app.add_flag("--sync-bn", settings.sync_bn, "batch statistics over all ranks");
-  app.add_flag("--save-each-rank", settings.save_each_rank, "every rank saves its model as well");
-  app.add_option("--device", settings.device, "where to compute")
+  app.add_flag("--sync-bn", settings.sync_bn, "compute batch statistics over all ranks");
+  app.add_flag("--save-each-rank", settings.save_each_rank, "save the model of every rank, too");
+  app.add_option("--device", settings.device, "device to compute on")
       ->check(CLI::IsMember(std::vector<std::string>{"auto", "cpu", "cuda"}));
-  app.add_option("--dtype", settings.dtype, "bf16: automatic mixed precision")
+  app.add_option("--dtype", settings.dtype, "type to compute in; bf16: automatic mixed precision")
       ->check(CLI::IsMember(std::vector<std::string>{"fp32", "bf16"}));
   app.add_option("--eval-every", settings.eval_every, "epochs between evaluations")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--save-every", settings.save_every, "steps between checkpoints")
       ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--threads", settings.threads, "per rank, on the CPU")->check(CLI::Range(1, 4096));
+  app.add_option("--threads", settings.threads, "CPU threads per rank")->check(CLI::Range(1, 4096));
   app.add_option("--fail-at-step", settings.fail_at_step,
-                 "be killed at this step of the first attempt; 0: never")
+                 "kill this process at this step of the first attempt; 0: never")
       ->check(CLI::Range(0, 1 << 30));
-  app.add_option("--fail-rank", settings.fail_rank, "which rank does so")
+  app.add_option("--fail-rank", settings.fail_rank, "the rank that fails")
       ->check(CLI::Range(0, 1 << 30));
 }
 

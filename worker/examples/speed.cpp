@@ -61,7 +61,7 @@ void set_threads(const Settings& settings, const cpprun::Context& context) {
   if (settings.threads == 0) return;
   const int available = processors();
   if (settings.threads > available && context.local_rank.value == 0) {
-    fmt::print("speed: --threads={} is more than the {} processors of this machine, using {}\n",
+    fmt::print("speed: --threads={} exceeds the {} available processors; using {}\n",
                settings.threads, available, available);
   }
   at::set_num_threads(std::min(settings.threads, available));
@@ -145,7 +145,7 @@ double rate_alone(const Settings& settings, const torch::Device& device,
 
 void report(const Settings& settings, const StepTime& mean, const std::vector<double>& rates,
             std::int64_t parameters, double alone) {
-  const double everybody = std::accumulate(rates.begin(), rates.end(), 0.0);
+  const double total = std::accumulate(rates.begin(), rates.end(), 0.0);
   if (settings.json) {
     fmt::print(
         "{{\"model\": \"vit\", \"parameters\": {}, \"device\": \"{}\", \"dtype\": \"{}\", "
@@ -155,19 +155,18 @@ void report(const Settings& settings, const StepTime& mean, const std::vector<do
         "\"images_per_second_alone\": {:.4f}}}\n",
         parameters, settings.device, settings.dtype, at::get_num_threads(), rates.size(),
         settings.batch, settings.steps, mean.forward, mean.backward, mean.total(), rates.front(),
-        everybody, alone);
+        total, alone);
     return;
   }
   fmt::print("mean of {} steps: forward {:.4f} s  backward {:.4f} s  step {:.4f} s\n",
              settings.steps, mean.forward, mean.backward, mean.total());
-  fmt::print("images per second: {:.2f} on rank 0, {:.2f} on all {} ranks\n", rates.front(),
-             everybody, rates.size());
+  fmt::print("images per second: {:.2f} on rank 0, {:.2f} on all {} ranks\n", rates.front(), total,
+             rates.size());
   if (alone == 0) return;
   fmt::print(
       "scaling: one rank alone {:.2f} images per second; {} ranks reach {:.0f} % of {} times "
       "that\n",
-      alone, rates.size(), 100 * everybody / (alone * static_cast<double>(rates.size())),
-      rates.size());
+      alone, rates.size(), 100 * total / (alone * static_cast<double>(rates.size())), rates.size());
 }
 
 int measure(const cpprun::Context& context, const Settings& settings) {
@@ -210,26 +209,26 @@ void declare(Settings& settings, CLI::App& app) {
   app.add_option("--patch", settings.vit.patch, "side of a patch")->check(CLI::Range(1, 8192));
   app.add_option("--dim", settings.vit.dim, "width of the model")->check(CLI::Range(1, 65536));
   app.add_option("--depth", settings.vit.depth, "number of blocks")->check(CLI::Range(1, 1024));
-  app.add_option("--heads", settings.vit.heads, "attention heads, which divide the width")
+  app.add_option("--heads", settings.vit.heads, "attention heads; must divide the width")
       ->check(CLI::Range(1, 1024));
-  app.add_option("--classes", settings.vit.classes, "classes to tell apart")
+  app.add_option("--classes", settings.vit.classes, "number of classes")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--batch", settings.batch, "images per step and rank")
       ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--steps", settings.steps, "steps that are measured")
-      ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--warmup", settings.warmup, "steps before those")->check(CLI::Range(0, 1 << 20));
-  app.add_option("--threads", settings.threads,
-                 "threads per rank, at most what there is; 0: OMP_NUM_THREADS decides")
+  app.add_option("--steps", settings.steps, "measured steps")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--warmup", settings.warmup, "warm-up steps before the measured steps")
       ->check(CLI::Range(0, 1 << 20));
-  app.add_option("--dtype", settings.dtype, "type of the numbers")
+  app.add_option("--threads", settings.threads,
+                 "threads per rank, at most the number of processors; 0: use OMP_NUM_THREADS")
+      ->check(CLI::Range(0, 1 << 20));
+  app.add_option("--dtype", settings.dtype, "type to compute in")
       ->check(CLI::IsMember(std::vector<std::string>{"fp32", "bf16"}));
-  app.add_option("--device", settings.device, "where to compute")
+  app.add_option("--device", settings.device, "device to compute on")
       ->check(CLI::IsMember(std::vector<std::string>{"cpu", "cuda"}));
-  app.add_option("--local-rank", settings.local_rank, "which CUDA device; -1: LOCAL_RANK decides")
+  app.add_option("--local-rank", settings.local_rank, "CUDA device; -1: use LOCAL_RANK")
       ->check(CLI::Range(-1, 4096));
-  app.add_flag("--scaling", settings.scaling, "measure rank 0 alone first, and compare");
-  app.add_flag("--json", settings.json, "one line for machines instead of several for people");
+  app.add_flag("--scaling", settings.scaling, "measure rank 0 alone first, for comparison");
+  app.add_flag("--json", settings.json, "print one line of JSON");
   const VitOptions& vit = settings.vit;
   app.callback([&vit] {
     if (vit.dim % vit.heads != 0) {
@@ -247,9 +246,7 @@ void declare(Settings& settings, CLI::App& app) {
 
 int main(int argc, char** argv) {
   Settings settings;
-  CLI::App app(
-      "speed: forward and backward speed of a vision transformer, ViT-Base/16 unless told "
-      "otherwise.");
+  CLI::App app("speed: forward and backward speed of a vision transformer (default: ViT-Base/16).");
   declare(settings, app);
   cpprun::examples::add_backend(app, settings.backend);
   if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;

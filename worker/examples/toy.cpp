@@ -117,7 +117,7 @@ cpprun::Result<std::vector<int>> counts_of(const std::string& text) {
     const auto count = cpprun::exact_number<int>(part);
     if (!count || *count < 1) {
       return cpprun::failure(fmt::format(
-          "--spawn={}: give the number of workers of each node, such as 2 or 8,2", text));
+          "--spawn={}: expected the number of workers of each node, such as 2 or 8,2", text));
     }
     counts.push_back(*count);
   }
@@ -128,7 +128,7 @@ cpprun::Result<int> spawn(const Settings& settings, int argc, char** argv) {
   const auto counts = counts_of(settings.spawn.empty() ? settings.gpus : settings.spawn);
   if (!counts) return cpprun::failure(counts.error().reason);
   if (counts->size() > 1 && settings.master_port == 0) {
-    return cpprun::failure("several nodes need --master-addr and --master-port to meet at");
+    return cpprun::failure("several nodes need --master-addr and --master-port");
   }
   auto port = static_cast<std::uint16_t>(settings.master_port);
   if (port == 0) {
@@ -150,7 +150,7 @@ cpprun::Result<int> spawn(const Settings& settings, int argc, char** argv) {
   const auto end = cpprun::spawn_workers(command, *environments);
   if (!end) return cpprun::failure(end.error().reason);
   if (end->exit_code != 0) {
-    fmt::print(stderr, "toy: the worker with local rank {} ended with code {}\n", end->local_rank,
+    fmt::print(stderr, "toy: the worker with local rank {} exited with code {}\n", end->local_rank,
                end->exit_code);
   }
   return end->exit_code;
@@ -162,14 +162,14 @@ int main(int argc, char** argv) {
   Settings settings;
   bool spawned = false;
   CLI::App app(
-      "toy: the DDP tutorial's model, launched by cpprun or starting its own workers (--spawn).");
-  app.add_option("--spawn", settings.spawn, "start that many workers here; 8,2: of each node");
-  app.add_option("--gpus", settings.gpus, "the same, as tutorials call it");
-  app.add_option("--nr", settings.nr, "which of these nodes this is")->check(CLI::Range(0, 4096));
-  app.add_option("--master-addr", settings.master_address, "where rank 0 runs");
-  app.add_option("--master-port", settings.master_port, "its port; 0: a free one")
+      "toy: the model of the DDP tutorial, under cpprun or with its own workers (--spawn).");
+  app.add_option("--spawn", settings.spawn, "workers to start here; 8,2: on each node");
+  app.add_option("--gpus", settings.gpus, "the same as --spawn; the name in tutorials");
+  app.add_option("--nr", settings.nr, "index of this node, from 0")->check(CLI::Range(0, 4096));
+  app.add_option("--master-addr", settings.master_address, "address of rank 0");
+  app.add_option("--master-port", settings.master_port, "port of rank 0; 0: any free port")
       ->check(CLI::Range(0, 65535));
-  app.add_option("--demo", settings.demo, "what to train")
+  app.add_option("--demo", settings.demo, "model to train")
       ->check(CLI::IsMember(std::vector<std::string>{"basic", "model_parallel"}));
   app.add_option("--steps", settings.steps, "training steps")->check(CLI::Range(1, 1 << 20));
   app.add_option("--lr", settings.lr, "learning rate")->check(CLI::Range(0.0, 1e6));

@@ -32,7 +32,7 @@ static inline int cpprun_memfd_create(const char* name, unsigned flags) {
 }
 #define memfd_create cpprun_memfd_create
 
-// The compiler has to believe that somebody looks at the zeros.
+// Keeps the compiler from removing the memset.
 static inline void cpprun_explicit_bzero(void* bytes, size_t size) {
   memset(bytes, 0, size);
   __asm__ __volatile__("" : : "r"(bytes) : "memory");

@@ -212,7 +212,7 @@ tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& s
 }
 
 tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& specs,
-                                                HelperProcesses& side, Duration patience) {
+                                                HelperProcesses& side, Duration timeout) {
   // There is no earlier attempt, and error files need no directories of their own: skip the disk.
   if (std::exchange(is_fresh_, false) && run_folder_.empty()) return {};
   const auto answer = side.ask(
@@ -223,7 +223,7 @@ tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& s
         texts.insert(texts.end(), attempts_.begin(), attempts_.end());
         return packed(texts);
       },
-      patience);
+      timeout);
   const auto texts = unpacked(answer.value_or(""));
   if (texts.size() < 2) {
     const auto& folder = run_folder_.empty() ? error_folder_ : run_folder_;

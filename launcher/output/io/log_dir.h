@@ -63,7 +63,7 @@ class LogDir {
   tl::expected<void, FolderError> prepare(const std::vector<WorkerSpec>& specs);
   // The same for a disk that may hang; fails with ETIMEDOUT.
   tl::expected<void, FolderError> prepare(const std::vector<WorkerSpec>& specs,
-                                          HelperProcesses& side, Duration patience);
+                                          HelperProcesses& side, Duration timeout);
 
  private:
   LogDir() = default;

@@ -59,7 +59,7 @@ void keep(const std::vector<LogWriter::Order>& orders, int words, int news) {
 }  // namespace
 
 LogWriter::LogWriter(asio::io_context& context, HelperProcesses& side, std::vector<Order> orders,
-                     Duration patience, Callbacks callbacks)
+                     Duration timeout, Callbacks callbacks)
     : timer_(context),
       news_(context),
       callbacks_(std::move(callbacks)),
@@ -69,7 +69,7 @@ LogWriter::LogWriter(asio::io_context& context, HelperProcesses& side, std::vect
   ended_ = error_number != 0;
   for (auto& each : opened_) each.error_number = ended_ ? error_number : ETIMEDOUT;
   if (ended_) return;
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   for (std::size_t i = 0; i < opened_.size(); ++i) {
     auto handed = take_handed(way_.get(), deadline);
     if (!handed) break;

@@ -46,7 +46,7 @@ class LogWriter {
   // Waits until all files are open, for a limited time. Files that are not open by then fail with
   // ETIMEDOUT.
   LogWriter(asio::io_context& context, HelperProcesses& side, std::vector<Order> orders,
-            Duration patience, Callbacks callbacks);
+            Duration timeout, Callbacks callbacks);
   ~LogWriter() { *alive_ = false; }
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;

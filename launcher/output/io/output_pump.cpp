@@ -118,13 +118,13 @@ class OutputPump::Impl {
     }
   }
 
-  void flush(Duration patience, std::function<void()> done) {
+  void flush(Duration timeout, std::function<void()> done) {
     flushed_ = std::move(done);
-    flush_timer_.expires_after(patience);
+    flush_timer_.expires_after(timeout);
     flush_timer_.async_wait([this](const asio::error_code& error) {
       if (!error) tell_flushed();
     });
-    disk_timer_.expires_after(std::min<Duration>(patience, bounds::disk_patience_at_end));
+    disk_timer_.expires_after(std::min<Duration>(timeout, bounds::disk_patience_at_end));
     disk_timer_.async_wait([this](const asio::error_code& error) {
       if (!error) give_disks_up();
     });
@@ -420,8 +420,8 @@ OutputPump::OutputPump(asio::io_context& context, HelperProcesses& side, int out
 
 OutputPump::~OutputPump() = default;
 
-void OutputPump::open_logs(const std::vector<WorkerSpec>& specs, Duration patience) {
-  impl_->files().open(specs, patience);
+void OutputPump::open_logs(const std::vector<WorkerSpec>& specs, Duration timeout) {
+  impl_->files().open(specs, timeout);
 }
 
 tl::expected<WorkerStreams, SpawnError> OutputPump::attach(const WorkerSpec& spec) {
@@ -461,8 +461,8 @@ void OutputPump::close(LocalRank local_rank) {
   impl_->close(local_rank);
 }
 
-void OutputPump::flush(Duration patience, std::function<void()> done) {
-  impl_->flush(patience, std::move(done));
+void OutputPump::flush(Duration timeout, std::function<void()> done) {
+  impl_->flush(timeout, std::move(done));
 }
 
 }  // namespace cpprun::io

@@ -34,9 +34,9 @@ class OutputPump {
   OutputPump(const OutputPump&) = delete;
   OutputPump& operator=(const OutputPump&) = delete;
 
-  // An attempt begins: opens the log files of all its workers, for at most `patience`. A worker
+  // An attempt begins: opens the log files of all its workers, for at most `timeout`. A worker
   // whose files are not open cannot be attached.
-  void open_logs(const std::vector<WorkerSpec>& specs, Duration patience);
+  void open_logs(const std::vector<WorkerSpec>& specs, Duration timeout);
   // Call before spawning a worker. Creates the pipes of streams that pass through here. Pass the
   // write ends, and the files that become the worker's own streams, to WorkerProcesses::spawn. Then
   // call `release`.
@@ -62,9 +62,9 @@ class OutputPump {
   // still holds the write end.
   void close(LocalRank local_rank);
 
-  // Calls `done` once all output has reached the consoles and the files, or after `patience`. Waits
+  // Calls `done` once all output has reached the consoles and the files, or after `timeout`. Waits
   // at most bounds::disk_patience_at_end for a disk that does not respond.
-  void flush(Duration patience, std::function<void()> done);
+  void flush(Duration timeout, std::function<void()> done);
 
  private:
   class Impl;

@@ -14,14 +14,14 @@
 
 namespace cpprun::io {
 
-void AttemptFiles::open(const std::vector<WorkerSpec>& specs, Duration patience) {
+void AttemptFiles::open(const std::vector<WorkerSpec>& specs, Duration timeout) {
   finish();
   std::vector<LogWriter::Order> orders;
   for (const auto& spec : specs) {
     for (const auto* plan : {&spec.out, &spec.err}) add(*plan, orders);
   }
   if (orders.empty()) return;
-  writer_ = std::make_shared<LogWriter>(context_, side_, std::move(orders), patience, callbacks_);
+  writer_ = std::make_shared<LogWriter>(context_, side_, std::move(orders), timeout, callbacks_);
 }
 
 // One file for all streams with the same path, so that the size limit applies to it as a whole.

@@ -42,9 +42,9 @@ class AttemptFiles {
   AttemptFiles(asio::io_context& context, HelperProcesses& side, LogWriter::Callbacks callbacks)
       : context_(context), side_(side), callbacks_(std::move(callbacks)) {}
 
-  // Opens the files of a new attempt within `patience`. The previous attempt's files must be
+  // Opens the files of a new attempt within `timeout`. The previous attempt's files must be
   // finished.
-  void open(const std::vector<WorkerSpec>& specs, Duration patience);
+  void open(const std::vector<WorkerSpec>& specs, Duration timeout);
   StreamFiles find(const StreamPlan& plan);
   // The output is complete for this attempt.
   void finish();

@@ -213,8 +213,7 @@ Result<void> StateJournal::take_logs(StateFiles read) {
       const std::string aside = name.substr(0, name.size() - 3) + "damaged";
       const bool is_aside = ::rename(name.c_str(), aside.c_str()) == 0;
       say_(LogLevel::warning,
-           fmt::format("--state: \"{}\" {}: the store of its job is lost, and its round begins "
-                       "anew{}",
+           fmt::format("--state: \"{}\" {}: the store of its job is lost, and its round restarts{}",
                        name, log.error().clause,
                        is_aside ? fmt::format("; the file is now \"{}\"", aside) : ""));
     } else if (log->is_whole && (log->has_end || (log->is_synced && log->boot != own_boot()))) {

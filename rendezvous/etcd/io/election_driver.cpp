@@ -50,7 +50,7 @@ class Resignation {
   Resignation(const LeaseGuard::Options& options, const election::Will& will)
       : request_(resignation(options.keys, will.epoch, will.synced)),
         members_(options.access.endpoints.size()),
-        patience_(bounds::etcd_patience(options.lease)),
+        timeout_(bounds::etcd_patience(options.lease)),
         until_(boot_now() + options.lease),
         client_(context_, options.access, options.tls),
         timer_(context_) {}
@@ -62,7 +62,7 @@ class Resignation {
 
  private:
   void ask() {
-    client_.ask(election::Lane::writes, next_ % members_, request_, patience_,
+    client_.ask(election::Lane::writes, next_ % members_, request_, timeout_,
                 [this](const etcd::Heard& heard) {
                   if (heard || boot_now() >= until_) return context_.stop();
                   const bool has_asked_all = ++next_ % members_ == 0;
@@ -74,7 +74,7 @@ class Resignation {
   asio::io_context context_{1};
   const etcd::Request request_;
   const std::size_t members_;
-  const Duration patience_;
+  const Duration timeout_;
   const TimePoint until_;
   EtcdClient client_;
   asio::steady_timer timer_;
@@ -186,7 +186,7 @@ void ElectionDriver::perform(const election::Action& action) {
   }
   const auto* const ask = std::get_if<election::Ask>(&action);
   if (ask == nullptr) return told_(action);
-  client_.ask(ask->lane, ask->endpoint, ask->request, ask->patience,
+  client_.ask(ask->lane, ask->endpoint, ask->request, ask->timeout,
               [this, id = ask->id](etcd::Heard heard) {
                 driver_.post(election::Answered{id, std::move(heard)});
               });

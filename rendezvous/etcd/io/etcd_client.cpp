@@ -40,14 +40,14 @@ EtcdConnection::EtcdConnection(asio::io_context& context, EtcdEndpoint endpoint,
       socket_(context),
       timer_(context) {}
 
-void EtcdConnection::ask(std::string bytes, Duration patience, Done done) {
+void EtcdConnection::ask(std::string bytes, Duration timeout, Done done) {
   assert(!done_);
   question_ = std::move(bytes);
-  patience_ = patience;
+  timeout_ = timeout;
   done_ = std::move(done);
   reader_.emplace(bounds::etcd_answer_bytes_max);
   is_asked_ = false;
-  timer_.expires_after(patience);
+  timer_.expires_after(timeout);
   timer_.async_wait(
       [self = shared_from_this(), asked = ++asked_](const asio::error_code& cancelled) {
         if (cancelled || !self->done_ || asked != self->asked_) return;
@@ -60,7 +60,7 @@ void EtcdConnection::ask(std::string bytes, Duration patience, Done done) {
 }
 
 std::string EtcdConnection::silence() const {
-  return fmt::format("nothing has come within {:.1f} s: {}", in_seconds(patience_),
+  return fmt::format("nothing has come within {:.1f} s: {}", in_seconds(timeout_),
                      is_asked_
                          ? "is it stopped, or cut off from the other members?"
                          : "packets are dropped (a firewall, or a wrong address), or its name "
@@ -266,7 +266,7 @@ EtcdClient::~EtcdClient() {
 }
 
 void EtcdClient::ask(election::Lane which, std::size_t endpoint, etcd::Request request,
-                     Duration patience, Done done) {
+                     Duration timeout, Done done) {
   const auto at = static_cast<std::size_t>(which);
   LaneState& lane = lanes_[at];
   assert(!lane.asked);
@@ -279,7 +279,7 @@ void EtcdClient::ask(election::Lane which, std::size_t endpoint, etcd::Request r
   }
   lane.asked =
       Asked{std::move(request),
-            steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(patience),
+            steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(timeout),
             std::move(done)};
   go_on(at);
 }

@@ -58,8 +58,8 @@ class EtcdConnection : public std::enable_shared_from_this<EtcdConnection> {
   EtcdConnection(asio::io_context& context, EtcdEndpoint endpoint,
                  std::shared_ptr<TlsClientContext> tls, KnownAddresses& addresses);
 
-  // One request at a time. A timeout after `patience` is reported as a failure.
-  void ask(std::string bytes, Duration patience, Done done);
+  // One request at a time. Fails if there is no reply within `timeout`.
+  void ask(std::string bytes, Duration timeout, Done done);
   // No callback runs after this.
   void close();
 
@@ -94,7 +94,7 @@ class EtcdConnection : public std::enable_shared_from_this<EtcdConnection> {
   std::string question_;                       // not sent yet
   std::string outbox_;                         // not taken by the socket yet
   Done done_;
-  Duration patience_{};
+  Duration timeout_{};
   bool is_connecting_ = false;  // to the current address
   bool is_connected_ = false;
   bool is_new_ = false;  // opened for this request
@@ -120,8 +120,8 @@ class EtcdClient {
   EtcdClient& operator=(const EtcdClient&) = delete;
 
   // `done` runs once, never within this call; with a failure if there is no reply within
-  // `patience`.
-  void ask(election::Lane lane, std::size_t endpoint, etcd::Request request, Duration patience,
+  // `timeout`.
+  void ask(election::Lane lane, std::size_t endpoint, etcd::Request request, Duration timeout,
            Done done);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* A program of somebody else, in C, that hosts a store and uses it. */
+/* A C program that hosts a store and uses it. */
 #include <cpprun/store.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ int main(void) {
   printf("%s, visitor %" PRId64 "\n", greeting, visitors);
   cpprun_store_free(greeting);
 
-  const char* keys[] = {"greeting", "farewell"};
+  const char* keys[] = {"greeting", "goodbye"};
   if (cpprun_store_wait(client, keys, 2, 50) != 0) printf("%s\n", cpprun_store_error());
 
   cpprun_store_disconnect(client);

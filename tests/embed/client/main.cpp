@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A program of somebody else that uses a store: embed_client PORT
+// A program that uses a store: embed_client PORT
 #include <cpprun/store_client.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A worker of somebody else, without LibTorch: the ranks count each other at the launcher's store.
+// A worker without LibTorch: the ranks count each other at the launcher's store.
 #include <cpprun/store_client.h>
 #include <cpprun/worker.h>
 

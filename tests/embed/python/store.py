@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A program of somebody else, in Python, that hosts a store and uses it: store.py LIBRARY
+"""A Python program that hosts a store and uses it: store.py LIBRARY
 
-LIBRARY is libcpprun_store.so; nothing but the standard library is needed beside it.
+LIBRARY is the path of libcpprun_store.so. Needs only the standard library.
 """
 import ctypes
 import sys
@@ -29,7 +29,7 @@ store.cpprun_store_free.argtypes = [ctypes.c_void_p]
 
 
 def done(outcome):
-    """What is neither 0 nor a pointer is a failure, and the library says why."""
+    """Raises the library's error if the result is neither 0 nor a pointer."""
     if outcome is None or outcome == -1:
         raise RuntimeError(store.cpprun_store_error().decode())
     return outcome
@@ -46,7 +46,7 @@ done(store.cpprun_store_add(client, b"visitors", 1, visitors))
 print(f"{ctypes.string_at(value, size.value).decode()}, visitor {visitors.value}")
 store.cpprun_store_free(value)
 
-keys = (ctypes.c_char_p * 2)(b"greeting", b"farewell")
+keys = (ctypes.c_char_p * 2)(b"greeting", b"goodbye")
 try:
     done(store.cpprun_store_wait(client, keys, 2, 50))
 except RuntimeError as error:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A program of somebody else that hosts a store: PyTorch's clients can use it while this runs.
+// A program that hosts a store. PyTorch's clients can use it while the program runs.
 #include <cpprun/store_server.h>
 
 #include <cstdio>
@@ -9,5 +9,5 @@ int main() {
   if (!server) return std::fprintf(stderr, "%s\n", server.error().c_str()), 1;
   std::printf("%d\n", server->port());
   std::fflush(stdout);
-  std::getchar();  // serves until somebody presses a key or closes the input
+  std::getchar();  // serves until a key is pressed or the input is closed
 }

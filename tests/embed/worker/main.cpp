@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A training program of somebody else: as many ranks as its launcher starts hold one model.
+// A training program: all ranks that the launcher starts train one model.
 #include <cpprun/ddp.h>
 #include <cpprun/worker.h>
 #include <torch/torch.h>
@@ -7,7 +7,7 @@
 int main() {
   return cpprun::run([](const cpprun::Context& context) {
     const auto group = cpprun::init_process_group(context);
-    torch::manual_seed(context.rank.value);  // numbers of its own
+    torch::manual_seed(context.rank.value);  // different data on each rank
     cpprun::DistributedDataParallel<torch::nn::Linear> model(torch::nn::Linear(2, 1), group);
     torch::optim::SGD sgd(model.parameters(), /*lr=*/0.1);
     for (int step = 0; step < 100; ++step) {

@@ -30,7 +30,7 @@ TEST_CASE("each lane has one request at a time, and neither waits for the other"
   REQUIRE(lanes.is_ready(Lane::writes, t0));
   const auto other = lanes.ask(t0 + 1ms, Lane::writes, Step::write, etcd::Transaction{}, 1s);
   CHECK(one.id != other.id);
-  CHECK(other.patience == 1s);
+  CHECK(other.timeout == 1s);
   const auto taken = lanes.take(other.id);
   REQUIRE(taken);
   CHECK(taken->step == Step::write);

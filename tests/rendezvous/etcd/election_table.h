@@ -94,7 +94,7 @@ class Candidate {
     serve();
   }
 
-  // The same where each answer takes `delay`, or never comes: a request fails after its patience.
+  // The same where each answer takes `delay`, or never comes: a request fails after its timeout.
   void pass_slowly(Duration time, std::optional<Duration> delay) {
     struct Late {
       TimePoint due;
@@ -106,9 +106,8 @@ class Candidate {
     while (true) {
       while (!asks_.empty()) {
         auto ask = take();
-        const bool is_silent = !delay || *delay > ask.patience;
-        late.push_back(
-            {etcd_.now + (is_silent ? ask.patience : *delay), std::move(ask), is_silent});
+        const bool is_silent = !delay || *delay > ask.timeout;
+        late.push_back({etcd_.now + (is_silent ? ask.timeout : *delay), std::move(ask), is_silent});
       }
       const auto first = std::ranges::min_element(late, {}, &Late::due);
       const auto due = election_.next_deadline();

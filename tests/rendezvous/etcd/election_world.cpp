@@ -237,8 +237,8 @@ void ElectionWorld::ask(int who, const election::Ask& ask) {
     });
     return;
   }
-  // The patience is counted by its own clock.
-  const TimePoint deadline = program.clock.truth(program.clock.local(now()) + ask.patience);
+  // The timeout is measured by its own clock.
+  const TimePoint deadline = program.clock.truth(program.clock.local(now()) + ask.timeout);
   timeline_.at(deadline, [this, flight] {
     answer(flight, tl::unexpected(etcd::Failure{Kind::silent, "nothing has come"}));
   });

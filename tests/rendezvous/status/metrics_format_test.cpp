@@ -84,7 +84,7 @@ TEST_CASE("OpenMetrics declares counters without their suffix, names units, and 
   const std::string text = metrics_text(one_job(), 1, t0 + 10s, open_metrics);
   CHECK(text.ends_with("\n# EOF\n"));
   CHECK(has(text, "# TYPE cpprun_rounds counter\n"));
-  CHECK(has(text, "# HELP cpprun_rounds Rounds that were sealed.\n"));
+  CHECK(has(text, "# HELP cpprun_rounds Rounds that have started.\n"));
   CHECK(has(text, "\ncpprun_rounds_total{run_id=\"j\"} 1\n"));
   CHECK_FALSE(has(text, "TYPE cpprun_rounds_total"));
   CHECK(has(text, "# TYPE cpprun_lease_seconds gauge\n# UNIT cpprun_lease_seconds seconds\n"));

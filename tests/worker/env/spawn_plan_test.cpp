@@ -27,13 +27,13 @@ TEST_CASE("a worker of a launcher does not start workers") {
   const auto refused = spawned_environments({.workers_of_node = {2}}, {{"RANK", "3"}});
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().reason.find("already rank 3") != std::string::npos);
-  CHECK(refused.error().reason.find("leave out --spawn") != std::string::npos);
+  CHECK(refused.error().reason.find("omit --spawn") != std::string::npos);
 }
 
 TEST_CASE("a node that the plan does not have is refused") {
   const auto refused = spawned_environments({.workers_of_node = {8, 2}, .node = 2}, {});
   REQUIRE_FALSE(refused.has_value());
-  CHECK(refused.error().reason == "this is to be node 2 of 2: nodes are numbered 0 to 1");
+  CHECK(refused.error().reason == "node index 2 is out of range: 2 nodes are numbered 0 to 1");
 }
 
 TEST_CASE("a node without workers is refused") {

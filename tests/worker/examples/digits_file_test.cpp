@@ -47,38 +47,36 @@ TEST_CASE("a whole file is read") {
 }
 
 TEST_CASE("a foreign file is refused with its name") {
-  CHECK(reason_of("GIF89a") == "cannot use digits \"d.bin\": at offset 0 \"DIGITS01\" is expected");
-  CHECK(reason_of("") == "cannot use digits \"d.bin\": at offset 0 \"DIGITS01\" is expected");
+  CHECK(reason_of("GIF89a") == "invalid digits file \"d.bin\": at offset 0: expected \"DIGITS01\"");
+  CHECK(reason_of("") == "invalid digits file \"d.bin\": at offset 0: expected \"DIGITS01\"");
 }
 
 TEST_CASE("a file that was cut or has a tail is refused with the sizes") {
   CHECK(reason_of(good_file().substr(0, 20)) ==
-        "cannot use digits \"d.bin\": at offset 20 a header of 24 bytes goes on");
-  CHECK(
-      reason_of(good_file().substr(0, 30)) ==
-      "cannot use digits \"d.bin\": at offset 30 the file ends or goes on, 2 images of 1 x 3 take "
-      "32 bytes, not 30");
-  CHECK(reason_of(good_file() + "x").find("at offset 32 the file ends or goes on") !=
-        std::string::npos);
+        "invalid digits file \"d.bin\": at offset 20: expected a header of 24 bytes");
+  CHECK(reason_of(good_file().substr(0, 30)) ==
+        "invalid digits file \"d.bin\": at offset 30: wrong file size: 2 images of 1 x 3 need 32 "
+        "bytes, the file has 30");
+  CHECK(reason_of(good_file() + "x").find("at offset 32: wrong file size") != std::string::npos);
 }
 
 TEST_CASE("numbers that cannot be are refused where they stand") {
   std::string pixel = good_file();
   pixel[25] = 17;
   CHECK(reason_of(pixel) ==
-        "cannot use digits \"d.bin\": at offset 25 a pixel from 0 to 16 is expected, not 17");
+        "invalid digits file \"d.bin\": at offset 25: expected a pixel from 0 to 16, not 17");
   std::string label = good_file();
   label[31] = 10;
   CHECK(reason_of(label) ==
-        "cannot use digits \"d.bin\": at offset 31 a label below 10 is expected, not 10");
+        "invalid digits file \"d.bin\": at offset 31: expected a label below 10, not 10");
   CHECK(reason_of("DIGITS01" + number(0xffffffff) + number(1) + number(1) + number(10)) ==
-        "cannot use digits \"d.bin\": at offset 8 a count of images is expected");
+        "invalid digits file \"d.bin\": at offset 8: invalid number of images");
   CHECK(reason_of("DIGITS01" + number(1) + number(0) + number(1) + number(10)) ==
-        "cannot use digits \"d.bin\": at offset 12 the rows of an image are expected");
+        "invalid digits file \"d.bin\": at offset 12: invalid number of rows");
   CHECK(reason_of("DIGITS01" + number(1) + number(1) + number(65) + number(10)) ==
-        "cannot use digits \"d.bin\": at offset 16 the columns of an image are expected");
+        "invalid digits file \"d.bin\": at offset 16: invalid number of columns");
   CHECK(reason_of("DIGITS01" + number(1) + number(1) + number(1) + number(257)) ==
-        "cannot use digits \"d.bin\": at offset 20 a count of classes is expected");
+        "invalid digits file \"d.bin\": at offset 20: invalid number of classes");
 }
 
 TEST_CASE("the digits in the repository are 1797 images with every class among them") {

@@ -93,11 +93,11 @@ Result<void> DurableFile::commit() {
   if (::fsync(file_) != 0) return cannot("write to disk");
   // A network file system may report a full disk only at close().
   if (::close(std::exchange(file_, -1)) != 0) return cannot("write to disk");
-  if (::rename(temporary_path_.c_str(), path_.c_str()) != 0) return cannot("put in place");
+  if (::rename(temporary_path_.c_str(), path_.c_str()) != 0) return cannot("create");
   temporary_path_.clear();
   if (const int error = sync_folder(folder_of(path_)); error != 0) {
     errno = error;
-    return cannot("write to disk the folder of");
+    return cannot("sync the directory of");
   }
   return {};
 }

@@ -195,7 +195,7 @@ Result<std::uint16_t> free_port() {
   std::random_device random;
   std::uniform_int_distribution<std::uint16_t> ports(least, most);
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (socket < 0) return failure(fmt::format("cannot make a socket: {}", errno_text(errno)));
+  if (socket < 0) return failure(fmt::format("cannot create a socket: {}", errno_text(errno)));
   std::uint16_t found = 0;
   for (int attempt = 0; attempt < attempts_max && found == 0; ++attempt) {
     sockaddr_in address{};
@@ -209,8 +209,8 @@ Result<std::uint16_t> free_port() {
   ::close(socket);
   if (found != 0) return found;
   return failure(
-      fmt::format("tried {} ports between {} and {}, and each is taken or not ours to "
-                  "have: look with ss -tln who has them, or choose one yourself",
+      fmt::format("no free port: tried {} ports from {} to {}; list the ports in use with ss -tln, "
+                  "or set a port yourself",
                   attempts_max, least, most));
 }
 

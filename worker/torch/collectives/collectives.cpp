@@ -48,9 +48,8 @@ std::int64_t first_of(const at::Tensor& tensor) {
 
 void require_one_per_rank(std::size_t count, const ProcessGroup& group, const char* operation) {
   if (count == static_cast<std::size_t>(group.size())) return;
-  throw DistributedError(
-      fmt::format("{}: {} tensors for a group of {}, one for each rank is needed", operation, count,
-                  group.size()));
+  throw DistributedError(fmt::format("{}: {} tensors for a group of {}: needs one for each rank",
+                                     operation, count, group.size()));
 }
 
 }  // namespace
@@ -200,7 +199,7 @@ Work reduce_scatter_tensor_async(const at::Tensor& input, const ProcessGroup& gr
   require_type(input, op, "reduce_scatter");
   if (first_of(input) % group.size() != 0) {
     throw DistributedError(
-        fmt::format("reduce_scatter: the first dimension, {}, does not divide by "
+        fmt::format("reduce_scatter: the first dimension, {}, is not a multiple of "
                     "the group's size, {}",
                     first_of(input), group.size()));
   }
@@ -241,7 +240,7 @@ void require_splits(const std::vector<std::int64_t>& splits, std::int64_t total,
   const bool one_each = splits.size() == static_cast<std::size_t>(group.size());
   if (one_each && sum_of(splits) == total) return;
   throw DistributedError(
-      fmt::format("all_to_all_single: {} splits [{}] should be {} numbers that add up to {}", which,
+      fmt::format("all_to_all_single: {} splits [{}] must be {} numbers that add up to {}", which,
                   fmt::join(splits, ", "), group.size(), total));
 }
 
@@ -260,11 +259,11 @@ Work all_to_all_single_async(const at::Tensor& input, const ProcessGroup& group,
                              const std::vector<std::int64_t>& output_splits,
                              const std::vector<std::int64_t>& input_splits) {
   require_dense(input, "all_to_all_single");
-  if (input.dim() == 0) throw DistributedError("all_to_all_single: a single number has no parts");
+  if (input.dim() == 0) throw DistributedError("all_to_all_single: a scalar cannot be split");
   if (input_splits.empty() && input.size(0) % group.size() != 0) {
     throw DistributedError(
-        fmt::format("all_to_all_single: {} rows do not divide among {} ranks: say input_splits and "
-                    "output_splits",
+        fmt::format("all_to_all_single: {} rows cannot be divided equally among {} ranks: set "
+                    "input_splits and output_splits",
                     input.size(0), group.size()));
   }
   if (!input_splits.empty()) require_splits(input_splits, input.size(0), group, "input");
@@ -297,8 +296,8 @@ void all_to_all(const std::vector<at::Tensor>& outputs, const std::vector<at::Te
   const auto size = static_cast<std::size_t>(group.size());
   if (outputs.size() != size || inputs.size() != size) {
     throw DistributedError(
-        fmt::format("all_to_all: {} inputs and {} outputs for a group of {}, one of each for each "
-                    "rank is needed",
+        fmt::format("all_to_all: {} inputs and {} outputs for a group of {}: needs one of each for "
+                    "each rank",
                     inputs.size(), outputs.size(), size));
   }
   // As one tensor, because LibTorch 2.6 has no lists here over gloo.

@@ -41,9 +41,9 @@ Object from_bytes(const std::string& bytes) {
     return bytes;
   } else {
     if (bytes.size() != sizeof(Object)) {
-      throw DistributedError("an object of " + std::to_string(sizeof(Object)) +
-                             " bytes was expected and one of " + std::to_string(bytes.size()) +
-                             " came: the ranks speak of different types");
+      throw DistributedError("expected an object of " + std::to_string(sizeof(Object)) +
+                             " bytes, received " + std::to_string(bytes.size()) +
+                             " bytes: the ranks use different types");
     }
     Object object{};
     std::memcpy(&object, bytes.data(), sizeof(Object));
@@ -80,7 +80,7 @@ Object scatter_object(const std::vector<Object>& objects, const ProcessGroup& gr
                       int tag = 0) {
   if (group.rank() != root) return from_bytes<Object>(recv_bytes(root, group, tag));
   if (objects.size() != static_cast<std::size_t>(group.size())) {
-    throw DistributedError("scatter_object: one object for each rank is needed");
+    throw DistributedError("scatter_object: needs one object for each rank");
   }
   for (int rank = 0; rank < group.size(); ++rank) {
     if (rank == root) continue;

@@ -76,13 +76,12 @@ void require_type(const at::Tensor& tensor, ReduceOp op, const char* operation) 
   const bool fractions = tensor.is_floating_point() || tensor.is_complex();
   if (op == ReduceOp::average && !fractions) {
     throw DistributedError(fmt::format(
-        "{}: the average of whole numbers is none; reduce by sum and divide, or convert "
-        "the tensor first",
+        "{}: cannot average integers; reduce by sum and divide, or convert the tensor first",
         operation));
   }
   if (is_bitwise(op) && fractions) {
-    throw DistributedError(fmt::format("{}: {} takes whole numbers, and this is {}", operation,
-                                       name_of(op), c10::toString(tensor.scalar_type())));
+    throw DistributedError(fmt::format("{}: {} needs integers, not {}", operation, name_of(op),
+                                       c10::toString(tensor.scalar_type())));
   }
 }
 

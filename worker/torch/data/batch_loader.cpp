@@ -39,8 +39,8 @@ BatchLoader::BatchLoader(std::vector<std::int64_t> indices, const LoaderOptions&
     : shared_(std::make_unique<Shared>()) {
   if (options.batch_size < 1 || options.prefetch < 1) {
     throw std::invalid_argument(
-        fmt::format("a loader needs a batch_size and a prefetch of at least 1, they are {} and {}",
-                    options.batch_size, options.prefetch));
+        fmt::format("batch_size and prefetch must be at least 1, not {} and {}", options.batch_size,
+                    options.prefetch));
   }
   const auto size = static_cast<std::int64_t>(indices.size());
   const std::int64_t rest = options.drop_last ? 0 : options.batch_size - 1;

@@ -58,13 +58,13 @@ std::string read_bytes(const std::string& path) {
     bytes.append(piece.data(), static_cast<std::size_t>(got));
     // A small file may unpack to any size.
     if (bytes.size() > bounds::image_file_bytes_max) {
-      throw FileError(fmt::format("\"{}\": more than {} bytes, which no such file has", path,
+      throw FileError(fmt::format("\"{}\": more than {} bytes, too large for a data set file", path,
                                   bounds::image_file_bytes_max));
     }
   }
   int code = 0;
   const char* const wrong = ::gzerror(file.get(), &code);
-  if (code != Z_OK) throw FileError(fmt::format("\"{}\": cut off: {}", path, wrong));
+  if (code != Z_OK) throw FileError(fmt::format("\"{}\": truncated: {}", path, wrong));
   return bytes;
 }
 
@@ -147,7 +147,7 @@ at::Tensor parse_idx(std::string_view bytes, int dimensions, const std::string& 
   };
   const std::size_t head = 4 + 4 * static_cast<std::size_t>(dimensions);
   if (bytes.size() < head) {
-    refuse(bytes.size(), fmt::format("expected a head of {} bytes, the file ends", head));
+    refuse(bytes.size(), fmt::format("truncated: expected a header of {} bytes", head));
   }
   const std::uint32_t magic = 0x0800U + static_cast<std::uint32_t>(dimensions);
   if (big_endian(bytes) != magic) {
@@ -161,7 +161,7 @@ at::Tensor parse_idx(std::string_view bytes, int dimensions, const std::string& 
     const std::uint32_t size = big_endian(bytes.substr(4 + 4 * i));
     sizes.push_back(size);
     if (size == 0 || __builtin_mul_overflow(expected, size, &expected)) {
-      refuse(4 + 4 * i, fmt::format("a dimension of {} makes no sense", size));
+      refuse(4 + 4 * i, fmt::format("invalid dimension {}", size));
     }
   }
   if (bytes.size() - head != expected) {
@@ -172,13 +172,13 @@ at::Tensor parse_idx(std::string_view bytes, int dimensions, const std::string& 
 
 ImageSet parse_cifar10_pickle(std::string_view bytes, const std::string& name) {
   const auto refuse = [&name](const std::string& why) {
-    throw FileError(fmt::format("\"{}\": no batch of cifar-10-batches-py: {}", name, why));
+    throw FileError(fmt::format("\"{}\": not a batch of cifar-10-batches-py: {}", name, why));
   };
   const auto read = pickle::read_pickle(bytes);
   if (!read) refuse(read.error().reason);
   const auto* const array = entry<pickle::Array>(*read, "data");
   const auto* const labels = entry<pickle::List>(*read, "labels");
-  if (array == nullptr || labels == nullptr) refuse("it has no array data and no list labels");
+  if (array == nullptr || labels == nullptr) refuse("it needs an array data and a list labels");
   const auto count = static_cast<std::int64_t>(labels->items.size());
   if (array->dtype != "u1" || array->sizes != Sizes{count, cifar_pixels}) {
     refuse(fmt::format("data is {} [{}], expected u1 [{}, {}], as there are {} labels",
@@ -196,7 +196,7 @@ ImageSet parse_cifar10_pickle(std::string_view bytes, const std::string& name) {
   for (const pickle::Index item : labels->items) {
     const auto* const label = std::get_if<std::int64_t>(&read->values[item]);
     if (label == nullptr || *label < 0 || *label >= set.classes)
-      refuse("a label is none of 0 to 9");
+      refuse("a label is not from 0 to 9");
     *next++ = *label;
   }
   return set;

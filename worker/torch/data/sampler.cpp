@@ -37,10 +37,10 @@ std::vector<std::int64_t> order(const SamplerOptions& options, std::int64_t epoc
 DistributedSampler::DistributedSampler(const SamplerOptions& options) : options_(options) {
   if (options.dataset_size < 1) {
     throw std::invalid_argument(
-        fmt::format("a sampler needs examples, dataset_size is {}", options.dataset_size));
+        fmt::format("dataset_size must be at least 1, not {}", options.dataset_size));
   }
   if (options.rank < 0 || options.rank >= options.replicas) {
-    throw std::invalid_argument(fmt::format("rank {} is not below the number of replicas, {}",
+    throw std::invalid_argument(fmt::format("rank {} must be less than the number of replicas, {}",
                                             options.rank, options.replicas));
   }
   samples_per_rank_ = share(options, options.dataset_size);

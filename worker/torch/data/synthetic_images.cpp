@@ -57,7 +57,7 @@ void write(const std::string& folder, const std::string& name, const std::string
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
-    throw FileError(fmt::format("cannot create folder \"{}\": {}", folder, error.message()));
+    throw FileError(fmt::format("cannot create directory \"{}\": {}", folder, error.message()));
   }
   auto file = DurableFile::create((fs::path(folder) / name).string());
   if (!file) throw FileError(file.error().reason);
@@ -101,7 +101,7 @@ void write_mnist(const std::string& folder, const std::string& start, Painter& p
 
 void check(const SyntheticOptions& options, int files) {
   if (options.training_images < files || options.test_images < 1) {
-    throw std::invalid_argument(fmt::format("synthetic sets need images: {} to train, {} to test",
+    throw std::invalid_argument(fmt::format("too few synthetic images: {} to train, {} to test",
                                             options.training_images, options.test_images));
   }
 }

@@ -158,8 +158,8 @@ DdpCore::DdpCore(const std::vector<NamedTensor>& parameters,
     trained.push_back(parameter);
     if (parameter.sparse && options.comm_hook) {
       throw DistributedError(fmt::format(
-          "{} of {} has sparse gradients, which no comm_hook takes: leave the hook out, or make "
-          "its Embedding without sparse",
+          "{} of {} has sparse gradients, which a comm_hook cannot reduce: remove the hook, or "
+          "create its Embedding without sparse",
           parameter.name, name_));
     }
   }
@@ -201,7 +201,7 @@ void DdpCore::require_same_model(const std::vector<NamedTensor>& parameters,
   const auto difference = model_difference(all_gather_object(whole, group_));
   if (difference) {
     throw DistributedError(
-        fmt::format("the ranks hold different models {}: {}", name_, *difference));
+        fmt::format("the ranks have different models {}: {}", name_, *difference));
   }
 }
 

@@ -187,7 +187,7 @@ double SyncBatchNormImpl::momentum_now() {
 at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   if (input.dim() < 2 || input.size(1) != options.num_features()) {
     throw DistributedError(fmt::format(
-        "SyncBatchNorm of {} features got an input of {} dimensions, the second of which is {}",
+        "SyncBatchNorm of {} features: its input has {} dimensions, and the second is {}",
         options.num_features(), input.dim(), input.dim() < 2 ? 0 : input.size(1)));
   }
   if (is_training() && sync_ && sync_->group->getSize() > 1) return forward_synchronised(input);
@@ -202,7 +202,7 @@ at::Tensor SyncBatchNormImpl::forward_synchronised(const at::Tensor& input) {
   const Statistics found = gather_statistics(input, *sync_->group);
   // The local input usually decides without a read from the device.
   if (input.numel() < 2 * input.size(1) && found.count.item<double>() < 2) {
-    throw DistributedError("SyncBatchNorm needs more than one value per feature to train on");
+    throw DistributedError("SyncBatchNorm needs more than one value per feature for training");
   }
   if (options.track_running_stats()) {
     const at::NoGradGuard no_grad;
@@ -276,9 +276,9 @@ void convert(torch::nn::Module& module, const ProcessGroup& group, const std::st
     } else if (const auto made = counterpart(*item.value(), group)) {
       if (!exchange(module, index, item.key(), made)) {
         throw DistributedError(fmt::format(
-            "convert_sync_batchnorm: {} is a member of the type of a plain BatchNorm, which cannot "
-            "be exchanged in C++: declare it as cpprun::SyncBatchNorm, which is plain until it is "
-            "converted",
+            "convert_sync_batchnorm: {} is a member with the type of a plain BatchNorm, which "
+            "cannot be replaced in C++: declare it as cpprun::SyncBatchNorm, which is plain until "
+            "it is converted",
             here));
       }
     } else {
@@ -294,8 +294,8 @@ void convert_sync_batchnorm(torch::nn::Module& module, const ProcessGroup& group
   if (auto* const ready = module.as<SyncBatchNormImpl>()) return ready->set_process_group(group);
   if (counterpart(module, group)) {
     throw DistributedError(
-        "convert_sync_batchnorm: the module is itself a plain BatchNorm, which cannot be exchanged "
-        "where it is: declare it as cpprun::SyncBatchNorm");
+        "convert_sync_batchnorm: the module is itself a plain BatchNorm, which cannot be replaced "
+        "in place: declare it as cpprun::SyncBatchNorm");
   }
   convert(module, group, "");
 }

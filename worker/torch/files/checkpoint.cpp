@@ -143,11 +143,11 @@ Offers offers_of_all(const std::vector<std::int64_t>& steps, const ProcessGroup&
 StateDict open_checked(const SafetensorsBytes& bytes, const std::string& path) {
   StateDict whole = open_safetensors(bytes, path);
   if (!whole.texts.contains(format_key)) {
-    throw FileError(fmt::format("\"{}\": no checkpoint of cpprun, it has no {}", path, format_key));
+    throw FileError(fmt::format("\"{}\": not a cpprun checkpoint: it has no {}", path, format_key));
   }
   if (const auto version = whole.integer(format_key); version != format_version) {
-    throw FileError(fmt::format("\"{}\": its {} is {}, known is {}", path, format_key, version,
-                                format_version));
+    throw FileError(fmt::format("\"{}\": its {} is {}, not the supported {}", path, format_key,
+                                version, format_version));
   }
   return whole;
 }
@@ -190,10 +190,9 @@ std::string read_together(const std::string& path, int source, const ProcessGrou
 
 Checkpoints::Checkpoints(std::string folder, const Options& options)
     : folder_(std::move(folder)), options_(options) {
-  if (folder_.empty()) throw std::invalid_argument("a folder of checkpoints needs a name");
+  if (folder_.empty()) throw std::invalid_argument("the checkpoint directory has no name");
   if (options.keep < 1) {
-    throw std::invalid_argument(
-        fmt::format("at least one checkpoint has to be kept, keep is {}", options.keep));
+    throw std::invalid_argument(fmt::format("keep must be at least 1, not {}", options.keep));
   }
 }
 
@@ -249,8 +248,8 @@ void Checkpoints::wait_until_written(const std::string& key, const ProcessGroup&
     store->wait({key}, options_.write_timeout);
   } catch (const std::exception& error) {
     throw DistributedError(fmt::format(
-        "rank 0 did not finish writing a checkpoint to \"{}\" within {:.3g} s: {} (is its disk or "
-        "file server alive? CheckpointOptions::write_timeout is the limit)",
+        "rank 0 did not finish writing a checkpoint to \"{}\" within {:.3g} s: {} (check its disk "
+        "or file server; CheckpointOptions::write_timeout is the limit)",
         folder_, std::chrono::duration<double>(options_.write_timeout).count(), first_line(error)));
   }
   const std::string said = store->get_to_str(key);
@@ -261,7 +260,7 @@ void Checkpoints::write(const Progress& progress, const StateDict& whole) const 
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) {
-    throw FileError(fmt::format("cannot create folder \"{}\": {}", folder_, error.message()));
+    throw FileError(fmt::format("cannot create directory \"{}\": {}", folder_, error.message()));
   }
   save_safetensors(path_of(progress.step), whole);
   for (const std::string& name : superfluous(names(), progress.step, options_.keep)) {

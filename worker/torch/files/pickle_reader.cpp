@@ -44,7 +44,7 @@ class Machine {
     const auto code = static_cast<unsigned char>(take(1)[0]);
     if (code == '.') return true;
     if (!constant(code) && !container(code) && !memory(code) && !object(code)) {
-      refuse(fmt::format("the instruction {:#04x}, which no file of torch.save has", code));
+      refuse(fmt::format("the instruction {:#04x}, which torch.save never writes", code));
     }
     return false;
   }
@@ -113,7 +113,7 @@ class Machine {
   bool memory(unsigned char code) {
     switch (code) {
       case 0x80:  // the protocol version
-        if (unsigned_number(1) > 5) refuse("a version of pickle that is not known");
+        if (unsigned_number(1) > 5) refuse("an unknown version of pickle");
         return true;
       case 0x95:  // a frame; its length is only for stream readers
         static_cast<void>(take(8));
@@ -149,7 +149,7 @@ class Machine {
         const auto names = pop_many(2);
         const auto* const module = std::get_if<std::string>(&values_[names[0]]);
         const auto* const name = std::get_if<std::string>(&values_[names[1]]);
-        if (module == nullptr || name == nullptr) refuse("a name that is no text");
+        if (module == nullptr || name == nullptr) refuse("a name that is not text");
         return push_global(*module, *name);
       }
       case 'Q':
@@ -157,7 +157,7 @@ class Machine {
       case 'R': {
         const auto& arguments = tuple(pop());
         const auto* const function = std::get_if<Global>(&values_[pop()]);
-        if (function == nullptr) refuse("a call of something that has no name");
+        if (function == nullptr) refuse("a call of something without a name");
         return push_result(rebuild(values_, function->name, arguments));
       }
       case 'b':
@@ -184,7 +184,7 @@ class Machine {
   }
 
   std::int64_t signed_number(std::uint64_t count) {
-    if (count > 8) refuse("a whole number of more than 64 bits");
+    if (count > 8) refuse("an integer of more than 64 bits");
     if (count == 0) return 0;
     const auto unused_bits = static_cast<unsigned>(64 - 8 * count);
     // Shifting up and back extends the sign.
@@ -248,7 +248,7 @@ class Machine {
   }
 
   std::vector<Index> pop_to_mark() {
-    if (marks_.empty()) refuse("the end of a sequence without its beginning");
+    if (marks_.empty()) refuse("the end of a sequence without its start");
     const auto first = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
     std::vector<Index> popped(first, stack_.end());
     stack_.erase(first, stack_.end());
@@ -258,21 +258,22 @@ class Machine {
 
   bool recall(std::uint64_t key) {
     const auto found = memo_.find(key);
-    if (found == memo_.end()) refuse("a reference to a value that was never there");
+    if (found == memo_.end()) refuse("a reference to a value that does not exist");
     stack_.push_back(found->second);
     return true;
   }
 
   bool append(const std::vector<Index>& items) {
     auto* const list = std::get_if<List>(&values_[top()]);
-    if (list == nullptr) refuse("an item for something that is no list");
+    if (list == nullptr) refuse("an item of something that is not a list");
     list->items.insert(list->items.end(), items.begin(), items.end());
     return true;
   }
 
   bool set_items(const std::vector<Index>& items) {
     auto* const dict = std::get_if<Dict>(&values_[top()]);
-    if (dict == nullptr || items.size() % 2 != 0) refuse("an entry for something that is no dict");
+    if (dict == nullptr || items.size() % 2 != 0)
+      refuse("an entry of something that is not a dict");
     for (std::size_t i = 0; i < items.size(); i += 2) {
       dict->items.emplace_back(items[i], items[i + 1]);
     }
@@ -291,7 +292,7 @@ class Machine {
   // By reference: a small file may refer to the same large tuple a million times.
   const std::vector<Index>& tuple(Index index) const {
     const auto* const found = std::get_if<Tuple>(&values_[index]);
-    if (found == nullptr) refuse("arguments that are no tuple");
+    if (found == nullptr) refuse("arguments that are not a tuple");
     return found->items;
   }
 
@@ -364,7 +365,7 @@ Result<Value> tensor_of(const Values& values, const std::vector<Index>& argument
   const auto sizes = counts(values, arguments[2]);
   const auto strides = counts(values, arguments[3]);
   if (offset == nullptr || *offset < 0 || !sizes || !strides || sizes->size() != strides->size()) {
-    return failure("a tensor whose offset, sizes or strides make no sense");
+    return failure("a tensor with an invalid offset, size or stride");
   }
   Tensor tensor{.storage = arguments[0], .offset = *offset, .sizes = *sizes, .strides = *strides};
   if (typed) {
@@ -391,25 +392,25 @@ Result<Value> rebuild(const Values& values, const std::string& global,
                       const std::vector<Index>& arguments) {
   if (global == "collections.OrderedDict") {
     // Python 3 adds the entries afterwards.
-    if (!arguments.empty()) return failure("an OrderedDict made of something else");
+    if (!arguments.empty()) return failure("an OrderedDict with arguments");
     return Dict{};
   }
   if (global == "torch._utils._rebuild_tensor_v2") return tensor_of(values, arguments, false);
   if (global == "torch._utils._rebuild_tensor_v3") return tensor_of(values, arguments, true);
   if (global == "torch._utils._rebuild_parameter") {
     const auto* const tensor = arguments.empty() ? nullptr : as<Tensor>(values, arguments[0]);
-    if (tensor == nullptr) return failure("a parameter that is no tensor");
+    if (tensor == nullptr) return failure("a parameter that is not a tensor");
     return *tensor;
   }
   if (global == "torch.Size") {
     const auto* const sizes = arguments.empty() ? nullptr : as<Tuple>(values, arguments[0]);
     if (sizes == nullptr || sizes->items.size() > dimensions_max) {
-      return failure("a torch.Size that is no tuple of sizes");
+      return failure("a torch.Size that is not a tuple of sizes");
     }
     return *sizes;
   }
   if (is_array_name(global)) return make_array_part(values, global, arguments);
-  return failure(fmt::format("it asks to call {}, which is not done here", global));
+  return failure(fmt::format("it calls {}, which is not supported", global));
 }
 
 Result<Value> storage_of(const Values& values, const std::vector<Index>& id) {
@@ -417,7 +418,7 @@ Result<Value> storage_of(const Values& values, const std::vector<Index>& id) {
   const bool known = id.size() >= 5 && text(0) != nullptr && *text(0) == "storage" &&
                      as<Global>(values, id[1]) != nullptr && text(2) != nullptr &&
                      text(2)->size() <= name_bytes_max;
-  if (!known) return failure("a reference to something that is no storage");
+  if (!known) return failure("a reference to something that is not a storage");
   return Storage{.type = as<Global>(values, id[1])->name, .key = *text(2)};
 }
 
@@ -440,20 +441,20 @@ const T* value_as(const Values& values, Index index) {
 
 // (version, shape, dtype, whether columns come first, bytes)
 Result<Value> filled(const Values& values, const Tuple& state) {
-  if (state.items.size() != 5) return failure("an array whose state has not five parts");
+  if (state.items.size() != 5) return failure("an array whose state does not have five parts");
   const auto* const shape = value_as<Tuple>(values, state.items[1]);
   const auto* const type = value_as<Global>(values, state.items[2]);
   const auto* const by_columns = value_as<bool>(values, state.items[3]);
   if (shape == nullptr || shape->items.size() > array_dimensions_max || type == nullptr ||
       !type->name.starts_with(dtype_name) ||
       value_as<std::string>(values, state.items[4]) == nullptr) {
-    return failure("an array whose shape, type or content makes no sense");
+    return failure("an array with an invalid shape, type or content");
   }
   if (by_columns != nullptr && *by_columns) return failure("an array that is stored by columns");
   Array array{.dtype = type->name.substr(dtype_name.size() + 1), .bytes = state.items[4]};
   for (const Index item : shape->items) {
     const auto* const size = value_as<std::int64_t>(values, item);
-    if (size == nullptr || *size < 0) return failure("an array with a size that is none");
+    if (size == nullptr || *size < 0) return failure("an array with an invalid size");
     array.sizes.push_back(*size);
   }
   return array;

@@ -68,7 +68,7 @@ class Plain {
     if (value.isInt() || value.isDouble() || value.isBool() || value.isString() || value.isNone()) {
       return value;
     }
-    refuse("a value of the kind " + value.tagKind());
+    refuse("a value of type " + value.tagKind());
   }
 
  private:
@@ -77,7 +77,7 @@ class Plain {
       refuse("a tensor that is undefined, sparse or quantized");
     }
     if (type_of(given) == nullptr) {
-      refuse(fmt::format("a tensor of the type {}, which torch.load does not open",
+      refuse(fmt::format("a tensor of type {}, which torch.load does not open",
                          c10::toString(given.scalar_type())));
     }
     const Place place{given.unsafeGetTensorImpl()->storage().unsafeGetStorageImpl(),
@@ -194,8 +194,8 @@ void check_record(caffe2::serialize::PyTorchStreamReader& reader, const std::str
                   std::uint64_t limit, const std::string& path) {
   if (!reader.hasRecord(name)) {
     throw FileError(
-        fmt::format("\"{}\": no file of torch.save, or a damaged one: it has no "
-                    "record {}",
+        fmt::format("\"{}\": not a file of torch.save, or damaged: it has no record "
+                    "{}",
                     path, name));
   }
   if (const std::uint64_t size = reader.getRecordSize(name); size > limit) {
@@ -208,8 +208,8 @@ c10::IValue read_archive(const std::string& path, std::uint64_t file_bytes) {
   caffe2::serialize::PyTorchStreamReader reader(path);
   if (reader.hasRecord("constants.pkl")) {
     throw FileError(
-        fmt::format("\"{}\": a TorchScript archive, which only torch::load or "
-                    "torch::jit::load reads",
+        fmt::format("\"{}\": a TorchScript archive: read it with torch::load or "
+                    "torch::jit::load",
                     path));
   }
   check_record(reader, "data.pkl", std::min(file_bytes, bounds::pickle_bytes_max), path);
@@ -290,8 +290,8 @@ c10::IValue load_pth(const std::string& path) {
   try {
     return read_archive(path, file_bytes);
   } catch (const c10::Error& foreign) {
-    throw FileError(fmt::format("\"{}\": no file of torch.save since 1.6, or a damaged one: {}",
-                                path, foreign.what_without_backtrace()));
+    throw FileError(fmt::format("\"{}\": not a file of torch.save since 1.6, or damaged: {}", path,
+                                foreign.what_without_backtrace()));
   }
 }
 

@@ -71,7 +71,7 @@ class Values {
   }
 
   c10::IValue make(const pickle::Array&) {
-    refuse("an array of numpy's: save it as a tensor (torch.from_numpy)");
+    refuse("a NumPy array: save it as a tensor (torch.from_numpy)");
   }
 
   c10::IValue make(const pickle::List& value) {
@@ -91,7 +91,7 @@ class Values {
     for (const auto& [key, item] : value.items) {
       const c10::IValue name = of(key);
       if (!name.isString() && !name.isInt() && !name.isDouble() && !name.isBool()) {
-        refuse("a dict with a key that is neither text nor number");
+        refuse("a dict with a key that is neither text nor a number");
       }
       dict.insert_or_assign(name, of(item));
     }

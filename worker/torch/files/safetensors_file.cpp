@@ -147,9 +147,8 @@ void save_safetensors(const std::string& path, const StateDict& state) {
   if (text.size() - safetensors_length_bytes > bounds::safetensors_head_bytes_max ||
       head.metadata.size() > bounds::safetensors_texts_max) {
     throw FileError(
-        fmt::format("cannot write \"{}\": its {} tensors and {} texts make a head of {} bytes; the "
-                    "limits are {} "
-                    "bytes and {} texts",
+        fmt::format("cannot write \"{}\": its {} tensors and {} texts need a header of {} bytes; "
+                    "the limits are {} bytes and {} texts",
                     path, head.tensors.size(), head.metadata.size(), text.size(),
                     bounds::safetensors_head_bytes_max, bounds::safetensors_texts_max));
   }
@@ -188,8 +187,8 @@ StateDict open_safetensors(const SafetensorsBytes& bytes, const std::string& nam
   std::string blank = bytes.head;
   const auto expected = take_checksum(blank);
   if (!expected && head.metadata.contains(std::string(checksum_key))) {
-    throw FileError(fmt::format("\"{}\": damaged, its {} \"{}\" is no checksum", name, checksum_key,
-                                head.metadata.at(std::string(checksum_key))));
+    throw FileError(fmt::format("\"{}\": damaged, its {} \"{}\" is not a checksum", name,
+                                checksum_key, head.metadata.at(std::string(checksum_key))));
   }
   if (expected) {
     std::uint64_t length = blank.size();
@@ -201,7 +200,7 @@ StateDict open_safetensors(const SafetensorsBytes& bytes, const std::string& nam
     const std::uint32_t found =
         add_to_checksum(add_to_checksum(add_to_checksum(0, text), blank), bytes_of(bytes.data));
     if (found != *expected) {
-      throw FileError(fmt::format("\"{}\": damaged, its checksum is {:08x}, written was {:08x}",
+      throw FileError(fmt::format("\"{}\": damaged, its checksum is {:08x}, not {:08x} as written",
                                   name, found, *expected));
     }
   }

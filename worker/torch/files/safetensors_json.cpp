@@ -79,7 +79,7 @@ class HeadReader : public nlohmann::json_sax<Json> {
     if (depth_ == entry_depth && in_metadata_) {
       if (head_.metadata.size() == bounds::safetensors_texts_max) return stop("too many texts");
       if (head_.metadata.emplace(field_, value).second) return true;
-      return stop(fmt::format("the text \"{}\" is there twice", field_));
+      return stop(fmt::format("the text \"{}\" occurs twice", field_));
     }
     if (depth_ == entry_depth && field_ == "dtype") {
       entry_.dtype = value;
@@ -159,8 +159,8 @@ class HeadReader : public nlohmann::json_sax<Json> {
   // a future version, may have any value.
   bool unexpected(int depth) {
     if (depth == 0) return false;
-    if (in_metadata_) return stop("__metadata__ is no object of texts");
-    if (depth == 1) return fail("is no object");
+    if (in_metadata_) return stop("__metadata__ is not an object of texts");
+    if (depth == 1) return fail("is not an object");
     if (numbers_ != nullptr) return refuse_numbers();
     if (depth != entry_depth) return true;
     if (field_ == "dtype") return fail("has no dtype");
@@ -202,7 +202,7 @@ std::string check_names(const std::vector<TensorEntry>& tensors) {
   for (const TensorEntry& entry : tensors) names.push_back(entry.name);
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
-  return twice == names.end() ? "" : fmt::format("tensor \"{}\" is there twice", *twice);
+  return twice == names.end() ? "" : fmt::format("tensor \"{}\" occurs twice", *twice);
 }
 
 // Checks that the tensors cover the data to its last byte, without gaps or overlaps.
@@ -210,7 +210,7 @@ std::string check_cover(const std::vector<TensorEntry>& tensors, std::uint64_t d
   std::uint64_t at = 0;
   for (const TensorEntry& entry : tensors) {
     if (entry.begin != at) {
-      return fmt::format("tensor \"{}\" begins at byte {} of the data, expected was {}", entry.name,
+      return fmt::format("tensor \"{}\" begins at byte {} of the data, expected {}", entry.name,
                          entry.begin, at);
     }
     at = entry.end;
@@ -251,7 +251,7 @@ std::string to_text(const SafetensorsHead& head) {
 Result<std::uint64_t> json_bytes_of(std::string_view first_bytes, std::uint64_t file_bytes,
                                     const std::string& file) {
   if (first_bytes.size() < safetensors_length_bytes) {
-    return failure(fmt::format("\"{}\": {} bytes are no safetensors file, its head alone has {}",
+    return failure(fmt::format("\"{}\": not a safetensors file: {} bytes, its header alone has {}",
                                file, file_bytes, safetensors_length_bytes));
   }
   std::uint64_t length = 0;
@@ -260,12 +260,12 @@ Result<std::uint64_t> json_bytes_of(std::string_view first_bytes, std::uint64_t 
   }
   if (length > bounds::safetensors_head_bytes_max) {
     return failure(
-        fmt::format("\"{}\": no safetensors file, its head would have {} bytes, the "
+        fmt::format("\"{}\": not a safetensors file: its header would have {} bytes, the "
                     "limit is {}",
                     file, length, bounds::safetensors_head_bytes_max));
   }
   if (length > file_bytes - safetensors_length_bytes) {
-    return failure(fmt::format("\"{}\": cut off in its head, which has {} bytes, at offset {}",
+    return failure(fmt::format("\"{}\": truncated in its header, which has {} bytes, at offset {}",
                                file, length, file_bytes));
   }
   return length;
@@ -274,7 +274,7 @@ Result<std::uint64_t> json_bytes_of(std::string_view first_bytes, std::uint64_t 
 Result<SafetensorsHead> parse_safetensors(std::string_view json, std::uint64_t data_bytes,
                                           const std::string& file) {
   const auto refuse = [&file](const std::string& why) {
-    return failure(fmt::format("\"{}\": not a whole safetensors file: {}", file, why));
+    return failure(fmt::format("\"{}\": not a complete safetensors file: {}", file, why));
   };
   SafetensorsHead head;
   // The shortest possible entry. Memory is reserved once, because growing takes twice as much.
@@ -283,7 +283,7 @@ Result<SafetensorsHead> parse_safetensors(std::string_view json, std::uint64_t d
   head.tensors.reserve(std::min(braces, json.size() / shortest.size() + 1));
   HeadReader reader(head);
   if (!Json::sax_parse(json, &reader)) {
-    return refuse(reader.wrong().empty() ? "its head, from offset 8, is no JSON object"
+    return refuse(reader.wrong().empty() ? "its header, from offset 8, is not a JSON object"
                                          : reader.wrong());
   }
   if (const std::string wrong = check_names(head.tensors); !wrong.empty()) return refuse(wrong);

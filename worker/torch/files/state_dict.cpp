@@ -18,7 +18,7 @@ Number parse(const StateDict& state, const std::string& name, std::string_view k
   if (found == state.texts.end()) throw StateError(fmt::format("\"{}\" is missing", name));
   const auto value = exact_number<Number>(found->second);
   if (!value) {
-    throw StateError(fmt::format("\"{}\" is \"{}\", expected is {}", name, found->second, kind));
+    throw StateError(fmt::format("\"{}\" is \"{}\", expected {}", name, found->second, kind));
   }
   return *value;
 }
@@ -80,16 +80,17 @@ void copy_into(const TensorsByName& targets, const StateDict& state, const std::
     if (found == state.tensors.end()) {
       differences.push_back(fmt::format("{} is missing", name));
     } else if (found->second.sizes() != target.sizes()) {
-      differences.push_back(fmt::format("{} is [{}], expected is [{}]", name,
+      differences.push_back(fmt::format("{} is [{}], expected [{}]", name,
                                         fmt::join(found->second.sizes().vec(), ", "),
                                         fmt::join(target.sizes().vec(), ", ")));
     }
   }
   for (const auto& [name, tensor] : state.tensors) {
-    if (!known.contains(name)) differences.push_back(fmt::format("{} is not known", name));
+    if (!known.contains(name)) differences.push_back(fmt::format("{} is unknown", name));
   }
   if (!differences.empty()) {
-    throw StateError(fmt::format("{} does not fit what was saved: {}", what, listed(differences)));
+    throw StateError(
+        fmt::format("{} does not match the saved state: {}", what, listed(differences)));
   }
   const at::NoGradGuard no_grad;
   // A const tensor is only a handle: its values may be written.

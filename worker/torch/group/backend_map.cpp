@@ -9,7 +9,7 @@
 namespace cpprun {
 namespace {
 
-constexpr const char* forms = "write gloo, nccl, mpi or cpu:gloo,cuda:nccl";
+constexpr const char* forms = "use gloo, nccl, mpi or cpu:gloo,cuda:nccl";
 
 std::optional<Carrier> carrier_of(std::string_view name) {
   if (name == "gloo") return Carrier::gloo;
@@ -26,17 +26,16 @@ Result<DeviceCarrier> parse_pair(const std::string& text, const std::string& pai
   const std::string device = pair.substr(0, colon);
   const auto carrier = carrier_of(std::string_view(pair).substr(colon + 1));
   if (!carrier) {
-    return failure(
-        fmt::format("backend {} is none of gloo, nccl and mpi: {}", pair.substr(colon + 1), forms));
+    return failure(fmt::format("unknown backend {}: {}", pair.substr(colon + 1), forms));
   }
   if (device != "cpu" && device != "cuda") {
     return failure(fmt::format("device {} of backend {} is neither cpu nor cuda", device, text));
   }
   if (device == "cpu" && *carrier == Carrier::nccl) {
-    return failure(fmt::format("backend {}: nccl carries no tensors of the CPU: {}", text, forms));
+    return failure(fmt::format("backend {}: nccl cannot use CPU tensors: {}", text, forms));
   }
   if (device == "cuda" && *carrier == Carrier::mpi) {
-    return failure(fmt::format("backend {}: mpi carries no tensors of a GPU: {}", text, forms));
+    return failure(fmt::format("backend {}: mpi cannot use GPU tensors: {}", text, forms));
   }
   return DeviceCarrier{device, *carrier};
 }
@@ -76,7 +75,7 @@ Result<BackendMap> parse_backend(const std::string& text, const CarriersBuilt& b
   } else if (text == "mpi") {
     map = {{"cpu", Carrier::mpi}};
   } else {
-    return failure(fmt::format("backend {} is none of gloo, nccl and mpi: {}", text, forms));
+    return failure(fmt::format("unknown backend {}: {}", text, forms));
   }
   for (const DeviceCarrier& each : map) {
     if (each.carrier == Carrier::nccl && !built.nccl) {
@@ -87,8 +86,8 @@ Result<BackendMap> parse_backend(const std::string& text, const CarriersBuilt& b
     }
     if (each.carrier == Carrier::mpi && !built.mpi) {
       return failure(fmt::format(
-          "backend {} needs an MPI, and none was found when cpprun was built: install one with its "
-          "headers (Debian: libopenmpi-dev) and build again, or use gloo",
+          "backend {} needs MPI, but cpprun was built without it: install an MPI with its headers "
+          "(Debian: libopenmpi-dev) and build cpprun again, or use gloo",
           text));
     }
   }

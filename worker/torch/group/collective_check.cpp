@@ -80,8 +80,8 @@ std::string absence(std::int64_t number, const std::vector<std::optional<Call>>&
     if (!calls[rank]) absent.push_back(static_cast<int>(rank));
   }
   const auto camps = camps_of(calls);
-  return fmt::format("{} did not come to collective {} within {:.3g} s{}", name_ranks(absent),
-                     number, std::chrono::duration<double>(waited).count(),
+  return fmt::format("{} did not reach collective {} within {:.3g} s{}", name_ranks(absent), number,
+                     std::chrono::duration<double>(waited).count(),
                      camps.empty() ? "" : "; " + name_camps(camps));
 }
 
@@ -190,7 +190,7 @@ void CollectiveCheck::agree(const std::string& call, std::int64_t steps) {
     verdict = store_->get_to_str(verdict_key(number_));
   } catch (const std::exception&) {
     verdict = fmt::format(
-        "rank 0 did not come to collective {} within {:.3g} s, while rank {} calls {}", number_,
+        "rank 0 did not reach collective {} within {:.3g} s, while rank {} calls {}", number_,
         std::chrono::duration<double>(timeout_ + bounds::worker_goodbye_wait_max).count(), rank_,
         call);
   }
@@ -203,7 +203,7 @@ void CollectiveCheck::leave(std::int64_t steps) {
   if (rank_ != 0) return;
   rule(
       fmt::format("rank 0 has left the group, after {} collectives and {} steps of "
-                  "DistributedDataParallel, while others go on: {}",
+                  "DistributedDataParallel, while others continue: {}",
                   number_ - 1, steps, uneven_advice));
 }
 

@@ -47,8 +47,8 @@ std::string name_ranks(const std::vector<int>& ranks);
 // Advice for ranks with unequal numbers of steps. C++ has no Join: it would need to know every
 // collective of a step to answer for a rank without a batch.
 inline constexpr const char* uneven_advice =
-    "give every rank equally many batches (DistributedSampler does), or stop all with the first "
-    "that has none left (all_reduce with ReduceOp::min whether each has one; in Python: Join)";
+    "give every rank the same number of batches (DistributedSampler does), or stop all ranks when "
+    "the first has none left (all_reduce with ReduceOp::min; in Python: Join)";
 
 // `steps`: DistributedDataParallel steps that each rank has begun, absent if unknown; `ranks`:
 // their names. Returns a clause that names the ranks that ran out of batches first, with advice.

@@ -26,8 +26,8 @@ Result<int> choose_cuda_device(const Context& context, int visible) {
   }
   if (visible == 0) {
     return failure(fmt::format(
-        "local rank {} sees no GPU ({}): does nvidia-smi list one here, and do driver and LibTorch "
-        "fit together? Without one use backend gloo on the CPU",
+        "local rank {} sees no GPU ({}): check that nvidia-smi lists one here and that LibTorch "
+        "supports the driver, or use backend gloo on the CPU",
         local, mask_of(context)));
   }
   // The mask of each worker has one device: the launcher or the batch system distributed them.

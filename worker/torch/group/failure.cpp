@@ -12,15 +12,15 @@ namespace {
 
 const char* advice_for(const std::string& cause, Exchange exchange) {
   if (means_peer_ended(cause)) {
-    return "a peer has ended: look at the rank that failed first";
+    return "a peer has exited: see the rank that failed first";
   }
   if (means_time_is_up(cause) && exchange == Exchange::message) {
-    return "the other rank hangs, or calls nothing that fits: compare ranks, order and tags";
+    return "the other rank hangs or made no matching call: compare ranks, order and tags";
   }
   if (means_time_is_up(cause)) {
-    return "a peer hangs or calls something else: CPPRUN_DISTRIBUTED_DEBUG=DETAIL tells which";
+    return "a peer hangs or made another call: CPPRUN_DISTRIBUTED_DEBUG=DETAIL shows which";
   }
-  return "the group cannot be used any more";
+  return "the group is no longer usable";
 }
 
 }  // namespace
@@ -47,14 +47,14 @@ void require_dense(const at::Tensor& tensor, const char* operation) {
   }
   if (!tensor.is_contiguous()) {
     throw DistributedError(fmt::format(
-        "{}: the tensor is not contiguous: make it so first (x = x.contiguous())", operation));
+        "{}: the tensor is not contiguous: call contiguous() (x = x.contiguous())", operation));
   }
 }
 
 void require_rank(int rank, const ProcessGroup& group, const char* operation, const char* role) {
   if (rank >= 0 && rank < group.size()) return;
-  throw DistributedError(
-      fmt::format("{}: {} {} is no rank of a group of {}", operation, role, rank, group.size()));
+  throw DistributedError(fmt::format("{}: {} {} is not a rank of this group of {}", operation, role,
+                                     rank, group.size()));
 }
 
 std::string describe(const at::Tensor& tensor) {

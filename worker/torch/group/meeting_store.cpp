@@ -68,16 +68,16 @@ std::string greet(int socket, Clock::time_point deadline) {
   while (answer.size() < answer_wanted.size()) {
     pollfd waiting{.fd = socket, .events = POLLIN, .revents = 0};
     if (::poll(&waiting, 1, static_cast<int>(until(deadline).count())) == 0) {
-      return "somebody accepts connections there and does not answer as a store does";
+      return "the port accepts connections, but no store responds";
     }
     std::array<char, answer_wanted.size()> bytes;
     const auto got = ::recv(socket, bytes.data(), bytes.size() - answer.size(), 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (got < 0) return errno_text(errno);
-    if (got == 0) return "the connection was closed without an answer";
+    if (got == 0) return "the connection was closed without a response";
     answer.append(bytes.data(), static_cast<std::size_t>(got));
   }
-  return answer == answer_wanted ? "" : "what answers there is no store";
+  return answer == answer_wanted ? "" : "another program, not a store, responds there";
 }
 
 // Empty if a store answers at that address, else the reason.
@@ -158,7 +158,7 @@ std::optional<std::string> why_no_store(const std::string& path, int ranks,
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) return std::nullopt;
-  if (!std::filesystem::is_regular_file(status)) return "it is no regular file";
+  if (!std::filesystem::is_regular_file(status)) return "it is not a regular file";
   const Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (file.number < 0) return errno_text(errno);
   // Writers hold the lock, so records read under it are complete.
@@ -185,12 +185,12 @@ c10::intrusive_ptr<c10d::Store> open_file(const Placement& placement,
   // LibTorch would wait five minutes for the directory to appear.
   const std::filesystem::path folder = std::filesystem::path(placement.file).parent_path();
   if (!std::filesystem::is_directory(folder)) {
-    throw std::runtime_error("there is no folder " + folder.string());
+    throw std::runtime_error("directory " + folder.string() + " does not exist");
   }
   if (const auto fault =
           why_no_store(placement.file, placement.context.world_size, Clock::now() + timeout)) {
-    throw std::runtime_error("the file is there and no store: " + *fault +
-                             "; name one that does not exist yet");
+    throw std::runtime_error("the file exists, but is not a store: " + *fault +
+                             "; use a path that does not exist yet");
   }
   auto store = c10::make_intrusive<c10d::FileStore>(placement.file, placement.context.world_size);
   store->setTimeout(timeout);
@@ -237,7 +237,7 @@ std::optional<std::string> walk(std::uint64_t size, const ReadAt& read_at, Visit
     std::uint32_t length = 0;
     if (size - at < sizeof length || !read_at(at, &length, sizeof length) ||
         size - at - sizeof length < length) {
-      return fmt::format("its record at byte {} is cut off, or none", at);
+      return fmt::format("its record at byte {} is truncated or invalid", at);
     }
     std::string beginning(std::min<std::size_t>(length, own_key_bytes_max), '\0');
     const bool is_read = read_at(at + sizeof length, beginning.data(), beginning.size());

@@ -45,17 +45,16 @@ std::vector<std::optional<int>> meet(c10d::Store& store, const std::string& pref
 
 // Runs on MPI's thread. Only members call it.
 int make_communicator(const std::vector<int>& mpi_ranks, int tag, MPI_Comm* made) {
-  MPI_Group everybody = MPI_GROUP_NULL;
+  MPI_Group world = MPI_GROUP_NULL;
   MPI_Group members = MPI_GROUP_NULL;
-  int code = MPI_Comm_group(MPI_COMM_WORLD, &everybody);
+  int code = MPI_Comm_group(MPI_COMM_WORLD, &world);
   if (code == MPI_SUCCESS) {
-    code =
-        MPI_Group_incl(everybody, static_cast<int>(mpi_ranks.size()), mpi_ranks.data(), &members);
+    code = MPI_Group_incl(world, static_cast<int>(mpi_ranks.size()), mpi_ranks.data(), &members);
   }
   if (code == MPI_SUCCESS) code = MPI_Comm_create_group(MPI_COMM_WORLD, members, tag, made);
   if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(*made, MPI_ERRORS_RETURN);
   if (members != MPI_GROUP_NULL) MPI_Group_free(&members);
-  if (everybody != MPI_GROUP_NULL) MPI_Group_free(&everybody);
+  if (world != MPI_GROUP_NULL) MPI_Group_free(&world);
   return code;
 }
 
@@ -93,7 +92,7 @@ c10::intrusive_ptr<c10d::Backend> make_mpi_backend(const c10::intrusive_ptr<c10d
     if (code != MPI_SUCCESS) words = mpi_error_text(code);
     return code;
   });
-  if (!words.empty()) throw DistributedError("backend mpi: MPI cannot make the group: " + words);
+  if (!words.empty()) throw DistributedError("backend mpi: MPI cannot create the group: " + words);
   return c10::make_intrusive<MpiBackend>(progress, communicator, rank, size, world.tag_max,
                                          meeting.collective);
 }

@@ -61,7 +61,7 @@ MpiBackend::NativeWork MpiBackend::allreduce_coalesced(
     plain(each, "all_reduce_coalesced");
     require_reducible(each, options.reduceOp, "all_reduce_coalesced");
     if (each.scalar_type() == tensors.front().scalar_type()) continue;
-    throw DistributedError("all_reduce_coalesced over mpi: the tensors are of several types");
+    throw DistributedError("all_reduce_coalesced over mpi: the tensors have different types");
   }
   const at::Tensor flat = joined(tensors);
   const int count = count_of(flat.numel(), "all_reduce_coalesced");
@@ -208,7 +208,7 @@ MpiBackend::NativeWork MpiBackend::exchange(const at::Tensor& output, const at::
                                             std::vector<int> counts, Tensors results,
                                             const c10d::AllToAllOptions& options) {
   if (output.scalar_type() != input.scalar_type()) {
-    throw DistributedError("all_to_all over mpi: input and output are of two types");
+    throw DistributedError("all_to_all over mpi: input and output have different types");
   }
   // Shared, because MPI reads them until the operation ends.
   const auto shared = std::make_shared<const std::vector<int>>(std::move(counts));
@@ -269,7 +269,7 @@ MpiBackend::NativeWork MpiBackend::gather(std::vector<Tensors>& outputs, Tensors
   const int root = static_cast<int>(options.rootRank);
   const bool here = root == getRank();
   if (outputs.size() != (here ? 1U : 0U)) {
-    throw DistributedError("gather over mpi: the root, and it alone, brings one list of outputs");
+    throw DistributedError("gather over mpi: only the root passes a list of outputs, exactly one");
   }
   const Tensors results = here ? outputs.front() : Tensors();
   if (here) require_alike(results, input, getSize(), "gather");
@@ -299,7 +299,7 @@ MpiBackend::NativeWork MpiBackend::scatter(Tensors& outputs, std::vector<Tensors
   const int root = static_cast<int>(options.rootRank);
   const bool here = root == getRank();
   if (inputs.size() != (here ? 1U : 0U)) {
-    throw DistributedError("scatter over mpi: the root, and it alone, brings one list of inputs");
+    throw DistributedError("scatter over mpi: only the root passes a list of inputs, exactly one");
   }
   if (here) require_alike(inputs.front(), output, getSize(), "scatter");
   const at::Tensor flat = here ? joined(inputs.front()) : room_for(output, 0);

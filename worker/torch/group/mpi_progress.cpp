@@ -125,18 +125,18 @@ bool MpiProgress::Thread::initialise() {
   MPI_Finalized(&finalised);
   if (finalised != 0) {
     report(Desk::State::failed,
-           "this program has called MPI_Finalize already: leave its groups "
-           "first, or let this library end MPI");
+           "this program has already called MPI_Finalize: leave the groups "
+           "first, or let this library finalize MPI");
     return false;
   }
   int level = MPI_THREAD_SINGLE;
   if (initialised != 0) {
     MPI_Query_thread(&level);
     if (level != MPI_THREAD_MULTIPLE) {
-      report(Desk::State::failed,
-             "this program has called MPI_Init, and MPI then takes calls from its threads one at a "
-             "time at best: call MPI_Init_thread with MPI_THREAD_MULTIPLE instead, or leave it to "
-             "init_process_group");
+      report(
+          Desk::State::failed,
+          "this program has called MPI_Init, which does not allow calls from several threads: call "
+          "MPI_Init_thread with MPI_THREAD_MULTIPLE instead, or let init_process_group call it");
       return false;
     }
   } else {
@@ -349,10 +349,11 @@ MpiProgress::World MpiProgress::wait_until_ready(std::chrono::milliseconds timeo
   const bool answered = desk_->changed.wait_for(
       lock, timeout, [this] { return desk_->state != Desk::State::starting; });
   if (!answered) {
-    throw DistributedError(fmt::format(
-        "backend mpi: MPI_Init_thread has not returned within {:.3g} s: do all of mpirun's "
-        "processes call init_process_group, and do its hosts reach each other?",
-        std::chrono::duration<double>(timeout).count()));
+    throw DistributedError(
+        fmt::format("backend mpi: MPI_Init_thread has not returned within {:.3g} s: check that all "
+                    "processes of mpirun call init_process_group, and that its hosts can connect "
+                    "to each other",
+                    std::chrono::duration<double>(timeout).count()));
   }
   if (desk_->state == Desk::State::failed) throw DistributedError("backend mpi: " + desk_->fault);
   return desk_->world;
@@ -360,7 +361,7 @@ MpiProgress::World MpiProgress::wait_until_ready(std::chrono::milliseconds timeo
 
 void MpiProgress::submit(const std::shared_ptr<MpiOperation>& operation) {
   const std::scoped_lock lock(desk_->mutex);
-  if (desk_->leaving) throw DistributedError("backend mpi: MPI has ended, as this process does");
+  if (desk_->leaving) throw DistributedError("backend mpi: MPI is finalized: the process exits");
   ++desk_->under_way[operation->group];
   desk_->queue.push_back(operation);
   desk_->work.notify_one();
@@ -439,7 +440,7 @@ void MpiBackend::abort() {
 MpiBackend::NativeWork MpiBackend::collective(MpiCall call, std::chrono::milliseconds timeout) {
   if (const std::string why = health_->why_broken(); !why.empty()) {
     throw DistributedError(
-        fmt::format("an operation of this group failed before: {} (make a new group)", why));
+        fmt::format("an earlier operation of this group failed: {} (create a new group)", why));
   }
   if (!call.is_message) ++collectives_;
   call.timeout = timeout == c10d::kUnsetTimeout ? timeout_ : timeout;
@@ -491,8 +492,9 @@ void MpiBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait
 
 int MpiBackend::checked_tag(int tag, const char* name) const {
   if (tag >= 0 && tag < reserved_tag_) return tag;
-  throw DistributedError(fmt::format("{} over mpi: tag {} is not from 0 to {}, as MPI's tags are",
-                                     name, tag, reserved_tag_ - 1));
+  throw DistributedError(
+      fmt::format("{} over mpi: tag {} is not from 0 to {}, the range of MPI's tags", name, tag,
+                  reserved_tag_ - 1));
 }
 
 MpiBackend::NativeWork MpiBackend::send_tagged(const at::Tensor& tensor, int destination, int tag) {
@@ -530,8 +532,8 @@ MpiBackend::NativeWork MpiBackend::receive_tagged(const at::Tensor& tensor, int 
          int came = 0;
          MPI_Get_count(&status, type, &came);
          if (came == count) return {};
-         return fmt::format("rank {} sent {} elements of that size where {} were to be received",
-                            status.MPI_SOURCE, came, count);
+         return fmt::format("rank {} sent {} elements of that size, expected {}", status.MPI_SOURCE,
+                            came, count);
        },
        .source = [](const MPI_Status& status) { return status.MPI_SOURCE; },
        .tensors = {tensor}},
@@ -819,8 +821,8 @@ MPI_Datatype mpi_element(ScalarType type) {
     default:
       break;
   }
-  throw DistributedError(
-      fmt::format("backend mpi moves no tensors of {}: convert them first", c10::toString(type)));
+  throw DistributedError(fmt::format(
+      "backend mpi does not support tensors of {}: convert them first", c10::toString(type)));
 }
 
 MpiReduction mpi_reduction(ScalarType type, ReduceOp::RedOpType op) {

@@ -44,16 +44,16 @@ bool is_bitwise(ReduceOp::RedOpType op) {
 std::string why_not_reduced(ScalarType type, ReduceOp::RedOpType op) {
   const bool fractions = c10::isFloatingType(type) || c10::isComplexType(type);
   if (!is_computable(type)) {
-    return fmt::format("MPI computes with no {}: convert the tensor first", c10::toString(type));
+    return fmt::format("MPI cannot reduce {}: convert the tensor first", c10::toString(type));
   }
   if (op == ReduceOp::PREMUL_SUM || op == ReduceOp::UNUSED) {
-    return "MPI has no such reduction: multiply first and reduce by sum";
+    return "MPI does not have this reduction: multiply first, then reduce by sum";
   }
   if (op == ReduceOp::AVG && !fractions) {
-    return "the average of whole numbers is none: reduce by sum and divide, or convert first";
+    return "cannot average integers: reduce by sum and divide, or convert first";
   }
   if (is_bitwise(op) && fractions) {
-    return fmt::format("bit operations take whole numbers, and this is {}", c10::toString(type));
+    return fmt::format("bit operations need integers, not {}", c10::toString(type));
   }
   if ((op == ReduceOp::MIN || op == ReduceOp::MAX) && c10::isComplexType(type)) {
     return "complex numbers have no order";
@@ -68,22 +68,21 @@ const at::Tensor& plain(const at::Tensor& tensor, const char* name) {
   };
   if (!tensor.defined()) refuse("the tensor is undefined");
   if (tensor.layout() != at::kStrided) refuse("the tensor is not dense: call to_dense() first");
-  if (!tensor.device().is_cpu()) refuse("the tensor is not on the CPU: use nccl for a GPU's");
+  if (!tensor.device().is_cpu()) refuse("the tensor is not on the CPU: use nccl for GPU tensors");
   if (!tensor.is_contiguous()) refuse("the tensor is not contiguous: call contiguous() first");
   return tensor;
 }
 
 const at::Tensor& only(const Tensors& tensors, const char* name) {
   if (tensors.size() == 1) return plain(tensors.front(), name);
-  throw DistributedError(
-      fmt::format("{} over mpi takes one tensor and got {}", name, tensors.size()));
+  throw DistributedError(fmt::format("{} over mpi takes one tensor, not {}", name, tensors.size()));
 }
 
 // MPI counts elements in an int.
 int count_of(std::int64_t elements, const char* name) {
   if (elements <= std::numeric_limits<int>::max()) return static_cast<int>(elements);
   throw DistributedError(
-      fmt::format("{} over mpi: {} elements are more than MPI counts, {}: send the tensor in parts",
+      fmt::format("{} over mpi: {} elements exceed MPI's limit of {}: send the tensor in parts",
                   name, elements, std::numeric_limits<int>::max()));
 }
 
@@ -143,7 +142,7 @@ void add_counts(std::vector<int>& counts, const at::Tensor& tensor,
                   std::accumulate(splits.begin(), splits.end(), std::int64_t{0}) == rows;
   if (!fits) {
     throw DistributedError(
-        fmt::format("all_to_all over mpi: {} rows of the {} do not divide into [{}] for {} ranks",
+        fmt::format("all_to_all over mpi: {} rows of the {} cannot be split into [{}] for {} ranks",
                     rows, which, fmt::join(splits, ", "), size));
   }
   const std::int64_t row = rows == 0 ? 0 : tensor.numel() / rows;

@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view unknown = "-";
 
 constexpr const char* cure =
-    "MPI knows only the processes that mpirun starts itself: start every rank by it (mpirun -np "
+    "MPI knows only processes that mpirun has started: start every rank with mpirun (mpirun -np "
     "RANKS PROGRAM --backend mpi), or use backend gloo under cpprun";
 
 std::optional<int> number_of(const Environment& environment, const char* name) {

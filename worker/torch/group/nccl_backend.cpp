@@ -26,8 +26,7 @@ void require_nccl_of_libtorch() {
   if (major == NCCL_MAJOR && minor == NCCL_MINOR) return;
   const auto theirs = fmt::format("{}.{}.{}", major, minor, version & 0xffff);
   throw DistributedError(fmt::format(
-      "backend nccl was compiled with the headers of NCCL {}.{}.{}, and this LibTorch with those "
-      "of "
+      "backend nccl was compiled with the headers of NCCL {}.{}.{}, but this LibTorch with NCCL "
       "{}: install the headers of {} (pip: nvidia-nccl) and build again, or use backend gloo",
       NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH, theirs, theirs));
 }

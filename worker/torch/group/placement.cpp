@@ -13,8 +13,8 @@ namespace cpprun {
 namespace {
 
 constexpr const char* forms =
-    "an init method is env://, tcp://host:port or file:///path, each with ?rank=…&world_size=… if "
-    "no launcher says them";
+    "valid init methods are env://, tcp://host:port and file:///path; without a launcher, add "
+    "?rank=…&world_size=…";
 
 struct Address {
   std::string host;
@@ -69,10 +69,10 @@ Result<Address> parse_address(const std::string& method, const std::string& body
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
   }
-  if (host.empty()) return failure(fmt::format("{} names no host: write tcp://host:port", method));
+  if (host.empty()) return failure(fmt::format("{} has no host: use tcp://host:port", method));
   if (port < 1 || port > std::numeric_limits<std::uint16_t>::max()) {
     return failure(fmt::format(
-        "{} names no port from 1 to 65535: write tcp://host:port, the same on every rank", method));
+        "{} has no port from 1 to 65535: use tcp://host:port, the same on every rank", method));
   }
   return Address{host, port};
 }
@@ -81,8 +81,8 @@ Result<Address> parse_address(const std::string& method, const std::string& body
 Result<std::optional<int>> agree(const char* name, std::optional<int> option,
                                  std::optional<int> query, const std::string& method) {
   if (option && query && *option != *query) {
-    return failure(fmt::format("{} is {} in the options and {} in {}: say it once", name, *option,
-                               *query, method));
+    return failure(fmt::format("{} is {} in the options and {} in {}: set it only once", name,
+                               *option, *query, method));
   }
   return option ? option : query;
 }
@@ -92,12 +92,12 @@ Result<Context> number(Context context, std::optional<int> rank, std::optional<i
   // Defaults would make every process rank 0 of its own world, and each would train alone.
   const bool unlaunched = context.launched_by == LaunchedBy::nobody;
   if (unlaunched && rank.has_value() != world_size.has_value()) {
-    return failure(fmt::format("{}: {} is missing: rank and world_size come together", method,
+    return failure(fmt::format("{}: {} is missing: set both rank and world_size", method,
                                rank ? "world_size" : "rank"));
   }
   if (unlaunched && !rank && !method.starts_with("env://")) {
     return failure(
-        fmt::format("{}: rank and world_size are missing, and no launcher says them: add "
+        fmt::format("{}: rank and world_size are missing, and no launcher has set them: add "
                     "?rank=<number>&world_size=<number>, or start the program with cpprun",
                     method));
   }
@@ -121,11 +121,11 @@ Result<Placement> place_by_environment(Placement placement, const std::string& m
     return placement;
   }
   if (store.address.empty() || store.port == 0) {
-    return failure(fmt::format(
-        "{} with world_size={}: {} is not set: export MASTER_ADDR and MASTER_PORT, the host of "
-        "rank 0 and a free port there, or use tcp://host:port",
-        method, placement.context.world_size,
-        store.address.empty() ? "MASTER_ADDR" : "MASTER_PORT"));
+    return failure(
+        fmt::format("{} with world_size={}: {} is not set: set MASTER_ADDR to the host of rank 0 "
+                    "and MASTER_PORT to a free port there, or use tcp://host:port",
+                    method, placement.context.world_size,
+                    store.address.empty() ? "MASTER_ADDR" : "MASTER_PORT"));
   }
   placement.meeting = Meeting::tcp;
   return placement;
@@ -167,8 +167,8 @@ Result<Placement> place(const Context& context, const PlacementRequest& request)
   if (url->scheme == "tcp") return place_by_tcp(std::move(placement), method, url->body);
   if (!url->body.starts_with('/') || url->body.ends_with('/')) {
     return failure(fmt::format(
-        "{}: write three slashes and the whole path of a file that does not exist yet, in a folder "
-        "that every rank sees: file:///shared/job.init",
+        "{}: use three slashes and the absolute path of a new file in a directory that all ranks "
+        "share: file:///shared/job.init",
         method));
   }
   placement.meeting = Meeting::file;
@@ -199,20 +199,20 @@ std::string place_of(const Placement& placement) {
 
 std::string store_advice(const Placement& placement, const std::string& cause) {
   if (placement.meeting == Meeting::file) {
-    return "does its folder exist, may this user write there, and is it the same for all ranks?";
+    return "check that its directory exists, is writable and is the same for all ranks";
   }
-  if (placement.meeting != Meeting::tcp) return "is the process that serves it running?";
+  if (placement.meeting != Meeting::tcp) return "check that the process that serves it runs";
   if (serves_store(placement)) {
     return cause.find("EADDRINUSE") != std::string::npos
-               ? "the port is taken by another program: choose another one, the same for all ranks"
-               : "rank 0 serves this store itself: is that an address of this machine, and the "
-                 "port free?";
+               ? "another program uses the port: use another port, the same for all ranks"
+               : "rank 0 serves this store itself: check that the address belongs to this "
+                 "machine and that the port is free";
   }
   return placement.context.store.hosted_by_launcher
-             ? "the launcher serves this store: is it still alive, and do MASTER_ADDR and "
-               "MASTER_PORT name it?"
-             : "rank 0 serves this store: did it start, is this the address of its machine, and "
-               "does a firewall let the port through?";
+             ? "the launcher serves this store: check that it still runs, and that MASTER_ADDR "
+               "and MASTER_PORT are its address"
+             : "rank 0 serves this store: check that rank 0 has started, that this is the "
+               "address of its machine, and that no firewall blocks the port";
 }
 
 std::string ranks_advice(const Placement& placement, const std::string& cause,
@@ -225,16 +225,17 @@ std::string ranks_advice(const Placement& placement, const std::string& cause,
   }
   const std::vector<int> missing = known_missing.empty() ? ranks_waited_for(cause) : known_missing;
   if (!missing.empty()) {
-    return fmt::format("rank {} did not arrive: look at its output", fmt::join(missing, ", "));
+    return fmt::format("rank {} did not join: see its output", fmt::join(missing, ", "));
   }
   if (placement.meeting == Meeting::file) {
     return fmt::format("if {} is left from an earlier run, remove it and start again",
                        placement.file);
   }
-  return fmt::format("do all machines reach each other over the chosen interface ({})?",
-                     context.gloo_interfaces.empty()
-                         ? "the interface of the host name; set GLOO_SOCKET_IFNAME to change it"
-                         : "GLOO_SOCKET_IFNAME=" + context.gloo_interfaces);
+  return fmt::format(
+      "check that all machines can connect to each other over the chosen interface ({})",
+      context.gloo_interfaces.empty()
+          ? "the interface of the host name; set GLOO_SOCKET_IFNAME to choose another"
+          : "GLOO_SOCKET_IFNAME=" + context.gloo_interfaces);
 }
 
 }  // namespace
@@ -264,17 +265,17 @@ std::string join_failure(const Placement& placement, JoinStage stage,
 std::string taken_rank(const Placement& placement) {
   const Context& context = placement.context;
   const std::string who =
-      fmt::format("cannot join the process group as rank {} of {}: {} already knows a rank {}: ",
+      fmt::format("cannot join the process group as rank {} of {}: {} already has a rank {}: ",
                   context.rank.value, context.world_size, place_of(placement), context.rank.value);
   if (placement.meeting == Meeting::file) {
     return fmt::format(
-        "{}the file is left from an earlier run (remove it and start again), or two processes were "
-        "given this rank",
+        "{}the file is left from an earlier run (remove it and start again), or two processes have "
+        "this rank",
         who);
   }
   return who +
-         "two processes were given this rank, or this process had a group there before (a new one "
-         "needs new_group, or another port)";
+         "two processes have this rank, or this process already had a group there (use new_group, "
+         "or another port)";
 }
 
 std::vector<int> ranks_waited_for(const std::string& cause) {

@@ -262,7 +262,7 @@ std::string departures(const ProcessGroup& group, const std::string& operation,
     return {};  // The store is lost too; the original error says more.
   }
   if (left.empty()) return {};
-  return "; " + name_ranks(left) + " left the group in order" +
+  return "; " + name_ranks(left) + " left the group normally" +
          short_of_steps(steps, group.global_ranks());
 }
 
@@ -334,12 +334,12 @@ void ProcessGroup::leave() {
 ProcessGroup::Parts& ProcessGroup::live() const {
   if (!parts_) {
     throw DistributedError(
-        "this ProcessGroup has no group any more: it was moved from; use what it was moved to");
+        "this ProcessGroup is empty because it was moved: use the ProcessGroup it was moved to");
   }
   if (!parts_->group) {
     throw DistributedError(
-        "this process group was left, by destroy_process_group or at the end of its scope, while "
-        "something still uses it: keep the ProcessGroup as long as that");
+        "this process group was destroyed, by destroy_process_group or at the end of its scope, "
+        "but is still in use: keep the ProcessGroup as long as it is used");
   }
   return *parts_;
 }
@@ -399,18 +399,18 @@ void require_ranks(const std::vector<int>& ranks, int world_size) {
   };
   if (ranks.empty()) fail("a group needs at least one rank");
   if (ranks.front() < 0 || ranks.back() >= world_size) {
-    fail(fmt::format("ranks are from 0 to {}", world_size - 1));
+    fail(fmt::format("ranks must be from 0 to {}", world_size - 1));
   }
-  if (std::adjacent_find(ranks.begin(), ranks.end()) != ranks.end()) fail("a rank is named twice");
+  if (std::adjacent_find(ranks.begin(), ranks.end()) != ranks.end()) fail("a rank is listed twice");
 }
 
 }  // namespace
 
-std::optional<ProcessGroup> new_group(const ProcessGroup& everybody, std::vector<int> ranks,
+std::optional<ProcessGroup> new_group(const ProcessGroup& default_group, std::vector<int> ranks,
                                       const NewGroupOptions& options) {
   std::sort(ranks.begin(), ranks.end());
-  require_ranks(ranks, everybody.size());
-  const ProcessGroup::Parts& world = everybody.parts();
+  require_ranks(ranks, default_group.size());
+  const ProcessGroup::Parts& world = default_group.parts();
   GroupFamily& family = *world.family;
   if (world.name != "0") {
     throw DistributedError(fmt::format(
@@ -429,7 +429,7 @@ std::optional<ProcessGroup> new_group(const ProcessGroup& everybody, std::vector
                         .name = fmt::format("{}", family.groups_made++),
                         .global_ranks = ranks,
                         .rank = 0};
-  const auto mine = std::find(ranks.begin(), ranks.end(), everybody.rank());
+  const auto mine = std::find(ranks.begin(), ranks.end(), default_group.rank());
   if (mine == ranks.end()) return std::nullopt;
   connection.rank = static_cast<int>(mine - ranks.begin());
   const bool nccl = std::any_of(backends.begin(), backends.end(), [](const DeviceCarrier& each) {
@@ -448,7 +448,7 @@ std::optional<ProcessGroup> new_group(const ProcessGroup& everybody, std::vector
     throw DistributedError(fmt::format(
         "rank {} cannot join the new group of ranks {}: {} (every rank has to call new_group, in "
         "the same order)",
-        everybody.rank(), fmt::join(ranks, ", "), first_line(error)));
+        default_group.rank(), fmt::join(ranks, ", "), first_line(error)));
   }
   return ProcessGroup(std::move(parts));
 }

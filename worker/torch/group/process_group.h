@@ -99,10 +99,10 @@ struct NewGroupOptions {
   std::optional<std::chrono::milliseconds> timeout;  // of one collective; absent: likewise
 };
 
-// Creates a group of some ranks, given in any order and sorted here. Every rank of `everybody`, the
-// group of init_process_group(), must call it, in the same order as for other groups. Ranks that
-// are not in `ranks` get nullopt.
-std::optional<ProcessGroup> new_group(const ProcessGroup& everybody, std::vector<int> ranks,
+// Creates a group of some ranks, given in any order and sorted here. Every rank of `default_group`,
+// the group of init_process_group(), must call it, in the same order as for other groups. Ranks
+// that are not in `ranks` get nullopt.
+std::optional<ProcessGroup> new_group(const ProcessGroup& default_group, std::vector<int> ranks,
                                       const NewGroupOptions& options = {});
 
 // Leaves the group now, as its destructor would.

@@ -24,7 +24,7 @@ void FusedOptimizer::for_each_with_gradient(
 
 void check_option(bool right, const char* optimizer, const char* name, double value) {
   if (right) return;
-  throw std::invalid_argument(fmt::format("{} cannot work with {} {}", optimizer, name, value));
+  throw std::invalid_argument(fmt::format("{}: invalid {} {}", optimizer, name, value));
 }
 
 void zero_gradients(const std::vector<at::Tensor>& parameters, bool set_to_none) {

@@ -12,9 +12,9 @@ namespace cpprun {
 namespace {
 
 void check(std::int64_t t, std::int64_t length, const char* name) {
-  if (t < 0) throw std::invalid_argument(fmt::format("there is no learning rate for step {}", t));
+  if (t < 0) throw std::invalid_argument(fmt::format("no learning rate for negative step {}", t));
   if (length < 1) {
-    throw std::invalid_argument(fmt::format("{} has to be above 0: {}", name, length));
+    throw std::invalid_argument(fmt::format("{} must be above 0, not {}", name, length));
   }
 }
 

@@ -24,7 +24,7 @@ std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) 
 }
 
 void check_limit(double limit, const char* name) {
-  if (!(limit >= 0)) throw std::invalid_argument(fmt::format("{} cannot be {}", name, limit));
+  if (!(limit >= 0)) throw std::invalid_argument(fmt::format("{} must not be {}", name, limit));
 }
 
 }  // namespace

@@ -325,7 +325,7 @@ TEST_CASE("what is damaged in the middle is told with its place, and the job goe
   CHECK_FALSE(next.folder->take_found().at(0).log);
   REQUIRE(next.said.size() == 1);
   CHECK(next.said[0].find("is damaged: what stands at byte") != std::string::npos);
-  CHECK(next.said[0].find("the store of its job is lost, and its round begins anew") !=
+  CHECK(next.said[0].find("the store of its job is lost, and its round restarts") !=
         std::string::npos);
 }
 

@@ -50,12 +50,12 @@ TEST_CASE("what a collective cannot work on is refused with the cure") {
   const ProcessGroup group = init_process_group(Context{});
   CHECK_THROWS_WITH_AS(
       all_reduce(at::full({2, 3}, 1.0).t(), group),
-      "all_reduce: the tensor is not contiguous: make it so first (x = x.contiguous())",
+      "all_reduce: the tensor is not contiguous: call contiguous() (x = x.contiguous())",
       DistributedError);
   CHECK_THROWS_WITH_AS(all_reduce(at::Tensor(), group), "all_reduce: the tensor is undefined",
                        DistributedError);
   CHECK_THROWS_WITH_AS(broadcast(at::full({2}, 1.0), group, 1),
-                       "broadcast: source 1 is no rank of a group of 1", DistributedError);
+                       "broadcast: source 1 is not a rank of this group of 1", DistributedError);
 }
 
 TEST_CASE("whole numbers are reduced bit by bit") {

@@ -71,12 +71,12 @@ TEST_CASE("a batch of CIFAR-10 as torchvision has it is read, and nothing in it 
   const auto told = [](const std::string& bytes) {
     return refusal([&] { return parse_cifar10_pickle(bytes, "x"); });
   };
-  const std::string who = "\"x\": no batch of cifar-10-batches-py: ";
+  const std::string who = "\"x\": not a batch of cifar-10-batches-py: ";
   CHECK(told(pickled_batch("K\5", pixels, 2)) ==
         who + "data is u1 [2, 3072], expected u1 [1, 3072], as there are 1 labels");
   CHECK(told(pickled_batch("K\5K\7", record(""), 2)) == who + "data has 3072 bytes, expected 6144");
-  CHECK(told(pickled_batch("K\5K\x0a", pixels, 2)) == who + "a label is none of 0 to 9");
-  CHECK(told("\x80\x02}.") == who + "it has no array data and no list labels");
+  CHECK(told(pickled_batch("K\5K\x0a", pixels, 2)) == who + "a label is not from 0 to 9");
+  CHECK(told("\x80\x02}.") == who + "it needs an array data and a list labels");
   CHECK(told("\x80\x02"
              "cposix\nsystem\n.")
             .find("nothing was executed") != std::string::npos);
@@ -127,14 +127,14 @@ TEST_CASE("an IDX file says how many bytes it holds, and has to hold them") {
   CHECK(refusal([] { return parse_idx(idx_images + std::string(11, '\4'), 3, "x"); }) ==
         "\"x\": at offset 16: expected 12 bytes, found 11");
   CHECK(refusal([] { return parse_idx("\0\0"s, 3, "x"); }) ==
-        "\"x\": at offset 2: expected a head of 16 bytes, the file ends");
+        "\"x\": at offset 2: truncated: expected a header of 16 bytes");
   CHECK(refusal([] { return parse_idx(idx_labels + "\1\2", 3, "x"); }) ==
-        "\"x\": at offset 10: expected a head of 16 bytes, the file ends");
+        "\"x\": at offset 10: truncated: expected a header of 16 bytes");
   CHECK(refusal([] { return parse_idx("GIF89a-whatever-comes-now", 1, "x"); }) ==
         "\"x\": at offset 0: expected the number 0x00000801 of an IDX file of bytes in 1 "
         "dimensions, found 0x47494638");
   CHECK(refusal([] { return parse_idx("\0\0\x08\x01\0\0\0\0"s, 1, "x"); }) ==
-        "\"x\": at offset 4: a dimension of 0 makes no sense");
+        "\"x\": at offset 4: invalid dimension 0");
 }
 
 TEST_CASE("MNIST is read compressed, as it is distributed, and plain") {

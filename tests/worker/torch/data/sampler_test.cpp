@@ -67,9 +67,9 @@ TEST_CASE("all ranks together see every example of an epoch once") {
 
 TEST_CASE("options that contradict each other are refused") {
   CHECK_THROWS_WITH_AS(DistributedSampler({.dataset_size = 0}),
-                       "a sampler needs examples, dataset_size is 0", std::invalid_argument);
+                       "dataset_size must be at least 1, not 0", std::invalid_argument);
   CHECK_THROWS_WITH_AS(DistributedSampler({.dataset_size = 5, .replicas = 2, .rank = 2}),
-                       "rank 2 is not below the number of replicas, 2", std::invalid_argument);
+                       "rank 2 must be less than the number of replicas, 2", std::invalid_argument);
 }
 
 TEST_CASE("what was seen is left out, and the rest is the end of the whole epoch") {

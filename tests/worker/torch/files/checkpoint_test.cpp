@@ -150,7 +150,7 @@ TEST_CASE("somebody else's safetensors file under a checkpoint's name is passed 
   const auto found = checkpoints.load_newest(group);
   REQUIRE(found);
   CHECK(found->progress.step == 1);
-  CHECK(found->passed_over.at(0).find("no checkpoint of cpprun") != std::string::npos);
+  CHECK(found->passed_over.at(0).find("not a cpprun checkpoint") != std::string::npos);
 }
 
 TEST_CASE("a checkpoint that lacks its progress is passed over with its name") {
@@ -232,7 +232,8 @@ TEST_CASE("ranks wait for the one that writes, and learn why it could not") {
   });
   CHECK(failure == "");
   INFO(reason);
-  CHECK(reason.starts_with("rank 0 cannot create folder \"" + folder.file("no-folder") + "\": "));
+  CHECK(
+      reason.starts_with("rank 0 cannot create directory \"" + folder.file("no-folder") + "\": "));
 }
 
 TEST_CASE("a write that outlasts the group's time-out fails nobody") {

@@ -56,11 +56,11 @@ TEST_CASE("a tensor of nonsense is refused") {
   CHECK(refusal(values, v2, {0, 1}) == "a tensor without a storage");
   values[7] = std::int64_t{-1};
   CHECK(refusal(values, v2, {0, 1, 2, 3, 4, 5}) ==
-        "a tensor whose offset, sizes or strides make no sense");
+        "a tensor with an invalid offset, size or stride");
   values[7] = std::int64_t{1};
   values[2] = Tuple{std::vector<Index>(65, 7)};
   CHECK(refusal(values, v2, {0, 1, 2, 2, 4, 5}) ==
-        "a tensor whose offset, sizes or strides make no sense");
+        "a tensor with an invalid offset, size or stride");
 }
 
 TEST_CASE("a view that is to be conjugated or negated is refused with the cure") {

@@ -22,7 +22,7 @@ std::string reason_of(std::string_view json, std::uint64_t data_bytes) {
   return parsed ? "" : parsed.error().reason;
 }
 
-constexpr const char* not_whole = "\"x\": not a whole safetensors file: ";
+constexpr const char* not_whole = "\"x\": not a complete safetensors file: ";
 
 }  // namespace
 
@@ -48,18 +48,19 @@ TEST_CASE("an empty tensor may stand anywhere in the data") {
 
 TEST_CASE("a length field that cannot be true is refused") {
   CHECK(json_bytes_of("abc", 3, "x").error().reason ==
-        "\"x\": 3 bytes are no safetensors file, its head alone has 8");
+        "\"x\": not a safetensors file: 3 bytes, its header alone has 8");
   CHECK(json_bytes_of(std::string(8, '\x7f'), 100, "x").error().reason ==
-        "\"x\": no safetensors file, its head would have 9187201950435737471 bytes, the limit is "
-        "12582912");
+        "\"x\": not a safetensors file: its header would have 9187201950435737471 bytes, the limit "
+        "is 12582912");
   CHECK(json_bytes_of(std::string("\x40\0\0\0\0\0\0\0", 8), 20, "x").error().reason ==
-        "\"x\": cut off in its head, which has 64 bytes, at offset 20");
+        "\"x\": truncated in its header, which has 64 bytes, at offset 20");
 }
 
 TEST_CASE("a head that contradicts itself or the file is refused with the culprit") {
   const auto why = [](const std::string& text) { return not_whole + text; };
-  CHECK(reason_of("[1]", 0) == why("its head, from offset 8, is no JSON object"));
-  CHECK(reason_of(R"({"__metadata__":{"a":1}})", 0) == why("__metadata__ is no object of texts"));
+  CHECK(reason_of("[1]", 0) == why("its header, from offset 8, is not a JSON object"));
+  CHECK(reason_of(R"({"__metadata__":{"a":1}})", 0) ==
+        why("__metadata__ is not an object of texts"));
   CHECK(reason_of(R"({"a":{"dtype":"F3","shape":[],"data_offsets":[0,4]}})", 4) ==
         why("tensor \"a\" has the unknown type F3"));
   CHECK(reason_of(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4) ==
@@ -69,7 +70,7 @@ TEST_CASE("a head that contradicts itself or the file is refused with the culpri
   CHECK(reason_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4) ==
         why("tensor \"a\" has data_offsets [0, 4], which do not fit its shape"));
   CHECK(reason_of(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})", 6) ==
-        why("tensor \"a\" begins at byte 2 of the data, expected was 0"));
+        why("tensor \"a\" begins at byte 2 of the data, expected 0"));
   CHECK(reason_of(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})", 3) ==
         why("the tensors need 4 bytes of data, the file has 3"));
 }
@@ -109,25 +110,25 @@ TEST_CASE("what is there twice is refused") {
   const auto why = [](const std::string& text) { return not_whole + text; };
   const std::string entry = R"({"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
   CHECK(reason_of(R"({"a":)" + entry + R"(,"a":)" + entry + "}", 0) ==
-        why("tensor \"a\" is there twice"));
+        why("tensor \"a\" occurs twice"));
   CHECK(reason_of(R"({"a":{"dtype":"U8","dtype":"I8","shape":[0],"data_offsets":[0,0]}})", 0) ==
         why("tensor \"a\" has two dtype"));
   CHECK(reason_of(R"({"__metadata__":{"a":"1","a":"2"}})", 0) ==
-        why("the text \"a\" is there twice"));
+        why("the text \"a\" occurs twice"));
   CHECK(reason_of(R"({"__metadata__":{},"__metadata__":{}})", 0) == why("it has two __metadata__"));
 }
 
 TEST_CASE("values of the wrong kind are refused wherever they stand") {
   const auto why = [](const std::string& text) { return not_whole + text; };
-  CHECK(reason_of("5", 0) == why("its head, from offset 8, is no JSON object"));
-  CHECK(reason_of(R"({"a":5})", 0) == why("tensor \"a\" is no object"));
+  CHECK(reason_of("5", 0) == why("its header, from offset 8, is not a JSON object"));
+  CHECK(reason_of(R"({"a":5})", 0) == why("tensor \"a\" is not an object"));
   CHECK(reason_of(R"({"a":{"dtype":{},"shape":[],"data_offsets":[0,0]}})", 0) ==
         why("tensor \"a\" has no dtype"));
   CHECK(reason_of(R"({"a":{"dtype":"U8","shape":{},"data_offsets":[0,0]}})", 0) ==
         why("tensor \"a\" has no shape of whole numbers"));
   CHECK(reason_of(R"({"a":{"dtype":"U8","shape":[[1]],"data_offsets":[0,1]}})", 1) ==
         why("tensor \"a\" has no shape of whole numbers"));
-  CHECK(reason_of(R"({"__metadata__":[]})", 0) == why("__metadata__ is no object of texts"));
+  CHECK(reason_of(R"({"__metadata__":[]})", 0) == why("__metadata__ is not an object of texts"));
   CHECK(reason_of(R"({"a":{"dtype":"U8","shape":[1],"more":[{"b":null}],"data_offsets":[0,1]}})",
                   1) == "");
 }
@@ -146,7 +147,7 @@ TEST_CASE("a hostile head costs little memory and time") {
   std::string texts = R"({"__metadata__":{"a":"")";
   for (int i = 0; i < 70'000; ++i) texts += ",\"" + std::to_string(i) + "\":\"\"";
   CHECK(reason_of(texts + "}}", 0).find("too many texts") != std::string::npos);
-  CHECK(reason_of(filled(R"({"a":{"x":)", "["), 0).find("no JSON object") != std::string::npos);
+  CHECK(reason_of(filled(R"({"a":{"x":)", "["), 0).find("not a JSON object") != std::string::npos);
 }
 
 TEST_CASE("the types of eight bits have a size") {

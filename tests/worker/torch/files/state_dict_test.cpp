@@ -18,8 +18,8 @@ TEST_CASE("numbers come back as they were, to the last bit") {
 TEST_CASE("a number that is missing or none is an error with its name") {
   StateDict state;
   state.texts["lr"] = "fast";
-  CHECK_THROWS_WITH_AS(static_cast<void>(state.real("lr")),
-                       "\"lr\" is \"fast\", expected is a number", StateError);
+  CHECK_THROWS_WITH_AS(static_cast<void>(state.real("lr")), "\"lr\" is \"fast\", expected a number",
+                       StateError);
   CHECK_THROWS_WITH_AS(static_cast<void>(state.integer("step")), "\"step\" is missing", StateError);
 }
 
@@ -54,8 +54,8 @@ TEST_CASE("what does not fit is listed as a whole, and nothing is changed") {
   CHECK_THROWS_WITH_AS(
       copy_into({{"first", first}, {"second", at::zeros({3})}, {"third", at::zeros({1})}}, state,
                 "the model"),
-      "the model does not fit what was saved: second is [2, 3], expected is [3]; third is "
-      "missing; extra is not known",
+      "the model does not match the saved state: second is [2, 3], expected [3]; third is "
+      "missing; extra is unknown",
       StateError);
   CHECK(first[0].item<float>() == 0);
 }

@@ -28,8 +28,8 @@ TEST_CASE("a disagreement names the rank that is short of steps, and says what t
   CHECK(disagreement(7, Calls{Call{"all_reduce()", 13}, Call{"barrier()", 12}}) ==
         "the ranks disagree about collective 7: rank 0 calls all_reduce(); rank 1 calls barrier(); "
         "rank 1 is short of steps of DistributedDataParallel, 12 where others are at 13: give "
-        "every rank equally many batches (DistributedSampler does), or stop all with the first "
-        "that has none left (all_reduce with ReduceOp::min whether each has one; in Python: Join)");
+        "every rank the same number of batches (DistributedSampler does), or stop all ranks when "
+        "the first has none left (all_reduce with ReduceOp::min; in Python: Join)");
   CHECK(short_of_steps({3, 5, 4}, {0, 4, 6})
             .starts_with("; ranks 0, 6 are short of steps of "
                          "DistributedDataParallel, 3, 4 where"));
@@ -38,7 +38,7 @@ TEST_CASE("a disagreement names the rank that is short of steps, and says what t
 
 TEST_CASE("ranks that stay away are named, with what the others wait for") {
   CHECK(absence(3, Calls{Call{"barrier()"}, std::nullopt, std::nullopt}, 1500ms) ==
-        "ranks 1, 2 did not come to collective 3 within 1.5 s; rank 0 calls barrier()");
+        "ranks 1, 2 did not reach collective 3 within 1.5 s; rank 0 calls barrier()");
 }
 
 TEST_CASE("models that differ are told apart at their first difference") {

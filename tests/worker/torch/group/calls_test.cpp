@@ -12,9 +12,9 @@ TEST_CASE("a tensor is described by type, shape and device") {
 
 TEST_CASE("what an operation cannot work on is refused with the cure") {
   CHECK_THROWS_WITH_AS(require_dense(at::full({2, 3}, 1.0).t(), "send"),
-                       "send: the tensor is not contiguous: make it so first (x = x.contiguous())",
+                       "send: the tensor is not contiguous: call contiguous() (x = x.contiguous())",
                        DistributedError);
   const ProcessGroup group = init_process_group(Context{});
   CHECK_THROWS_WITH_AS(require_rank(-1, group, "gather", "root"),
-                       "gather: root -1 is no rank of a group of 1", DistributedError);
+                       "gather: root -1 is not a rank of this group of 1", DistributedError);
 }

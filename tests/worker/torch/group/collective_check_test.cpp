@@ -81,7 +81,7 @@ TEST_CASE("in debug mode a rank that does not come is named") {
                                             }
                                           },
                                           {.timeout = 300ms});
-  CHECK(error == "rank 1 did not come to collective 1 within 0.3 s; rank 0 calls barrier()");
+  CHECK(error == "rank 1 did not reach collective 1 within 0.3 s; rank 0 calls barrier()");
 }
 
 TEST_CASE("in debug mode DistributedDataParallel is compared, and who is short of steps is named") {

@@ -51,8 +51,9 @@ TEST_CASE("an empty CUDA_VISIBLE_DEVICES is named as the reason") {
       choose_cuda_device(context, 0).error().reason.find("CUDA_VISIBLE_DEVICES is empty: unset") !=
       std::string::npos);
   context.cuda_visible_devices.reset();
-  CHECK(choose_cuda_device(context, 0).error().reason.find("does nvidia-smi list one here") !=
-        std::string::npos);
+  CHECK(
+      choose_cuda_device(context, 0).error().reason.find("check that nvidia-smi lists one here") !=
+      std::string::npos);
 }
 
 }  // namespace device_choice_test

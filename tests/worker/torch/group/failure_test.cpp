@@ -6,17 +6,16 @@
 using namespace cpprun;
 
 TEST_CASE("a failure is its first line, with what to do about it") {
-  CHECK(
-      explain_failure("barrier", "Connection closed by peer [10.0.0.1]:9\n#0 frame",
-                      Exchange::collective) ==
-      "barrier failed: Connection closed by peer [10.0.0.1]:9 (a peer has ended: look at the rank "
-      "that failed first)");
+  CHECK(explain_failure("barrier", "Connection closed by peer [10.0.0.1]:9\n#0 frame",
+                        Exchange::collective) ==
+        "barrier failed: Connection closed by peer [10.0.0.1]:9 (a peer has exited: see the rank "
+        "that failed first)");
   CHECK(explain_failure("barrier", "Timed out waiting 2000ms", Exchange::collective)
-            .ends_with("CPPRUN_DISTRIBUTED_DEBUG=DETAIL tells which)"));
+            .ends_with("CPPRUN_DISTRIBUTED_DEBUG=DETAIL shows which)"));
   CHECK(explain_failure("recv", "Timed out waiting 2000ms", Exchange::message)
             .ends_with("compare ranks, order and tags)"));
   CHECK(explain_failure("barrier", "something else", Exchange::collective)
-            .ends_with("(the group cannot be used any more)"));
+            .ends_with("(the group is no longer usable)"));
 }
 
 TEST_CASE("a peer that has ended is told from one that is late") {

@@ -48,7 +48,7 @@ TEST_CASE("a failure says what failed, in what, on which rank") {
         }) == "");
   INFO(words);
   CHECK(words.starts_with("all_reduce(Float [2] on cpu) in a test on rank 0 failed: "));
-  CHECK(words.ends_with("; rank 1 left the group in order"));
+  CHECK(words.ends_with("; rank 1 left the group normally"));
 }
 
 TEST_CASE("a guarded group does not keep the group, and says that it was left") {

@@ -22,27 +22,25 @@ Placement rank_of_two(int rank, bool launcher) {
 }  // namespace
 
 TEST_CASE("a store that does not answer is named with its host and who should serve it") {
-  CHECK(
-      join_failure(rank_of_two(1, false), JoinStage::store, 30s, "timed out") ==
-      "cannot join the process group as rank 1 of 2: the store at 10.0.0.1:29500 was not reached "
-      "within 30 s: timed out (rank 0 serves this store: did it start, is this the address of its "
-      "machine, and does a firewall let the port through?)");
+  CHECK(join_failure(rank_of_two(1, false), JoinStage::store, 30s, "timed out") ==
+        "cannot join the process group as rank 1 of 2: the store at 10.0.0.1:29500 was not reached "
+        "within 30 s: timed out (rank 0 serves this store: check that rank 0 has started, that "
+        "this is the address of its machine, and that no firewall blocks the port)");
   CHECK(join_failure(rank_of_two(1, true), JoinStage::store, 30s, "timed out")
             .find("the launcher serves this store") != std::string::npos);
-  CHECK(
-      join_failure(rank_of_two(0, false), JoinStage::store, 30s, "EADDRINUSE") ==
-      "cannot join the process group as rank 0 of 2: the store at 10.0.0.1:29500 cannot be "
-      "served: EADDRINUSE (the port is taken by another program: choose another one, the same for "
-      "all ranks)");
+  CHECK(join_failure(rank_of_two(0, false), JoinStage::store, 30s, "EADDRINUSE") ==
+        "cannot join the process group as rank 0 of 2: the store at 10.0.0.1:29500 cannot be "
+        "served: EADDRINUSE (another program uses the port: use another port, the same for all "
+        "ranks)");
   CHECK(join_failure(rank_of_two(0, false), JoinStage::store, 30s, "timed out")
-            .find("is that an address of this machine") != std::string::npos);
+            .find("check that the address belongs to this machine") != std::string::npos);
 }
 
 TEST_CASE("ranks that did not arrive are named") {
   const std::string reason =
       join_failure(rank_of_two(0, true), JoinStage::ranks, 5s,
                    "wait timeout after 5000ms, keys: /default_pg/0//cpu//0/1");
-  CHECK(reason.find("rank 1 did not arrive") != std::string::npos);
+  CHECK(reason.find("rank 1 did not join") != std::string::npos);
 }
 
 TEST_CASE("an interface that does not exist is named with its variable") {
@@ -67,18 +65,17 @@ TEST_CASE("a file that an earlier run left is named, and what to do with it") {
                       .file = "/shared/job.init"};
   CHECK(taken_rank(placement) ==
         "cannot join the process group as rank 0 of 2: the store in the file /shared/job.init "
-        "already knows a rank 0: the file is left from an earlier run (remove it and start again), "
-        "or two processes were given this rank");
+        "already has a rank 0: the file is left from an earlier run (remove it and start again), "
+        "or two processes have this rank");
   CHECK(join_failure(placement, JoinStage::ranks, 5s, "refused")
             .find("if /shared/job.init is left from an earlier run, remove it") !=
         std::string::npos);
   CHECK(join_failure(placement, JoinStage::store, 5s, "No such file or directory")
-            .find("does its folder exist") != std::string::npos);
+            .find("check that its directory exists") != std::string::npos);
 }
 
 TEST_CASE("a rank that joins twice is told so") {
-  CHECK(taken_rank(rank_of_two(1, true)).find("two processes were given this rank") !=
-        std::string::npos);
+  CHECK(taken_rank(rank_of_two(1, true)).find("two processes have this rank") != std::string::npos);
 }
 
 }  // namespace joining_test

@@ -61,8 +61,8 @@ TEST_CASE("a port behind which nobody answers is waited for only so long") {
   const std::string reason = testing::failure_of(context, {.join_timeout = 400ms});
   INFO(reason);
   CHECK(contains(reason,
-                 "was not reached within 0.4 s: somebody accepts connections there and does "
-                 "not answer as a store does"));
+                 "was not reached within 0.4 s: the port accepts connections, but no store "
+                 "responds"));
   ::close(listener);
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("a rank that does not come is waited for only so long, and its file is
   const std::string path = folder.file("job.init");
   const std::string first = testing::failure_of({}, by_file(path, 0, 2));
   INFO(first);
-  CHECK(contains(first, "rank 1 did not arrive"));
+  CHECK(contains(first, "rank 1 did not join"));
   const std::string second = testing::failure_of({}, by_file(path, 0, 2));
   INFO(second);
   CHECK(contains(second, "is left from an earlier run (remove it and start again)"));
@@ -89,7 +89,7 @@ TEST_CASE("a folder that does not exist is named") {
   const std::string reason = testing::failure_of({}, by_file("/nowhere/job.init", 0, 1));
   INFO(reason);
   CHECK(contains(reason, "the store in the file /nowhere/job.init was not reached"));
-  CHECK(contains(reason, "does its folder exist"));
+  CHECK(contains(reason, "check that its directory exists"));
 }
 
 TEST_CASE("a file that is no store is named, and nobody waits for it") {
@@ -102,11 +102,12 @@ TEST_CASE("a file that is no store is named, and nobody waits for it") {
   const std::string text = reason_for("root:x:0:0:root:/root:/bin/bash\n");
   INFO(text);
   CHECK(contains(text, "the store in the file " + path + " was not reached"));
-  CHECK(contains(text, "the file is there and no store: its record at byte 0 is cut off, or none"));
+  CHECK(contains(
+      text, "the file exists, but is not a store: its record at byte 0 is truncated or invalid"));
   CHECK(contains(reason_for(std::string(64, '\0')), "its record at byte 0 has no key"));
-  CHECK(contains(reason_for(std::string("\2\0\0\0/a\5\0\0\0b", 11)), "cut off, or none"));
+  CHECK(contains(reason_for(std::string("\2\0\0\0/a\5\0\0\0b", 11)), "truncated or invalid"));
   CHECK(reason_for("") == "joined");
-  CHECK(contains(testing::failure_of({}, by_file("/dev/null", 0, 1)), "it is no regular file"));
+  CHECK(contains(testing::failure_of({}, by_file("/dev/null", 0, 1)), "it is not a regular file"));
   CHECK(contains(testing::failure_of({}, by_file(folder.file(""), 0, 1)), "three slashes"));
 }
 

@@ -44,8 +44,7 @@ TEST_CASE("a message of another length than the receive is the receive's failure
           const auto received = [&](int tag) {
             return refusal_of([&] { recv(at::zeros({4}), 0, group, tag); });
           };
-          expect(has(received(1), "rank 0 sent 2 elements of that size where 4 were to be"),
-                 "short");
+          expect(has(received(1), "rank 0 sent 2 elements of that size, expected 4"), "short");
           expect(has(received(2), "MPI_ERR_TRUNCATE"), "long");
           expect(received(3) == "none", "the group works on");
         }) == "");
@@ -89,8 +88,8 @@ TEST_CASE("a collective that a rank does not come to is given up for good, and i
         expect(has(first, "all_reduce failed: Timed out after 0.3 s over MPI"), first);
         const std::string second = refusal_of([&] { barrier(group); });
         expect(second ==
-                   "an operation of this group failed before: Timed out after 0.3 s over MPI (make "
-                   "a new group)",
+                   "an earlier operation of this group failed: Timed out after 0.3 s over MPI "
+                   "(create a new group)",
                second);
       },
       {.timeout = 300ms});

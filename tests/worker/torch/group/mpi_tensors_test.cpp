@@ -23,14 +23,14 @@ TEST_CASE("only plain memory of the CPU is taken") {
   CHECK_THROWS_WITH_AS(plain(good.to_sparse(), "send"),
                        "send over mpi: the tensor is not dense: call to_dense() first",
                        DistributedError);
-  CHECK_THROWS_WITH_AS(only({good, good}, "send"), "send over mpi takes one tensor and got 2",
+  CHECK_THROWS_WITH_AS(only({good, good}, "send"), "send over mpi takes one tensor, not 2",
                        DistributedError);
 }
 
 TEST_CASE("more elements than MPI counts are refused with the cure") {
   CHECK(count_of(2147483647, "send") == 2147483647);
   CHECK_THROWS_WITH_AS(count_of(2147483648, "send"),
-                       "send over mpi: 2147483648 elements are more than MPI counts, 2147483647: "
+                       "send over mpi: 2147483648 elements exceed MPI's limit of 2147483647: "
                        "send the tensor in parts",
                        DistributedError);
 }
@@ -39,12 +39,12 @@ TEST_CASE("a reduction that means nothing for a type is refused") {
   CHECK(why_not_reduced(at::kFloat, ReduceOp::AVG) == "");
   CHECK(why_not_reduced(at::kBFloat16, ReduceOp::MAX) == "");
   CHECK(why_not_reduced(at::kBool, ReduceOp::BXOR) == "");
-  CHECK(why_not_reduced(at::kLong, ReduceOp::AVG).find("is none") != std::string::npos);
-  CHECK(why_not_reduced(at::kFloat, ReduceOp::BAND) ==
-        "bit operations take whole numbers, and this is Float");
+  CHECK(why_not_reduced(at::kLong, ReduceOp::AVG).find("cannot average integers") !=
+        std::string::npos);
+  CHECK(why_not_reduced(at::kFloat, ReduceOp::BAND) == "bit operations need integers, not Float");
   CHECK(why_not_reduced(at::kComplexFloat, ReduceOp::MIN) == "complex numbers have no order");
   CHECK(why_not_reduced(at::kFloat8_e5m2, ReduceOp::SUM) ==
-        "MPI computes with no Float8_e5m2: convert the tensor first");
+        "MPI cannot reduce Float8_e5m2: convert the tensor first");
 }
 
 TEST_CASE("several tensors become one piece and come back") {
@@ -67,10 +67,11 @@ TEST_CASE("splits of rows become counts of elements and where they begin") {
   counts.clear();
   add_counts(counts, at::zeros({0, 3}), {0, 0}, 2, "input");
   CHECK(counts == std::vector<int>{0, 0, 0, 0});
-  CHECK_THROWS_WITH_AS(add_counts(counts, at::zeros({4}), {1, 2}, 2, "output"),
-                       "all_to_all over mpi: 4 rows of the output do not divide into [1, 2] for 2 "
-                       "ranks",
-                       DistributedError);
+  CHECK_THROWS_WITH_AS(
+      add_counts(counts, at::zeros({4}), {1, 2}, 2, "output"),
+      "all_to_all over mpi: 4 rows of the output cannot be split into [1, 2] for 2 "
+      "ranks",
+      DistributedError);
 }
 
 }  // namespace mpi_tensors_test

@@ -17,8 +17,8 @@ TEST_CASE("what mpirun has started knows its number from the environment") {
 TEST_CASE("a world of another size than the job is refused with the cure") {
   CHECK(mpi_world_fault(4, 4) == "");
   CHECK(mpi_world_fault(1, 2) ==
-        "backend mpi: MPI's world has 1 process and the job 2 ranks: MPI knows only the processes "
-        "that mpirun starts itself: start every rank by it (mpirun -np RANKS PROGRAM --backend "
+        "backend mpi: MPI's world has 1 process and the job 2 ranks: MPI knows only processes "
+        "that mpirun has started: start every rank with mpirun (mpirun -np RANKS PROGRAM --backend "
         "mpi), or use backend gloo under cpprun");
   CHECK(mpi_world_fault(4, 1).starts_with(
       "backend mpi: MPI's world has 4 processes and the job 1 rank: "));

@@ -39,9 +39,9 @@ TEST_CASE("groups of some ranks compute among themselves") {
 
 TEST_CASE("a group that cannot be is refused") {
   const ProcessGroup group = init_process_group(Context{});
-  CHECK_THROWS_WITH_AS(new_group(group, {0, 1}), "new_group(0, 1): ranks are from 0 to 0",
+  CHECK_THROWS_WITH_AS(new_group(group, {0, 1}), "new_group(0, 1): ranks must be from 0 to 0",
                        DistributedError);
-  CHECK_THROWS_WITH_AS(new_group(group, {0, 0}), "new_group(0, 0): a rank is named twice",
+  CHECK_THROWS_WITH_AS(new_group(group, {0, 0}), "new_group(0, 0): a rank is listed twice",
                        DistributedError);
   CHECK_THROWS_WITH_AS(new_group(group, {}), "new_group(): a group needs at least one rank",
                        DistributedError);

@@ -78,11 +78,12 @@ TEST_CASE("a store that is given needs no address") {
 
 TEST_CASE("an init method that cannot work is refused with the cure") {
   const Context bare;
-  CHECK(contains(reason_of(bare, {.init_method = "10.0.0.1:29500"}), "an init method is env://"));
+  CHECK(contains(reason_of(bare, {.init_method = "10.0.0.1:29500"}),
+                 "valid init methods are env://"));
   CHECK(contains(reason_of(bare, {.init_method = "http://a:1?rank=0&world_size=1"}),
-                 "an init method is env://"));
-  CHECK(contains(reason_of(launched(), {.init_method = "tcp://10.0.0.1"}), "names no port"));
-  CHECK(contains(reason_of(launched(), {.init_method = "tcp://:29500"}), "names no host"));
+                 "valid init methods are env://"));
+  CHECK(contains(reason_of(launched(), {.init_method = "tcp://10.0.0.1"}), "has no port"));
+  CHECK(contains(reason_of(launched(), {.init_method = "tcp://:29500"}), "has no host"));
   CHECK(contains(reason_of(launched(), {.init_method = "file://job.init"}), "three slashes"));
   CHECK(contains(reason_of(bare, {.init_method = "tcp://a:1?rank=x"}), "\"rank=x\" is neither"));
 }
@@ -90,7 +91,7 @@ TEST_CASE("an init method that cannot work is refused with the cure") {
 TEST_CASE("a rank that nobody says, or that cannot be, is refused") {
   const Context bare;
   CHECK(contains(reason_of(bare, {.init_method = "tcp://a:1"}),
-                 "rank and world_size are missing, and no launcher says them"));
+                 "rank and world_size are missing, and no launcher has set them"));
   CHECK(contains(reason_of(bare, {.rank = 1}), "world_size is missing"));
   CHECK(contains(reason_of(bare, {.rank = 0, .world_size = 2}), "MASTER_ADDR is not set"));
   CHECK(contains(reason_of(launched(), {.rank = 2}), "rank=2 must be from 0 to 1"));

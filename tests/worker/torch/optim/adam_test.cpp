@@ -90,7 +90,7 @@ TEST_CASE("a state of other parameters is refused and changes nothing") {
 }
 
 TEST_CASE("options out of range are refused with their name") {
-  CHECK_THROWS_WITH_AS(FusedAdam({parameter_of(1)}, {.beta1 = 1}), "Adam cannot work with beta1 1",
+  CHECK_THROWS_WITH_AS(FusedAdam({parameter_of(1)}, {.beta1 = 1}), "Adam: invalid beta1 1",
                        std::invalid_argument);
   CHECK_THROWS_AS(FusedAdam({parameter_of(1)}, {.lr = -1}), std::invalid_argument);
 }

@@ -54,7 +54,7 @@ TEST_CASE("only parameters with a gradient take part, by their index and kind") 
 
 TEST_CASE("an option out of range is named with its value") {
   CHECK_NOTHROW(check_option(true, "SGD", "lr", 1));
-  CHECK_THROWS_WITH_AS(check_option(false, "SGD", "lr", -0.5), "SGD cannot work with lr -0.5",
+  CHECK_THROWS_WITH_AS(check_option(false, "SGD", "lr", -0.5), "SGD: invalid lr -0.5",
                        std::invalid_argument);
 }
 

@@ -36,10 +36,10 @@ TEST_CASE("a warm-up ends at the base, where the cosine begins") {
 }
 
 TEST_CASE("a schedule without a length, or before its beginning, is refused") {
-  CHECK_THROWS_WITH_AS(static_cast<void>(step_lr(1, 0, 0)), "step_size has to be above 0: 0",
+  CHECK_THROWS_WITH_AS(static_cast<void>(step_lr(1, 0, 0)), "step_size must be above 0, not 0",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(static_cast<void>(linear_lr(1, -1, 5)),
-                       "there is no learning rate for step -1", std::invalid_argument);
+                       "no learning rate for negative step -1", std::invalid_argument);
   CHECK_THROWS_AS(static_cast<void>(warmup_cosine_lr(1, 0, 10, 10)), std::invalid_argument);
 }
 

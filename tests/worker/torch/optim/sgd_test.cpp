@@ -67,7 +67,7 @@ TEST_CASE("a parameter without a gradient stays, and starts its momentum when it
 }
 
 TEST_CASE("options out of range are refused with their name") {
-  CHECK_THROWS_WITH_AS(FusedSgd({parameter_of({1})}, {.lr = -1}), "SGD cannot work with lr -1",
+  CHECK_THROWS_WITH_AS(FusedSgd({parameter_of({1})}, {.lr = -1}), "SGD: invalid lr -1",
                        std::invalid_argument);
   CHECK_THROWS_AS(FusedSgd({parameter_of({1})}, {.momentum = -0.5}), std::invalid_argument);
 }
