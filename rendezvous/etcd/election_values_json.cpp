@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "proto/etcd_bounds.h"
+#include "proto/bounds.h"
 #include "proto/parse_json.h"
 
 namespace cpprun {

@@ -9,7 +9,7 @@
 #include <array>
 #include <cerrno>
 
-#include "proto/etcd_bounds.h"
+#include "proto/bounds.h"
 #include "proto/secure/io/openssl_library.h"
 #include "proto/text.h"
 #include "rendezvous/io/file_descriptor.h"

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "proto/bounds.h"
-#include "proto/etcd_bounds.h"
 #include "proto/http/client.h"
 
 namespace cpprun {

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/etcd_bounds.h"
+#include "proto/bounds.h"
 
 using namespace cpprun;
 using namespace std::chrono_literals;

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "proto/etcd_bounds.h"
+#include "proto/bounds.h"
 #include "rendezvous/etcd/election_values_json.h"
 #include "tests/rendezvous/etcd/election_table.h"
 
