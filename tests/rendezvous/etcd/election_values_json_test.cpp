@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/etcd/election_values_json.h"
+#include "rendezvous/etcd/election_view.h"
 
 #include <doctest/doctest.h>
 

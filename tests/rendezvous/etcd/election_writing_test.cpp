@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "proto/bounds.h"
-#include "rendezvous/etcd/election_values_json.h"
+#include "rendezvous/etcd/election_view.h"
 #include "tests/rendezvous/etcd/election_table.h"
 
 namespace election_writing_test {
