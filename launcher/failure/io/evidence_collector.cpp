@@ -15,7 +15,6 @@
 #include "launcher/output/io/log_dir.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/program.h"
-#include "launcher/text_file.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
 
