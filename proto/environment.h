@@ -14,7 +14,16 @@ using Environment = std::map<std::string, std::string, std::less<>>;
 
 // From the array that `main` gets: "NAME=value" entries with a terminating null. An entry without
 // '=' is legal and ignored.
-Environment environment_of(char** variables);
+inline Environment environment_of(char** variables) {
+  Environment environment;
+  for (char** each = variables; each != nullptr && *each != nullptr; ++each) {
+    const std::string_view text(*each);
+    const auto equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
 
 // The value of `name`, or null; a variable that is set but empty counts as set.
 inline const std::string* find_variable(const Environment& environment, std::string_view name) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Text functions: lists, numbers, sizes, UTF-8, errno messages, and escaping for logs, manual pages
-// and shells.
+// Text functions: lists, numbers, sizes, UTF-8, errno messages, packing, and escaping for logs,
+// manual pages and shells.
 
 #include <charconv>
 #include <cstddef>
@@ -109,5 +109,10 @@ std::optional<std::uint64_t> byte_size(std::string_view text);
 
 // The name that was probably meant; null if none is close. "_" equals "-".
 const std::string* nearest(std::string_view typed, const std::vector<std::string>& names);
+
+// Serializes strings, for messages between our own processes. The strings may hold any bytes. Of
+// truncated data, `unpacked` returns the strings that are complete.
+std::string packed(const std::vector<std::string>& texts);
+std::vector<std::string> unpacked(std::string_view bytes);
 
 }  // namespace cpprun

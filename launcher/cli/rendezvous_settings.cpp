@@ -12,7 +12,6 @@
 #include "launcher/endpoint.h"
 #include "launcher/plan/meeting_place.h"
 #include "proto/bounds.h"
-#include "proto/etcd_bounds.h"
 #include "proto/text.h"
 #include "rendezvous/daemon/place.h"
 

@@ -15,10 +15,10 @@
 #include "launcher/plan/cpu_binding.h"
 #include "launcher/scheduler/scheduler_facts.h"
 #include "proto/bounds.h"
+#include "proto/secure/secret.h"
 #include "proto/signal_names.h"
 #include "proto/text.h"
 #include "proto/worker_contract.h"
-#include "rendezvous/secret_place.h"
 
 namespace cpprun {
 

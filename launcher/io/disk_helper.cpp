@@ -13,7 +13,7 @@
 #include <cstring>
 #include <utility>
 
-#include "launcher/text_file.h"
+#include "proto/text.h"
 #include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun::io {

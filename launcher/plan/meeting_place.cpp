@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "proto/secure/secret.h"
 #include "rendezvous/etcd/etcd_endpoint.h"
-#include "rendezvous/secret_place.h"
 
 namespace cpprun {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "proto/link/figures.h"
+#include "proto/link/message.h"
 
 namespace cpprun {
 

@@ -6,6 +6,7 @@
 // world size, since the list of members is never sent. The limits of a frame, and its short forms,
 // are at the end.
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -17,9 +18,23 @@
 
 #include "proto/clock.h"
 #include "proto/ids.h"
-#include "proto/link/figures.h"
 #include "proto/restart_rules.h"
+#include "proto/result.h"
 #include "proto/time_use.h"
+
+namespace cpprun {
+
+enum class WorkerState {
+  starting,   // requested
+  running,    // its program is running
+  ending,     // was sent a signal to exit
+  succeeded,  // exited with 0
+  failed,     // ended in any other way, or never started
+};
+// "running".
+std::string_view to_text(WorkerState state);
+
+}  // namespace cpprun
 
 namespace cpprun::link {
 
@@ -59,6 +74,37 @@ inline constexpr std::string_view node_lost = "node_lost";
 
 // An agent's monotonic clock, from an origin of its own. Wall clocks may jump and are for display.
 using AgentTime = std::chrono::microseconds;
+
+// Upper bound of steps, samples and kibibytes; consumers compute with doubles.
+inline constexpr std::int64_t figure_max = 1LL << 53;
+
+// The state of one worker as its node sees it, for display only. Ages instead of times, since
+// clocks of different machines differ.
+struct WorkerStats {
+  LocalRank local_rank{};
+  int pid = 0;  // 0: never started
+  WorkerState state = WorkerState::starting;
+  Duration since{};  // time in that state
+  // From its heartbeats; empty if there is none or it does not report the value.
+  std::optional<std::int64_t> step = {};
+  std::optional<std::int64_t> millisteps_per_second = {};
+  std::optional<std::int64_t> samples = {};
+  std::optional<std::int64_t> checkpoint_step = {};
+  std::optional<Duration> last_beat = {};  // time since the last heartbeat
+  // From the kernel, for the process itself without its children.
+  std::optional<std::int64_t> resident_kib = {};
+  std::optional<std::int64_t> cpu_percent = {};  // of one CPU, since the last sample
+  std::optional<Duration> last_words = {};       // time since its last line of output
+  friend bool operator==(const WorkerStats&, const WorkerStats&) = default;
+};
+
+// As whole numbers: ages in milliseconds, -1 for an empty value. Clamped to the range that a
+// receiver accepts.
+using FiguresRow = std::array<std::int64_t, 12>;
+FiguresRow row_of(const WorkerStats& figures);
+// Checks every number; the error names the first invalid one.
+Result<WorkerStats> figures_of(const FiguresRow& row);
+std::string_view name_of_column(std::size_t index);
 
 // A failure caused by the root failure, in short.
 struct Consequence {

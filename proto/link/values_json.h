@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "proto/link/figures.h"
+#include "proto/link/message.h"
 #include "proto/restart_rules.h"
 #include "proto/result.h"
 #include "proto/time_use.h"

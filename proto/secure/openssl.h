@@ -9,6 +9,7 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 
+#include <new>
 #include <string_view>
 
 #include "proto/secure/secret.h"
@@ -101,6 +102,15 @@ inline int alert_of(unsigned long error) {
 // Derives a separate key for each use of a secret, so that one use reveals nothing about another or
 // about the secret. HMAC-SHA256 of `purpose` under `key`. Throws std::bad_alloc if OpenSSL has no
 // memory.
-Key derive_key(const OpenSsl& openssl, const Key& key, std::string_view purpose);
+inline Key derive_key(const OpenSsl& openssl, const Key& key, std::string_view purpose) {
+  Key derived;
+  unsigned int size = 0;
+  const auto* const text = reinterpret_cast<const unsigned char*>(purpose.data());
+  const unsigned char* const done =
+      openssl.HMAC(openssl.EVP_sha256(), key.data(), static_cast<int>(key.size()), text,
+                   purpose.size(), derived.data(), &size);
+  if (done == nullptr || size != derived.size()) throw std::bad_alloc();
+  return derived;
+}
 
 }  // namespace cpprun

@@ -2,7 +2,7 @@
 #pragma once
 // A secret shared by the nodes of a job: 32 random bytes, and an id by which both sides identify
 // it. The id is not confidential: it is sent in clear text when a link begins, and appears in
-// messages and logs.
+// messages and logs. Also where a node's secrets are found.
 
 #include <array>
 #include <cstddef>
@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "proto/environment.h"
 #include "proto/result.h"
 
 namespace cpprun {
@@ -43,5 +44,28 @@ bool is_secret_id(std::string_view id);
 // Limits of a secrets file: its size, and the number of secrets.
 inline constexpr std::size_t secret_file_bytes_max = 16 * 1024;
 inline constexpr std::size_t secrets_max = 8;
+
+// Names the secrets file when no flag does.
+inline constexpr std::string_view secret_file_variable = "CPPRUN_SECRET_FILE";
+
+// Where a node's secrets file is.
+struct SecretPlace {
+  std::string path;        // empty: no file to read
+  bool was_named = false;  // set by the user; the file then has to exist
+  friend bool operator==(const SecretPlace&, const SecretPlace&) = default;
+};
+
+// The path from the flag (`named`), else from the environment variable, else the user's own file:
+// cpprun/secret in XDG_CONFIG_HOME or in ~/.config. The home directory comes from HOME only, not
+// from the password database.
+SecretPlace secret_place(std::string_view named, const Environment& environment);
+
+// Whether CPPRUN_REQUIRE_SECRET demands a secret. It is a variable and not a flag because the
+// machine's administrator sets it. An invalid value is an error.
+Result<bool> secret_required(const Environment& environment);
+
+// The path of the user's own secret file. Empty if neither XDG_CONFIG_HOME nor HOME is
+// an absolute path.
+std::string own_secret_path(const Environment& environment);
 
 }  // namespace cpprun

@@ -12,11 +12,10 @@
 #include <string>
 
 #include "proto/bounds.h"
-#include "proto/etcd_bounds.h"
+#include "proto/secure/secret.h"
 #include "proto/text.h"
 #include "rendezvous/daemon/place.h"
 #include "rendezvous/etcd/etcd_endpoint.h"
-#include "rendezvous/secret_place.h"
 
 namespace cpprun {
 

@@ -10,7 +10,6 @@
 #include "proto/bounds.h"
 #include "proto/c10d/request.h"
 #include "proto/clock.h"
-#include "proto/etcd_bounds.h"
 #include "proto/secure/secret.h"
 #include "rendezvous/daemon/place.h"
 #include "rendezvous/logging.h"

@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "proto/etcd_bounds.h"
+#include "proto/bounds.h"
 #include "proto/parse_json.h"
 #include "proto/state_machine.h"
 #include "proto/text.h"

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "proto/bounds.h"
-#include "proto/etcd_bounds.h"
 #include "proto/text.h"
 
 namespace cpprun {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "proto/etcd_bounds.h"
+#include "proto/bounds.h"
 #include "proto/text.h"
 
 namespace cpprun {

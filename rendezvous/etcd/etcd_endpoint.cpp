@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "proto/etcd_bounds.h"
+#include "proto/bounds.h"
 #include "proto/text.h"
 
 namespace cpprun {

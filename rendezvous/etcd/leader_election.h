@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "proto/bounds.h"
 #include "proto/clock.h"
-#include "proto/etcd_bounds.h"
 #include "proto/state_machine.h"
 #include "rendezvous/etcd/election_events.h"
 #include "rendezvous/etcd/election_requests.h"

@@ -18,8 +18,8 @@
 #include <utility>
 
 #include "proto/secure/io/key_memory.h"
+#include "proto/secure/secret.h"
 #include "proto/text.h"
-#include "rendezvous/secret_place.h"
 
 namespace cpprun {
 namespace {

@@ -29,7 +29,7 @@ bool may_have_secret(const std::string& path);
 // known. Not a reason to exit: a container's user often does not own its HOME.
 std::string secret_out_of_reach(const std::string& named, const Environment& environment);
 
-// Those that a flag or the variable names, or the user's own (rendezvous/secret_place.h); "-" is
+// Those that a flag or the variable names, or the user's own (proto/secure/secret.h); "-" is
 // standard input, to its end. None where nothing was named and the user has none.
 Result<Secrets> find_secrets(const std::string& named, const Environment& environment);
 

@@ -15,6 +15,12 @@ namespace cpprun {
 extern const std::string_view page_html;
 extern const std::string_view page_policy;
 
-http::Response status_page();
+inline http::Response status_page() {
+  return {.type = "text/html; charset=utf-8",
+          .body = std::string(page_html),
+          .fields = {{"Content-Security-Policy", std::string(page_policy)},
+                     {"Referrer-Policy", "no-referrer"},
+                     {"Cross-Origin-Resource-Policy", "same-origin"}}};
+}
 
 }  // namespace cpprun

@@ -12,7 +12,6 @@
 
 #include "proto/clock.h"
 #include "proto/ids.h"
-#include "proto/link/figures.h"
 #include "proto/link/message.h"
 #include "rendezvous/job/job.h"
 #include "rendezvous/status/daemon_snapshot.h"

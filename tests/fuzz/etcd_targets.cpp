@@ -5,7 +5,7 @@
 #include <array>
 #include <string>
 
-#include "proto/etcd_bounds.h"
+#include "proto/bounds.h"
 #include "proto/http/client.h"
 #include "rendezvous/etcd/codec.h"
 #include "rendezvous/etcd/election_view.h"

@@ -7,7 +7,7 @@
 #include "launcher/failure/evidence.h"
 #include "proto/worker_contract.h"
 #include "tests/fuzz/targets.h"
-#include "worker/torch/files/pickle_reader.h"
+#include "worker/torch/files/pickle.h"
 #include "worker/torch/files/safetensors.h"
 
 namespace cpprun::fuzz {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/text_file.h"
+#include "proto/text.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "proto/link/figures.h"
+#include "proto/link/message.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/secret_place.h"
+#include "proto/secure/secret.h"
 
 #include <doctest/doctest.h>
 

@@ -35,7 +35,7 @@ dist.all_reduce(total)
 print("total", int(total.item()), "of", os.environ["WORLD_SIZE"])
 dist.destroy_process_group()
 """
-# The model of worker/examples/vit.h, the same kernels.
+# The model of worker/examples/speed.cpp, the same kernels.
 PEER = """
 import json, sys, time, torch
 from torch import nn

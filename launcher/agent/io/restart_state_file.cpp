@@ -10,7 +10,6 @@
 
 #include "launcher/io/wall_clock.h"
 #include "launcher/output/io/log_dir.h"
-#include "launcher/text_file.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
 #include "rendezvous/io/event_loop.h"

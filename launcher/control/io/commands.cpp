@@ -35,13 +35,13 @@
 #include "proto/bounds.h"
 #include "proto/secure/io/key_memory.h"
 #include "proto/secure/io/openssl_library.h"
+#include "proto/secure/secret.h"
 #include "proto/secure/token.h"
 #include "proto/text.h"
 #include "proto/version.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/io/random_bytes.h"
 #include "rendezvous/io/secret_file.h"
-#include "rendezvous/secret_place.h"
 
 namespace cpprun::io {
 

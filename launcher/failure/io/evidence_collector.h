@@ -1,23 +1,69 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Collects the evidence about a worker's failure: its error file, its last output, and what the
-// machine reported. It does not interpret the evidence; diagnosis does. Stopping workers never
-// waits for it.
+// Collects the evidence about a worker's failure (EvidenceCollector): its error file, its last
+// output, and what the machine reports (the kernel's log and its OOM kill counters, the state of a
+// process before SIGKILL, a file that could not be executed). It does not interpret the evidence;
+// diagnosis does. Stopping workers never waits for it.
 
 #include <asio/io_context.hpp>
+
+#include <deque>
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "launcher/failure/evidence.h"
-#include "launcher/failure/io/evidence_sources.h"
 #include "launcher/io/disk_helper.h"
 #include "launcher/output/io/output_pump.h"
 #include "launcher/plan/plan.h"
 #include "proto/environment.h"
+#include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun::io {
+
+// Messages in the kernel's log (/dev/kmsg) since construction, if this process may read it: OOM
+// kills, the library in which a process crashed, GPU errors.
+class KernelLog {
+ public:
+  // Starts at the end of the log. Reads nothing if access is denied.
+  KernelLog();
+
+  // The lines so far that name that process or report a device error, oldest first. Does not block:
+  // lines that the kernel writes later are returned by the next call.
+  std::vector<std::string> about(int pid);
+
+ private:
+  void take_what_is_new();
+
+  FileDescriptor log_;
+  std::deque<std::string> lines_;
+};
+
+// How many processes the kernel has OOM-killed: in this process's control group (cgroup v1 or v2),
+// and on the whole machine. Unprivileged processes can read the machine's counter everywhere, but
+// not always the group's. The counters only grow, so compare two readings.
+struct OomKills {
+  long in_group = 0;
+  long on_machine = 0;  // 0 if the group's counter is readable
+};
+
+OomKills oom_kills();
+
+// The memory limit of the control group as text, "4.0 GiB"; empty if there is none.
+std::string memory_limit();
+
+// Describes a worker that is about to be sent SIGKILL: the state of its main process and of its
+// first few descendants. Empty if it is gone. Reads a few files in /proc and does not block.
+std::string process_snapshot(int pid);
+
+// Why the kernel would not execute a file: one errno stands for four different faults.
+struct ProgramFile {
+  ExecFault fault = ExecFault::none;
+  std::string detail;  // the missing interpreter, or the architecture of the binary
+};
+
+ProgramFile look_at_program(const std::string& path);
 
 class EvidenceCollector {
  public:

@@ -16,7 +16,6 @@
 
 #include "launcher/output/lines.h"
 #include "launcher/plan/io/host.h"
-#include "launcher/text_file.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
 

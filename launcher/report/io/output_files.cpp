@@ -23,7 +23,6 @@
 #include "launcher/io/wall_clock.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/plan/io/host.h"
-#include "launcher/text_file.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
 

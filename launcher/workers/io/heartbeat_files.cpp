@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "proto/link/figures.h"
+#include "proto/link/message.h"
 #include "proto/worker_contract.h"
 
 namespace cpprun::io {

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "proto/bounds.h"
-#include "proto/etcd_bounds.h"
 #include "proto/state_machine.h"
 #include "rendezvous/daemon/place.h"
 #include "rendezvous/job/job_record_json.h"

@@ -29,7 +29,7 @@
 #include "rendezvous/daemon/owners.h"
 #include "rendezvous/etcd/election_events.h"
 #include "rendezvous/etcd/election_view.h"
-#include "rendezvous/etcd/io/etcd_access.h"
+#include "rendezvous/etcd/etcd_endpoint.h"
 #include "rendezvous/etcd/leader_election.h"
 #include "rendezvous/io/event_loop.h"
 #include "rendezvous/peer_address.h"

@@ -12,7 +12,7 @@
 #include <optional>
 #include <utility>
 
-#include "proto/etcd_bounds.h"
+#include "proto/bounds.h"
 #include "proto/text.h"
 #include "rendezvous/etcd/io/etcd_client.h"
 #include "rendezvous/etcd/leader_lease.h"

@@ -17,14 +17,18 @@
 
 #include "proto/clock.h"
 #include "proto/http/client.h"
+#include "proto/result.h"
 #include "proto/secure/tls.h"
 #include "rendezvous/etcd/codec.h"
 #include "rendezvous/etcd/election_events.h"
 #include "rendezvous/etcd/etcd_endpoint.h"
 #include "rendezvous/etcd/etcd_request.h"
-#include "rendezvous/etcd/io/etcd_access.h"
 
 namespace cpprun {
+
+// The TLS context, loaded from the configured files. Null if no endpoint is https; OpenSSL is not
+// loaded then.
+Result<std::shared_ptr<TlsClientContext>> open_tls(const EtcdAccess& access);
 
 // The addresses of a host name as last resolved, so that a name server that hangs later does no
 // harm.

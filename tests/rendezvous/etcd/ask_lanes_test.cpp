@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/etcd_bounds.h"
+#include "proto/bounds.h"
 
 namespace ask_lanes_test {
 

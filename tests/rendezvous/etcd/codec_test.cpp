@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "proto/etcd_bounds.h"
+#include "proto/bounds.h"
 #include "tests/sim/random.h"
 
 namespace codec_test {

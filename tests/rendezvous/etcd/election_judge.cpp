@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/etcd/election_values_json.h"
+#include "rendezvous/etcd/election_view.h"
 
 namespace cpprun::test {
 

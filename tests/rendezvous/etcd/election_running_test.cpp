@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "rendezvous/etcd/election_values_json.h"
+#include "rendezvous/etcd/election_view.h"
 #include "tests/rendezvous/etcd/election_table.h"
 
 namespace election_running_test {

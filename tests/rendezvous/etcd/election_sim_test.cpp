@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "proto/etcd_bounds.h"
+#include "proto/bounds.h"
 #include "proto/text.h"
 #include "tests/rendezvous/etcd/election_world.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/etcd/election_values_json.h"
+#include "rendezvous/etcd/election_view.h"
 
 #include <doctest/doctest.h>
 
-#include "proto/etcd_bounds.h"
+#include "proto/bounds.h"
 
 using namespace cpprun;
 using namespace std::chrono_literals;

@@ -4,8 +4,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "proto/etcd_bounds.h"
-#include "rendezvous/etcd/election_values_json.h"
+#include "proto/bounds.h"
+#include "rendezvous/etcd/election_view.h"
 #include "tests/rendezvous/etcd/election_table.h"
 
 namespace election_writing_test {

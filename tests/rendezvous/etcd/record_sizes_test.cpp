@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "proto/etcd_bounds.h"
+#include "proto/bounds.h"
 
 namespace record_sizes_test {
 

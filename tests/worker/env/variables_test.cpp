@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "worker/env/variables.h"
+#include "worker/env/context_parser.h"
 
 #include <doctest/doctest.h>
 

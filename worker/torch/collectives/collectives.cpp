@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "worker/torch/collectives/reduce_op.h"
-#include "worker/torch/compat/operations.h"
+#include "worker/torch/compat/versions.h"
 #include "worker/torch/group/failure.h"
 #include "worker/torch/group/process_group_parts.h"
 

@@ -15,7 +15,7 @@
 
 #include "proto/bounds.h"
 #include "proto/text.h"
-#include "worker/torch/files/pickle_reader.h"
+#include "worker/torch/files/pickle.h"
 #include "worker/torch/files/safetensors_file.h"
 
 namespace cpprun {

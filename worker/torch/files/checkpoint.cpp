@@ -22,7 +22,7 @@
 #include "worker/env/checkpoint_names.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/collectives/objects.h"
-#include "worker/torch/compat/store.h"
+#include "worker/torch/compat/versions.h"
 #include "worker/torch/files/safetensors_file.h"
 #include "worker/torch/group/device.h"
 #include "worker/torch/group/process_group_parts.h"

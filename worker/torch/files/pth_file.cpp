@@ -16,7 +16,7 @@
 
 #include "proto/bounds.h"
 #include "worker/env/io/durable_file.h"
-#include "worker/torch/files/pickle_writer.h"
+#include "worker/torch/files/pickle.h"
 #include "worker/torch/files/pth_values.h"
 
 namespace cpprun {

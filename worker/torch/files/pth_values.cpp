@@ -14,7 +14,7 @@
 #include <optional>
 
 #include "proto/bounds.h"
-#include "worker/torch/compat/types.h"
+#include "worker/torch/compat/versions.h"
 #include "worker/torch/files/safetensors_file.h"
 
 namespace cpprun {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker/torch/files/pickle_reader.h"
+#include "worker/torch/files/pickle.h"
 
 namespace cpprun {
 

@@ -15,7 +15,7 @@
 #include "proto/bounds.h"
 #include "proto/text.h"
 #include "worker/env/io/durable_file.h"
-#include "worker/torch/compat/types.h"
+#include "worker/torch/compat/versions.h"
 #include "worker/torch/files/safetensors.h"
 
 namespace cpprun {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "worker/torch/compat/gloo_options.h"
+#include "worker/torch/compat/versions.h"
 
 namespace cpprun {
 

@@ -10,7 +10,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
 
-#include "worker/torch/compat/operations.h"
+#include "worker/torch/compat/versions.h"
 #include "worker/torch/group/failure.h"
 #include "worker/torch/group/process_group_parts.h"
 #include "worker/torch/group/stall_watch.h"

@@ -11,8 +11,7 @@
 
 #include "proto/bounds.h"
 #include "worker/env/io/record.h"
-#include "worker/torch/compat/operations.h"
-#include "worker/torch/compat/store.h"
+#include "worker/torch/compat/versions.h"
 #include "worker/torch/group/collective_check.h"
 #include "worker/torch/group/device.h"
 #include "worker/torch/group/device_choice.h"

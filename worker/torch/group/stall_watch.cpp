@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "proto/bounds.h"
-#include "worker/torch/compat/store.h"
+#include "worker/torch/compat/versions.h"
 
 namespace cpprun {
 namespace {

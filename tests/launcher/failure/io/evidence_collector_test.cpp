@@ -11,7 +11,7 @@
 #include <fstream>
 #include <string>
 
-#include "launcher/failure/io/evidence_sources.h"
+#include "launcher/failure/io/evidence_collector.h"
 
 namespace evidence_collector_test {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "worker/torch/ddp/module_tensors.h"
+#include "worker/torch/ddp/ddp_core.h"
 
 // Before doctest, because LibTorch has a CHECK of its own.
 #include <torch/nn/modules/batchnorm.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "worker/torch/files/pickle_reader.h"
+#include "worker/torch/files/pickle.h"
 
 #include <doctest/doctest.h>
 

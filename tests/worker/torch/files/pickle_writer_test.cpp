@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "worker/torch/files/pickle_writer.h"
+#include "worker/torch/files/pickle.h"
 
 #include <doctest/doctest.h>
 
 #include <variant>
-
-#include "worker/torch/files/pickle_reader.h"
 
 namespace pickle_writer_test {
 

@@ -3,7 +3,8 @@
 // Reads the pickle in a file of torch.save (dicts, lists, tuples, numbers, strings, descriptions of
 // tensors) and in data sets with numpy arrays. It executes nothing: a pickle names functions to
 // call; the few that describe tensors are known by name, and any other is an error that names it.
-// Does not depend on LibTorch: worker/torch reads the contents of the tensors.
+// Does not depend on LibTorch: worker/torch reads the contents of the tensors. Also writes pickles
+// (Writer).
 
 #include <cstdint>
 #include <string>
@@ -89,5 +90,49 @@ Result<Value> make_array_part(const std::vector<Value>& values, const std::strin
 
 // The value of an array or a type after its state is set.
 Result<Value> with_state(const std::vector<Value>& values, Index target, Index state);
+
+// A tensor that covers its whole storage.
+struct TensorOf {
+  std::string key;           // of the storage; its record is data/<key>
+  std::string storage_type;  // FloatStorage; empty for types without a storage class
+  std::string dtype;         // float32
+  std::uint64_t bytes = 0;
+  std::uint64_t elements = 0;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;
+};
+
+// Writes the pickles of .pth files: protocol 2, limited to what torch.load reads with weights_only.
+// LibTorch's own pickler lacks the tensor types without a storage class of their own. The caller
+// writes values in order; a dict as key, value, key, value.
+class Writer {
+ public:
+  Writer();
+
+  void none();
+  void boolean(bool value);
+  void integer(std::int64_t value);
+  void real(double value);
+  void text(std::string_view value);
+  void tensor(const TensorOf& value);
+
+  void begin_list();
+  void end_list();
+  void begin_tuple();
+  void end_tuple();
+  void begin_dict();
+  void end_dict();
+
+  // Returns the whole pickle. Write nothing afterwards.
+  std::string finish();
+
+ private:
+  void code(char operation);
+  void little_endian(std::uint64_t value, int bytes);
+  void global(std::string_view module, std::string_view name);
+  void numbers(const std::vector<std::int64_t>& values);
+
+  std::string bytes_;
+};
 
 }  // namespace cpprun::pickle

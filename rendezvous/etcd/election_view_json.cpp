@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/etcd/election_values_json.h"
+#include "rendezvous/etcd/election_view.h"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "proto/etcd_bounds.h"
+#include "proto/bounds.h"
 #include "proto/parse_json.h"
 
 namespace cpprun {
