@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
-#include <cmath>
 
 #include "proto/bounds.h"
 #include "rendezvous/peer_address.h"
@@ -33,57 +31,6 @@ void Quota::give_back(const std::string& address) {
 std::size_t Quota::taken(const std::string& address) const {
   const auto found = taken_.find(source_of(address));
   return found == taken_.end() ? 0 : found->second;
-}
-
-Result<void> JobPlaces::check(TimePoint now, const std::string& job,
-                              const std::string& address) const {
-  if (const auto kept_until = names_.deadline_of(job)) {
-    return failure(fmt::format(
-        "job \"{}\" has lost its place here while none of its nodes was connected, and they may "
-        "compute for {} s more: come again then, or take another --rdzv-id",
-        job, std::ceil(in_seconds(*kept_until - now))));
-  }
-  const std::size_t has = of_source_.taken(address);
-  if (has >= limits_.per_source) {
-    return failure(fmt::format(
-        "{} has begun {} jobs here that are not over, the limit of one address: start cpprund with "
-        "a larger --max-jobs-per-address where that is too few",
-        source_of(address), limits_.per_source));
-  }
-  if (taken_ + reserved() >= limits_.jobs && reserved() > 0 && has >= bounds::jobs_few) {
-    return failure(fmt::format(
-        "{} has begun {} jobs here that are not over, and the last {} of {} places are for "
-        "addresses with fewer than {}: start cpprund with a larger --max-jobs",
-        source_of(address), has, reserved(), limits_.jobs, bounds::jobs_few));
-  }
-  return {};
-}
-
-void JobPlaces::take(const std::string& address) {
-  assert(!is_full());
-  const bool may = of_source_.take(address);
-  assert(may);
-  static_cast<void>(may);
-  ++taken_;
-}
-
-void JobPlaces::give_back(const std::string& address) {
-  of_source_.give_back(address);
-  --taken_;
-}
-
-bool JobPlaces::keep_name(const std::string& job, const std::string& address, TimePoint until) {
-  if (names_.size() >= bounds::job_names_kept_max) return false;
-  names_.plan(job, until);
-  founder_of_[job] = address;
-  --taken_;
-  return true;
-}
-
-void JobPlaces::forget_names(TimePoint now) {
-  for (const std::string& job : names_.take_due(now)) {
-    of_source_.give_back(founder_of_.extract(job).mapped());
-  }
 }
 
 namespace {
@@ -143,6 +90,91 @@ std::vector<HandshakeId> HandshakePlaces::expire(TimePoint now) {
 std::optional<TimePoint> HandshakePlaces::next_deadline() const {
   if (places_.empty()) return std::nullopt;
   return places_.begin()->second.deadline;
+}
+
+Newcomers::Newcomers(std::size_t links_per_source, std::size_t newcomers_max)
+    : newcomers_max_(newcomers_max),
+      leases_(bounds::join_patience),
+      links_of_source_(links_per_source) {}
+
+Result<void> Newcomers::open(TimePoint now, const Caller& caller) {
+  if (!caller.local) {
+    if (!links_of_source_.take(caller.peer)) {
+      return failure(fmt::format(
+          "{} has {} links here already, the limit of one address (--max-links-per-address of "
+          "cpprund)",
+          source_of(caller.peer), links_of_source_.most()));
+    }
+    counted_.emplace(caller.link, caller.peer);
+    leases_.renew(caller.link, now);
+  }
+  newcomers_.emplace(caller.link, caller);
+  return {};
+}
+
+const Caller* Newcomers::find(LinkId link) const {
+  const auto found = newcomers_.find(link);
+  return found == newcomers_.end() ? nullptr : &found->second;
+}
+
+void Newcomers::release(LinkId link) {
+  const auto counted = counted_.extract(link);
+  if (!counted.empty()) links_of_source_.give_back(counted.mapped());
+}
+
+bool Newcomers::introduce(const Caller& caller, const link::WhoHosts& agent) {
+  if (!introduced_.emplace(caller.link, agent.agent).second) return false;
+  if (agent.agent != 0) introductions_.emplace(agent.agent, Introduction{agent, caller});
+  return true;
+}
+
+std::vector<Newcomers::Introduction> Newcomers::introductions_of(std::uint32_t agent) const {
+  std::vector<Introduction> introductions;
+  const auto [first, last] = introductions_.equal_range(agent);
+  for (auto at = first; at != last; ++at) introductions.push_back(at->second);
+  return introductions;
+}
+
+void Newcomers::forget(LinkId link) {
+  identify(link);
+  const auto introduced = introduced_.extract(link);
+  if (introduced.empty()) return;
+  const auto [first, last] = introductions_.equal_range(introduced.mapped());
+  const auto its_own =
+      std::find_if(first, last, [link](const auto& each) { return each.second.from.link == link; });
+  if (its_own != last) introductions_.erase(its_own);
+}
+
+std::vector<LinkId> Newcomers::expire(TimePoint now) {
+  std::vector<LinkId> silent;
+  for (const Leases::Expired& each : leases_.expire(now)) {
+    forget(each.holder);
+    silent.push_back(each.holder);
+  }
+  return silent;
+}
+
+// When to close the newcomer that has been silent longest.
+std::optional<TimePoint> Newcomers::next_to_make_room(bool in_a_hurry) const {
+  if (leases_.size() == 0) return std::nullopt;
+  if (!in_a_hurry && leases_.size() <= newcomers_max_) return std::nullopt;
+  return leases_.longest_silent()->heard + bounds::join_patience_in_crowd;
+}
+
+std::vector<LinkId> Newcomers::make_room(TimePoint now, bool in_a_hurry) {
+  std::vector<LinkId> silent;
+  for (auto due = next_to_make_room(in_a_hurry); due && *due <= now;
+       due = next_to_make_room(in_a_hurry)) {
+    silent.push_back(leases_.longest_silent()->holder);
+    forget(silent.back());
+  }
+  return silent;
+}
+
+std::optional<TimePoint> Newcomers::next_deadline(bool in_a_hurry) const {
+  const auto expiry = leases_.next_expiry();
+  const auto room = next_to_make_room(in_a_hurry);
+  return expiry && room ? std::min(expiry, room) : expiry ? expiry : room;
 }
 
 }  // namespace cpprun

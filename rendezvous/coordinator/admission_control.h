@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Limits on what a single source can use of a daemon: quotas per source, job slots and handshake
-// slots.
+// Limits on what a single source can use of a coordinator: quotas per source, TLS handshakes, and
+// links that have not joined a job.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +14,10 @@
 #include "proto/bounds.h"
 #include "proto/clock.h"
 #include "proto/ids.h"
+#include "proto/link/message.h"
 #include "proto/result.h"
-#include "rendezvous/coordinator/deadline_queue.h"
+#include "rendezvous/job/job.h"
+#include "rendezvous/job/leases.h"
 
 namespace cpprun {
 
@@ -40,44 +42,6 @@ class Quota {
  private:
   std::size_t most_;
   std::unordered_map<std::string, std::size_t> taken_;  // by source; never zero
-};
-
-// The daemon's job slots, and the address that started each job. Two rules keep slots free for
-// newcomers: a source has a limit, and the last quarter of the slots is for sources with few jobs.
-// When a job loses its slot, its name stays reserved for as long as its nodes may still compute,
-// because a new job of that name would reuse their ranks.
-class JobPlaces {
- public:
-  struct Limits {
-    std::size_t jobs = 0;
-    std::size_t per_source = 0;
-  };
-  explicit JobPlaces(Limits limits) : limits_(limits), of_source_(limits.per_source) {}
-
-  // Whether a node at `address` may start this job, provided that a slot is free. If not, returns
-  // the reason.
-  Result<void> check(TimePoint now, const std::string& job, const std::string& address) const;
-  // Occupies a slot. Requires a successful check() and a free slot.
-  void take(const std::string& address);
-  void give_back(const std::string& address);
-  bool is_full() const { return taken_ >= limits_.jobs; }
-
-  // Frees the slot of this job but reserves its name until `until`. The name counts against the
-  // quota of `address`, which started the job. Returns false, and changes nothing, if too many
-  // names are reserved.
-  bool keep_name(const std::string& job, const std::string& address, TimePoint until);
-  void forget_names(TimePoint now);
-  std::optional<TimePoint> next_to_forget() const { return names_.next(); }
-
- private:
-  // Slots for sources with few jobs. None if the site allows one source to take all slots.
-  std::size_t reserved() const { return limits_.per_source < limits_.jobs ? limits_.jobs / 4 : 0; }
-
-  Limits limits_;
-  std::size_t taken_ = 0;
-  Quota of_source_;                                          // counts job slots and reserved names
-  DeadlineQueue names_;                                      // reserved names and when they expire
-  std::unordered_map<std::string, std::string> founder_of_;  // the address that started that job
 };
 
 using HandshakeId = Id<struct HandshakeTag, std::uint64_t>;
@@ -123,6 +87,63 @@ class HandshakePlaces {
   std::map<HandshakeId, Place> places_;            // in order of arrival
   std::map<std::string, std::size_t> by_address_;  // the number of slots per address
   HandshakeId last_{};
+};
+
+// The links of agents that have sent the preamble but not joined a job yet. They time out. An
+// address, the only thing known of an unidentified peer, may have only so many links, joined or
+// not.
+class Newcomers {
+ public:
+  Newcomers(std::size_t links_per_source, std::size_t newcomers_max);
+
+  // A link was opened. If its address has too many, returns the reason, and the link is no
+  // newcomer.
+  Result<void> open(TimePoint now, const Caller& caller);
+  // Null if it is no newcomer, or no longer.
+  const Caller* find(LinkId link) const;
+  // It is no newcomer any longer, because it has sent its first message.
+  void identify(LinkId link) {
+    newcomers_.erase(link);
+    leases_.forget(link);
+  }
+  void close(LinkId link) {
+    forget(link);
+    release(link);
+  }
+  // The link no longer counts for its address.
+  void release(LinkId link);
+  const std::unordered_map<LinkId, Caller>& all() const { return newcomers_; }
+
+  // An agent that also speaks from another address of its machine.
+  struct Introduction {
+    link::WhoHosts agent;
+    Caller from;
+  };
+  // The agent sends its join through another link, before or after this. This link stays open and
+  // counts in the quota until the agent has joined, and the introduction is forgotten when this
+  // link closes. Returns false if this link has introduced one already.
+  bool introduce(const Caller& caller, const link::WhoHosts& agent);
+  // The introductions of agents with that number. 0: the agent cannot be identified.
+  std::vector<Introduction> introductions_of(std::uint32_t agent) const;
+
+  // Each forgets the links that have been silent for too long, and returns them. Those of the
+  // second have less time than others: there are too many, or, `in_a_hurry`, the hosted job is
+  // over, whose end a silent link must not delay.
+  std::vector<LinkId> expire(TimePoint now);
+  std::vector<LinkId> make_room(TimePoint now, bool in_a_hurry);
+  std::optional<TimePoint> next_deadline(bool in_a_hurry) const;
+
+ private:
+  void forget(LinkId link);
+  std::optional<TimePoint> next_to_make_room(bool in_a_hurry) const;
+
+  std::size_t newcomers_max_;  // get the full time to join
+  std::unordered_map<LinkId, Caller> newcomers_;
+  Leases leases_;
+  std::unordered_multimap<std::uint32_t, Introduction> introductions_;  // by agent number
+  std::unordered_map<LinkId, std::uint32_t> introduced_;                // the agent number by link
+  Quota links_of_source_;
+  std::unordered_map<LinkId, std::string> counted_;  // the address that each link counts for
 };
 
 }  // namespace cpprun

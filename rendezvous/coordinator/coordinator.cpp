@@ -14,35 +14,20 @@
 
 namespace cpprun {
 
-void EndedJobs::add(TimePoint now, JobSnapshot job) {
-  forget(job.terms.id);
-  job.silence_max.reset();  // its nodes are no longer monitored
-  ended_.push_back({now, std::move(job)});
-  if (ended_.size() > ended_jobs_told_max) ended_.pop_front();
-}
+namespace {
 
-void EndedJobs::forget(const std::string& id) {
-  std::erase_if(ended_, [&](const Ended& each) { return each.job.terms.id == id; });
-}
+using Kind = OrderOutcome::Kind;
 
-std::vector<JobSnapshot> EndedJobs::told(TimePoint now) const {
-  std::vector<JobSnapshot> jobs;
-  for (const Ended& each : ended_) {
-    if (now - each.at < ended_job_told) jobs.push_back(each.job);
-  }
-  return jobs;
-}
+}  // namespace
 
 Coordinator::Coordinator(CoordinatorOptions options)
     : options_(std::move(options)),
-      newcomer_leases_(bounds::join_patience),
-      links_of_source_(options_.limits.links_per_source),
+      role_(options_.follows),
+      newcomers_(options_.limits.links_per_source, options_.limits.newcomers),
       places_({.jobs = options_.limits.jobs, .per_source = options_.limits.jobs_per_source}) {
-  if (options_.stands_by) candidacy_.emplace();
-  if (options_.follows) following_ = Follows{"it is not known yet which cpprund leads"};
-  if (!options_.only || candidacy_) return;
-  jobs_.emplace(options_.only->id, std::make_unique<Entry>(Entry{
-                                       Job{*options_.only, options_.options}, Store{}, {}, {}, 0}));
+  if (options_.stands_by) election_.emplace();
+  if (!options_.only || election_) return;
+  jobs_.add(options_.only->id, {Job{*options_.only, options_.options}, Store{}, {}, {}, 0});
 }
 
 Coordinator::Actions Coordinator::handle(TimePoint now, const Event& event) {
@@ -51,44 +36,26 @@ Coordinator::Actions Coordinator::handle(TimePoint now, const Event& event) {
   return actions;
 }
 
+// --- links that have not joined ------------------------------------------------------------------
+
 void Coordinator::on(TimePoint now, const Opened& event, Actions& actions) {
   const LinkId link = event.caller.link;
-  const std::string& peer = event.caller.peer;
-  const bool is_local = event.caller.local;
-  if (!is_local) {
-    if (!links_of_source_.take(peer)) {
-      const std::string reason = fmt::format(
-          "{} has {} links here already, the limit of one address (--max-links-per-address of "
-          "cpprund)",
-          source_of(peer), links_of_source_.most());
-      actions.emplace_back(coordinator::Say{link, link::Refused{reason}});
-      actions.emplace_back(coordinator::HangUp{link, reason});
-      actions.emplace_back(coordinator::Note{
-          .line = "refused a link: " + reason, .level = LogLevel::warning, .of_stranger = true});
-      return;
-    }
-    counted_.emplace(link, peer);
-    newcomer_leases_.renew(link, now);
-  }
-  newcomers_.emplace(link, event.caller);
+  const auto opened = newcomers_.open(now, event.caller);
+  if (opened) return;
+  const std::string& reason = opened.error().reason;
+  actions.emplace_back(coordinator::Say{link, link::Refused{reason}});
+  actions.emplace_back(coordinator::HangUp{link, reason});
+  actions.emplace_back(coordinator::Note{
+      .line = "refused a link: " + reason, .level = LogLevel::warning, .of_stranger = true});
 }
 
 void Coordinator::on(TimePoint now, const Said& event, Actions& actions) {
-  const auto newcomer = newcomers_.find(event.link);
-  if (newcomer == newcomers_.end()) {
-    const auto known = job_of_link_.find(event.link);
-    const auto entry = known == job_of_link_.end() ? jobs_.end() : jobs_.find(known->second);
-    if (entry == jobs_.end()) return hear_early(event, actions);
-    const std::size_t said_before = actions.size();
-    entry->second->job.hear(now, event.link, event.message, actions);
-    look_after(known->second, said_before, actions);
-    return;
-  }
-  const Caller caller = newcomer->second;
+  const Caller* const newcomer = newcomers_.find(event.link);
+  if (newcomer == nullptr) return hear(now, event, actions);
+  const Caller caller = *newcomer;
   const auto* question = std::get_if<link::WhoHosts>(&event.message);
   if (question != nullptr && question->joins) return introduce(caller, *question, actions);
-  newcomers_.erase(newcomer);
-  newcomer_leases_.forget(event.link);
+  newcomers_.identify(event.link);
   if (question != nullptr) {
     answer(now, caller, *question, actions);
     return;
@@ -101,16 +68,54 @@ void Coordinator::on(TimePoint now, const Said& event, Actions& actions) {
   join(now, caller, *first, actions);
 }
 
-void Coordinator::on(TimePoint now, const StoreAsked& event, Actions&) {
-  if (const auto found = jobs_.find(event.job); found != jobs_.end()) {
-    found->second->job.store_asked(now);
+// The peer considers itself a master, but the address it was given leads here.
+void Coordinator::answer(TimePoint now, const Caller& caller, const link::WhoHosts& question,
+                         Actions& actions) {
+  const bool is_of_ours = options_.only && question.job == options_.only->id;
+  if (is_of_ours && question.leads_port != 0 && options_.options.standby) {
+    return hear_leader(now, caller, question, actions);
+  }
+  link::Hosts answer;
+  if (options_.only) {
+    const Member* host = hosted() == nullptr ? nullptr : hosted()->job.round().local_member();
+    if (host == nullptr) {
+      actions.emplace_back(coordinator::HangUp{caller.link, "no node hosts the job here yet"});
+      return;
+    }
+    answer = {.job = options_.only->id,
+              .host = host->join.host,
+              .pid = host->join.pid,
+              .itself = host->join.host == question.host && host->join.pid == question.pid &&
+                        host->join.agent == question.agent};
+    if (!answer.itself && question.job == answer.job) {
+      actions.emplace_back(coordinator::Note{second_master_text(question, caller.peer)});
+    }
+  }
+  actions.emplace_back(coordinator::Say{caller.link, answer});
+  actions.emplace_back(coordinator::HangUp{caller.link, "it has its answer"});
+}
+
+void Coordinator::introduce(const Caller& caller, const link::WhoHosts& agent, Actions& actions) {
+  if (!newcomers_.introduce(caller, agent)) {
+    actions.emplace_back(coordinator::HangUp{caller.link, "it has introduced itself already"});
+    return;
+  }
+  actions.emplace_back(
+      coordinator::Say{caller.link, link::Hosts{.job = agent.job, .itself = true}});
+  JobTable::Entry* const entry = agent.agent == 0 ? nullptr : jobs_.find(agent.job);
+  if (entry != nullptr && entry->owner == caller.owner) entry->job.speaks_from(agent, caller.peer);
+}
+
+// The agent is a member now, so it may also use the addresses from which it has introduced itself.
+void Coordinator::welcome(Job& job, const JoinRequest& request, Actions& actions) {
+  for (const auto& [agent, caller] : newcomers_.introductions_of(request.join.agent)) {
+    if (agent.job != request.join.job || caller.owner != request.caller.owner) continue;
+    if (!job.speaks_from(agent, caller.peer)) continue;
+    actions.emplace_back(coordinator::HangUp{caller.link, "its agent has joined"});
   }
 }
 
-void Coordinator::on(TimePoint, const MasterWaits& event, Actions&) {
-  const auto found = options_.only ? jobs_.find(options_.only->id) : jobs_.end();
-  if (found != jobs_.end()) found->second->job.master_waits(event.why);
-}
+// --- joining -------------------------------------------------------------------------------------
 
 void Coordinator::join(TimePoint now, const Caller& caller, const link::Join& join,
                        Actions& actions) {
@@ -128,18 +133,18 @@ void Coordinator::join(TimePoint now, const Caller& caller, const link::Join& jo
     return;
   }
   if (turns_away(caller, join, actions)) return;
-  if (candidacy_ && join.job == options_.only->id) {
+  if (election_ && join.job == options_.only->id) {
     return ask_standby(now, caller, join, actions);
   }
-  if (const auto found = jobs_.find(join.job); found != jobs_.end()) {
+  if (JobTable::Entry* const entry = jobs_.find(join.job)) {
     const std::size_t said_before = actions.size();
-    Job& job = found->second->job;
+    Job& job = entry->job;
     if (job.is_deposed()) {
       const bool resumes = !led_ && job.takes_back_vote(caller, join);
       if (!resumes) return turn_away(caller, join, actions);
       job.lead_again(now, actions);
     }
-    enter(now, *found->second, {caller, join}, actions);
+    enter(now, *entry, {caller, join}, actions);
     look_after(join.job, said_before, actions);
     return;
   }
@@ -152,9 +157,9 @@ void Coordinator::join(TimePoint now, const Caller& caller, const link::Join& jo
         actions);
     return;
   }
-  if (const auto begins = awaiting_store_.find(join.job); begins != awaiting_store_.end()) {
-    job_of_link_[caller.link] = join.job;
-    begins->second.nodes.emplace_back(caller, join);
+  if (JobTable::Opening* const opening = jobs_.opening(join.job)) {
+    jobs_.add_link(caller.link, join.job);
+    opening->nodes.push_back({caller, join});
     early_.expect(caller.link);
     return;
   }
@@ -191,83 +196,123 @@ void Coordinator::begin_job(TimePoint now, const Caller& caller, const link::Joi
     return refuse(fmt::format("this daemon runs {} jobs, its limit (--max-jobs)", limits.jobs));
   }
   places_.take(caller.peer);
-  job_of_link_[caller.link] = join.job;
-  awaiting_store_[join.job] = {caller.peer, caller.owner, {{caller, join}}};
+  jobs_.add_link(caller.link, join.job);
+  jobs_.open(join.job, {caller.peer, caller.owner, {{caller, join}}});
   early_.expect(caller.link);
   actions.emplace_back(coordinator::OpenStore{join.job, join.store_is_local});
 }
 
 void Coordinator::on(TimePoint now, const StoreReady& event, Actions& actions) {
-  auto begins = awaiting_store_.extract(event.job);
-  if (!begins.empty() && begins.mapped().before) {
-    return recover(now, event, std::move(begins.mapped()), actions);
-  }
-  if (begins.empty() || begins.mapped().nodes.empty()) {
+  const auto opening = jobs_.take_opening(event.job);
+  if (opening && opening->before) return recover(now, event, *opening, actions);
+  if (!opening || opening->nodes.empty()) {
     // All nodes that wanted this job have left in the meantime.
-    if (!begins.empty()) places_.give_back(begins.mapped().founder);
+    if (opening) places_.give_back(opening->founder);
     actions.emplace_back(coordinator::CloseStore{event.job, "all nodes of its job have left"});
     return;
   }
-  const auto& [founder, owner, nodes, before] = begins.mapped();
   ended_.forget(event.job);
-  const link::Join& first = nodes.front().second;
-  const JobOptions options = options_of(first, event.port);
-  const auto entry = jobs_.emplace(
-      event.job,
-      std::make_unique<Entry>(Entry{Job{terms_of(first), options}, Store{}, founder, owner, 0}));
+  const link::Join& first = opening->nodes.front().join;
+  JobTable::Entry& entry =
+      jobs_.add(event.job, {Job{terms_of(first), options_of(first, event.port)}, Store{},
+                            opening->founder, opening->owner, 0});
   actions.emplace_back(coordinator::Note{
       first.store_is_local
           ? fmt::format("job \"{}\" begins; its nodes' links lead to its store", event.job)
           : fmt::format("job \"{}\" begins; its store is on port {}", event.job, event.port)});
-  entry.first->second->job.exclude_as(exclusions_);
+  entry.job.exclude_as(exclusions_);
   const std::size_t said_before = actions.size();
-  for (const Newcomer& each : nodes) enter(now, *entry.first->second, each, actions);
+  for (const JoinRequest& each : opening->nodes) enter(now, entry, each, actions);
   look_after(event.job, said_before, actions);
 }
 
 void Coordinator::on(TimePoint, const StoreFailed& event, Actions& actions) {
-  const auto begins = awaiting_store_.extract(event.job);
-  if (begins.empty()) return;
-  places_.give_back(begins.mapped().founder);
-  if (begins.mapped().before) {
+  const auto opening = jobs_.take_opening(event.job);
+  if (!opening) return;
+  places_.give_back(opening->founder);
+  if (opening->before) {
     actions.emplace_back(coordinator::Note{
         .line = fmt::format("job \"{}\" cannot go on: no store can be opened for it: {}", event.job,
                             event.reason),
         .level = LogLevel::warning});
     actions.emplace_back(coordinator::CloseStore{event.job, "its job cannot go on"});
   }
-  for (const auto& [caller, each] : begins.mapped().nodes) {
+  for (const auto& [caller, each] : opening->nodes) {
     coordinator::refuse({caller.link, caller.peer}, each.host,
                         "no store can be opened for this job: " + event.reason, actions);
   }
 }
 
-void Coordinator::on(TimePoint now, const Closed& event, Actions& actions) {
-  forget_newcomer(event.link);
-  newcomer_leases_.forget(event.link);
-  release(event.link);
-  turning_.erase(event.link);
-  early_.forget(event.link);
-  const auto is_its = [&](const Newcomer& each) { return each.first.link == event.link; };
-  std::erase_if(waiting_, is_its);
-  const auto known = job_of_link_.extract(event.link);
-  if (known.empty()) return;
-  const std::string& job = known.mapped();
-  if (const auto begins = awaiting_store_.find(job); begins != awaiting_store_.end()) {
-    std::erase_if(begins->second.nodes, is_its);
+void Coordinator::enter(TimePoint now, JobTable::Entry& entry, const JoinRequest& request,
+                        Actions& actions) {
+  const auto& [caller, join] = request;
+  jobs_.add_link(caller.link, join.job);
+  entry.job.join(now, caller, join, actions);
+  if (join.turns) role_.add_switching(caller.link);
+  tell_members(caller.link, actions);
+  welcome(entry.job, request, actions);
+  for (const link::Message& early : early_.take(caller.link)) {
+    entry.job.hear(now, caller.link, early, actions);
   }
-  if (candidacy_) std::erase_if(candidacy_->asked, is_its);
-  const auto entry = jobs_.find(job);
-  if (entry == jobs_.end()) return;
-  const std::size_t said_before = actions.size();
-  entry->second->job.close(now, {event.link, event.reason, event.broken}, actions);
-  look_after(job, said_before, actions);
+  // Members of a hosted job do not count in the quota of their address.
+  if (options_.only && entry.job.round().find(caller.link) != nullptr) {
+    newcomers_.release(caller.link);
+  }
 }
 
-// The link no longer counts for its address.
-void Coordinator::release(LinkId link) {
-  const auto counted = counted_.extract(link);
-  if (!counted.empty()) links_of_source_.give_back(counted.mapped());
+JobOptions Coordinator::options_of(const link::Join& first, int store_port) const {
+  JobOptions options = options_.options;
+  options.store_port = store_port;
+  if (first.lease > Duration{}) options.lease = first.lease;
+  // While another daemon may take this one's place, a node's workers live on for this long.
+  if (role_.members()) options.patience = role_.members()->patience;
+  if (first.last_call > Duration{}) options.last_call = first.last_call;
+  return options;
+}
+
+// --- the life of a job ---------------------------------------------------------------------------
+
+void Coordinator::hear(TimePoint now, const Said& event, Actions& actions) {
+  if (JobTable::Entry* const entry = jobs_.of_link(event.link)) {
+    const std::size_t said_before = actions.size();
+    entry->job.hear(now, event.link, event.message, actions);
+    return look_after(*jobs_.job_of(event.link), said_before, actions);
+  }
+  // A reconnecting agent repeats right after its join what may have been lost.
+  if (early_.keep(event.link, event.message)) return;
+  actions.emplace_back(
+      coordinator::HangUp{event.link, "it says more than any node before its job is there"});
+}
+
+void Coordinator::on(TimePoint now, const Closed& event, Actions& actions) {
+  newcomers_.close(event.link);
+  role_.close(event.link);
+  early_.forget(event.link);
+  const auto id = jobs_.close_link(event.link);
+  if (!id) return;
+  if (election_) election_->close(event.link);
+  JobTable::Entry* const entry = jobs_.find(*id);
+  if (entry == nullptr) return;
+  const std::size_t said_before = actions.size();
+  entry->job.close(now, {event.link, event.reason, event.broken}, actions);
+  look_after(*id, said_before, actions);
+}
+
+void Coordinator::on(TimePoint now, const StoreAsked& event, Actions&) {
+  if (JobTable::Entry* const entry = jobs_.find(event.job)) entry->job.store_asked(now);
+}
+
+void Coordinator::on(TimePoint, const MasterWaits& event, Actions&) {
+  JobTable::Entry* const entry = options_.only ? jobs_.find(options_.only->id) : nullptr;
+  if (entry != nullptr) entry->job.master_waits(event.why);
+}
+
+void Coordinator::on(TimePoint now, const LookedAt& event, Actions& actions) {
+  if (!event.job) {
+    for (const auto& [id, entry] : jobs_.all()) entry->job.look(now, actions);
+  } else if (JobTable::Entry* const entry = jobs_.find(*event.job)) {
+    entry->job.look(now, actions);
+  }
 }
 
 // A daemon has many jobs, so each line names its job.
@@ -289,19 +334,19 @@ void Coordinator::sign_notes(const std::string& job, std::size_t said_before,
 // without nodes is deleted, whether it is over or never started.
 void Coordinator::look_after(const std::string& job, std::size_t said_before, Actions& actions) {
   sign_notes(job, said_before, actions);
-  const auto entry = jobs_.find(job);
+  JobTable::Entry& entry = jobs_.at(job);
   for (std::size_t i = said_before; i < actions.size(); ++i) {
-    if (std::holds_alternative<coordinator::ResetStore>(actions[i])) entry->second->store.clear();
+    if (std::holds_alternative<coordinator::ResetStore>(actions[i])) entry.store.clear();
   }
-  if (const auto led = entry->second->job.transferred_to()) led_ = led;
-  if (options_.only || entry->second->job.round().size() > 0) {
-    deadline_queue_.plan(job, entry->second->job.next_deadline());
-    if (options_.keeps_records) keep(job, *entry->second, said_before, actions);
+  if (const auto led = entry.job.transferred_to()) led_ = led;
+  if (options_.only || entry.job.round().size() > 0) {
+    jobs_.plan(job);
+    if (options_.keeps_records) keep(job, entry, said_before, actions);
     return;
   }
-  places_.give_back(entry->second->founder);
-  if (const Job& ended = entry->second->job; ended.over() && ended.since()) {
-    ended_.add(*ended.since(), measured(ended, *ended.since()));
+  places_.give_back(entry.founder);
+  if (entry.job.over() && entry.job.since()) {
+    ended_.add(*entry.job.since(), measured(entry.job, *entry.job.since()));
   }
   actions.emplace_back(coordinator::Note{fmt::format("job \"{}\" is over", job)});
   forget(job, "its job is over", actions);
@@ -309,58 +354,484 @@ void Coordinator::look_after(const std::string& job, std::size_t said_before, Ac
 
 void Coordinator::forget(const std::string& job, const std::string& why, Actions& actions) {
   actions.emplace_back(coordinator::CloseStore{job, why});
-  deadline_queue_.plan(job, std::nullopt);
   jobs_.erase(job);
 }
 
 // All slots are taken: evicts the job that all of its nodes left first.
 bool Coordinator::make_place(Actions& actions) {
-  auto gone = jobs_.end();
+  std::optional<std::string> gone;
   std::optional<Job::Unattended> its;
-  for (auto each = jobs_.begin(); each != jobs_.end(); ++each) {
-    const auto unattended = each->second->job.unattended();
+  for (const auto& [id, entry] : jobs_.all()) {
+    const auto unattended = entry->job.unattended();
     if (!unattended || (its && its->since <= unattended->since)) continue;
-    gone = each;
+    gone = id;
     its = unattended;
   }
-  if (!its || !places_.keep_name(gone->first, gone->second->founder, its->until)) return false;
+  if (!gone || !places_.keep_name(*gone, jobs_.at(*gone).founder, its->until)) return false;
   actions.emplace_back(coordinator::Note{
       .line = fmt::format("job \"{}\" gives its place to another: all {} are taken (--max-jobs), "
                           "and none of its nodes is connected",
-                          gone->first, options_.limits.jobs),
+                          *gone, options_.limits.jobs),
       .level = LogLevel::warning});
-  forget(std::string(gone->first), "its job gave its place to another", actions);
+  forget(*gone, "its job gave its place to another", actions);
   return true;
 }
 
-JobOptions Coordinator::options_of(const link::Join& first, int store_port) const {
-  JobOptions options = options_.options;
-  options.store_port = store_port;
-  if (first.lease > Duration{}) options.lease = first.lease;
-  // While another daemon may take this one's place, a node's workers live on for this long.
-  if (members_) options.patience = members_->patience;
-  if (first.last_call > Duration{}) options.last_call = first.last_call;
-  return options;
+Coordinator::Actions Coordinator::advance(TimePoint now) {
+  Actions actions;
+  for (const LinkId link : newcomers_.expire(now)) {
+    actions.emplace_back(coordinator::HangUp{link, "it greeted, and then said nothing"});
+  }
+  const bool hurries = is_over();
+  for (const LinkId link : newcomers_.make_room(now, hurries)) {
+    const auto* why = hurries ? "the job is over" : "others need its descriptor (ulimit -Hn)";
+    actions.emplace_back(
+        coordinator::HangUp{link, fmt::format("it greeted, and then said nothing, and {}", why)});
+  }
+  places_.forget_names(now);
+  for (const std::string& job : jobs_.take_due(now)) {
+    const std::size_t said_before = actions.size();
+    jobs_.at(job).job.advance(now, actions);
+    look_after(job, said_before, actions);
+  }
+  return actions;
 }
 
+std::optional<TimePoint> Coordinator::next_deadline() const {
+  std::optional<TimePoint> next = newcomers_.next_deadline(is_over());
+  for (const auto& each : {jobs_.next_deadline(), places_.next_to_forget()}) {
+    if (each && (!next || *each < *next)) next = each;
+  }
+  return next;
+}
+
+// --- the standby of a job ------------------------------------------------------------------------
+
+void Coordinator::on(TimePoint, const Succession& event, Actions&) {
+  if (!election_ || event.record.job() != options_.only->id) return;
+  election_->update(event.record, event.first_link);
+}
+
+void Coordinator::on(TimePoint now, const Standing& event, Actions& actions) {
+  if (!election_) return;
+  election_->stand(event.own);
+  if (election_->stands()) return consider_leading(now, actions);
+  // They may follow the other coordinator again.
+  for (const auto& [caller, join] : election_->dismiss()) {
+    redirect(caller.link, {"the coordinator answers again"}, actions);
+  }
+}
+
+void Coordinator::ask_standby(TimePoint now, const Caller& caller, const link::Join& join,
+                              Actions& actions) {
+  if (const std::string reason = election_->objection_to(join); !reason.empty()) {
+    return redirect(caller.link, {reason}, actions);
+  }
+  jobs_.add_link(caller.link, join.job);
+  election_->add(caller, join);
+  consider_leading(now, actions);
+  // A node that has finished waits for the end of the job, not for a seat.
+  if (!election_ || join.done) return;
+  actions.emplace_back(coordinator::Say{caller.link, link::Waiting{election_->waiting_text()}});
+}
+
+void Coordinator::consider_leading(TimePoint now, Actions& actions) {
+  if (election_->is_elected()) lead(now, /*is_transfer=*/false, actions);
+}
+
+void Coordinator::on(TimePoint now, const TakesOver& event, Actions& actions) {
+  if (!election_ || !election_->has_record()) return;
+  election_->stand(event.own);
+  lead(now, /*is_transfer=*/true, actions);
+}
+
+// Like a recovery after any other loss of a coordinator, except that the node that hosted it is
+// known to be gone.
+void Coordinator::lead(TimePoint now, bool is_transfer, Actions& actions) {
+  const auto [record, first_link, host, asked] = election_->take();
+  election_.reset();
+  const std::string id = record.job();
+  JobTable::Entry& entry = jobs_.add(id, {Job{now, record, options_.options, first_link}, Store{},
+                                          record.founder, record.owner, 0});
+  actions.emplace_back(coordinator::Lead{id});
+  const std::size_t said_before = actions.size();
+  // No voter had heard from the coordinator for at least this long.
+  const TimePoint heard = now - bounds::vote_patience(options_.options.lease);
+  if (host) {
+    is_transfer ? entry.job.succeed_host(now, *host, actions)
+                : entry.job.lose_host(now, heard, *host, actions);
+  }
+  for (const JoinRequest& each : asked) enter(now, entry, each, actions);
+  look_after(id, said_before, actions);
+}
+
+// A standby reports that it leads the job of a master that was lost, and has found this master in
+// its place.
+void Coordinator::hear_leader(TimePoint now, const Caller& caller, const link::WhoHosts& leader,
+                              Actions& actions) {
+  const link::Led led{leader.leads_address, leader.leads_port};
+  JobTable::Entry* const entry = jobs_.find(options_.only->id);
+  const std::size_t said_before = actions.size();
+  if (entry != nullptr && entry->job.step_aside(now, led, actions)) {
+    const bool is_transferred = entry->job.transfers_leadership();
+    if (!led_) {
+      actions.emplace_back(coordinator::Note{
+          is_transferred ? fmt::format("leadership moved to {}", leader.host)
+                         : fmt::format("job \"{}\" is led by {}; this node joins it there",
+                                       options_.only->id, leader.host)});
+    }
+    led_ = led;
+    look_after(options_.only->id, said_before, actions);
+  } else if (entry != nullptr && !entry->job.over()) {
+    actions.emplace_back(coordinator::Note{
+        .line = fmt::format("{} ({}) leads a job \"{}\" as well: one of the two has to end",
+                            leader.host, caller.peer, options_.only->id),
+        .level = LogLevel::warning});
+  }
+  actions.emplace_back(coordinator::HangUp{caller.link, "it has its answer"});
+}
+
+void Coordinator::turn_away(const Caller& caller, const link::Join& join, Actions& actions) const {
+  const std::string reason = "this coordinator lost leadership: a standby may lead the job";
+  if (led_ && join.can_lead) {
+    actions.emplace_back(coordinator::Say{caller.link, *led_});
+  } else if (caller.local) {
+    actions.emplace_back(coordinator::Say{caller.link, link::Refused{reason}});
+  }
+  actions.emplace_back(coordinator::HangUp{caller.link, reason});
+}
+
+// --- one of several daemons ----------------------------------------------------------------------
+
+// It decided nothing while it followed. It knows only the nodes that connect from now on.
+void Coordinator::on(TimePoint, const Leads& event, Actions& actions) {
+  role_.lead(event.members);
+  for (const LinkId link : role_.switching()) tell_members(link, actions);
+  actions.emplace_back(
+      coordinator::Note{fmt::format("this cpprund leads, in epoch {}", event.members.epoch)});
+}
+
+void Coordinator::on(TimePoint, const Follows& event, Actions& actions) {
+  if (!follows()) drop_everything(event, actions);
+  role_.follow(event);
+  if (event.is_about_to_lead) return;
+  for (const auto& [caller, join] : role_.take_waiting()) turns_away(caller, join, actions);
+}
+
+void Coordinator::on(TimePoint now, const LetsIn&, Actions& actions) {
+  for (const auto& [caller, hers] : role_.take_waiting()) join(now, caller, hers, actions);
+}
+
+void Coordinator::on(TimePoint, const MembersChanged& event, Actions& actions) {
+  if (!role_.change_places(event.places)) return;
+  for (const LinkId link : role_.switching()) tell_members(link, actions);
+}
+
+// Another daemon may have these jobs by now, so nodes receive only the new leader's address.
+void Coordinator::drop_everything(const Follows& event, Actions& actions) {
+  const std::string why = event.reason;
+  actions.emplace_back(
+      coordinator::Note{.line = "this cpprund is no longer the leader: " + why,
+                        .level = event.is_planned ? LogLevel::info : LogLevel::warning});
+  const link::NotLeading answer{why, event.address, event.port};
+  for (const auto& [link, job] : jobs_.links()) redirect(link, answer, actions);
+  for (const auto& [link, caller] : newcomers_.all()) redirect(link, answer, actions);
+  for (const auto& [job, entry] : jobs_.all()) {
+    actions.emplace_back(coordinator::CloseStore{job, "its job goes on elsewhere", true});
+  }
+  for (const auto& [job, opening] : jobs_.openings()) {
+    actions.emplace_back(coordinator::CloseStore{job, "its job goes on elsewhere", true});
+  }
+  CoordinatorOptions options = options_;
+  options.follows = true;
+  *this = Coordinator{std::move(options)};
+}
+
+// Whether the agent cannot join here now: it has to wait until this daemon leads, or is redirected.
+bool Coordinator::turns_away(const Caller& caller, const link::Join& join, Actions& actions) {
+  if (role_.is_about_to_lead()) {
+    role_.add_waiting(caller, join);
+    early_.expect(caller.link);
+    return true;
+  }
+  const auto objection = role_.objection_to(join);
+  if (!objection) return false;
+  if (!follows()) {
+    actions.emplace_back(coordinator::Note{
+        .line = objection->reason, .level = LogLevel::warning, .of_stranger = true});
+  }
+  redirect(caller.link, *objection, actions);
+  return true;
+}
+
+void Coordinator::redirect(LinkId link, const link::NotLeading& answer, Actions& actions) {
+  actions.emplace_back(coordinator::Say{link, answer});
+  actions.emplace_back(coordinator::HangUp{link, answer.reason});
+}
+
+void Coordinator::tell_members(LinkId link, Actions& actions) const {
+  if (!role_.members() || !role_.switching().contains(link)) return;
+  link::Members members = *role_.members();
+  const JobTable::Entry* const entry = jobs_.of_link(link);
+  members.keeps_round = entry != nullptr && entry->job.keeps_round_of(link);
+  actions.emplace_back(coordinator::Say{link, std::move(members)});
+}
+
+// --- records, for the next coordinator -----------------------------------------------------------
+
+JobRecord Coordinator::record_of(const std::string& job) const {
+  const JobTable::Entry& entry = jobs_.at(job);
+  JobRecord record = entry.job.record();
+  record.founder = entry.founder;
+  record.owner = entry.owner;
+  return record;
+}
+
+// Inserted before the first action that follows from the change. A node that has received a
+// decision then finds, when it reconnects, a coordinator that knows it too.
+void Coordinator::keep(const std::string& job, JobTable::Entry& entry, std::size_t said_before,
+                       Actions& actions) {
+  const std::uint64_t steps = entry.job.steps();
+  if (steps == entry.kept) return;
+  entry.kept = steps;
+  actions.insert(actions.begin() + static_cast<std::ptrdiff_t>(said_before),
+                 coordinator::KeepRecord{job});
+}
+
+// As if its first node had just connected: the job exists once its store is ready.
+void Coordinator::on(TimePoint, const Recovered& event, Actions& actions) {
+  const JobRecord& record = event.record;
+  const std::string& job = record.job();
+  if (options_.only || jobs_.find(job) != nullptr || jobs_.opening(job) != nullptr) return;
+  places_.take(record.founder);
+  jobs_.open(job, {record.founder, record.owner, {}, event});
+  actions.emplace_back(coordinator::OpenStore{job, record.nodes.front().join.store_is_local});
+}
+
+void Coordinator::on(TimePoint now, const StoreLost& event, Actions& actions) {
+  JobTable::Entry* const entry = jobs_.find(event.job);
+  if (entry == nullptr) return;
+  actions.emplace_back(coordinator::Note{
+      .line = fmt::format("job \"{}\": the store of its round cannot be gone on with: {}",
+                          event.job, event.reason),
+      .level = LogLevel::warning});
+  const std::size_t said_before = actions.size();
+  entry->store.clear();
+  entry->job.lose_store(now, actions);
+  look_after(event.job, said_before, actions);
+}
+
+void Coordinator::on(TimePoint now, const HostsExcluded& event, Actions& actions) {
+  if (options_.only) return;
+  exclusions_ = Exclusions{event.hosts};
+  const std::string hosts = exclusions_.list(now);
+  keep_hosts(actions);  // keeps them here too, or deletes the record if all have expired
+  if (hosts.empty()) return;
+  actions.emplace_back(
+      coordinator::Note{fmt::format("excluded from all jobs to come, as before: {}", hosts)});
+}
+
+void Coordinator::recover(TimePoint now, const StoreReady& event, const JobTable::Opening& opening,
+                          Actions& actions) {
+  const auto& [record, first_link, has_store] = *opening.before;
+  const JobOptions options = options_of(record.nodes.front().join, event.port);
+  JobTable::Entry& entry = jobs_.add(event.job, {Job{now, record, options, first_link, has_store},
+                                                 Store{}, opening.founder, opening.owner, 0});
+  const Job& job = entry.job;
+  actions.emplace_back(coordinator::Note{
+      job.over() ? fmt::format("job \"{}\" is over, and {} of its nodes may not know it yet",
+                               event.job, job.round().size())
+                 : fmt::format("job \"{}\" goes on: its {} nodes have {} s to come back", event.job,
+                               job.round().size(), in_seconds(job.lease()))});
+  if (has_store) actions.emplace_back(coordinator::RestoreStore{event.job});
+  const std::size_t said_before = actions.size();
+  for (const JoinRequest& each : opening.nodes) enter(now, entry, each, actions);
+  look_after(event.job, said_before, actions);
+}
+
+// --- operators' commands -------------------------------------------------------------------------
+
+void Coordinator::on(TimePoint now, const Ordered& event, Actions& actions) {
+  // A handover takes a while. Its reply follows HandedOver.
+  if (event.order.is_about_the_daemon() && !follows() && !options_.only) {
+    actions.emplace_back(coordinator::Note{text_of(event.order)});
+    actions.emplace_back(coordinator::HandOver{event.ticket, event.order});
+    return;
+  }
+  Actions done;
+  const OrderOutcome outcome = order(now, event.order, done);
+  // The log shows who gave the command before it shows the effects.
+  actions.emplace_back(coordinator::Note{fmt::format(
+      "{}: {}{}", text_of(event.order), outcome.is_done() ? "" : "refused: ", outcome.sentence)});
+  actions.insert(actions.end(), done.begin(), done.end());
+  actions.emplace_back(coordinator::Answered{event.ticket, event.order, outcome});
+}
+
+void Coordinator::on(TimePoint, const HandedOver& event, Actions& actions) {
+  const auto& [ticket, order, outcome] = event;
+  actions.emplace_back(coordinator::Note{fmt::format(
+      "{}: {}{}", text_of(order), outcome.is_done() ? "" : "not done: ", outcome.sentence)});
+  actions.emplace_back(coordinator::Answered{ticket, order, outcome});
+}
+
+OrderOutcome Coordinator::order(TimePoint now, const Order& order, Actions& actions) {
+  if (const auto& following = role_.following()) {
+    return {Kind::not_now, following->port == 0
+                               ? fmt::format("this cpprund is a standby: {}", following->reason)
+                               : fmt::format("this cpprund is a standby: ask the leader at {}:{}",
+                                             following->address, following->port)};
+  }
+  if (order.is_about_the_daemon()) {
+    return {Kind::not_now,
+            fmt::format("job \"{}\" is hosted by one of its nodes, which cannot hand over: it "
+                        "stays the host until the job is over; jobs that are hosted by two "
+                        "cpprunds (--rdzv-endpoint) do not notice which of them leads",
+                        options_.only->id)};
+  }
+  if (order.is_about_a_host() && order.job.empty()) return order_of_host(now, order, actions);
+  if (jobs_.opening(order.job) != nullptr) {
+    return {Kind::not_now, fmt::format("job \"{}\" is just about to begin: ask again", order.job)};
+  }
+  if (!knows(order.job)) {
+    return {Kind::unknown, fmt::format("no job \"{}\" is known here", order.job)};
+  }
+  if (order.kind == Order::Kind::forget) return forget_on_order(now, order, actions);
+  return order_of_job(now, order, actions);
+}
+
+OrderOutcome Coordinator::order_of_job(TimePoint now, const Order& order, Actions& actions) {
+  const std::size_t said_before = actions.size();
+  OrderOutcome outcome = jobs_.at(order.job).job.order(now, order, actions);
+  look_after(order.job, said_before, actions);
+  return outcome;
+}
+
+// Emitted before the reply, so that the change is kept before the operator sees it as done.
+void Coordinator::keep_hosts(Actions& actions) const {
+  if (options_.keeps_records) actions.emplace_back(coordinator::KeepRecord{hosts_record_name});
+}
+
+// Applies the command to each job on its own. A job that cannot run without the host keeps it,
+// which does not stop the exclusion from other jobs, including future ones. If no job can exclude
+// the host, nothing changes.
+OrderOutcome Coordinator::order_of_host(TimePoint now, const Order& order, Actions& actions) {
+  auto jobs = jobs_.running();  // may have nodes of the host
+  const bool excludes = order.kind == Order::Kind::exclude;
+  std::optional<OrderOutcome> objection;  // the first one
+  std::vector<std::string> kept_by;
+  const std::size_t keep_it = !excludes ? 0 : std::erase_if(jobs, [&](const std::string& job) {
+    auto its = jobs_.at(job).job.objection_to_exclude(order.whom);
+    if (!its) return false;
+    its->sentence = fmt::format("job \"{}\": {}", job, its->sentence);
+    if (!objection) objection = std::move(its);
+    if (kept_by.size() < bounds::jobs_named_max) kept_by.push_back(job);
+    return true;
+  });
+  const bool lasts = order.length > Duration{};
+  const bool is_for_jobs_to_come = !options_.only && excludes && lasts;
+  if (jobs.empty() && objection && !is_for_jobs_to_come) return *std::move(objection);
+  OrderOutcome outcome{Kind::unknown, fmt::format("{} is not excluded here", order.whom)};
+  if (excludes && !lasts) outcome = {Kind::not_now, "no job is here: say for how long (for_s)"};
+  if (is_for_jobs_to_come) {
+    const std::string why = told_by(order, "excluded " + order.whom);
+    const auto done = exclusions_.exclude(now, order.whom, now + order.length, why);
+    if (!done) return {Kind::not_now, done.error().reason};
+    keep_hosts(actions);
+    outcome = {Kind::done, fmt::format("{} is excluded from all jobs{} for {} s", order.whom,
+                                       objection ? " to come" : "", in_seconds(order.length))};
+  }
+  if (!excludes && exclusions_.include(now, order.whom)) {
+    keep_hosts(actions);
+    outcome = {Kind::done, fmt::format("nodes of {} may take a seat again", order.whom)};
+  }
+  for (const std::string& job : jobs) {
+    Order of_job = order;
+    of_job.job = job;
+    OrderOutcome done = order_of_job(now, of_job, actions);
+    if (jobs.size() == 1 || !outcome.is_done()) outcome = std::move(done);
+  }
+  if (jobs.size() == 1 && is_for_jobs_to_come && outcome.is_done()) {
+    outcome.sentence += "; so it is for all to come";
+  }
+  if (jobs.size() > 1 && outcome.is_done()) {
+    outcome.sentence += fmt::format("; so it is for {}{} jobs that are here",
+                                    keep_it == 0 ? "all " : "", jobs.size());
+  }
+  if (objection && outcome.is_done()) {
+    outcome.kept_by = std::move(kept_by);
+    outcome.sentence += keep_it == 1 ? fmt::format("; but {}", objection->sentence)
+                                     : fmt::format("; but {} jobs keep it, among them {}", keep_it,
+                                                   objection->sentence);
+  }
+  return outcome;
+}
+
+// Disconnected nodes of the job may still compute. A new job of that name would reuse their ranks,
+// so the name stays reserved until they cannot.
+OrderOutcome Coordinator::forget_on_order(TimePoint now, const Order& order, Actions& actions) {
+  const JobTable::Entry& entry = jobs_.at(order.job);
+  if (options_.only) {
+    return {Kind::not_now,
+            fmt::format("job \"{}\" is hosted by this cpprun, and goes with it: stop it instead",
+                        order.job)};
+  }
+  const auto unattended = entry.job.unattended();
+  if (!entry.job.over() && !unattended) {
+    return {Kind::not_now,
+            fmt::format("job \"{}\" is not over, and has nodes: stop it first", order.job)};
+  }
+  std::optional<TimePoint> kept_until;
+  for (const auto& [link, member] : entry.job.round().members()) {
+    if (member->connected) {
+      actions.emplace_back(coordinator::HangUp{link, "its job is forgotten"});
+    } else {
+      kept_until = std::max(kept_until.value_or(now), *member->broke_at + entry.job.lease());
+    }
+  }
+  const bool has_name_kept = kept_until && *kept_until > now;
+  if (!has_name_kept) {
+    places_.give_back(entry.founder);
+  } else if (!places_.keep_name(order.job, entry.founder, *kept_until)) {
+    return {Kind::not_now, "too many jobs were forgotten a moment ago: ask again in a minute"};
+  }
+  forget(std::string(order.job), told_by(order, "had it forgotten"), actions);
+  const std::string until = has_name_kept
+                                ? fmt::format(
+                                      "; a new job may have its name in {:.0f} s, when its nodes "
+                                      "can no longer compute",
+                                      in_seconds(*kept_until - now))
+                                : std::string();
+  return {Kind::done, fmt::format("job \"{}\" is forgotten{}", order.job, until)};
+}
+
+// --- what others read ----------------------------------------------------------------------------
+
 std::optional<Coordinator::Seat> Coordinator::seat_of(LinkId link) const {
-  const std::string* const job = job_of(link);
-  const auto found = job == nullptr ? jobs_.end() : jobs_.find(*job);
-  if (found == jobs_.end()) return std::nullopt;
-  const Round& round = found->second->job.round();
+  const JobTable::Entry* const entry = jobs_.of_link(link);
+  if (entry == nullptr) return std::nullopt;
+  const Round& round = entry->job.round();
   const Member* const member = round.find(link);
   if (member == nullptr || member->state == Member::State::waiting) return std::nullopt;
-  if (!member->group_rank || !found->second->job.terms().store_is_local) return std::nullopt;
-  if (found->second->job.has_lost_its_store() || found->second->job.is_deposed()) {
+  if (!member->group_rank || !entry->job.terms().store_is_local) return std::nullopt;
+  if (entry->job.has_lost_its_store() || entry->job.is_deposed()) {
     return std::nullopt;
   }
-  return Seat{*job, round.number(), *member->group_rank};
+  return Seat{*job_of(link), round.number(), *member->group_rank};
 }
 
 Result<void> Coordinator::admit(const std::string& job, const std::string& peer) const {
-  const auto found = jobs_.find(job);
-  if (found == jobs_.end()) return failure("its job is over");
-  return found->second->job.admit(peer);
+  const JobTable::Entry* const entry = jobs_.find(job);
+  if (entry == nullptr) return failure("its job is over");
+  return entry->job.admit(peer);
+}
+
+const Job* Coordinator::find(const std::string& job) const {
+  const JobTable::Entry* const entry = jobs_.find(job);
+  return entry == nullptr ? nullptr : &entry->job;
+}
+
+const JobTable::Entry* Coordinator::hosted() const {
+  return options_.only ? jobs_.find(options_.only->id) : nullptr;
 }
 
 bool Coordinator::is_over() const {
@@ -369,52 +840,8 @@ bool Coordinator::is_over() const {
 
 bool Coordinator::done() const {
   // Newcomers, and nodes that were notified just now, still have to receive it.
-  return is_over() && hosted()->job.round().size() == 0 && newcomers_.empty() &&
-         job_of_link_.empty();
-}
-
-Coordinator::Actions Coordinator::advance(TimePoint now) {
-  Actions actions;
-  for (const Leases::Expired& each : newcomer_leases_.expire(now)) {
-    forget_newcomer(each.holder);
-    actions.emplace_back(coordinator::HangUp{each.holder, "it greeted, and then said nothing"});
-  }
-  make_room(now, actions);
-  places_.forget_names(now);
-  for (const std::string& job : deadline_queue_.take_due(now)) {
-    const std::size_t said_before = actions.size();
-    jobs_.at(job)->job.advance(now, actions);
-    look_after(job, said_before, actions);
-  }
-  return actions;
-}
-
-std::optional<std::string> Coordinator::check() const {
-  for (const auto& [id, entry] : jobs_) {
-    const auto broken_of = [&job = id](const std::string& what) {
-      return fmt::format("job \"{}\": {}", job, what);
-    };
-    if (const auto broken = entry->job.check()) return broken_of(*broken);
-    if (deadline_queue_.deadline_of(id) != entry->job.next_deadline()) {
-      return broken_of("its deadline is not on the agenda");
-    }
-    for (const auto& [link, member] : entry->job.round().members()) {
-      const auto known = job_of_link_.find(link);
-      if (!member->connected) continue;
-      if (known == job_of_link_.end() || known->second != id) {
-        return broken_of(fmt::format("the link of {} leads elsewhere", name_of(*member)));
-      }
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<TimePoint> Coordinator::next_deadline() const {
-  std::optional<TimePoint> next = newcomer_leases_.next_expiry();
-  for (const auto& each : {next_to_make_room(), deadline_queue_.next(), places_.next_to_forget()}) {
-    if (each && (!next || *each < *next)) next = each;
-  }
-  return next;
+  return is_over() && hosted()->job.round().size() == 0 && newcomers_.all().empty() &&
+         jobs_.links().empty();
 }
 
 std::string record_bytes(const Coordinator& coordinator, const std::string& name,

@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The state machine of a coordinator (Coordinator), how its last jobs ended (EndedJobs), and the
-// records that its successor needs.
+// The state machine of a coordinator (Coordinator), and the records that its successor needs.
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
-#include <unordered_map>
-#include <unordered_set>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -22,39 +14,13 @@
 #include "proto/clock.h"
 #include "proto/state_machine.h"
 #include "rendezvous/coordinator/admission_control.h"
-#include "rendezvous/coordinator/deadline_queue.h"
 #include "rendezvous/coordinator/held_messages.h"
+#include "rendezvous/coordinator/job_table.h"
+#include "rendezvous/coordinator/leadership.h"
 #include "rendezvous/job/job.h"
-#include "rendezvous/job/leases.h"
-#include "rendezvous/status/snapshot.h"
 #include "rendezvous/store/store.h"
 
 namespace cpprun {
-
-// Long enough for several Prometheus scrapes, and enough entries for the jobs that may end at the
-// same time. An entry takes 2 KiB.
-inline constexpr Duration ended_job_told = std::chrono::minutes(10);
-inline constexpr std::size_t ended_jobs_told_max = 64;
-
-// How a daemon's last jobs ended, for Prometheus, which scrapes four times a minute. The job itself
-// is deleted with its last node. Entries are limited in time and number. They expire when read, so
-// no timer is needed.
-class EndedJobs {
- public:
-  // Adds a job that has just ended. It replaces an ended job of the same name.
-  void add(TimePoint now, JobSnapshot job);
-  // A job of that name has started.
-  void forget(const std::string& id);
-  // In the order in which they ended.
-  std::vector<JobSnapshot> told(TimePoint now) const;
-
- private:
-  struct Ended {
-    TimePoint at{};
-    JobSnapshot job;
-  };
-  std::deque<Ended> ended_;  // Invariant: each name occurs once.
-};
 
 // Limits on what unidentified peers can use of a daemon, so that resources remain for all others. A
 // site may set them. In a coordinator of one job, they apply only to links that have not joined it.
@@ -84,9 +50,9 @@ struct CoordinatorOptions {
 // node that names a job creates it on that node's terms. The job gets a store with its own port and
 // is deleted when its last node has left.
 //
-// A node may also run a coordinator as a standby (succession.cpp). It has no job, only the record
+// A node may also run a coordinator as a standby (StandbyElection). It has no job, only the record
 // that the job's coordinator replicates to it. It takes over when enough of the job's nodes have
-// lost that coordinator. A daemon may also be one of several (leading.cpp): one leads, and the
+// lost that coordinator. A daemon may also be one of several (DaemonRole): one leads, and the
 // others redirect agents to it.
 //
 // Requests of store clients are not events. They go to the job's Store directly (`store`), because
@@ -128,13 +94,8 @@ class Coordinator {
   struct StoreAsked {
     std::string job;
   };
-  // The record that another coordinator left of a job. Comes before any node connects. The job's
-  // nodes count as links from `first_link` on until they reconnect.
-  struct Recovered {
-    JobRecord record;
-    LinkId first_link;
-    bool has_store = false;  // the contents of its round's store were recovered
-  };
+  // Comes before any node connects.
+  using Recovered = RecoveredJob;
   // The reply to RestoreStore if the store could not be restored.
   struct StoreLost {
     std::string job;
@@ -171,15 +132,7 @@ class Coordinator {
   };
   // Another daemon leads, at the given address, or no leader is known. This daemon's jobs continue
   // at the leader, and it no longer sends anything about them.
-  struct Follows {
-    std::string reason;  // a clause for agents that connect
-    std::string address = {};
-    int port = 0;
-    // This daemon is about to become the leader. Agents wait until it does, or until the next
-    // Follows.
-    bool is_about_to_lead = false;
-    bool is_planned = false;  // an operator asked for it
-  };
+  using Follows = DaemonRole::Follows;
   // The leader has recovered all jobs: the agents that waited for it can join now.
   struct LetsIn {};
   // Sent while it leads: the daemons that agents can switch to have changed.
@@ -217,7 +170,7 @@ class Coordinator {
   Actions advance(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
   // Returns the invariant that is violated, if any.
-  std::optional<std::string> check() const;
+  std::optional<std::string> check() const { return jobs_.check(); }
 
   // The seat whose workers reach their job's store through a link.
   struct Seat {
@@ -234,31 +187,33 @@ class Coordinator {
   Result<void> admit(const std::string& job, const std::string& peer) const;
   // Requires `knows(job)`, which holds from StoreReady, or from the start, until the job is
   // deleted.
-  Store& store(const std::string& job) { return jobs_.at(job)->store; }
-  bool knows(const std::string& job) const { return jobs_.contains(job); }
-  std::size_t job_count() const { return jobs_.size(); }
+  Store& store(const std::string& job) { return jobs_.at(job).store; }
+  bool knows(const std::string& job) const { return jobs_.find(job) != nullptr; }
+  std::size_t job_count() const { return jobs_.all().size(); }
   // The job that this link has joined, or null.
-  const std::string* job_of(LinkId link) const;
+  const std::string* job_of(LinkId link) const { return jobs_.job_of(link); }
   // For status requests. Null if there is no job of that name.
   const Job* find(const std::string& job) const;
   // The owner of a job, also while its store is being opened. Nothing if there is no job of that
   // name.
-  std::optional<std::string> owner_of(const std::string& job) const;
+  std::optional<std::string> owner_of(const std::string& job) const { return jobs_.owner_of(job); }
   // At most `jobs_max` jobs whose names come after `name`, in order of name. If `owner` is given,
   // only that owner's jobs.
   std::vector<const Job*> jobs_after(const std::string& name, std::size_t jobs_max,
-                                     const std::optional<std::string>& owner = {}) const;
+                                     const std::optional<std::string>& owner = {}) const {
+    return jobs_.after(name, jobs_max, owner);
+  }
   // What a successor has to know of a job. Requires `knows(job)`.
   JobRecord record_of(const std::string& job) const;
   // The hosts that get no seat in future jobs; a successor needs them too.
   const std::vector<Exclusions::Entry>& excluded_hosts() const { return exclusions_.entries(); }
   // It is still a standby, waiting to take over another coordinator's job.
-  bool stands_by() const { return candidacy_.has_value(); }
+  bool stands_by() const { return election_.has_value(); }
   // It is one of several daemons and not the leader.
-  bool follows() const { return following_.has_value(); }
+  bool follows() const { return role_.following().has_value(); }
   // The epoch in which it leads. Nothing if it does not lead, or is not one of several daemons.
   std::optional<std::uint64_t> epoch() const {
-    return members_ ? std::optional(members_->epoch) : std::nullopt;
+    return role_.members() ? std::optional(role_.members()->epoch) : std::nullopt;
   }
   // How a daemon's last jobs ended.
   const EndedJobs& ended() const { return ended_; }
@@ -266,45 +221,12 @@ class Coordinator {
   bool done() const;
 
  private:
-  struct Entry {
-    Job job;
-    Store store;
-    std::string founder;     // the address of the node that started the job; empty for a hosted job
-    std::string owner;       // the owner of the secret which that node used
-    std::uint64_t kept = 0;  // the value of Job::steps() when its record was last kept
-  };
-  using Newcomer = std::pair<Caller, link::Join>;
-  // An agent that also speaks from another address of its machine.
-  struct Introduction {
-    link::WhoHosts agent;
-    Caller from;
-  };
-  // A job whose store is being opened.
-  struct Beginning {
-    std::string founder;
-    std::string owner;
-    std::vector<Newcomer> nodes;
-    std::optional<Recovered> before = {};  // the record that another coordinator left of it
-  };
-
-  // The state of a standby until it leads.
-  struct Candidacy {
-    std::optional<JobRecord> record = {};  // the latest received
-    LinkId first_link{};
-    link::Join own = {};
-    std::vector<Newcomer> asked = {};  // agents that wait for a reply
-    // For each agent of the round, by host, pid and agent number: when the latest join received
-    // here was sent.
-    std::map<std::tuple<std::string, int, std::uint32_t>, link::AgentTime> asked_at = {};
-    bool stands() const { return own.vote != RoundNumber{}; }
-  };
-
   void on(TimePoint now, const Opened& event, Actions& actions);
   void on(TimePoint now, const Said& event, Actions& actions);
   void on(TimePoint now, const Closed& event, Actions& actions);
   void on(TimePoint now, const StoreReady& event, Actions& actions);
-  void on(TimePoint now, const MasterWaits& event, Actions& actions);
   void on(TimePoint now, const StoreFailed& event, Actions& actions);
+  void on(TimePoint now, const MasterWaits& event, Actions& actions);
   void on(TimePoint now, const StoreAsked& event, Actions& actions);
   void on(TimePoint now, const Recovered& event, Actions& actions);
   void on(TimePoint now, const StoreLost& event, Actions& actions);
@@ -312,84 +234,69 @@ class Coordinator {
   void on(TimePoint now, const Succession& event, Actions& actions);
   void on(TimePoint now, const Standing& event, Actions& actions);
   void on(TimePoint now, const TakesOver& event, Actions& actions);
-  void ask_standby(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
-  std::size_t votes() const;
-  bool is_vote(const link::Join& join) const;
-  bool is_outdated(const link::Join& join);
-  void consider_leading(TimePoint now, Actions& actions);
-  void lead(TimePoint now, Candidacy candidacy, bool is_transfer, Actions& actions);
   void on(TimePoint now, const Leads& event, Actions& actions);
   void on(TimePoint now, const Follows& event, Actions& actions);
   void on(TimePoint now, const LetsIn& event, Actions& actions);
   void on(TimePoint now, const MembersChanged& event, Actions& actions);
-  void drop_everything(const Follows& event, Actions& actions);
-  bool turns_away(const Caller& caller, const link::Join& join, Actions& actions);
-  void tell_members(LinkId link, Actions& actions) const;
   void on(TimePoint now, const Ordered& event, Actions& actions);
   void on(TimePoint now, const HandedOver& event, Actions& actions);
-  OrderOutcome order(TimePoint now, const Order& order, Actions& actions);
-  OrderOutcome order_of_job(TimePoint now, const Order& order, Actions& actions);
-  OrderOutcome order_of_host(TimePoint now, const Order& order, Actions& actions);
-  OrderOutcome forget_on_order(TimePoint now, const Order& order, Actions& actions);
-  std::vector<std::string> jobs_that_go_on() const;
   void on(TimePoint now, const LookedAt& event, Actions& actions);
-  void join(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
-  void begin_job(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
-  bool make_place(Actions& actions);
-  void forget(const std::string& job, const std::string& why, Actions& actions);
-  void enter(TimePoint now, Entry& entry, const Newcomer& newcomer, Actions& actions);
+
   void answer(TimePoint now, const Caller& caller, const link::WhoHosts& question,
               Actions& actions);
   void hear_leader(TimePoint now, const Caller& caller, const link::WhoHosts& leader,
                    Actions& actions);
-  void turn_away(const Caller& caller, const link::Join& join, Actions& actions) const;
   void introduce(const Caller& caller, const link::WhoHosts& agent, Actions& actions);
-  void welcome(Job& job, const Newcomer& newcomer, Actions& actions);
-  void forget_newcomer(LinkId link);
-  void hear_early(const Said& event, Actions& actions);
-  std::optional<TimePoint> next_to_make_room() const;
-  void make_room(TimePoint now, Actions& actions);
+  void welcome(Job& job, const JoinRequest& request, Actions& actions);
+
+  void join(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
+  void begin_job(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
+  void enter(TimePoint now, JobTable::Entry& entry, const JoinRequest& request, Actions& actions);
+  void turn_away(const Caller& caller, const link::Join& join, Actions& actions) const;
   // The options of a job whose first node is `first`.
   JobOptions options_of(const link::Join& first, int store_port) const;
-  void recover(TimePoint now, const StoreReady& event, Beginning begins, Actions& actions);
-  static void keep(const std::string& job, Entry& entry, std::size_t said_before, Actions& actions);
-  void keep_hosts(Actions& actions) const;
+
+  void hear(TimePoint now, const Said& event, Actions& actions);
   void sign_notes(const std::string& job, std::size_t said_before, Actions& actions) const;
   void look_after(const std::string& job, std::size_t said_before, Actions& actions);
-  void release(LinkId link);
+  void forget(const std::string& job, const std::string& why, Actions& actions);
+  bool make_place(Actions& actions);
+
+  void ask_standby(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
+  void consider_leading(TimePoint now, Actions& actions);
+  void lead(TimePoint now, bool is_transfer, Actions& actions);
+
+  void drop_everything(const Follows& event, Actions& actions);
+  bool turns_away(const Caller& caller, const link::Join& join, Actions& actions);
+  static void redirect(LinkId link, const link::NotLeading& answer, Actions& actions);
+  void tell_members(LinkId link, Actions& actions) const;
+
+  static void keep(const std::string& job, JobTable::Entry& entry, std::size_t said_before,
+                   Actions& actions);
+  void recover(TimePoint now, const StoreReady& event, const JobTable::Opening& opening,
+               Actions& actions);
+  void keep_hosts(Actions& actions) const;
+
+  OrderOutcome order(TimePoint now, const Order& order, Actions& actions);
+  OrderOutcome order_of_job(TimePoint now, const Order& order, Actions& actions);
+  OrderOutcome order_of_host(TimePoint now, const Order& order, Actions& actions);
+  OrderOutcome forget_on_order(TimePoint now, const Order& order, Actions& actions);
+
   // The one hosted job is over, or continues elsewhere because this coordinator leaves.
   bool is_over() const;
   // Null in a standby.
-  const Entry* hosted() const;
+  const JobTable::Entry* hosted() const;
 
   CoordinatorOptions options_;
-  std::unordered_map<std::string, std::unique_ptr<Entry>> jobs_;
-  std::optional<Candidacy> candidacy_;
-  std::optional<link::Led> led_;  // the leader of the hosted job, if not this one
-  std::optional<Follows> following_;
-  std::vector<Newcomer> waiting_;         // agents that wait for this daemon to lead
-  PendingMessages early_;                 // messages of nodes whose job cannot process them yet
-  std::optional<link::Members> members_;  // set while it leads
-  std::unordered_set<LinkId> turning_;    // links whose agents can switch to another daemon
-  DeadlineQueue
-      deadline_queue_;  // Invariant: holds the next deadline of each job in jobs_ that has one.
-  std::unordered_map<LinkId, std::string> job_of_link_;  // links that have joined a job
-  // Links that have sent the preamble but not joined yet. They time out.
-  std::unordered_map<LinkId, Caller> newcomers_;
-  Leases newcomer_leases_;
-  // Introductions of newcomers by agent number. What an agent shows before it joins is kept until
-  // then, and is forgotten when its link closes.
-  std::unordered_multimap<std::uint32_t, Introduction> introductions_;
-  std::unordered_map<LinkId, std::uint32_t> introduced_;  // the agent number by link
-  // By job, until StoreReady or StoreFailed. No node gets a reply before the store's port is known.
-  std::unordered_map<std::string, Beginning> awaiting_store_;
-  // Per address, the only thing known of an unidentified peer. One peer must not exhaust the
-  // daemon.
-  Quota links_of_source_;
-  JobPlaces places_;
-  std::unordered_map<LinkId, std::string> counted_;  // the address that each link counts for
-  Exclusions exclusions_;                            // of a daemon, for future jobs
-  EndedJobs ended_;                                  // Invariant: contains no job of jobs_.
+  JobTable jobs_;
+  std::optional<StandbyElection> election_;  // of a standby, until it leads
+  std::optional<link::Led> led_;             // the leader of the hosted job, if not this one
+  DaemonRole role_;
+  Newcomers newcomers_;
+  PendingMessages early_;  // messages of nodes whose job cannot process them yet
+  JobPlaces places_;  // Invariant: a daemon's job has one, also while its store is being opened.
+  Exclusions exclusions_;  // of a daemon, for future jobs
+  EndedJobs ended_;        // Invariant: contains no job of jobs_.
 };
 
 static_assert(StateMachine<Coordinator>);

@@ -20,51 +20,12 @@
 
 namespace cpprun {
 
-const Job* Coordinator::find(const std::string& job) const {
-  const auto found = jobs_.find(job);
-  return found == jobs_.end() ? nullptr : &found->second->job;
-}
-
-std::optional<std::string> Coordinator::owner_of(const std::string& job) const {
-  if (const auto found = jobs_.find(job); found != jobs_.end()) return found->second->owner;
-  const auto begins = awaiting_store_.find(job);
-  if (begins != awaiting_store_.end()) return begins->second.owner;
-  return std::nullopt;
-}
-
-const std::string* Coordinator::job_of(LinkId link) const {
-  const auto found = job_of_link_.find(link);
-  return found == job_of_link_.end() ? nullptr : &found->second;
-}
-
-std::vector<const Job*> Coordinator::jobs_after(const std::string& name, std::size_t jobs_max,
-                                                const std::optional<std::string>& owner) const {
-  std::vector<const Job*> jobs;
-  for (const auto& [id, entry] : jobs_) {
-    if (owner && entry->owner != *owner) continue;
-    if (name.empty() || name < id) jobs.push_back(&entry->job);
-  }
-  const auto by_name = [](const Job* left, const Job* right) {
-    return left->terms().id < right->terms().id;
-  };
-  const std::size_t count = std::min(jobs.size(), jobs_max);
-  std::partial_sort(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(count), jobs.end(),
-                    by_name);
-  jobs.resize(count);
-  return jobs;
-}
-
-void Coordinator::on(TimePoint now, const LookedAt& event, Actions& actions) {
-  if (!event.job) {
-    for (const auto& [id, entry] : jobs_) entry->job.look(now, actions);
-  } else if (const auto found = jobs_.find(*event.job); found != jobs_.end()) {
-    found->second->job.look(now, actions);
-  }
-}
-
 namespace {
 
 constexpr std::string_view jobs_path = "/api/v1/jobs";
+constexpr std::string_view jobs_prefix = "/api/v1/jobs/";
+constexpr std::string_view hosts_prefix = "/api/v1/hosts/";
+constexpr std::string_view daemon_prefix = "/api/v1/daemon/";
 constexpr std::string_view nodes_path = "/nodes";
 constexpr std::string_view events_path = "/api/v1/events";  // answered by CoordinatorServer
 constexpr const char* json_type = "application/json";
@@ -302,15 +263,7 @@ std::optional<std::string> unescaped(std::string_view text) {
 
 namespace {
 
-constexpr std::string_view orders_prefix = "/api/v1/jobs/";
-constexpr std::string_view hosts_prefix = "/api/v1/hosts/";
-constexpr std::string_view daemon_prefix = "/api/v1/daemon/";
-constexpr std::string_view order_type = "application/json";
 constexpr std::uint32_t root = 0;
-
-http::Response order_refusal(unsigned status, const std::string& why) {
-  return {.status = status, .type = std::string(order_type), .body = error_json(why)};
-}
 
 // The target of a command, still escaped, and what to do with it.
 struct OrderAddress {
@@ -325,9 +278,9 @@ std::optional<OrderAddress> order_address(std::string_view target) {
     const bool is_known = kind && Order{.kind = *kind}.is_about_the_daemon();
     return is_known ? std::optional(OrderAddress{.name = {}, .kind = *kind}) : std::nullopt;
   }
-  const bool is_of_job = target.starts_with(orders_prefix);
+  const bool is_of_job = target.starts_with(jobs_prefix);
   if (!is_of_job && !target.starts_with(hosts_prefix)) return std::nullopt;
-  target.remove_prefix(is_of_job ? orders_prefix.size() : hosts_prefix.size());
+  target.remove_prefix(is_of_job ? jobs_prefix.size() : hosts_prefix.size());
   const auto slash = target.find('/');
   if (slash == std::string_view::npos || slash == 0) return std::nullopt;
   const auto kind = order_kind(target.substr(slash + 1));
@@ -340,7 +293,7 @@ std::optional<OrderAddress> order_address(std::string_view target) {
 bool is_json(std::string_view type) {
   type = type.substr(0, type.find(';'));
   while (type.ends_with(' ')) type.remove_suffix(1);
-  return is_alike(type, order_type);
+  return is_alike(type, json_type);
 }
 
 std::string name_of(const Visitor& visitor) {
@@ -357,40 +310,39 @@ bool is_order_path(std::string_view target) {
 std::variant<Order, http::Response> order_of(const http::Request& request, const Visitor& visitor,
                                              const OrderDesk& desk) {
   if (!request.host.empty() && !http::is_own_host(request.host, desk.names)) {
-    return order_refusal(421,
-                         fmt::format("this machine is not called \"{}\": ask for it by an address",
-                                     plain_line(request.host, bounds::name_shown_bytes_max)));
+    return refusal(421, fmt::format("this machine is not called \"{}\": ask for it by an address",
+                                    plain_line(request.host, bounds::name_shown_bytes_max)));
   }
   if (request.has_origin) {
-    return order_refusal(403, "a page in a browser may not ask for that: use a terminal");
+    return refusal(403, "a page in a browser may not ask for that: use a terminal");
   }
   const auto address = order_address(request.target);
   if (!address) {
-    const bool is_near = request.target.starts_with(orders_prefix) ||
+    const bool is_near = request.target.starts_with(jobs_prefix) ||
                          request.target.starts_with(hosts_prefix) ||
                          request.target.starts_with(daemon_prefix);
     if (is_near && !is_shown_path(request.target)) {
-      return order_refusal(404,
-                           "unknown command: a job takes stop, restart, save, drain and forget, "
-                           "a host exclude and include, a daemon handover");
+      return refusal(404,
+                     "unknown command: a job takes stop, restart, save, drain and forget, "
+                     "a host exclude and include, a daemon handover");
     }
     return not_allowed(request);
   }
   if (const auto may = may_order(visitor, desk.own_user); !may) {
-    return order_refusal(403, may.error().reason);
+    return refusal(403, may.error().reason);
   }
   // Required even for an empty body: a page in a browser cannot send this type without a CORS
   // preflight.
   if (!is_json(request.content_type)) {
-    return order_refusal(415, "say Content-Type: application/json, with an empty body as well");
+    return refusal(415, "say Content-Type: application/json, with an empty body as well");
   }
   const auto name = unescaped(address->name);
-  if (!name) return order_refusal(400, "a percent sign in the address is no escape");
+  if (!name) return refusal(400, "a percent sign in the address is no escape");
   const auto plain = plain_line(*name, bounds::job_id_bytes_max + bounds::host_bytes_max);
   Order order{.kind = address->kind, .by = name_of(visitor)};
   (order.is_about_a_host() ? order.whom : order.job) = plain;
   if (const auto read = read_order(request.body, order); !read) {
-    return order_refusal(400, read.error().reason);
+    return refusal(400, read.error().reason);
   }
   return order;
 }
@@ -399,18 +351,18 @@ std::optional<http::Response> objection_of_owners(const Order& order, const Visi
                                                   const Coordinator& coordinator) {
   if (!visitor.credential || !visitor.credential->owner) return std::nullopt;
   if (order.is_about_a_host() && order.job.empty()) {
-    return order_refusal(403, "hosts are shared by all users: use the secret of \"admin\"");
+    return refusal(403, "hosts are shared by all users: use the secret of \"admin\"");
   }
   if (order.is_about_the_daemon()) {
-    return order_refusal(403, "a handover concerns all users' jobs: use the secret of \"admin\"");
+    return refusal(403, "a handover concerns all users' jobs: use the secret of \"admin\"");
   }
   if (coordinator.owner_of(order.job) == visitor.credential->owner) return std::nullopt;
-  return order_refusal(404, fmt::format("no job \"{}\" is known here",
-                                        plain_line(order.job, bounds::name_shown_bytes_max)));
+  return refusal(404, fmt::format("no job \"{}\" is known here",
+                                  plain_line(order.job, bounds::name_shown_bytes_max)));
 }
 
 http::Response answer_to(const OrderOutcome& outcome) {
-  http::Response response{.type = std::string(order_type), .body = outcome_json(outcome)};
+  http::Response response{.type = json_type, .body = outcome_json(outcome)};
   switch (outcome.kind) {
     case OrderOutcome::Kind::done:
       break;
@@ -429,8 +381,6 @@ http::Response answer_to(const OrderOutcome& outcome) {
 
 namespace {
 
-constexpr std::string_view jobs_prefix = "/api/v1/jobs/";
-constexpr std::string_view nodes_suffix = "/nodes";
 constexpr std::string_view bearer = "Bearer";
 
 // The token after the scheme, whose name is case-insensitive, and the spaces after it (RFC 9110,
@@ -453,7 +403,7 @@ WantedToken token_wanted_for(const http::Request& request) {
   // Split the path exactly as the handlers do, so that a token for "a" does not permit "a/b". The
   // handlers reject an invalid name, whatever the token.
   target = target.substr(0, orders ? target.find('/') : target.find('?'));
-  if (!orders && target.ends_with(nodes_suffix)) target.remove_suffix(nodes_suffix.size());
+  if (!orders && target.ends_with(nodes_path)) target.remove_suffix(nodes_path.size());
   wanted.job = unescaped(target).value_or("");
   return wanted;
 }

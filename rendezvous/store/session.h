@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What StoreSessions keeps of its clients: their outboxes and slots, and the connections that have
-// not sent anything yet. Also its actions on sockets, and the journal of its decisions.
+// What StoreSessions keeps of its clients: their inboxes, outboxes and slots, requests that take
+// several turns, the connections that have not sent anything yet or are to be closed, and what
+// waits for its turn. Also its actions on sockets, and the journal of its decisions.
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <queue>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -125,6 +130,11 @@ struct Listing {
   std::size_t asked = 0;  // bytes of the request
   KeyListing progress;
   ByteBuffer bytes;  // of the reply, without the number of keys at its start
+
+  // Lists some more keys, and adds to `work` what that took. Returns whether those were the last.
+  bool go_on(const Store& store, std::size_t& work);
+  // The whole reply. To be called once, when all keys are listed.
+  SharedReply reply(ConnectionId to, MemoryAccounting& accounting, AccountId account);
 };
 
 struct Backlog {
@@ -158,6 +168,73 @@ struct Session {
   bool awaits_turn = false;        // queued, because it has undecided requests
   bool is_queued_to_send = false;  // queued, because it has something to send
   bool is_doomed = false;          // will be closed when there is time; is not served until then
+
+  // Bytes go into the inbox directly, because it is large.
+  bool is_received_in_place() const;
+  Backlog& open_backlog();
+  // Books what waits in either direction. Returns why that is too much; empty if it is not.
+  // Requires a backlog.
+  std::string charge_backlog(MemoryAccounting& accounting);
+  void drop_backlog(MemoryAccounting& accounting);
+  void drop_empty_backlog(MemoryAccounting& accounting);
+  // The conversation as a number: the dialect, whether a complete request was decoded, and whether
+  // the client was admitted.
+  std::uint64_t conversation_number() const;
+  void restore_conversation(std::uint64_t number);
+  // The violated invariant, if any.
+  std::optional<std::string> check() const;
+};
+
+// The inbox of a client while its requests are decided: they point into these bytes, and may end
+// the connection with everything it owns.
+class TakenInbox {
+ public:
+  // Takes the inbox out of the backlog. If it is large and has a whole request, its memory becomes
+  // a chunk, which may become a value in place.
+  TakenInbox(Session& session, MemoryAccounting& accounting);
+
+  std::string_view bytes() const {
+    return chunk_ ? chunk_->view().substr(memory_.start) : small_.view();
+  }
+  // Null if the inbox is small.
+  const std::shared_ptr<Chunk>& chunk() const { return chunk_; }
+  // Puts back what follows the first `consumed` bytes. The object is not used after this.
+  void put_back(Session& session, std::size_t consumed);
+
+ private:
+  ByteBuffer small_;
+  std::shared_ptr<Chunk> chunk_;
+  ByteBuffer::Memory memory_;  // owned by chunk_
+};
+
+// The cost of carrying a request out, apart from its replies.
+std::size_t work_of(const c10d::Complete& complete);
+
+// A request with very many keys takes longer than one turn may. It is carried out in parts. Links
+// are served in between, but no client of any store is, so that none sees an intermediate state.
+class LongRequest {
+ public:
+  // So many keys exceed what is received at once. Their bytes are therefore in memory that can be
+  // kept until the request is done.
+  static bool is_one(const c10d::Request& request, const std::shared_ptr<Chunk>& memory);
+
+  // The keys are in the decoder's memory. It must not decode anything until the request is done.
+  LongRequest(ConnectionId from, const c10d::Request& request, Origin origin)
+      : request_(request), origin_(std::move(origin)), shared_reply_{from, {}} {}
+
+  ConnectionId from() const { return shared_reply_.to; }
+  // Carries out one part.
+  void go_on(Store& store, Actions& actions);
+  bool is_done() const;
+  // Requires is_done(). Appends the reply, if the client gets one now, and is not used after this.
+  void end(const Store& store, Actions& actions);
+
+ private:
+  c10d::Request request_;
+  Origin origin_;
+  std::size_t done_ = 0;      // number of its keys that are done
+  bool has_all_ = true;       // the answer to CHECK
+  SharedReply shared_reply_;  // the answer to MULTI_GET
 };
 
 // An id contains the slot's number and a serial, so that lookup takes one step and a stale id finds
@@ -175,6 +252,7 @@ class SessionTable {
   // For visits to all of them; free slots have id 0.
   std::deque<Session>& slots() { return slots_; }
   const std::deque<Session>& slots() const { return slots_; }
+  std::vector<int> sockets() const;
 
  private:
   static constexpr int slot_bits = 24;  // sixteen million connections, and 2^40 over a lifetime
@@ -200,10 +278,103 @@ class UnidentifiedConnections {
   std::deque<ConnectionId> line_;
 };
 
+// Connections that are to be closed when there is time. Invariant: contains each session that is
+// doomed, unless there was no memory to add it; then recover() adds it.
+class DoomedConnections {
+ public:
+  struct Doomed {
+    ConnectionId id;
+    std::shared_ptr<const std::string> reason;
+  };
+
+  bool empty() const { return queue_.empty(); }
+  const Doomed& front() const { return queue_.front(); }
+  void pop_front() { queue_.pop_front(); }
+  // Adds the store's clients of that port, and if wanted the connections that have not sent
+  // anything yet. Returns their number, including those that are doomed already.
+  std::size_t add_all_of(std::uint32_t port, SessionTable& table, const std::string& reason,
+                         bool with_unidentified);
+
+  // Needs no memory.
+  void add_unlisted(Session& session) { session.is_doomed = has_unlisted_ = true; }
+  // Frees the memory that is reserved for closing clients when there is no other.
+  void free_reserve() { reserve_.reset(); }
+  // Reserves it again, and adds what is not listed, for that reason.
+  void recover(const SessionTable& table, const char* reason);
+
+ private:
+  std::deque<Doomed> queue_;
+  std::unique_ptr<char[]> reserve_;  // null: it is in use
+  bool has_unlisted_ = false;
+};
+
+// What waits for its turn, and how much work is left in the turn under way.
+class TurnQueue {
+ public:
+  enum class TimerKind { ambiguity, stall, greeting };
+  struct Timer {
+    TimePoint when;
+    TimerKind kind = TimerKind::ambiguity;
+    ConnectionId id;
+    friend auto operator<=>(const Timer& left, const Timer& right) {
+      return left.when <=> right.when;
+    }
+  };
+
+  TurnQueue(std::size_t work_per_turn, std::size_t wakes_per_slice)
+      : work_per_turn_(work_per_turn), wakes_per_slice_(wakes_per_slice) {}
+
+  void begin(TimePoint now);
+  TimePoint now() const { return now_; }
+  std::ptrdiff_t work_left() const { return work_left_; }
+  void spend(std::size_t work) { work_left_ -= static_cast<std::ptrdiff_t>(work); }
+  // More than half of the turn's work is left.
+  bool has_half() const { return work_left_ > static_cast<std::ptrdiff_t>(work_per_turn_ / 2); }
+
+  // The client has requests that one visit did not decide.
+  void decide_later(Session& session);
+  bool will_decide(ConnectionId id) const;
+  // The client has output that other clients caused.
+  void send_later(Session& session);
+  void arm(TimerKind kind, ConnectionId id, Duration delay) {
+    timers_.push({now_ + delay, kind, id});
+  }
+
+  // Each removes the first item and returns it. Nothing if there is none, or if this turn's work
+  // for it is used up. Half of the work is left for new input.
+  std::optional<ConnectionId> next_to_decide();
+  std::optional<ConnectionId> next_to_send();
+  std::optional<Timer> next_timer();
+  // The same without the bounds of a turn.
+  std::optional<ConnectionId> any_to_send();
+
+  bool has_undecided() const { return !to_decide_.empty(); }
+  // Whether another turn is wanted at once.
+  bool has_more() const;
+  std::optional<TimePoint> next_deadline() const {
+    return timers_.empty() ? std::nullopt : std::optional(timers_.top().when);
+  }
+
+ private:
+  const std::size_t work_per_turn_;
+  const std::size_t wakes_per_slice_;
+  TimePoint now_{};
+  std::ptrdiff_t work_left_ = 0;  // of this turn
+  std::size_t turns_left_ = 0;    // for connections that were queued when this turn began
+  std::size_t wakes_left_ = 0;    // of wakes_per_slice_
+  std::deque<ConnectionId> to_decide_;
+  std::deque<ConnectionId> to_send_;
+  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+};
+
 // Protocols that a port takes besides those of store clients and links.
 struct TakenProtocols {
   bool http = false;
   bool secure = false;
+  bool includes(Protocol protocol) const {
+    return protocol == Protocol::link || (http && protocol == Protocol::http) ||
+           (secure && protocol == Protocol::secure);
+  }
 };
 
 // What StoreSessions wants done with the sockets, in order. Their owner performs it at once. A

@@ -7,9 +7,10 @@
 //
 //   bytes ─► room(), received() ─► requests ─► Store ─► replies ─► actions: Write, Watch, Close …
 //
-// session_requests.cpp turns bytes into requests that are decided and the store's decisions into
-// bytes, and handles what takes more than one turn. store_sessions.cpp has the rest, and how
-// another process arrives at the same state (store_log.h).
+// All complete requests of a client are decided before anything is written, within what one visit
+// may cost. Their replies leave in one write. A large value is sent from where it is stored, a
+// slice in each turn. Another process arrives at the same state from a log of the decisions
+// (store_log.h).
 //
 // After each call the owner of the sockets performs all actions (next_action() until it returns
 // null). Until then it may only make calls that answer one of them. ConnectionSet is that owner.
@@ -18,7 +19,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <queue>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,21 +59,25 @@ class StoreSessions {
   std::size_t close_port(std::uint32_t port, const std::string& reason);
   // The same for the store's clients only. The port stays, with the connections that have not sent
   // anything yet: one may be an agent.
-  std::size_t close_clients(std::uint32_t port, const std::string& reason);
+  std::size_t close_clients(std::uint32_t port, const std::string& reason) {
+    return doomed_.add_all_of(port, table_, reason, /*with_unidentified=*/false);
+  }
 
   // --- replication: the process that decides ---
   // From now on the journal receives what the clients of that port send and what is decided; null:
   // none does. The journal must outlive the port or be removed.
-  void keep_journal(std::uint32_t port, StoreJournal* journal) { logs_.at(port).journal = journal; }
+  void keep_journal(std::uint32_t port, StoreJournal* journal) {
+    ports_.at(port).journal = journal;
+  }
   // Until let_go(), no request of that port's clients is decided. So the clients can be shown in
   // several turns, and so can their store, which does not change after show(). If clients are
   // closed meanwhile, what they leave behind is passed on by let_go(). Must not be called while
   // other work is in progress.
-  void hold(std::uint32_t port);
+  void hold(std::uint32_t port) { ports_.at(port).is_held = true; }
   void let_go(std::uint32_t port);
   bool is_held(ConnectionId id) const {
     const Session* const session = table_.find(id);
-    return session != nullptr && logs_[session->port].is_held;
+    return session != nullptr && ports_[session->port].is_held;
   }
   // Whether an image can be taken. An image cannot contain a list of keys that is half answered, or
   // a connection that is about to be closed.
@@ -92,7 +96,7 @@ class StoreSessions {
   // --- replication: the process that follows ---
   // From now on until end_replay(), only what the other process has decided is applied to that
   // port's clients, however much memory that takes.
-  void begin_replay(std::uint32_t port) { logs_.at(port).is_replayed = true; }
+  void begin_replay(std::uint32_t port) { ports_.at(port).is_replayed = true; }
   bool is_replayed(ConnectionId id) const {
     const Session* const session = table_.find(id);
     return session != nullptr && is_replayed(*session);
@@ -112,12 +116,23 @@ class StoreSessions {
   // --- one connection ---
   ConnectionId open(int socket, const PeerAddress& peer, std::uint32_t port, c10d::Dialect dialect);
   // Undoes open(), as if the connection had never existed.
-  void take_back(ConnectionId id);
-  bool is_heard(ConnectionId id) const;
+  void take_back(ConnectionId id) {
+    if (Session* const session = table_.find(id)) detach(*session);
+  }
+  bool is_heard(ConnectionId id) const {
+    const Session* const session = table_.find(id);
+    return session != nullptr && !session->is_doomed;
+  }
   // Nothing is read from it until it takes replies.
-  bool is_paused(ConnectionId id) const;
-  int socket_of(ConnectionId id) const;
-  std::vector<int> sockets() const;
+  bool is_paused(ConnectionId id) const {
+    const Session* const session = table_.find(id);
+    return session != nullptr && session->is_paused && !session->is_doomed;
+  }
+  int socket_of(ConnectionId id) const {
+    const Session* const session = table_.find(id);
+    return session == nullptr ? -1 : session->socket;
+  }
+  std::vector<int> sockets() const { return table_.sockets(); }
   // Where its next bytes go. Empty: nothing is read from it now, or it was closed for lack of room.
   std::span<char> room(ConnectionId id);
   // `count` bytes were put there.
@@ -131,7 +146,9 @@ class StoreSessions {
   // The answer to Write: the socket took that many of those bytes, perhaps none.
   void sent(const session::Write& write, std::size_t count);
   // Ends the connection, for a reason that the owner knows.
-  void close(ConnectionId id, const std::string& reason, bool is_ordinary = false);
+  void close(ConnectionId id, const std::string& reason, bool is_ordinary = false) {
+    if (Session* const session = table_.find(id)) close(*session, reason, is_ordinary);
+  }
   // The same for the longest silent connection, except `newest`; false if none is silent.
   bool close_silent(const std::string& reason, ConnectionId newest = {}) {
     return close_found(unidentified_connections_.longest_silent(table_, newest), reason);
@@ -152,17 +169,17 @@ class StoreSessions {
   // turn's work is used up. The actions are performed between two calls.
   bool close_next();
   bool decide_next();
-  bool send_next();
+  bool send_next() { return send(turns_.next_to_send()); }
   // The same without the bounds of a turn: for what another process has decided.
-  bool send_any();
+  bool send_any() { return send(turns_.any_to_send()); }
   bool advance_next();
   // Whether another turn is wanted at once.
   bool has_more() const;
   bool has_doomed() const { return !doomed_.empty(); }
-  bool has_undecided() const { return !to_decide_.empty(); }
-  std::optional<TimePoint> next_deadline() const;
-  std::ptrdiff_t work_left() const { return work_left_; }
-  void spend(std::size_t work) { work_left_ -= static_cast<std::ptrdiff_t>(work); }
+  bool has_undecided() const { return turns_.has_undecided(); }
+  std::optional<TimePoint> next_deadline() const { return turns_.next_deadline(); }
+  std::ptrdiff_t work_left() const { return turns_.work_left(); }
+  void spend(std::size_t work) { turns_.spend(work); }
 
   // There was no memory for what that client wanted. Without an id, that is the client whose turn
   // it was. Ends it, and the client whose long request was interrupted, but no other.
@@ -176,138 +193,104 @@ class StoreSessions {
   std::optional<std::string> check() const;
 
  private:
-  enum class TimerKind { ambiguity, stall, greeting };
-  struct Timer {
-    TimePoint when;
-    TimerKind kind = TimerKind::ambiguity;
-    ConnectionId id;
-    friend auto operator<=>(const Timer& left, const Timer& right) {
-      return left.when <=> right.when;
-    }
-  };
-  // A request with very many keys that is being carried out.
-  struct LongRequest {
-    ConnectionId from;
-    c10d::Request request;  // its keys are in decoder_, which is not used meanwhile
-    Origin origin;
-    std::size_t done = 0;  // number of its keys that are done
-    bool has_all = true;   // the answer to CHECK
-    SharedReply reply;     // the answer to MULTI_GET
-  };
-  struct Doomed {
-    ConnectionId id;
-    std::shared_ptr<const std::string> reason;
-  };
-
-  struct PortLog {
+  using TimerKind = TurnQueue::TimerKind;
+  struct Port {
+    FindStore store;  // empty: closed
+    TakenProtocols taken = {};
     StoreJournal* journal = nullptr;
     bool is_replayed = false;
     bool is_held = false;
     bool is_shown = false;
     std::vector<ConnectionId> left = {};  // clients that left since show(), in that order
   };
-
-  // --- connections (store_sessions.cpp) ---
-  StoreJournal* journal_of(const Session& session) const { return logs_[session.port].journal; }
-  bool is_replayed(const Session& session) const { return logs_[session.port].is_replayed; }
-  Store* store_of(const Session& session) const;
-  // Null if that connection is gone or about to be closed.
-  Session* heard(ConnectionId id);
-  bool close_found(Session* session, const std::string& reason);
-  void leave_behind(std::uint32_t port, ConnectionId id);
-  void close(Session& session, const std::string& reason, bool is_ordinary = false);
-  void detach(Session& session);
-  std::size_t doom(std::uint32_t port, const std::string& reason, bool with_strangers);
-  void arm(TimerKind kind, ConnectionId id, Duration delay);
-  void look_at_reader(Session& session);
-  void watch(const Session& session);
-  void doom_unanswered();
-  void recover_memory();
-  void notice_unfinished(std::uint32_t port);
-  std::optional<std::string> check(const Session& session) const;
-
-  // --- requests (session_requests.cpp) ---
-  // The result of decoding some bytes.
-  struct Digested {
+  // The requests of a client that are decided at once, and the result.
+  struct Visit {
+    std::string_view bytes = {};
+    const TakenInbox* inbox = nullptr;  // where they are; null: in read_
+    c10d::Progress progress = {};       // of the next request
+    bool grace_over = false;
     bool is_gone = false;      // the client was closed, or will be when its replies are written
     std::size_t consumed = 0;  // bytes whose requests were decided
     std::size_t needed = 0;    // bytes of the rest needed before it is worth decoding again
+    std::shared_ptr<Chunk> memory() const { return inbox == nullptr ? nullptr : inbox->chunk(); }
   };
+
+  // --- connections ---
+  StoreJournal* journal_of(const Session& session) const { return ports_[session.port].journal; }
+  bool is_replayed(const Session& session) const { return ports_[session.port].is_replayed; }
+  Store* store_of(const Session& session) const;
+  // Null if that connection is gone or about to be closed.
+  Session* heard(ConnectionId id) {
+    Session* const session = table_.find(id);
+    return session == nullptr || session->is_doomed ? nullptr : session;
+  }
+  bool close_found(Session* session, const std::string& reason) {
+    if (session != nullptr) close(*session, reason);
+    return session != nullptr;
+  }
+  void leave_behind(std::uint32_t port, ConnectionId id);
+  void close(Session& session, const std::string& reason, bool is_ordinary = false);
+  void detach(Session& session);
+  void look_at_reader(Session& session);
+  void watch(const Session& session);
+  void doom_unanswered();
+  void notice_unfinished(std::uint32_t port);
+  std::optional<std::string> check(const Session& session) const;
+
+  // --- requests ---
   void greet(Session& session, std::string_view received);
   void hand_over(Session& session, Protocol speaks);
-  void refuse_protocol(Session& session, std::string_view bytes);
-  // Decides every complete request in `bytes`, and has the replies written in one go.
-  Digested digest(Session& session, std::string_view bytes, c10d::Progress& progress,
-                  bool grace_over);
-  Digested decide(Session& session, std::string_view bytes, c10d::Progress& progress,
-                  bool grace_over);
+  // Decides every complete request of the visit, and has the replies written in one go.
+  void digest(Session& session, Visit& visit);
+  void decide(Session& session, Visit& visit);
   // The same with what waits in the inbox.
   void digest_inbox(Session& session, bool grace_over);
-  ByteBuffer::Memory take_inbox(Session& session);
-  void put_back(Session& session, const ByteBuffer::Memory& place, std::size_t size,
-                std::size_t consumed);
-  void keep(Session& session, std::string_view rest, const Digested& done,
-            const c10d::Progress& progress);
-  void carry_out(Session& session, Store& store, const c10d::Complete& complete);
-  void queue_turn(Session& session);
+  void keep(Session& session, std::string_view rest, const Visit& visit);
+  void carry_out(Session& session, Store& store, const c10d::Complete& complete,
+                 const Visit& visit);
   void queue_unfinished(Session& session);
   bool go_on_listing(Session& session);
+  void begin_long(Session& session, const c10d::Complete& complete, const Origin& origin);
+  void end_long();
   void end(ConnectionId id, const std::string& reason);
-
   void tell_journal(const Session& session, const c10d::Complete& complete);
 
   // --- decisions of another process ---
-  bool replay(Session& session, std::string_view bytes, c10d::Progress& progress,
-              std::size_t count);
+  Store* store_to_replay(Session* session, std::size_t count);
+  bool replay(Session& session, Store& store, const TakenInbox& inbox, std::size_t count);
   void carry_on(Store& store);
 
-  // --- long requests (session_requests.cpp) ---
-  bool is_long(const c10d::Complete& complete) const;
-  void begin_long(Session& session, const c10d::Complete& complete);
-  void end_long();
-
-  // --- replies (session_requests.cpp) ---
-  void begin_deciding();
+  // --- replies ---
+  void begin_deciding() {
+    decided_.clear();
+    performed_ = 0;
+  }
   void perform(const Actions& actions);
   void deliver(const Answer& answer);
   void deliver(const SharedReply& shared_reply);
-  void refuse_huge_reply(ConnectionId to);
   Outbox& outbox_of(Session& session);
-  void queue_to_send(Session& session);
+  bool send(std::optional<ConnectionId> to);
   void flush(Session& session, const std::string& last_reason);
   void take_gathered(Session& session, std::size_t count);
   void take_from_outbox(Session& session, std::size_t count);
   void look_at_own(Session& session);
   void look_at_others(Session& session);
   void resume(Session& session);
-  static Backlog& backlog_of(Session& session);
-  void drop_empty_backlog(Session& session);
   // Books what waits in either direction. Returns false if that was too much and the connection was
   // closed.
   bool settle(Session& session);
 
   const SessionLimits limits_;
   std::shared_ptr<MemoryAccounting>
-      accounting_;                     // shared with the stores; other holders may outlive this
-  std::vector<FindStore> ports_;       // empty: closed
-  std::vector<TakenProtocols> taken_;  // by port
-  std::vector<PortLog> logs_;          // by port
+      accounting_;  // shared with the stores; other holders may outlive this
+  std::vector<Port> ports_;
   SessionTable table_;
   UnidentifiedConnections unidentified_connections_;
   std::vector<SessionAction> actions_;  // those before next_action_ were performed
   std::size_t next_action_ = 0;
-  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
-  std::deque<ConnectionId> to_send_;    // connections with output that other clients caused
-  std::deque<ConnectionId> to_decide_;  // connections with requests that one visit did not decide
-  std::deque<Doomed> doomed_;           // connections to be closed
+  TurnQueue turns_;
+  DoomedConnections doomed_;
   std::vector<std::uint32_t> unfinished_;  // ports whose store has work left
-  TimePoint now_{};
-  std::ptrdiff_t work_left_ = 0;  // of this turn
-  std::size_t turns_left_ = 0;    // for connections that were queued when this turn began
-  std::size_t wakes_left_ = 0;    // of wakes_per_slice
-  // Kept for closing clients when there is no other memory; null: it is in use.
-  std::unique_ptr<char[]> last_memory_;
-  bool has_unlisted_doomed_ = false;  // there was not even memory to add them to doomed_
 
   // Scratch space of one request at a time, kept to save allocations.
   c10d::Decoder decoder_;
@@ -322,8 +305,6 @@ class StoreSessions {
   // What was just received. It is not initialized, because that would use every page of it before
   // anything arrives.
   std::unique_ptr<char[]> read_ = std::make_unique_for_overwrite<char[]>(bounds::store_read_bytes);
-  ByteBuffer small_inbox_;           // holds the requests that are being decided,
-  std::shared_ptr<Chunk> memory_;    // or this does, if they are large
   std::optional<LongRequest> long_;  // no other client is served while there is one
 };
 

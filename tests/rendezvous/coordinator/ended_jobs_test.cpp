@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/coordinator/coordinator.h"
+#include "rendezvous/coordinator/job_table.h"
 
 #include <doctest/doctest.h>
 

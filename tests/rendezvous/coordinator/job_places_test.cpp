@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/coordinator/admission_control.h"
+#include "rendezvous/coordinator/job_table.h"
 
 #include <doctest/doctest.h>
 

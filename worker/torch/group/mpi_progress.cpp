@@ -3,11 +3,9 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/core/jit_type.h>
-#include <ATen/ops/zeros.h>
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -24,7 +22,6 @@
 
 #include "worker/torch/group/distributed_error.h"
 #include "worker/torch/group/mpi_pause.h"
-#include "worker/torch/group/mpi_tensors.h"
 
 namespace cpprun {
 
@@ -125,7 +122,7 @@ bool MpiProgress::Thread::initialise() {
   MPI_Finalized(&finalised);
   if (finalised != 0) {
     report(Desk::State::failed,
-           "this program has already called MPI_Finalize: leave the groups "
+           "this program has already called MPI_Finalize: destroy the groups "
            "first, or let this library finalize MPI");
     return false;
   }
@@ -350,8 +347,8 @@ MpiProgress::World MpiProgress::wait_until_ready(std::chrono::milliseconds timeo
       lock, timeout, [this] { return desk_->state != Desk::State::starting; });
   if (!answered) {
     throw DistributedError(
-        fmt::format("backend mpi: MPI_Init_thread has not returned within {:.3g} s: check that all "
-                    "processes of mpirun call init_process_group, and that its hosts can connect "
+        fmt::format("backend mpi: MPI_Init_thread did not return within {:.3g} s: check that all "
+                    "processes of mpirun call init_process_group, and that their hosts can connect "
                     "to each other",
                     std::chrono::duration<double>(timeout).count()));
   }
@@ -361,7 +358,7 @@ MpiProgress::World MpiProgress::wait_until_ready(std::chrono::milliseconds timeo
 
 void MpiProgress::submit(const std::shared_ptr<MpiOperation>& operation) {
   const std::scoped_lock lock(desk_->mutex);
-  if (desk_->leaving) throw DistributedError("backend mpi: MPI is finalized: the process exits");
+  if (desk_->leaving) throw DistributedError("backend mpi: MPI is finalized, the process exits");
   ++desk_->under_way[operation->group];
   desk_->queue.push_back(operation);
   desk_->work.notify_one();
@@ -405,151 +402,6 @@ std::shared_ptr<MpiProgress> mpi_progress() {
   // Finishes even if the object is still in use: a group unwound by an exception keeps it forever.
   [[maybe_unused]] static const int ends = std::atexit([] { only->finish(); });
   return only;
-}
-
-using namespace mpi;
-
-MpiBackend::MpiBackend(std::shared_ptr<MpiProgress> progress, MPI_Comm communicator, int rank,
-                       int size, int tag_max, std::chrono::milliseconds timeout)
-    : Backend(rank, size),
-      progress_(std::move(progress)),
-      communicator_(communicator),
-      reserved_tag_(tag_max),
-      timeout_(timeout) {}
-
-MpiBackend::~MpiBackend() {
-  shutdown();
-}
-
-void MpiBackend::shutdown() {
-  progress_->drain(this);
-  // After an aborted operation, MPI still uses the communicator.
-  if (communicator_ == MPI_COMM_NULL || !health_->why_broken().empty()) return;
-  try {
-    progress_->call([this] { return MPI_Comm_free(&communicator_); });
-  } catch (const DistributedError&) {
-    // The process exits, and MPI is already finalised.
-  }
-}
-
-void MpiBackend::abort() {
-  health_->breaks(mpi_aborted);
-  progress_->give_up_all(this, mpi_aborted);
-}
-
-MpiBackend::NativeWork MpiBackend::collective(MpiCall call, std::chrono::milliseconds timeout) {
-  if (const std::string why = health_->why_broken(); !why.empty()) {
-    throw DistributedError(
-        fmt::format("an earlier operation of this group failed: {} (create a new group)", why));
-  }
-  if (!call.is_message) ++collectives_;
-  call.timeout = timeout == c10d::kUnsetTimeout ? timeout_ : timeout;
-  return MpiWork::start(progress_, health_, this, getRank(), std::move(call));
-}
-
-MpiBackend::NativeWork MpiBackend::barrier(const c10d::BarrierOptions& options) {
-  return collective(
-      {.type = c10d::OpType::BARRIER,
-       .begin = [communicator = communicator_](
-                    MPI_Request* request) { return MPI_Ibarrier(communicator, request); }},
-      options.timeout);
-}
-
-// Uses messages, because MPI's own barrier does not report the missing ranks.
-void MpiBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
-  const auto timeout = options.timeout == c10d::kUnsetTimeout ? timeout_ : options.timeout;
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  const at::Tensor word = at::zeros({1}, at::kByte);
-  if (getRank() != 0) {
-    send_tagged(word, 0, reserved_tag_)->wait(timeout);
-    receive_tagged(word, 0, reserved_tag_)->wait(timeout);
-    return;
-  }
-  std::vector<NativeWork> arrivals;
-  for (int rank = 1; rank < getSize(); ++rank) {
-    arrivals.push_back(receive_tagged(at::zeros({1}, at::kByte), rank, reserved_tag_));
-  }
-  std::vector<int> missing;
-  for (int rank = 1; rank < getSize(); ++rank) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    try {
-      arrivals[static_cast<std::size_t>(rank - 1)]->wait(
-          std::max(left, std::chrono::milliseconds(1)));
-    } catch (const std::exception&) {
-      missing.push_back(rank);
-      if (!wait_all_ranks) break;
-    }
-  }
-  if (!missing.empty()) {
-    throw std::runtime_error(
-        fmt::format("[Rank 0]: Ranks {} failed to pass monitoredBarrier in {} ms",
-                    fmt::join(missing, ", "), timeout.count()));
-  }
-  for (int rank = 1; rank < getSize(); ++rank)
-    send_tagged(word, rank, reserved_tag_)->wait(timeout);
-}
-
-int MpiBackend::checked_tag(int tag, const char* name) const {
-  if (tag >= 0 && tag < reserved_tag_) return tag;
-  throw DistributedError(
-      fmt::format("{} over mpi: tag {} is not from 0 to {}, the range of MPI's tags", name, tag,
-                  reserved_tag_ - 1));
-}
-
-MpiBackend::NativeWork MpiBackend::send_tagged(const at::Tensor& tensor, int destination, int tag) {
-  plain(tensor, "send");
-  const int count = count_of(tensor.numel(), "send");
-  return collective({.type = c10d::OpType::SEND,
-                     .outputs = {tensor},
-                     .bytes = bytes_of(tensor),
-                     .is_message = true,
-                     .begin =
-                         [=, communicator = communicator_,
-                          type = mpi_element(tensor.scalar_type())](MPI_Request* request) {
-                           return MPI_Isend(tensor.data_ptr(), count, type, destination, tag,
-                                            communicator, request);
-                         },
-                     .tensors = {tensor}},
-                    timeout_);
-}
-
-MpiBackend::NativeWork MpiBackend::receive_tagged(const at::Tensor& tensor, int source, int tag) {
-  plain(tensor, "recv");
-  const int count = count_of(tensor.numel(), "recv");
-  const MPI_Datatype type = mpi_element(tensor.scalar_type());
-  return collective(
-      {.type = source == MPI_ANY_SOURCE ? c10d::OpType::RECVANYSOURCE : c10d::OpType::RECV,
-       .outputs = {tensor},
-       .bytes = bytes_of(tensor),
-       .is_receive = true,
-       .is_message = true,
-       .begin =
-           [=, communicator = communicator_](MPI_Request* request) {
-             return MPI_Irecv(tensor.data_ptr(), count, type, source, tag, communicator, request);
-           },
-       .finish = [=](const MPI_Status& status) -> std::string {
-         int came = 0;
-         MPI_Get_count(&status, type, &came);
-         if (came == count) return {};
-         return fmt::format("rank {} sent {} elements of that size, expected {}", status.MPI_SOURCE,
-                            came, count);
-       },
-       .source = [](const MPI_Status& status) { return status.MPI_SOURCE; },
-       .tensors = {tensor}},
-      timeout_);
-}
-
-MpiBackend::NativeWork MpiBackend::send(Tensors& tensors, int destination, int tag) {
-  return send_tagged(only(tensors, "send"), destination, checked_tag(tag, "send"));
-}
-
-MpiBackend::NativeWork MpiBackend::recv(Tensors& tensors, int source, int tag) {
-  return receive_tagged(only(tensors, "recv"), source, checked_tag(tag, "recv"));
-}
-
-MpiBackend::NativeWork MpiBackend::recvAnysource(Tensors& tensors, int tag) {
-  return receive_tagged(only(tensors, "recv"), MPI_ANY_SOURCE, checked_tag(tag, "recv"));
 }
 
 namespace {
@@ -801,7 +653,7 @@ std::string mpi_error_text(int code) {
   std::array<char, MPI_MAX_ERROR_STRING> words{};
   int length = 0;
   if (MPI_Error_string(code, words.data(), &length) != MPI_SUCCESS) {
-    return fmt::format("MPI's error {}", code);
+    return fmt::format("MPI error {}", code);
   }
   return {words.data(), static_cast<std::size_t>(length)};
 }

@@ -13,7 +13,6 @@
 #include <ATen/core/ivalue.h>
 #include <c10/core/ScalarType.h>
 #include <mpi.h>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
@@ -94,78 +93,6 @@ class MpiProgress {
 // MPI can be initialised only once in a process, so there is one instance. It ends at exit.
 std::shared_ptr<MpiProgress> mpi_progress();
 
-// LibTorch's operations on the tensors of one group, each as MPI's own non-blocking operation. All
-// return at once. Includes MPI's header, so include this file only where MPI exists.
-
-class MpiBackend : public c10d::Backend {
- public:
-  using Tensors = std::vector<at::Tensor>;
-  using NativeWork = c10::intrusive_ptr<c10d::Work>;
-
-  // Takes ownership of `communicator`, whose ranks are the group's. `tag_max` is MPI's limit.
-  MpiBackend(std::shared_ptr<MpiProgress> progress, MPI_Comm communicator, int rank, int size,
-             int tag_max, std::chrono::milliseconds timeout);
-  // Waits for the operations under way.
-  ~MpiBackend() override;
-
-  const std::string getBackendName() const override { return "mpi"; }
-  void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
-  void abort() override;
-  void shutdown() override;
-  void setSequenceNumberForGroup() override {}
-  std::uint64_t getSequenceNumberForGroup() override { return collectives_; }
-
-  NativeWork broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
-  NativeWork allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
-  NativeWork allreduce_coalesced(Tensors& tensors,
-                                 const c10d::AllreduceCoalescedOptions& options) override;
-  NativeWork reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
-  NativeWork allgather(std::vector<Tensors>& outputs, Tensors& inputs,
-                       const c10d::AllgatherOptions& options) override;
-  // LibTorch 2.14 also has these three under new names, which call these.
-  NativeWork _allgather_base(at::Tensor& output, at::Tensor& input,
-                             const c10d::AllgatherOptions& options) override;
-  NativeWork _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
-                                  const c10d::ReduceScatterOptions& options) override;
-  NativeWork alltoall_base(at::Tensor& output, at::Tensor& input,
-                           std::vector<std::int64_t>& output_splits,
-                           std::vector<std::int64_t>& input_splits,
-                           const c10d::AllToAllOptions& options) override;
-  NativeWork gather(std::vector<Tensors>& outputs, Tensors& inputs,
-                    const c10d::GatherOptions& options) override;
-  NativeWork scatter(Tensors& outputs, std::vector<Tensors>& inputs,
-                     const c10d::ScatterOptions& options) override;
-  NativeWork reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
-                            const c10d::ReduceScatterOptions& options) override;
-  NativeWork alltoall(Tensors& outputs, Tensors& inputs,
-                      const c10d::AllToAllOptions& options) override;
-  NativeWork barrier(const c10d::BarrierOptions& options) override;
-  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
-
-  NativeWork send(Tensors& tensors, int destination, int tag) override;
-  NativeWork recv(Tensors& tensors, int source, int tag) override;
-  NativeWork recvAnysource(Tensors& tensors, int tag) override;
-
- private:
-  NativeWork collective(MpiCall call, std::chrono::milliseconds timeout);
-  NativeWork reduce_scatter_of(const at::Tensor& output, const at::Tensor& input,
-                               const c10d::ReduceScatterOptions& options);
-  NativeWork exchange(const at::Tensor& output, const at::Tensor& input, std::vector<int> counts,
-                      Tensors results, const c10d::AllToAllOptions& options);
-  NativeWork send_tagged(const at::Tensor& tensor, int destination, int tag);
-  NativeWork receive_tagged(const at::Tensor& tensor, int source, int tag);
-  int checked_tag(int tag, const char* name) const;
-
-  const std::shared_ptr<MpiProgress> progress_;
-  const std::shared_ptr<MpiHealth> health_ = std::make_shared<MpiHealth>();
-  MPI_Comm communicator_;
-  const int reserved_tag_;  // for monitoredBarrier; messages use lower tags
-  std::chrono::milliseconds timeout_;
-  std::uint64_t collectives_ = 0;
-};
-
-// One operation over MPI, as LibTorch's Work. Include this file only where MPI exists.
-
 // Why a group rejects further operations: one of its collectives failed, and the ranks may disagree
 // on the next one. Thread-safe.
 class MpiHealth {
@@ -194,6 +121,7 @@ struct MpiCall {
   std::shared_ptr<const std::vector<int>> counts;  // likewise
 };
 
+// One operation over MPI, as LibTorch's Work.
 class MpiWork : public c10d::Work {
  public:
   // Submits the operation. `group` is only an identifier (MpiOperation::group).
@@ -223,9 +151,6 @@ class MpiWork : public c10d::Work {
   std::exception_ptr failure_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;  // created on the first getFuture()
 };
-
-// Converts LibTorch's element types and reductions to MPI's. Include this file only where MPI
-// exists.
 
 // For transfers without arithmetic: a type of the same width. Throws DistributedError if none fits.
 MPI_Datatype mpi_element(c10::ScalarType type);
