@@ -70,7 +70,7 @@ TEST_CASE("what could not be started says at which stage, why, and what may help
   CHECK(failure_of_end(evidence, 0).message == diagnosis.ending);
   evidence.outcome.spawn_error = SpawnError{SpawnStage::stdout_target, ENOENT};
   CHECK(diagnose(evidence).ending ==
-        "could not be started: cannot open the target of its stdout: No such file or directory");
+        "could not be started: cannot redirect its stdout: No such file or directory");
   CHECK(diagnose(evidence).cause == "log_folder_unwritable");
 }
 
