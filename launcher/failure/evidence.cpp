@@ -81,7 +81,7 @@ std::string missing_module_advice(std::string_view name, const ModuleSight& sigh
   }
   if (!sight.elsewhere.empty()) {
     return fmt::format(
-        "set PYTHONPATH={}: \"{}\" is there, but Python only searches the directory of the script",
+        "set PYTHONPATH={}, which has \"{}\"; Python only searches the directory of the script",
         sight.elsewhere, name);
   }
   if (!sight.own_package.empty()) {
@@ -90,8 +90,7 @@ std::string missing_module_advice(std::string_view name, const ModuleSight& sigh
   }
   if (!is_python(executable)) {
     return "set PYTHON_EXEC to a Python that has it, or install it in a virtual environment, not "
-           "in "
-           "the system's Python";
+           "in the system's Python";
   }
   if (sight.in_environment) {
     return fmt::format(

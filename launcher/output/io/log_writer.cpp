@@ -98,22 +98,21 @@ int LogWriter::start(HelperProcesses& side) {
 }
 
 void LogWriter::hear() {
-  news_.async_wait(asio::posix::stream_descriptor::wait_read,
-                   [this](const asio::error_code& error) {
-                     if (error) return;
-                     bool is_over = false;
-                     const auto told = take_handed_now(way_.get(), is_over);
-                     const auto order = told ? static_cast<std::size_t>(told->number) : 0;
-                     if (told && order < orders_.size() && told->error_number != 0) {
-                       callbacks_.say(
-                           fmt::format("cpprun: warning: cannot write \"{}\": {}; dropping output "
-                                       "that does not fit; the job continues\n",
-                                       orders_[order].path, errno_text(told->error_number)));
-                     }
-                     if (!is_over) return hear();
-                     process_ended();
-                     if (callbacks_.ended) callbacks_.ended();
-                   });
+  news_.async_wait(
+      asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
+        if (error) return;
+        bool is_over = false;
+        const auto told = take_handed_now(way_.get(), is_over);
+        const auto order = told ? static_cast<std::size_t>(told->number) : 0;
+        if (told && order < orders_.size() && told->error_number != 0) {
+          callbacks_.say(fmt::format(
+              "cpprun: warning: cannot write \"{}\": {}; dropping output; the job continues\n",
+              orders_[order].path, errno_text(told->error_number)));
+        }
+        if (!is_over) return hear();
+        process_ended();
+        if (callbacks_.ended) callbacks_.ended();
+      });
 }
 
 // The process ended before `end` was called: later output is not written to files.

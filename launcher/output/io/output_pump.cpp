@@ -339,8 +339,7 @@ class OutputPump::Impl {
   }
 
   void tell_trouble(const char* name, int error_number) {
-    say(cannot_write(name, error_number) +
-        "dropping output that does not fit; the job continues\n");
+    say(cannot_write(name, error_number) + "dropping output; the job continues\n");
   }
 
   void tell_back(const char* name, std::uint64_t bytes) {
@@ -361,8 +360,7 @@ class OutputPump::Impl {
   // Stops waiting for the disks. The output is written if they respond later.
   void give_disks_up() {
     const auto not_written = [this](const std::string& what) {
-      say("cpprun: warning: the end of " + what +
-          " was not written: its disk has not responded for " +
+      say("cpprun: warning: end of " + what + " not written: its disk has not responded for " +
           std::to_string(bounds::disk_patience_at_end.count()) + " s\n");
     };
     const bool out_hangs = bool(std::exchange(file_writers_[console_out], nullptr));

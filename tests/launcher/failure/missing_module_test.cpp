@@ -29,7 +29,7 @@ TEST_CASE("advice never installs into the system's Python") {
   CHECK(missing_module_advice("utlis", {.similar = "utils"}, "/usr/bin/python3") ==
         "did you mean \"utils\"?");
   CHECK(missing_module_advice("utils", {.elsewhere = "/work"}, "/usr/bin/python3") ==
-        "set PYTHONPATH=/work: \"utils\" is there, but Python only searches the directory of the "
+        "set PYTHONPATH=/work, which has \"utils\"; Python only searches the directory of the "
         "script");
   CHECK(missing_module_advice("torch", {.in_environment = true}, "/opt/venv/bin/python")
             .find("/opt/venv/bin/python -m pip install") != std::string::npos);

@@ -124,8 +124,8 @@ TEST_CASE("a full disk is said once for each file") {
   writer.write(0, "two");
   CHECK(desk.finish(writer));
   CHECK(desk.said ==
-        "cpprun: warning: cannot write \"/dev/full\": No space left on device; dropping output "
-        "that does not fit; the job continues\n");
+        "cpprun: warning: cannot write \"/dev/full\": No space left on device; dropping output; "
+        "the job continues\n");
 }
 
 }  // namespace log_writer_test

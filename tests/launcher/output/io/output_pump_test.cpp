@@ -292,8 +292,8 @@ TEST_CASE("a full disk is said once per file and the console still gets everythi
   err.close_in();
   CHECK(out.read_all() == "[default0]:one\n[default0]:two\n");
   CHECK(err.read_all() ==
-        "cpprun: warning: cannot write \"/dev/full\": No space left on device; dropping output "
-        "that does not fit; the job continues\n");
+        "cpprun: warning: cannot write \"/dev/full\": No space left on device; dropping output; "
+        "the job continues\n");
 }
 
 TEST_CASE("a worker that writes without newlines costs no memory") {
