@@ -114,7 +114,7 @@ MpiBackend::NativeWork MpiBackend::reduce(Tensors& tensors, const c10d::ReduceOp
 MpiBackend::NativeWork MpiBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                                              const c10d::AllgatherOptions& options) {
   const at::Tensor& input = only(inputs, "all_gather");
-  if (outputs.size() != 1) throw DistributedError("all_gather over mpi takes one list of outputs");
+  if (outputs.size() != 1) throw DistributedError("all_gather over mpi needs one list of outputs");
   const Tensors results = outputs.front();
   require_alike(results, input, getSize(), "all_gather");
   const at::Tensor flat = room_for(input, getSize());
@@ -142,8 +142,9 @@ MpiBackend::NativeWork MpiBackend::_allgather_base(at::Tensor& output, at::Tenso
   plain(input, "all_gather");
   plain(output, "all_gather");
   if (output.numel() != input.numel() * getSize() || output.scalar_type() != input.scalar_type()) {
-    throw DistributedError(fmt::format("all_gather over mpi: an output of {} for {} inputs of {}",
-                                       output.numel(), getSize(), input.numel()));
+    throw DistributedError(fmt::format(
+        "all_gather over mpi: the output has {} elements, expected {} x {} of the input's type",
+        output.numel(), getSize(), input.numel()));
   }
   const int count = count_of(input.numel(), "all_gather");
   return collective(
@@ -167,8 +168,9 @@ MpiBackend::NativeWork MpiBackend::reduce_scatter_of(const at::Tensor& output,
   require_reducible(input, options.reduceOp, "reduce_scatter");
   if (input.numel() != output.numel() * getSize() || output.scalar_type() != input.scalar_type()) {
     throw DistributedError(
-        fmt::format("reduce_scatter over mpi: an input of {} for {} outputs of {}", input.numel(),
-                    getSize(), output.numel()));
+        fmt::format("reduce_scatter over mpi: the input has {} elements, expected {} x {} of "
+                    "the output's type",
+                    input.numel(), getSize(), output.numel()));
   }
   const int count = count_of(output.numel(), "reduce_scatter");
   return collective(
@@ -198,7 +200,7 @@ MpiBackend::NativeWork MpiBackend::_reduce_scatter_base(at::Tensor& output, at::
 MpiBackend::NativeWork MpiBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                                   const c10d::ReduceScatterOptions& options) {
   const at::Tensor& output = only(outputs, "reduce_scatter");
-  if (inputs.size() != 1) throw DistributedError("reduce_scatter over mpi takes one list");
+  if (inputs.size() != 1) throw DistributedError("reduce_scatter over mpi needs one input list");
   require_alike(inputs.front(), output, getSize(), "reduce_scatter");
   return reduce_scatter_of(output, joined(inputs.front()), options);
 }
@@ -269,7 +271,7 @@ MpiBackend::NativeWork MpiBackend::gather(std::vector<Tensors>& outputs, Tensors
   const int root = static_cast<int>(options.rootRank);
   const bool here = root == getRank();
   if (outputs.size() != (here ? 1U : 0U)) {
-    throw DistributedError("gather over mpi: only the root passes a list of outputs, exactly one");
+    throw DistributedError("gather over mpi: the root passes one list of outputs, others none");
   }
   const Tensors results = here ? outputs.front() : Tensors();
   if (here) require_alike(results, input, getSize(), "gather");
@@ -299,7 +301,7 @@ MpiBackend::NativeWork MpiBackend::scatter(Tensors& outputs, std::vector<Tensors
   const int root = static_cast<int>(options.rootRank);
   const bool here = root == getRank();
   if (inputs.size() != (here ? 1U : 0U)) {
-    throw DistributedError("scatter over mpi: only the root passes a list of inputs, exactly one");
+    throw DistributedError("scatter over mpi: the root passes one list of inputs, others none");
   }
   if (here) require_alike(inputs.front(), output, getSize(), "scatter");
   const at::Tensor flat = here ? joined(inputs.front()) : room_for(output, 0);

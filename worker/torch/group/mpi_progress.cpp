@@ -125,7 +125,7 @@ bool MpiProgress::Thread::initialise() {
   MPI_Finalized(&finalised);
   if (finalised != 0) {
     report(Desk::State::failed,
-           "this program has already called MPI_Finalize: leave the groups "
+           "this program has already called MPI_Finalize: destroy the groups "
            "first, or let this library finalize MPI");
     return false;
   }
@@ -350,8 +350,8 @@ MpiProgress::World MpiProgress::wait_until_ready(std::chrono::milliseconds timeo
       lock, timeout, [this] { return desk_->state != Desk::State::starting; });
   if (!answered) {
     throw DistributedError(
-        fmt::format("backend mpi: MPI_Init_thread has not returned within {:.3g} s: check that all "
-                    "processes of mpirun call init_process_group, and that its hosts can connect "
+        fmt::format("backend mpi: MPI_Init_thread did not return within {:.3g} s: check that all "
+                    "processes of mpirun call init_process_group, and that their hosts can connect "
                     "to each other",
                     std::chrono::duration<double>(timeout).count()));
   }
@@ -361,7 +361,7 @@ MpiProgress::World MpiProgress::wait_until_ready(std::chrono::milliseconds timeo
 
 void MpiProgress::submit(const std::shared_ptr<MpiOperation>& operation) {
   const std::scoped_lock lock(desk_->mutex);
-  if (desk_->leaving) throw DistributedError("backend mpi: MPI is finalized: the process exits");
+  if (desk_->leaving) throw DistributedError("backend mpi: MPI is finalized, the process exits");
   ++desk_->under_way[operation->group];
   desk_->queue.push_back(operation);
   desk_->work.notify_one();
@@ -492,9 +492,8 @@ void MpiBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait
 
 int MpiBackend::checked_tag(int tag, const char* name) const {
   if (tag >= 0 && tag < reserved_tag_) return tag;
-  throw DistributedError(
-      fmt::format("{} over mpi: tag {} is not from 0 to {}, the range of MPI's tags", name, tag,
-                  reserved_tag_ - 1));
+  throw DistributedError(fmt::format("{} over mpi: tag {} is outside of MPI's range, 0 to {}", name,
+                                     tag, reserved_tag_ - 1));
 }
 
 MpiBackend::NativeWork MpiBackend::send_tagged(const at::Tensor& tensor, int destination, int tag) {
@@ -532,8 +531,8 @@ MpiBackend::NativeWork MpiBackend::receive_tagged(const at::Tensor& tensor, int 
          int came = 0;
          MPI_Get_count(&status, type, &came);
          if (came == count) return {};
-         return fmt::format("rank {} sent {} elements of that size, expected {}", status.MPI_SOURCE,
-                            came, count);
+         return fmt::format("rank {} sent {} elements, expected {}", status.MPI_SOURCE, came,
+                            count);
        },
        .source = [](const MPI_Status& status) { return status.MPI_SOURCE; },
        .tensors = {tensor}},
@@ -801,7 +800,7 @@ std::string mpi_error_text(int code) {
   std::array<char, MPI_MAX_ERROR_STRING> words{};
   int length = 0;
   if (MPI_Error_string(code, words.data(), &length) != MPI_SUCCESS) {
-    return fmt::format("MPI's error {}", code);
+    return fmt::format("MPI error {}", code);
   }
   return {words.data(), static_cast<std::size_t>(length)};
 }
