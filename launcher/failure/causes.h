@@ -11,7 +11,7 @@ namespace cpprun {
 
 struct Cause {
   std::string_view id;        // short and stable, for scripts: "out_of_memory"
-  std::string_view sentence;  // a clause: "the kernel ended it because memory ran out"
+  std::string_view sentence;  // a phrase: "killed by the kernel: out of memory"
   std::string_view advice;    // what to do; {program} is replaced by the path that was executed
   // It follows from the failure of another worker. Look for the reason there.
   bool consequence = false;

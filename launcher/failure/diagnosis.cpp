@@ -43,7 +43,7 @@ std::string detail_of(std::string_view cause, const Evidence& evidence) {
   const auto& around = evidence.host_facts;
   if (cause == "wrong_machine" || cause == "interpreter_missing") return around.exec_detail;
   if (cause == "out_of_memory" && !around.memory_limit.empty()) {
-    return fmt::format("the limit of its control group is {}", around.memory_limit);
+    return fmt::format("cgroup limit {}", around.memory_limit);
   }
   if (cause == "disk_full" && !around.full_disks.empty()) {
     return fmt::format("{}", fmt::join(around.full_disks, ", "));
@@ -228,7 +228,7 @@ std::optional<link::Failed> PendingFailures::first_to_leave(const std::vector<Ou
                   .status = {.signalled = false, .value = 1},
                   .time = first->time,
                   // Short, so that it fits every node's message limit.
-                  .message = fmt::format("exited with 0 after {:.1f} s while others still "
+                  .message = fmt::format("exited with code 0 after {:.1f} s while others still "
                                          "communicated",
                                          in_seconds(first_at - started->second)),
                   .cause = std::string(left_early),

@@ -77,38 +77,36 @@ std::string similar_name(std::string_view wanted, const std::vector<std::string>
 std::string missing_module_advice(std::string_view name, const ModuleSight& sight,
                                   std::string_view executable) {
   if (!sight.similar.empty()) {
-    return fmt::format("did you mean \"{}\"? Python looks there for your own modules",
-                       sight.similar);
+    return fmt::format("did you mean \"{}\"?", sight.similar);
   }
   if (!sight.elsewhere.empty()) {
     return fmt::format(
-        "set PYTHONPATH={}: \"{}\" is there, and Python looks in the directory of the script",
+        "set PYTHONPATH={}, which has \"{}\"; Python only searches the directory of the script",
         sight.elsewhere, name);
   }
   if (!sight.own_package.empty()) {
-    return fmt::format("the package \"{}\" beside the script has no module \"{}\"",
+    return fmt::format("check the name: your package \"{}\" has no module \"{}\"",
                        sight.own_package, name.substr(sight.own_package.size() + 1));
   }
   if (!is_python(executable)) {
-    return "name the Python that has it with PYTHON_EXEC, or install it in that Python's virtual "
-           "environment, not in the system's Python";
+    return "set PYTHON_EXEC to a Python that has it, or install it in a virtual environment, not "
+           "in the system's Python";
   }
   if (sight.in_environment) {
     return fmt::format(
-        "install what brings \"{}\" where it ran, {} -m pip install …; or name another Python with "
-        "PYTHON_EXEC",
+        "install the package that provides \"{}\" ({} -m pip install …), or set PYTHON_EXEC to a "
+        "Python that has it",
         name, executable);
   }
   return fmt::format(
-      "name the Python that has it with PYTHON_EXEC, or install it in a virtual environment "
-      "(python3 "
-      "-m venv DIR) and set PYTHON_EXEC=DIR/bin/python; {} is the system's",
+      "set PYTHON_EXEC to a Python that has it, or install it in a virtual environment (python3 "
+      "-m venv DIR) and set PYTHON_EXEC=DIR/bin/python; {} is the system's Python",
       executable);
 }
 
 namespace {
 
-// The innermost frames show where it hangs.
+// The innermost frames show where the process hangs.
 constexpr std::size_t frames_told_max = 3;
 
 struct SystemCall {
@@ -172,13 +170,13 @@ std::string state_text(char state) {
     case 'S':
       return "sleeping";
     case 'D':
-      return "waiting in the kernel for a disk or a driver, which no signal interrupts";
+      return "uninterruptible sleep, waiting for a disk or driver";
     case 'T':
       return "stopped";
     case 't':
       return "stopped by a debugger";
     case 'Z':
-      return "ended, but not yet reaped by its parent";
+      return "zombie: exited, not yet reaped by its parent";
     default:
       return "unknown";
   }

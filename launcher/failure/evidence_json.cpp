@@ -45,12 +45,12 @@ Result<WorkerError> parse_error_file(const std::string& text) {
   const auto json = parse_json(text, bounds::error_file_depth_max);
   if (json.is_discarded()) {
     if (json_depth(text) <= bounds::error_file_depth_max)
-      return failure("its error file is not JSON");
-    return failure(
-        fmt::format("its error file is nested more than {} deep", bounds::error_file_depth_max));
+      return failure("the error file is not JSON");
+    return failure(fmt::format("the error file is nested more than {} levels deep",
+                               bounds::error_file_depth_max));
   }
   if (!json.is_object() || !json.contains("message")) {
-    return failure("its error file has no \"message\"");
+    return failure("the error file has no \"message\"");
   }
   const auto& message = json.at("message");
   if (message.is_string()) {
@@ -59,7 +59,7 @@ Result<WorkerError> parse_error_file(const std::string& text) {
                        .unix_seconds = seconds_of(json)};
   }
   if (!message.is_object() || text_of(message, "message").empty()) {
-    return failure("its error file has a \"message\" that is neither text nor an object with text");
+    return failure("the error file's \"message\" is neither text nor an object with text");
   }
   WorkerError error{
       .message = printable(text_of(message, "message")), .traceback = "", .unix_seconds = {}};
@@ -73,7 +73,7 @@ Result<WorkerError> parse_error_file(const std::string& text) {
 Result<std::string> with_exit_code(const std::string& text, int exit_code) {
   auto json = parse_json(text, bounds::error_file_depth_max);
   if (json.is_discarded() || !json.is_object() || !json.contains("message")) {
-    return failure("its error file cannot be forwarded (not a JSON object with \"message\")");
+    return failure("cannot copy the worker's error file: not a JSON object with \"message\"");
   }
   // The flat schema has no field for it. torchrun does not add it there either.
   if (json["message"].is_object()) json["message"]["errorCode"] = exit_code;

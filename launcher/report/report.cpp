@@ -241,7 +241,7 @@ std::string verdict_lines(const ReportFacts& facts, const DiagnosedEnd* own) {
     id = diagnosis.cause;
   } else if (const auto* cause = find_cause(id)) {
     reason = id == left_early
-                 ? fmt::format("it {}; most likely its data ended first", facts.root->message)
+                 ? fmt::format("the rank {}; it probably ran out of data", facts.root->message)
                  : std::string(cause->sentence);
     if (id == "stray_interface") reason += fmt::format(" ({})", facts.root->message);
     advice = cause_advice(*cause, facts.program.empty() ? "" : facts.program.front());
@@ -306,7 +306,7 @@ std::string box(const ReportFacts& facts, const DiagnosedEnd* own) {
   const auto others = others_text(facts, own);
   const auto root = own != nullptr ? block_text(block_of(*own, facts, story(*own)), 0)
                     : facts.root   ? block_text(block_of(*facts.root, facts), 0)
-                                 : fmt::format("  none of this job's workers: {}\n", facts.reason);
+                                   : fmt::format("  not a worker of this job: {}\n", facts.reason);
   const auto width =
       std::min(width_max, std::max({title.size(), longest_line(others), longest_line(root)}));
   const std::string double_line(width, '=');

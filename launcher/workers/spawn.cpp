@@ -20,9 +20,9 @@ std::string to_text(SpawnStage stage) {
     case SpawnStage::processors:
       return "set its CPU affinity";
     case SpawnStage::stdout_target:
-      return "open the target of its stdout";
+      return "redirect its stdout";
     case SpawnStage::stderr_target:
-      return "open the target of its stderr";
+      return "redirect its stderr";
     case SpawnStage::exec:
       return "execute";
   }

@@ -27,7 +27,7 @@ struct SpawnError {
   friend bool operator==(const SpawnError&, const SpawnError&) = default;
 };
 
-// What was being tried, as in "cannot …": "execute the program", "open its stdout file".
+// What was being tried, as in "cannot …": "execute", "redirect its stdout".
 std::string to_text(SpawnStage stage);
 
 // The exit code of a shell: 127 if the program does not exist, 126 for everything else.

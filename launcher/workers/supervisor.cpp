@@ -455,13 +455,13 @@ std::vector<WorkerView> Supervisor::workers() const {
 
 std::optional<std::string> Supervisor::check() const {
   const bool is_ending = phase_ >= Phase::draining && phase_ <= Phase::sweeping;
-  if (is_ending && !deadline_) return "its end has no bound";
-  if (phase_ == Phase::settled && next_deadline()) return "it has settled and still waits";
+  if (is_ending && !deadline_) return "the drain has no deadline";
+  if (phase_ == Phase::settled && next_deadline()) return "a settled attempt still has a deadline";
   const bool awaits_rest = phase_ == Phase::draining && awaits_rest_;
   const bool is_unswept = phase_ >= Phase::running && phase_ < Phase::sweeping && !awaits_rest;
-  if (is_unswept && all(Life::gone)) return "every worker is gone and nothing is swept";
-  if (phase_ >= Phase::sweeping && !all(Life::gone)) return "it sweeps while a worker is there";
-  if (phase_ == Phase::running && first_failure_) return "a worker has failed and the others go on";
+  if (is_unswept && all(Life::gone)) return "all workers exited, and the sweep did not start";
+  if (phase_ >= Phase::sweeping && !all(Life::gone)) return "sweeping while a worker still runs";
+  if (phase_ == Phase::running && first_failure_) return "a worker failed and the others continue";
   return std::nullopt;
 }
 

@@ -230,5 +230,5 @@ TEST_CASE("what a worker wrote into its error file is in the report") {
 TEST_CASE("garbage in the error file is told as such and changes nothing else") {
   const auto ended = run(two_workers({}, {"only", "1", "error_file", "{\"mess\xff", "exit", "9"}));
   CHECK(ended.code == 9);
-  CHECK(contains(ended.err, "its error file is not JSON"));
+  CHECK(contains(ended.err, "the error file is not JSON"));
 }

@@ -158,10 +158,10 @@ TEST_CASE("a disk that is full for a while tears no event, and loses none") {
       "mkdir " + disk + " && mount -t tmpfs -o size=64k tmpfs " + disk +
           " || exit\nprintf '%4065s\\n' x > " + events + "\nhead -c 100000 /dev/zero > " + disk +
           "/ballast 2>/dev/null\n" + from_build("CPPRUN") + " --standalone --events=" + events +
-          " --no-python sh -c 'until grep -q \"wait until\" " + said + "; do :; done; : > " + disk +
-          "/ballast' 2>" + said + "\ncat " + said + " >&2\ncat " + events + "\n");
+          " --no-python sh -c 'until grep -q \"buffering up to\" " + said + "; do :; done; : > " +
+          disk + "/ballast' 2>" + said + "\ncat " + said + " >&2\ncat " + events + "\n");
   const auto ended = run({"unshare", "-m", "sh", script});
-  CHECK(contains(ended.err, "events wait until there is free space"));
+  CHECK(contains(ended.err, "KiB of events until there is free space"));
   std::istringstream lines(ended.out);
   std::string line;
   std::getline(lines, line);

@@ -68,7 +68,7 @@ TEST_CASE("a rank that only noticed the end of another is not the cause, though 
   CHECK_MESSAGE(contains(ended.out, "failed: rank 0 "), ended.out);
   CHECK(contains(ended.out, "[python_exception]"));
   CHECK(contains(ended.out,
-                 "as a consequence of the failure of rank 0: a peer closed its connection"));
+                 "as a consequence of the failure of rank 0: a peer closed the connection"));
   CHECK(ended.code == 7);
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("a module of the script's own that is misspelled gets the name that wa
   std::filesystem::create_directory(folder.path() + "/pkg");
   folder.write("pkg/__init__.py", "");
   ended = in_folder(with_cpprun({"--standalone", "-m", "pkg.no_such_part"}));
-  CHECK_MESSAGE(contains(ended.err, "the package \"pkg\" beside the script has no"), ended.err);
+  CHECK_MESSAGE(contains(ended.err, "your package \"pkg\" has no module"), ended.err);
   ended = in_folder(with_cpprun({"--standalone", "-m", "pkg.py"}));
   CHECK_MESSAGE(contains(ended.err, "did you mean \"pkg\"?"), ended.err);
   ended = in_folder(with_cpprun({"--standalone", "-m", "train.py"}));

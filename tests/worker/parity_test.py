@@ -173,11 +173,11 @@ def hostile_files(folder):
         check(path in said and why in said, f"{what}: refused with {said}")
 
     torch.save({"weight": torch.ones(2), "evil": Evil()}, path)
-    refused("it names posix.system", "a pickle that calls a function")
+    refused("unexpected name posix.system", "a pickle that calls a function")
     torch.save(torch.nn.Linear(2, 2), path)
     refused("torch.nn.modules.linear.Linear", "a whole module")
     torch.save({"a": torch.ones(2)}, path, _use_new_zipfile_serialization=False)
-    refused("not a file of torch.save since 1.6", "the format before 1.6")
+    refused("not a torch.save file of PyTorch 1.6 or later", "the format before 1.6")
     torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), path)
     refused("a TorchScript archive", "a TorchScript archive")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -187,11 +187,11 @@ def hostile_files(folder):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("x/version", "3\n")
         archive.writestr("x/data.pkl", pickle.dumps([1, 2], 2)[:-2])
-    refused("the end of the file", "a pickle that was cut off")
+    refused("the file ends in the middle of a value", "a pickle that was cut off")
     torch.save({"a": torch.ones(2000)}, path)
     with open(path, "r+b") as file:
         file.truncate(os.path.getsize(path) // 2)
-    refused("not a file of torch.save", "a file that was cut off")
+    refused("not a torch.save file", "a file that was cut off")
     check(not os.path.exists("executed"), "nothing may be executed")
 
 

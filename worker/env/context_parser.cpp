@@ -59,8 +59,8 @@ constexpr int slurm_port_span = 20000;
 constexpr int default_port = 29500;
 
 constexpr std::string_view launch_it =
-    "start the program with cpprun (or torchrun), or unset RANK, WORLD_SIZE and LOCAL_RANK to run "
-    "it alone";
+    "start the program with cpprun or torchrun, or unset RANK, WORLD_SIZE and LOCAL_RANK to run it "
+    "as a single process";
 
 LaunchedBy who_launched(const Variables& variables) {
   const bool ranked = variables.has(contract::rank) || variables.has(contract::world_size) ||
@@ -98,13 +98,13 @@ void read_meeting_point(Variables& variables, Context& context) {
   if (context.alone()) return;
   if (context.store.address.empty()) {
     variables.add_mistake(
-        fmt::format("MASTER_ADDR is not set: WORLD_SIZE={} ranks need the host name or address of "
-                    "the machine where rank 0 runs",
+        fmt::format("MASTER_ADDR is not set: with WORLD_SIZE={}, set it to the host name or "
+                    "address of the machine that runs rank 0",
                     context.world_size));
   }
   if (!variables.has(contract::master_port)) {
     variables.add_mistake(
-        fmt::format("MASTER_PORT is not set: WORLD_SIZE={} ranks need a free TCP port of "
+        fmt::format("MASTER_PORT is not set: with WORLD_SIZE={}, set it to a free TCP port of "
                     "MASTER_ADDR, the same on all ranks",
                     context.world_size));
   } else if (variables.text(contract::master_port) == "0") {

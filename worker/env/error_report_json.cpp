@@ -44,7 +44,7 @@ ErrorReport describe(const std::exception_ptr& error, std::int64_t unix_seconds)
   } catch (...) {
     const std::type_info* type = abi::__cxa_current_exception_type();
     report.message = (type == nullptr ? std::string("unknown") : demangled_name(*type)) +
-                     ": an exception that is not a std::exception";
+                     ": not derived from std::exception";
   }
   if (const std::size_t cut = report.message.find(stack_marker); cut != std::string::npos) {
     report.callstack = report.message.substr(cut + 1);

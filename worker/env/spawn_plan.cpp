@@ -14,17 +14,18 @@ namespace {
 Result<void> check(const SpawnPlan& plan, const Environment& own) {
   if (const auto rank = own.find(std::string(contract::rank)); rank != own.end()) {
     return failure(fmt::format(
-        "this process is already rank {} of a launcher's job and must not start workers itself: "
-        "omit --spawn under cpprun or torchrun, or start the program without a launcher",
+        "cannot start workers: this process is already rank {} of a job; omit --spawn under cpprun "
+        "or torchrun, or start the program without a launcher",
         rank->second));
   }
   const auto nodes = static_cast<int>(plan.workers_of_node.size());
   if (plan.node < 0 || plan.node >= nodes) {
-    return failure(fmt::format("node index {} is out of range: {} nodes are numbered 0 to {}",
+    return failure(fmt::format("node index {} is out of range: the {} nodes are numbered 0 to {}",
                                plan.node, nodes, nodes - 1));
   }
   for (const int workers : plan.workers_of_node) {
-    if (workers < 1) return failure(fmt::format("a node needs a worker, not {}", workers));
+    if (workers < 1)
+      return failure(fmt::format("each node needs at least 1 worker, not {}", workers));
   }
   return {};
 }

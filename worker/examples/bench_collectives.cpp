@@ -207,11 +207,11 @@ int main(int argc, char** argv) {
   std::vector<std::string> names = {"all"};
   for (const Operation& operation : operations) names.emplace_back(operation.name);
   CLI::App app(
-      "bench_collectives: latency and bandwidth of the collectives, as nccl-tests shows them.");
+      "bench_collectives: latency and bandwidth of the collectives, in the units of nccl-tests.");
   app.add_option("--ops", settings.op, "operation to measure")->check(CLI::IsMember(names));
   cpprun::examples::add_backend(app, settings.backend);
   app.add_option("--min-bytes", settings.min_bytes, "smallest size");
-  app.add_option("--max-bytes", settings.max_bytes, "largest size, usually at most 256M");
+  app.add_option("--max-bytes", settings.max_bytes, "largest size");
   app.add_option("--factor", settings.factor, "factor from one size to the next")
       ->check(CLI::Range(2, 1024));
   app.add_option("--repeats", settings.repeats, "measured runs")->check(CLI::Range(1, 1 << 20));

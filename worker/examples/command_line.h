@@ -42,8 +42,7 @@ inline std::optional<int> settle(CLI::App& app, int argc, const char* const* arg
 
 // The backend of the tensors; init_process_group() rejects invalid values.
 inline void add_backend(CLI::App& app, std::string& backend) {
-  app.add_option("--backend", backend,
-                 "gloo, nccl, mpi or cpu:gloo,cuda:nccl; empty: chosen by the devices");
+  app.add_option("--backend", backend, "gloo, nccl, mpi or cpu:gloo,cuda:nccl; default: by device");
 }
 
 }  // namespace cpprun::examples

@@ -39,7 +39,7 @@ StateDict without_wrapper(StateDict state, const std::string& path) {
   const bool wrapped =
       !state.tensors.empty() && std::all_of(state.tensors.begin(), state.tensors.end(), inside);
   if (!wrapped) return state;
-  fmt::print("{}: comparing names without the prefix {}.\n", path, wrapper);
+  fmt::print("{}: ignoring the prefix \"{}.\" of all names\n", path, wrapper);
   return without_wrapper(state.part(wrapper), path);
 }
 
@@ -127,7 +127,7 @@ int report(const Tally& tally) {
     fmt::print("{} names are in one file only: these are different models\n", tally.elsewhere);
   } else if (tally.parameters_differ == 0 && tally.statistics_differ > 0) {
     fmt::print(
-        "only running statistics differ: each rank normalised with its own share of the batch; "
+        "only running statistics differ, because each rank normalised its own part of the batch; "
         "SyncBatchNorm (resnet_cifar --sync-bn) makes them equal\n");
   } else if (tally.parameters_differ == 0) {
     fmt::print("the models are the same\n");
@@ -147,7 +147,7 @@ int main(int argc, char** argv) {
   app.add_option("SECOND", second, "second file")->required();
   app.add_option("--tolerance", settings.tolerance, "largest difference that counts as equal")
       ->check(CLI::Range(0.0, 1e6));
-  app.add_flag("--all", settings.all, "list equal parameters, too");
+  app.add_flag("--all", settings.all, "list equal parameters too");
   if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
   try {
     return report(compare(read(first), read(second), settings));

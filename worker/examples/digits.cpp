@@ -335,7 +335,7 @@ int main(int argc, char** argv) {
   app.add_option("--checkpoint", settings.checkpoint, "directory for checkpoints; default: none");
   app.add_option("--save-every", settings.save_every, "steps between checkpoints")
       ->check(CLI::Range(1, 1 << 30));
-  app.add_flag("--resume", settings.resume, "resume from the newest checkpoint, if there is one");
+  app.add_flag("--resume", settings.resume, "resume from the newest checkpoint, if any");
   app.add_option("--fail-at-epoch", settings.fail_at_epoch,
                  "throw an exception in this epoch of the first attempt; 0: never")
       ->check(CLI::Range(0, 10000));

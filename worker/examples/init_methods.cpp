@@ -48,7 +48,7 @@ int meet(const cpprun::Context& context, const Settings& settings) {
   const at::Tensor sum = at::full({1}, group.rank() + 1, at::kFloat).to(group.device());
   cpprun::all_reduce(sum, group);
   if (group.rank() == 0) {
-    fmt::print("init_methods: {} ranks met by {} within {:.2f} s: {}\n", group.size(),
+    fmt::print("init_methods: {} ranks joined through {} in {:.2f} s: {}\n", group.size(),
                settings.init_method, seconds.count(), fmt::join(who, ", "));
     fmt::print("init_methods: the sum of 1 to {} is {}\n", group.size(), sum.item<double>());
   }
@@ -59,7 +59,7 @@ int meet(const cpprun::Context& context, const Settings& settings) {
 
 int main(int argc, char** argv) {
   Settings settings;
-  CLI::App app("init_methods: how ranks find each other.");
+  CLI::App app("init_methods: demonstrates the ways in which ranks find each other.");
   app.add_option("--init-method", settings.init_method, "env://, tcp://host:port or file:///path");
   cpprun::examples::add_backend(app, settings.backend);
   app.add_option("--rank", settings.rank, "rank of this process; -1: from the environment")

@@ -184,9 +184,10 @@ int make_data(const Settings& settings) {
 int main(int argc, char** argv) {
   Settings settings;
   bool spawned = false;
-  CLI::App app("mnist: the tutorials' MNIST, with its own workers (-n, -g, -i) or under cpprun.");
+  CLI::App app(
+      "mnist: MNIST as in the tutorials, with its own workers (-n, -g, -i) or under cpprun.");
   app.add_option("-n,--nodes", settings.nodes, "number of machines")->check(CLI::Range(1, 4096));
-  app.add_option("-g,--gpus", settings.gpus, "workers to start on each machine; 0: be a worker")
+  app.add_option("-g,--gpus", settings.gpus, "workers to start on each machine; 0: run as a worker")
       ->check(CLI::Range(0, 4096));
   app.add_option("-i,--index,--nr", settings.index, "index of this machine, from 0")
       ->check(CLI::Range(0, 4095));
@@ -196,7 +197,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0, 65535));
   app.add_option("--data", settings.data, "directory with train-images-idx3-ubyte etc.");
   app.add_option("--make-synthetic", settings.make_synthetic,
-                 "write this many images there, and exit")
+                 "write this many images to --data, and exit")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--epochs", settings.epochs, "number of epochs")->check(CLI::Range(1, 1 << 20));
   app.add_option("--batch-size", settings.batch_size, "images per step and rank")

@@ -353,19 +353,19 @@ void declare(Settings& settings, CLI::App& app) {
       ->check(CLI::Range(0, 1 << 30));
   app.add_option("--model-dir", settings.model_dir, "directory for the model and the checkpoints");
   app.add_option("--model-filename", settings.model_filename,
-                 "name of the model's file there, for torch.load");
-  app.add_flag("--resume", settings.resume, "resume from the newest checkpoint, if there is one");
+                 "file name of the model in --model-dir, for torch.load");
+  app.add_flag("--resume", settings.resume, "resume from the newest checkpoint, if any");
   app.add_option("--data", settings.data, "directory with data_batch_1.bin … and test_batch.bin");
   app.add_option("--make-synthetic", settings.make_synthetic,
-                 "write this many learnable images to --data, and exit")
+                 "write this many synthetic images to --data, and exit")
       ->check(CLI::Range(0, 50000));
   app.add_option("--initial", settings.initial, "start with the weights in this .pth file");
   app.add_option("--width", settings.width, "channels of the first stage")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--augment", settings.augment, "augment with random crops and mirroring")
+  app.add_option("--augment", settings.augment, "augment with random crops and flips")
       ->check(CLI::IsMember(std::vector<std::string>{"on", "off"}));
   app.add_flag("--sync-bn", settings.sync_bn, "compute batch statistics over all ranks");
-  app.add_flag("--save-each-rank", settings.save_each_rank, "save the model of every rank, too");
+  app.add_flag("--save-each-rank", settings.save_each_rank, "save the model of every rank too");
   app.add_option("--device", settings.device, "device to compute on")
       ->check(CLI::IsMember(std::vector<std::string>{"auto", "cpu", "cuda"}));
   app.add_option("--dtype", settings.dtype, "type to compute in; bf16: automatic mixed precision")

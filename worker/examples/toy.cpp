@@ -163,8 +163,9 @@ int main(int argc, char** argv) {
   bool spawned = false;
   CLI::App app(
       "toy: the model of the DDP tutorial, under cpprun or with its own workers (--spawn).");
-  app.add_option("--spawn", settings.spawn, "workers to start here; 8,2: on each node");
-  app.add_option("--gpus", settings.gpus, "the same as --spawn; the name in tutorials");
+  app.add_option("--spawn", settings.spawn,
+                 "workers to start on this node; 8,2: workers of each node");
+  app.add_option("--gpus", settings.gpus, "alias of --spawn, as in tutorials");
   app.add_option("--nr", settings.nr, "index of this node, from 0")->check(CLI::Range(0, 4096));
   app.add_option("--master-addr", settings.master_address, "address of rank 0");
   app.add_option("--master-port", settings.master_port, "port of rank 0; 0: any free port")

@@ -53,7 +53,7 @@ std::string small_shm() {
   if (::statvfs("/dev/shm", &disk) != 0) return "";
   constexpr double mebibyte = 1024.0 * 1024;
   const auto size = static_cast<double>(disk.f_blocks * disk.f_frsize) / mebibyte;
-  return size > container_shm_mebibytes ? "" : fmt::format("it has {:.0f} MiB", size);
+  return size > container_shm_mebibytes ? "" : fmt::format("{:.0f} MiB", size);
 }
 
 // What must be read from disks, any of which may hang.
@@ -503,7 +503,7 @@ std::string process_snapshot(int pid) {
   auto text = to_text(*leader);
   const auto below = descendants_of(pid);
   for (std::size_t i = 0; i < std::min(below.size(), children_told_max); ++i) {
-    if (const auto look = look_at(below[i])) text += "; below it " + to_text(*look);
+    if (const auto look = look_at(below[i])) text += "; its descendant " + to_text(*look);
   }
   if (below.size() > children_told_max) {
     text += "; and " + std::to_string(below.size() - children_told_max) + " more";
@@ -546,15 +546,15 @@ std::string machine_name(Elf64_Half machine) {
     case EM_AARCH64:
       return "aarch64";
     case EM_386:
-      return "x86, 32 bits";
+      return "32-bit x86";
     case EM_ARM:
-      return "ARM, 32 bits";
+      return "32-bit ARM";
     case EM_PPC64:
       return "POWER";
     case EM_RISCV:
       return "RISC-V";
     default:
-      return fmt::format("processor number {}", machine);
+      return fmt::format("ELF machine {}", machine);
   }
 }
 
@@ -571,7 +571,7 @@ ProgramFile look_at_binary(int file, const std::string& head) {
   if (!take(head, 0, header)) return {ExecFault::no_magic, ""};
   // e_machine has the same offset in 32-bit and 64-bit headers.
   if (our_machine != EM_NONE && header.e_machine != our_machine) {
-    return {ExecFault::wrong_machine, "it is for " + machine_name(header.e_machine)};
+    return {ExecFault::wrong_machine, machine_name(header.e_machine)};
   }
   const auto table = read_at(file, header.e_phoff, head_bytes_max);
   for (std::size_t i = 0; i < header.e_phnum; ++i) {
@@ -593,7 +593,7 @@ ProgramFile look_at_script(std::string_view head) {
   // invisible in most output.
   if (interpreter.ends_with('\r')) {
     return {ExecFault::missing_interpreter,
-            fmt::format("\"{}\\r\": its lines end as on Windows",
+            fmt::format("\"{}\\r\": the script has Windows line endings",
                         interpreter.substr(0, interpreter.size() - 1))};
   }
   return exists(interpreter) ? ProgramFile{} : missing(interpreter);

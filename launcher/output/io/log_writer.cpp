@@ -106,7 +106,7 @@ void LogWriter::hear() {
         const auto order = told ? static_cast<std::size_t>(told->number) : 0;
         if (told && order < orders_.size() && told->error_number != 0) {
           callbacks_.say(fmt::format(
-              "cpprun: warning: cannot write \"{}\": {}; dropping what does not fit; the job continues\n",
+              "cpprun: warning: cannot write \"{}\": {}; dropping output; the job continues\n",
               orders_[order].path, errno_text(told->error_number)));
         }
         if (!is_over) return hear();
@@ -118,10 +118,10 @@ void LogWriter::hear() {
 // The process ended before `end` was called: later output is not written to files.
 void LogWriter::process_ended() {
   if (std::exchange(ended_, true) || ending_) return;
-  callbacks_.say(
-      fmt::format("cpprun: warning: the process that writes the log files in \"{}\" ended; output "
-                  "is on the console only from now on; the job continues\n",
-                  place()));
+  callbacks_.say(fmt::format(
+      "cpprun: warning: the process that writes the log files in \"{}\" exited; further output "
+      "goes to the console only; the job continues\n",
+      place()));
   callbacks_.room();
 }
 
@@ -152,7 +152,7 @@ void LogWriter::watch_disk() {
 void LogWriter::give_up() {
   given_up_ = true;
   callbacks_.say(
-      fmt::format("cpprun: warning: the disk of the log files in \"{}\" does not respond; dropping their "
+      fmt::format("cpprun: warning: the disk of the log files in \"{}\" does not respond; dropping "
                   "output until it does; the job continues\n",
                   place()));
   callbacks_.room();

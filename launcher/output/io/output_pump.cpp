@@ -37,7 +37,8 @@ constexpr std::size_t console_err = 1;
 constexpr Duration unfinished_line_delay = std::chrono::milliseconds(200);
 
 std::string cannot_write(const char* name, int error_number) {
-  return std::string("cpprun: warning: cannot write to ") + name + ": " + errno_text(error_number) + "; ";
+  return std::string("cpprun: warning: cannot write to ") + name + ": " + errno_text(error_number) +
+         "; ";
 }
 
 }  // namespace
@@ -338,11 +339,11 @@ class OutputPump::Impl {
   }
 
   void tell_trouble(const char* name, int error_number) {
-    say(cannot_write(name, error_number) + "dropping what does not fit; the job continues\n");
+    say(cannot_write(name, error_number) + "dropping output; the job continues\n");
   }
 
   void tell_back(const char* name, std::uint64_t bytes) {
-    say(std::string("cpprun: ") + name + " accepts output again; " + std::to_string(bytes) +
+    say(std::string("cpprun: writes to ") + name + " resumed; " + std::to_string(bytes) +
         " bytes were dropped\n");
   }
 
@@ -359,7 +360,7 @@ class OutputPump::Impl {
   // Stops waiting for the disks. The output is written if they respond later.
   void give_disks_up() {
     const auto not_written = [this](const std::string& what) {
-      say("cpprun: warning: the end of " + what + " is not written: its disk has not responded for " +
+      say("cpprun: warning: end of " + what + " not written: its disk has not responded for " +
           std::to_string(bounds::disk_patience_at_end.count()) + " s\n");
     };
     const bool out_hangs = bool(std::exchange(file_writers_[console_out], nullptr));

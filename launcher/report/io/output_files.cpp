@@ -226,8 +226,8 @@ void EventFile::finish(std::function<void()> done) {
   service_->timer.async_wait([this](const asio::error_code& cancelled) {
     if (cancelled) return;
     tell(fmt::format(
-        "--events: the last events are not in \"{}\": its disk has not responded for {} s", path_,
-        bounds::disk_patience_at_end.count()));
+        "--events: the last events were not written to \"{}\": its disk has not responded for {} s",
+        path_, bounds::disk_patience_at_end.count()));
     end();
   });
 }
@@ -249,11 +249,11 @@ void EventFile::complain(int error_number) {
   const auto cannot =
       fmt::format("--events: cannot write \"{}\": {}; ", path_, errno_text(error_number));
   if (!waiting_helps(error_number)) {
-    return tell(cannot + "events are no longer written; the job continues");
+    return tell(cannot + "no further events are written; the job continues");
   }
-  tell(fmt::format(
-      "{}events wait until there is free space, at most {} KiB of them; the job continues", cannot,
-      bounds::events_waiting_bytes_max / 1024));
+  tell(
+      fmt::format("{}buffering up to {} KiB of events until there is free space; the job continues",
+                  cannot, bounds::events_waiting_bytes_max / 1024));
 }
 
 void EventFile::tell(const std::string& sentence) const {

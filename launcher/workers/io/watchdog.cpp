@@ -328,7 +328,7 @@ Result<void> Watchdog::begin(Folder what) {
   int ends[2];
   int answers[2] = {-1, -1};
   const auto no_pipe = [] {
-    return failure(std::string("cannot make the watchdog's pipes: ") + errno_text(errno) +
+    return failure(std::string("cannot create pipes for the watchdog: ") + errno_text(errno) +
                    "; raise the limit of open files (ulimit -n)");
   };
   if (::pipe2(ends, O_CLOEXEC) != 0) return no_pipe();

@@ -66,11 +66,11 @@ TEST_CASE("what could not be started says at which stage, why, and what may help
   CHECK(diagnosis.ending ==
         "could not be started: cannot execute \"./train\": No such file or directory");
   CHECK(diagnosis.cause == "program_missing");
-  CHECK(diagnosis.advice.starts_with("check the path on this node"));
+  CHECK(diagnosis.advice.starts_with("check that the path is correct"));
   CHECK(failure_of_end(evidence, 0).message == diagnosis.ending);
   evidence.outcome.spawn_error = SpawnError{SpawnStage::stdout_target, ENOENT};
   CHECK(diagnose(evidence).ending ==
-        "could not be started: cannot open the target of its stdout: No such file or directory");
+        "could not be started: cannot redirect its stdout: No such file or directory");
   CHECK(diagnose(evidence).cause == "log_folder_unwritable");
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("a garbage error file is said to be that, and stderr speaks instead") 
   evidence.error_text = "not json";
   evidence.last_lines = {"last words"};
   CHECK(diagnose(evidence).message == "last words");
-  CHECK(diagnose(evidence).reason.ends_with("; its error file is not JSON"));
+  CHECK(diagnose(evidence).reason.ends_with("; the error file is not JSON"));
 }
 
 TEST_CASE("an error file names the hand that wrote it only where it shows one") {
@@ -118,8 +118,7 @@ TEST_CASE("a KILL that was not ours points at memory; one that was does not") {
   auto evidence = ended({true, SIGKILL});
   evidence.host_facts.oom_kills = 1;
   evidence.host_facts.memory_limit = "4.0 GiB";
-  CHECK(diagnose(evidence).reason ==
-        "the kernel killed it because memory ran out (the limit of its control group is 4.0 GiB)");
+  CHECK(diagnose(evidence).reason == "killed by the kernel: out of memory (cgroup limit 4.0 GiB)");
   CHECK(diagnose(ended({true, SIGKILL}, SIGKILL)).cause == told_to_end);
 }
 
@@ -168,8 +167,7 @@ TEST_CASE("a crash is told with what the kernel's log has on it") {
   auto evidence = ended({true, SIGSEGV});
   evidence.host_facts.kernel_lines = {"train[42]: segfault at 0 ip 1 sp 2 error 4 in libx.so"};
   CHECK(diagnose(evidence).reason ==
-        "it accessed memory that is not its own (train[42]: segfault at 0 ip 1 sp 2 error 4 in "
-        "libx.so)");
+        "invalid memory access (train[42]: segfault at 0 ip 1 sp 2 error 4 in libx.so)");
 }
 
 }  // namespace diagnosis_test

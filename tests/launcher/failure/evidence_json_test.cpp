@@ -28,10 +28,10 @@ TEST_CASE("a time that is no time is none") {
 }
 
 TEST_CASE("garbage is an error that says in what way") {
-  CHECK(parse_error_file("Segmentation fault").error().reason == "its error file is not JSON");
-  CHECK(parse_error_file("[1]").error().reason == "its error file has no \"message\"");
+  CHECK(parse_error_file("Segmentation fault").error().reason == "the error file is not JSON");
+  CHECK(parse_error_file("[1]").error().reason == "the error file has no \"message\"");
   CHECK(parse_error_file(R"({"message": 5})").error().reason ==
-        "its error file has a \"message\" that is neither text nor an object with text");
+        "the error file's \"message\" is neither text nor an object with text");
   CHECK_FALSE(parse_error_file(R"({"message": {"message": [1]}})").has_value());
   CHECK(parse_error_file(R"({"message": {"message": "m", "extraInfo": 5}})").has_value());
 }
@@ -40,7 +40,8 @@ TEST_CASE("an error file that is nested without end is refused, and nobody runs 
   std::string deep(100'000, '[');
   deep += std::string(100'000, ']');
   const auto text = R"({"message": {"message": "m", "more": )" + deep + "}}";
-  CHECK(parse_error_file(text).error().reason == "its error file is nested more than 64 deep");
+  CHECK(parse_error_file(text).error().reason ==
+        "the error file is nested more than 64 levels deep");
   CHECK_FALSE(with_exit_code(text, 3).has_value());
   // Brackets inside a text are text.
   CHECK(parse_error_file(R"({"message": "\"[[{{ )" + std::string(1000, '[') + "\"}").has_value());

@@ -200,7 +200,7 @@ TEST_CASE("the first that ended with 0 is known, unless it had been sent a signa
   CHECK(first->failure.host == "beta");
   CHECK(first->failure.cause == left_early);
   CHECK(first->failure.consequence);
-  CHECK(first->failure.message == "exited with 0 after 3.0 s while others still communicated");
+  CHECK(first->failure.message == "exited with code 0 after 3.0 s while others still communicated");
   CHECK(first->noticed == 4s);
   outcomes.resize(2);
   CHECK_FALSE(pending_failures.first_to_leave(outcomes, place));

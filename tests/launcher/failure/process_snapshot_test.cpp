@@ -18,9 +18,9 @@ TEST_CASE("what a process was doing is told in words, as far as it is known") {
       .threads = 8,
       .kernel_stack = {"rpc_wait_bit_killable", "nfs_wait", "nfs_file_fsync", "do_fsync", "entry"}};
   CHECK(to_text(look) ==
-        "python3 (pid 42) was in state D (waiting in the kernel for a disk or a driver, which no "
-        "signal interrupts), in nfs_wait, system call fsync, 8 threads, kernel stack "
-        "rpc_wait_bit_killable < nfs_wait < nfs_file_fsync");
+        "python3 (pid 42) was in state D (uninterruptible sleep, waiting for a disk or driver), in "
+        "nfs_wait, system call fsync, 8 threads, kernel stack rpc_wait_bit_killable < nfs_wait < "
+        "nfs_file_fsync");
 }
 
 TEST_CASE("a system call without a name here is told by its number") {

@@ -24,7 +24,7 @@ TEST_CASE("a failure as JSON has everything a person would ask for") {
   CHECK(json.at("exit_code") == 137);
   CHECK(json.at("signal") == "SIGKILL");
   CHECK(json.at("time") == 1.5);
-  CHECK(json.at("reason") == "the kernel killed it because memory ran out");
+  CHECK(json.at("reason") == "killed by the kernel: out of memory");
   CHECK_FALSE(json.at("advice").get<std::string>().empty());
 }
 

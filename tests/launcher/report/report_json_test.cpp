@@ -62,7 +62,7 @@ TEST_CASE("a root on another node is told by what came over") {
   facts.root = link::Failure{.rank = Rank{0}, .host = "node0", .cause = "out_of_memory"};
   const auto json = json_of(facts);
   CHECK(json.at("root").at("host") == "node0");
-  CHECK(json.at("root").at("reason") == "the kernel killed it because memory ran out");
+  CHECK(json.at("root").at("reason") == "killed by the kernel: out of memory");
 }
 
 TEST_CASE("a job that ended well has a report without a root") {

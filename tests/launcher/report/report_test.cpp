@@ -50,9 +50,9 @@ TEST_CASE("the report of a failure here names everything, in torchrun's layout")
   CHECK(report(facts) ==
         "cpprun: job job7 failed: rank 5 (local rank 1, pid 101, on node1) exited with code 3 at "
         "2026-11-21_13:00:00\n"
-        "cpprun: why: it exited with that code, and cpprun found no reason [silent_exit]\n"
-        "cpprun: hint: see the end of its output; with --tee 3 or --redirects 3 the report "
-        "includes it\n"
+        "cpprun: why: exited with an error code; cpprun found no cause [silent_exit]\n"
+        "cpprun: hint: see the end of its output; --tee 3 or --redirects 3 includes it in the "
+        "report\n"
         "\n"
         "============================================================\n"
         "train.py FAILED\n"
@@ -137,9 +137,9 @@ TEST_CASE("a node that is neither the master nor to blame says it in a few lines
   CHECK(report(facts) ==
         "cpprun: job job7 failed: rank 0 (local rank 0, pid 77, on node0) was killed by SIGKILL "
         "(killed) at 2026-11-21_13:00:00\n"
-        "cpprun: why: the kernel killed it because memory ran out [out_of_memory]\n"
-        "cpprun: hint: give the job more memory (the container's or the batch system's limit), or "
-        "use less: a smaller batch, fewer DataLoader workers\n"
+        "cpprun: why: killed by the kernel: out of memory [out_of_memory]\n"
+        "cpprun: hint: give the job more memory (container or batch limit), or use less: a smaller "
+        "batch, fewer DataLoader workers\n"
         "cpprun: this is node 1 on node1; its workers were terminated as a consequence\n"
         "cpprun: the workers ran /usr/bin/python3 -u train.py\n");
 }
@@ -155,13 +155,13 @@ TEST_CASE("a rank that left early is named on its own node, on the master and on
                     .pid = 77,
                     .status = {false, 1},
                     .time = noon,
-                    .message = "exited with 0 after 12.3 s while others still communicated",
+                    .message = "exited with code 0 after 12.3 s while others still communicated",
                     .cause = std::string(left_early)};
   const std::string headline =
       "cpprun: job job7 failed: rank 2 (local rank 0, pid 77, on node1) exited with code 0 at "
       "2026-11-21_13:00:00\n"
-      "cpprun: why: it exited with 0 after 12.3 s while others still communicated; most likely "
-      "its data ended first [left_early]\n";
+      "cpprun: why: the rank exited with code 0 after 12.3 s while others still communicated; it "
+      "probably ran out of data [left_early]\n";
   const std::string elsewhere = "; its workers were terminated as a consequence\n";
   CHECK(report(facts).starts_with(headline));
   CHECK(report(facts).find("cpprun: this is node 1 on node1\n") != std::string::npos);
@@ -173,8 +173,8 @@ TEST_CASE("a rank that left early is named on its own node, on the master and on
   const auto text = report(facts);
   CHECK(text.starts_with(headline));
   CHECK(text.find("  exitcode  : 0 (pid: 77)\n") != std::string::npos);
-  CHECK(text.find("  traceback : exited with 0 after 12.3 s") != std::string::npos);
-  CHECK(text.find("as a consequence of the failure of rank 2: a peer closed its connection") !=
+  CHECK(text.find("  traceback : exited with code 0 after 12.3 s") != std::string::npos);
+  CHECK(text.find("as a consequence of the failure of rank 2: a peer closed the connection") !=
         std::string::npos);
 }
 
@@ -184,7 +184,7 @@ TEST_CASE("a victim that failed by itself is named as a consequence") {
   const auto text = report(facts_of({victim, ended(1, {true, SIGSEGV})}));
   CHECK(text.find("  traceback : exited with code 1\n"
                   "  RuntimeError: Connection closed by peer\n"
-                  "  as a consequence of the failure of rank 5: a peer closed its connection\n") !=
+                  "  as a consequence of the failure of rank 5: a peer closed the connection\n") !=
         std::string::npos);
 }
 

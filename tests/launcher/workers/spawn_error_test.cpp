@@ -15,5 +15,5 @@ TEST_CASE("a missing program is 127 and everything else 126, as in a shell") {
 
 TEST_CASE("every stage completes \"cannot …\"") {
   CHECK(to_text(SpawnStage::clone) == "create a process");
-  CHECK(to_text(SpawnStage::stderr_target) == "open the target of its stderr");
+  CHECK(to_text(SpawnStage::stderr_target) == "redirect its stderr");
 }

@@ -123,7 +123,7 @@ TEST_CASE("several ranks without a meeting point are told what is missing") {
   environment.erase("MASTER_ADDR");
   environment["MASTER_PORT"] = "";
   const std::string reason = reason_of(environment);
-  CHECK(contains(reason, "MASTER_ADDR is not set: WORLD_SIZE=4 ranks need"));
+  CHECK(contains(reason, "MASTER_ADDR is not set: with WORLD_SIZE=4, set it to"));
   CHECK(contains(reason, "MASTER_PORT is not set"));
 }
 

@@ -56,8 +56,8 @@ Heartbeat::Heartbeat(const std::string& path, int rank) {
   if (path.empty()) return;
   record_ = map_file(path);
   if (record_ == nullptr) {
-    const std::string line = fmt::format("rank {}: no heartbeat, cannot write \"{}\": {}\n", rank,
-                                         path, errno_text(errno));
+    const std::string line = fmt::format("rank {}: heartbeats are off: cannot write \"{}\": {}\n",
+                                         rank, path, errno_text(errno));
     static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
     return;
   }

@@ -12,7 +12,7 @@ digits = load_digits()
 images = digits.images.astype("uint8")
 labels = digits.target.astype("uint8")
 if (images != digits.images).any() or images.max() > 16 or labels.max() > 9:
-    sys.exit("these are not the digits: pixels are whole numbers from 0 to 16, labels from 0 to 9")
+    sys.exit("unexpected data: pixels must be whole numbers from 0 to 16, labels from 0 to 9")
 path = sys.argv[1] if len(sys.argv) > 1 else "digits.bin"
 with open(path, "wb") as file:
     file.write(b"DIGITS01")

@@ -48,7 +48,7 @@ std::int64_t first_of(const at::Tensor& tensor) {
 
 void require_one_per_rank(std::size_t count, const ProcessGroup& group, const char* operation) {
   if (count == static_cast<std::size_t>(group.size())) return;
-  throw DistributedError(fmt::format("{}: {} tensors for a group of {}: needs one for each rank",
+  throw DistributedError(fmt::format("{}: got {} tensors for a group of {}: pass one for each rank",
                                      operation, count, group.size()));
 }
 
@@ -174,7 +174,7 @@ Work scatter_async(at::Tensor output, const std::vector<at::Tensor>& inputs,
     for (const at::Tensor& input : inputs) {
       require_dense(input, "scatter");
       if (input.sizes() != output.sizes() || input.scalar_type() != output.scalar_type()) {
-        throw DistributedError(fmt::format("scatter: an input is {} and the output {}",
+        throw DistributedError(fmt::format("scatter: input and output differ: {} and {}",
                                            describe(input), describe(output)));
       }
       dealt.front().push_back(input.detach());
@@ -296,8 +296,8 @@ void all_to_all(const std::vector<at::Tensor>& outputs, const std::vector<at::Te
   const auto size = static_cast<std::size_t>(group.size());
   if (outputs.size() != size || inputs.size() != size) {
     throw DistributedError(
-        fmt::format("all_to_all: {} inputs and {} outputs for a group of {}: needs one of each for "
-                    "each rank",
+        fmt::format("all_to_all: got {} inputs and {} outputs for a group of {}: pass one of each "
+                    "for each rank",
                     inputs.size(), outputs.size(), size));
   }
   // As one tensor, because LibTorch 2.6 has no lists here over gloo.

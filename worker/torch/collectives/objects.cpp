@@ -42,8 +42,9 @@ std::int64_t checked_length(std::int64_t length) {
   if (length >= 0 && length <= static_cast<std::int64_t>(bounds::worker_object_bytes_max)) {
     return length;
   }
-  throw DistributedError(fmt::format("an object of {} bytes exceeds the limit of {}: send a tensor",
-                                     length, bounds::worker_object_bytes_max));
+  throw DistributedError(
+      fmt::format("an object of {} bytes exceeds the limit of {} bytes: send a tensor instead",
+                  length, bounds::worker_object_bytes_max));
 }
 
 at::Tensor length_of(const std::string& bytes, const ProcessGroup& group) {

@@ -80,7 +80,7 @@ Object scatter_object(const std::vector<Object>& objects, const ProcessGroup& gr
                       int tag = 0) {
   if (group.rank() != root) return from_bytes<Object>(recv_bytes(root, group, tag));
   if (objects.size() != static_cast<std::size_t>(group.size())) {
-    throw DistributedError("scatter_object: needs one object for each rank");
+    throw DistributedError("scatter_object: pass one object for each rank");
   }
   for (int rank = 0; rank < group.size(); ++rank) {
     if (rank == root) continue;

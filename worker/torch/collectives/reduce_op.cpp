@@ -38,7 +38,7 @@ std::string name_of(ReduceOp op) {
     case ReduceOp::bit_xor:
       return "bit_xor";
   }
-  throw DistributedError("no such reduction");
+  throw DistributedError("unknown reduction");
 }
 
 c10d::ReduceOp::RedOpType native_op(ReduceOp op, const at::Tensor& tensor) {
@@ -60,7 +60,7 @@ c10d::ReduceOp::RedOpType native_op(ReduceOp op, const at::Tensor& tensor) {
     case ReduceOp::bit_xor:
       return c10d::ReduceOp::BXOR;
   }
-  throw DistributedError("no such reduction");
+  throw DistributedError("unknown reduction");
 }
 
 Work divide_after(Work work, ReduceOp op, const at::Tensor& tensor, int size) {

@@ -157,7 +157,7 @@ std::shared_ptr<Reducer> make_reducer(const ReducerArguments& a) {
   } else {
     static_assert(std::is_constructible_v<Reducer, Tensors, Buckets, Limits, Group, Flags, Int,
                                           bool, bool, Names, Int>,
-                  "this version of LibTorch has a c10d::Reducer that cpprun does not know yet");
+                  "unsupported version of LibTorch: unknown constructor of c10d::Reducer");
     return std::make_shared<Reducer>(a.parameters, a.buckets, a.limits, a.group, a.sparse, a.cap,
                                      a.find_unused, a.as_view, a.names, a.first_cap);
   }

@@ -151,7 +151,7 @@ at::Tensor parse_idx(std::string_view bytes, int dimensions, const std::string& 
   }
   const std::uint32_t magic = 0x0800U + static_cast<std::uint32_t>(dimensions);
   if (big_endian(bytes) != magic) {
-    refuse(0, fmt::format("expected the number {:#010x} of an IDX file of bytes in {} dimensions, "
+    refuse(0, fmt::format("expected magic number {:#010x} (IDX file of bytes in {} dimensions), "
                           "found {:#010x}",
                           magic, dimensions, big_endian(bytes)));
   }
@@ -178,11 +178,11 @@ ImageSet parse_cifar10_pickle(std::string_view bytes, const std::string& name) {
   if (!read) refuse(read.error().reason);
   const auto* const array = entry<pickle::Array>(*read, "data");
   const auto* const labels = entry<pickle::List>(*read, "labels");
-  if (array == nullptr || labels == nullptr) refuse("it needs an array data and a list labels");
+  if (array == nullptr || labels == nullptr) refuse("no array \"data\" or no list \"labels\"");
   const auto count = static_cast<std::int64_t>(labels->items.size());
   if (array->dtype != "u1" || array->sizes != Sizes{count, cifar_pixels}) {
-    refuse(fmt::format("data is {} [{}], expected u1 [{}, {}], as there are {} labels",
-                       array->dtype, fmt::join(array->sizes, ", "), count, cifar_pixels, count));
+    refuse(fmt::format("data is {} [{}], expected u1 [{}, {}] for {} labels", array->dtype,
+                       fmt::join(array->sizes, ", "), count, cifar_pixels, count));
   }
   const auto& pixels = std::get<std::string>(read->values[array->bytes]);
   if (pixels.size() != static_cast<std::size_t>(count * cifar_pixels)) {
@@ -236,7 +236,7 @@ ImageSet read_mnist(const std::string& folder, Part part) {
                .classes = 10};
   check_labels(set.labels, set.classes, 8, 1, labels_path);
   if (set.images.size(0) != set.size()) {
-    throw FileError(fmt::format("\"{}\": expected the {} images of \"{}\", found {} labels",
+    throw FileError(fmt::format("\"{}\": expected {} labels for the images of \"{}\", found {}",
                                 labels_path, set.images.size(0), images_path, set.size()));
   }
   return set;

@@ -226,7 +226,7 @@ DdpCore::DdpCore(const std::vector<NamedTensor>& parameters,
     if (parameter.sparse && options.comm_hook) {
       throw DistributedError(fmt::format(
           "{} of {} has sparse gradients, which a comm_hook cannot reduce: remove the hook, or "
-          "create its Embedding without sparse",
+          "create the Embedding with sparse=false",
           parameter.name, name_));
     }
   }
@@ -268,7 +268,7 @@ void DdpCore::require_same_model(const std::vector<NamedTensor>& parameters,
   const auto difference = model_difference(all_gather_object(whole, group_));
   if (difference) {
     throw DistributedError(
-        fmt::format("the ranks have different models {}: {}", name_, *difference));
+        fmt::format("the model {} differs between ranks: {}", name_, *difference));
   }
 }
 

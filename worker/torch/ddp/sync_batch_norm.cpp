@@ -186,9 +186,10 @@ double SyncBatchNormImpl::momentum_now() {
 
 at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   if (input.dim() < 2 || input.size(1) != options.num_features()) {
-    throw DistributedError(fmt::format(
-        "SyncBatchNorm of {} features: its input has {} dimensions, and the second is {}",
-        options.num_features(), input.dim(), input.dim() < 2 ? 0 : input.size(1)));
+    throw DistributedError(
+        fmt::format("SyncBatchNorm of {} features: the input has {} dimensions, and the size of "
+                    "the second is {}",
+                    options.num_features(), input.dim(), input.dim() < 2 ? 0 : input.size(1)));
   }
   if (is_training() && sync_ && sync_->group->getSize() > 1) return forward_synchronised(input);
   const double momentum = momentum_now();
@@ -276,9 +277,9 @@ void convert(torch::nn::Module& module, const ProcessGroup& group, const std::st
     } else if (const auto made = counterpart(*item.value(), group)) {
       if (!exchange(module, index, item.key(), made)) {
         throw DistributedError(fmt::format(
-            "convert_sync_batchnorm: {} is a member with the type of a plain BatchNorm, which "
-            "cannot be replaced in C++: declare it as cpprun::SyncBatchNorm, which is plain until "
-            "it is converted",
+            "convert_sync_batchnorm: member {} is declared as a plain BatchNorm, which cannot be "
+            "replaced in C++: declare it as cpprun::SyncBatchNorm, which acts as a plain BatchNorm "
+            "until it is converted",
             here));
       }
     } else {
@@ -294,8 +295,8 @@ void convert_sync_batchnorm(torch::nn::Module& module, const ProcessGroup& group
   if (auto* const ready = module.as<SyncBatchNormImpl>()) return ready->set_process_group(group);
   if (counterpart(module, group)) {
     throw DistributedError(
-        "convert_sync_batchnorm: the module is itself a plain BatchNorm, which cannot be replaced "
-        "in place: declare it as cpprun::SyncBatchNorm");
+        "convert_sync_batchnorm: the module itself is a plain BatchNorm and cannot be replaced in "
+        "place: declare it as cpprun::SyncBatchNorm");
   }
   convert(module, group, "");
 }

@@ -143,10 +143,10 @@ Offers offers_of_all(const std::vector<std::int64_t>& steps, const ProcessGroup&
 StateDict open_checked(const SafetensorsBytes& bytes, const std::string& path) {
   StateDict whole = open_safetensors(bytes, path);
   if (!whole.texts.contains(format_key)) {
-    throw FileError(fmt::format("\"{}\": not a cpprun checkpoint: it has no {}", path, format_key));
+    throw FileError(fmt::format("\"{}\": not a cpprun checkpoint: no {}", path, format_key));
   }
   if (const auto version = whole.integer(format_key); version != format_version) {
-    throw FileError(fmt::format("\"{}\": its {} is {}, not the supported {}", path, format_key,
+    throw FileError(fmt::format("\"{}\": unsupported {} {} (supported: {})", path, format_key,
                                 version, format_version));
   }
   return whole;
@@ -190,7 +190,7 @@ std::string read_together(const std::string& path, int source, const ProcessGrou
 
 Checkpoints::Checkpoints(std::string folder, const Options& options)
     : folder_(std::move(folder)), options_(options) {
-  if (folder_.empty()) throw std::invalid_argument("the checkpoint directory has no name");
+  if (folder_.empty()) throw std::invalid_argument("the path of the checkpoint directory is empty");
   if (options.keep < 1) {
     throw std::invalid_argument(fmt::format("keep must be at least 1, not {}", options.keep));
   }
@@ -248,8 +248,8 @@ void Checkpoints::wait_until_written(const std::string& key, const ProcessGroup&
     store->wait({key}, options_.write_timeout);
   } catch (const std::exception& error) {
     throw DistributedError(fmt::format(
-        "rank 0 did not finish writing a checkpoint to \"{}\" within {:.3g} s: {} (check its disk "
-        "or file server; CheckpointOptions::write_timeout is the limit)",
+        "rank 0 did not finish writing a checkpoint to \"{}\" within {:.3g} s: {} (check the disk "
+        "or file server, or raise CheckpointOptions::write_timeout)",
         folder_, std::chrono::duration<double>(options_.write_timeout).count(), first_line(error)));
   }
   const std::string said = store->get_to_str(key);
@@ -291,7 +291,7 @@ std::optional<Checkpoint> Checkpoints::load_newest(const ProcessGroup& group) co
     return found;
   }
   if (offers.empty()) return std::nullopt;
-  throw FileError(fmt::format("none of the checkpoints in \"{}\" can be read: {}", folder_,
+  throw FileError(fmt::format("no checkpoint in \"{}\" can be read: {}", folder_,
                               fmt::join(passed_over, "; ")));
 }
 

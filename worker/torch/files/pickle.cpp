@@ -46,7 +46,7 @@ class Machine {
     const auto code = static_cast<unsigned char>(take(1)[0]);
     if (code == '.') return true;
     if (!constant(code) && !container(code) && !memory(code) && !object(code)) {
-      refuse(fmt::format("the instruction {:#04x}, which torch.save never writes", code));
+      refuse(fmt::format("unsupported opcode {:#04x}, which torch.save never writes", code));
     }
     return false;
   }
@@ -115,7 +115,7 @@ class Machine {
   bool memory(unsigned char code) {
     switch (code) {
       case 0x80:  // the protocol version
-        if (unsigned_number(1) > 5) refuse("an unknown version of pickle");
+        if (unsigned_number(1) > 5) refuse("unsupported pickle protocol");
         return true;
       case 0x95:  // a frame; its length is only for stream readers
         static_cast<void>(take(8));
@@ -151,7 +151,7 @@ class Machine {
         const auto names = pop_many(2);
         const auto* const module = std::get_if<std::string>(&values_[names[0]]);
         const auto* const name = std::get_if<std::string>(&values_[names[1]]);
-        if (module == nullptr || name == nullptr) refuse("a name that is not text");
+        if (module == nullptr || name == nullptr) refuse("a name is not a string");
         return push_global(*module, *name);
       }
       case 'Q':
@@ -159,7 +159,7 @@ class Machine {
       case 'R': {
         const auto& arguments = tuple(pop());
         const auto* const function = std::get_if<Global>(&values_[pop()]);
-        if (function == nullptr) refuse("a call of something without a name");
+        if (function == nullptr) refuse("call of a value that is not a function name");
         return push_result(rebuild(values_, function->name, arguments));
       }
       case 'b':
@@ -170,7 +170,7 @@ class Machine {
   }
 
   std::string_view take(std::uint64_t count) {
-    if (count > bytes_.size() - at_) refuse("the end of the file in the middle of a value");
+    if (count > bytes_.size() - at_) refuse("the file ends in the middle of a value");
     const auto taken = bytes_.substr(at_, count);
     at_ += count;
     return taken;
@@ -186,7 +186,7 @@ class Machine {
   }
 
   std::int64_t signed_number(std::uint64_t count) {
-    if (count > 8) refuse("an integer of more than 64 bits");
+    if (count > 8) refuse("an integer has more than 64 bits");
     if (count == 0) return 0;
     const auto unused_bits = static_cast<unsigned>(64 - 8 * count);
     // Shifting up and back extends the sign.
@@ -201,7 +201,7 @@ class Machine {
 
   std::string line() {
     const auto end = bytes_.find('\n', at_);
-    if (end == std::string_view::npos) refuse("a name without an end");
+    if (end == std::string_view::npos) refuse("a name has no end");
     const auto text = std::string(take(end - at_));
     static_cast<void>(take(1));
     return text;
@@ -224,15 +224,16 @@ class Machine {
   bool push_global(const std::string& module, const std::string& name) {
     std::string whole = module + '.' + name;
     if (!is_known(whole)) {
-      refuse(fmt::format("it names {}, which a file of tensors does not need; nothing was executed",
-                         whole.substr(0, 100)));
+      refuse(
+          fmt::format("unexpected name {}, not needed in a file of tensors; nothing was executed",
+                      whole.substr(0, 100)));
     }
     return push(Global{std::move(whole)});
   }
 
   Index top() const {
     if (stack_.empty() || (!marks_.empty() && stack_.size() <= marks_.back())) {
-      refuse("an instruction without a value to work on");
+      refuse("stack underflow");
     }
     return stack_.back();
   }
@@ -250,7 +251,7 @@ class Machine {
   }
 
   std::vector<Index> pop_to_mark() {
-    if (marks_.empty()) refuse("the end of a sequence without its start");
+    if (marks_.empty()) refuse("a sequence ends without a start");
     const auto first = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
     std::vector<Index> popped(first, stack_.end());
     stack_.erase(first, stack_.end());
@@ -260,14 +261,14 @@ class Machine {
 
   bool recall(std::uint64_t key) {
     const auto found = memo_.find(key);
-    if (found == memo_.end()) refuse("a reference to a value that does not exist");
+    if (found == memo_.end()) refuse("reference to a value that does not exist");
     stack_.push_back(found->second);
     return true;
   }
 
   bool append(const std::vector<Index>& items) {
     auto* const list = std::get_if<List>(&values_[top()]);
-    if (list == nullptr) refuse("an item of something that is not a list");
+    if (list == nullptr) refuse("an item is added to a value that is not a list");
     list->items.insert(list->items.end(), items.begin(), items.end());
     return true;
   }
@@ -275,7 +276,7 @@ class Machine {
   bool set_items(const std::vector<Index>& items) {
     auto* const dict = std::get_if<Dict>(&values_[top()]);
     if (dict == nullptr || items.size() % 2 != 0)
-      refuse("an entry of something that is not a dict");
+      refuse("an entry is added to a value that is not a dict");
     for (std::size_t i = 0; i < items.size(); i += 2) {
       dict->items.emplace_back(items[i], items[i + 1]);
     }
@@ -294,7 +295,7 @@ class Machine {
   // By reference: a small file may refer to the same large tuple a million times.
   const std::vector<Index>& tuple(Index index) const {
     const auto* const found = std::get_if<Tuple>(&values_[index]);
-    if (found == nullptr) refuse("arguments that are not a tuple");
+    if (found == nullptr) refuse("the arguments are not a tuple");
     return found->items;
   }
 
@@ -314,7 +315,7 @@ Result<Pickle> read_pickle(std::string_view bytes) {
   try {
     return machine.run();
   } catch (const Refused& refused) {
-    return failure(fmt::format("at byte {} of its pickle: {}", machine.offset(), refused.reason));
+    return failure(fmt::format("at byte {} of the pickle: {}", machine.offset(), refused.reason));
   }
 }
 
@@ -352,7 +353,7 @@ std::optional<std::vector<std::int64_t>> counts(const Values& values, Index inde
 // (storage, offset, sizes, strides, requires_grad, hooks), and the dtype in version 3.
 Result<Value> tensor_of(const Values& values, const std::vector<Index>& arguments, bool typed) {
   if (arguments.size() < (typed ? 7U : 6U) || as<Storage>(values, arguments[0]) == nullptr) {
-    return failure("a tensor without a storage");
+    return failure("a tensor has no storage");
   }
   // A further argument marks the values as conjugated or negated. Ignoring it would give wrong
   // values.
@@ -360,19 +361,20 @@ Result<Value> tensor_of(const Values& values, const std::vector<Index>& argument
   if (arguments.size() > last) {
     const auto* const bits = as<Dict>(values, arguments[last]);
     if (bits == nullptr || !bits->items.empty()) {
-      return failure("a conjugated or negated view: save it with .resolve_conj().resolve_neg()");
+      return failure(
+          "conjugated or negated views are not supported: save with .resolve_conj().resolve_neg()");
     }
   }
   const auto* const offset = as<std::int64_t>(values, arguments[1]);
   const auto sizes = counts(values, arguments[2]);
   const auto strides = counts(values, arguments[3]);
   if (offset == nullptr || *offset < 0 || !sizes || !strides || sizes->size() != strides->size()) {
-    return failure("a tensor with an invalid offset, size or stride");
+    return failure("a tensor has an invalid offset, size or stride");
   }
   Tensor tensor{.storage = arguments[0], .offset = *offset, .sizes = *sizes, .strides = *strides};
   if (typed) {
     const auto* const dtype = as<Global>(values, arguments[6]);
-    if (dtype == nullptr) return failure("a tensor without a type");
+    if (dtype == nullptr) return failure("a tensor has no type");
     tensor.dtype = dtype->name;
   }
   return tensor;
@@ -394,25 +396,25 @@ Result<Value> rebuild(const Values& values, const std::string& global,
                       const std::vector<Index>& arguments) {
   if (global == "collections.OrderedDict") {
     // Python 3 adds the entries afterwards.
-    if (!arguments.empty()) return failure("an OrderedDict with arguments");
+    if (!arguments.empty()) return failure("an OrderedDict has arguments");
     return Dict{};
   }
   if (global == "torch._utils._rebuild_tensor_v2") return tensor_of(values, arguments, false);
   if (global == "torch._utils._rebuild_tensor_v3") return tensor_of(values, arguments, true);
   if (global == "torch._utils._rebuild_parameter") {
     const auto* const tensor = arguments.empty() ? nullptr : as<Tensor>(values, arguments[0]);
-    if (tensor == nullptr) return failure("a parameter that is not a tensor");
+    if (tensor == nullptr) return failure("a parameter is not a tensor");
     return *tensor;
   }
   if (global == "torch.Size") {
     const auto* const sizes = arguments.empty() ? nullptr : as<Tuple>(values, arguments[0]);
     if (sizes == nullptr || sizes->items.size() > dimensions_max) {
-      return failure("a torch.Size that is not a tuple of sizes");
+      return failure("a torch.Size is not a tuple of sizes");
     }
     return *sizes;
   }
   if (is_array_name(global)) return make_array_part(values, global, arguments);
-  return failure(fmt::format("it calls {}, which is not supported", global));
+  return failure(fmt::format("call of {} is not supported", global));
 }
 
 Result<Value> storage_of(const Values& values, const std::vector<Index>& id) {
@@ -420,7 +422,7 @@ Result<Value> storage_of(const Values& values, const std::vector<Index>& id) {
   const bool known = id.size() >= 5 && text(0) != nullptr && *text(0) == "storage" &&
                      as<Global>(values, id[1]) != nullptr && text(2) != nullptr &&
                      text(2)->size() <= name_bytes_max;
-  if (!known) return failure("a reference to something that is not a storage");
+  if (!known) return failure("a reference does not name a storage");
   return Storage{.type = as<Global>(values, id[1])->name, .key = *text(2)};
 }
 
@@ -443,20 +445,21 @@ const T* value_as(const Values& values, Index index) {
 
 // (version, shape, dtype, whether columns come first, bytes)
 Result<Value> filled(const Values& values, const Tuple& state) {
-  if (state.items.size() != 5) return failure("an array whose state does not have five parts");
+  if (state.items.size() != 5) return failure("the state of an array does not have five parts");
   const auto* const shape = value_as<Tuple>(values, state.items[1]);
   const auto* const type = value_as<Global>(values, state.items[2]);
   const auto* const by_columns = value_as<bool>(values, state.items[3]);
   if (shape == nullptr || shape->items.size() > array_dimensions_max || type == nullptr ||
       !type->name.starts_with(dtype_name) ||
       value_as<std::string>(values, state.items[4]) == nullptr) {
-    return failure("an array with an invalid shape, type or content");
+    return failure("an array has an invalid shape, type or content");
   }
-  if (by_columns != nullptr && *by_columns) return failure("an array that is stored by columns");
+  if (by_columns != nullptr && *by_columns)
+    return failure("arrays in column-major order are not supported");
   Array array{.dtype = type->name.substr(dtype_name.size() + 1), .bytes = state.items[4]};
   for (const Index item : shape->items) {
     const auto* const size = value_as<std::int64_t>(values, item);
-    if (size == nullptr || *size < 0) return failure("an array with an invalid size");
+    if (size == nullptr || *size < 0) return failure("an array has an invalid size");
     array.sizes.push_back(*size);
   }
   return array;
@@ -474,7 +477,7 @@ Result<Value> make_array_part(const Values& values, const std::string& global,
   const auto* const type = global == dtype_name && !arguments.empty()
                                ? value_as<std::string>(values, arguments[0])
                                : nullptr;
-  if (type == nullptr || type->size() > type_bytes_max) return failure("an array without a type");
+  if (type == nullptr || type->size() > type_bytes_max) return failure("an array has no type");
   return Global{std::string(dtype_name) + ':' + *type};
 }
 
@@ -486,7 +489,7 @@ Result<Value> with_state(const Values& values, Index target, Index state) {
       type != nullptr && type->name.starts_with(std::string(dtype_name) + ':')) {
     return *type;
   }
-  return failure("an object with a state");
+  return failure("an object has an unsupported state");
 }
 
 namespace {

@@ -68,16 +68,16 @@ class Plain {
     if (value.isInt() || value.isDouble() || value.isBool() || value.isString() || value.isNone()) {
       return value;
     }
-    refuse("a value of type " + value.tagKind());
+    refuse("unsupported type " + value.tagKind());
   }
 
  private:
   at::Tensor tensor(const at::Tensor& given) {
     if (!given.defined() || given.layout() != at::kStrided || given.is_quantized()) {
-      refuse("a tensor that is undefined, sparse or quantized");
+      refuse("a tensor is undefined, sparse or quantized");
     }
     if (type_of(given) == nullptr) {
-      refuse(fmt::format("a tensor of type {}, which torch.load does not open",
+      refuse(fmt::format("torch.load does not support tensors of type {}",
                          c10::toString(given.scalar_type())));
     }
     const Place place{given.unsafeGetTensorImpl()->storage().unsafeGetStorageImpl(),
@@ -194,13 +194,11 @@ void check_record(caffe2::serialize::PyTorchStreamReader& reader, const std::str
                   std::uint64_t limit, const std::string& path) {
   if (!reader.hasRecord(name)) {
     throw FileError(
-        fmt::format("\"{}\": not a file of torch.save, or damaged: it has no record "
-                    "{}",
-                    path, name));
+        fmt::format("\"{}\": not a torch.save file, or damaged: no record {}", path, name));
   }
   if (const std::uint64_t size = reader.getRecordSize(name); size > limit) {
-    throw FileError(fmt::format("\"{}\": its record {} has {} bytes, the limit is {}", path, name,
-                                size, limit));
+    throw FileError(
+        fmt::format("\"{}\": record {} has {} bytes, the limit is {}", path, name, size, limit));
   }
 }
 
@@ -216,7 +214,7 @@ c10::IValue read_archive(const std::string& path, std::uint64_t file_bytes) {
   if (reader.hasRecord("byteorder")) {
     check_record(reader, "byteorder", 16, path);
     if (read_text(reader, "byteorder") != "little") {
-      throw FileError(fmt::format("\"{}\": written on a big-endian machine", path));
+      throw FileError(fmt::format("\"{}\": files of big-endian machines are not supported", path));
     }
   }
   const auto pickle = pickle::read_pickle(read_text(reader, "data.pkl"));
@@ -238,7 +236,7 @@ c10::IValue read_archive(const std::string& path, std::uint64_t file_bytes) {
 void flatten(const c10::IValue& value, const std::string& name, StateDict& into,
              std::size_t& left) {
   if (left-- == 0) {
-    throw FileError(fmt::format("a state of more than {} values", bounds::pickle_values_max));
+    throw FileError(fmt::format("the state has more than {} values", bounds::pickle_values_max));
   }
   const auto join = [&name](const std::string& key) {
     return name.empty() ? key : name + '.' + key;
@@ -290,8 +288,9 @@ c10::IValue load_pth(const std::string& path) {
   try {
     return read_archive(path, file_bytes);
   } catch (const c10::Error& foreign) {
-    throw FileError(fmt::format("\"{}\": not a file of torch.save since 1.6, or damaged: {}", path,
-                                foreign.what_without_backtrace()));
+    throw FileError(
+        fmt::format("\"{}\": not a torch.save file of PyTorch 1.6 or later, or damaged: {}", path,
+                    foreign.what_without_backtrace()));
   }
 }
 

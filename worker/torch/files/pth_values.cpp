@@ -48,7 +48,7 @@ class Values {
 
   c10::IValue of(pickle::Index index) {
     if (made_[index]) return *made_[index];
-    if (being_made_[index]) refuse("a value that contains itself");
+    if (being_made_[index]) refuse("a value contains itself");
     if (++depth_ > bounds::pickle_depth_max) refuse("values nested too deeply");
     being_made_[index] = true;
     c10::IValue value =
@@ -67,11 +67,11 @@ class Values {
   c10::IValue make(const std::string& value) { return value; }
   c10::IValue make(const pickle::Global& value) { return value.name; }
   c10::IValue make(const pickle::Storage& value) {
-    refuse(fmt::format("the storage {} without a tensor", value.key));
+    refuse(fmt::format("storage {} outside a tensor", value.key));
   }
 
   c10::IValue make(const pickle::Array&) {
-    refuse("a NumPy array: save it as a tensor (torch.from_numpy)");
+    refuse("NumPy arrays are not supported: save a tensor (torch.from_numpy)");
   }
 
   c10::IValue make(const pickle::List& value) {
@@ -91,7 +91,7 @@ class Values {
     for (const auto& [key, item] : value.items) {
       const c10::IValue name = of(key);
       if (!name.isString() && !name.isInt() && !name.isDouble() && !name.isBool()) {
-        refuse("a dict with a key that is neither text nor a number");
+        refuse("a dict key is neither a string nor a number");
       }
       dict.insert_or_assign(name, of(item));
     }
@@ -105,7 +105,7 @@ class Values {
     const auto reach = reach_of(value);
     const auto held = static_cast<std::int64_t>(storage.nbytes() / c10::elementSize(type));
     if (!reach || *reach > held) {
-      refuse(fmt::format("a tensor of [{}] reaches beyond its storage {} of {} elements",
+      refuse(fmt::format("a tensor of shape [{}] exceeds its storage {} of {} elements",
                          fmt::join(value.sizes, ", "), stored.key, held));
     }
     at::Tensor tensor = at::empty({0}, type);
@@ -122,8 +122,8 @@ class Values {
         return each.type;
       }
     }
-    refuse(fmt::format("a tensor of the unknown type {}",
-                       tensor.dtype.empty() ? storage.type : tensor.dtype));
+    refuse(
+        fmt::format("unknown tensor type {}", tensor.dtype.empty() ? storage.type : tensor.dtype));
   }
 
   c10::Storage storage_of(const std::string& key) {

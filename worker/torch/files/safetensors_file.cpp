@@ -69,7 +69,7 @@ SafetensorsHead head_of(const StateDict& state, const std::string& path) {
     if (dtype == dtypes.end()) {
       throw FileError(fmt::format(
           "cannot write \"{}\": tensor \"{}\" {}", path, name,
-          tensor.defined() ? "has a type that safetensors does not know" : "is undefined"));
+          tensor.defined() ? "has a type that safetensors does not support" : "is undefined"));
     }
     head.tensors.push_back(
         {.name = name, .dtype = std::string(dtype->name), .shape = tensor.sizes().vec()});
@@ -113,7 +113,7 @@ class OpenFile {
       const ssize_t got = ::read(file_, to, count);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) fail("cannot read");
-      if (got == 0) throw FileError(fmt::format("\"{}\": became shorter while it was read", path_));
+      if (got == 0) throw FileError(fmt::format("\"{}\": truncated while it was read", path_));
       to += got;
       count -= static_cast<std::size_t>(got);
     }
@@ -147,8 +147,8 @@ void save_safetensors(const std::string& path, const StateDict& state) {
   if (text.size() - safetensors_length_bytes > bounds::safetensors_head_bytes_max ||
       head.metadata.size() > bounds::safetensors_texts_max) {
     throw FileError(
-        fmt::format("cannot write \"{}\": its {} tensors and {} texts need a header of {} bytes; "
-                    "the limits are {} bytes and {} texts",
+        fmt::format("cannot write \"{}\": {} tensors and {} metadata entries need a header of {} "
+                    "bytes; the limits are {} bytes and {} metadata entries",
                     path, head.tensors.size(), head.metadata.size(), text.size(),
                     bounds::safetensors_head_bytes_max, bounds::safetensors_texts_max));
   }
@@ -187,8 +187,8 @@ StateDict open_safetensors(const SafetensorsBytes& bytes, const std::string& nam
   std::string blank = bytes.head;
   const auto expected = take_checksum(blank);
   if (!expected && head.metadata.contains(std::string(checksum_key))) {
-    throw FileError(fmt::format("\"{}\": damaged, its {} \"{}\" is not a checksum", name,
-                                checksum_key, head.metadata.at(std::string(checksum_key))));
+    throw FileError(fmt::format("\"{}\": damaged: {} \"{}\" is not a checksum", name, checksum_key,
+                                head.metadata.at(std::string(checksum_key))));
   }
   if (expected) {
     std::uint64_t length = blank.size();
@@ -200,8 +200,8 @@ StateDict open_safetensors(const SafetensorsBytes& bytes, const std::string& nam
     const std::uint32_t found =
         add_to_checksum(add_to_checksum(add_to_checksum(0, text), blank), bytes_of(bytes.data));
     if (found != *expected) {
-      throw FileError(fmt::format("\"{}\": damaged, its checksum is {:08x}, not {:08x} as written",
-                                  name, found, *expected));
+      throw FileError(
+          fmt::format("\"{}\": damaged: checksum {:08x}, expected {:08x}", name, found, *expected));
     }
   }
   StateDict state;

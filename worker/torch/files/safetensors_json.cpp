@@ -77,9 +77,10 @@ class HeadReader : public nlohmann::json_sax<Json> {
 
   bool string(string_t& value) override {
     if (depth_ == entry_depth && in_metadata_) {
-      if (head_.metadata.size() == bounds::safetensors_texts_max) return stop("too many texts");
+      if (head_.metadata.size() == bounds::safetensors_texts_max)
+        return stop("too many metadata entries");
       if (head_.metadata.emplace(field_, value).second) return true;
-      return stop(fmt::format("the text \"{}\" occurs twice", field_));
+      return stop(fmt::format("metadata entry \"{}\" occurs twice", field_));
     }
     if (depth_ == entry_depth && field_ == "dtype") {
       entry_.dtype = value;
@@ -103,14 +104,14 @@ class HeadReader : public nlohmann::json_sax<Json> {
       name_ = name;
       in_metadata_ = name == "__metadata__";
       return !in_metadata_ || !std::exchange(had_metadata_, true) ||
-             stop("it has two __metadata__");
+             stop("__metadata__ occurs twice");
     }
     if (depth_ != entry_depth) return true;
     field_ = name;
     if (in_metadata_) return true;
     for (std::size_t i = 0; i < fields.size(); ++i) {
       if (name == fields[i] && std::exchange(seen_[i], true)) {
-        return fail(fmt::format("has two {}", name));
+        return fail(fmt::format("has more than one {}", name));
       }
     }
     return true;
@@ -159,7 +160,7 @@ class HeadReader : public nlohmann::json_sax<Json> {
   // a future version, may have any value.
   bool unexpected(int depth) {
     if (depth == 0) return false;
-    if (in_metadata_) return stop("__metadata__ is not an object of texts");
+    if (in_metadata_) return stop("__metadata__ is not an object of strings");
     if (depth == 1) return fail("is not an object");
     if (numbers_ != nullptr) return refuse_numbers();
     if (depth != entry_depth) return true;
@@ -175,7 +176,7 @@ class HeadReader : public nlohmann::json_sax<Json> {
     entry_.end = static_cast<std::uint64_t>(offsets_[1]);
     const auto bytes = bytes_of(entry_);
     if (entry_.end < entry_.begin || !bytes || entry_.end - entry_.begin != *bytes) {
-      return fail(fmt::format("has data_offsets [{}, {}], which do not fit its shape", entry_.begin,
+      return fail(fmt::format("has data_offsets [{}, {}] that do not match its shape", entry_.begin,
                               entry_.end));
     }
     head_.tensors.push_back(std::move(entry_));
@@ -251,7 +252,7 @@ std::string to_text(const SafetensorsHead& head) {
 Result<std::uint64_t> json_bytes_of(std::string_view first_bytes, std::uint64_t file_bytes,
                                     const std::string& file) {
   if (first_bytes.size() < safetensors_length_bytes) {
-    return failure(fmt::format("\"{}\": not a safetensors file: {} bytes, its header alone has {}",
+    return failure(fmt::format("\"{}\": not a safetensors file: {} bytes, a header has at least {}",
                                file, file_bytes, safetensors_length_bytes));
   }
   std::uint64_t length = 0;
@@ -259,14 +260,14 @@ Result<std::uint64_t> json_bytes_of(std::string_view first_bytes, std::uint64_t 
     length = (length << 8U) | static_cast<unsigned char>(first_bytes[i]);
   }
   if (length > bounds::safetensors_head_bytes_max) {
-    return failure(
-        fmt::format("\"{}\": not a safetensors file: its header would have {} bytes, the "
-                    "limit is {}",
-                    file, length, bounds::safetensors_head_bytes_max));
+    return failure(fmt::format(
+        "\"{}\": not a safetensors file: header length {} exceeds the limit of {} bytes", file,
+        length, bounds::safetensors_head_bytes_max));
   }
   if (length > file_bytes - safetensors_length_bytes) {
-    return failure(fmt::format("\"{}\": truncated in its header, which has {} bytes, at offset {}",
-                               file, length, file_bytes));
+    return failure(
+        fmt::format("\"{}\": truncated: the header has {} bytes, but the file ends at offset {}",
+                    file, length, file_bytes));
   }
   return length;
 }
@@ -283,7 +284,7 @@ Result<SafetensorsHead> parse_safetensors(std::string_view json, std::uint64_t d
   head.tensors.reserve(std::min(braces, json.size() / shortest.size() + 1));
   HeadReader reader(head);
   if (!Json::sax_parse(json, &reader)) {
-    return refuse(reader.wrong().empty() ? "its header, from offset 8, is not a JSON object"
+    return refuse(reader.wrong().empty() ? "the header at offset 8 is not a JSON object"
                                          : reader.wrong());
   }
   if (const std::string wrong = check_names(head.tensors); !wrong.empty()) return refuse(wrong);

@@ -21,7 +21,7 @@ std::optional<Carrier> carrier_of(std::string_view name) {
 Result<DeviceCarrier> parse_pair(const std::string& text, const std::string& pair) {
   const std::size_t colon = pair.find(':');
   if (colon == std::string::npos) {
-    return failure(fmt::format("backend {} mixes both forms: {}", text, forms));
+    return failure(fmt::format("backend {} mixes the two forms: {}", text, forms));
   }
   const std::string device = pair.substr(0, colon);
   const auto carrier = carrier_of(std::string_view(pair).substr(colon + 1));
@@ -49,7 +49,7 @@ Result<BackendMap> parse_pairs(const std::string& text) {
     if (!pair) return tl::unexpected<Error>(pair.error());
     for (const DeviceCarrier& before : map) {
       if (before.device == pair->device) {
-        return failure(fmt::format("backend {} names {} twice", text, pair->device));
+        return failure(fmt::format("backend {} lists {} twice", text, pair->device));
       }
     }
     map.push_back(*pair);

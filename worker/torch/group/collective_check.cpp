@@ -109,7 +109,7 @@ std::optional<std::string> model_difference(const std::vector<std::string>& mode
       std::string line;
       const bool got = static_cast<bool>(std::getline(reader, line));
       ended = ended && !got;
-      lines.push_back(Call{.text = got ? line : "nothing more"});
+      lines.push_back(Call{.text = got ? line : "no further tensor"});
     }
     if (ended) return std::nullopt;
     const auto camps = camps_of(lines);
@@ -136,7 +136,7 @@ std::string short_of_steps(const std::vector<std::optional<std::int64_t>>& steps
   }
   if (behind.empty()) return {};
   return fmt::format(
-      "; {} {} short of steps of DistributedDataParallel, {} where others are at {}: {}",
+      "; {} {} behind in DistributedDataParallel, at step {} while others are at {}: {}",
       name_ranks(behind), behind.size() == 1 ? "is" : "are", fmt::join(made, ", "), most,
       uneven_advice);
 }
@@ -153,7 +153,7 @@ std::string verdict_key(std::int64_t number) {
 
 // A store may not hold an empty value, so agreement has a text.
 constexpr const char* all_agree = "all agree";
-constexpr const char* leaving = "nothing more: it leaves the group";
+constexpr const char* leaving = "nothing: it leaves the group";
 
 // `12 all_reduce(sum, Float [4] on cpu)`
 std::string to_text(const Call& call) {
@@ -201,10 +201,10 @@ void CollectiveCheck::leave(std::int64_t steps) {
   ++number_;
   store_->set(call_key(number_, rank_), to_text({.text = leaving, .steps = steps}));
   if (rank_ != 0) return;
-  rule(
-      fmt::format("rank 0 has left the group, after {} collectives and {} steps of "
-                  "DistributedDataParallel, while others continue: {}",
-                  number_ - 1, steps, uneven_advice));
+  rule(fmt::format(
+      "rank 0 left the group after {} collectives and {} DistributedDataParallel steps, "
+      "while others continue: {}",
+      number_ - 1, steps, uneven_advice));
 }
 
 void CollectiveCheck::rule(const std::string& verdict) {

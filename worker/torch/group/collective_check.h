@@ -34,7 +34,7 @@ std::string absence(std::int64_t number, const std::vector<std::optional<Call>>&
 // the group has the text `has_left`. Returns a clause that names the ranks if they are in different
 // steps or in operations of different kinds, because then no operation can end. Empty otherwise;
 // for example, ranks at different buckets of one step still make progress.
-inline constexpr const char* has_left = "nothing more: it has left the group";
+inline constexpr const char* has_left = "nothing: it has left the group";
 std::string parted(const std::vector<std::optional<Call>>& calls, const std::vector<int>& ranks);
 
 // `models`: the model of each rank, one line for each tensor. Returns the first difference and

@@ -17,7 +17,7 @@ int cuda_device_count() {
 c10::Device bind_cuda_device(const Context& context) {
   if (!at::hasCUDA() && !context.cuda_visible_devices) {
     throw DistributedError(
-        "no usable CUDA device: LibTorch was built without CUDA, or finds no driver; use the CPU, "
+        "no usable CUDA device: LibTorch was built without CUDA, or finds no driver; use the CPU "
         "with backend gloo");
   }
   const auto index = choose_cuda_device(context, cuda_device_count());

@@ -37,8 +37,8 @@ Result<int> choose_cuda_device(const Context& context, int visible) {
   if (local < visible) return local;
   const int wanted = std::max(context.local_world_size, local + 1);
   return failure(fmt::format(
-      "local rank {} has no GPU of its own: this machine shows {} to {} workers ({}); start at "
-      "most {} here (--nproc-per-node={}, or --nproc-per-node=gpu), or use backend gloo on the CPU",
+      "local rank {} has no GPU of its own: {} visible for {} workers ({}); start at most {} here "
+      "(--nproc-per-node={}, or --nproc-per-node=gpu), or use backend gloo on the CPU",
       local, visible, wanted, mask_of(context), visible, visible));
 }
 

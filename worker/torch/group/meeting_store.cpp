@@ -77,7 +77,7 @@ std::string greet(int socket, Clock::time_point deadline) {
     if (got == 0) return "the connection was closed without a response";
     answer.append(bytes.data(), static_cast<std::size_t>(got));
   }
-  return answer == answer_wanted ? "" : "another program, not a store, responds there";
+  return answer == answer_wanted ? "" : "another program, not a store, uses the port";
 }
 
 // Empty if a store answers at that address, else the reason.
@@ -158,7 +158,7 @@ std::optional<std::string> why_no_store(const std::string& path, int ranks,
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) return std::nullopt;
-  if (!std::filesystem::is_regular_file(status)) return "it is not a regular file";
+  if (!std::filesystem::is_regular_file(status)) return "not a regular file";
   const Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (file.number < 0) return errno_text(errno);
   // Writers hold the lock, so records read under it are complete.
@@ -237,12 +237,12 @@ std::optional<std::string> walk(std::uint64_t size, const ReadAt& read_at, Visit
     std::uint32_t length = 0;
     if (size - at < sizeof length || !read_at(at, &length, sizeof length) ||
         size - at - sizeof length < length) {
-      return fmt::format("its record at byte {} is truncated or invalid", at);
+      return fmt::format("the record at byte {} is truncated or invalid", at);
     }
     std::string beginning(std::min<std::size_t>(length, own_key_bytes_max), '\0');
     const bool is_read = read_at(at + sizeof length, beginning.data(), beginning.size());
     if (!is_value && (!is_read || !is_key(beginning, length))) {
-      return fmt::format("its record at byte {} has no key", at);
+      return fmt::format("the record at byte {} has no key", at);
     }
     if (is_value) visit(key, beginning);
     if (!is_value) key = std::move(beginning);

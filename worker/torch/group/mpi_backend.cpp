@@ -633,7 +633,7 @@ bool mpi_built() {
 c10::intrusive_ptr<c10d::Backend> make_mpi_backend(const c10::intrusive_ptr<c10d::Store>&, int, int,
                                                    const MpiMeeting&) {
   throw DistributedError(
-      "mpi is not part of this build: no MPI was found when it was configured; use backend gloo");
+      "backend mpi is not part of this build, because no MPI was found; use backend gloo");
 }
 
 #endif

@@ -52,7 +52,7 @@ struct MpiOperation {
 
 // How the message of a timed-out operation begins (failure.h matches it).
 inline constexpr const char* mpi_timed_out = "Timed out";
-inline constexpr const char* mpi_aborted = "It was aborted";
+inline constexpr const char* mpi_aborted = "Aborted";
 
 class MpiProgress {
  public:

@@ -47,16 +47,16 @@ std::string why_not_reduced(ScalarType type, ReduceOp::RedOpType op) {
     return fmt::format("MPI cannot reduce {}: convert the tensor first", c10::toString(type));
   }
   if (op == ReduceOp::PREMUL_SUM || op == ReduceOp::UNUSED) {
-    return "MPI does not have this reduction: multiply first, then reduce by sum";
+    return "MPI does not support this reduction: multiply first, then reduce by sum";
   }
   if (op == ReduceOp::AVG && !fractions) {
     return "cannot average integers: reduce by sum and divide, or convert first";
   }
   if (is_bitwise(op) && fractions) {
-    return fmt::format("bit operations need integers, not {}", c10::toString(type));
+    return fmt::format("bitwise operations need integers, not {}", c10::toString(type));
   }
   if ((op == ReduceOp::MIN || op == ReduceOp::MAX) && c10::isComplexType(type)) {
-    return "complex numbers have no order";
+    return "complex numbers have no minimum or maximum";
   }
   return {};
 }
@@ -75,7 +75,7 @@ const at::Tensor& plain(const at::Tensor& tensor, const char* name) {
 
 const at::Tensor& only(const Tensors& tensors, const char* name) {
   if (tensors.size() == 1) return plain(tensors.front(), name);
-  throw DistributedError(fmt::format("{} over mpi takes one tensor, not {}", name, tensors.size()));
+  throw DistributedError(fmt::format("{} over mpi needs one tensor, not {}", name, tensors.size()));
 }
 
 // MPI counts elements in an int.
@@ -94,7 +94,7 @@ void require_reducible(const at::Tensor& tensor, const c10d::ReduceOp& op, const
 void require_alike(const Tensors& tensors, const at::Tensor& like, int size, const char* name) {
   if (tensors.size() != static_cast<std::size_t>(size)) {
     throw DistributedError(
-        fmt::format("{} over mpi: {} tensors for a group of {}", name, tensors.size(), size));
+        fmt::format("{} over mpi: got {} tensors for a group of {}", name, tensors.size(), size));
   }
   for (const at::Tensor& each : tensors) {
     if (each.numel() == like.numel() && each.scalar_type() == like.scalar_type()) continue;

@@ -14,8 +14,8 @@ namespace {
 constexpr std::string_view unknown = "-";
 
 constexpr const char* cure =
-    "MPI knows only processes that mpirun has started: start every rank with mpirun (mpirun -np "
-    "RANKS PROGRAM --backend mpi), or use backend gloo under cpprun";
+    "start every rank with one mpirun (mpirun -np RANKS PROGRAM --backend mpi), or use backend "
+    "gloo under cpprun";
 
 std::optional<int> number_of(const Environment& environment, const char* name) {
   const auto found = environment.find(name);
@@ -38,7 +38,7 @@ MpiStart mpi_start_of(const Environment& environment) {
 
 std::string mpi_world_fault(int mpi_size, int world_size) {
   if (mpi_size == world_size) return {};
-  return fmt::format("backend mpi: MPI's world has {} process{} and the job {} rank{}: {}",
+  return fmt::format("backend mpi: MPI_COMM_WORLD has {} process{}, but the job has {} rank{}: {}",
                      mpi_size, mpi_size == 1 ? "" : "es", world_size, world_size == 1 ? "" : "s",
                      cure);
 }
@@ -57,7 +57,7 @@ Result<std::vector<std::optional<int>>> mpi_ranks_of(const std::vector<std::stri
     const auto [owner, fresh] = owners.emplace(*process, rank);
     if (fresh) continue;
     return failure(fmt::format(
-        "backend mpi: ranks {} and {} of the group are both process {} of MPI's world: {}",
+        "backend mpi: ranks {} and {} of the group are both process {} of MPI_COMM_WORLD: {}",
         owner->second, rank, *process, cure));
   }
   return ranks;

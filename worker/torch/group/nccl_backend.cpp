@@ -26,8 +26,8 @@ void require_nccl_of_libtorch() {
   if (major == NCCL_MAJOR && minor == NCCL_MINOR) return;
   const auto theirs = fmt::format("{}.{}.{}", major, minor, version & 0xffff);
   throw DistributedError(fmt::format(
-      "backend nccl was compiled with the headers of NCCL {}.{}.{}, but this LibTorch with NCCL "
-      "{}: install the headers of {} (pip: nvidia-nccl) and build again, or use backend gloo",
+      "backend nccl was built with the headers of NCCL {}.{}.{}, but this LibTorch with NCCL {}: "
+      "install the headers of {} (pip: nvidia-nccl) and rebuild, or use backend gloo",
       NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH, theirs, theirs));
 }
 
@@ -55,7 +55,8 @@ bool nccl_built() {
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10d::Store>&, int,
                                                     int, std::chrono::milliseconds) {
   throw DistributedError(
-      "nccl is not part of this build: LibTorch was built without CUDA; use backend gloo");
+      "backend nccl is not part of this build, because LibTorch was built without CUDA; use "
+      "backend gloo");
 }
 
 #endif

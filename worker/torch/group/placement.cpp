@@ -201,12 +201,12 @@ std::string store_advice(const Placement& placement, const std::string& cause) {
   if (placement.meeting == Meeting::file) {
     return "check that its directory exists, is writable and is the same for all ranks";
   }
-  if (placement.meeting != Meeting::tcp) return "check that the process that serves it runs";
+  if (placement.meeting != Meeting::tcp) return "check that the process that serves it is running";
   if (serves_store(placement)) {
     return cause.find("EADDRINUSE") != std::string::npos
                ? "another program uses the port: use another port, the same for all ranks"
-               : "rank 0 serves this store itself: check that the address belongs to this "
-                 "machine and that the port is free";
+               : "rank 0 serves this store: check that the address belongs to this machine "
+                 "and that the port is free";
   }
   return placement.context.store.hosted_by_launcher
              ? "the launcher serves this store: check that it still runs, and that MASTER_ADDR "
@@ -251,10 +251,10 @@ std::string join_failure(const Placement& placement, JoinStage stage,
       fmt::format("within {:.3g} s", std::chrono::duration<double>(waited).count());
   switch (stage) {
     case JoinStage::store:
-      return fmt::format(
-          "{}{} {}: {} ({})", who, where,
-          serves_store(placement) ? "cannot be served" : fmt::format("was not reached {}", limit),
-          cause, store_advice(placement, cause));
+      return fmt::format("{}{} {}: {} ({})", who, where,
+                         serves_store(placement) ? "could not be started"
+                                                 : fmt::format("was not reached {}", limit),
+                         cause, store_advice(placement, cause));
     case JoinStage::ranks:
       return fmt::format("{}{} answered, but the other ranks were not reached {}: {} ({})", who,
                          where, limit, cause, ranks_advice(placement, cause, missing));

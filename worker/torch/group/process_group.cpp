@@ -60,8 +60,8 @@ c10d::ProcessGroup::BackendType type_of(Carrier carrier) {
 void require_all_cpp(const Context& context, std::int64_t cpp_ranks) {
   if (!context.distributed_debug || cpp_ranks == context.world_size) return;
   throw DistributedError(fmt::format(
-      "CPPRUN_DISTRIBUTED_DEBUG=DETAIL (or TORCH_DISTRIBUTED_DEBUG) compares what ranks of one "
-      "language call, and {} of {} ranks are C++: unset both in a group with Python ranks",
+      "CPPRUN_DISTRIBUTED_DEBUG=DETAIL (or TORCH_DISTRIBUTED_DEBUG) does not work in a group of "
+      "C++ and Python ranks, and only {} of {} ranks are C++: unset both variables",
       cpp_ranks, context.world_size));
 }
 
@@ -333,12 +333,12 @@ void ProcessGroup::leave() {
 ProcessGroup::Parts& ProcessGroup::live() const {
   if (!parts_) {
     throw DistributedError(
-        "this ProcessGroup is empty because it was moved: use the ProcessGroup it was moved to");
+        "this ProcessGroup was moved from and is empty: use the ProcessGroup it was moved to");
   }
   if (!parts_->group) {
     throw DistributedError(
-        "this process group was destroyed, by destroy_process_group or at the end of its scope, "
-        "but is still in use: keep the ProcessGroup as long as it is used");
+        "this process group is still in use but was destroyed, by destroy_process_group or at the "
+        "end of its scope: keep the ProcessGroup as long as it is used");
   }
   return *parts_;
 }
@@ -413,8 +413,8 @@ std::optional<ProcessGroup> new_group(const ProcessGroup& default_group, std::ve
   GroupFamily& family = *world.family;
   if (world.name != "0") {
     throw DistributedError(fmt::format(
-        "new_group takes the group that init_process_group made, and ranks of that; this is its "
-        "sub-group {}",
+        "new_group needs the group that init_process_group returned, and ranks of that group, but "
+        "got sub-group {}",
         world.name));
   }
   BackendMap backends = family.backends;
@@ -445,8 +445,8 @@ std::optional<ProcessGroup> new_group(const ProcessGroup& default_group, std::ve
     connect(*parts, connection, backends, group_options);
   } catch (const std::exception& error) {
     throw DistributedError(fmt::format(
-        "rank {} cannot join the new group of ranks {}: {} (every rank has to call new_group, in "
-        "the same order)",
+        "rank {} cannot join the new group of ranks {}: {} (every rank must call new_group, in the "
+        "same order)",
         default_group.rank(), fmt::join(ranks, ", "), first_line(error)));
   }
   return ProcessGroup(std::move(parts));

@@ -33,7 +33,7 @@ FusedSgd::FusedSgd(std::vector<at::Tensor> parameters, const SgdOptions& options
   check_option(options.momentum >= 0, "SGD", "momentum", options.momentum);
   check_option(options.weight_decay >= 0, "SGD", "weight_decay", options.weight_decay);
   if (options.nesterov && (options.momentum <= 0 || options.dampening != 0)) {
-    throw std::invalid_argument("Nesterov's SGD needs a momentum and no dampening");
+    throw std::invalid_argument("Nesterov momentum requires a momentum and zero dampening");
   }
 }
 

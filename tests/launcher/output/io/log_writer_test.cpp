@@ -106,9 +106,9 @@ TEST_CASE("the end of the process that writes the files is reported, and nothing
   REQUIRE(desk.side.pids().size() == 1);
   desk.side.end(desk.side.pids().front());
   CHECK(run_until(desk.context, [&] { return writer.ended(); }));
-  CHECK(desk.said ==
-        "cpprun: warning: the process that writes the log files in \"" + place.path.string() +
-            "\" ended; output is on the console only from now on; the job continues\n");
+  CHECK(desk.said == "cpprun: warning: the process that writes the log files in \"" +
+                         place.path.string() +
+                         "\" exited; further output goes to the console only; the job continues\n");
   CHECK_FALSE(writer.full());
   CHECK(desk.room >= 1);
 }
@@ -124,7 +124,7 @@ TEST_CASE("a full disk is said once for each file") {
   writer.write(0, "two");
   CHECK(desk.finish(writer));
   CHECK(desk.said ==
-        "cpprun: warning: cannot write \"/dev/full\": No space left on device; dropping what does not fit; "
+        "cpprun: warning: cannot write \"/dev/full\": No space left on device; dropping output; "
         "the job continues\n");
 }
 

@@ -266,7 +266,8 @@ TEST_CASE("a closed console is said once and the file still gets everything") {
   }
   err.close_in();
   CHECK(err.read_all() ==
-        "cpprun: warning: cannot write to stdout: Broken pipe; the job continues, and log files are still "
+        "cpprun: warning: cannot write to stdout: Broken pipe; the job continues, and log files "
+        "are still "
         "written\n");
   CHECK(std::filesystem::file_size(spec.out.file) == 2000 * 5);
   std::filesystem::remove(spec.out.file);
@@ -291,7 +292,7 @@ TEST_CASE("a full disk is said once per file and the console still gets everythi
   err.close_in();
   CHECK(out.read_all() == "[default0]:one\n[default0]:two\n");
   CHECK(err.read_all() ==
-        "cpprun: warning: cannot write \"/dev/full\": No space left on device; dropping what does not fit; "
+        "cpprun: warning: cannot write \"/dev/full\": No space left on device; dropping output; "
         "the job continues\n");
 }
 

@@ -85,7 +85,7 @@ TEST_CASE("a file that cannot be made is said and ends nothing") {
   });
   CHECK(ended.exit_code == 0);
   CHECK(ended.stderr_text ==
-        "rank 2: no heartbeat, cannot write \"/none/beat\": No such file or directory\n");
+        "rank 2: heartbeats are off: cannot write \"/none/beat\": No such file or directory\n");
 }
 
 TEST_CASE("what is no heartbeat is refused") {

@@ -73,10 +73,10 @@ TEST_CASE("a batch of CIFAR-10 as torchvision has it is read, and nothing in it 
   };
   const std::string who = "\"x\": not a batch of cifar-10-batches-py: ";
   CHECK(told(pickled_batch("K\5", pixels, 2)) ==
-        who + "data is u1 [2, 3072], expected u1 [1, 3072], as there are 1 labels");
+        who + "data is u1 [2, 3072], expected u1 [1, 3072] for 1 labels");
   CHECK(told(pickled_batch("K\5K\7", record(""), 2)) == who + "data has 3072 bytes, expected 6144");
   CHECK(told(pickled_batch("K\5K\x0a", pixels, 2)) == who + "a label is not from 0 to 9");
-  CHECK(told("\x80\x02}.") == who + "it needs an array data and a list labels");
+  CHECK(told("\x80\x02}.") == who + "no array \"data\" or no list \"labels\"");
   CHECK(told("\x80\x02"
              "cposix\nsystem\n.")
             .find("nothing was executed") != std::string::npos);
@@ -131,8 +131,8 @@ TEST_CASE("an IDX file says how many bytes it holds, and has to hold them") {
   CHECK(refusal([] { return parse_idx(idx_labels + "\1\2", 3, "x"); }) ==
         "\"x\": at offset 10: truncated: expected a header of 16 bytes");
   CHECK(refusal([] { return parse_idx("GIF89a-whatever-comes-now", 1, "x"); }) ==
-        "\"x\": at offset 0: expected the number 0x00000801 of an IDX file of bytes in 1 "
-        "dimensions, found 0x47494638");
+        "\"x\": at offset 0: expected magic number 0x00000801 (IDX file of bytes in 1 "
+        "dimensions), found 0x47494638");
   CHECK(refusal([] { return parse_idx("\0\0\x08\x01\0\0\0\0"s, 1, "x"); }) ==
         "\"x\": at offset 4: invalid dimension 0");
 }
@@ -165,7 +165,7 @@ TEST_CASE("images and labels that do not belong together are refused") {
   const TemporaryFolder folder;
   put(folder.file("t10k-images-idx3-ubyte"), idx_images + std::string(12, '\4'));
   put(folder.file("t10k-labels-idx1-ubyte"), "\0\0\x08\x01\0\0\0\x01\3"s);
-  CHECK(refusal([&] { return read_mnist(folder.file(""), Part::test); }).find("found 1 labels") !=
+  CHECK(refusal([&] { return read_mnist(folder.file(""), Part::test); }).find(", found 1") !=
         std::string::npos);
 }
 

@@ -149,7 +149,7 @@ TEST_CASE("ranks with different models are refused, and each says where they dif
     const DdpCore core({{.name = "p", .tensor = parameter}}, {}, "Toy", group, {});
   });
   const std::string words =
-      "the ranks have different models Toy: parameter p, Float [2] on cpu on rank 0; parameter p, "
+      "the model Toy differs between ranks: parameter p, Float [2] on cpu on rank 0; parameter p, "
       "Float [3] on cpu on rank 1";
   CHECK(error == words + words);
 }
@@ -200,9 +200,9 @@ TEST_CASE("a rank that is short of steps is named where the others fail, in back
   CHECK(
       words.starts_with("all_reduce(Float [2] on cpu) in step 3 of DistributedDataParallel(Toy) on "
                         "rank 0 failed: "));
-  CHECK(words.find("; rank 1 left the group normally; rank 1 is short of steps of "
-                   "DistributedDataParallel, 2 where others are at 3: give every rank the same "
-                   "number of batches") != std::string::npos);
+  CHECK(words.find("; rank 1 left the group normally; rank 1 is behind in "
+                   "DistributedDataParallel, at step 2 while others are at 3: give every rank the "
+                   "same number of batches") != std::string::npos);
 }
 
 TEST_CASE("a hook goes on in a group that was moved, and one that was left is an exception") {
@@ -226,7 +226,7 @@ TEST_CASE("a hook goes on in a group that was moved, and one that was left is an
   });
   CHECK(error == "");
   INFO(words);
-  CHECK(words.find("this process group was destroyed") != std::string::npos);
+  CHECK(words.find("this process group is still in use but was destroyed") != std::string::npos);
 }
 
 TEST_CASE("sparse gradients with a hook are refused when the model is wrapped") {
@@ -236,7 +236,7 @@ TEST_CASE("sparse gradients with a hook are refused when the model is wrapped") 
   CHECK_THROWS_WITH_AS(
       DdpCore(table, {}, "Toy", group, {.comm_hook = allreduce_hook}),
       "table.weight of Toy has sparse gradients, which a comm_hook cannot reduce: remove the "
-      "hook, or create its Embedding without sparse",
+      "hook, or create the Embedding with sparse=false",
       DistributedError);
 }
 

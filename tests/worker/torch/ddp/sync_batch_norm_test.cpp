@@ -169,15 +169,15 @@ TEST_CASE("a BatchNorm that cannot be exchanged is named with the cure") {
   HeldImpl held;
   CHECK_THROWS_WITH_AS(
       convert_sync_batchnorm(held, group),
-      "convert_sync_batchnorm: norm is a member with the type of a plain BatchNorm, which cannot "
-      "be replaced in C++: declare it as cpprun::SyncBatchNorm, which is plain until it is "
-      "converted",
+      "convert_sync_batchnorm: member norm is declared as a plain BatchNorm, which cannot be "
+      "replaced in C++: declare it as cpprun::SyncBatchNorm, which acts as a plain BatchNorm "
+      "until it is converted",
       DistributedError);
   torch::nn::BatchNorm2d root(3);
   CHECK_THROWS_WITH_AS(
       convert_sync_batchnorm(*root, group),
-      "convert_sync_batchnorm: the module is itself a plain BatchNorm, which cannot be replaced "
-      "in place: declare it as cpprun::SyncBatchNorm",
+      "convert_sync_batchnorm: the module itself is a plain BatchNorm and cannot be replaced in "
+      "place: declare it as cpprun::SyncBatchNorm",
       DistributedError);
   SyncBatchNorm ready(3);
   CHECK_NOTHROW(convert_sync_batchnorm(*ready, group));

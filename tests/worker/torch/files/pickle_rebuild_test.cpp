@@ -46,21 +46,21 @@ TEST_CASE("a tensor of the newer kind brings its type along") {
   REQUIRE(made);
   CHECK(std::get<Tensor>(*made).dtype == "torch.float32");
   CHECK(refusal(values, "torch._utils._rebuild_tensor_v3", {0, 1, 2, 3, 4, 5, 1}) ==
-        "a tensor without a type");
+        "a tensor has no type");
 }
 
 TEST_CASE("a tensor of nonsense is refused") {
   auto values = arguments_of_a_tensor();
   const auto v2 = "torch._utils._rebuild_tensor_v2";
-  CHECK(refusal(values, v2, {1, 1, 2, 3, 4, 5}) == "a tensor without a storage");
-  CHECK(refusal(values, v2, {0, 1}) == "a tensor without a storage");
+  CHECK(refusal(values, v2, {1, 1, 2, 3, 4, 5}) == "a tensor has no storage");
+  CHECK(refusal(values, v2, {0, 1}) == "a tensor has no storage");
   values[7] = std::int64_t{-1};
   CHECK(refusal(values, v2, {0, 1, 2, 3, 4, 5}) ==
-        "a tensor with an invalid offset, size or stride");
+        "a tensor has an invalid offset, size or stride");
   values[7] = std::int64_t{1};
   values[2] = Tuple{std::vector<Index>(65, 7)};
   CHECK(refusal(values, v2, {0, 1, 2, 2, 4, 5}) ==
-        "a tensor with an invalid offset, size or stride");
+        "a tensor has an invalid offset, size or stride");
 }
 
 TEST_CASE("a view that is to be conjugated or negated is refused with the cure") {
@@ -71,7 +71,7 @@ TEST_CASE("a view that is to be conjugated or negated is refused with the cure")
   bits.items.emplace_back(6, 4);
   values.emplace_back(bits);
   CHECK(refusal(values, v2, {0, 1, 2, 3, 4, 5, 8}) ==
-        "a conjugated or negated view: save it with .resolve_conj().resolve_neg()");
+        "conjugated or negated views are not supported: save with .resolve_conj().resolve_neg()");
 }
 
 TEST_CASE("a persistent id that is no storage is refused") {

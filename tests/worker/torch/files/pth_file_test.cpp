@@ -96,7 +96,7 @@ TEST_CASE("every type that torch.load opens comes back, and others are refused")
   strange.tensors["values"] = bytes.view(at::kBits8);
   CHECK_THROWS_WITH_AS(save_pth(folder.file("b.pth"), strange),
                        ("cannot write \"" + folder.file("b.pth") +
-                        "\": a tensor of type Bits8, which torch.load does not open")
+                        "\": torch.load does not support tensors of type Bits8")
                            .c_str(),
                        FileError);
 }
@@ -106,7 +106,8 @@ TEST_CASE("what is no file of torch.save is refused with its name") {
   const std::string path = folder.file("a.pth");
   CHECK(refusal(path) == "cannot read \"" + path + "\": No such file or directory");
   std::ofstream(path) << "no zip at all";
-  CHECK(refusal(path).starts_with("\"" + path + "\": not a file of torch.save since 1.6"));
+  CHECK(
+      refusal(path).starts_with("\"" + path + "\": not a torch.save file of PyTorch 1.6 or later"));
 }
 
 TEST_CASE("a file that was cut off is refused") {
@@ -117,7 +118,7 @@ TEST_CASE("a file that was cut off is refused") {
   const std::string bytes = folder.read("a.pth");
   for (const std::size_t size : {std::size_t{0}, bytes.size() / 2, bytes.size() - 1}) {
     std::ofstream(folder.file("b.pth"), std::ios::binary) << bytes.substr(0, size);
-    CHECK(refusal(folder.file("b.pth")).find("b.pth\": not a file of torch.save") !=
+    CHECK(refusal(folder.file("b.pth")).find("b.pth\": not a torch.save file") !=
           std::string::npos);
   }
 }

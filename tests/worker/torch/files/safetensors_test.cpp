@@ -48,19 +48,19 @@ TEST_CASE("an empty tensor may stand anywhere in the data") {
 
 TEST_CASE("a length field that cannot be true is refused") {
   CHECK(json_bytes_of("abc", 3, "x").error().reason ==
-        "\"x\": not a safetensors file: 3 bytes, its header alone has 8");
+        "\"x\": not a safetensors file: 3 bytes, a header has at least 8");
   CHECK(json_bytes_of(std::string(8, '\x7f'), 100, "x").error().reason ==
-        "\"x\": not a safetensors file: its header would have 9187201950435737471 bytes, the limit "
-        "is 12582912");
+        "\"x\": not a safetensors file: header length 9187201950435737471 exceeds the limit of "
+        "12582912 bytes");
   CHECK(json_bytes_of(std::string("\x40\0\0\0\0\0\0\0", 8), 20, "x").error().reason ==
-        "\"x\": truncated in its header, which has 64 bytes, at offset 20");
+        "\"x\": truncated: the header has 64 bytes, but the file ends at offset 20");
 }
 
 TEST_CASE("a head that contradicts itself or the file is refused with the culprit") {
   const auto why = [](const std::string& text) { return not_whole + text; };
-  CHECK(reason_of("[1]", 0) == why("its header, from offset 8, is not a JSON object"));
+  CHECK(reason_of("[1]", 0) == why("the header at offset 8 is not a JSON object"));
   CHECK(reason_of(R"({"__metadata__":{"a":1}})", 0) ==
-        why("__metadata__ is not an object of texts"));
+        why("__metadata__ is not an object of strings"));
   CHECK(reason_of(R"({"a":{"dtype":"F3","shape":[],"data_offsets":[0,4]}})", 4) ==
         why("tensor \"a\" has the unknown type F3"));
   CHECK(reason_of(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4) ==
@@ -68,7 +68,7 @@ TEST_CASE("a head that contradicts itself or the file is refused with the culpri
   CHECK(reason_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}})", 4) ==
         why("tensor \"a\" has no pair of data_offsets"));
   CHECK(reason_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4) ==
-        why("tensor \"a\" has data_offsets [0, 4], which do not fit its shape"));
+        why("tensor \"a\" has data_offsets [0, 4] that do not match its shape"));
   CHECK(reason_of(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})", 6) ==
         why("tensor \"a\" begins at byte 2 of the data, expected 0"));
   CHECK(reason_of(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})", 3) ==
@@ -78,7 +78,7 @@ TEST_CASE("a head that contradicts itself or the file is refused with the culpri
 TEST_CASE("a shape beyond all memory does not wrap around") {
   CHECK(reason_of(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})",
                   0) == std::string(not_whole) +
-                            "tensor \"a\" has data_offsets [0, 0], which do not fit its shape");
+                            "tensor \"a\" has data_offsets [0, 0] that do not match its shape");
 }
 
 TEST_CASE("the checksum stands in its own place, which it does not cover") {
@@ -103,7 +103,7 @@ TEST_CASE("a head without a checksum has none to give") {
 TEST_CASE("an empty shape that overflows is refused, before LibTorch is asked for it") {
   CHECK(reason_of(R"({"a":{"dtype":"F32","shape":[0,4611686018427387904,4],"data_offsets":[0,0]}})",
                   0) == std::string(not_whole) +
-                            "tensor \"a\" has data_offsets [0, 0], which do not fit its shape");
+                            "tensor \"a\" has data_offsets [0, 0] that do not match its shape");
 }
 
 TEST_CASE("what is there twice is refused") {
@@ -112,15 +112,16 @@ TEST_CASE("what is there twice is refused") {
   CHECK(reason_of(R"({"a":)" + entry + R"(,"a":)" + entry + "}", 0) ==
         why("tensor \"a\" occurs twice"));
   CHECK(reason_of(R"({"a":{"dtype":"U8","dtype":"I8","shape":[0],"data_offsets":[0,0]}})", 0) ==
-        why("tensor \"a\" has two dtype"));
+        why("tensor \"a\" has more than one dtype"));
   CHECK(reason_of(R"({"__metadata__":{"a":"1","a":"2"}})", 0) ==
-        why("the text \"a\" occurs twice"));
-  CHECK(reason_of(R"({"__metadata__":{},"__metadata__":{}})", 0) == why("it has two __metadata__"));
+        why("metadata entry \"a\" occurs twice"));
+  CHECK(reason_of(R"({"__metadata__":{},"__metadata__":{}})", 0) ==
+        why("__metadata__ occurs twice"));
 }
 
 TEST_CASE("values of the wrong kind are refused wherever they stand") {
   const auto why = [](const std::string& text) { return not_whole + text; };
-  CHECK(reason_of("5", 0) == why("its header, from offset 8, is not a JSON object"));
+  CHECK(reason_of("5", 0) == why("the header at offset 8 is not a JSON object"));
   CHECK(reason_of(R"({"a":5})", 0) == why("tensor \"a\" is not an object"));
   CHECK(reason_of(R"({"a":{"dtype":{},"shape":[],"data_offsets":[0,0]}})", 0) ==
         why("tensor \"a\" has no dtype"));
@@ -128,7 +129,7 @@ TEST_CASE("values of the wrong kind are refused wherever they stand") {
         why("tensor \"a\" has no shape of whole numbers"));
   CHECK(reason_of(R"({"a":{"dtype":"U8","shape":[[1]],"data_offsets":[0,1]}})", 1) ==
         why("tensor \"a\" has no shape of whole numbers"));
-  CHECK(reason_of(R"({"__metadata__":[]})", 0) == why("__metadata__ is not an object of texts"));
+  CHECK(reason_of(R"({"__metadata__":[]})", 0) == why("__metadata__ is not an object of strings"));
   CHECK(reason_of(R"({"a":{"dtype":"U8","shape":[1],"more":[{"b":null}],"data_offsets":[0,1]}})",
                   1) == "");
 }
@@ -146,7 +147,7 @@ TEST_CASE("a hostile head costs little memory and time") {
       std::string::npos);
   std::string texts = R"({"__metadata__":{"a":"")";
   for (int i = 0; i < 70'000; ++i) texts += ",\"" + std::to_string(i) + "\":\"\"";
-  CHECK(reason_of(texts + "}}", 0).find("too many texts") != std::string::npos);
+  CHECK(reason_of(texts + "}}", 0).find("too many metadata entries") != std::string::npos);
   CHECK(reason_of(filled(R"({"a":{"x":)", "["), 0).find("not a JSON object") != std::string::npos);
 }
 

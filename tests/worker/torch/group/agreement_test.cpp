@@ -27,12 +27,12 @@ TEST_CASE("a disagreement names each call and its ranks") {
 TEST_CASE("a disagreement names the rank that is short of steps, and says what to do") {
   CHECK(disagreement(7, Calls{Call{"all_reduce()", 13}, Call{"barrier()", 12}}) ==
         "the ranks disagree about collective 7: rank 0 calls all_reduce(); rank 1 calls barrier(); "
-        "rank 1 is short of steps of DistributedDataParallel, 12 where others are at 13: give "
+        "rank 1 is behind in DistributedDataParallel, at step 12 while others are at 13: give "
         "every rank the same number of batches (DistributedSampler does), or stop all ranks when "
         "the first has none left (all_reduce with ReduceOp::min; in Python: Join)");
-  CHECK(short_of_steps({3, 5, 4}, {0, 4, 6})
-            .starts_with("; ranks 0, 6 are short of steps of "
-                         "DistributedDataParallel, 3, 4 where"));
+  CHECK(
+      short_of_steps({3, 5, 4}, {0, 4, 6})
+          .starts_with("; ranks 0, 6 are behind in DistributedDataParallel, at step 3, 4 while "));
   CHECK(short_of_steps({5, std::nullopt, 5}, {0, 1, 2}) == "");
 }
 
@@ -44,14 +44,14 @@ TEST_CASE("ranks that stay away are named, with what the others wait for") {
 TEST_CASE("models that differ are told apart at their first difference") {
   CHECK(model_difference({"a\nb\n", "a\nb\n"}) == std::nullopt);
   CHECK(model_difference({"a\nb\n", "a\nc\n", "a\nb\n"}) == "b on ranks 0, 2; c on rank 1");
-  CHECK(model_difference({"a\n", "a\nb\n"}) == "nothing more on rank 0; b on rank 1");
+  CHECK(model_difference({"a\n", "a\nb\n"}) == "no further tensor on rank 0; b on rank 1");
 }
 
 TEST_CASE("ranks that wait in other steps or other kinds of calls have parted") {
   const std::string bucket = "all_reduce(Float [650] on cpu) in step 3 of a model";
   CHECK(parted({Call{bucket, 3}, Call{"barrier", 2}}, {4, 6}) ==
         "the ranks wait in different calls: rank 4 calls " + bucket +
-            "; rank 6 calls barrier; rank 6 is short of steps of DistributedDataParallel, 2 where "
+            "; rank 6 calls barrier; rank 6 is behind in DistributedDataParallel, at step 2 while "
             "others are at 3: " +
             uneven_advice);
   CHECK(parted({Call{"broadcast", 0}, std::nullopt, Call{"all_reduce", 0}}, {0, 1, 2}) ==

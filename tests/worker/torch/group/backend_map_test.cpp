@@ -59,8 +59,8 @@ TEST_CASE("a backend that cannot be had is refused with what would be right") {
         "backend nccl needs nccl, and this LibTorch was built without CUDA: use gloo, or build "
         "against a LibTorch for CUDA");
   CHECK(reason_of("cpu:nccl").find("nccl cannot use CPU tensors") != std::string::npos);
-  CHECK(reason_of("cpu:gloo,cpu:gloo").find("names cpu twice") != std::string::npos);
-  CHECK(reason_of("cpu:gloo,nccl").find("mixes both forms") != std::string::npos);
+  CHECK(reason_of("cpu:gloo,cpu:gloo").find("lists cpu twice") != std::string::npos);
+  CHECK(reason_of("cpu:gloo,nccl").find("mixes the two forms") != std::string::npos);
   CHECK(reason_of("tpu:gloo").find("neither cpu nor cuda") != std::string::npos);
   CHECK(reason_of("cpu:").find("unknown backend") != std::string::npos);
 }

@@ -31,7 +31,7 @@ TEST_CASE("a worker that was given one GPU takes it whatever its rank") {
 
 TEST_CASE("more workers than GPUs are told what to do about it") {
   CHECK(choose_cuda_device(local_rank(3, 4), 2).error().reason ==
-        "local rank 3 has no GPU of its own: this machine shows 2 to 4 workers "
+        "local rank 3 has no GPU of its own: 2 visible for 4 workers "
         "(CUDA_VISIBLE_DEVICES is not set); start at most 2 here (--nproc-per-node=2, or "
         "--nproc-per-node=gpu), or use backend gloo on the CPU");
 }

@@ -29,8 +29,8 @@ TEST_CASE("a store that does not answer is named with its host and who should se
   CHECK(join_failure(rank_of_two(1, true), JoinStage::store, 30s, "timed out")
             .find("the launcher serves this store") != std::string::npos);
   CHECK(join_failure(rank_of_two(0, false), JoinStage::store, 30s, "EADDRINUSE") ==
-        "cannot join the process group as rank 0 of 2: the store at 10.0.0.1:29500 cannot be "
-        "served: EADDRINUSE (another program uses the port: use another port, the same for all "
+        "cannot join the process group as rank 0 of 2: the store at 10.0.0.1:29500 could not "
+        "be started: EADDRINUSE (another program uses the port: use another port, the same for all "
         "ranks)");
   CHECK(join_failure(rank_of_two(0, false), JoinStage::store, 30s, "timed out")
             .find("check that the address belongs to this machine") != std::string::npos);

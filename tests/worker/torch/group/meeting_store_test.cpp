@@ -103,11 +103,12 @@ TEST_CASE("a file that is no store is named, and nobody waits for it") {
   INFO(text);
   CHECK(contains(text, "the store in the file " + path + " was not reached"));
   CHECK(contains(
-      text, "the file exists, but is not a store: its record at byte 0 is truncated or invalid"));
-  CHECK(contains(reason_for(std::string(64, '\0')), "its record at byte 0 has no key"));
+      text, "the file exists, but is not a store: the record at byte 0 is truncated or invalid"));
+  CHECK(contains(reason_for(std::string(64, '\0')), "the record at byte 0 has no key"));
   CHECK(contains(reason_for(std::string("\2\0\0\0/a\5\0\0\0b", 11)), "truncated or invalid"));
   CHECK(reason_for("") == "joined");
-  CHECK(contains(testing::failure_of({}, by_file("/dev/null", 0, 1)), "it is not a regular file"));
+  CHECK(contains(testing::failure_of({}, by_file("/dev/null", 0, 1)),
+                 "not a store: not a regular file"));
   CHECK(contains(testing::failure_of({}, by_file(folder.file(""), 0, 1)), "three slashes"));
 }
 

@@ -42,7 +42,7 @@ TEST_CASE("without an MPI there is no such backend, and the refusal says what to
     return;
   }
   CHECK(reason_of_a_job_of_two() ==
-        "mpi is not part of this build: no MPI was found when it was configured; use backend gloo");
+        "backend mpi is not part of this build, because no MPI was found; use backend gloo");
 }
 
 TEST_CASE("a job of other processes than mpirun's is refused before MPI is asked") {
@@ -51,7 +51,7 @@ TEST_CASE("a job of other processes than mpirun's is refused before MPI is asked
     return;
   }
   CHECK(reason_of_a_job_of_two().starts_with(
-      "backend mpi: MPI's world has 1 process and the job 2 ranks: "));
+      "backend mpi: MPI_COMM_WORLD has 1 process, but the job has 2 ranks: "));
 }
 
 }  // namespace mpi_backend_test

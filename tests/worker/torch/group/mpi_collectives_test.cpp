@@ -119,7 +119,7 @@ TEST_CASE("a reduction without a meaning is refused before anybody waits") {
             expect(false, "not refused");
           } catch (const DistributedError& error) {
             expect(std::string(error.what()) ==
-                       "all_reduce over mpi: bit operations need integers, not Float",
+                       "all_reduce over mpi: bitwise operations need integers, not Float",
                    error.what());
           }
           barrier(group);

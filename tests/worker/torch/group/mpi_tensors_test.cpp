@@ -23,7 +23,7 @@ TEST_CASE("only plain memory of the CPU is taken") {
   CHECK_THROWS_WITH_AS(plain(good.to_sparse(), "send"),
                        "send over mpi: the tensor is not dense: call to_dense() first",
                        DistributedError);
-  CHECK_THROWS_WITH_AS(only({good, good}, "send"), "send over mpi takes one tensor, not 2",
+  CHECK_THROWS_WITH_AS(only({good, good}, "send"), "send over mpi needs one tensor, not 2",
                        DistributedError);
 }
 
@@ -41,8 +41,10 @@ TEST_CASE("a reduction that means nothing for a type is refused") {
   CHECK(why_not_reduced(at::kBool, ReduceOp::BXOR) == "");
   CHECK(why_not_reduced(at::kLong, ReduceOp::AVG).find("cannot average integers") !=
         std::string::npos);
-  CHECK(why_not_reduced(at::kFloat, ReduceOp::BAND) == "bit operations need integers, not Float");
-  CHECK(why_not_reduced(at::kComplexFloat, ReduceOp::MIN) == "complex numbers have no order");
+  CHECK(why_not_reduced(at::kFloat, ReduceOp::BAND) ==
+        "bitwise operations need integers, not Float");
+  CHECK(why_not_reduced(at::kComplexFloat, ReduceOp::MIN) ==
+        "complex numbers have no minimum or maximum");
   CHECK(why_not_reduced(at::kFloat8_e5m2, ReduceOp::SUM) ==
         "MPI cannot reduce Float8_e5m2: convert the tensor first");
 }

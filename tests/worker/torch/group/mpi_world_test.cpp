@@ -17,11 +17,10 @@ TEST_CASE("what mpirun has started knows its number from the environment") {
 TEST_CASE("a world of another size than the job is refused with the cure") {
   CHECK(mpi_world_fault(4, 4) == "");
   CHECK(mpi_world_fault(1, 2) ==
-        "backend mpi: MPI's world has 1 process and the job 2 ranks: MPI knows only processes "
-        "that mpirun has started: start every rank with mpirun (mpirun -np RANKS PROGRAM --backend "
-        "mpi), or use backend gloo under cpprun");
+        "backend mpi: MPI_COMM_WORLD has 1 process, but the job has 2 ranks: start every rank with "
+        "one mpirun (mpirun -np RANKS PROGRAM --backend mpi), or use backend gloo under cpprun");
   CHECK(mpi_world_fault(4, 1).starts_with(
-      "backend mpi: MPI's world has 4 processes and the job 1 rank: "));
+      "backend mpi: MPI_COMM_WORLD has 4 processes, but the job has 1 rank: "));
 }
 
 TEST_CASE("cards tell which process of MPI's each rank is") {
@@ -36,5 +35,5 @@ TEST_CASE("two ranks that are one process of MPI's are named") {
   const auto ranks = mpi_ranks_of({"1", "0", "1"});
   REQUIRE(!ranks);
   CHECK(ranks.error().reason.starts_with(
-      "backend mpi: ranks 0 and 2 of the group are both process 1 of MPI's world: "));
+      "backend mpi: ranks 0 and 2 of the group are both process 1 of MPI_COMM_WORLD: "));
 }

@@ -18,8 +18,8 @@ TEST_CASE("without CUDA there is no nccl, and the refusal says what to use") {
     return;
   }
   CHECK_THROWS_WITH_AS(make_nccl_backend(c10::make_intrusive<c10d::HashStore>(), 0, 1, {}),
-                       "nccl is not part of this build: LibTorch was built without CUDA; use "
-                       "backend gloo",
+                       "backend nccl is not part of this build, because LibTorch was built without "
+                       "CUDA; use backend gloo",
                        DistributedError);
 }
 

@@ -89,8 +89,8 @@ TEST_CASE("a group that was moved from or left answers with an exception") {
   ProcessGroup second = std::move(first);
   // What is asked of it is the point.
   CHECK_THROWS_WITH_AS(static_cast<void>(first.rank()),  // NOLINT(bugprone-use-after-move)
-                       "this ProcessGroup is empty because it was moved: use the "
-                       "ProcessGroup it was moved to",
+                       "this ProcessGroup was moved from and is empty: use the ProcessGroup it was "
+                       "moved to",
                        DistributedError);
   CHECK_THROWS_AS(all_reduce(at::ones({3}), first), DistributedError);
   CHECK(alias.size() == 1);

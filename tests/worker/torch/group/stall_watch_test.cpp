@@ -57,8 +57,8 @@ TEST_CASE("ranks that wait in different calls are told so while they wait, each 
   second->begin("barrier");
   const std::string found =
       "the ranks wait in different calls: rank 4 calls all_reduce(Float [2] on cpu) in step 3 of "
-      "DistributedDataParallel(Toy); rank 5 calls barrier; rank 5 is short of steps of "
-      "DistributedDataParallel, 2 where others are at 3: ";
+      "DistributedDataParallel(Toy); rank 5 calls barrier; rank 5 is behind in "
+      "DistributedDataParallel, at step 2 while others are at 3: ";
   const std::string words = ranks.words_of(0);
   INFO(words);
   CHECK(words.starts_with("rank 4 has waited for "));
@@ -75,7 +75,7 @@ TEST_CASE("a rank that has left is named by one that still waits") {
   first->begin("all_reduce");
   const std::string words = ranks.words_of(0);
   INFO(words);
-  CHECK(words.find("rank 5 calls nothing more: it has left the group; rank 5 is short of steps") !=
+  CHECK(words.find("rank 5 calls nothing: it has left the group; rank 5 is behind in ") !=
         std::string::npos);
 }
 

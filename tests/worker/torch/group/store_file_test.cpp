@@ -36,10 +36,10 @@ TEST_CASE("what LibTorch writes is a store: the count of users, sets and deletio
 }
 
 TEST_CASE("anything else is told apart at its first record") {
-  CHECK(fault_of("root:x:0:0:root") == "its record at byte 0 is truncated or invalid");
-  CHECK(fault_of(std::string(64, '\0')) == "its record at byte 0 has no key");
-  CHECK(fault_of(record("a") + record("b")) == "its record at byte 0 has no key");
-  CHECK(fault_of(record("refcount") + record("b")) == "its record at byte 0 has no key");
+  CHECK(fault_of("root:x:0:0:root") == "the record at byte 0 is truncated or invalid");
+  CHECK(fault_of(std::string(64, '\0')) == "the record at byte 0 has no key");
+  CHECK(fault_of(record("a") + record("b")) == "the record at byte 0 has no key");
+  CHECK(fault_of(record("refcount") + record("b")) == "the record at byte 0 has no key");
 }
 
 TEST_CASE("a file that two let go of in one moment is left behind when nobody uses it") {
@@ -60,10 +60,10 @@ TEST_CASE("a file that two let go of in one moment is left behind when nobody us
 }
 
 TEST_CASE("a record that was cut off is named by its place") {
-  CHECK(fault_of(record("/a")) == "its record at byte 6 is truncated or invalid");
-  CHECK(fault_of(record("/a") + "\5") == "its record at byte 6 is truncated or invalid");
+  CHECK(fault_of(record("/a")) == "the record at byte 6 is truncated or invalid");
+  CHECK(fault_of(record("/a") + "\5") == "the record at byte 6 is truncated or invalid");
   CHECK(fault_of(record("/a") + std::string("\5\0\0\0b", 5)) ==
-        "its record at byte 6 is truncated or invalid");
+        "the record at byte 6 is truncated or invalid");
 }
 
 }  // namespace store_file_test
