@@ -41,7 +41,7 @@ Job::Job(JobTerms terms, JobOptions options)
                   .max = static_cast<std::size_t>(terms_.nodes_max)},
                  options.last_call, search_of(terms_, options)),
       policy_(terms_.restarts, std::move(options.restarts_before)),
-      leadership_(options.lease) {}
+      votes_(options.lease) {}
 
 void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                coordinator::Actions& actions) {
@@ -67,14 +67,14 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                    failed(now, *member, m, actions);
                  },
                  [&](const link::Succeeded& m) {
-                   if (is_current(m.round)) leadership_.released(link);
+                   if (is_current(m.round)) votes_.released(link);
                    if (!is_current(m.round) || member->state != Member::State::running) return;
                    round_.set_state(link, Member::State::succeeded, now);
                    if (!record_due_) record_due_ = now + bounds::done_record_delay(round_.size());
                    settle(now, actions);
                  },
                  [&](const link::Drained& m) {
-                   if (is_current(m.round) && m.asked) leadership_.released(link);
+                   if (is_current(m.round) && m.asked) votes_.released(link);
                    // In any other phase the message is late: no node was asked for it.
                    if (!is_current(m.round) || round_.phase() != Round::Phase::draining) return;
                    if (member->state == Member::State::waiting) return;
@@ -169,7 +169,7 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave,
   const std::string says = fmt::format("{} leaves: {}", name_of(member), leave.reason);
   actions.emplace_back(change_of(member, NodeChange::Kind::left, leave.reason));
   const bool has_seat = member.state != Member::State::waiting;
-  leadership_.released(link);  // it exits, and asks for no other seat
+  votes_.released(link);  // it exits, and asks for no other seat
   // Between two rounds all nodes wait, and a job of fixed size cannot continue without this one.
   const bool is_needed =
       round_.phase() == Round::Phase::gathering && member.group_rank && !goes_on_without(member);
@@ -317,8 +317,8 @@ void Job::settle(TimePoint now, coordinator::Actions& actions) {
   const bool somebody_is_missing =
       round_.count(Member::State::drained) < round_.seated() || round_.away() > 0;
   // The next round also waits until it is certain that no standby can lead in this one.
-  if (!somebody_is_missing && !leadership_.is_settled()) recall_votes(actions);
-  if (somebody_is_missing || !leadership_.is_settled()) {
+  if (!somebody_is_missing && !votes_.is_settled()) recall_votes(actions);
+  if (somebody_is_missing || !votes_.is_settled()) {
     replace_standby(actions);
     if (!status_due_) status_due_ = now + options_.status_interval;
     return;
@@ -395,7 +395,7 @@ void Job::meet_again(TimePoint now, coordinator::Actions& actions) {
 }
 
 void Job::end(link::Finish finish, TimePoint now, coordinator::Actions& actions) {
-  assert(!over() && leadership_.is_settled());
+  assert(!over() && votes_.is_settled());
   if (steps_ > 0) ++steps_;  // Nothing is kept of a job that never started.
   history_.closed(now, round_end_, false);
   since_ = now;

@@ -369,7 +369,7 @@ class Job {
     int port = 0;         // 0: not reported yet
   };
   std::optional<Standing> standby_;  // of the round that runs or drains
-  Leadership leadership_;
+  RoundVotes votes_;
   std::optional<TimePoint> leads_until_;
   std::optional<TimePoint> lead_look_due_;  // when to compute leads_until_ again
   bool is_deposed_ = false;

@@ -56,7 +56,7 @@ std::optional<std::string> Job::check() const {
     return "no node runs, and it is not over";
   }
   if (phase == Round::Phase::draining && drained == round_.seated() && round_.away() == 0 &&
-      leadership_.is_settled() && !transfer_until_) {
+      votes_.is_settled() && !transfer_until_) {
     return "all nodes have drained, and nothing follows";
   }
   const bool a_node_is_done = round_.count(Member::State::succeeded) > 0;

@@ -136,7 +136,7 @@ void Job::rejoin_without_seat(TimePoint now, LinkId old_link, const Caller& call
   give_up_seat(now, old_link, actions);
   resume(now, old_link, caller, join, actions);
   // It reconnected to this coordinator, and voted for no standby.
-  if (join.vote == RoundNumber{}) leadership_.released(caller.link);
+  if (join.vote == RoundNumber{}) votes_.released(caller.link);
   round_.set_state(caller.link, Member::State::drained, now);
   let_go(caller.link, actions);
   settle(now, actions);
@@ -163,7 +163,7 @@ void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const lin
   leases_.move(old_link, caller.link);
   round_.move(old_link, caller.link);
   round_.set_broken(caller.link, std::nullopt);
-  leadership_.moved(old_link, caller.link);
+  votes_.moved(old_link, caller.link);
   if (standby_ && standby_->link == old_link) standby_->link = caller.link;
   if (round_.add_peer(caller.link, caller.peer)) admission_.follow(round_);
   if (caller.local) {

@@ -19,7 +19,7 @@ void Job::close(TimePoint now, const Closing& closing, coordinator::Actions& act
   if (member == nullptr || !member->connected) return;
   if (is_deposed_) {
     // If this coordinator resumes leadership, a node with a seat may still have workers.
-    return leadership_.may_be_lost() && member->state != Member::State::waiting
+    return votes_.may_be_lost() && member->state != Member::State::waiting
                ? round_.set_broken(link, now)
                : round_.leave(link);
   }

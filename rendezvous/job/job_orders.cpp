@@ -341,7 +341,7 @@ void Job::let_go(LinkId link, coordinator::Actions& actions) {
   if (member == nullptr || !member->leaving || has_a_seat(*member)) return;
   if (member->local) return;  // It goes when it is known which node leads instead.
   if (!member->dismissed.empty()) {
-    if (member->connected && leadership_.has_vote(link) && !leadership_.is_settled()) {
+    if (member->connected && votes_.has_vote(link) && !votes_.is_settled()) {
       actions.emplace_back(coordinator::Say{link, drain_of_round(*member)});
       return;  // called again when the node has given up its vote
     }

@@ -54,7 +54,7 @@ JobRecord Job::record() const {
                    .round_end = round_end_,
                    .pause_until = pause_until_,
                    .why_again = why_again_,
-                   .votes_needed = standby_ ? leadership_.votes_needed() : 0,
+                   .votes_needed = standby_ ? votes_.votes_needed() : 0,
                    .patience = options_.patience,
                    .finish = finish_,
                    .history = history_.kept(),

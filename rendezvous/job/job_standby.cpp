@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The part of Job that appoints the standby, and that stops deciding when the standby may have
-// taken over. Leadership defines the rules.
+// taken over. RoundVotes defines the rules.
 
 #include <fmt/format.h>
 
@@ -37,7 +37,7 @@ std::string_view why_no_standby(const JobTerms& terms, const JobOptions& options
 // master.
 void Job::choose_standby(coordinator::Actions& actions) {
   forget_standby();
-  leadership_.begin(round_.seated());
+  votes_.begin(round_.seated());
   if (!options_.standby || !terms_.elastic() || round_.local_member() == nullptr) return;
   if (round_.seated() < bounds::standby_nodes_min) return;
   for (const auto& [link, member] : round_.members()) {
@@ -51,7 +51,7 @@ void Job::choose_standby(coordinator::Actions& actions) {
 // A standby is useful in this round: nodes may vote in it, or will.
 bool Job::may_appoint() const {
   if (round_.phase() == Round::Phase::sealed) return true;
-  return round_.phase() == Round::Phase::draining && leadership_.may_be_lost() && !recalls_votes_ &&
+  return round_.phase() == Round::Phase::draining && votes_.may_be_lost() && !recalls_votes_ &&
          !round_end_.stop;
 }
 
@@ -59,7 +59,7 @@ std::vector<LinkId> Job::voters_left() const {
   std::vector<LinkId> voters;
   for (const auto& [link, member] : round_.members()) {
     const bool has_seat = member->state != Member::State::waiting;
-    if (has_seat && !member->local && !member->leaving && !leadership_.is_released(link)) {
+    if (has_seat && !member->local && !member->leaving && !votes_.is_released(link)) {
       voters.push_back(link);
     }
   }
@@ -78,7 +78,7 @@ bool Job::replace_standby(coordinator::Actions& actions) {
   const Member* const host = round_.local_member();
   const std::size_t host_stays = host != nullptr && !host->leaving ? 1 : 0;
   const std::size_t others = host_stays + round_.count(Member::State::waiting);
-  if (stays && round_.staying() >= leadership_.votes_needed() + others) return false;
+  if (stays && round_.staying() >= votes_.votes_needed() + others) return false;
   const std::vector<LinkId> voters = voters_left();
   Standing next = *standby_;
   if (!stays) {
@@ -90,7 +90,7 @@ bool Job::replace_standby(coordinator::Actions& actions) {
     if (found == voters.end()) return false;
     next = {.link = *found, .address = round_.find(*found)->peer};
   }
-  if (!leadership_.appoint_again(next.link, voters)) return false;
+  if (!votes_.appoint_again(next.link, voters)) return false;
   standby_ = std::move(next);
   actions.emplace_back(coordinator::ShowRecord{terms_.id, standby_->link});
   return true;
@@ -106,7 +106,7 @@ void Job::show_record_again(LinkId link, coordinator::Actions& actions) const {
 // From here on no node can take over from this coordinator.
 void Job::forget_standby() {
   standby_.reset();
-  leadership_.end();
+  votes_.end();
   leads_until_.reset();
   lead_look_due_.reset();
 }
@@ -160,7 +160,7 @@ void Job::stands(TimePoint now, LinkId link, const link::Stands& stands,
   for (const auto& [each, member] : round_.members()) tell_standby(now, each, actions);
   // After those messages, so that the votes of ten thousand nodes are evaluated only once. A
   // standby that replaces another was appointed before.
-  if (!leadership_.has_standby()) leadership_.appoint(link);
+  if (!votes_.has_standby()) votes_.appoint(link);
   look_at_lead(now, actions);
 }
 
@@ -173,8 +173,8 @@ void Job::tell_standby(TimePoint now, LinkId link, coordinator::Actions& actions
   const bool is_voter = !member->local && member->state == Member::State::running;
   if (is_voter) {
     const link::Join& join = member->join;
-    leadership_.may_vote(link, now);
-    leadership_.identify(link, {.host = join.host, .pid = join.pid, .number = join.agent});
+    votes_.may_vote(link, now);
+    votes_.identify(link, {.host = join.host, .pid = join.pid, .number = join.agent});
     see_lead(now);
   }
   actions.emplace_back(coordinator::Say{link, *place});
@@ -187,7 +187,7 @@ void Job::look_at_lead(TimePoint now, coordinator::Actions& actions) {
 }
 
 void Job::see_lead(TimePoint now) {
-  leads_until_ = leadership_.until();
+  leads_until_ = votes_.until();
   lead_look_due_.reset();
   if (!leads_until_) return;
   lead_look_due_ = std::min(*leads_until_, now + options_.lease / bounds::lead_looks_per_lease);
@@ -217,7 +217,7 @@ link::Drain Job::drain_of_round(const Member& member) const {
   const bool ends = round_end_.stop.has_value();
   return {.round = round_.number(),
           .reason = round_end_.reason,
-          .keeps_vote = leadership_.may_be_lost() && !ends && !recalls_votes_ && !member.leaving,
+          .keeps_vote = votes_.may_be_lost() && !ends && !recalls_votes_ && !member.leaving,
           .ends_job = ends};
 }
 
@@ -231,7 +231,7 @@ void Job::tell_drain(coordinator::Actions& actions) const {
 
 // Each node answers with Drained as soon as it has drained.
 void Job::recall_votes(coordinator::Actions& actions) {
-  if (leadership_.may_be_lost() && !std::exchange(recalls_votes_, true)) tell_drain(actions);
+  if (votes_.may_be_lost() && !std::exchange(recalls_votes_, true)) tell_drain(actions);
 }
 
 // The job must continue without this node. Ctrl-C is excluded: it means that the job is to end.
@@ -338,10 +338,10 @@ bool Job::takes_back_vote(const Caller& caller, const link::Join& join) {
   if (!is_deposed_ || over() || join.vote != RoundNumber{}) return false;
   const bool has_done_its_part = join.done && join.after == round_.number();
   if (join.after != RoundNumber{} && !has_done_its_part) return false;
-  const auto voter = leadership_.voter({.host = join.host, .pid = join.pid, .number = join.agent});
+  const auto voter = votes_.voter({.host = join.host, .pid = join.pid, .number = join.agent});
   if (!voter || !(*voter < caller.link)) return false;
-  leadership_.released(*voter);
-  return leadership_.may_be_lost() && leadership_.is_settled();
+  votes_.released(*voter);
+  return votes_.may_be_lost() && votes_.is_settled();
 }
 
 void Job::lead_again(TimePoint now, coordinator::Actions& actions) {

@@ -45,8 +45,8 @@ void Job::answer(TimePoint now, LinkId link, const link::Heartbeat& beat,
                  coordinator::Actions& actions) {
   const Duration watch = ask_for_figures(now, link);
   link::Heartbeat answer{beat.sent, beat.round_trip, watch};
-  leadership_.heard(link, std::min(TimePoint{beat.moment}, now));
-  if (leadership_.may_be_lost()) {
+  votes_.heard(link, std::min(TimePoint{beat.moment}, now));
+  if (votes_.may_be_lost()) {
     answer.moment = std::chrono::floor<link::AgentTime>(now.time_since_epoch());
   }
   actions.emplace_back(coordinator::Say{link, answer});
