@@ -8,7 +8,7 @@
 
 #include "proto/bounds.h"
 #include "rendezvous/coordinator/coordinator.h"
-#include "rendezvous/job/job.h"
+#include "rendezvous/job/job_texts.h"
 
 namespace cpprun {
 

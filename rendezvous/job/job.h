@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One job as its coordinator sees it (Job), and the part of it that outlives its coordinator
-// (JobRecord).
+// One job as its coordinator sees it (Job).
 
 #include <cstdint>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "proto/result.h"
 #include "rendezvous/job/coordinator_actions.h"
 #include "rendezvous/job/exclusions.h"
+#include "rendezvous/job/job_record.h"
 #include "rendezvous/job/job_terms.h"
 #include "rendezvous/job/leases.h"
 #include "rendezvous/job/order.h"
@@ -23,68 +23,6 @@
 #include "rendezvous/job/time_accounting.h"
 
 namespace cpprun {
-
-// The part of a job that outlives its coordinator: which nodes had a seat, which restarts were
-// used, and the history that people want to see. It does not include the contents of the store. A
-// job that resumes from a record restarts its round on an empty store, which uses no restart.
-//
-// A record is made at each step of the round, not for each message of a node. A node repeats what
-// it reported in a round when its link comes back (Failed, Succeeded, Drained), and a spare asks
-// for a seat again.
-struct JobRecord {
-  struct Node {
-    link::Join join;  // as first received
-    std::string peer;
-    std::vector<std::string> further_peers = {};
-    Member::State state = Member::State::waiting;
-    std::optional<GroupRank> group_rank = {};  // in that round
-    RankRange ranks = {};
-    bool leaving = false;
-    std::string dismissed = {};
-    bool hosts = false;  // its cpprun is also the coordinator
-    friend bool operator==(const Node&, const Node&) = default;
-  };
-
-  std::string founder;  // address of the first node
-  std::string owner;    // owner of the secret that the first node held; empty: no secret
-  RoundNumber round{};  // the last sealed round
-  Round::Phase phase = Round::Phase::gathering;
-  int world_size = 0;
-  // Nodes that have a seat in that round or wait for the next one. If there are none, the job
-  // cannot be resumed.
-  std::vector<Node> nodes;
-  TimePoint sealed_at{};
-  std::optional<TimePoint> since = {};  // start of the phase, or the end of the job
-  RestartState restarts = {};
-  RoundEnd round_end = {};
-  std::optional<TimePoint> pause_until = {};
-  std::string why_again = {};
-  // When the coordinator that wrote this record was last alive, as far as its successor knows. Not
-  // serialized.
-  std::optional<TimePoint> alive = {};
-  // Votes that a standby needs to resume the job. 0: there is no standby, or the record is of an
-  // older version of cpprun, and more than half of the nodes are needed.
-  std::size_t votes_needed = 0;
-  Duration patience{};  // that its nodes may have been told of; serialized in milliseconds
-  std::optional<link::Finish> finish = {};
-  RoundHistory::Kept history = {};
-  TimeAccounting::Kept time = {};
-  std::vector<Exclusions::Entry> exclusions = {};
-  std::vector<EvictedNodes::Entry> evicted_nodes = {};
-
-  const std::string& job() const { return nodes.front().join.job; }
-};
-
-struct JobOptions {
-  Duration lease{};     // silence after which a node's lease expires, as its nodes know it
-  Duration patience{};  // how much longer its workers live while another coordinator may lead
-  Duration status_interval{};  // between two status lines about missing nodes
-  Duration last_call{};        // elastic: how long to wait for more nodes once there are enough
-  int store_port = 0;
-  Duration wall_offset{};  // from this clock to the wall clock, for people; zero: not known
-  RestartState restarts_before = {};  // of the hosted job, if it was ended and resumes
-  bool standby = false;  // of the hosted job: another node takes over if this one is lost
-};
 
 // The agent that joins: its numeric address, whether it runs in the coordinator's own process, and
 // the owner of the secret that it has proven to hold.
@@ -384,34 +322,5 @@ class Job {
   // Until when nodes are asked for worker stats, after a client has looked at the job.
   std::optional<TimePoint> watched_until_;
 };
-
-// Texts about nodes that wait, and about nodes that no longer respond.
-
-// The failure of a node that no longer responds, in place of a report of its own.
-link::Failure failure_of_lost(const Member& member, Duration lease, WallTime time = {});
-
-coordinator::NodeChange change_of(const Member& member, coordinator::NodeChange::Kind kind,
-                                  std::string reason = {});
-
-// Reasons for waiting that the round does not know.
-struct Waits {
-  std::string reason;                      // why the last round broke
-  std::string master = {};                 // why the coordinator's own node has not joined
-  std::optional<Duration> pause = {};      // left before a restart
-  std::optional<Duration> last_call = {};  // left for more nodes to join
-};
-
-// The message for another node that considers itself the master of our job.
-std::string second_master_text(const link::WhoHosts& other, const std::string& peer);
-
-// Adds the host's name to the address a worker could not connect to: "… cannot connect to 10.0.0.6
-// (beta); …".
-std::string with_host_of_address(std::string message, const Round& round);
-
-// "job \"train\"", or "the job" if its id is "none", which torchrun gives to jobs without one.
-std::string quoted_job(const std::string& id);
-
-// What the job waits for: a pause, the end of workers, or more nodes.
-std::string status_of(const Round& round, const JobTerms& terms, const Waits& waits);
 
 }  // namespace cpprun

@@ -8,6 +8,7 @@
 #include "proto/link/message.h"
 #include "rendezvous/job/job.h"
 #include "rendezvous/job/job_terms.h"
+#include "rendezvous/job/job_texts.h"
 #include "rendezvous/job/job_time.h"
 
 namespace cpprun {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "rendezvous/job/job.h"
+#include "rendezvous/job/job_texts.h"
 #include "rendezvous/job/job_time.h"
 
 namespace cpprun {

@@ -10,6 +10,7 @@
 
 #include "proto/signal_names.h"
 #include "rendezvous/job/job.h"
+#include "rendezvous/job/job_texts.h"
 #include "rendezvous/job/job_time.h"
 
 namespace cpprun {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "rendezvous/job/job.h"
+#include "rendezvous/job/job_texts.h"
 #include "rendezvous/job/job_time.h"
 
 namespace cpprun {

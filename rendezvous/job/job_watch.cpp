@@ -7,6 +7,7 @@
 
 #include "proto/link/message.h"
 #include "rendezvous/job/job.h"
+#include "rendezvous/job/job_texts.h"
 
 namespace cpprun {
 
