@@ -36,6 +36,9 @@ struct JobOptions {
   Duration wall_offset{};  // from this clock to the wall clock, for people; zero: not known
   RestartState restarts_before = {};  // of the hosted job, if it was ended and resumes
   bool standby = false;  // of the hosted job: another node takes over if this one is lost
+
+  // Silence after which a node is lost.
+  Duration lost_after() const { return lease + patience; }
 };
 
 // The terms of a job that starts with this node.

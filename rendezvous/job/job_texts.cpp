@@ -63,6 +63,10 @@ std::string quoted_job(const std::string& id) {
   return fmt::format("job \"{}\"", id);
 }
 
+std::string node_count_text(std::size_t count) {
+  return fmt::format("{} {}", count, count == 1 ? "node" : "nodes");
+}
+
 std::string status_of(const Round& round, const JobTerms& terms, const Waits& waits) {
   if (waits.pause) {
     return fmt::format("{}, in {:.0f} s (--restart-backoff)", waits.reason,

@@ -2,6 +2,7 @@
 #pragma once
 // What people read of a job and its nodes: lines of the log, reasons, events.
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -36,6 +37,9 @@ std::string with_host_of_address(std::string message, const Round& round);
 
 // "job \"train\"", or "the job" if its id is "none", which torchrun gives to jobs without one.
 std::string quoted_job(const std::string& id);
+
+// "1 node", "2 nodes".
+std::string node_count_text(std::size_t count);
 
 // What the job waits for: a pause, the end of workers, or more nodes.
 std::string status_of(const Round& round, const JobTerms& terms, const Waits& waits);
