@@ -173,7 +173,7 @@ class Admission {
 //               no worker of the round is left anywhere, all members wait again: gathering.
 //
 // Round knows its members and their states, how long each may be silent (Leases), and which
-// machines may use the store (Admission). Job decides why a round breaks, and whether another
+// machines may use the store (Admission). JobRounds decides why a round breaks, and whether another
 // follows.
 class Round {
  public:

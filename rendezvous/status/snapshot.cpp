@@ -154,8 +154,7 @@ JobSnapshot snapshot_of(const Job& job, TimePoint now) {
   for (const CauseBudget& each : snapshot.terms.restarts.budgets) {
     snapshot.budgets_left.push_back(job.rounds().policy().restarts_left(now, each));
   }
-  if (const auto silent = job.round().leases().longest_silent())
-    snapshot.silence_max = now - silent->heard;
+  if (const auto lease = round.leases().longest_silent()) snapshot.silence_max = now - lease->heard;
   return snapshot;
 }
 
