@@ -11,6 +11,7 @@
 #include "rendezvous/job/job.h"
 #include "rendezvous/job/job_record_json.h"
 #include "rendezvous/job/job_terms.h"
+#include "rendezvous/job/job_texts.h"
 
 namespace cpprun {
 

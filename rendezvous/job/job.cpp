@@ -4,104 +4,262 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
-#include <cmath>
-#include <string_view>
-#include <utility>
+#include <csignal>
+#include <variant>
 
-#include "proto/bounds.h"
-#include "proto/link/message.h"
+#include "proto/signal_names.h"
 #include "proto/state_machine.h"
-#include "rendezvous/job/job_time.h"
+#include "rendezvous/job/job_texts.h"
 
 namespace cpprun {
 
 namespace {
 
 using coordinator::NodeChange;
+using Kind = OrderOutcome::Kind;
+using State = Member::State;
 
 bool is_of(const Member& member, Rank rank) {
   const int from_base = rank.value - member.ranks.base.value;
   return from_base >= 0 && from_base < member.join.local_world_size;
 }
 
-// If the job already has a leader, that leader must find this node before this node starts the job
-// a second time.
-Duration search_of(const JobTerms& terms, const JobOptions& options) {
-  return options.standby && terms.elastic() ? Duration{bounds::lead_search} : Duration{};
+JobOptions resumed(const JobRecord& record, JobOptions options) {
+  options.restarts_before = record.restarts;
+  options.patience = std::max(options.patience, record.patience);
+  return options;
 }
 
 }  // namespace
 
-Job::Job(JobTerms terms, JobOptions options)
-    : terms_(std::move(terms)),
-      options_(options),
-      leases_(options.lease + options.patience),
-      last_call_({.min = static_cast<std::size_t>(terms_.nodes_min),
-                  .max = static_cast<std::size_t>(terms_.nodes_max)},
-                 options.last_call, search_of(terms_, options)),
-      policy_(terms_.restarts, std::move(options.restarts_before)),
-      leadership_(options.lease) {}
+class Job::TimeKept {
+ public:
+  TimeKept(Job& job, TimePoint now) : job_(job), now_(now) {}
+  ~TimeKept() { job_.rounds_.place_time(now_, job_.round()); }
+  TimeKept(const TimeKept&) = delete;
+  TimeKept& operator=(const TimeKept&) = delete;
 
-void Job::hear(TimePoint now, LinkId link, const link::Message& message,
-               coordinator::Actions& actions) {
+ private:
+  Job& job_;
+  const TimePoint now_;
+};
+
+Job::Job(JobTerms terms, JobOptions options)
+    : nodes_(options.lost_after()), rounds_(std::move(terms), std::move(options)) {}
+
+// --- recovery ------------------------------------------------------------------------------------
+
+Job::Job(TimePoint now, const JobRecord& record, const JobOptions& options, LinkId first,
+         bool has_store)
+    : nodes_(now, record, resumed(record, options).lost_after(), first),
+      rounds_(now, record, resumed(record, options), nodes_.round(), has_store) {}
+
+JobRecord Job::record() const {
+  JobRecord record;
+  nodes_.keep(record);
+  rounds_.keep(record);
+  return record;
+}
+
+void Job::lose_store(TimePoint now, Actions& actions) {
   const TimeKept kept{*this, now};
-  const Member* member = round_.find(link);
-  if (member == nullptr || is_deposed_) {
+  rounds_.set_lost_store(true);
+  rounds_.settle(now, nodes_, actions);
+}
+
+// On the standby: the node that hosted the coordinator is gone, with its workers or without a seat.
+void Job::lose_host(TimePoint now, TimePoint heard, LinkId link, Actions& actions) {
+  const TimeKept kept{*this, now};
+  const TimePoint last = std::min(std::max(heard, rounds_.sealed_at()), now);
+  if (round().find(link) != nullptr) nodes_.round().set_broken(link, last);
+  lose(now, {.holder = link, .heard = last}, "it hosted the job, and no longer responds", actions);
+  rounds_.settle(now, nodes_, actions);
+}
+
+void Job::succeed_host(TimePoint now, LinkId link, Actions& actions) {
+  const TimeKept kept{*this, now};
+  const Member host = *round().find(link);
+  // Its round had drained before, so the store was of no use.
+  if (round().phase() == Round::Phase::draining) rounds_.set_lost_store(false);
+  nodes_.round().leave(link);
+  actions.emplace_back(change_of(host, NodeChange::Kind::left, "it transferred leadership"));
+  if (round().phase() == Round::Phase::sealed) {
+    rounds_.break_politely(now, fmt::format("{} left and transferred leadership", name_of(host)),
+                           nodes_, actions);
+  }
+  rounds_.settle(now, nodes_, actions);
+}
+
+void Job::lead_again(TimePoint now, Actions& actions) {
+  const TimeKept kept{*this, now};
+  rounds_.lead_again(now, nodes_, actions);
+}
+
+bool Job::keeps_round_of(LinkId link) const {
+  const Member* const member = round().find(link);
+  return member != nullptr && member->state != State::waiting && !over() &&
+         round().phase() == Round::Phase::sealed && !has_lost_its_store();
+}
+
+// --- joins ---------------------------------------------------------------------------------------
+
+void Job::join(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions) {
+  if (is_deposed()) return;  // its coordinator closes the link
+  const TimeKept kept{*this, now};
+  const auto known = round().find_agent(join, caller.peer);
+  // It is the same agent, whatever happened to its seat.
+  auto further_peers = known ? round().find(*known)->further_peers : std::vector<std::string>{};
+  if (rejoin(now, caller, join, actions)) return;
+  if (nodes_.reject(now, caller, join, over(), actions)) {
+    // Its older link, now gone, may have been the last thing waited for.
+    rounds_.settle(now, nodes_, actions);
+    rounds_.consider_sealing(now, nodes_, actions);
+    return;
+  }
+  auto reason = join_check(terms(), round(), rounds_.options().lease, join);
+  if (const auto& finish = rounds_.finish()) {
+    // The node is late, or a spare that was never needed: it ends as the job did. A node that may
+    // still have workers of the job is rejected, because they must end first.
+    reason = disagreement(terms(), join);
+    if (!reason && join.after != RoundNumber{} && !join.idle) {
+      reason = fmt::format("{} is over: {}", quoted_job(terms().id), finish->reason);
+    }
+    if (!reason) {
+      actions.emplace_back(coordinator::Say{caller.link, link::brief(*finish)});
+      actions.emplace_back(coordinator::HangUp{caller.link, "its job is over"});
+      return;
+    }
+  }
+  if (reason) {
+    coordinator::refuse({caller.link, caller.peer}, join.host, *reason, actions);
+    // Its older link, now gone, may have been the last thing waited for.
+    rounds_.settle(now, nodes_, actions);
+    return;
+  }
+  // It repeats the number of its last round, under another master: we must not use that number
+  // again.
+  nodes_.round().number_from(join.after);
+  auto wait = nodes_.wait_for_seat(join);
+  nodes_.enter(now, caller, join, std::move(further_peers));
+  rounds_.joined(now, caller.link, nodes_, actions);
+  if (!wait) return;
+  wait->spare = round().phase() == Round::Phase::sealed;
+  actions.emplace_back(coordinator::Say{caller.link, *wait});
+}
+
+// The same agent on a newer link, possibly before we noticed that the older one broke. It may have
+// missed messages on that one. Returns false if it is to be treated as a new node.
+bool Job::rejoin(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions) {
+  const auto old_link = round().find_agent(join, caller.peer);
+  if (!old_link) return false;
+  const Member member = *round().find(*old_link);
+  const bool is_of_a_round = join.after != RoundNumber{};
+  const bool knows_its_round = is_of_a_round && join.after == round().number();
+  if (!knows_its_round && (is_of_a_round ? !join.idle : member.peer != caller.peer)) return false;
+  if (caller.link < *old_link) {
+    // A late message through the older link: connections overtake each other.
+    actions.emplace_back(coordinator::HangUp{caller.link, "its agent speaks through a newer link"});
+    return true;
+  }
+  if (knows_its_round) {
+    resume(now, *old_link, caller, join, actions);
+    rounds_.resumed_in_round(now, caller.link, join, nodes_, actions);
+    return true;
+  }
+  const bool is_alike = member.join.node_rank == join.node_rank && !over() &&
+                        member.join.local_world_size == join.local_world_size;
+  // The workers it ended were of an earlier round: it missed the message that gives it a seat in
+  // this one.
+  const bool has_not_heard = is_of_a_round ? join.after.value < round().number().value : join.fresh;
+  const bool may_hear = round().phase() == Round::Phase::sealed && !has_lost_its_store();
+  if (member.state == State::running && is_alike && has_not_heard && may_hear) {
+    if (auto seat = round().seat_of(*old_link)) {
+      resume(now, *old_link, caller, join, actions);
+      rounds_.resumed_with_seat(now, caller.link, *std::move(seat), nodes_, actions);
+      return true;
+    }
+  }
+  give_up_seat(now, *old_link, actions);
+  if (member.state == State::running && is_alike) {
+    resume(now, *old_link, caller, join, actions);
+    rounds_.resumed_without_seat(now, caller.link, join, nodes_, actions);
+    return true;
+  }
+  actions.emplace_back(coordinator::HangUp{*old_link, "its agent speaks through a newer link"});
+  nodes_.round().leave(*old_link);
+  return false;
+}
+
+void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const link::Join& join,
+                 Actions& actions) {
+  nodes_.resume(now, old_link, caller, join, actions);
+  rounds_.resumed(now, old_link, caller.link, join, nodes_, actions);
+}
+
+// The other nodes cannot continue without the workers that are missing there.
+void Job::give_up_seat(TimePoint now, LinkId link, Actions& actions) {
+  const Member& member = *round().find(link);
+  if (over() || round().phase() != Round::Phase::sealed) return;
+  if (member.state != State::running) return;
+  const std::string why = fmt::format("{} is back without its seat", name_of(member));
+  // It must not be asked to drain: it is in no round.
+  nodes_.round().set_state(link, State::waiting, now);
+  rounds_.break_politely(now, why, nodes_, actions);
+}
+
+Result<void> Job::admit(const std::string& peer) const {
+  if (round().phase() == Round::Phase::gathering || over()) return failure("no round is running");
+  if (has_lost_its_store() || is_deposed()) return failure("the store of its round is gone");
+  return round().admits(peer);
+}
+
+// --- messages ------------------------------------------------------------------------------------
+
+void Job::hear(TimePoint now, LinkId link, const link::Message& message, Actions& actions) {
+  const TimeKept kept{*this, now};
+  const Member* member = round().find(link);
+  if (member == nullptr || is_deposed()) {
     return;  // a late message of an agent that was rejected or lost
   }
-  if (!member->local) leases_.renew(link, now);
+  if (!member->local) nodes_.round().leases().renew(link, now);
   // After the end no message changes anything. An agent that still sends one has not received the
   // end yet.
-  const auto is_current = [this](RoundNumber round) { return round == round_.number() && !over(); };
+  const auto is_current = [this](RoundNumber number) {
+    return number == round().number() && !over();
+  };
   std::visit(Overloaded{
                  [&](const link::Failed& m) {
                    // A node without a seat in this round means another round.
-                   if (!is_current(m.round) || member->state == Member::State::waiting) return;
+                   if (!is_current(m.round) || member->state == State::waiting) return;
                    if (!is_of(*member, m.failure.rank)) {
                      actions.emplace_back(coordinator::HangUp{
                          link, fmt::format("it told of rank {}, which is none of {}",
                                            m.failure.rank.value, name_of(*member))});
                      return;
                    }
-                   failed(now, *member, m, actions);
+                   rounds_.failed(now, *member, m, nodes_, actions);
                  },
                  [&](const link::Succeeded& m) {
-                   if (is_current(m.round)) leadership_.released(link);
-                   if (!is_current(m.round) || member->state != Member::State::running) return;
-                   round_.set_state(link, Member::State::succeeded, now);
-                   if (!record_due_) record_due_ = now + bounds::done_record_delay(round_.size());
-                   settle(now, actions);
+                   if (is_current(m.round)) rounds_.succeeded(now, link, nodes_, actions);
                  },
                  [&](const link::Drained& m) {
-                   if (is_current(m.round) && m.asked) leadership_.released(link);
-                   // In any other phase the message is late: no node was asked for it.
-                   if (!is_current(m.round) || round_.phase() != Round::Phase::draining) return;
-                   if (member->state == Member::State::waiting) return;
-                   if (member->state != Member::State::drained) time_.unsaved(m.unsaved);
-                   round_end_.come_to(m.reached);
-                   round_.set_state(link, Member::State::drained, now);
-                   let_go(link, actions);
-                   settle(now, actions);
+                   if (is_current(m.round)) rounds_.drained(now, link, m, nodes_, actions);
                  },
                  [&](const link::Leave& m) {
-                   if (!over()) leave(now, link, m, actions);
+                   if (!over()) rounds_.leave(now, link, m, nodes_, actions);
                  },
                  [&](const link::Heartbeat& m) {
                    if (!m.notice.empty()) noticed(now, *member, m.notice, actions);
                    // The coordinator's own agent shares its clock, and has no link that could fall
                    // silent.
-                   if (member->local) return;
-                   round_.clock_of(link).heard(now, m.sent, m.round_trip);
-                   decline_transfer(now, link, m, actions);
-                   answer(now, link, m, actions);
+                   if (!member->local) answer(now, link, m, actions);
                  },
                  [&](const link::Stands& m) {
-                   if (is_current(m.round)) stands(now, link, m, actions);
+                   if (is_current(m.round)) rounds_.stands(now, link, m, nodes_, actions);
                  },
                  [&](const link::Status& m) {
-                   if (!is_current(m.round) || member->state == Member::State::waiting) return;
-                   round_.figures_of(link).hear(now, m, member->join.local_world_size);
+                   if (!is_current(m.round) || member->state == State::waiting) return;
+                   nodes_.round().figures_of(link).hear(now, m, member->join.local_world_size);
                  },
                  [&](const auto&) {
                    // A second Join, or a message that only coordinators send.
@@ -110,428 +268,343 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                  },
              },
              message);
-  if (over() || is_deposed_ || !refuse_claimant(link, actions)) return;
-  settle(now, actions);
-  consider_sealing(now, actions);
+  if (over() || is_deposed() || !nodes_.reject_claimant(link, terms(), actions)) return;
+  rounds_.settle(now, nodes_, actions);
+  rounds_.consider_sealing(now, nodes_, actions);
 }
 
-void Job::failed(TimePoint now, const Member& member, link::Failed failed,
-                 coordinator::Actions& actions) {
-  if (round_.phase() == Round::Phase::gathering) return;
-  // A failure never has status 0. Host and ranks come from our records, not from the node.
-  if (failed.failure.status == link::ExitStatus{}) failed.failure.status.value = 1;
-  failed.failure.host = member.join.host;
-  failed.failure.group_rank = member.group_rank.value_or(GroupRank{});
-  failed.failure.local_rank = LocalRank{failed.failure.rank.value - member.ranks.base.value};
-  if (failed.failure.cause == "stray_interface") {
-    failed.failure.message = with_host_of_address(std::move(failed.failure.message), round_);
+// The reply repeats the times in the heartbeat, and none of its other contents.
+void Job::answer(TimePoint now, LinkId link, const link::Heartbeat& beat, Actions& actions) {
+  nodes_.round().clock_of(link).heard(now, beat.sent, beat.round_trip);
+  rounds_.heard(now, link, beat, nodes_, actions);
+  const Duration watch = over() ? Duration{} : nodes_.ask_for_stats(now, link);
+  link::Heartbeat answer{beat.sent, beat.round_trip, watch};
+  if (leadership().may_be_lost()) {
+    answer.moment = std::chrono::floor<link::AgentTime>(now.time_since_epoch());
   }
-  const TimePoint at = when(now, member, failed.noticed);
-  if (failed.failure.cause == left_early) {
-    round_end_.failures.add_leaver(
-        {.failure = failed.failure,
-         .at = at,
-         .what = fmt::format("rank {} on {} exited with code 0 early", failed.failure.rank.value,
-                             failed.failure.host),
-         .noticed = failed.noticed,
-         .heard = now});
-    return;
-  }
-  // Without its store, any failure is a consequence of that.
-  if (has_lost_its_store_ && round_.phase() == Round::Phase::sealed) {
-    break_for_lost_store(now, actions);
-  }
-  // What follows from a requested end is no failure. By the node's clock it may seem earlier than
-  // the request.
-  const bool follows =
-      at > round_end_.at || failed.failure.consequence || failed.late || has_lost_its_store_;
-  if (round_.phase() == Round::Phase::draining && round_end_.polite() && follows) return;
-  const std::string what =
-      fmt::format("rank {} on {} failed", failed.failure.rank.value, failed.failure.host);
-  if (!member.local) {
-    round_end_.failures.realign(failed.failure.group_rank, [&member](link::AgentTime moment) {
-      return member.clock.by_coordinator(moment);
-    });
-  }
-  round_end_.failures.add({.failure = failed.failure,
-                           .at = at,
-                           .what = what,
-                           .noticed = failed.noticed,
-                           .heard = now,
-                           .late = failed.late});
-  if (round_.phase() == Round::Phase::sealed) break_round(now, what, actions);
+  actions.emplace_back(coordinator::Say{link, answer});
 }
 
-void Job::leave(TimePoint now, LinkId link, const link::Leave& leave,
-                coordinator::Actions& actions) {
-  const Member member = *round_.find(link);
-  if (member.leaving) return;  // Already known; repeated on a newer link.
-  const std::string says = fmt::format("{} leaves: {}", name_of(member), leave.reason);
-  actions.emplace_back(change_of(member, NodeChange::Kind::left, leave.reason));
-  const bool has_seat = member.state != Member::State::waiting;
-  leadership_.released(link);  // it exits, and asks for no other seat
-  // Between two rounds all nodes wait, and a job of fixed size cannot continue without this one.
-  const bool is_needed =
-      round_.phase() == Round::Phase::gathering && member.group_rank && !goes_on_without(member);
-  if (!has_seat && !member.local && !is_needed) {
-    // None of its processes is alive, and the job does not need it.
-    actions.emplace_back(coordinator::Note{says});
-    leases_.forget(link);
-    round_.leave(link);
-    consider_sealing(now, actions);
-    return;
-  }
-  if (round_.phase() == Round::Phase::gathering) {
-    // A job that has not started yet cannot start without its master.
-    const std::string who =
-        member.local ? fmt::format("the master on {}", member.join.host) : name_of(member);
-    end({.exit_code = leave.signal == 0 ? 1 : 128 + leave.signal,
-         .reason = fmt::format("{} left: {}", who, leave.reason)},
-        now, actions);
-    return;
-  }
-  if (goes_on_without(member)) {
-    round_end_.change = true;
-    round_.mark_leaving(link);
-    let_go(link, actions);  // It may have drained already, and does not report that again.
-  } else if (may_transfer_leadership(member, leave)) {
-    own_leave_ = leave;
-    round_end_.change = true;
-    round_.mark_leaving(link);
-  } else if (!round_end_.stop) {
-    round_end_.stop = leave;
-    round_end_.why_no_other = says;
-    if (steps_ > 0) ++steps_;
-  }
-  if (round_.phase() == Round::Phase::sealed) {
-    break_round(now, says, actions);
-  } else if (round_end_.stop) {
-    recall_votes(actions);
-  }
-  round_end_.polite_since(when(now, member, leave.asked), says);
-  settle(now, actions);
-}
-
-// Gathering: seals the round if all nodes are present, or enough are and the last call has ended.
-void Job::consider_sealing(TimePoint now, coordinator::Actions& actions) {
-  if (over() || round_.phase() != Round::Phase::gathering || pause_until_) return;
-  if (waits_for_links()) return;
-  if (meets_again_) return meet_again(now, actions);
-  if (last_call_.may_seal(now, round_.size())) seal(now, actions);
-}
-
-// Sealed: a node without a seat has joined. If there may be a seat for it, the round is broken
-// politely, once for all nodes that join until the last call ends.
-void Job::consider_growing(TimePoint now, std::optional<LinkId> newcomer,
-                           coordinator::Actions& actions) {
-  if (over() || round_.phase() != Round::Phase::sealed) return;
-  const std::size_t spares = round_.count(Member::State::waiting);
-  const bool was_called = last_call_.over_at().has_value();
-  // A node that has finished its work would have to repeat it.
-  const bool too_late = round_.count(Member::State::succeeded) > 0;
-  if (too_late) last_call_.cancel();
-  const bool grows = !too_late && last_call_.may_grow(now, round_.seated(), spares);
-  // Earlier spares know this already: a thousand of them must not get a message for each newcomer.
-  if (!last_call_.over_at()) tell_spares(was_called ? std::nullopt : newcomer, actions);
-  if (!grows) return;
-  round_end_.change = true;
-  break_round(now, fmt::format("{} more {} here", spares, spares == 1 ? "node is" : "nodes are"),
-              actions);
-}
-
-void Job::seal(TimePoint now, coordinator::Actions& actions) {
-  ++steps_;
-  record_due_.reset();
-  has_lost_its_store_ = false;
-  stalled_since_.reset();
-  last_call_.cancel();
-  status_due_.reset();
-  saves_at_.reset();
-  sealed_at_ = now;
-  since_ = now;
-  time_.sealed(now);
-  auto seats = round_.seal(terms_.nodes_max, now);
-  history_.sealed(now, round_.number(), policy_.restarts_used());
-  admission_.follow(round_);
-  actions.emplace_back(
-      coordinator::ResetStore{terms_.id, fmt::format("round {} begins", round_.number().value)});
-  round_.tell_neighbours(seats);
-  for (auto& [link, sealed] : seats) {
-    if (!round_.find(link)->local) leases_.renew(link, now);
-    say_seat(link, std::move(sealed), actions);
-  }
-  tell_spares({}, actions);
-  choose_standby(actions);
-}
-
-void Job::say_seat(LinkId link, link::Sealed sealed, coordinator::Actions& actions) const {
-  sealed.restart_count = policy_.restarts_used();
-  sealed.store_port = options_.store_port;
-  const auto* before = history_.root_of(RoundNumber{sealed.round.value - 1});
-  // The agent in this process has received it in full, with `round_over`.
-  if (before != nullptr && !round_.find(link)->local) {
-    sealed.failed_before = *before;
-    sealed = link::brief(std::move(sealed));
-  }
-  actions.emplace_back(coordinator::Say{link, std::move(sealed)});
-}
-
-void Job::break_round(TimePoint now, const std::string& reason, coordinator::Actions& actions) {
-  begin_draining(now, reason);
-  // So that the standby counts the failure if this coordinator is lost before the round has
-  // drained.
-  if (!replace_standby(actions) && standby_) {
-    actions.emplace_back(coordinator::ShowRecord{terms_.id, standby_->link});
-  }
-  tell_drain(actions);
-}
-
-void Job::begin_draining(TimePoint now, const std::string& reason) {
-  assert(!over());
-  ++steps_;
-  recalls_votes_ = false;
-  round_end_.reason = reason;
-  round_end_.at = now;
-  since_ = now;
-  last_call_.cancel();
-  time_.broken(now);
-  round_.break_up();
-  // A node that has finished its part and cannot be reached has nothing to drain.
-  std::vector<LinkId> absent;
-  for (const auto& [link, member] : round_.members()) {
-    if (member->state != Member::State::succeeded || member->connected) continue;
-    if (!leases_.watches(link)) absent.push_back(link);
-  }
-  for (const LinkId link : absent) round_.leave(link);
-}
-
-// Something changed: checks whether the round has ended, and starts what follows.
-void Job::settle(TimePoint now, coordinator::Actions& actions) {
-  if (over()) return;
-  const bool nobody_runs = round_.count(Member::State::running) == 0;
-  if (round_.phase() == Round::Phase::sealed && nobody_runs) {
-    end({.exit_code = 0, .reason = "every worker finished"}, now, actions);
-    return;
-  }
-  if (round_.phase() != Round::Phase::draining) return;
-  const bool somebody_is_missing =
-      round_.count(Member::State::drained) < round_.seated() || round_.away() > 0;
-  // The next round also waits until it is certain that no standby can lead in this one.
-  if (!somebody_is_missing && !leadership_.is_settled()) recall_votes(actions);
-  if (somebody_is_missing || !leadership_.is_settled()) {
-    replace_standby(actions);
-    if (!status_due_) status_due_ = now + options_.status_interval;
-    return;
-  }
-  if (own_leave_ && transfer_leadership(now, actions)) return;
-  const auto verdict = judge(now);
-  if (verdict.restart) {
-    begin_again(now, verdict, actions);
-    return;
-  }
-  link::Finish finish = finish_of(round_end_);
-  if (finish.root && terms_.restarts.may_restart()) {
-    finish.reason += "; not restarted: " + verdict.reason;
-  }
-  end(std::move(finish), now, actions);
-}
-
-// All nodes of the broken round have drained: decides whether another round follows.
-RestartPolicy::Verdict Job::judge(TimePoint now) {
-  if (round_end_.stop) return {.restart = false, .pause = {}, .reason = round_end_.why_no_other};
-  const Failures::Entry* root = round_end_.failures.root();
-  if (root == nullptr) return {.restart = true, .pause = {}, .reason = "the next round follows"};
-  auto verdict = policy_.judge(now, {.root = root->failure,
-                                     .life = root->at - sealed_at_,
-                                     .lost = root->lost,
-                                     .reached = round_end_.reached});
-  if (!root->lost || !verdict.restart) return verdict;
-  // A replacement may take the seat. A job that must not be restarted has nothing to wait for.
-  verdict.restart =
-      terms_.elastic() || terms_.restarts.may_restart() || round_.count(Member::State::waiting) > 0;
-  return verdict;
-}
-
-// All nodes of the old round have drained: they wait for the next one.
-void Job::begin_again(TimePoint now, const RestartPolicy::Verdict& verdict,
-                      coordinator::Actions& actions) {
-  const Failures::Entry* root = round_end_.failures.root();
-  why_again_ = fmt::format("{}: {}", root ? root->what : round_end_.reason, verdict.reason);
-  actions.emplace_back(coordinator::Note{
-      .line = why_again_, .root = root ? std::optional(root->failure) : std::nullopt});
-  history_.closed(now, round_end_, verdict.counts);
-  if (verdict.failing_host) leave_out(now, *verdict.failing_host, actions);
-  settle_time(now);
-  round_end_ = {};
-  forget_standby();
-  if (steps_ > 0) ++steps_;
-  since_ = now;
-  round_.gather_again(now);
-  // let_go() kept these nodes until they gave up their votes. The votes of the others were enough.
-  std::vector<LinkId> leaving;
-  for (const auto& [link, member] : round_.members()) {
-    if (member->leaving) leaving.push_back(link);
-  }
-  for (const LinkId link : leaving) let_go(link, actions);
-  status_due_ = now + options_.status_interval;
-  if (verdict.pause > Duration{}) {
-    pause_until_ = now + verdict.pause;
-    tell_status(now, actions);
-    return;
-  }
-  meet_again(now, actions);
-}
-
-void Job::meet_again(TimePoint now, coordinator::Actions& actions) {
-  pause_until_.reset();
-  meets_again_ = waits_for_links();
-  if (meets_again_) return;
-  // The nodes of the last round need no last call: they are already here.
-  if (terms_.elastic() && round_.size() >= static_cast<std::size_t>(terms_.nodes_min)) {
-    seal(now, actions);
-  } else {
-    consider_sealing(now, actions);
-  }
-}
-
-void Job::end(link::Finish finish, TimePoint now, coordinator::Actions& actions) {
-  assert(!over() && leadership_.is_settled());
-  if (steps_ > 0) ++steps_;  // Nothing is kept of a job that never started.
-  history_.closed(now, round_end_, false);
-  since_ = now;
-  close_time(now);
-  finish_ = std::move(finish);
-  finish_->time = time_.told(now);
-  status_due_.reset();
-  pause_until_.reset();
-  last_call_.cancel();
-  forget_standby();
-  // Ten thousand nodes receive it at once, in brief. The master's own agent gets all of it, by a
-  // call.
-  const link::Finish for_others = link::brief(*finish_);
-  for (const auto& [link, member] : round_.members()) {
-    if (!member->connected) {
-      leases_.renew(link, now);  // It has this long to reconnect and ask.
-      continue;
+void Job::look(TimePoint now, Actions& actions) {
+  nodes_.look(now);
+  // The agent in our own process sends no heartbeats.
+  round().each([&](LinkId link, const Member& member) {
+    if (!member.local || over()) return;
+    const Duration watch = nodes_.ask_for_stats(now, link);
+    if (watch > Duration{}) {
+      actions.emplace_back(coordinator::Say{link, link::Heartbeat{.watch = watch}});
     }
-    actions.emplace_back(coordinator::Say{link, member->local ? *finish_ : for_others});
-  }
+  });
 }
 
-void Job::advance(TimePoint now, coordinator::Actions& actions) {
+// --- lost links and nodes ------------------------------------------------------------------------
+
+void Job::close(TimePoint now, const Closing& closing, Actions& actions) {
   const TimeKept kept{*this, now};
-  look_at_lead(now, actions);
-  if (is_deposed_) return;
-  if (transfer_until_ && *transfer_until_ <= now) {
-    if (standby_->port != 0) {
-      // It is not known whether the standby leads, so this coordinator must not decide anything.
-      step_aside(now, {standby_->address, standby_->port}, actions);
-      return;
-    }
-    abort_transfer();
-    settle(now, actions);
+  const auto& [link, reason, broken] = closing;
+  Round& round = nodes_.round();
+  const Member* member = round.find(link);
+  if (member == nullptr || !member->connected) return;
+  if (is_deposed()) {
+    // If this coordinator resumes leadership, a node with a seat may still have workers.
+    return leadership().may_be_lost() && member->state != State::waiting
+               ? round.set_broken(link, now)
+               : round.leave(link);
   }
+  if (over() && broken && member->group_rank && !member->local) {
+    // It may not have received the end. The master waits for it as long as for any silent node.
+    round.set_broken(link, now);
+    return;
+  }
+  if (!over() && broken && may_rejoin(*member)) {
+    round.set_broken(link, now);
+    actions.emplace_back(coordinator::Note{
+        fmt::format("the link of {} broke: {}; the next round waits up to {} s for it",
+                    name_of(*member), reason, in_seconds(lease()))});
+    return;
+  }
+  if (over() || !member->has_workers()) {
+    // None of its processes is alive, so its seat is free at once. A node that was asked to stop
+    // has sent `leave`, and closes its link when it has drained. The standby closes its link when
+    // it leads.
+    const bool takes_over = leadership().is_offered_to(link);
+    const bool has_said_so = !broken && (member->leaving || rounds_.round_end().stop || takes_over);
+    if (!over() && !has_said_so) {
+      actions.emplace_back(
+          coordinator::Note{fmt::format("{} left while waiting: {}", name_of(*member), reason)});
+      actions.emplace_back(change_of(*member, NodeChange::Kind::lost, reason));
+    }
+    round.leave(link);
+    // The next coordinator need not wait for this node. After the end of the job this does not
+    // matter: the record of ten thousand nodes must not be written ten thousand times as they leave
+    // one by one.
+    if (!over()) rounds_.record_changed();
+    rounds_.settle(now, nodes_, actions);
+    rounds_.consider_sealing(now, nodes_, actions);
+    return;
+  }
+  round.set_broken(link, now);
+  actions.emplace_back(
+      coordinator::Note{.line = fmt::format("the link of {} broke: {}; it has {} s to come back",
+                                            name_of(*member), reason, in_seconds(lease())),
+                        .level = LogLevel::warning});
+}
+
+// It has drained and waits for the next round. If that round were sealed without it, it would have
+// to be broken for it at once.
+bool Job::may_rejoin(const Member& member) const {
+  if (member.local || member.leaving || !member.group_rank) return false;
+  if (round().phase() == Round::Phase::draining) return member.state == State::drained;
+  return round().phase() == Round::Phase::gathering;
+}
+
+std::optional<Job::Unattended> Job::unattended() const {
+  if (round().size() == 0 || round().away() < round().size()) return std::nullopt;
+  TimePoint since{};
+  for (const auto& [link, member] : round().members()) {
+    since = std::max(since, member->broke_at.value_or(since));
+  }
+  return Unattended{since, since + lease()};
+}
+
+void Job::advance(TimePoint now, Actions& actions) {
+  const TimeKept kept{*this, now};
+  rounds_.advance_leadership(now, nodes_, actions);
+  if (is_deposed()) return;
   give_up_silent(now, actions);
-  if (pause_until_ && *pause_until_ <= now) meet_again(now, actions);
-  if (last_call_.over_at() && *last_call_.over_at() <= now) {
-    consider_sealing(now, actions);
-    consider_growing(now, {}, actions);
-  }
-  if (status_due_ && *status_due_ <= now) tell_status(now, actions);
-  look_at_record(now);
+  rounds_.advance(now, nodes_, actions);
 }
 
-std::optional<TimePoint> Job::next_deadline() const {
-  std::optional<TimePoint> soonest = leases_.next_expiry();
-  // No round is sealed while a link is broken: it waits for its return or the end of its lease.
-  const bool may_seal = round_.phase() != Round::Phase::gathering || !waits_for_links();
-  const auto last_call = may_seal ? last_call_.over_at() : std::nullopt;
-  for (const auto& deadline :
-       {status_due_, pause_until_, last_call, lead_look_due_, record_due_, transfer_until_}) {
-    if (deadline && (!soonest || *deadline < *soonest)) soonest = deadline;
-  }
-  return soonest;
+// If several nodes fall silent at once, as after a partition, all are removed before anything
+// follows. Otherwise a round could start between two of them, only to be broken at once.
+void Job::give_up_silent(TimePoint now, Actions& actions) {
+  const auto silent = nodes_.round().leases().expire(now);
+  if (silent.empty()) return;
+  const std::string why = fmt::format("silent for {} s", in_seconds(lease()));
+  for (const Leases::Expired& each : silent) lose(now, each, why, actions);
+  rounds_.settle(now, nodes_, actions);
+  rounds_.consider_lost_store(now, nodes_, actions);
+  rounds_.consider_sealing(now, nodes_, actions);
 }
 
-link::Failure failure_of_lost(const Member& member, Duration lease, WallTime time) {
-  // A node in the coordinator's own process has a loopback address, which is of no use elsewhere.
-  const bool is_loopback =
-      member.peer.empty() || member.peer.starts_with("127.") || member.peer == "::1";
-  const std::string where = is_loopback ? "" : fmt::format(" ({})", member.peer);
-  return {.rank = member.ranks.base,
-          .group_rank = member.group_rank.value_or(GroupRank{}),
-          .host = member.join.host,
-          .pid = member.join.pid,
-          .status = {.signalled = false, .value = 1},
-          .time = time,
-          .message = fmt::format("{}{} is lost: nothing was heard of it for {} s; the machine, "
-                                 "its network or its cpprun is down",
-                                 name_of(member), where, in_seconds(lease)),
-          .cause = std::string(link::node_lost)};
+// The lease expired, and with it the agent's own: the agent has killed its workers. Its messages
+// are ignored from here on. The caller handles the consequences.
+void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string& why,
+               Actions& actions) {
+  Round& round = nodes_.round();
+  const LinkId link = expired.holder;
+  const Member* found = round.find(link);
+  // The loss of another node at the same moment has broken the round, which removed this one.
+  if (found == nullptr) return;
+  const Member member = *found;
+  if (over() && !member.connected) return round.leave(link);
+  const bool has_done_its_part =
+      member.state == State::succeeded && round.phase() == Round::Phase::sealed && !over();
+  if (has_done_its_part) {
+    // It has no workers left, and no node waits for it. It keeps its place until the round is over,
+    // and learns the result when it reconnects.
+    actions.emplace_back(coordinator::Note{fmt::format(
+        "{} cannot be reached: {}; all of its workers had ended with 0", name_of(member), why)});
+    if (member.connected) actions.emplace_back(coordinator::HangUp{link, why});
+    if (member.connected) round.set_broken(link, expired.heard);
+    round.leases().forget(link);
+    return;
+  }
+  actions.emplace_back(coordinator::Note{
+      .line = fmt::format("{} is lost: {}", name_of(member), why), .level = LogLevel::warning});
+  actions.emplace_back(change_of(member, NodeChange::Kind::lost, why));
+  if (member.connected) actions.emplace_back(coordinator::HangUp{link, why});
+  round.leave(link);
+  if (over()) return;
+  rounds_.lost(now, member, member.broke_at.value_or(expired.heard), nodes_, actions);
 }
 
-coordinator::NodeChange change_of(const Member& member, coordinator::NodeChange::Kind kind,
-                                  std::string reason) {
-  return {.kind = kind,
-          .host = member.join.host,
-          .rank = member.group_rank,
-          .reason = std::move(reason)};
+// --- orders --------------------------------------------------------------------------------------
+
+OrderOutcome Job::order(TimePoint now, const Order& order, Actions& actions) {
+  const TimeKept kept{*this, now};
+  rounds_.record_changed();
+  const auto leads_until = leadership().leads_until();
+  if (leads_until && *leads_until <= now) rounds_.check_lease(now, nodes_, actions);
+  if (is_deposed()) {
+    return {Kind::not_now, "this coordinator is cut off from its job, which may be led elsewhere"};
+  }
+  if (leadership().transfer_until()) {
+    return {Kind::not_now, "leadership of this job is being transferred: ask again in a moment"};
+  }
+  if (const auto& finish = rounds_.finish()) {
+    return {Kind::not_now, fmt::format("job \"{}\" is over: {}", terms().id, finish->reason)};
+  }
+  switch (order.kind) {
+    case Order::Kind::stop:
+      return stop(now, order, actions);
+    case Order::Kind::restart:
+      return restart(now, order, actions);
+    case Order::Kind::save:
+      return save(now, order.signal, actions);
+    case Order::Kind::drain:
+      return drain(now, order, actions);
+    case Order::Kind::exclude:
+      return exclude(now, order, actions);
+    case Order::Kind::include:
+      return include(now, order);
+    case Order::Kind::forget:
+    case Order::Kind::handover:  // not for a job but for its coordinator
+      break;
+  }
+  return {Kind::not_now, fmt::format("job \"{}\" is not over: stop it first", terms().id)};
 }
 
-std::string with_host_of_address(std::string message, const Round& round) {
-  constexpr std::string_view words = "cannot connect to ";
-  const auto found = message.find(words);
-  if (found == std::string::npos) return message;
-  const auto begin = found + words.size();
-  const auto end = std::min(message.find_first_of(",; ", begin), message.size());
-  const std::string address = message.substr(begin, end - begin);
-  for (const auto& [link, member] : round.members()) {
-    const auto& addresses = member->join.addresses;
-    const bool is_its =
-        member->peer == address || std::ranges::find(addresses, address) != addresses.end();
-    if (is_its) return message.insert(end, fmt::format(" ({})", member->join.host));
+OrderOutcome Job::stop(TimePoint now, const Order& order, Actions& actions) {
+  if (rounds_.round_end().stop) {
+    return {Kind::not_now, fmt::format("job \"{}\" is being ended already: {}", terms().id,
+                                       rounds_.round_end().why_no_other)};
   }
-  return message;
+  const std::string says = told_by(order, "stopped the job");
+  if (round().phase() == Round::Phase::gathering) {
+    rounds_.end({.exit_code = 128 + SIGTERM, .reason = says}, now, nodes_, actions);
+    return {Kind::done, fmt::format("job \"{}\" is over; no worker ran", terms().id)};
+  }
+  rounds_.stop(now, says, nodes_, actions);
+  const std::size_t nodes = round().seated();
+  rounds_.settle(now, nodes_, actions);
+  return {Kind::done, fmt::format("job \"{}\" ends: {} {} to end the workers", terms().id,
+                                  node_count_text(nodes), nodes == 1 ? "was told" : "were told")};
 }
 
-std::string second_master_text(const link::WhoHosts& other, const std::string& peer) {
-  return fmt::format(
-      "there are two masters of {}: {} (pid {}, {}) hosts it as well as this machine; "
-      "start one of them, and no other, with --node-rank=0 (or is_host=true)",
-      quoted_job(other.job), other.host, other.pid, peer);
+// Polite, as for a newcomer: nothing has failed, so no restart is used.
+OrderOutcome Job::restart(TimePoint now, const Order& order, Actions& actions) {
+  if (round().phase() == Round::Phase::draining) {
+    return {Kind::not_now, fmt::format("round {} is being ended already: {}",
+                                       round().number().value, rounds_.round_end().reason)};
+  }
+  if (round().phase() == Round::Phase::gathering) {
+    return {Kind::not_now, "no round runs that could be begun again: " + waits_for(now)};
+  }
+  rounds_.break_politely(now, told_by(order, "restarted the job"), nodes_, actions,
+                         /*is_ordered=*/true);
+  rounds_.settle(now, nodes_, actions);
+  return {Kind::done, fmt::format("round {} is being ended, and the next one follows; that costs "
+                                  "no restart",
+                                  round().number().value)};
 }
 
-std::string quoted_job(const std::string& id) {
-  if (id.empty() || id == "none") return "the job";
-  return fmt::format("job \"{}\"", id);
+OrderOutcome Job::save(TimePoint now, int signal, Actions& actions) {
+  if (const auto objection = objection_to_signal(signal)) return {Kind::malformed, *objection};
+  if (round().phase() != Round::Phase::sealed) {
+    return {Kind::not_now, "no workers run that could save: " + waits_for(now)};
+  }
+  // A node with an inaccurate clock offset signals a little later than the others, and keeps only
+  // one order.
+  const bool is_another = save_ && save_->round == round().number();
+  if (is_another && now < save_->due + bounds::save_lead) {
+    return {Kind::not_now, fmt::format("the workers were asked to save a moment ago: ask again in "
+                                       "{:.1f} s",
+                                       in_seconds(save_->due + bounds::save_lead - now))};
+  }
+  // If some ranks miss a save, the others wait for them or the checkpoint is incomplete.
+  if (round().away() > 0) {
+    return {Kind::not_now,
+            fmt::format("the link of {} is broken, and all ranks have to hear of it: "
+                        "ask again when it is back",
+                        round().who_is_away())};
+  }
+  const TimePoint due = now + bounds::save_lead;
+  save_ = {round().number(), due};
+  int workers = 0;
+  for (const auto& [link, member] : round().members()) {
+    if (member->state != State::running) continue;
+    // The agent in the coordinator's own process shares its clock.
+    const auto by_own = std::chrono::duration_cast<link::AgentTime>(due.time_since_epoch());
+    const auto at =
+        member->local ? by_own : member->clock.by_agent(due).value_or(link::AgentTime{});
+    actions.emplace_back(coordinator::Say{link, link::Save{round().number(), signal, at}});
+    workers += member->join.local_world_size;
+  }
+  return {Kind::done, fmt::format("{} goes to the {} of round {} in {} s", signal_name(signal),
+                                  workers == 1 ? "worker" : fmt::format("{} workers", workers),
+                                  round().number().value, in_seconds(bounds::save_lead))};
 }
 
-std::string status_of(const Round& round, const JobTerms& terms, const Waits& waits) {
-  if (waits.pause) {
-    return fmt::format("{}, in {:.0f} s (--restart-backoff)", waits.reason,
-                       std::ceil(in_seconds(*waits.pause)));
+void Job::noticed(TimePoint now, const Member& member, const std::string& notice,
+                  Actions& actions) {
+  const std::string what = fmt::format("preemption notice of {} ({})", name_of(member), notice);
+  const auto outcome = save(now, SIGUSR1, actions);
+  actions.emplace_back(coordinator::Note{
+      fmt::format("{}: {}{}", what, outcome.is_done() ? "" : "no save: ", outcome.sentence)});
+}
+
+OrderOutcome Job::drain(TimePoint now, const Order& order, Actions& actions) {
+  const auto links = nodes_.nodes_called(order.whom);
+  if (links.empty()) {
+    return {Kind::unknown,
+            fmt::format("no node of job \"{}\" has the rank, the name or the address \"{}\"; here "
+                        "are {}",
+                        terms().id, order.whom, round().who_is_here())};
   }
-  if (round.phase() == Round::Phase::draining) {
-    const std::string running = round.who_is(Member::State::running);
-    const std::string succeeded = round.who_is(Member::State::succeeded);
-    if (running.empty() && succeeded.empty() && round.away() > 0) {
-      return fmt::format("{}; waiting for the link of {} to be back", waits.reason,
-                         round.who_is_away());
-    }
-    const char* const both = running.empty() || succeeded.empty() ? "" : ", ";
-    return fmt::format("{}; waiting for {}{}{} to end the workers", waits.reason, running, both,
-                       succeeded);
+  if (auto objection = objection_to_dismiss(links)) return *std::move(objection);
+  const std::string who = name_of(*round().find(links.front()));
+  const std::string whom =
+      links.size() == 1 ? who : fmt::format("{} of {}", node_count_text(links.size()), order.whom);
+  dismiss(now, links, told_by(order, "drained " + whom), actions);
+  return {Kind::done, fmt::format("{} {} job \"{}\"", whom, links.size() == 1 ? "leaves" : "leave",
+                                  terms().id)};
+}
+
+std::optional<OrderOutcome> Job::objection_to_exclude(const std::string& host) const {
+  if (over()) return std::nullopt;
+  const auto links = nodes_.nodes_of_host(host);
+  return links.empty() ? std::nullopt : objection_to_dismiss(links);
+}
+
+OrderOutcome Job::exclude(TimePoint now, const Order& order, Actions& actions) {
+  if (auto objection = objection_to_exclude(order.whom)) return *std::move(objection);
+  const auto until = order.length > Duration{} ? std::optional(now + order.length) : std::nullopt;
+  const std::string why = told_by(order, "excluded " + order.whom);
+  if (const auto done = nodes_.exclusions().exclude(now, order.whom, until, why); !done) {
+    return {Kind::not_now, done.error().reason};
   }
-  std::string text = round.who_is_missing(terms.nodes_max);
-  if (terms.elastic() && round.size() < static_cast<std::size_t>(terms.nodes_min)) {
-    text += fmt::format("; at least {} are needed", terms.nodes_min);
+  const auto links = nodes_.nodes_of_host(order.whom);
+  if (!links.empty()) dismiss(now, links, why, actions);
+  const std::string length = until ? fmt::format("for {} s", in_seconds(order.length))
+                                   : std::string("until the job is over");
+  const std::string who = links.empty() ? "no node of it is here"
+                                        : fmt::format("{} of it {}", node_count_text(links.size()),
+                                                      links.size() == 1 ? "leaves" : "leave");
+  return {Kind::done, fmt::format("{} is excluded from job \"{}\" {}; {}", order.whom, terms().id,
+                                  length, who)};
+}
+
+OrderOutcome Job::include(TimePoint now, const Order& order) {
+  Exclusions& exclusions = nodes_.exclusions();
+  if (exclusions.include(now, order.whom)) {
+    return {Kind::done,
+            fmt::format("nodes of {} may take a seat in job \"{}\" again", order.whom, terms().id)};
   }
-  if (!waits.master.empty()) text += "; " + waits.master;
-  if (waits.last_call) {
-    text += fmt::format("; starts with {} in {:.0f} s if no other node joins", round.size(),
-                        std::ceil(in_seconds(*waits.last_call)));
+  const std::string others = exclusions.list(now);
+  return {Kind::unknown,
+          fmt::format("{} is not excluded from job \"{}\"{}", order.whom, terms().id,
+                      others.empty() ? std::string("; no host is") : "; these are: " + others)};
+}
+
+std::optional<OrderOutcome> Job::objection_to_dismiss(const std::vector<LinkId>& links) const {
+  auto objection = rounds_.objection_to_evict(links, nodes_);
+  if (!objection) return std::nullopt;
+  return OrderOutcome{Kind::not_now, *std::move(objection)};
+}
+
+// These nodes get no other seat. They go as soon as none of the round's workers is alive there.
+void Job::dismiss(TimePoint now, const std::vector<LinkId>& links, const std::string& why,
+                  Actions& actions) {
+  const auto evicted = nodes_.evict(links, why);
+  const bool breaks = std::ranges::any_of(
+      evicted, [this](LinkId link) { return round().find(link)->has_workers(); });
+  if (breaks && round().phase() == Round::Phase::sealed) {
+    rounds_.break_politely(now, why, nodes_, actions, /*is_ordered=*/true);
   }
-  return text;
+  for (const LinkId link : links) rounds_.let_go(link, nodes_, actions);
+  rounds_.settle(now, nodes_, actions);
+  rounds_.consider_sealing(now, nodes_, actions);
 }
 
 }  // namespace cpprun

@@ -13,7 +13,7 @@
 #include "proto/clock.h"
 #include "proto/result.h"
 #include "rendezvous/job/exclusions.h"
-#include "rendezvous/job/job.h"
+#include "rendezvous/job/job_record.h"
 #include "rendezvous/job/restart_policy.h"
 
 namespace cpprun {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The settings that all nodes of a job must agree on, the messages for nodes that do not, and the
-// check of a joining node.
+// The settings that all nodes of a job must agree on (JobTerms), the messages for nodes that do
+// not, and the check of a joining node; the settings of its coordinator (JobOptions).
 
 #include <optional>
 #include <string>
@@ -9,6 +9,7 @@
 
 #include "proto/clock.h"
 #include "proto/link/message.h"
+#include "rendezvous/job/restart_policy.h"
 #include "rendezvous/job/round.h"
 
 namespace cpprun {
@@ -23,6 +24,21 @@ struct JobTerms {
 
   // Whether the job may continue with fewer or more nodes than it started with.
   bool elastic() const { return nodes_min < nodes_max; }
+};
+
+// What the coordinator decides about a job.
+struct JobOptions {
+  Duration lease{};     // silence after which a node's lease expires, as its nodes know it
+  Duration patience{};  // how much longer its workers live while another coordinator may lead
+  Duration status_interval{};  // between two status lines about missing nodes
+  Duration last_call{};        // elastic: how long to wait for more nodes once there are enough
+  int store_port = 0;
+  Duration wall_offset{};  // from this clock to the wall clock, for people; zero: not known
+  RestartState restarts_before = {};  // of the hosted job, if it was ended and resumes
+  bool standby = false;  // of the hosted job: another node takes over if this one is lost
+
+  // Silence after which a node is lost.
+  Duration lost_after() const { return lease + patience; }
 };
 
 // The terms of a job that starts with this node.

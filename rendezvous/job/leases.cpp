@@ -93,22 +93,22 @@ std::vector<Leases::Expired> Leases::expire(TimePoint now) {
   return gone;
 }
 
-Leadership::Leadership(Duration lease)
+RoundVotes::RoundVotes(Duration lease)
     : patience_(bounds::vote_patience(lease) -
                 std::min(Duration{bounds::fence_margin}, lease / 10)) {}
 
-void Leadership::begin(std::size_t nodes) {
+void RoundVotes::begin(std::size_t nodes) {
   end();
   size_ = nodes;
 }
 
-void Leadership::appoint(LinkId standby) {
+void RoundVotes::appoint(LinkId standby) {
   appointments_ = {{.standby = standby, .voters = size_ - 1, .needed = votes_to_lead(size_)}};
 }
 
 // A node that is in an earlier appointment but not in this one may be cut off together with the
 // standby of that one, and may vote for it.
-bool Leadership::appoint_again(LinkId standby, const std::vector<LinkId>& voters) {
+bool RoundVotes::appoint_again(LinkId standby, const std::vector<LinkId>& voters) {
   std::size_t needed = votes_to_lead(voters.size() + 1);
   for (const Appointment& before : appointments_) {
     if (before.standby == standby || is_released(before.standby)) continue;
@@ -126,48 +126,48 @@ bool Leadership::appoint_again(LinkId standby, const std::vector<LinkId>& voters
   return true;
 }
 
-std::size_t Leadership::votes_needed() const {
+std::size_t RoundVotes::votes_needed() const {
   return appointments_.empty() ? votes_to_lead(size_) : appointments_.back().needed;
 }
 
-void Leadership::may_vote(LinkId node, TimePoint now) {
+void RoundVotes::may_vote(LinkId node, TimePoint now) {
   // It learns of the standby after now, and votes only after a long silence.
   nodes_.try_emplace(node, Node{.heard = now});
 }
 
-std::optional<LinkId> Leadership::voter(const Agent& agent) const {
+std::optional<LinkId> RoundVotes::voter(const Agent& agent) const {
   for (const auto& [link, node] : nodes_) {
     if (node.agent == agent) return link;
   }
   return std::nullopt;
 }
 
-void Leadership::end() {
+void RoundVotes::end() {
   appointments_.clear();
   nodes_.clear();
 }
 
-void Leadership::heard(LinkId node, TimePoint moment) {
+void RoundVotes::heard(LinkId node, TimePoint moment) {
   const auto found = nodes_.find(node);
   if (found != nodes_.end()) found->second.heard = std::max(found->second.heard, moment);
 }
 
-void Leadership::released(LinkId node) {
+void RoundVotes::released(LinkId node) {
   const auto found = nodes_.find(node);
   if (found != nodes_.end()) found->second.is_released = true;
 }
 
-bool Leadership::has_vote(LinkId node) const {
+bool RoundVotes::has_vote(LinkId node) const {
   const auto found = nodes_.find(node);
   return found != nodes_.end() && !found->second.is_released;
 }
 
-bool Leadership::is_released(LinkId node) const {
+bool RoundVotes::is_released(LinkId node) const {
   const auto found = nodes_.find(node);
   return found != nodes_.end() && found->second.is_released;
 }
 
-void Leadership::moved(LinkId from, LinkId to) {
+void RoundVotes::moved(LinkId from, LinkId to) {
   for (Appointment& each : appointments_) {
     if (each.standby == from) each.standby = to;
   }
@@ -177,13 +177,13 @@ void Leadership::moved(LinkId from, LinkId to) {
   nodes_.insert(std::move(node));
 }
 
-TimePoint Leadership::until_of(const Node& node) const {
+TimePoint RoundVotes::until_of(const Node& node) const {
   return node.is_released ? TimePoint::max() : node.heard + patience_;
 }
 
 // How long that appointment cannot win: as long as its standby follows this coordinator, or so many
 // of the other nodes that no majority is left. A node that may not vote follows forever.
-std::optional<TimePoint> Leadership::until_of(std::size_t index) const {
+std::optional<TimePoint> RoundVotes::until_of(std::size_t index) const {
   const Appointment& appointment = appointments_[index];
   std::vector<TimePoint> ends;
   for (const auto& [link, node] : nodes_) {
@@ -199,7 +199,7 @@ std::optional<TimePoint> Leadership::until_of(std::size_t index) const {
   return until == TimePoint::max() ? std::nullopt : std::optional(until);
 }
 
-std::optional<TimePoint> Leadership::until() const {
+std::optional<TimePoint> RoundVotes::until() const {
   std::optional<TimePoint> soonest;
   if (!may_be_lost()) return soonest;
   for (std::size_t index = 0; index < appointments_.size(); ++index) {
@@ -209,7 +209,7 @@ std::optional<TimePoint> Leadership::until() const {
   return soonest;
 }
 
-bool Leadership::is_settled() const {
+bool RoundVotes::is_settled() const {
   return !until().has_value();
 }
 

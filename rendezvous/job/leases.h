@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The leases of the nodes (Leases), and how long a coordinator may decide while there is a standby
-// (Leadership).
+// The leases of the nodes (Leases), and which of them may vote for a standby (RoundVotes).
 
 #include <cstddef>
 #include <cstdint>
@@ -81,8 +80,8 @@ inline std::size_t votes_to_lead(std::size_t nodes) {
   return nodes / 2 + 1;
 }
 
-// The leader's lease: how long a coordinator may decide about its round while a standby could take
-// its place.
+// The nodes of a round that may vote for a standby, and with them the leader's lease: how long the
+// coordinator may decide about its round while a standby could take its place.
 //
 // The standby leads with the votes of more than half of the round's nodes, including its own. A
 // node votes after bounds::vote_patience without a message from the coordinator, and from then on
@@ -100,9 +99,9 @@ inline std::size_t votes_to_lead(std::size_t nodes) {
 //
 // The evidence about a node is the timestamp that it repeats in its heartbeat (link::Heartbeat): it
 // has received the reply of that time.
-class Leadership {
+class RoundVotes {
  public:
-  explicit Leadership(Duration lease);
+  explicit RoundVotes(Duration lease);
 
   // A round of that many nodes is sealed. No node may vote in it yet.
   void begin(std::size_t nodes);

@@ -7,6 +7,7 @@
 #include <cassert>
 #include <functional>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -184,14 +185,18 @@ std::size_t hash_of_agent(const std::string& host, int pid) {
 
 }  // namespace
 
-Round::Round(const Past& past, std::vector<std::pair<LinkId, Member>> members)
-    : phase_(past.phase, steps), number_(past.number), world_size_(past.world_size) {
+Round::Round(const Past& past, std::vector<std::pair<LinkId, Member>> members, Duration lease)
+    : phase_(past.phase, steps),
+      number_(past.number),
+      world_size_(past.world_size),
+      leases_(lease) {
   for (auto& [link, member] : members) {
     if (member.leaving) ++leaving_;
     if (!member.connected) ++away_;
     enter(link, std::move(member));
   }
   if (phase_ == Phase::sealed) remember_seats();
+  admission_.follow(*this);
 }
 
 const Member* Round::find(LinkId link) const {
@@ -281,6 +286,7 @@ void Round::enter(LinkId link, Member member) {
   if (member.join.node_rank) by_node_rank_.emplace(*member.join.node_rank, link);
   by_agent_.emplace(hash_of_agent(member.join.host, member.join.pid), link);
   ++counts_[index_of(member.state)];
+  if (!member.local) leases_.renew(link, member.since);
   const bool is_new = members_.emplace(link, std::move(member)).second;
   assert(is_new);
   (void)is_new;  // Only read by the assertion.
@@ -289,6 +295,7 @@ void Round::enter(LinkId link, Member member) {
 void Round::leave(LinkId link) {
   const auto found = members_.find(link);
   if (found == members_.end()) return;
+  leases_.forget(link);
   forget_wish(link, found->second);
   --counts_[index_of(found->second.state)];
   if (found->second.leaving) --leaving_;
@@ -347,14 +354,19 @@ void Round::set_broken(LinkId link, std::optional<TimePoint> broke_at) {
   member.broke_at = broke_at;
 }
 
-bool Round::add_peer(LinkId link, const std::string& peer) {
+void Round::set_local(LinkId link) {
+  members_.at(link).local = true;
+  leases_.forget(link);
+}
+
+void Round::add_peer(LinkId link, const std::string& peer) {
   Member& member = members_.at(link);
   auto& further = member.further_peers;
   const bool known =
       member.peer == peer || std::find(further.begin(), further.end(), peer) != further.end();
-  if (known || further.size() == bounds::node_addresses_max) return false;
+  if (known || further.size() == bounds::node_addresses_max) return;
   further.push_back(peer);
-  return true;
+  admission_.follow(*this);
 }
 
 void Round::move(LinkId from, LinkId to) {
@@ -366,6 +378,7 @@ void Round::move(LinkId from, LinkId to) {
   if (const auto wish = node.mapped().join.node_rank) by_node_rank_.emplace(*wish, to);
   members_.insert(std::move(node));
   std::ranges::replace(front_, from, to);
+  leases_.move(from, to);
 }
 
 // Survivors first, because their workers' data is on their machines; then in order of arrival.
@@ -413,6 +426,10 @@ Round::Seats Round::seal(int seats_max, TimePoint now) {
     seats.emplace_back(link, this->seat(member, order.size()));
   }
   remember_seats();
+  admission_.follow(*this);
+  for (const auto& [link, sealed] : seats) {
+    if (!members_.at(link).local) leases_.renew(link, now);
+  }
   return seats;
 }
 
@@ -467,6 +484,48 @@ void Round::gather_again(TimePoint now) {
   }
   counts_ = {};
   counts_[index_of(Member::State::waiting)] = members_.size();
+}
+
+std::optional<std::string> Round::check() const {
+  using State = Member::State;
+  std::array<std::size_t, 4> counts{};
+  std::size_t leaving = 0;
+  std::size_t away = 0;
+  std::size_t claims = 0;
+  std::set<GroupRank> seats;
+  for (const auto& [link, member] : members_) {
+    ++counts[index_of(member.state)];
+    if (member.leaving) ++leaving;
+    if (!member.connected) ++away;
+    if (member.claims) ++claims;
+    const Member* const holder = member.claims ? holder_of(*member.join.node_rank) : &member;
+    if (holder == nullptr) return "a node claims a seat that no node has";
+    if (member.claims && member.state != State::waiting) return "who claims a seat has one";
+    if (member.connected == member.broke_at.has_value()) return "a link is there, and is broken";
+    if (member.state == State::waiting) continue;
+    if (!member.group_rank) return fmt::format("{} has no number", member.join.host);
+    if (!seats.insert(*member.group_rank).second) {
+      return fmt::format("two nodes have the number {}", member.group_rank->value);
+    }
+  }
+  if (counts != counts_ || leaving != leaving_ || away != away_ || claims != claims_)
+    return "its members are miscounted";
+  if (phase_ == Phase::gathering && seated() > 0) return "it gathers, and a node has a seat";
+  if (phase_ == Phase::sealed && count(State::drained) > 0) return "a node has drained unasked";
+  return std::nullopt;
+}
+
+std::optional<std::string> Round::check_leases() const {
+  for (const auto& [link, member] : members()) {
+    if (member->connected && !member->local && !leases_.watches(link)) {
+      return fmt::format("no timeout is set for the silence of {}", name_of(*member));
+    }
+    const bool is_in = phase_ == Phase::sealed && member->state != Member::State::waiting;
+    if (is_in && !admits(member->peer)) {
+      return fmt::format("{} may not use the store of its round", name_of(*member));
+    }
+  }
+  return std::nullopt;
 }
 
 std::string Round::who_is_missing(int nodes_wanted) const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One round of a job (Round): its members with their ranks, clocks and stats, when it is sealed,
-// and which machines may use the job's store.
+// One round of a job (Round): its members with their ranks, clocks, stats and leases, when it is
+// sealed, and which machines may use the job's store.
 
 #include <algorithm>
 #include <array>
@@ -20,6 +20,7 @@
 #include "proto/link/message.h"
 #include "proto/result.h"
 #include "proto/state_machine.h"
+#include "rendezvous/job/leases.h"
 
 namespace cpprun {
 
@@ -131,6 +132,34 @@ struct Member {
   std::optional<GroupRank> group_rank = {};  // in this round, or in the previous one
   RankRange ranks = {};
   NodeStats figures = {};  // of its workers in the last sealed round; for people
+
+  // Its workers run, or have all exited with 0.
+  bool has_workers() const { return state == State::running || state == State::succeeded; }
+};
+
+class Round;
+
+// Decides which machines may use a job's store: those of the running round. A machine is identified
+// by the addresses from which its agent has connected: that of its link, and a few more that the
+// agent proved by connecting from them. Addresses that a node only reports do not count: they could
+// admit an unrelated machine, or a node that was given up. Only the agent in the coordinator's own
+// process is trusted about this machine's interfaces. Loopback is admitted if one of the nodes is
+// this machine. This fences a node that was given up: once the next round is sealed, its address is
+// not admitted.
+//
+// Workers usually reach the store at the address at which their agent reached the coordinator, so
+// the kernel gives both the same source address. If the master's name has several addresses, the
+// agent connects to each of them. docs/decisions.md explains what this means behind NAT.
+class Admission {
+ public:
+  // From here on, admits the members with a seat and no other machine.
+  void follow(const Round& round);
+  // Fails with the reason if that numeric address is not admitted.
+  Result<void> check(const std::string& address) const;
+
+ private:
+  std::unordered_set<std::string> admitted_;
+  bool admits_loopback_ = false;
 };
 
 // One agreed membership of a job, and how it leads to the next:
@@ -143,7 +172,8 @@ struct Member {
 //   When
 //               no worker of the round is left anywhere, all members wait again: gathering.
 //
-// Round knows its members and their states. Job decides why a round breaks, and whether another
+// Round knows its members and their states, how long each may be silent (Leases), and which
+// machines may use the store (Admission). JobRounds decides why a round breaks, and whether another
 // follows.
 class Round {
  public:
@@ -160,8 +190,9 @@ class Round {
     Phase phase = Phase::gathering;
     int world_size = 0;
   };
-  Round() = default;
-  Round(const Past& past, std::vector<std::pair<LinkId, Member>> members);
+  // `lease`: silence after which a member is lost.
+  explicit Round(Duration lease = {}) : leases_(lease) {}
+  Round(const Past& past, std::vector<std::pair<LinkId, Member>> members, Duration lease = {});
 
   RoundNumber number() const { return number_; }
   Phase phase() const { return phase_; }
@@ -185,6 +216,14 @@ class Round {
   std::vector<std::pair<LinkId, const Member*>> members() const;
   // The violated invariant, if any.
   std::optional<std::string> check() const;
+  // For a job that may decide, and is not over: the violated invariant of its leases and its
+  // admission, if any.
+  std::optional<std::string> check_leases() const;
+
+  const Leases& leases() const { return leases_; }
+  Leases& leases() { return leases_; }
+  // Fails with the reason if that numeric address may not use the store.
+  Result<void> admits(const std::string& address) const { return admission_.check(address); }
 
   const Member* find(LinkId link) const;
   // Gives every node the master's addresses, and the master those of another node.
@@ -202,8 +241,8 @@ class Round {
   // because containers repeat the first two. If several match, the one with the same address.
   std::optional<LinkId> find_agent(const link::Join& join, const std::string& peer) const;
 
-  // A member that asks for a taken node rank claims it until the holder is gone or the claim is
-  // rejected.
+  // Its lease starts, unless it runs in the coordinator's own process. A member that asks for a
+  // taken node rank claims it until the holder is gone or the claim is rejected.
   void enter(LinkId link, Member member);
   void leave(LinkId link);
   void set_state(LinkId link, Member::State state, TimePoint now);
@@ -212,13 +251,12 @@ class Round {
   // Its link broke at `broke_at`, or is back if that is nothing.
   void set_broken(LinkId link, std::optional<TimePoint> broke_at);
   // It runs in the coordinator's own process from now on.
-  void set_local(LinkId link) { members_.at(link).local = true; }
-  // Its agent has also connected from that address. Returns false if it was known, or there are
-  // enough.
-  bool add_peer(LinkId link, const std::string& peer);
+  void set_local(LinkId link);
+  // Its agent has also connected from that address. Kept if there are not enough yet.
+  void add_peer(LinkId link, const std::string& peer);
   ClockOffset& clock_of(LinkId link) { return members_.at(link).clock; }
   NodeStats& figures_of(LinkId link) { return members_.at(link).figures; }
-  // The agent on link `from` uses link `to` from now on.
+  // The agent on link `from` uses link `to` from now on. Its lease continues.
   void move(LinkId from, LinkId to);
 
   // The next round's number is greater than that one, unless a round is running already.
@@ -273,6 +311,9 @@ class Round {
   // By a hash of host and pid, which several may share. When a network comes back, ten thousand
   // agents resume at once.
   std::unordered_multimap<std::size_t, LinkId> by_agent_;
+  // Invariant: a member that is connected has one, unless it is local or the job does not decide.
+  Leases leases_;
+  Admission admission_;  // Invariant: admits the peers of all members with a seat.
 };
 
 // "node 1 on host-b", or "host-b" before it has a rank.
@@ -307,29 +348,6 @@ class LastCall {
   Duration length_;
   Duration seals_after_;
   std::optional<TimePoint> over_at_;
-};
-
-// Decides which machines may use a job's store: those of the running round. A machine is identified
-// by the addresses from which its agent has connected: that of its link, and a few more that the
-// agent proved by connecting from them. Addresses that a node only reports do not count: they could
-// admit an unrelated machine, or a node that was given up. Only the agent in the coordinator's own
-// process is trusted about this machine's interfaces. Loopback is admitted if one of the nodes is
-// this machine. This fences a node that was given up: once the next round is sealed, its address is
-// not admitted.
-//
-// Workers usually reach the store at the address at which their agent reached the coordinator, so
-// the kernel gives both the same source address. If the master's name has several addresses, the
-// agent connects to each of them. docs/decisions.md explains what this means behind NAT.
-class Admission {
- public:
-  // From here on, admits the members with a seat and no other machine.
-  void follow(const Round& round);
-  // Fails with the reason if that numeric address is not admitted.
-  Result<void> check(const std::string& address) const;
-
- private:
-  std::unordered_set<std::string> admitted_;
-  bool admits_loopback_ = false;
 };
 
 }  // namespace cpprun

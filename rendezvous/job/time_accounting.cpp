@@ -51,8 +51,29 @@ void TimeAccounting::place(TimePoint now, const Nodes& nodes) {
   now_.nodes = nodes;
 }
 
+void TimeAccounting::place(TimePoint now, const Round& round, Account waits) {
+  using State = Member::State;
+  Nodes nodes{};
+  const auto put = [&nodes](Account account, std::size_t count) { nodes[index(account)] += count; };
+  switch (round.phase()) {
+    case Round::Phase::gathering:
+      put(waits, round.size());
+      break;
+    case Round::Phase::sealed:
+      put(training() ? Account::training : Account::starting, round.count(State::running));
+      put(Account::standing_by, round.count(State::waiting) + round.count(State::succeeded));
+      break;
+    case Round::Phase::draining:
+      put(Account::draining, round.seated());
+      put(Account::standing_by, round.count(State::waiting));
+      break;
+  }
+  place(now, nodes);
+}
+
 void TimeAccounting::sealed(TimePoint now) {
   book(now);
+  stalled_since_.reset();
   now_.round_training = {};
   now_.round_starting = {};
   now_.unsaved.clear();
@@ -97,6 +118,25 @@ void TimeAccounting::settled(TimePoint now, const Cause& cause) {
   LostTime& lost = entry(cause.id, cause.host);
   for (std::size_t i = 0; i < account_count; ++i) lost.time[i] += time[i];
   now_.current = static_cast<std::size_t>(&lost - now_.lost.data());
+}
+
+void TimeAccounting::settled(TimePoint now, const RoundEnd& round_end, bool has_lost_its_store) {
+  if (round_end.reached != link::Reached{}) has_worked(now);
+  const Failures::Entry* root = round_end.failures.root();
+  const bool is_in_vain = stalled_since_ && (has_lost_its_store || !has_resumed_);
+  const Duration stalled =
+      is_in_vain ? std::max(round_end.at - *stalled_since_, Duration{}) : Duration{};
+  if (root == nullptr) {
+    const char* const known = is_in_vain ? "coordinator_lost" : "membership_change";
+    const char* const other = has_lost_its_store ? "store_lost" : known;
+    const char* const change = round_end.ordered ? "order" : other;
+    const char* const why = round_end.stop ? "stopped" : change;
+    return settled(now, {.id = why, .unnoticed = stalled, .failed = false});
+  }
+  const std::string& cause = root->failure.cause;
+  settled(now, {.id = cause.empty() ? "unknown" : cause,
+                .host = root->failure.host,
+                .unnoticed = std::max({round_end.at - root->at, stalled, Duration{}})});
 }
 
 LostTime& TimeAccounting::entry(const std::string& id, const std::string& host) {

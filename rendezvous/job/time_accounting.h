@@ -16,6 +16,8 @@
 
 #include "proto/clock.h"
 #include "proto/time_use.h"
+#include "rendezvous/job/round.h"
+#include "rendezvous/job/round_outcome.h"
 
 namespace cpprun {
 
@@ -46,6 +48,13 @@ class TimeAccounting {
 
   // From now on this many nodes are at each account. The time until now is booked as before.
   void place(TimePoint now, const Nodes& nodes);
+  // The nodes of a job that is not over. `waits`: their account while no round runs.
+  void place(TimePoint now, const Round& round, Account waits);
+
+  // After recovery: since then the round has had no coordinator. That was not training if the store
+  // was lost as well, or if no node kept its seat meanwhile.
+  void had_no_coordinator(TimePoint since) { stalled_since_ = since; }
+  void kept_a_seat() { has_resumed_ = true; }
 
   // A round starts. Until its workers use the store, its time counts as starting.
   void sealed(TimePoint now);
@@ -67,6 +76,7 @@ class TimeAccounting {
   };
   // No node of the broken round is left, and this was the cause.
   void settled(TimePoint now, const Cause& cause);
+  void settled(TimePoint now, const RoundEnd& round_end, bool has_lost_its_store);
   // Every worker exited with 0, or some have made steps: workers that never used the store have
   // trained all the same.
   void has_worked(TimePoint now);
@@ -82,6 +92,8 @@ class TimeAccounting {
   NodeDuration take(Account from, NodeDuration most);
 
   Kept now_;
+  std::optional<TimePoint> stalled_since_;
+  bool has_resumed_ = false;
 };
 
 }  // namespace cpprun

@@ -90,7 +90,7 @@ namespace {
 
 JobState state_of(const Job& job) {
   if (job.over()) return JobState::over;
-  if (job.pauses()) return JobState::pausing;
+  if (job.rounds().pauses()) return JobState::pausing;
   switch (job.round().phase()) {
     case Round::Phase::gathering:
       return JobState::gathering;
@@ -127,7 +127,7 @@ NodeSnapshot node_of(const Job& job, TimePoint now, const Found& found) {
                     .workers = member.join.local_world_size,
                     .role = member.join.role};
   if (member.group_rank) node.base_rank = member.ranks.base;
-  if (const auto heard = job.leases().heard(found.link)) node.silence = now - *heard;
+  if (const auto heard = job.round().leases().heard(found.link)) node.silence = now - *heard;
   return node;
 }
 
@@ -139,8 +139,8 @@ JobSnapshot snapshot_of(const Job& job, TimePoint now) {
                        .state = state_of(job),
                        .since = job.since(),
                        .round = round.number(),
-                       .restarts_used = job.policy().restarts_used(),
-                       .restarts_left = job.policy().restarts_left(now),
+                       .restarts_used = job.rounds().policy().restarts_used(),
+                       .restarts_left = job.rounds().policy().restarts_left(now),
                        .lease = job.lease(),
                        .nodes = {.waiting = round.count(Member::State::waiting),
                                  .running = round.count(Member::State::running),
@@ -148,19 +148,19 @@ JobSnapshot snapshot_of(const Job& job, TimePoint now) {
                                  .drained = round.count(Member::State::drained),
                                  .away = round.away()},
                        .world_size = round.world_size(),
-                       .failures_by_cause = job.history().failures(),
-                       .restarts_by_cause = job.history().restarts(),
+                       .failures_by_cause = job.rounds().history().failures(),
+                       .restarts_by_cause = job.rounds().history().restarts(),
                        .finish = job.finish()};
   for (const CauseBudget& each : snapshot.terms.restarts.budgets) {
-    snapshot.budgets_left.push_back(job.policy().restarts_left(now, each));
+    snapshot.budgets_left.push_back(job.rounds().policy().restarts_left(now, each));
   }
-  if (const auto silent = job.leases().longest_silent()) snapshot.silence_max = now - silent->heard;
+  if (const auto lease = round.leases().longest_silent()) snapshot.silence_max = now - lease->heard;
   return snapshot;
 }
 
 JobSnapshot measured(const Job& job, TimePoint now) {
   JobSnapshot snapshot = snapshot_of(job, now);
-  snapshot.time = job.time().told(now);
+  snapshot.time = job.rounds().time().told(now);
   snapshot.progress = progress_of(job, now);
   return snapshot;
 }
@@ -170,8 +170,8 @@ JobDetails details_of(const Job& job, TimePoint now, const std::optional<DaemonS
                      .waits_for = job.waits_for(now),
                      .cover = job.cover_text(),
                      .durable = daemon ? daemon->durable : std::nullopt,
-                     .rounds = job.history().list(),
-                     .rounds_left_out = job.history().left_out()};
+                     .rounds = job.rounds().history().list(),
+                     .rounds_left_out = job.rounds().history().left_out()};
   if (daemon && !details.cover.empty()) details.cover = cover_text(*daemon);
   if (daemon && !job.over()) {
     details.warnings = warnings_of(*daemon);
@@ -180,7 +180,7 @@ JobDetails details_of(const Job& job, TimePoint now, const std::optional<DaemonS
   }
   // The draining round is not recorded yet; add the failures known so far.
   if (!details.rounds.empty() && !details.rounds.back().ended) {
-    tell_end(details.rounds.back(), job.round_end());
+    tell_end(details.rounds.back(), job.rounds().round_end());
   }
   return details;
 }

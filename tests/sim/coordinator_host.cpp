@@ -361,7 +361,7 @@ void CoordinatorHost::arm(std::optional<TimePoint> deadline) {
     universe_.judge.must(false, "the coordinator: " + *broken);
   }
   const Job* const hosted = hooks_.leads_until ? machine.find(job_id(0)) : nullptr;
-  const auto until = hosted == nullptr ? std::nullopt : hosted->leads_until();
+  const auto until = hosted == nullptr ? std::nullopt : hosted->leadership().leads_until();
   if (std::exchange(leads_until_, until) != until) hooks_.leads_until(until);
   if (machine.done() && !told_done_) {
     told_done_ = true;

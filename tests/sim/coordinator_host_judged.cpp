@@ -205,7 +205,7 @@ void CoordinatorHost::judge_time() {
     if (job == nullptr) seen = {.is_of_another = seen.is_of_another};
     if (job == nullptr) continue;
     if (std::exchange(seen.is_of_another, false)) {
-      seen = {.time = sum_of(job->time().told(now()).nodes)};
+      seen = {.time = sum_of(job->rounds().time().told(now()).nodes)};
     }
     const NodeDuration reading = std::chrono::floor<NodeDuration>(now().time_since_epoch());
     const auto nodes = static_cast<NodeDuration::rep>(seen.nodes);
@@ -214,7 +214,7 @@ void CoordinatorHost::judge_time() {
     seen.nodes = job->over() || job->is_deposed() ? 0 : job->round().size();
     if (job->is_deposed()) continue;
     if (job->round().phase() == Round::Phase::sealed && !job->over()) continue;
-    const NodeDuration booked = sum_of(job->time().told(now()).nodes);
+    const NodeDuration booked = sum_of(job->rounds().time().told(now()).nodes);
     universe_.judge.must(
         booked == seen.time,
         fmt::format("the ledger of job {} has {} us of its nodes' time, and it was "

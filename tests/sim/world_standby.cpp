@@ -119,7 +119,7 @@ bool World::will_go_on() {
   if (rules.budget_for(link::node_lost) != nullptr) return false;
   const Coordinator* const coordinator = coordinator_->coordinator();
   const Job* const job = coordinator == nullptr ? nullptr : coordinator->find(job_id(0));
-  if (job == nullptr || (leave == 0 && !job->standby_place())) return false;
+  if (job == nullptr || (leave == 0 && !job->leadership().standby_place())) return false;
   const Round& round = job->round();
   const auto needed = static_cast<std::size_t>(scenario.jobs.front().nodes_min);
   const TimePoint now = node(0).clock().local(universe_.time.now());
@@ -139,7 +139,7 @@ bool World::will_go_on() {
                        running == round.seated();
   // Votes are given up when the last node has drained.
   const bool some_end = round.phase() == Round::Phase::draining && running > 0 &&
-                        running + drained == round.seated() && !job->round_end().stop;
+                        running + drained == round.seated() && !job->rounds().round_end().stop;
   return (all_run || some_end) && round.away() == 0 && round.seated() > needed;
 }
 

@@ -119,7 +119,7 @@ Result<Listening> CoordinatorServer::open(const ListenOptions& listen, Coordinat
 
 const RestartState& CoordinatorServer::restart_state() const {
   // There is exactly one job, from open() on.
-  return coordinator_.machine().jobs_after("", 1).front()->policy().state();
+  return coordinator_.machine().jobs_after("", 1).front()->rounds().policy().state();
 }
 
 void CoordinatorServer::recover(JobRecord record, std::optional<std::string> store_log) {
@@ -163,7 +163,7 @@ void CoordinatorServer::show_record(const coordinator::ShowRecord& show) {
 void CoordinatorServer::tell_lead() {
   if (!callbacks_.leads_until) return;
   const auto jobs = coordinator_.machine().jobs_after("", 1);
-  const auto until = jobs.empty() ? std::nullopt : jobs.front()->leads_until();
+  const auto until = jobs.empty() ? std::nullopt : jobs.front()->leadership().leads_until();
   if (std::exchange(leads_until_, until) != until) callbacks_.leads_until(until);
 }
 
@@ -676,7 +676,7 @@ void CoordinatorServer::restore_store(const std::string& job) {
 void CoordinatorServer::note_asked(const std::string& job) {
   store_was_asked_ = true;
   const Job* const its = coordinator_.machine().find(job);
-  if (its != nullptr && !its->time().training()) tell(Coordinator::StoreAsked{job});
+  if (its != nullptr && !its->rounds().time().training()) tell(Coordinator::StoreAsked{job});
 }
 
 Result<int> CoordinatorServer::open_local_store() {

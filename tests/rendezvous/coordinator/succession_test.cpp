@@ -211,7 +211,7 @@ TEST_CASE(
   REQUIRE(job != nullptr);
   CHECK(job->round().phase() == Round::Phase::draining);
   CHECK(job->round().size() == 4);
-  CHECK(job->round_end().failures.root() == nullptr);
+  CHECK(job->rounds().round_end().failures.root() == nullptr);
   CHECK_FALSE(standby.coordinator.check());
 }
 

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "rendezvous/job/job.h"
+#include "rendezvous/job/job_rounds.h"
 #include "tests/rendezvous/job/job_table.h"
 
 namespace job_endings_test {
@@ -282,7 +282,7 @@ TEST_CASE("a lost node that has a purse costs a restart, and the job ends when i
   table.close(t0 + 1s, b);
   table.awake(t0 + 4s);
   table.drained(t0 + 4s, 1, {a});
-  CHECK(table.job.policy().restarts_used() == 1);
+  CHECK(table.job.rounds().policy().restarts_used() == 1);
   CHECK_FALSE(table.job.over());
   const auto sealed = table.join(t0 + 5s, c, node(1));
   CHECK(said<link::Sealed>(sealed, a)[0].restart_count == 1);

@@ -93,11 +93,11 @@ TEST_CASE("the budget, the past and the time are those of before") {
   table.drained(t0 + 6s, 1, {a, b});
   const auto before = table.job.record();
   Next next{t0 + 60s, table.job};
-  CHECK(next.job.policy().restarts_used() == 1);
-  CHECK(next.job.history().list() == table.job.history().list());
+  CHECK(next.job.rounds().policy().restarts_used() == 1);
+  CHECK(next.job.rounds().history().list() == table.job.rounds().history().list());
   CHECK(next.job.round().number() == RoundNumber{2});
-  CHECK(sum_of(next.job.time().told(t0 + 60s).nodes) ==
-        sum_of(table.job.time().told(t0 + 60s).nodes));
+  CHECK(sum_of(next.job.rounds().time().told(t0 + 60s).nodes) ==
+        sum_of(table.job.rounds().time().told(t0 + 60s).nodes));
   const auto kept = next.job.record();
   CHECK(kept.nodes == before.nodes);
   CHECK(kept.restarts == before.restarts);
@@ -286,7 +286,7 @@ TEST_CASE("what nodes did since they heard a lost coordinator last is no trainin
   coordinator::Actions actions;
   next.job.lose_host(t0 + 100s, t0 + 96s, old_a, actions);
   next.awake(t0 + 110s);
-  const TimeUse use = next.job.time().told(t0 + 110s);
+  const TimeUse use = next.job.rounds().time().told(t0 + 110s);
   CHECK(of(use.nodes, Account::training) == 2 * 95s);
   CHECK(of(use.nodes, Account::detecting) == 2 * 4s);
   const auto lost = std::ranges::find(use.lost, "node_lost", &LostTime::cause);
@@ -312,7 +312,7 @@ TEST_CASE("the next coordinator says of the host of the one before that it was l
   // So does the one after it, which has it from the record alone.
   Next last(t0 + 70s, next.job);
   last.join(t0 + 71s, new_a, again(last.job, 0, 2));
-  CHECK(last.job.history().root_of(RoundNumber{1})->host == "host0");
+  CHECK(last.job.rounds().history().root_of(RoundNumber{1})->host == "host0");
 }
 
 TEST_CASE("the time without a coordinator is no training where the store was lost with it") {
@@ -325,7 +325,7 @@ TEST_CASE("the time without a coordinator is no training where the store was los
   next.join(t0 + 62s, new_b, again(next.job, 1, 1));
   next.hear(t0 + 62s, new_a, link::Drained{RoundNumber{1}});
   next.hear(t0 + 62s, new_b, link::Drained{RoundNumber{1}});
-  const TimeUse use = next.job.time().told(t0 + 62s);
+  const TimeUse use = next.job.rounds().time().told(t0 + 62s);
   CHECK(of(use.nodes, Account::detecting) == 2 * 12s);
   CHECK(of(use.nodes, Account::training) == 2 * 49s);
   const auto lost = std::ranges::find(use.lost, "store_lost", &LostTime::cause);
@@ -346,7 +346,7 @@ TEST_CASE("the time without a coordinator is no training where no node kept its 
   newcomer.restarts = next.job.terms().restarts;
   const auto sealed = next.join(t0 + 61s, new_b, newcomer);
   REQUIRE(said<link::Sealed>(sealed, new_b).size() == 1);
-  const TimeUse use = next.job.time().told(t0 + 61s);
+  const TimeUse use = next.job.rounds().time().told(t0 + 61s);
   CHECK(of(use.nodes, Account::detecting) == 2 * 11s);
   CHECK(of(use.nodes, Account::training) == 2 * 49s);
   const auto lost = std::ranges::find(use.lost, "coordinator_lost", &LostTime::cause);
@@ -365,7 +365,7 @@ TEST_CASE("a round that continues has trained while there was no coordinator") {
   next.hear(t0 + 70s, new_a, link::Succeeded{RoundNumber{1}});
   next.hear(t0 + 70s, new_b, link::Succeeded{RoundNumber{1}});
   REQUIRE(next.job.over());
-  CHECK(of(next.job.time().told(t0 + 70s).nodes, Account::training) == 2 * 69s);
+  CHECK(of(next.job.rounds().time().told(t0 + 70s).nodes, Account::training) == 2 * 69s);
 }
 
 }  // namespace job_recovery_test

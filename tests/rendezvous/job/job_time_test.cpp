@@ -14,7 +14,7 @@ using namespace cpprun::testing;
 namespace {
 
 NodeDuration booked(const Table& table, TimePoint now, Account account) {
-  return of(table.job.time().told(now).nodes, account);
+  return of(table.job.rounds().time().told(now).nodes, account);
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ TEST_CASE("a job waits for its nodes, starts, trains, fails, and begins again") 
   CHECK(booked(table, t0 + 11s, Account::draining) == 4s);
   REQUIRE(table.job.round().phase() == Round::Phase::sealed);
   table.job.store_asked(t0 + 12s);
-  const TimeUse use = table.job.time().told(t0 + 12s);
+  const TimeUse use = table.job.rounds().time().told(t0 + 12s);
   CHECK(sum_of(use.nodes) == 4s + 2 * 8s);
   CHECK(use.wall == 12s);
   REQUIRE(use.lost.size() == 2);
@@ -62,7 +62,7 @@ TEST_CASE("the end of a job says what its time went into") {
   REQUIRE(table.job.finish()->time);
   const TimeUse& use = *table.job.finish()->time;
   CHECK(of(use.nodes, Account::standing_by) == 2s);
-  CHECK(sum_of(use.nodes) == sum_of(table.job.time().told(t0 + 60s).nodes));
+  CHECK(sum_of(use.nodes) == sum_of(table.job.rounds().time().told(t0 + 60s).nodes));
 }
 
 TEST_CASE("what a node had not saved is to be done again, however often it says so") {
@@ -102,7 +102,7 @@ TEST_CASE("what somebody has asked for is lost to an order, and not to a change 
   table.seal();
   table.order(t0 + 5s, {.kind = Order::Kind::restart});
   table.drained(t0 + 8s, 1, {a, b});
-  const TimeUse use = table.job.time().told(t0 + 8s);
+  const TimeUse use = table.job.rounds().time().told(t0 + 8s);
   const auto order = std::ranges::find(use.lost, "order", &LostTime::cause);
   REQUIRE(order != use.lost.end());
   CHECK(of(order->time, Account::draining) == 6s);

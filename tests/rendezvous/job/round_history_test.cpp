@@ -98,12 +98,12 @@ TEST_CASE("a job remembers its rounds, and since when it is what it is") {
   table.hear(t0 + 5s, a, link::Drained{RoundNumber{1}});
   CHECK(table.job.round().find(a)->since == t0 + 5s);
   table.hear(t0 + 6s, b, link::Drained{RoundNumber{1}});
-  const auto rounds = table.job.history().list();
+  const auto rounds = table.job.rounds().history().list();
   REQUIRE(rounds.size() == 2);
   CHECK(rounds[0].ended == t0 + 6s);
   CHECK(rounds[0].root->status == link::ExitStatus{true, 9});
   CHECK(rounds[1].restart == 1);
-  CHECK(table.job.history().restarts().at("killed") == 1);
+  CHECK(table.job.rounds().history().restarts().at("killed") == 1);
   CHECK(table.job.waits_for(t0 + 6s).empty());
 }
 

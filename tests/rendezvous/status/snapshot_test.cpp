@@ -103,7 +103,7 @@ TEST_CASE("where the time went is summed up only for whoever measures the job") 
   Table table;
   table.seal();
   CHECK(snapshot_of(table.job, t0 + 9s).time == TimeUse{});
-  CHECK(measured(table.job, t0 + 9s).time == table.job.time().told(t0 + 9s));
+  CHECK(measured(table.job, t0 + 9s).time == table.job.rounds().time().told(t0 + 9s));
   CHECK(measured(table.job, t0 + 9s).time.wall > Duration{});
 }
 

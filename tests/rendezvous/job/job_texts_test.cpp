@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/job/job.h"
+#include "rendezvous/job/job_texts.h"
 
 #include <doctest/doctest.h>
 
-namespace job_text_test {
+namespace job_texts_test {
 
 using namespace cpprun;
 using namespace std::chrono_literals;
@@ -97,4 +97,4 @@ TEST_CASE("an address that a worker could not connect to gets the name of its ho
   CHECK(with_host_of_address("exited with code 1", round) == "exited with code 1");
 }
 
-}  // namespace job_text_test
+}  // namespace job_texts_test

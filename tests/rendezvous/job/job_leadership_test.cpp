@@ -8,7 +8,7 @@
 #include "proto/bounds.h"
 #include "tests/rendezvous/job/job_table.h"
 
-namespace job_standby_test {
+namespace job_leadership_test {
 
 using namespace cpprun;
 using namespace cpprun::testing;
@@ -85,17 +85,17 @@ TEST_CASE("a job that ends with the node that hosts it says so, and warns where 
 TEST_CASE("the first other node is shown the record, and all are told when it stands by") {
   Three table;
   CHECK(shows_record(table.sealed, b));
-  CHECK_FALSE(table.job.standby_place());
-  CHECK_FALSE(table.job.leads_until());
-  CHECK_FALSE(table.job.standby_node());
+  CHECK_FALSE(table.job.leadership().standby_place());
+  CHECK_FALSE(table.job.leadership().leads_until());
+  CHECK_FALSE(table.job.leadership().standby_node(table.job.round()));
   CHECK(table.job.cover_text() == "no standby yet: the job ends if node 0 on host0 is lost");
   const auto told = table.stands(t0 + 1s);
   for (const LinkId each : {a, b, c}) {
     REQUIRE(said<link::Standby>(told, each).size() == 1);
     CHECK(said<link::Standby>(told, each)[0] == link::Standby{RoundNumber{1}, "10.0.0.2", 4711});
   }
-  CHECK(table.job.leads_until() == t0 + 1s + patience);
-  CHECK(table.job.standby_node() == GroupRank{1});
+  CHECK(table.job.leadership().leads_until() == t0 + 1s + patience);
+  CHECK(table.job.leadership().standby_node(table.job.round()) == GroupRank{1});
   CHECK(table.job.cover_text() == "if node 0 on host0 is lost, node 1 on host1 resumes the job");
   // Who comes later is a spare, and has to know it, too.
   auto late = table.join(t0 + 1s, LinkId{4}, elastic(3));
@@ -142,14 +142,14 @@ TEST_CASE(
   Three table;
   table.close(t0, c);
   table.stands(t0 + 1s);
-  CHECK_FALSE(table.job.leads_until());
+  CHECK_FALSE(table.job.leadership().leads_until());
   auto back = elastic(2);
   back.after = RoundNumber{1};
   back.restarts = table.job.terms().restarts;
   coordinator::Actions told;
   table.job.join(t0 + 2s, {LinkId{9}, "10.0.0.3", false}, back, told);
   CHECK(said<link::Standby>(told, LinkId{9}).size() == 1);
-  CHECK(table.job.leads_until() == t0 + 2s + patience);
+  CHECK(table.job.leadership().leads_until() == t0 + 2s + patience);
 }
 
 TEST_CASE("there is no standby where it could not help, and none that has not said it can") {
@@ -184,11 +184,11 @@ TEST_CASE(
   CHECK(said<link::Heartbeat>(answer, c)[0].moment == link::AgentTime{2s});
   table.beat(t0 + 3s, c, t0 + 2s);
   table.awake(t0 + 3s + 500ms);
-  CHECK(table.job.leads_until() == t0 + 2s + patience);
+  CHECK(table.job.leadership().leads_until() == t0 + 2s + patience);
   // Nobody hears of the future.
   table.beat(t0 + 3s + 500ms, c, t0 + 1h);
   table.awake(t0 + 4s);
-  CHECK(table.job.leads_until() <= t0 + 4s + patience);
+  CHECK(table.job.leadership().leads_until() <= t0 + 4s + patience);
 }
 
 TEST_CASE("a coordinator that nobody follows gives up before its standby may lead") {
@@ -246,7 +246,7 @@ TEST_CASE("a coordinator that gave up leads again when no standby can have a maj
   table.awake(t0 + 8s);
   CHECK(table.job.round().phase() == Round::Phase::sealed);
   CHECK(table.job.round().number() == RoundNumber{2});
-  CHECK(table.job.policy().restarts_used() == 0);
+  CHECK(table.job.rounds().policy().restarts_used() == 0);
 }
 
 TEST_CASE("a master that is asked to end transfers leadership when its round has drained") {
@@ -329,7 +329,7 @@ TEST_CASE("a node may vote until its round has drained, and is asked to give tha
     REQUIRE(said<link::Drain>(asks, each).size() == 1);
     CHECK_FALSE(said<link::Drain>(asks, each)[0].keeps_vote);
   }
-  CHECK(table.job.leads_until());
+  CHECK(table.job.leadership().leads_until());
   const auto ends = table.hear(t0 + 1s, b, link::Drained{.round = RoundNumber{1}, .asked = true});
   CHECK(said<link::Finish>(ends, c).size() == 1);
 }
@@ -400,8 +400,8 @@ TEST_CASE("a standby that leaves the round is replaced while the round drains") 
     breaks = table.awake(t0 + 3s);
   }
   CHECK(shows_record(breaks, c));
-  CHECK(table.job.standby() == c);
-  CHECK_FALSE(table.job.standby_place());
+  CHECK(table.job.leadership().standby() == c);
+  CHECK_FALSE(table.job.leadership().standby_place());
   for (const auto& drain : said<link::Drain>(breaks, Five::d)) CHECK(drain.keeps_vote);
   // Of the four nodes that are left, the one of the coordinator among them.
   CHECK(table.job.record().votes_needed == 3);
@@ -410,7 +410,7 @@ TEST_CASE("a standby that leaves the round is replaced while the round drains") 
   for (const LinkId each : {a, c, Five::d, Five::e}) {
     CHECK(said<link::Standby>(told, each) == std::vector{place});
   }
-  CHECK(table.job.leads_until());
+  CHECK(table.job.leadership().leads_until());
   CHECK_FALSE(table.job.check());
 }
 
@@ -431,7 +431,7 @@ TEST_CASE("a standby needs fewer votes where nodes that could vote for it have l
     CHECK(shows_record(leaves, b));
   }
   CHECK(table.job.record().votes_needed == 2);
-  CHECK(table.job.standby() == b);
+  CHECK(table.job.leadership().standby() == b);
   // With the next it would have no majority beside the coordinator's node.
   const auto last =
       table.hear(t0 + 1s, c, link::Leave{.signal = SIGTERM, .reason = "asked to stop"});
@@ -447,7 +447,7 @@ TEST_CASE("a node that leaves, or is asked to, keeps no vote") {
       table.hear(t0 + 1s, each, link::Drained{RoundNumber{1}});
     }
     table.advance(t0 + 1s);
-    CHECK_FALSE(table.job.leads_until());
+    CHECK_FALSE(table.job.leadership().leads_until());
     table.hear(t0 + 1s, a, link::Drained{RoundNumber{1}});
     CHECK(table.job.round().number() == RoundNumber{2});
   }
@@ -513,7 +513,7 @@ TEST_CASE("a master that is asked to end while its round drains transfers leader
     CHECK(shows_record(offers, b));
     CHECK(said<link::Led>(offers, b).size() == 1);
     CHECK(table.job.record().round_end.failures.count() == 1);
-    CHECK(table.job.policy().restarts_used() == 0);
+    CHECK(table.job.rounds().policy().restarts_used() == 0);
   }
   SUBCASE("no restart is left: the job ends") {
     Restarting table(0);
@@ -573,4 +573,4 @@ TEST_CASE("a job that may be led already waits for whoever leads it to find its 
   CHECK(table.job.round().phase() == Round::Phase::sealed);
 }
 
-}  // namespace job_standby_test
+}  // namespace job_leadership_test

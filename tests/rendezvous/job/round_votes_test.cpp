@@ -8,7 +8,7 @@
 
 #include "proto/bounds.h"
 
-namespace leadership_test {
+namespace round_votes_test {
 
 using namespace cpprun;
 using namespace std::chrono_literals;
@@ -25,34 +25,34 @@ LinkId link(std::uint64_t number) {
 }
 
 // The coordinator's node, and these.
-Leadership of_nodes(std::size_t nodes) {
-  Leadership leadership{lease};
-  leadership.begin(nodes);
-  leadership.appoint(link(1));
-  for (std::uint64_t each = 1; each < nodes; ++each) leadership.may_vote(link(each), t0);
-  return leadership;
+RoundVotes of_nodes(std::size_t nodes) {
+  RoundVotes votes{lease};
+  votes.begin(nodes);
+  votes.appoint(link(1));
+  for (std::uint64_t each = 1; each < nodes; ++each) votes.may_vote(link(each), t0);
+  return votes;
 }
 
 }  // namespace
 
 TEST_CASE("nothing can take the lead away before anybody has heard of a standby") {
-  Leadership leadership{lease};
-  leadership.begin(3);
-  CHECK_FALSE(leadership.may_be_lost());
-  CHECK_FALSE(leadership.until());
-  CHECK(leadership.is_settled());
+  RoundVotes votes{lease};
+  votes.begin(3);
+  CHECK_FALSE(votes.may_be_lost());
+  CHECK_FALSE(votes.until());
+  CHECK(votes.is_settled());
 }
 
 TEST_CASE("the lead lasts as long as half of the nodes follow, the coordinator's among them") {
   for (const auto& [nodes, others] : {std::pair{3, 1}, {4, 1}, {5, 2}, {6, 2}, {7, 3}}) {
     CAPTURE(nodes);
     // None of them is the standby.
-    auto leadership = of_nodes(static_cast<std::size_t>(nodes));
+    auto votes = of_nodes(static_cast<std::size_t>(nodes));
     for (int each = 0; each < others; ++each) {
-      CHECK(leadership.until() == t0 + patience);
-      leadership.heard(link(static_cast<std::uint64_t>(2 + each)), t0 + 1s);
+      CHECK(votes.until() == t0 + patience);
+      votes.heard(link(static_cast<std::uint64_t>(2 + each)), t0 + 1s);
     }
-    CHECK(leadership.until() == t0 + 1s + patience);
+    CHECK(votes.until() == t0 + 1s + patience);
     // Whoever is left is no majority.
     CHECK(static_cast<std::size_t>(nodes - 1 - others) < votes_to_lead(nodes));
     CHECK(static_cast<std::size_t>(nodes - others) >= votes_to_lead(nodes));
@@ -60,53 +60,53 @@ TEST_CASE("the lead lasts as long as half of the nodes follow, the coordinator's
 }
 
 TEST_CASE("or as long as the standby does, who alone could lead") {
-  auto leadership = of_nodes(5);
-  leadership.heard(link(1), t0 + 2s);
-  CHECK(leadership.until() == t0 + 2s + patience);
-  leadership.released(link(1));
-  CHECK(leadership.is_settled());
+  auto votes = of_nodes(5);
+  votes.heard(link(1), t0 + 2s);
+  CHECK(votes.until() == t0 + 2s + patience);
+  votes.released(link(1));
+  CHECK(votes.is_settled());
 }
 
 TEST_CASE("enough nodes that know of the round's end settle it for good") {
-  auto leadership = of_nodes(5);
-  leadership.released(link(3));
-  CHECK(leadership.until() == t0 + patience);
-  CHECK_FALSE(leadership.is_settled());
-  leadership.released(link(4));
-  CHECK(leadership.is_settled());
-  CHECK(leadership.may_be_lost());
-  leadership.begin(4);
-  CHECK_FALSE(leadership.may_be_lost());
+  auto votes = of_nodes(5);
+  votes.released(link(3));
+  CHECK(votes.until() == t0 + patience);
+  CHECK_FALSE(votes.is_settled());
+  votes.released(link(4));
+  CHECK(votes.is_settled());
+  CHECK(votes.may_be_lost());
+  votes.begin(4);
+  CHECK_FALSE(votes.may_be_lost());
 }
 
 TEST_CASE("what is heard late, or of nobody, changes nothing; a new link is the same node") {
-  auto leadership = of_nodes(3);
-  leadership.heard(link(2), t0 + 1s);
-  leadership.heard(link(2), t0);
-  leadership.heard(link(9), t0 + 8s);
-  leadership.released(link(9));
-  CHECK(leadership.until() == t0 + 1s + patience);
-  leadership.moved(link(1), link(7));
-  leadership.heard(link(7), t0 + 2s);
-  CHECK(leadership.until() == t0 + 2s + patience);
+  auto votes = of_nodes(3);
+  votes.heard(link(2), t0 + 1s);
+  votes.heard(link(2), t0);
+  votes.heard(link(9), t0 + 8s);
+  votes.released(link(9));
+  CHECK(votes.until() == t0 + 1s + patience);
+  votes.moved(link(1), link(7));
+  votes.heard(link(7), t0 + 2s);
+  CHECK(votes.until() == t0 + 2s + patience);
 }
 
 TEST_CASE("who was not told of the standby cannot vote, and counts as one who follows") {
-  Leadership leadership{lease};
-  leadership.begin(5);
-  leadership.appoint(link(1));
-  leadership.may_vote(link(1), t0);
-  leadership.may_vote(link(2), t0);
-  CHECK(leadership.is_settled());
-  leadership.may_vote(link(3), t0);
-  CHECK(leadership.until() == t0 + patience);
+  RoundVotes votes{lease};
+  votes.begin(5);
+  votes.appoint(link(1));
+  votes.may_vote(link(1), t0);
+  votes.may_vote(link(2), t0);
+  CHECK(votes.is_settled());
+  votes.may_vote(link(3), t0);
+  CHECK(votes.until() == t0 + patience);
 }
 
 TEST_CASE("a node that may vote already is not taken to have heard what is sent to it") {
-  auto leadership = of_nodes(3);
-  leadership.may_vote(link(1), t0 + 1s);
-  leadership.may_vote(link(2), t0 + 1s);
-  CHECK(leadership.until() == t0 + patience);
+  auto votes = of_nodes(3);
+  votes.may_vote(link(1), t0 + 1s);
+  votes.may_vote(link(2), t0 + 1s);
+  CHECK(votes.until() == t0 + patience);
 }
 
 namespace {
@@ -122,17 +122,17 @@ std::vector<LinkId> voters_without(std::size_t nodes, std::size_t gone) {
 // themselves. True for each of the three that leads.
 std::array<bool, 3> leaders(std::size_t nodes, std::size_t gone, std::size_t needed,
                             const std::vector<int>& follows) {
-  Leadership leadership = of_nodes(nodes);
-  REQUIRE(leadership.appoint_again(link(2), voters_without(nodes, gone)));
-  REQUIRE(leadership.votes_needed() == needed);
+  RoundVotes votes = of_nodes(nodes);
+  REQUIRE(votes.appoint_again(link(2), voters_without(nodes, gone)));
+  REQUIRE(votes.votes_needed() == needed);
   std::size_t first = 0;
   std::size_t second = 0;
   for (std::uint64_t each = 1; each < nodes; ++each) {
-    if (follows[each] == 0) leadership.heard(link(each), t0 + 1s);
+    if (follows[each] == 0) votes.heard(link(each), t0 + 1s);
     if (follows[each] == 1) ++first;
     if (follows[each] == 2 && each >= 2 && each < nodes - gone) ++second;
   }
-  return {leadership.until() > t0 + patience, follows[1] == 1 && first >= votes_to_lead(nodes),
+  return {votes.until() > t0 + patience, follows[1] == 1 && first >= votes_to_lead(nodes),
           follows[2] == 2 && second >= needed};
 }
 
@@ -141,12 +141,12 @@ std::array<bool, 3> leaders(std::size_t nodes, std::size_t gone, std::size_t nee
 TEST_CASE("of a coordinator, its standby and the one that replaces that, at most one leads") {
   for (std::size_t nodes = 4; nodes <= 8; ++nodes) {
     for (std::size_t gone = 0; gone + 3 < nodes; ++gone) {
-      Leadership leadership = of_nodes(nodes);
+      RoundVotes votes = of_nodes(nodes);
       // More than half may be cut off together with the first standby, and have its majority.
-      const bool is_possible = leadership.appoint_again(link(2), voters_without(nodes, gone));
+      const bool is_possible = votes.appoint_again(link(2), voters_without(nodes, gone));
       CHECK(is_possible == (gone + 1 < votes_to_lead(nodes) && nodes - gone > 3));
       if (!is_possible) continue;
-      const std::size_t needed = leadership.votes_needed();
+      const std::size_t needed = votes.votes_needed();
       CAPTURE(nodes);
       CAPTURE(gone);
       std::array<int, 3> led{};
@@ -168,17 +168,17 @@ TEST_CASE("of a coordinator, its standby and the one that replaces that, at most
 }
 
 TEST_CASE("a standby that has left in order has no majority to be afraid of") {
-  auto leadership = of_nodes(8);
-  leadership.released(link(1));
-  for (const std::uint64_t each : {5, 6, 7}) leadership.released(link(each));
-  CHECK(leadership.is_settled());
-  REQUIRE(leadership.appoint_again(link(2), {link(2), link(3), link(4)}));
-  CHECK(leadership.votes_needed() == 3);
-  CHECK(leadership.until() == t0 + patience);
+  auto votes = of_nodes(8);
+  votes.released(link(1));
+  for (const std::uint64_t each : {5, 6, 7}) votes.released(link(each));
+  CHECK(votes.is_settled());
+  REQUIRE(votes.appoint_again(link(2), {link(2), link(3), link(4)}));
+  CHECK(votes.votes_needed() == 3);
+  CHECK(votes.until() == t0 + patience);
   // Two of three are no majority of the coordinator's node and them.
-  leadership.heard(link(4), t0 + 1s);
-  CHECK(leadership.until() == t0 + 1s + patience);
-  CHECK_FALSE(leadership.appoint_again(link(2), {link(2)}));
+  votes.heard(link(4), t0 + 1s);
+  CHECK(votes.until() == t0 + 1s + patience);
+  CHECK_FALSE(votes.appoint_again(link(2), {link(2)}));
 }
 
-}  // namespace leadership_test
+}  // namespace round_votes_test
