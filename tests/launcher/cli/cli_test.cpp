@@ -95,13 +95,11 @@ TEST_CASE("help names every flag, and version the version; both win over mistake
 }
 
 TEST_CASE("a script that cannot be run is told with the other mistakes, and else at the start") {
-  CHECK(
-      diagnostics({"--node-rank=-1", "gone.py"}) ==
-      Words{
-          "--node-rank=-1 is not a whole number from 0",
-          "cannot run \"gone.py\": no such file, relative to the directory cpprun was started in"});
+  CHECK(diagnostics({"--node-rank=-1", "gone.py"}) ==
+        Words{"--node-rank=-1 is not a whole number from 0",
+              "cannot run \"gone.py\": no such file in the working directory"});
   CHECK(diagnostics({"--no-python", "--nnodes=0", "gone"}).back() ==
-        "cannot run \"gone\": no such file, neither here nor on PATH");
+        "cannot run \"gone\": no such file in the working directory or on PATH");
   CHECK(good({"gone.py"}).program.script == "gone.py");
 }
 
