@@ -220,7 +220,7 @@ class HostsTest(unittest.TestCase):
                                          "--master-addr=127.0.0.1", "--no-python", "true")
         self.assertEqual(code, 0, err)
         self.assertIn("\n  RANK=?\n", out)
-        self.assertIn("ranks start after those of the nodes before", out)
+        self.assertIn("depends on the number of workers on nodes with lower ranks", out)
 
     def test_a_dry_run_tells_what_a_host_would_refuse(self):
         code, out, err = self.run_to_end("--dry-run", "--hosts=a,b", "--master-addr=127.0.0.1",
