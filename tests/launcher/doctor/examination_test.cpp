@@ -153,7 +153,7 @@ TEST_CASE(
   World world;
   world.last = world.machine.handle(world.now, fanout::Interrupted{SIGINT});
   CHECK(world.told<Stop>());
-  world.hear(Gone{0, "the start was canceled before it answered"});
+  world.hear(Gone{0, "the start was canceled before the host responded"});
   CHECK_FALSE(world.is_over());
   world.last = world.machine.handle(world.now, fanout::Interrupted{SIGINT});
   CHECK(world.is_over());
