@@ -117,7 +117,7 @@ TEST_CASE("what is of one node, or does not fit the hosts, is a mistake among th
   CHECK(diagnostics({"--export=A=1", "--remote-shell=r", "--ship", "x"})
             .find("has no effect without --hosts") != std::string::npos);
   CHECK(diagnostics({"--hosts=a", "--remote-shell= ", "x"}).find(" is empty") != std::string::npos);
-  CHECK(diagnostics({"--hosts=a"}).find("there is no script to run") != std::string::npos);
+  CHECK(diagnostics({"--hosts=a"}).find("no script given") != std::string::npos);
 }
 
 TEST_CASE("variables that are of one node, or of another size, do not stop --hosts") {
