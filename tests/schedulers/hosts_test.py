@@ -297,7 +297,7 @@ class HostsTest(unittest.TestCase):
         self.assertEqual({pair["reached"] for pair in told["pairs"]}, {"yes"})
 
     def test_the_doctor_refuses_what_makes_no_sense(self):
-        for words, why in ((["--hosts=a", "--hostfile=b"], "--hosts and --hostfile exclude each other"),
+        for words, why in ((["--hosts=a", "--hostfile=b"], "--hostfile exclude each other"),
                            (["--hosts=-x"], "is an option, not a host"),
                            (["--hostfile=gone"], "--hostfile=gone cannot be read"),
                            (["--ship"], "no effect without --hosts"),
