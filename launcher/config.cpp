@@ -58,7 +58,7 @@ Result<StreamChoices> parse_stream_choices(std::string_view given) {
     const auto choice = choice_of(pair.substr(colon + 1));
     if (!rank || *rank < 0 || !choice) return not_understood(text);
     if (!choices.by_local_rank.emplace(*rank, *choice).second) {
-      return failure(fmt::format("\"{}\" names local rank {} twice", text, *rank));
+      return failure(fmt::format("\"{}\" lists local rank {} twice", text, *rank));
     }
   }
   return choices;

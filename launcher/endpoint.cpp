@@ -36,16 +36,16 @@ bool looks_like_ipv6(std::string_view host) {
 Result<int> parse_port(std::string_view text, std::string_view whole) {
   const auto port = exact_number<int>(text);
   if (!port || *port < 0 || *port > endpoint_port_max) {
-    return failure(fmt::format("\"{}\" has the port \"{}\": a port is a number from 0 to {}", whole,
-                               text, endpoint_port_max));
+    return failure(fmt::format("\"{}\": port \"{}\" is not a number from 0 to {}", whole, text,
+                               endpoint_port_max));
   }
   return *port;
 }
 
 tl::unexpected<Error> no_host(std::string_view whole, std::string_view host) {
   return failure(fmt::format(
-      "\"{}\" has the host \"{}\": a host is a name, an IPv4 address, or an IPv6 address (in "
-      "brackets where a port follows)",
+      "\"{}\": host \"{}\" is not a name, an IPv4 address or an IPv6 address (in brackets before a "
+      "port)",
       whole, host));
 }
 
@@ -58,24 +58,23 @@ Result<Endpoint> parse_endpoint(std::string_view text, int port_default) {
   if (whole.starts_with('[')) {
     const auto close = whole.find(']');
     if (close == std::string_view::npos) {
-      return failure(fmt::format("\"{}\" has an opening bracket without a closing one", whole));
+      return failure(fmt::format("\"{}\": the closing bracket is missing", whole));
     }
     host = whole.substr(1, close - 1);
     const auto rest = whole.substr(close + 1);
     if (!rest.empty() && !rest.starts_with(':')) {
-      return failure(
-          fmt::format("\"{}\" has \"{}\" after the bracket instead of \":port\"", whole, rest));
+      return failure(fmt::format("\"{}\": \"{}\" after the bracket is not \":port\"", whole, rest));
     }
     port = rest.empty() ? rest : rest.substr(1);
     if (!looks_like_ipv6(host)) return no_host(whole, host);
-    if (rest == ":") return failure(fmt::format("\"{}\" ends with a colon and no port", whole));
+    if (rest == ":") return failure(fmt::format("\"{}\": no port after the colon", whole));
   } else if (std::count(whole.begin(), whole.end(), ':') > 1) {
     // torchrun takes the last group of a bare IPv6 address for a port, which is never intended.
     if (!looks_like_ipv6(host)) return no_host(whole, host);
   } else if (const auto colon = whole.find(':'); colon != std::string_view::npos) {
     host = whole.substr(0, colon);
     port = whole.substr(colon + 1);
-    if (port.empty()) return failure(fmt::format("\"{}\" ends with a colon and no port", whole));
+    if (port.empty()) return failure(fmt::format("\"{}\": no port after the colon", whole));
   }
   if (!looks_like_ipv6(host) && !looks_like_name(host)) return no_host(whole, host);
   if (port.empty()) return Endpoint{std::string(host), port_default};
@@ -93,13 +92,13 @@ Result<std::vector<Endpoint>> parse_endpoints(std::string_view text, int port_de
     auto endpoint = parse_endpoint(part, port_default);
     if (!endpoint) return tl::unexpected(endpoint.error());
     if (std::ranges::find(endpoints, *endpoint) != endpoints.end()) {
-      return failure(fmt::format("\"{}\" is listed twice: name each cpprund of a cluster once",
+      return failure(fmt::format("\"{}\" is listed twice; list each cpprund of a cluster once",
                                  to_string(*endpoint)));
     }
     endpoints.push_back(*std::move(endpoint));
   }
   if (endpoints.size() > bounds::members_max) {
-    return failure(fmt::format("{} endpoints, and a cluster has at most {} cpprunds",
+    return failure(fmt::format("{} endpoints, but a cluster has at most {} cpprunds",
                                endpoints.size(), bounds::members_max));
   }
   return endpoints;
@@ -110,7 +109,8 @@ Result<std::string> parse_host(std::string_view text) {
   auto endpoint = parse_endpoint(text, no_port);
   if (!endpoint) return tl::unexpected(endpoint.error());
   if (endpoint->port != no_port) {
-    return failure(fmt::format("\"{}\" has a port, but this takes a host only", trimmed(text)));
+    return failure(
+        fmt::format("\"{}\" has a port, but only a host is allowed here", trimmed(text)));
   }
   return endpoint->host;
 }

@@ -104,12 +104,13 @@ void check_script(const CommandLine& line, const TypedWords& words, const Progra
   if (const auto* flag = program.script.empty() ? words.swallower() : nullptr) {
     diagnostics.add(
         Diagnostics::after_flags,
-        fmt::format("there is no script to run: {} took \"{}\" as its value\n  hint: write {}={} "
-                    "and the script after it",
-                    flag->spelled, plain_line(flag->value), flag->spelled, flag->flag->value));
+        fmt::format(
+            "no script given: {} took \"{}\" as its value\n  hint: write {}={} and then the "
+            "script",
+            flag->spelled, plain_line(flag->value), flag->spelled, flag->flag->value));
   } else if (program.script.empty()) {
     diagnostics.add(Diagnostics::after_flags,
-                    "there is no script to run\n  hint: give one after the flags");
+                    "no script given\n  hint: add the script after the flags");
   } else if (!diagnostics.empty()) {
     const auto resolved = resolve_program(program, line.environment, line.probe_file);
     if (!resolved) diagnostics.add(Diagnostics::after_flags, resolved.error().reason);

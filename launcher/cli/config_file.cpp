@@ -98,7 +98,7 @@ class FileReader {
     auto key = trimmed(line.substr(0, equals));
     if (is_quoted(key)) key = key.substr(1, key.size() - 2);
     if (equals == std::string_view::npos) {
-      return complain(number, fmt::format("\"{}\" is not name = value, such as nnodes = 2",
+      return complain(number, fmt::format("\"{}\" does not have the form name = value",
                                           plain_line(key, key_bytes_shown_max)));
     }
     const auto raw = whole_value(trimmed(line.substr(equals + 1)));
@@ -174,7 +174,7 @@ void tell_config_file(const std::string& path, const std::string& text, Declarat
                       Diagnostics& diagnostics) {
   if (!is_text(text)) {
     diagnostics.add(Diagnostics::before_flags,
-                    fmt::format("{} is not a text file; --config needs lines such as nnodes = 2",
+                    fmt::format("{} is not a text file; --config expects lines such as nnodes = 2",
                                 plain_line(path)));
     return;
   }
@@ -187,7 +187,7 @@ void tell_config_file(const std::string& path, const std::string& text, Declarat
   }
   if (wrong.size() > diagnostics_told_max) {
     diagnostics.add(Diagnostics::before_flags,
-                    fmt::format("{}: {} more lines like these; is it the right file?",
+                    fmt::format("{}: {} more errors like these; check that this is the right file",
                                 plain_line(path), wrong.size() - diagnostics_told_max));
   }
 }

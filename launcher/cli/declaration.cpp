@@ -109,9 +109,9 @@ void Declaration::declare_rendezvous(Flags& flags) {
                    "How nodes find each other: static (default), c10d, etcd")
       .choices = {"static", "c10d", "etcd"};
   add<std::string>(flags.rdzv_endpoint, "--rdzv-endpoint", "HOST[:PORT],...", any_text,
-                   "Meeting point, instead of --master-*; a list: several cpprunds or etcd members")
+                   "Rendezvous address, instead of --master-*; a list of cpprunds or etcd members")
       .may_be_empty = true;  // torchrun's default
-  add<std::string>(flags.rdzv_id, "--rdzv-id", "ID", job_id, "Job id, the same on all nodes");
+  add<std::string>(flags.rdzv_id, "--rdzv-id", "ID", job_id, "Job ID, the same on all nodes");
   add<std::string>(flags.rdzv_conf, "--rdzv-conf", "K=V,...", any_text,
                    "join_timeout, last_call_timeout, keep_alive_interval, ...")
       .may_be_empty = true;  // torchrun's default
@@ -123,11 +123,12 @@ void Declaration::declare_rendezvous(Flags& flags) {
   add<std::string>(flags.store, "--store", "KIND", any_text,
                    "How workers reach the store: through this cpprun (local), or direct")
       .choices = {"local", "direct"};
-  add<std::string>(flags.standby, "--standby", "WHO", any_text,
-                   "Elastic jobs: another node takes over from a lost master: auto (default), none")
+  add<std::string>(
+      flags.standby, "--standby", "WHO", any_text,
+      "Whether another node replaces a lost master in elastic jobs: auto (default), none")
       .choices = {"auto", "none"};
   facts_.back().yields = true;  // --stand means --standalone
-  add(flags.insecure, "--insecure", "Do not warn that the job has no secret");
+  add(flags.insecure, "--insecure", "Suppress the warning about a missing secret");
   add(flags.no_scheduler, "--no-scheduler",
       "Ignore the settings of Slurm, MPI, PBS, LSF and Kubernetes");
 }
@@ -153,7 +154,7 @@ void Declaration::declare_workers(Flags& flags) {
                    "Workers on this node (default: 1)")
       .choices = {"cpu", "gpu", "auto"};
   add(flags.module, "-m,--module", "Run the script as a Python module, like python -m");
-  add(flags.no_python, "--no-python", "Run the script directly, without Python; found on PATH");
+  add(flags.no_python, "--no-python", "Run the script directly, without Python; searches PATH");
   add(flags.run_path, "--run-path", "Run the script with Python, whatever its name");
   add(flags.role, "--role", "NAME", name_within(bounds::role_bytes_max),
       "Name of the workers' role (default: default)");
@@ -161,7 +162,7 @@ void Declaration::declare_workers(Flags& flags) {
                    "Also pass --OPTION=<local rank> to the script");
   add(flags.use_env, "--use-env", "No effect: LOCAL_RANK is always set").variables.clear();
   add(flags.virtual_local_rank, "--virtual-local-rank",
-      "Each worker sees one GPU only and has LOCAL_RANK=0");
+      "Each worker sees only one GPU and has LOCAL_RANK=0");
   auto& binding =
       add<std::string>(flags.numa_binding, "--numa-binding", "KIND", any_text,
                        "Bind workers near their GPU: node, socket, exclusive, core-complex");
@@ -186,9 +187,8 @@ void Declaration::declare_endings(Flags& flags) {
       "End the job after N restarts in a row without progress");
   add<HostLimit>(flags.max_host_failures, "--max-host-failures", "N[/SECONDS]", host_limit,
                  "Exclude a host after N failures (within SECONDS)");
-  add<std::string>(
-      flags.restart_state, "--restart-state", "FILE", any_text,
-      "File for the number of used restarts, so that a requeued job continues counting");
+  add<std::string>(flags.restart_state, "--restart-state", "FILE", any_text,
+                   "File that keeps the number of used restarts across a requeue of the job");
   add(flags.shutdown_timeout, "--shutdown-timeout", "SECONDS",
       whole_number_within(0, any_count_max),
       "Time between SIGTERM and SIGKILL (default: 30; Slurm, Kubernetes: 25)")
@@ -208,7 +208,7 @@ void Declaration::declare_endings(Flags& flags) {
       .choices = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"};
   facts_.back().may_be_empty = true;  // empty means none, as in torchrun
   add<std::string>(flags.preemption_notice, "--preemption-notice", "FILE|CMD", any_text,
-                   "Ask all ranks to save when FILE appears or CMD exits with 0; or slurm")
+                   "Signal all ranks to save when FILE appears or CMD exits with 0; or slurm")
       .choices = {"slurm"};
   add<std::string>(flags.report, "--report", "FILE", any_text,
                    "Write the result of the job and the causes of failures as JSON");
@@ -348,8 +348,8 @@ void Declaration::settle(Diagnostics& diagnostics) {
     if (facts.takes_value() && binding.text->empty() && !facts.may_be_empty) {
       diagnostics.add(
           binding.place,
-          fmt::format("{}: empty value; check that the variable it is made of is set, or "
-                      "leave it out",
+          fmt::format("{}: empty value; check that the variable used for the value is set, or "
+                      "remove the flag",
                       *binding.source));
       continue;
     }

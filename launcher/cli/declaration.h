@@ -30,9 +30,9 @@ struct FlagFacts {
   std::vector<std::string> variables;  // environment variables; the first that is set wins
   std::vector<std::string> choices;    // values worth completing; there may be others
   bool in_file = true;                 // --config FILE may set it
-  bool may_be_empty = false;           // else an empty value is a mistake
+  bool may_be_empty = false;           // otherwise an empty value is an error
   bool is_launchers_own = false;       // hardly any script has a flag of that name
-  bool yields = false;                 // a beginning that it shares with another is the other's
+  bool yields = false;                 // a prefix shared with another flag means the other one
 
   bool takes_value() const { return !value.empty(); }
 };

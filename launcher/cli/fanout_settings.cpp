@@ -61,7 +61,7 @@ class FanoutReader {
 
   void read_hosts(fanout::Wanted& wanted) {
     if (flags_.hosts.given && flags_.hostfile.given) {
-      complain(flags_.hostfile, " and --hosts both name the hosts\n  hint: use only one");
+      complain(flags_.hostfile, " and --hosts exclude each other\n  hint: use only one");
     }
     const HostList hosts = flags_.hosts.value
                                ? fanout::hosts_of(*flags_.hosts.value, line_.environment)
@@ -85,8 +85,8 @@ class FanoutReader {
     const auto range = flags_.nnodes.value.value_or(NodeRange{count, count});
     if (count > 0 && range.highest != count) {
       complain(flags_.nnodes,
-               fmt::format("={} does not match {} host{}\n  hint: remove it, or set how "
-                           "many are enough: --nnodes=MIN:{}",
+               fmt::format("={} does not match {} host{}\n  hint: remove the flag, or set the "
+                           "minimum number of nodes with --nnodes=MIN:{}",
                            flags_.nnodes.text, count, count == 1 ? "" : "s", count));
     }
     request.wanted.nodes_min = range.lowest;
@@ -102,14 +102,15 @@ class FanoutReader {
   void refuse_places() {
     const auto refuse = [&](const auto& flag, bool is_given, std::string_view cure) {
       if (is_given)
-        complain(flag,
-                 fmt::format(" belongs to one node, and --hosts starts all\n  hint: {}", cure));
+        complain(
+            flag,
+            fmt::format(" is for a single node, but --hosts starts all nodes\n  hint: {}", cure));
     };
-    refuse(flags_.node_rank, flags_.node_rank.given, "ranks follow the order of the hosts");
-    refuse(flags_.local_addr, flags_.local_addr.given, "remove it");
-    refuse(flags_.standalone, is_on(flags_.standalone), "remove it");
-    refuse(flags_.rdzv_endpoint, flags_.rdzv_endpoint.given,
-           "use --master-addr and --master-port for the endpoint");
+    refuse(flags_.node_rank, flags_.node_rank.given,
+           "remove the flag; ranks follow the order of the hosts");
+    refuse(flags_.local_addr, flags_.local_addr.given, "remove the flag");
+    refuse(flags_.standalone, is_on(flags_.standalone), "remove the flag");
+    refuse(flags_.rdzv_endpoint, flags_.rdzv_endpoint.given, "use --master-addr and --master-port");
   }
 
   void read_environment(fanout::JobTerms& job) {

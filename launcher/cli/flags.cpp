@@ -34,8 +34,10 @@ ValueReader<int> whole_number_within(int lowest, int highest) {
   return [lowest, highest](const std::string& text) -> Result<int> {
     const auto value = whole_number(text);
     if (value && *value >= lowest && *value <= highest) return *value;
-    const auto end = highest == any_count_max ? "" : fmt::format(" to {}", highest);
-    return failure(fmt::format("={} is not a whole number from {}{}", text, lowest, end));
+    if (highest == any_count_max) {
+      return failure(fmt::format("={} is not a whole number of at least {}", text, lowest));
+    }
+    return failure(fmt::format("={} is not a whole number from {} to {}", text, lowest, highest));
   };
 }
 
@@ -43,14 +45,14 @@ ValueReader<std::string> name_within(std::size_t bytes_max) {
   return [bytes_max](const std::string& text) -> Result<std::string> {
     if (text.size() > bytes_max) {
       return failure(
-          fmt::format(" has {} bytes\n  hint: use a name of at most {}", text.size(), bytes_max));
+          fmt::format(" has {} bytes\n  hint: use at most {} bytes", text.size(), bytes_max));
     }
     const std::string plain = plain_line(text);
     if (plain == text) return text;
     // Other nodes would read a different name.
     return failure(
-        fmt::format("={}: each \"?\" is an unprintable character (control, format or incomplete); "
-                    "use a name of letters",
+        fmt::format("={} contains unprintable characters, shown here as \"?\"\n  hint: use "
+                    "printable characters",
                     plain));
   };
 }
@@ -144,8 +146,8 @@ bool is_cause(std::string_view name) {
 std::string unknown_cause(std::string_view text, std::string_view name) {
   std::vector<std::string_view> names;
   for (const CauseGroup& each : cause_groups()) names.push_back(each.name);
-  return fmt::format("={}: unknown cause \"{}\": use one of {}, or an id of docs/failures.md", text,
-                     name, fmt::join(names, ", "));
+  return fmt::format("={}: unknown cause \"{}\"; use one of {}, or an id from docs/failures.md",
+                     text, name, fmt::join(names, ", "));
 }
 
 }  // namespace
@@ -160,11 +162,11 @@ Result<RestartBudgets> restart_budgets(const std::string& text) {
     const bool is_count = count && *count >= 0;
     if (equals == std::string_view::npos) {
       if (!is_count && part == trimmed(text)) {
-        return failure(fmt::format("={} is not a whole number from 0", part));
+        return failure(fmt::format("={} is not a whole number of at least 0", part));
       }
       if (!is_count) {
         return failure(
-            fmt::format("={}: \"{}\" is neither a whole number from 0 nor CAUSE=N", text, part));
+            fmt::format("={}: \"{}\" is neither a whole number nor CAUSE=N", text, part));
       }
       if (has_number) return failure(fmt::format("={} sets two budgets for the whole job", text));
       budgets.whole_job = *count;
@@ -174,8 +176,8 @@ Result<RestartBudgets> restart_budgets(const std::string& text) {
     const auto name = trimmed(part.substr(0, equals));
     if (!is_cause(name)) return failure(unknown_cause(text, name));
     if (!is_count && trimmed(part.substr(equals + 1)) != "unlimited") {
-      return failure(fmt::format(
-          "={}: the budget of {} is neither a whole number from 0 nor unlimited", text, name));
+      return failure(
+          fmt::format("={}: the budget of {} is neither a whole number nor unlimited", text, name));
     }
     const auto same = [name](const CauseBudget& other) { return other.cause == name; };
     if (std::ranges::any_of(budgets.causes, same)) {
@@ -197,7 +199,8 @@ Result<HostLimit> host_limit(const std::string& text) {
   const auto slash = text.find('/');
   const auto count = whole_number(trimmed(std::string_view(text).substr(0, slash)));
   if (!count || *count < 1) {
-    return failure(fmt::format("={} is not a whole number from 1, such as 3 or 3/3600", text));
+    return failure(
+        fmt::format("={} is not a whole number of at least 1, such as 3 or 3/3600", text));
   }
   HostLimit limit{.failures = *count};
   if (slash == std::string::npos) return limit;

@@ -154,8 +154,8 @@ class Diagnostics {
 };
 
 // Parsers for the value types of flags, each with its bounds. An error text continues a sentence
-// that starts with the name of the flag: "=x is not a whole number from 0". Declaration rejects
-// empty texts before a parser is called.
+// that starts with the name of the flag: "=x is not a whole number of at least 0". Declaration
+// rejects empty texts before a parser is called.
 
 template <class T>
 using ValueReader = std::function<Result<T>(const std::string& text)>;

@@ -24,12 +24,12 @@ struct Example {
 constexpr std::array<Example, 4> examples = {{
     {"one machine, one worker per GPU",
      "cpprun --standalone --nproc-per-node=gpu train.py --epochs=3"},
-    {"two machines: the same command on both, but for the rank",
+    {"two machines: the same command on both, except for the rank",
      "cpprun --nnodes=2 --node-rank=0 --master-addr=10.0.0.1 --master-port=29500 ./train"},
-    {"two to four machines that meet at the one called head, and continue when one is lost",
+    {"two to four machines with the rendezvous on host head; the job survives a lost machine",
      "cpprun --nnodes=2:4 --rdzv-backend=c10d --rdzv-endpoint=head --rdzv-id=tonight \\\n"
      "      --max-restarts=3 train.py"},
-    {"every worker's output in files, and on the console with its rank",
+    {"the output of every worker in files, and on the console with its rank",
      "cpprun --nproc-per-node=2 --log-dir=logs --tee=3 train.py"},
 }};
 
@@ -130,11 +130,11 @@ std::string manual_page(const std::vector<FlagFacts>& flags, const std::string& 
       "job\n"
       ".SH SYNOPSIS\n.B cpprun\n[\\fIflags\\fR] \\fIscript\\fR [\\fIarguments of the script\\fR]\n"
       ".SH DESCRIPTION\n"
-      "Starts the workers of a job on this machine, joins those of the other machines, watches "
-      "them, and ends all of them when one fails. It accepts the flags of torchrun, with dashes or "
-      "underscores, and unique abbreviations.\n.PP\n"
+      "Starts the workers of a job on this machine, connects them with those on other machines, "
+      "monitors them, and stops all of them when one fails. Accepts the flags of torchrun, with "
+      "dashes or underscores, and unique abbreviations.\n.PP\n"
       "A .py file or a module (\\fB\\-m\\fR) is run by the Python on PATH; any other executable is "
-      "run directly. What follows the script is passed on to it.\n.SH OPTIONS\n",
+      "run directly. Arguments after the script are passed to it.\n.SH OPTIONS\n",
       roff_text(version));
   std::string_view group;
   for (const auto& flag : flags) {
@@ -147,16 +147,16 @@ std::string manual_page(const std::vector<FlagFacts>& flags, const std::string& 
     text += '\n';
   }
   text +=
-      ".SH FILES\nThe file of \\fB\\-\\-config\\fR has a line for each flag: its name without the "
-      "dashes, =, and its value; text stands in quotes, a flag without a value is true or false, a "
-      "list stands in [ ]. What begins with # is a comment. The command line wins over the "
-      "environment, and that over the file.\n"
-      ".SH ENVIRONMENT\n.TP\n.B PET_<NAME>\nThe default of the flag of that name, in capitals and "
-      "with underscores. Flags without a value take 1 or 0.\n"
-      ".TP\n.B PYTHON_EXEC\nThe Python that runs scripts.\n"
-      ".SH \"EXIT STATUS\"\n0 when every worker ended well; the exit code of the worker that "
-      "failed first, or 128 and the number of its signal; 2 for a command line that cannot be "
-      "obeyed; 1 for anything else.\n"
+      ".SH FILES\nA file for \\fB\\-\\-config\\fR has one line per flag: its name without dashes, "
+      "=, and its value. Strings may be quoted, switches are true or false, and lists are in [ ]. "
+      "Comments begin with #. The command line overrides the environment, and the environment "
+      "overrides the file.\n"
+      ".SH ENVIRONMENT\n.TP\n.B PET_<NAME>\nDefault of the flag with that name, in capitals and "
+      "with underscores. Switches take 1 or 0.\n"
+      ".TP\n.B PYTHON_EXEC\nThe Python interpreter that runs scripts.\n"
+      ".SH \"EXIT STATUS\"\n0 if all workers succeeded; otherwise the exit code of the worker that "
+      "failed first, or 128 plus the number of its signal; 2 for an invalid command line; 1 for "
+      "other errors.\n"
       ".SH EXAMPLES\n";
   for (const auto& example : examples) {
     text += fmt::format(".PP\n{}:\n.PP\n.nf\n    {}\n.fi\n", example.purpose,

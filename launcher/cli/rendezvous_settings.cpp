@@ -38,7 +38,7 @@ class Checker {
     const bool nodes_known = flags.nnodes.value || !flags.nnodes.given;
     config_.node_rank = flags.node_rank.value;
     if (config_.node_rank && *config_.node_rank >= config_.nodes_max && nodes_known) {
-      reader_.complain(flags.node_rank, "={} is beyond the last of {} nodes, which has rank {}",
+      reader_.complain(flags.node_rank, "={} is too large: the job has {} nodes, ranks 0 to {}",
                        *config_.node_rank, config_.nodes_max, config_.nodes_max - 1);
     }
     read_patience();
@@ -66,7 +66,7 @@ class Checker {
     if (config_.lease() >= bounds::lease_min) return;
     reader_.complain(conf,
                      ": keep_alive_interval={} times keep_alive_max_attempt={} is a lease of {} s, "
-                     "and the minimum is {} s: a short delay would make the node lose its seat",
+                     "below the minimum of {} s",
                      in_seconds(config_.keep_alive_interval), config_.keep_alive_attempts_max,
                      in_seconds(config_.lease()), in_seconds(bounds::lease_min));
   }
@@ -84,12 +84,12 @@ class Checker {
     if (config_.etcd) {
       return reader_.note(
           standby,
-          "=auto has no effect: if the node that hosts the job is lost, etcd elects another one");
+          "=auto has no effect: with etcd, another node always takes over from a lost leader");
     }
     if (config_.meets_at_a_set()) {
       return reader_.note(standby,
-                          "=auto has no effect: if the leading cpprund is lost, another cpprund of "
-                          "the cluster takes over, not a node");
+                          "=auto has no effect: another cpprund of the cluster, not a node, takes "
+                          "over from a lost leader");
     }
     reader_.note(
         standby,
@@ -127,13 +127,13 @@ class Checker {
     if (!by_etcd && wants_etcd && !is_beaten(flags.rdzv_conf, "etcd keys")) {
       reader_.complain(flags.rdzv_conf,
                        ": protocol, cacert, cert, key, user, password_file, etcd_prefix and "
-                       "etcd_lease need --rdzv-backend=etcd, and this is {}",
+                       "etcd_lease need --rdzv-backend=etcd, not {}",
                        name);
     }
     if (is_on(flags.standalone)) {
       if (!one_node) {
         reader_.complain(flags.standalone,
-                         " is one node only, and {}={} needs more\n  hint: use only one of them",
+                         " runs a single node, but {}={} needs more\n  hint: use only one of them",
                          flags.nnodes.source, config_.nodes_max);
       }
       ignore(flags.rdzv_endpoint, "with --standalone");
@@ -154,10 +154,10 @@ class Checker {
     }
     if (config_.is_host == false && config_.rendezvous == RendezvousMode::standalone &&
         !drops_is_host()) {
-      reader_.complain(
-          flags.rdzv_conf,
-          ": is_host=false, but a single node must host its own rendezvous\n  hint: remove "
-          "it, or set the host with --rdzv-endpoint");
+      reader_.complain(flags.rdzv_conf,
+                       ": is_host=false, but a single node must host its own rendezvous\n  hint: "
+                       "remove is_host, "
+                       "or set the host with --rdzv-endpoint");
     }
     config_.job = flags.rdzv_id.value.value_or(config_.job);
     config_.local_addr = flags.local_addr.value;
@@ -200,14 +200,14 @@ class Checker {
     config_.place_by_endpoint = true;
     if (backend() == "static") {
       reader_.complain(flags.rdzv_backend,
-                       "=static lets the node of rank 0 host the rendezvous, but {} names {} "
-                       "cpprunds: name one endpoint, or use --rdzv-backend=c10d",
+                       "=static needs a single endpoint, but {} lists {} cpprunds\n  hint: use one "
+                       "endpoint, or --rdzv-backend=c10d",
                        flags.rdzv_endpoint.source, places->size());
     }
     if (config_.is_host == true && !drops_is_host()) {
       reader_.complain(flags.rdzv_conf,
-                       ": is_host=true, but one of the {} cpprunds of {} hosts the rendezvous, not "
-                       "a node: remove it, or name this machine only",
+                       ": is_host=true, but one of the {} cpprunds in {} hosts the rendezvous\n"
+                       "  hint: remove is_host, or set the endpoint to this machine only",
                        places->size(), flags.rdzv_endpoint.source);
     }
     const auto is_any = [](const Endpoint& each) { return each.port == 0; };
@@ -232,19 +232,19 @@ class Checker {
     config_.etcd = etcd_;
     config_.etcd->endpoints = members->all;
     if (etcd_.certificate_file.empty() != etcd_.key_file.empty()) {
-      reader_.complain(flags.rdzv_conf, ": cert and key belong together, and {} is missing",
+      reader_.complain(flags.rdzv_conf, ": cert and key must be used together, but {} is missing",
                        etcd_.key_file.empty() ? "key" : "cert");
     }
     if (etcd_.user.empty() != etcd_.password_file.empty()) {
       reader_.complain(flags.rdzv_conf,
-                       ": user and password_file belong together, and {} is missing",
+                       ": user and password_file must be used together, but {} is missing",
                        etcd_.user.empty() ? "user" : "password_file");
     }
     if (config_.is_host && !drops_is_host()) {
-      reader_.complain(
-          flags.rdzv_conf,
-          ": is_host={}, but etcd elects the node that hosts the rendezvous: remove it",
-          *config_.is_host);
+      reader_.complain(flags.rdzv_conf,
+                       ": is_host={}, but etcd elects the node that hosts the rendezvous\n  hint: "
+                       "remove is_host",
+                       *config_.is_host);
     }
   }
 
@@ -274,16 +274,16 @@ class Checker {
 
   void ignore_master() {
     const auto& flags = reader_.flags();
-    const auto why = fmt::format("{} says where", flags.rdzv_endpoint.source);
-    if (flags.master_addr.given) reader_.note(flags.master_addr, " is ignored, {}", why);
-    if (flags.master_port.given) reader_.note(flags.master_port, " is ignored, {}", why);
+    const auto why = fmt::format("{} takes precedence", flags.rdzv_endpoint.source);
+    if (flags.master_addr.given) reader_.note(flags.master_addr, " is ignored: {}", why);
+    if (flags.master_port.given) reader_.note(flags.master_port, " is ignored: {}", why);
   }
 
   template <class T>
   void refuse_any_port(const Flag<T>& flag) {
-    reader_.complain(
-        flag,
-        ": port 0 means any free port, which the other nodes would not know\n  hint: use a number");
+    reader_.complain(flag,
+                     ": port 0 means any free port, which the other nodes cannot know\n  hint: use "
+                     "a fixed port");
   }
 
   template <class T>
@@ -425,9 +425,10 @@ void read_pair(std::string_view key, std::string_view value, const std::string& 
         fmt::format("{}: unsupported store_type \"{}\" (only tcp)", source, value));
   } else {
     diagnostics.push_back(fmt::format(
-        "{}: unknown key {}; valid: join_timeout, timeout, last_call_timeout, keep_alive_interval, "
-        "keep_alive_max_attempt and is_host, for etcd protocol, cacert, cert, key, user, "
-        "password_file, etcd_prefix and etcd_lease, and torchrun's others without effect",
+        "{}: unknown key \"{}\" (valid: join_timeout, timeout, last_call_timeout, "
+        "keep_alive_interval, keep_alive_max_attempt, is_host; for etcd also protocol, cacert, "
+        "cert, "
+        "key, user, password_file, etcd_prefix, etcd_lease; other keys of torchrun have no effect)",
         source, key));
   }
 }
@@ -448,7 +449,7 @@ Timeouts read_rendezvous_conf(std::string_view text, const std::string& source,
         equals == std::string_view::npos ? std::string_view{} : trimmed(pair.substr(equals + 1));
     if (key.empty() || value.empty()) {
       diagnostics.push_back(
-          fmt::format("{}: \"{}\" is not key=value, as in join_timeout=600", source, pair));
+          fmt::format("{}: \"{}\" is not key=value, such as join_timeout=600", source, pair));
       continue;
     }
     read_pair(key, value, source, timeouts, diagnostics);

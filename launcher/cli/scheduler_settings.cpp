@@ -69,8 +69,9 @@ class Teller {
     tell_workers();
     // Only one node prints this: there may be thousands.
     if (!taken_.empty() && (nodes_ == 1 || !facts_.node_rank || facts_.node_rank->value == 0)) {
-      notes_.insert(notes_.begin(), fmt::format("{} says: {}; --no-scheduler ignores it",
-                                                facts_.name, fmt::join(taken_, ", ")));
+      notes_.insert(notes_.begin(),
+                    fmt::format("settings from {}: {}; use --no-scheduler to ignore them",
+                                facts_.name, fmt::join(taken_, ", ")));
     }
     return std::move(notes_);
   }
@@ -103,16 +104,15 @@ class Teller {
     if (!facts_.diagnostics.empty()) return;  // the count is of tasks, not nodes
     const bool can_be_found =
         is_said(flags_.node_rank) || is_said(flags_.master_addr) || is_said(flags_.rdzv_endpoint);
-    const auto fact = fmt::format("{}={}: {} started cpprun on {} node{} ({})",
+    const auto fact = fmt::format("{}={}, but {} started cpprun on {} node{} ({})",
                                   flags_.nnodes.source, flags_.nnodes.text, facts_.name, started,
                                   started == 1 ? "" : "s", facts_.nodes->source);
     if (can_be_found) {
-      notes_.push_back(
-          fmt::format("warning: {}; the job waits until the others are started", fact));
+      notes_.push_back(fmt::format("warning: {}; the job waits for the other nodes", fact));
     } else {
       diagnostics_.add(
           flags_.nnodes.place,
-          fmt::format("error: {}\n  hint: start it on that many, or remove --nnodes", fact));
+          fmt::format("{}\n  hint: start cpprun on that many nodes, or remove --nnodes", fact));
     }
   }
 
@@ -127,19 +127,19 @@ class Teller {
     const auto& rank = facts_.node_rank;
     if (!rank) return;
     if (typed && facts_.nodes && facts_.nodes->value > nodes_) {
-      notes_.push_back(fmt::format(
-          "{}={}, while {} started cpprun on {} nodes ({}): that is too many", flags_.nnodes.source,
-          flags_.nnodes.text, facts_.name, facts_.nodes->value, facts_.nodes->source));
+      notes_.push_back(fmt::format("{}={}, but {} started cpprun on more nodes: {} ({})",
+                                   flags_.nnodes.source, flags_.nnodes.text, facts_.name,
+                                   facts_.nodes->value, facts_.nodes->source));
       return;
     }
     if (!is_said(flags_.node_rank)) {
-      return tell("node-rank", fmt::format("this is node {}", rank->value),
+      return tell("node-rank", fmt::format("node rank {}", rank->value),
                   std::to_string(rank->value), rank->source);
     }
     if (flags_.node_rank.text == std::to_string(rank->value)) return;
     notes_.push_back(fmt::format(
-        "{}={}, while this is node {} by {}: the script that starts the nodes expands ${} itself, "
-        "to the same value for all\n  hint: remove the flag",
+        "{}={}, but this is node {} according to {}; did the job script expand ${} to the same "
+        "value for all nodes?\n  hint: remove the flag",
         flags_.node_rank.source, flags_.node_rank.text, rank->value, rank->source, rank->source));
   }
 
@@ -154,7 +154,7 @@ class Teller {
         by_variable ? std::string(contract::master_addr) : facts_.master->source;
     if (!by_variable && !facts_.doubt.empty()) notes_.push_back(facts_.doubt);
     const auto port = port_to_meet();
-    const auto words = fmt::format("they meet at {}", endpoint_text(host, port));
+    const auto words = fmt::format("master {}", endpoint_text(host, port));
     // torchrun's two ways: the coordinator runs on the node of rank 0, or on the machine with that
     // name.
     const bool by_name = is_said(flags_.rdzv_backend) ? flags_.rdzv_backend.text == "c10d"
@@ -177,7 +177,7 @@ class Teller {
 
   std::string no_master() const {
     if (!facts_.no_master.empty()) {
-      return facts_.no_master + "; or give --master-addr=HOST, the same on every node";
+      return facts_.no_master + ", or use --master-addr=HOST, the same on every node";
     }
     return fmt::format(
         "{} does not provide the host of node 0\n  hint: use --master-addr=HOST, the same on every "
@@ -193,10 +193,10 @@ class Teller {
     const bool said = facts_.gpus && !visible;
     const int gpus = said ? facts_.gpus->value : line_.count_devices();
     if (gpus < 1) return;
-    tell("nproc-per-node", fmt::format("{} workers, one for each GPU", gpus), std::to_string(gpus),
+    tell("nproc-per-node", fmt::format("{} workers, one per GPU", gpus), std::to_string(gpus),
          said      ? facts_.gpus->source
          : visible ? std::string(contract::cuda_visible_devices)
-                   : "its devices");
+                   : "this machine's devices");
   }
 
   const SchedulerFacts& facts_;

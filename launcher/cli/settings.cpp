@@ -127,7 +127,7 @@ class Precedence {
     const auto yield = [&](auto& weaker, const auto& stronger) {
       if (weaker.origin >= stronger.origin) return;
       std::erase_if(*weaker.value, is_in(*stronger.value));
-      notes_.push_back(fmt::format("note: {} is ignored for the codes of {}", spelled(weaker),
+      notes_.push_back(fmt::format("note: {} is ignored for the codes in {}", spelled(weaker),
                                    spelled(stronger)));
     };
     yield(final_codes, free_codes);
@@ -168,7 +168,7 @@ Config config_of(const Flags& flags, const CommandLine& line, Diagnostics& diagn
   read_log_settings(reader, config);
   // A known shell was already handled.
   if (const auto& shell = flags.print_completion; shell.value) {
-    reader.complain(shell, "={} is none of bash, zsh, fish, tcsh", *shell.value);
+    reader.complain(shell, "={} is not one of bash, zsh, fish, tcsh", *shell.value);
   }
   return config;
 }
@@ -221,9 +221,9 @@ void check_start_method(SettingReader& reader) {
   if (!method.value) return;
   const auto& value = *method.value;
   if (value != "spawn" && value != "fork" && value != "forkserver") {
-    reader.complain(method, "={} is none of spawn, fork, forkserver", value);
+    reader.complain(method, "={} is not one of spawn, fork, forkserver", value);
   } else if (value != "spawn") {
-    reader.note(method, " has no effect: workers are always executed as programs");
+    reader.note(method, " has no effect: workers are always new processes");
   }
 }
 
@@ -231,7 +231,7 @@ void check_monitor_interval(SettingReader& reader) {
   constexpr double torchruns_default = 0.1;
   const auto& interval = reader.flags().monitor_interval;
   if (!interval.value || *interval.value == torchruns_default) return;
-  reader.note(interval, " has no effect: cpprun does not poll, the kernel notifies it at once");
+  reader.note(interval, " has no effect: cpprun does not poll; the kernel notifies it at once");
 }
 
 // CUDA_VISIBLE_DEVICES must list a device for each worker.
@@ -242,7 +242,7 @@ void read_virtual_local_rank(SettingReader& reader, Config& config) {
   if (!config.virtual_local_rank || visible == nullptr) return;
   const auto devices = visible->empty() ? 0 : split(*visible, ',').size();
   if (devices < static_cast<std::size_t>(config.local_world_size)) {
-    reader.complain(flag, " gives each of {} workers one device, and {}={} names {}",
+    reader.complain(flag, " gives each of {} workers its own device, but {}={} lists only {}",
                     config.local_world_size, contract::cuda_visible_devices, *visible, devices);
   }
 }
@@ -262,9 +262,7 @@ void read_local_rank_flag(SettingReader& reader, Config& config) {
                      });
   if (!plain) {
     return reader.complain(
-        wanted,
-        "={} is not the name of an option without its dashes, such as local-rank or local_rank",
-        name);
+        wanted, "={} is not an option name without dashes, such as local-rank or local_rank", name);
   }
   config.local_rank_flag = name;
 }
@@ -283,7 +281,7 @@ void read_worker_settings(SettingReader& reader, const CommandLine& line, Config
   if (const auto& binding = flags.numa_binding; binding.value) {
     config.numa_binding = numa_binding_named(*binding.value);
     if (!config.numa_binding) {
-      reader.complain(binding, "={} is none of node, socket, exclusive, core-complex",
+      reader.complain(binding, "={} is not one of node, socket, exclusive, core-complex",
                       *binding.value);
     }
   }
@@ -314,10 +312,10 @@ std::vector<std::string> duplicates(SettingReader& reader, const Flag<std::strin
   auto words = words_of(flag.value.value_or(""));
   if (words.empty()) return words;
   if (logs.disabled) {
-    reader.complain(flag, " needs a directory for its file, but {}=/dev/null disables it",
+    reader.complain(flag, " writes to a file, but {}=/dev/null disables log files",
                     reader.flags().log_dir.source);
   } else if (!teed) {
-    reader.note(flag, " has no effect: it filters the lines that --tee writes to the console");
+    reader.note(flag, " has no effect: it applies only to streams that --tee selects");
   }
   return words;
 }
@@ -334,8 +332,8 @@ void check_logs_specs(SettingReader& reader) {
   if (!specs.value || *specs.value == "default") return;
   reader.complain(
       specs,
-      "={} names a Python class, and cpprun has no Python\n  hint: remove it, the layout of "
-      "the logs is the same as torchrun's",
+      "={} names a Python class, which cpprun cannot load\n  hint: remove the flag; the layout of "
+      "the logs is the same as with torchrun",
       *specs.value);
 }
 
@@ -345,8 +343,8 @@ bool wants_stderr_inherited(SettingReader& reader) {
   if (*kind.value != "inherit") {
     reader.complain(
         kind,
-        "={} is neither pass (the workers' output passes through cpprun, so that the report has "
-        "its last lines) nor inherit (they write to cpprun's own stderr)",
+        "={} is invalid; expected pass (output passes through cpprun, so that the report can quote "
+        "it) or inherit (workers write directly to cpprun's stderr)",
         *kind.value);
   }
   return true;
@@ -367,8 +365,8 @@ bool wants_events_on_console(SettingReader& reader) {
   if (value == "null" || value == "dynamic_rendezvous") return false;
   if (value == "console") return true;
   reader.complain(handler,
-                  "={} is not supported: console writes events to stderr, null writes none; others "
-                  "are Python packages, and --events=FILE writes to a file",
+                  "={} is not supported; expected console (events on stderr) or null (no events)\n"
+                  "  hint: use --events=FILE to write events to a file",
                   value);
   return false;
 }
@@ -378,7 +376,7 @@ LogLevel log_level(SettingReader& reader) {
   if (!flag.value) return LogLevel::info;
   const auto level = log_level_of(*flag.value);
   if (!level)
-    reader.complain(flag, "={} is not a level\n  hint: use {}", *flag.value, log_level_names);
+    reader.complain(flag, "={} is not a log level\n  hint: use {}", *flag.value, log_level_names);
   return level.value_or(LogLevel::info);
 }
 
@@ -387,7 +385,7 @@ LogTimes log_times(SettingReader& reader) {
   const auto value = flag.value.value_or("auto");
   if (value == "auto") return LogTimes::automatic;
   if (value == "always") return LogTimes::always;
-  if (value != "never") reader.complain(flag, "={} is neither auto, always nor never", value);
+  if (value != "never") reader.complain(flag, "={} is not one of auto, always, never", value);
   return LogTimes::never;
 }
 
@@ -458,7 +456,7 @@ void read_grace(SettingReader& reader, const TextFile& read_file, Config& config
     config.grace = std::chrono::seconds(*seconds.value);
     if (kill_wait && config.grace >= kill_wait->value) {
       reader.note(seconds,
-                  "={} is not below Slurm's own timeout ({}): its SIGKILL may come before the "
+                  "={} is not below Slurm's own timeout ({}), so Slurm may kill cpprun before the "
                   "report is written",
                   *seconds.value, kill_wait->source);
     }
@@ -488,7 +486,7 @@ void read_restarts(SettingReader& reader, Config& config) {
       continue;
     }
     reader.complain(flags.free_restart_codes,
-                    " has {}, and --no-restart-codes too\n  hint: remove one",
+                    " and --no-restart-codes both contain {}\n  hint: remove it from one of them",
                     code < 0 ? std::string(signal_name(-code)) : std::to_string(code));
   }
   const auto check = [&](const auto& flag) {
@@ -513,8 +511,7 @@ void read_signals(SettingReader& reader, Config& config) {
     const auto signal = signal_number(name);
     // As torchrun does, warn about an unknown signal name instead of failing.
     if (!signal || *signal == SIGKILL || *signal == SIGSTOP || *signal == SIGCHLD) {
-      reader.note(
-          fmt::format("{} cannot be handled and is removed from --signals-to-handle", name));
+      reader.note(fmt::format("--signals-to-handle: ignoring {}, which cannot be handled", name));
     } else if (std::find(config.signals.begin(), config.signals.end(), *signal) ==
                config.signals.end()) {
       config.signals.push_back(*signal);
@@ -551,7 +548,7 @@ void read_status_access(SettingReader& reader, Config& config) {
   const auto& flag = reader.flags().status_access;
   if (!flag.value) return;
   const auto access = status_access(*flag.value);
-  if (!access) reader.complain(flag, "={} is none of {}", *flag.value, status_access_names);
+  if (!access) reader.complain(flag, "={} is not one of {}", *flag.value, status_access_names);
   config.status_access = access.value_or(config.status_access);
 }
 
@@ -581,9 +578,9 @@ StoreWay store_way(SettingReader& reader) {
   if (*kind.value == "local") return StoreWay::local;
   if (*kind.value != "direct") {
     reader.complain(kind,
-                    "={} is neither local (workers reach the store through cpprun of their own "
-                    "node, the default with a secret) nor direct (they connect to the master, the "
-                    "default without one)",
+                    "={} is invalid; expected local (workers reach the store through cpprun on "
+                    "their node; the default with a secret) or direct (workers connect to the "
+                    "master; the default without a secret)",
                     *kind.value);
   }
   return StoreWay::direct;
@@ -601,10 +598,10 @@ void read_secret_settings(SettingReader& reader, Config& config) {
   if (config.require_secret) {
     reader.complain(
         flags.insecure,
-        " accepts a job without a secret, and CPPRUN_REQUIRE_SECRET=1 rejects it\n  hint: use "
+        " contradicts CPPRUN_REQUIRE_SECRET=1, which rejects a job without a secret\n  hint: use "
         "only one of them");
   } else if (!config.secret_file.empty()) {
-    reader.note(flags.insecure, " has no effect, {} names a secret", flags.secret_file.source);
+    reader.note(flags.insecure, " has no effect: {} sets a secret", flags.secret_file.source);
   }
 }
 

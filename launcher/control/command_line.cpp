@@ -21,10 +21,10 @@ namespace {
 constexpr std::int64_t token_seconds = 3600;  // default lifetime of a token
 
 constexpr const char* footer =
-    "JOB is optional if there is only one. Commands that only read accept the beginning of\n"
-    "its name; all others and `wait` need the full name.\n"
-    "Exit codes: 0 success; 1 rejected, or no such job; 2 wrong command line; 69 no response,\n"
-    "result unknown. `wait` exits with the job's exit code.\n"
+    "JOB is optional if there is only one. Commands that only read accept a prefix of its\n"
+    "name; all others and `wait` need the full name.\n"
+    "Exit codes: 0 success; 1 rejected, or no such job; 2 invalid command line; 69 no\n"
+    "response, result unknown. `wait` exits with the job's exit code.\n"
     "\n"
     "  cpprunctl ls                         your jobs on this machine\n"
     "  cpprunctl top                        one job, refreshed every second\n"
@@ -109,7 +109,7 @@ class Declaration {
     command->add_option("JOB", wish_.job, help)->type_name("");
   }
   void take_job_to_read(CLI::App* command) {
-    take_job(command, "Name of the job, or its beginning");
+    take_job(command, "Name of the job, or a prefix of it");
   }
   void take_reason(CLI::App* command) {
     command->add_option("--reason", wish_.reason, "Reason, for the report and the events")
@@ -164,7 +164,7 @@ class Declaration {
     }
     for (auto* const command : {exclude, include}) {
       command->add_flag("--all", wish_.to_all,
-                        "Send it to every cpprun and cpprund that hosts jobs on this machine");
+                        "Send the command to all cppruns and cpprunds that host jobs here");
     }
   }
 
@@ -178,7 +178,9 @@ class Declaration {
     policy->add_option("POLICY", wish_.subject, "File with the policy, as for cpprun --config")
         ->type_name("")
         ->required();
-    policy->add_option("--trace", wish_.trace, "File of --events or --report, or invented failures")
+    policy
+        ->add_option("--trace", wish_.trace,
+                     "File from --events or --report, or with invented failures")
         ->type_name("FILE")
         ->required();
     policy->add_option("--job", wish_.job, "The job, if the trace has several")->type_name("JOB");
@@ -248,11 +250,12 @@ class Declaration {
     if (!address_.empty()) {
       auto endpoint = parse_endpoint(address_, place_port_default);
       if (!endpoint) return misuse("--address: " + endpoint.error().reason);
-      if (endpoint->port == 0) return misuse("--address: 0 is not a port from 1 to 65535");
+      if (endpoint->port == 0)
+        return misuse("--address: port \"0\" is not a number from 1 to 65535");
       wish_.address = std::move(*endpoint);
     }
     if (wish_.to_all && !wish_.job.empty()) {
-      return misuse("--all means all jobs on this machine and --job one of them; use only one");
+      return misuse("--all and --job exclude each other\n  hint: use only one");
     }
     if (!length_.empty()) {
       const auto length = parse_duration(length_);
@@ -267,7 +270,7 @@ class Declaration {
   std::string wrong_with_doctor() const {
     const auto& wish = wish_.doctor;
     if (wish.hosts && !wish.host_file.empty()) {
-      return "--hosts and --hostfile both name the hosts; leave one of them out";
+      return "--hosts and --hostfile exclude each other\n  hint: use only one";
     }
     const bool has_hosts = wish.hosts || !wish.host_file.empty();
     if (!has_hosts && wish.remote_shell) {
@@ -285,13 +288,12 @@ class Declaration {
       if (!wish_.id.empty() && !is_secret_id(wish_.id)) {
         return "--id takes 1 to 64 letters, digits, dots, dashes and underscores";
       }
-      if (wish_.adds && wish_.subject == "-") return "--add needs the file of the old secret";
+      if (wish_.adds && wish_.subject == "-") return "--add needs a file that has a secret";
       return {};
     }
-    if (reads_ == wish_.token_orders) return "token needs one of --read and --order";
+    if (reads_ == wish_.token_orders) return "token needs either --read or --order";
     if (wish_.job.size() > bounds::job_id_bytes_max) {
-      return fmt::format("--job: no job has a name of more than {} bytes",
-                         bounds::job_id_bytes_max);
+      return fmt::format("--job: a job name has at most {} bytes", bounds::job_id_bytes_max);
     }
     if (!wish_.for_seconds) wish_.for_seconds = token_seconds;
     return {};
@@ -484,7 +486,7 @@ std::string control_manual(const ControlFacts& facts, std::string_view version) 
       ".SH SYNOPSIS\n.B cpprunctl\n[\\fIflags\\fR] \\fIcommand\\fR [\\fIarguments\\fR]\n"
       ".SH DESCRIPTION\nConnects to the cpprun or cpprund that coordinates a job, through a socket "
       "of this machine or an address. JOB is optional if there is only one; commands that only "
-      "read accept the beginning of its name, all others and \\fBwait\\fR need the full name.\n"
+      "read accept a prefix of its name, all others and \\fBwait\\fR need the full name.\n"
       ".SH COMMANDS\n",
       roff_text(version));
   for (const auto& command : facts.commands) {
@@ -503,12 +505,12 @@ std::string control_manual(const ControlFacts& facts, std::string_view version) 
   text += ".SH OPTIONS\n";
   for (const auto& flag : facts.flags) text += flag_entry(flag);
   return text +
-         ".SH \"EXIT STATUS\"\n0 done; 1 it cannot be done, or there is no such job; 2 misuse of "
-         "the command line; 69 no response, so it cannot be known. \\fBwait\\fR ends with the "
-         "job's "
-         "own.\n"
-         ".SH ENVIRONMENT\n.TP\n.B XDG_RUNTIME_DIR, TMPDIR\nWhere the sockets are looked for.\n"
-         ".TP\n.B NO_COLOR\nNo colours, on a terminal either.\n"
+         ".SH \"EXIT STATUS\"\n0 success; 1 rejected, or no such job; 2 invalid command line; 69 "
+         "no response, so the result is unknown. \\fBwait\\fR exits with the exit code of the "
+         "job.\n"
+         ".SH ENVIRONMENT\n.TP\n.B XDG_RUNTIME_DIR, TMPDIR\nDirectories that are searched for the "
+         "sockets.\n"
+         ".TP\n.B NO_COLOR\nDisables colours.\n"
          ".SH \"SEE ALSO\"\n.BR cpprun (1)\n";
 }
 

@@ -70,7 +70,7 @@ std::string changed_leader(const OrderedJson& json) {
                           one_of("from_name", "from"), word_at(json, "epoch"));
   if (at(json, "reason").is_string()) text += ": " + word_at(json, "reason");
   if (at(json, "silence").is_number())
-    text += fmt::format("; silence {} s", word_at(json, "silence"));
+    text += fmt::format("; no leader for {} s", word_at(json, "silence"));
   return text;
 }
 

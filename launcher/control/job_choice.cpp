@@ -40,13 +40,13 @@ NoJob cannot_tell(const std::string& wanted, const std::vector<std::string>& sil
   }
   if (silent.size() > listed_max) places += fmt::format(" and {} more", silent.size() - listed_max);
   if (wanted.empty()) {
-    return {.sentence = fmt::format("cannot tell which job is meant: no response from {}", places),
-            .hint = "name the job",
+    return {.sentence = fmt::format("cannot choose a job: no response from {}", places),
+            .hint = "give the name of the job",
             .is_unknown = true};
   }
-  return {.sentence = fmt::format("cannot tell whether job {} runs: no response from {}",
+  return {.sentence = fmt::format("cannot tell whether job {} is running: no response from {}",
                                   quoted(wanted), places),
-          .hint = "try again, or choose where to ask with --address",
+          .hint = "retry, or choose a program with --address",
           .is_unknown = true};
 }
 
@@ -54,11 +54,13 @@ NoJob cannot_tell(const std::string& wanted, const std::vector<std::string>& sil
 NoJob ambiguous(const std::vector<KnownJob>& known, const std::string& wanted,
                 const std::vector<std::size_t>& found, bool is_name) {
   if (is_name) {
-    return {.sentence = fmt::format("several jobs are called {}, choose one with --address: {}",
-                                    quoted(wanted), listed_jobs(known, found))};
+    return {.sentence = fmt::format("several jobs are named {}: {}", quoted(wanted),
+                                    listed_jobs(known, found)),
+            .hint = "choose one with --address"};
   }
-  return {.sentence = fmt::format("several jobs begin with {}: {}", quoted(wanted),
-                                  listed_jobs(known, found))};
+  return {.sentence = fmt::format("several jobs have names that begin with {}: {}", quoted(wanted),
+                                  listed_jobs(known, found)),
+          .hint = "give the full name"};
 }
 
 }  // namespace
@@ -81,18 +83,18 @@ tl::expected<std::size_t, NoJob> choose_job(const std::vector<KnownJob>& known,
   if (!silent.empty() && (begins.size() < 2 || match == NameMatch::whole)) {
     return tl::unexpected(cannot_tell(wanted, silent));
   }
-  if (known.empty()) return tl::unexpected(NoJob{.sentence = "no job runs here"});
+  if (known.empty()) return tl::unexpected(NoJob{.sentence = "no jobs found"});
   if (wanted.empty()) {
-    return tl::unexpected(NoJob{
-        .sentence = fmt::format("several jobs run here, name one: {}", listed_jobs(known, all))});
+    return tl::unexpected(
+        NoJob{.sentence = fmt::format("found several jobs: {}", listed_jobs(known, all)),
+              .hint = "give the name of one"});
   }
   if (match == NameMatch::prefix && !begins.empty()) {
     return tl::unexpected(ambiguous(known, wanted, begins, false));
   }
   NoJob none{.sentence =
                  fmt::format("unknown job {}; known: {}", quoted(wanted), listed_jobs(known, all))};
-  if (!begins.empty())
-    none.hint = "give the full name: only commands that read accept its beginning";
+  if (!begins.empty()) none.hint = "give the full name; only read-only commands accept a prefix";
   return tl::unexpected(std::move(none));
 }
 
@@ -109,9 +111,7 @@ std::string which_place(const std::vector<KnownPlace>& known) {
     text += fmt::format("{} ({})", plain_line(each.place),
                         jobs.empty() ? "no job yet" : listed_jobs(jobs, all));
   }
-  return fmt::format(
-      "{} programs host jobs here, choose one with --job or --address, or use --all: {}",
-      known.size(), text);
+  return fmt::format("{} programs host jobs here: {}", known.size(), text);
 }
 
 std::string escaped(const std::string& id) {

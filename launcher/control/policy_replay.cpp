@@ -31,8 +31,7 @@ std::string verdict_text(const PolicyStep& step) {
     text += fmt::format(", after {}", duration_text(in_seconds(verdict.pause)));
   }
   if (verdict.failing_host)
-    text +=
-        fmt::format("; {} is excluded if there are enough nodes without it", *verdict.failing_host);
+    text += fmt::format("; {} is excluded if enough other nodes are left", *verdict.failing_host);
   return text;
 }
 
@@ -47,13 +46,13 @@ std::string summary(const PolicyReplay& replay) {
                                        replay.restarts_used == 1 ? "restart" : "restarts");
   if (const PolicyStep* const end = replay.end()) {
     const auto place = end - replay.steps.data() + 1;
-    return fmt::format("With {} the job would have ended with failure {} of {}, after {}: {}.\n",
+    return fmt::format("With {}, the job would have ended at failure {} of {}, after {}: {}.\n",
                        to_text(replay.rules), place, count, used, end->verdict->reason);
   }
   return fmt::format(
-      "With {} the job would have continued after {}; {} used, {} left for the whole job.\n",
-      to_text(replay.rules), count == 1 ? "it" : fmt::format("all {}", count), used,
-      replay.restarts_left);
+      "With {}, the job would have continued after {}; {} used, {} left for the whole job.\n",
+      to_text(replay.rules), count == 1 ? "the failure" : fmt::format("all {} failures", count),
+      used, replay.restarts_left);
 }
 
 }  // namespace
@@ -83,9 +82,8 @@ PolicyReplay replay(const RestartRules& rules, const PolicyTrace& trace) {
 
 std::string replay_text(const PolicyReplay& replay, const Canvas& canvas) {
   if (replay.steps.empty()) return "the trace has no failures\n";
-  Table table{
-      .columns = {{"#", true}, {"AFTER", true}, {"WHAT FAILED FIRST", false, true}, {"RESULT"}},
-      .rows = {}};
+  Table table{.columns = {{"#", true}, {"AFTER", true}, {"FIRST FAILURE", false, true}, {"RESULT"}},
+              .rows = {}};
   for (std::size_t at = 0; at < replay.steps.size(); ++at) {
     const PolicyStep& step = replay.steps[at];
     const Tint tint = tint_of(step);

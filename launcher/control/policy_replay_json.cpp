@@ -114,14 +114,15 @@ bool is_whole(const Json& value, int least, int most) {
 std::optional<std::string> fault_of(const Json& json) {
   for (const auto& [name, value] : json.items()) {
     if (name == "at" || name == "life" || name == "step" || name == "checkpoint_step") {
-      if (!number_at(json, name.c_str())) return name + " is not a number from 0";
+      if (!number_at(json, name.c_str())) return name + " is not a number of at least 0";
     } else if (name == "rank") {
-      if (!is_whole(value, 0, rank_max)) return "rank is not a whole number from 0";
+      if (!is_whole(value, 0, rank_max)) return "rank is not a whole number of at least 0";
     } else if (name == "exit_code") {
       if (!is_whole(value, 1, exit_code_max))
         return "exit_code is not a whole number from 1 to 255";
     } else if (name == "signal") {
-      if (!signal_number(text_at(json, "signal"))) return "signal is not a name such as SIGKILL";
+      if (!signal_number(text_at(json, "signal")))
+        return "signal is not a signal name, such as SIGKILL";
     } else if (name == "cause") {
       const auto cause = text_at(json, "cause");
       if (find_cause(cause) == nullptr)
@@ -158,8 +159,8 @@ Result<PolicyTrace> trace_of(const Rounds& rounds) {
   for (const auto& [number, round] : rounds) {
     if (round.root || !round.reason.ends_with(" failed")) continue;
     return failure(
-        fmt::format("round {} ended because {}, but the trace does not contain that failure: give "
-                    "the events of all nodes, or the report of the coordinator's node",
+        fmt::format("round {} ended because {}, but the trace does not contain that failure; use "
+                    "the events of all nodes, or the report of the node that hosts the coordinator",
                     number, round.reason));
   }
   PolicyTrace trace{.failures = {}, .rounds = rounds.size()};
@@ -183,7 +184,7 @@ Result<PolicyTrace> trace_of(const Rounds& rounds) {
 
 Result<PolicyTrace> trace_of_report(const Json& report, std::string_view job) {
   if (!text_at(report, "job").starts_with(job)) {
-    return failure(fmt::format("the report is of job \"{}\"", text_at(report, "job")));
+    return failure(fmt::format("the report is for job \"{}\"", text_at(report, "job")));
   }
   Rounds rounds;
   for (const Json& attempt : report.at("attempts")) {
@@ -247,7 +248,7 @@ Result<PolicyTrace> read_policy_trace(std::string_view text, std::string_view jo
     if (json.contains("at")) {
       if (const auto fault = fault_of(json)) return failure(where(number) + ": " + *fault);
       const auto at = number_at(json, "at");
-      if (*at < before) return failure(where(number) + " is before the one above it");
+      if (*at < before) return failure(where(number) + " is earlier than the line before it");
       invented.failures.push_back(made_up(json, *at, before));
       before = *at;
       continue;
@@ -266,19 +267,19 @@ Result<PolicyTrace> read_policy_trace(std::string_view text, std::string_view jo
     take_event(json, *time, rounds);
   }
   if (jobs.size() > 1) {
-    return failure(fmt::format("the trace has {} jobs: {}; name one with --job", jobs.size(),
+    return failure(fmt::format("the trace has {} jobs: {}; choose one with --job", jobs.size(),
                                fmt::join(jobs, ", ")));
   }
   if (began > ended && ended) {
-    return failure(
-        fmt::format("the trace has several runs of job \"{}\": give only one", *jobs.begin()));
+    return failure(fmt::format("the trace has several runs of job \"{}\"; use a trace of only one",
+                               *jobs.begin()));
   }
   if (!jobs.empty() && !invented.failures.empty()) {
-    return failure("the trace has events and invented failures; give only one kind");
+    return failure("the trace mixes events and invented failures; use only one kind");
   }
   if (jobs.empty() && invented.failures.empty()) {
     return failure(job.empty() ? std::string("the trace is empty")
-                               : fmt::format("the trace has nothing about job \"{}\"", job));
+                               : fmt::format("the trace does not contain job \"{}\"", job));
   }
   if (jobs.empty()) {
     invented.rounds = invented.failures.size();

@@ -35,8 +35,8 @@ std::int64_t seconds_of(char unit) {
 
 Result<std::int64_t> parse_duration(std::string_view text) {
   const auto wrong = [text] {
-    return failure(
-        fmt::format("\"{}\" is not a duration: write 90s, 45m, 2h, 1h30m or 2d", plain_line(text)));
+    return failure(fmt::format("\"{}\" is not a duration, such as 90s, 45m, 2h, 1h30m or 2d",
+                               plain_line(text)));
   };
   std::int64_t total = 0;
   std::int64_t unit_before = std::numeric_limits<std::int64_t>::max();
@@ -137,7 +137,7 @@ std::string joined(const std::vector<std::string>& lines) {
 }
 
 std::string state_words(const std::string& state) {
-  if (state == "gathering") return "has been gathering its nodes";
+  if (state == "gathering") return "has been waiting for nodes";
   if (state == "pausing") return "has been pausing before a restart";
   if (state == "draining") return "has been stopping its workers";
   return "has been running";
@@ -163,7 +163,7 @@ std::string job_sentence(const JobView& job) {
   const auto name = plain_line(job.id);
   if (job.state == "over") {
     const auto why = job.reason.empty() ? std::string() : ": " + plain_line(job.reason);
-    return fmt::format("job \"{}\" is over with exit code {}{}", name, job.exit_code.value_or(0),
+    return fmt::format("job \"{}\" ended with exit code {}{}", name, job.exit_code.value_or(0),
                        why);
   }
   const auto length = job.since ? fmt::format(" for {}", duration_text(job.now - *job.since)) : "";
@@ -224,12 +224,12 @@ Table rounds_table(const JobView& job) {
   Table table{.columns = {{.title = "ROUND", .is_number = true},
                           {.title = "BEGAN"},
                           {.title = "LASTED", .is_number = true},
-                          {.title = "WHAT BROKE IT", .gives_way = true}},
+                          {.title = "ENDED BY", .gives_way = true}},
               .rows = {}};
   for (const auto& round : job.rounds) {
     const bool runs = !round.ended && job.state != "over";
     const auto what = round.failure                  ? failure_text(*round.failure)
-                      : runs && round.reason.empty() ? std::string("it runs")
+                      : runs && round.reason.empty() ? std::string("(running)")
                                                      : round.reason;
     table.rows.push_back({{fmt::format("{}", round.round)},
                           {duration_text(job.now - round.began) + " ago"},
@@ -255,7 +255,7 @@ std::string status_text(const JobView& job, const std::vector<NodeView>& nodes,
   if (!nodes.empty()) text += "\n" + joined(lines_of(nodes_table(nodes, job.now), canvas));
   if (!job.rounds.empty()) text += "\n" + joined(lines_of(rounds_table(job), canvas));
   if (job.rounds_left_out > 0) {
-    text += fmt::format("({} rounds between the first and the last are no longer kept)\n",
+    text += fmt::format("({} rounds between the first and the last are no longer recorded)\n",
                         job.rounds_left_out);
   }
   return text;
@@ -286,16 +286,16 @@ std::string role_line(const DaemonView& daemon) {
     return fmt::format("{} is the leader, in epoch {}{}\n", own, daemon.epoch, length);
   }
   if (daemon.leader.empty() && daemon.leader_place.empty()) {
-    return own + " is a standby, and knows no leader\n";
+    return own + " is a standby, no known leader\n";
   }
   // It was given an endpoint but has not found a leader there.
   if (daemon.leader.empty() && daemon.epoch == 0) {
-    return fmt::format("{} starts as a standby, and looks for the leader at {}\n", own,
+    return fmt::format("{} is starting as a standby; connecting to the leader at {}\n", own,
                        plain_line(daemon.leader_place));
   }
   const std::string leader = daemon.leader.empty() ? "cpprund at " + plain_line(daemon.leader_place)
                                                    : called_at(daemon.leader, daemon.leader_place);
-  return fmt::format("{} is a standby, {}; the leader is {}, in epoch {}{}; it has the jobs\n", own,
+  return fmt::format("{} is a standby, {}; the jobs are on the leader {}, in epoch {}{}\n", own,
                      daemon.is_in_sync ? "in sync" : "not yet in sync", leader, daemon.epoch,
                      length);
 }
@@ -311,12 +311,12 @@ std::string standby_line(const StandbyView& standby) {
 }
 
 std::string kept_line(const DaemonView& daemon) {
-  if (!daemon.is_durable) return "  its state is in memory only (no --state)\n";
+  if (!daemon.is_durable) return "  state: in memory only (no --state)\n";
   if (!*daemon.is_durable) {
-    return "  it cannot write to its state directory (--state); see its log\n";
+    return "  state: cannot write to the state directory (--state); see the log of this cpprund\n";
   }
-  return daemon.is_synced ? "  its state is on disk before it replies (--state-sync)\n"
-                          : "  its state is in its state directory (--state)\n";
+  return daemon.is_synced ? "  state: on disk before each reply (--state-sync)\n"
+                          : "  state: in the state directory (--state)\n";
 }
 
 std::string change_line(const DaemonView& daemon) {
@@ -368,7 +368,7 @@ std::string quoted_lines(const std::string& words) {
 std::string cause_text(const std::string& id) {
   const Cause* cause = find_cause(id);
   if (cause == nullptr) return {};
-  return fmt::format("{}why: {}\n{}try: {}\n", indent, cause->sentence, indent,
+  return fmt::format("{}why: {}\n{}hint: {}\n", indent, cause->sentence, indent,
                      cause_advice(*cause, program));
 }
 
@@ -398,12 +398,12 @@ std::string failure_story(const JobView& job, const Canvas& canvas) {
     }
   }
   if (job.rounds_left_out > 0) {
-    text += fmt::format("\n({} rounds between the first and the last are no longer kept)\n",
+    text += fmt::format("\n({} rounds between the first and the last are no longer recorded)\n",
                         job.rounds_left_out);
   }
   if (failed == 0 && !job.root) text += "\nno worker of this job has failed\n";
   // A failure before any recorded round is known only from the end of the job.
-  if (failed == 0 && job.root) text += "\nat its end: " + about(*job.root, 0, canvas);
+  if (failed == 0 && job.root) text += "\nat the end of the job: " + about(*job.root, 0, canvas);
   return text;
 }
 
@@ -426,16 +426,17 @@ std::string secret_id(WallTime now, const IdBytes& random) {
 
 std::string made_text(std::string_view id, std::string_view path) {
   return fmt::format(
-      "made the secret {} in {}\n"
-      "Every node needs this file, readable by its user only: copy it (scp -p), or use a\n"
-      "shared home directory. A running cpprund reads it on SIGHUP; a cpprund that has no secret\n"
-      "yet must be restarted. Any user with this file can join and stop your jobs.\n",
+      "created secret {} in {}\n"
+      "Every node needs this file, readable only by its user: copy it (scp -p), or use a shared\n"
+      "home directory. A running cpprund reads it on SIGHUP; a cpprund that has no secret yet "
+      "must\n"
+      "be restarted. Any user with this file can join and stop your jobs.\n",
       id, plain_line(path));
 }
 
 std::string added_text(std::string_view id, std::string_view path, std::string_view old_id) {
   return fmt::format(
-      "made the secret {} in {}, before {}\n"
+      "created secret {} in {}, before {}\n"
       "Copy the file to every node, and send each cpprund a SIGHUP to reload it. A process that\n"
       "has the file accepts both secrets. When all nodes have it and earlier jobs ended, remove\n"
       "the line of the old secret everywhere.\n",

@@ -88,8 +88,8 @@ Examination::Actions Examination::advance(const Now& now) {
   if (phase_ == Phase::over || !deadline_ || now.time < *deadline_) return actions;
   for (auto& [number, guest] : guests_) {
     if (!std::exchange(guest.is_awaited, false) || phase_ == Phase::ending) continue;
-    guest.host.gone = phase_ == Phase::asking ? "it did not report its facts in time"
-                                              : "it did not report in time which hosts it reaches";
+    guest.host.gone =
+        phase_ == Phase::asking ? "no response in time" : "no results of its connections in time";
   }
   go_on(now, actions);
   return actions;
@@ -133,7 +133,7 @@ void Examination::hear(const Now& now, const fanout::Up& message) {
                  [&](const fanout::Ended& m) {
                    Guest* const guest = guest_of(m.number);
                    if (guest == nullptr) return;
-                   if (phase_ != Phase::ending) guest->host.gone = "its cpprunctl exited";
+                   if (phase_ != Phase::ending) guest->host.gone = "cpprunctl exited there";
                    guest->is_here = guest->is_awaited = false;
                  },
                  [&](const fanout::Answer& m) { answer(now, m); },

@@ -135,10 +135,10 @@ template <class Value, class Read>
 Result<Value> read_with(std::string_view text, const Read& read) {
   try {
     const auto json = parse_json<Json>(text);
-    if (json.is_discarded()) return failure("its message is not JSON from cpprunctl");
+    if (json.is_discarded()) return failure("invalid message: not JSON from cpprunctl");
     return read(json);
   } catch (const Json::exception& wrong) {
-    return failure(std::string("cannot parse its message: ") + wrong.what());
+    return failure(std::string("invalid message: ") + wrong.what());
   }
 }
 

@@ -50,8 +50,8 @@ class Judge {
     for (const auto& host : hosts_) {
       host_ = &host;
       if (!host.gone.empty()) {
-        add("it cannot be examined: " + host.gone,
-            "make sure that the remote shell runs a command there without asking for input");
+        add("examination failed: " + host.gone,
+            "make sure that the remote shell can run a command there without a prompt");
       }
       if (!host.facts) continue;
       judge_program(*host.facts);
@@ -78,11 +78,12 @@ class Judge {
     const std::string wanted = "cpprun " + expected_.version;
     if (expected_.is_shipped || facts.cpprun == wanted) return;
     const std::string cure =
-        "install the same as here, at the same path or on PATH, or start jobs with --ship";
+        "install the version of this machine, at the same path or on PATH, or start jobs with "
+        "--ship";
     if (facts.cpprun.empty()) {
-      return add("no cpprun found, neither beside cpprunctl nor on PATH", cure);
+      return add("found no cpprun next to cpprunctl or on PATH", cure);
     }
-    add(fmt::format("its cpprun is {}, and this is {}", facts.cpprun, wanted), cure);
+    add(fmt::format("{} is installed, but this machine has {}", facts.cpprun, wanted), cure);
   }
 
   // Compares with the median of all clocks: the console's own clock may be wrong as well.
@@ -96,10 +97,10 @@ class Judge {
     const Duration apart = host_->clock->offset - offsets[(offsets.size() - 1) / 2];
     const Duration distance = apart < Duration{} ? -apart : apart;
     if (distance <= clock_apart_max + host_->clock->error) return;
-    add(fmt::format("its clock is {:.1f} s {} those of the other hosts", in_seconds(distance),
+    add(fmt::format("clock is {:.1f} s {} the other hosts", in_seconds(distance),
                     apart > Duration{} ? "ahead of" : "behind"),
-        "synchronize it with chrony or systemd-timesyncd (timedatectl); otherwise logs of the "
-        "hosts do not line up, and tokens and certificates are rejected");
+        "synchronize the clock with chrony or systemd-timesyncd (timedatectl); otherwise the times "
+        "in logs do not match, and tokens and certificates may be rejected");
   }
 
   void judge_gpus(const HostFacts& facts) {
@@ -110,14 +111,14 @@ class Judge {
                  cut == std::string::npos ? "" : facts.missing_gpus.substr(cut + 2));
     }
     if (gpus.on_bus > 0 && gpus.in_driver == 0) {
-      return add(fmt::format("PCI lists {} NVIDIA GPU{}, but no driver uses them", gpus.on_bus,
+      return add(fmt::format("PCI bus has {} NVIDIA GPU{}, but no driver is loaded", gpus.on_bus,
                              gpus.on_bus == 1 ? "" : "s"),
                  "load the driver (modprobe nvidia; nvidia-smi shows what is wrong), or pass the "
                  "devices to this container");
     }
     if (gpus.usable >= gpus_most_) return;
-    add(fmt::format("it has {} GPU{}, and {} has {}", gpus.usable, gpus.usable == 1 ? "" : "s",
-                    gpus_host_, gpus_most_),
+    add(fmt::format("{} GPU{}, but {} has {}", gpus.usable, gpus.usable == 1 ? "" : "s", gpus_host_,
+                    gpus_most_),
         fmt::format(
             "if that is intended, set the slots: --hosts {}:{}; otherwise check nvidia-smi there",
             title_of(*host_), std::max(gpus.usable, 1)));
@@ -126,17 +127,17 @@ class Judge {
   void judge_limits(const HostFacts& facts) {
     const auto& limits = facts.limits;
     if (limits.open_files && *limits.open_files < open_files_least) {
-      add(fmt::format("a process may open {} files at most", *limits.open_files),
+      add(fmt::format("open files are limited to {} per process", *limits.open_files),
           fmt::format("raise the hard limit to {} or more: nofile in /etc/security/limits.conf, "
                       "LimitNOFILE= of a service, --ulimit nofile= of a container",
                       open_files_least));
     }
     if (limits.processes && *limits.processes < processes_least) {
-      add(fmt::format("this user may have {} processes and threads at most", *limits.processes),
+      add(fmt::format("this user is limited to {} processes and threads", *limits.processes),
           fmt::format("raise nproc to {} or more in /etc/security/limits.conf", processes_least));
     }
     if (facts.has_infiniband && limits.locked_bytes) {
-      add(fmt::format("a process may lock {} of memory, and RDMA locks all of its buffers",
+      add(fmt::format("locked memory is limited to {} per process, but RDMA locks all its buffers",
                       size_text(*limits.locked_bytes)),
           "set memlock to unlimited: /etc/security/limits.conf, LimitMEMLOCK=infinity, --ulimit "
           "memlock=-1");
@@ -151,26 +152,26 @@ class Judge {
     if (!shared.refusal.empty()) {
       add(fmt::format("{} cannot be used: {}", shared.path, shared.refusal), more_shared);
     } else if (shared.size < shared_size_least) {
-      add(fmt::format("{} has {} in all, and workers of data loaders and NCCL share memory there",
+      add(fmt::format("{} has a size of only {}, which NCCL and data loader workers may exceed",
                       shared.path, size_text(shared.size)),
           more_shared);
     } else if (shared.free < shared_free_least) {
-      add(fmt::format("{} has {} free", shared.path, size_text(shared.free)),
+      add(fmt::format("{} has only {} free", shared.path, size_text(shared.free)),
           "remove the files that killed jobs left there");
     }
     const auto& disk = facts.temporary;
     if (!disk.refusal.empty()) {
       add(fmt::format("cannot write to {}: {}", disk.path, disk.refusal),
-          "set TMPDIR to a directory of yours on a disk with free space");
+          "set TMPDIR to a writable directory on a disk with free space");
     } else if (disk.free < temporary_free_least) {
-      add(fmt::format("{} has {} free", disk.path, size_text(disk.free)),
+      add(fmt::format("{} has only {} free", disk.path, size_text(disk.free)),
           "free some space, or set TMPDIR to a directory on another disk");
     }
   }
 
   void judge_port(const HostFacts& facts) {
     if (facts.why_no_port.empty()) return;
-    add("it cannot listen: " + facts.why_no_port,
+    add("cannot listen: " + facts.why_no_port,
         "find the owner of the port with ss -ltnp and stop it, or use another --port");
   }
 
@@ -204,14 +205,13 @@ class Judge {
       }
     });
     const char* const cure =
-        "add it to DNS, or to /etc/hosts there; cpprun --hosts uses addresses, but --master-addr "
-        "and MASTER_ADDR with that name would fail";
+        "add the name to DNS, or to /etc/hosts there; cpprun --hosts uses addresses, but "
+        "--master-addr and MASTER_ADDR with this name would fail";
     if (!lost.empty()) {
-      add(fmt::format("its name is not resolved on {}: {}", few(lost), why), cure);
+      add(fmt::format("name cannot be resolved on {}: {}", few(lost), why), cure);
     }
     if (!astray.empty()) {
-      add(fmt::format("its name resolves to {} on {}, which is that machine itself", why,
-                      few(astray)),
+      add(fmt::format("name resolves to the loopback address {} on {}", why, few(astray)),
           "remove the name from the loopback line of /etc/hosts there");
     }
   }
@@ -235,25 +235,25 @@ class Judge {
       failed.why = dialed.why;
     });
     for (const auto& [how, failed] : failures) {
-      const std::string who = failed.by.size() == looked && looked > 1
-                                  ? "no host reaches"
-                                  : few(failed.by) + " cannot reach";
-      add(fmt::format("{} it at {}: {}", who, failed.where, failed.why), cure_of(how));
+      const std::string who =
+          failed.by.size() == looked && looked > 1 ? "every host that tried" : few(failed.by);
+      add(fmt::format("unreachable at {} from {}: {}", failed.where, who, failed.why),
+          cure_of(how));
     }
   }
 
   static std::string cure_of(Reached how) {
     switch (how) {
       case Reached::silent:
-        return "a firewall drops it, or the address leads elsewhere: let the hosts of a job reach "
-               "each other at every port, or at least at --master-port on the first one and at "
-               "those of net.ipv4.ip_local_port_range between all (iptables -S, nft list ruleset)";
+        return "check the address and the firewall (iptables -S, nft list ruleset); the hosts of a "
+               "job must reach each other on all ports, or at least on --master-port of the first "
+               "host and on net.ipv4.ip_local_port_range of all hosts";
       case Reached::refused:
-        return "it listens there, so a firewall rejects it, or the address is another machine's "
+        return "check whether a firewall rejects connections, or another machine has this address "
                "(iptables -S, nft list ruleset, ip address)";
       case Reached::stranger:
-        return "two hosts have this address, or a NAT or forwarded port leads elsewhere: give each "
-               "host its own address, and use an address that all hosts reach (--master-addr)";
+        return "check whether two hosts have this address, or a NAT or forwarded port leads to "
+               "another machine; use an address that all hosts can reach (--master-addr)";
       case Reached::unresolved:
         return "add the name to DNS, or to /etc/hosts there";
       case Reached::yes:
@@ -384,7 +384,8 @@ std::string pairs_text(const std::vector<ExaminedHost>& hosts) {
   const std::size_t all = hosts.size() * (hosts.size() - 1);
   if (hosts.size() < 2 || hosts.size() <= others_max + 1) return {};
   return fmt::format(
-      "each host tried to reach the {} after it in the list and the first one: {} of {} pairs\n",
+      "each host tested connections to the next {} hosts in the list and to the first host: {} of "
+      "{} pairs\n",
       others_max, tried, all);
 }
 
@@ -399,7 +400,7 @@ std::string doctor_text(const std::vector<ExaminedHost>& hosts,
     text += fmt::format("  {} {}\n",
                         tinted(plain_line(finding.host) + ":", Tint::bad, canvas.has_colour),
                         plain_line(finding.what));
-    if (!finding.cure.empty()) text += fmt::format("    {}\n", plain_line(finding.cure));
+    if (!finding.cure.empty()) text += fmt::format("    hint: {}\n", plain_line(finding.cure));
   }
   return text;
 }

@@ -57,23 +57,23 @@ std::optional<BootstrapAnswer> read_bootstrap_answer(std::string_view line, cons
   if (word == "ready") return ShellIsReady{};
   if (word == "send") return BinaryWanted{};
   if (word == "none") {
-    return ShellRefuses{
-        fmt::format("no {} at {} and none on PATH; install it there, or start with --ship",
-                    own.program, own.path)};
+    return ShellRefuses{fmt::format("no {} at {} or on PATH; install it there, or use --ship",
+                                    own.program, own.path)};
   }
   if (word.starts_with("other ")) {
     return ShellRefuses{fmt::format(
-        "another {} is installed ({}), and this is {}; install the same, or start with --ship",
+        "another {} is installed ({}), but this machine has {}; install the same version, or use "
+        "--ship",
         own.program, plain_line(word.substr(6)), own.version)};
   }
   if (word == "broken")
-    return ShellRefuses{"the program arrived incomplete, or sha256sum is missing"};
+    return ShellRefuses{"the copied program is incomplete, or sha256sum is not installed"};
   if (word == "noplace")
-    return ShellRefuses{"cannot create a directory in $TMPDIR or /tmp for --ship"};
+    return ShellRefuses{"--ship: cannot create a directory in $TMPDIR or /tmp"};
   if (word == "noexec") {
     return ShellRefuses{
-        "the program that was sent cannot be executed: another kind of processor, "
-        "or $TMPDIR is mounted noexec"};
+        "the copied program cannot be executed: wrong processor architecture, or $TMPDIR is "
+        "mounted noexec"};
   }
   return std::nullopt;
 }
@@ -152,14 +152,14 @@ Result<Environment> passed_environment(const Environment& own, std::string_view 
     const auto equals = part.find('=');
     const std::string name(trimmed(part.substr(0, equals)));
     if (name.empty())
-      return failure(fmt::format("\"{}\" is not the name of a variable", plain_line(part)));
+      return failure(fmt::format("\"{}\" is not a variable name", plain_line(part)));
     if (equals != part.npos) {
       passed[name] = part.substr(equals + 1);
     } else if (const auto* value = find_variable(own, name)) {
       passed[name] = *value;
     } else {
-      return failure(fmt::format("{} is not set here; set it with {}=VALUE", plain_line(name),
-                                 plain_line(name)));
+      return failure(
+          fmt::format("{} is not set here; use {}=VALUE", plain_line(name), plain_line(name)));
     }
   }
   return passed;

@@ -42,11 +42,11 @@ Branch::Actions Branch::advance(TimePoint now) {
     const Duration patience = shell.ready ? silence_max : reach_patience;
     if (!shell.has_arrived() && now - shell.dialed >= arrival_patience) {
       kill(number, shell,
-           fmt::format("no cpprun answered within {} s, only other output",
+           fmt::format("no response from cpprun within {} s, only other output",
                        in_seconds(arrival_patience)),
            actions);
     } else if (now - shell.heard >= patience) {
-      kill(number, shell, fmt::format("no message for {} s", in_seconds(patience)), actions);
+      kill(number, shell, fmt::format("no response for {} s", in_seconds(patience)), actions);
     } else if (shell.ready && now - shell.pinged >= ping_interval) {
       shell.pinged = now;
       actions.push_back(Give{number, Ping{}});
@@ -115,12 +115,13 @@ void Branch::tell(const Down& message, Actions& actions) {
     if (shell.ready) {
       actions.push_back(Give{number, message});
     } else if (stopping_) {
-      kill(number, shell, "the start was canceled before it answered", actions);
+      kill(number, shell, "the start was canceled before the host responded", actions);
     }
   }
   if (!stopping_) return;
   for (auto& member : std::exchange(waiting_, {})) {
-    actions.push_back(Pass{Gone{member.number, "the start was canceled before it answered"}});
+    actions.push_back(
+        Pass{Gone{member.number, "the start was canceled before the host responded"}});
   }
 }
 

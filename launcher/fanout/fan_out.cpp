@@ -57,7 +57,7 @@ FanOut::Actions FanOut::advance(TimePoint now) {
   Actions actions;
   if (deadline_ && now >= *deadline_) {
     if (phase_ == Phase::running) {
-      actions.push_back(Say{"the other hosts have not exited: stopping them", true});
+      actions.push_back(Say{"the other hosts have not exited in time; stopping them", true});
       stop(now, SIGTERM, actions);
     } else if (!killing_) {
       stop(now, SIGKILL, actions);
@@ -66,7 +66,7 @@ FanOut::Actions FanOut::advance(TimePoint now) {
       for (auto& [number, guest] : guests_) {
         if (guest.state != State::here && guest.state != State::pending) continue;
         guest.state = State::gone;
-        guest.reason = "it did not report its exit";
+        guest.reason = "no exit code received";
         actions.push_back(Say{fmt::format("{}: {}", guest.member.name, guest.reason), true});
       }
     }
@@ -121,7 +121,7 @@ void FanOut::welcome(TimePoint now, const Here& here, Actions& actions) {
   guest.here = here;
   if (phase_ == Phase::gathering) return settle(now, actions);
   if (phase_ != Phase::running) return;
-  actions.push_back(Say{fmt::format("{} is connected and joins", guest.member.name)});
+  actions.push_back(Say{fmt::format("{} connected; joining the job", guest.member.name)});
   Begin begin = *begun_;
   begin.only = here.number;
   actions.push_back(TellHosts{begin});
@@ -160,14 +160,15 @@ void FanOut::note_end(TimePoint now, const Ended& ended, Actions& actions) {
   guest.ran = ended.ran;
   if (phase_ == Phase::gathering) {
     guest.state = State::gone;
-    guest.reason = fmt::format("its cpprun exited with code {}", ended.code);
+    guest.reason = fmt::format("cpprun exited with code {}", ended.code);
     return settle(now, actions);
   }
   if (phase_ != Phase::running) return;
   if (ended.code != 0 && !ended.ran && !wanted_.is_rehearsal) {
     // The others would wait for it until their join timeout.
-    actions.push_back(
-        Say{fmt::format("{} could not start: stopping the others", guest.member.name), true});
+    actions.push_back(Say{
+        fmt::format("cpprun could not start on {}; stopping the other hosts", guest.member.name),
+        true});
     return stop(now, SIGTERM, actions);
   }
   // An agent ends with its job, so the others are about to end as well.
@@ -183,9 +184,9 @@ void FanOut::settle(TimePoint now, Actions& actions) {
   const bool all = here == static_cast<int>(guests_.size());
   if (!all) list_gone(actions);
   if (all || (wanted_.elastic && enough)) return begin_job(now, actions);
-  actions.push_back(
-      Say{fmt::format("nothing was started: {} of {} hosts can be reached", here, guests_.size()),
-          true});
+  actions.push_back(Say{
+      fmt::format("nothing was started: only {} of {} hosts can be reached", here, guests_.size()),
+      true});
   stop(now, SIGTERM, actions);
 }
 

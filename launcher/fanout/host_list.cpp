@@ -19,11 +19,11 @@ constexpr int slots_max = 4096;  // more than the devices or cores of any machin
 // Why the text is not a host name; empty if it is. A remote shell must not take it for an option,
 // nor a remote command line for two words.
 std::string objection(std::string_view name) {
-  if (name.empty()) return "a host without a name";
+  if (name.empty()) return "empty host name";
   const std::string shown = plain_line(name, bounds::name_shown_bytes_max);
   if (name.front() == '-') return fmt::format("\"{}\" is an option, not a host", shown);
   if (name.size() > bounds::host_bytes_max) {
-    return fmt::format("\"{}\" has {} bytes, and a host name has at most {}", shown, name.size(),
+    return fmt::format("host name \"{}\" has {} bytes; the maximum is {}", shown, name.size(),
                        bounds::host_bytes_max);
   }
   for (const char byte : name) {
@@ -31,7 +31,8 @@ std::string objection(std::string_view name) {
                       (byte >= '0' && byte <= '9') ||
                       std::string_view("._-@:%/").find(byte) != std::string_view::npos;
     if (!good) {
-      return fmt::format("\"{}\" is not a host name: use letters, digits and . _ - @ : % /", shown);
+      return fmt::format("\"{}\" is not a host name; use only letters, digits and . _ - @ : % /",
+                         shown);
     }
   }
   return {};
@@ -51,7 +52,7 @@ class HostListReader {
       const auto number = exact_number<int>(*slots);
       if (!number || *number < 1 || *number > slots_max) {
         return complain(
-            where, fmt::format("\"{}\" is not a valid number of slots of {}: use 1 to {}",
+            where, fmt::format("invalid number of slots \"{}\" for {}; use 1 to {}",
                                plain_line(*slots, bounds::name_shown_bytes_max), name, slots_max));
       }
       host.slots = number;
@@ -68,7 +69,7 @@ class HostListReader {
     diagnostics_.push_back(where.empty() ? why : fmt::format("{}: {}", where, why));
   }
   HostList result(const std::string& where) {
-    if (hosts_.empty() && diagnostics_.empty()) complain(where, "no host is named");
+    if (hosts_.empty() && diagnostics_.empty()) complain(where, "no hosts found");
     if (!diagnostics_.empty()) return tl::unexpected(std::move(diagnostics_));
     return std::move(hosts_);
   }

@@ -158,13 +158,13 @@ Result<std::optional<Variant>> take_any(std::string& bytes) {
   head.get(size);
   const std::size_t kind = static_cast<unsigned char>(bytes[number_bytes]);
   if (size > message_bytes_max || kind >= kinds) {
-    return failure("received something other than a cpprun message through the remote shell");
+    return failure("not a cpprun message");
   }
   if (bytes.size() < head_bytes + size) return std::optional<Variant>{};
   Variant message = blank<Variant>(kind, std::make_index_sequence<kinds>());
   MessageReader body(std::string_view(bytes).substr(head_bytes, size));
   std::visit([&](auto& m) { members(body, m); }, message);
-  if (!body.good()) return failure("received an incomplete message through the remote shell");
+  if (!body.good()) return failure("incomplete cpprun message");
   bytes.erase(0, head_bytes + size);
   return std::optional<Variant>(std::move(message));
 }

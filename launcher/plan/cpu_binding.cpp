@@ -72,8 +72,8 @@ Result<std::vector<int>> nodes_of_workers(const Topology& topology, int workers)
   if (devices > 0) {
     if (workers > devices) {
       return failure(fmt::format(
-          "{} GPUs for {} workers, and each worker is bound near its own GPU\n  hint: start at "
-          "most one worker per GPU",
+          "{} GPUs for {} workers, but each worker needs its own GPU\n  hint: start at most one "
+          "worker per GPU",
           devices, workers));
     }
     return std::vector<int>(topology.node_of_device.begin(),
@@ -83,7 +83,7 @@ Result<std::vector<int>> nodes_of_workers(const Topology& topology, int workers)
   for (const auto& [node, cpus] : topology.nodes) {
     if (!allowed_on(topology, node).empty()) usable.push_back(node);
   }
-  if (usable.empty()) return failure("no NUMA node has a CPU that cpprun may use");
+  if (usable.empty()) return failure("no NUMA node has a CPU that cpprun is allowed to use");
   std::vector<int> result;
   for (int worker = 0; worker < workers; ++worker) {
     const auto nodes = static_cast<int>(usable.size());
@@ -124,8 +124,8 @@ Result<CpuSet> share_of_cores(const Groups& cores, int node, std::size_t positio
   const auto each = cores.size() / sharers;
   const auto rest = cores.size() % sharers;
   if (each == 0) {
-    return failure(fmt::format("NUMA node {} has {} cores for {} workers that need exclusive cores",
-                               node, cores.size(), sharers));
+    return failure(fmt::format("NUMA node {} has {} cores, too few for {} workers", node,
+                               cores.size(), sharers));
   }
   const auto begin = position * each + std::min(position, rest);
   CpuSet cpus;
@@ -170,7 +170,7 @@ Result<std::vector<CpuSet>> bind_workers(NumaBinding binding, const Topology& to
     }
     if (cpus.empty()) {
       return failure(
-          fmt::format("local rank {} belongs to NUMA node {}, and cpprun may use none of its CPUs",
+          fmt::format("local rank {} needs NUMA node {}, but cpprun may not use any of its CPUs",
                       worker, node));
     }
     result.push_back(std::move(cpus));
@@ -184,14 +184,14 @@ Result<WorkerBinding> settle_binding(NumaBinding binding, const Result<Topology>
   if (!topology) return refuse(topology.error().reason);
   const bool places_known = !topology->node_of_device.empty();
   if (!places_known && devices > 0) {
-    return refuse("the driver does not show where the GPUs are (/proc/driver/nvidia/gpus)");
+    return refuse("cannot find out where the GPUs are: /proc/driver/nvidia/gpus lists none");
   }
   auto cpus = bind_workers(binding, *topology, local_world_size);
   if (!cpus) return refuse(cpus.error().reason);
   WorkerBinding settled{.cpus = std::move(*cpus), .notes = {}};
-  settled.notes.push_back("processors: " + to_text(settled.cpus));
+  settled.notes.push_back("CPU binding: " + to_text(settled.cpus));
   if (!places_known) {
-    settled.notes.emplace_back("no GPU found, so the workers are spread over the NUMA nodes");
+    settled.notes.emplace_back("no GPU found; spreading the workers over the NUMA nodes");
   }
   return settled;
 }

@@ -23,8 +23,10 @@ struct Company {
   std::string local_address;  // the address from which the others are reached; empty: not known yet
 };
 
-// "eth0 (10.0.0.5), ib0 (192.168.1.5)": names the user can copy into the variable. If the address
-// towards the others is known, only its interface is listed.
+constexpr const char* none_up = "no interface is up with an address";
+
+// "eth0 (10.0.0.5), ib0 (192.168.1.5)": names the user can copy into the variable; may be empty. If
+// the address towards the others is known, only its interface is listed.
 std::string those_that_would_do(const std::vector<NetworkInterface>& interfaces,
                                 const Company& company) {
   std::vector<std::string> names;
@@ -38,8 +40,7 @@ std::string those_that_would_do(const std::vector<NetworkInterface>& interfaces,
   for (const auto& each : interfaces) {
     if (!known && usable(each) && (!each.loopback || company.alone)) add(each);
   }
-  if (names.empty()) return "no interface is up with an address";
-  return fmt::format("{} would do", fmt::join(names, ", "));
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 // Splits at commas and drops empty names.
@@ -56,9 +57,9 @@ std::optional<std::string> fault_of(const std::vector<NetworkInterface>& interfa
                                     const std::string& name) {
   const auto found = std::find_if(interfaces.begin(), interfaces.end(),
                                   [&](const auto& each) { return each.name == name; });
-  if (found == interfaces.end()) return "which does not exist on this machine";
-  if (!found->up) return "which is down";
-  if (found->addresses.empty()) return "which has no address";
+  if (found == interfaces.end()) return "does not exist on this machine";
+  if (!found->up) return "is down";
+  if (found->addresses.empty()) return "has no address";
   return std::nullopt;
 }
 
@@ -83,16 +84,17 @@ Result<std::optional<std::string>> users_choice(const std::vector<NetworkInterfa
                                                 const Environment& environment) {
   const auto* value = find_variable(environment, variable);
   if (value == nullptr || value->empty()) return std::nullopt;
-  const auto refuse = [&](const std::string& name, const std::string& fault) {
-    return failure(fmt::format("{}={} names {}, {}; {}", variable, *value, name, fault,
-                               those_that_would_do(interfaces, company)));
+  const auto refuse = [&](const std::string& fault) {
+    const auto others = those_that_would_do(interfaces, company);
+    return failure(fmt::format("{}={}: {}; {}", variable, *value, fault,
+                               others.empty() ? none_up : "use " + others));
   };
   if (variable == contract::nccl_socket_ifname) {
     if (nccl_would_find(interfaces, *value)) return *value;
-    return refuse("interfaces", "none of which is up with an address on this machine");
+    return refuse("no matching interface is up with an address");
   }
   for (const auto& name : names_in(*value)) {
-    if (const auto fault = fault_of(interfaces, name)) return refuse(name, *fault);
+    if (const auto fault = fault_of(interfaces, name)) return refuse(name + " " + *fault);
   }
   return *value;
 }
@@ -112,13 +114,12 @@ Result<std::optional<std::string>> own_choice(const std::vector<NetworkInterface
   }
   // A single machine without a loopback interface: let the libraries choose.
   if (company.alone) return std::nullopt;
-  if (company.local_address.empty()) return failure(those_that_would_do(interfaces, company));
+  const auto others = those_that_would_do(interfaces, {company.alone, ""});
+  if (others.empty()) return failure(none_up);
   return failure(
-      fmt::format("this machine reaches the master from the address {}, but none of its interfaces "
-                  "has it\n  hint: set "
-                  "{} to one of these: {}",
-                  company.local_address, contract::gloo_socket_ifname,
-                  those_that_would_do(interfaces, {company.alone, ""})));
+      fmt::format("no interface of this machine has the address {}, from which it reaches the "
+                  "master\n  hint: set {} to one of these: {}",
+                  company.local_address, contract::gloo_socket_ifname, others));
 }
 
 }  // namespace
@@ -137,8 +138,8 @@ LocalAddress settle_local_address(const std::string& given,
     if (ours) return {.address = address, .note = ""};
   }
   return {.address = std::nullopt,
-          .note = fmt::format(
-              "--local-addr={} is not an address of this machine, and has no effect", given)};
+          .note = fmt::format("--local-addr={} has no effect: it is not an address of this machine",
+                              given)};
 }
 
 Result<void> check_users_interfaces(const std::vector<NetworkInterface>& interfaces, bool alone,

@@ -88,7 +88,7 @@ std::vector<std::string> those_of_others(const std::vector<std::string>& address
 
 std::string own_addresses_text(const std::vector<NetworkInterface>& interfaces) {
   const auto told = told_addresses(interfaces, true);
-  return told.empty() ? "no address that other machines could use"
+  return told.empty() ? "no address that other machines can use"
                       : fmt::format("{}", fmt::join(told, ", "));
 }
 
@@ -106,10 +106,10 @@ Result<bool> is_meant(const Config& config, const std::vector<std::string>& addr
   std::copy_if(addresses.begin(), addresses.end(), std::back_inserter(named),
                [](const std::string& each) { return !is_loopback(each); });
   return failure(fmt::format(
-      "the name {} resolves to several machines: {} is this machine, {} is not, so each would "
-      "become the master of its own job. Give every node the address, or a name, of one machine, "
-      "as {} (of a StatefulSet's pods the first one's name), or say who is the master with "
-      "--rdzv-conf=is_host=true on that node and is_host=false on the others",
+      "\"{}\" resolves to several machines ({} is this machine, {} is not), and each would become "
+      "the master of its own job; start every node with {} (in a StatefulSet, the name of the "
+      "first pod), or set --rdzv-conf=is_host=true on the master and is_host=false on all other "
+      "nodes",
       config.endpoint.host, fmt::join(own, ", "), fmt::join(others, ", "),
       as_flag(config, *std::min_element(named.begin(), named.end()))));
 }
@@ -125,9 +125,8 @@ std::optional<Doubt> doubt_of_master(const Config& config,
       return std::nullopt;
     case Whose::others:
       return Doubt{
-          fmt::format("{} is not an address of this machine, which is to be the master and has {}: "
-                      "other nodes reach it only if a Service, a NAT or a forwarded port leads "
-                      "from there to here; if none does, start every node with {}",
+          fmt::format("the master's address {} is not assigned to this machine (it has {}); unless "
+                      "a Service, a NAT or a forwarded port leads here, start every node with {}",
                       place, own_addresses_text(interfaces), own_as_flag(config, interfaces)),
           true};
     case Whose::loopback:
@@ -150,24 +149,25 @@ std::string hint_for_dialler(const Config& config, const std::vector<std::string
     case Whose::shared:
       return {};
     case Whose::others:
-      if (!by_rank) return "; is a node started on that machine?";
-      return fmt::format("; is the node with --node-rank=0 started there, with the same {}?", flag);
+      if (!by_rank) return "; check that a node is running on that machine";
+      return fmt::format(
+          "; check that the node with --node-rank=0 is running there, with the same {}", flag);
     case Whose::ours:
     case Whose::loopback:
       if (config.etcd) {
-        return "; that is this node's own rendezvous process, which does not respond or finds no "
-               "leader in etcd: see its messages above";
+        return "; the rendezvous process of this node does not respond or finds no leader in etcd; "
+               "see its messages above";
       }
       if (!by_rank) {
         return fmt::format(
-            "; {} is this machine, which may not host (is_host=false): start a node here that may, "
-            "or give every node the address of the machine that hosts with {}",
+            "; {} is this machine, where is_host=false keeps the node from hosting the job; remove "
+            "is_host=false here, or set {} on every node to the machine that hosts the job",
             place, flag);
       }
       return fmt::format(
-          "; {} is this machine, which has --node-rank={}, and the master is where --node-rank=0 "
-          "is started: if that is another machine, give every node its address with {}; if it is "
-          "this one, give it rank 0",
+          "; {} is this machine (--node-rank={}), but the master is the node with --node-rank=0; "
+          "set {} on every node to the address of that node, or start this node with "
+          "--node-rank=0",
           place, *config.node_rank, flag);
   }
   return {};
@@ -176,10 +176,9 @@ std::string hint_for_dialler(const Config& config, const std::vector<std::string
 std::string unresolved_text(const Config& config, const std::string& why,
                             const std::vector<NetworkInterface>& interfaces) {
   return fmt::format(
-      "cannot resolve \"{}\" ({}) on this machine, which is to be the master, so its own workers "
-      "would not find their store\n  hint: add the name to /etc/hosts or DNS, or start every node "
-      "with an "
-      "address: this machine has {}",
+      "cannot resolve \"{}\" ({}) on this machine, the master, so its workers would not find the "
+      "store; add the name to /etc/hosts or DNS, or start every node with an address of this "
+      "machine ({})",
       config.endpoint.host, why, own_addresses_text(interfaces));
 }
 
@@ -299,15 +298,15 @@ StoreWay settle_store(const Config& config, bool has_secret) {
 
 std::optional<std::string> missing_secret(const Config& config) {
   if (!config.require_secret || config.nodes_max == 1) return std::nullopt;
-  return "CPPRUN_REQUIRE_SECRET=1 requires a secret, and this node has none: create one with "
-         "\"cpprunctl keygen\", and copy it to every node";
+  return "CPPRUN_REQUIRE_SECRET=1 requires a secret, but this node has none\n  hint: create one "
+         "with \"cpprunctl keygen\" and copy it to every node";
 }
 
 std::optional<std::string> open_port_note(const Config& config, std::string_view address) {
   if (config.insecure || config.nodes_max == 1) return std::nullopt;
   return fmt::format(
-      "this job's port {} is open to every machine that reaches {}: \"cpprunctl keygen\" creates a "
-      "secret",
+      "port {} is open to every machine that can reach {}: this job has no secret\n  hint: create "
+      "one with \"cpprunctl keygen\", or hide this note with --insecure",
       config.endpoint.port, address);
 }
 

@@ -199,8 +199,8 @@ std::optional<std::string> threads_note(const Config& config, const Environment&
       find_variable(environment, contract::omp_num_threads) != nullptr) {
     return std::nullopt;
   }
-  return "OMP_NUM_THREADS is set to 1 for each worker, so that they do not compete for CPUs; set "
-         "it yourself for the best speed";
+  return "OMP_NUM_THREADS=1 is set for each worker to avoid overloading the CPUs; set it yourself "
+         "for best performance";
 }
 
 std::vector<WorkerSpec> make_plan(const Config& config, const link::Sealed& sealed,

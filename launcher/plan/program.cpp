@@ -73,7 +73,8 @@ Result<Python> python_by_name(const std::string& wanted, const Environment& envi
     return Python{wanted};
   }
   return failure(fmt::format(
-      "PYTHON_EXEC=\"{}\" is not an executable program\n  hint: give the path of a Python",
+      "PYTHON_EXEC=\"{}\" is not an executable program\n  hint: set it to the path of a Python "
+      "interpreter",
       wanted));
 }
 
@@ -97,7 +98,7 @@ bool is_base(const Environment& environment) {
 }
 
 std::string runs_by(const std::string& python, std::string_view why, std::string_view other) {
-  return fmt::format("note: the workers run by {} ({}), not by {}; PYTHON_EXEC=PATH names another",
+  return fmt::format("note: workers run with {} ({}), not with {}; set PYTHON_EXEC to change this",
                      python, why, other);
 }
 
@@ -109,7 +110,7 @@ Result<Python> find_python(const Environment& environment,
   const auto of_conda = is_base(environment) ? "" : python_of("CONDA_PREFIX", environment, probe);
   if (auto own = own_python(own_paths, probe); !own.empty()) {
     const bool is_other = !of_venv.empty() && root_of(of_venv) != root_of(own);
-    auto note = is_other ? runs_by(own, "beside cpprun", of_venv + " (VIRTUAL_ENV)") : "";
+    auto note = is_other ? runs_by(own, "next to cpprun", of_venv + " (VIRTUAL_ENV)") : "";
     return Python{std::move(own), std::move(note)};
   }
   std::string first;  // on PATH
@@ -129,9 +130,8 @@ Result<Python> find_python(const Environment& environment,
   }
   if (!first.empty()) return Python{first};
   return failure(
-      "no python3 and no python on PATH to run a Python script\n  hint: install one, or set "
-      "PYTHON_EXEC to "
-      "its path");
+      "found neither python3 nor python on PATH\n  hint: install Python, or set PYTHON_EXEC to its "
+      "path");
 }
 
 // An error if a path was given where python -m expects a module name. torchrun passes it on
@@ -147,9 +147,8 @@ std::optional<std::string> no_module_text(const std::string& name, const FilePro
   const bool can_be_named = !module.empty() && module.find("..") == std::string::npos &&
                             module.find('.') == std::string::npos && module.front() != '/';
   std::replace(module.begin(), module.end(), '/', '.');
-  return fmt::format(
-      "error: -m {}: this is a path, not the name of a module\n  hint: leave out -m{}", name,
-      can_be_named ? fmt::format(", or write -m {}", module) : "");
+  return fmt::format("-m {}: a path, not the name of a module\n  hint: remove -m{}", name,
+                     can_be_named ? fmt::format(", or write -m {}", module) : "");
 }
 
 Result<ResolvedProgram> by_python(const Program& program, const Environment& environment,
@@ -160,9 +159,8 @@ Result<ResolvedProgram> by_python(const Program& program, const Environment& env
     if (auto wrong = no_module_text(program.script, probe)) return failure(*std::move(wrong));
   }
   if (!module && probe(program.script) == FileKind::missing) {
-    return failure(fmt::format(
-        "cannot run \"{}\": no such file, relative to the directory cpprun was started in",
-        program.script));
+    return failure(fmt::format("cannot run \"{}\": no such file{}", program.script,
+                               program.script.starts_with('/') ? "" : " in the working directory"));
   }
   auto python = find_python(environment, own_paths, probe);
   if (!python) return tl::unexpected(python.error());
@@ -181,36 +179,38 @@ ResolvedProgram by_itself(const Program& program, const std::string& path) {
 
 tl::unexpected<Error> not_runnable(const std::string& script, FileKind kind, bool by_itself_only) {
   if (kind == FileKind::missing) {
-    return failure(
-        fmt::format("cannot run \"{}\": no such file{}", script,
-                    script.find('/') == std::string::npos ? ", neither here nor on PATH" : ""));
+    return failure(fmt::format(
+        "cannot run \"{}\": no such file{}", script,
+        script.find('/') == std::string::npos ? " in the working directory or on PATH" : ""));
   }
   if (kind == FileKind::directory && by_itself_only) {
-    return failure(fmt::format(
-        "cannot run \"{}\": it is a directory, and --no-python executes a file", script));
+    return failure(
+        fmt::format("cannot run \"{}\": --no-python needs a file, not a directory", script));
   }
   if (kind == FileKind::directory) {
-    return failure(
-        fmt::format("cannot run \"{}\": it is a directory without a __main__.py", script));
+    return failure(fmt::format("cannot run \"{}\": the directory has no __main__.py", script));
   }
   if (kind == FileKind::noexec) {
     return failure(
-        fmt::format("cannot run \"{}\": its file system is mounted noexec; copy it to a disk that "
-                    "allows execution, or mount this one without noexec",
+        fmt::format("cannot run \"{}\": its file system is mounted noexec\n  hint: copy the file "
+                    "to another file system, or mount this one without noexec",
                     script));
   }
   return failure(
-      fmt::format("cannot run \"{}\": it is not executable; chmod +x it, or give a "
-                  "Python script a name that ends in .py",
+      fmt::format("cannot run \"{}\": not executable\n  hint: make the file executable (chmod +x), "
+                  "or give a Python script a name that ends in .py",
                   script));
 }
 
 // How to run the file of that name in the current directory.
 std::string here_text(const std::string& script, FileKind kind) {
-  if (kind == FileKind::executable) return fmt::format("write ./{} for the file here", script);
+  if (kind == FileKind::executable) {
+    return fmt::format("use ./{} for the file in the working directory", script);
+  }
   const bool is_python = script.ends_with(".py");
-  if (is_python) return "leave out --no-python to run the file here by Python";
-  return fmt::format("chmod +x {}, then write ./{} for the file here", script, script);
+  if (is_python) return "remove --no-python to run the file in the working directory with Python";
+  return fmt::format("run chmod +x {}, then use ./{} for the file in the working directory", script,
+                     script);
 }
 
 // Whether a whole command was quoted as one argument, as in 'train.py --lr 1'.
@@ -237,8 +237,8 @@ Result<ResolvedProgram> resolve_program(const Program& program, const Environmen
   const bool bare = script.find('/') == std::string::npos;
   if (is_command_in_quotes(script, environment, probe)) {
     return failure(
-        fmt::format("error: cannot run \"{}\": no program has this name\n  hint: remove the "
-                    "quotes; the program and its arguments are separate words",
+        fmt::format("cannot run \"{}\": no such program\n  hint: remove the quotes; the program "
+                    "and its arguments are separate words",
                     script));
   }
   switch (program.kind) {
@@ -253,7 +253,7 @@ Result<ResolvedProgram> resolve_program(const Program& program, const Environmen
       if (kind == FileKind::directory) return not_runnable(script, kind, true);
       if (kind == FileKind::missing) return not_runnable(script, kind, true);
       return failure(fmt::format(
-          "error: cannot run \"{}\": not found on PATH, which --no-python searches\n  hint: {}",
+          "cannot run \"{}\": not found on PATH (--no-python searches only PATH)\n  hint: {}",
           script, here_text(script, kind)));
     }
     case ProgramKind::automatic:

@@ -74,10 +74,10 @@ bool is_open(const Preview& preview, std::string_view name) {
 
 const char* why_no_port(const Preview& preview) {
   if (preview.store == "local") {
-    return "a port of each node (--store=local), chosen at the start";
+    return "each node chooses a free port at the start (--store=local)";
   }
-  if (!preview.etcd.empty()) return "a free port of the node that etcd elects";
-  if (!preview.places.empty()) return "the leading cpprund has one for each job";
+  if (!preview.etcd.empty()) return "a free port of the node that is elected through etcd";
+  if (!preview.places.empty()) return "the leader assigns a port to each job";
   return "a free port is chosen at the start";
 }
 
@@ -251,18 +251,18 @@ std::vector<Unknown> unknowns_of(const Preview& preview) {
     }
     if (!what.empty()) unknowns.push_back({what, why});
   };
-  add({run_id}, "the job's id is generated at the start");
+  add({run_id}, "the job ID is generated at the start");
   add({restart_count}, "--restart-state continues the count of the last run");
   if (!preview.places.empty()) {
     add({real_master_addr, master_addr}, "the address of the leader when all nodes have joined");
   }
   if (!preview.etcd.empty()) {
-    add({real_master_addr, master_addr}, "the address of the node that etcd elects");
+    add({real_master_addr, master_addr}, "the address of the node that is elected through etcd");
   }
   add({master_port}, why_no_port(preview));
   add({group_rank}, "node ranks are assigned when the nodes join");
-  add({rank, role_rank}, "ranks start after those of the nodes before");
-  add({world_size, role_world_size}, "the other nodes report their number of workers");
+  add({rank, role_rank}, "depends on the number of workers on nodes with lower ranks");
+  add({world_size, role_world_size}, "depends on the number of workers on the other nodes");
   add({group_world_size}, "known when enough nodes have joined");
   add({gloo_socket_ifname, tp_socket_ifname, nccl_socket_ifname},
       "the master's name does not resolve yet, or resolves to this machine; the interface is "
@@ -373,35 +373,35 @@ std::string nodes_text(const Preview& preview) {
 std::string head(const Preview& preview) {
   const bool is_whole = preview.nodes.size() == static_cast<std::size_t>(preview.nodes_max);
   return fmt::format(
-      "cpprun {} would start {} here{}; nothing is started\n", preview.version,
+      "dry run: cpprun {} would start {} on this node{}\n", preview.version,
       counted(workers_of(preview), "worker"),
-      is_whole && preview.nodes_max == 1 ? "" : ", of a job of " + nodes_text(preview));
+      is_whole && preview.nodes_max == 1 ? "" : ", in a job of " + nodes_text(preview));
 }
 
 std::string of_hosts(const Preview& preview) {
-  return fmt::format("cpprun {} would start {} on {}; nothing is started\n", preview.version,
+  return fmt::format("dry run: cpprun {} would start {} on {}\n", preview.version,
                      counted(workers_of(preview), "worker"), counted(preview.nodes.size(), "host"));
 }
 
 std::string master_text(const Preview& preview) {
-  if (preview.meeting == "standalone") return "a free port of this machine";
+  if (preview.meeting == "standalone") return "free port on this machine";
   if (!preview.places.empty()) {
-    return fmt::format("at the leader of {}", fmt::join(preview.places, ", "));
+    return fmt::format("leader of {}", fmt::join(preview.places, ", "));
   }
   if (!preview.etcd.empty()) {
-    return fmt::format("which elects the host at {}", fmt::join(preview.etcd, ", "));
+    return fmt::format("host elected through {}", fmt::join(preview.etcd, ", "));
   }
   if (preview.master_port) return to_string(Endpoint{preview.master_host, *preview.master_port});
-  return preview.master_host + ", at a free port";
+  return preview.master_host + ", free port";
 }
 
 std::string job_lines(const Preview& preview) {
   std::string text;
   const auto add = [&](std::string_view name, std::string_view value) {
-    text += fmt::format("  {:<9} {}\n", name, plain_line(value));
+    text += fmt::format("  {:<10}  {}\n", name, plain_line(value));
   };
-  add("job", preview.job.empty() ? "an id generated at the start" : preview.job);
-  add("meeting", fmt::format("{}, {}", preview.meeting, master_text(preview)));
+  add("job", preview.job.empty() ? "ID generated at the start" : preview.job);
+  add("rendezvous", fmt::format("{}, {}", preview.meeting, master_text(preview)));
   add("store", fmt::format("{}, {}", preview.store,
                            preview.has_secret ? "with a secret" : "without a secret"));
   if (!preview.log_directory.empty()) add("logs", preview.log_directory);
@@ -427,7 +427,7 @@ std::string node_table(const Preview& preview) {
                           {"GPUS", true},
                           {"MASTER"},
                           {"PYTHON"},
-                          {"FOLDER"}},
+                          {"DIRECTORY"}},
               .rows = {}};
   for (const auto& node : preview.nodes) {
     table.rows.push_back({{node.name.empty() ? node.host : node.name},
@@ -495,8 +495,8 @@ std::string variable_lines(const Preview& preview) {
                          worker.local_rank, line);
     }
   }
-  std::string text = "\nvariables of every worker:\n" + common;
-  if (!own.empty()) text += "of each, by its host and its local rank:\n" + own;
+  std::string text = "\nvariables of all workers:\n" + common;
+  if (!own.empty()) text += "variables of each worker (host and local rank):\n" + own;
   return text;
 }
 
@@ -504,12 +504,12 @@ std::string node_lines(const Preview& preview) {
   std::string text;
   for (const auto& node : preview.nodes) {
     const std::string& name = node.name.empty() ? node.host : node.name;
-    if (!node.inherited.empty()) text += fmt::format("inherited on {}:\n", name);
+    if (!node.inherited.empty()) text += fmt::format("inherited variables on {}:\n", name);
     for (const auto& [variable, value] : node.inherited) {
       text += fmt::format("  {}\n", setting(variable, value));
     }
     for (const auto& note : node.notes) {
-      text += fmt::format("note of {}: {}\n", name, plain_line(note));
+      text += fmt::format("note on {}: {}\n", name, plain_lines(note));  // a hint has its own line
     }
   }
   return text;
@@ -521,7 +521,7 @@ std::string unknown_lines(const Preview& preview) {
     text += fmt::format("  {}: {}\n", each.what, each.why);
   }
   return text.empty() ? text
-                      : "not known before the start (" + std::string(unknown) + "):\n" + text;
+                      : "known only after the start (" + std::string(unknown) + "):\n" + text;
 }
 
 }  // namespace

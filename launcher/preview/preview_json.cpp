@@ -145,10 +145,10 @@ std::string to_json(const Preview& preview) {
 Result<Preview> read_preview(std::string_view json) {
   try {
     const auto parsed = parse_json<OrderedJson>(json);
-    if (parsed.is_discarded()) return failure("not a preview from cpprun: not JSON");
+    if (parsed.is_discarded()) return failure("the output is not a cpprun preview: not JSON");
     return read_preview(parsed);
   } catch (const OrderedJson::exception& wrong) {
-    return failure(std::string("not a preview from cpprun: ") + wrong.what());
+    return failure(std::string("the output is not a cpprun preview: ") + wrong.what());
   }
 }
 

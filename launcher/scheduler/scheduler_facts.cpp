@@ -66,8 +66,8 @@ std::string tasks_here(const Said<int>& tasks) {
 
 std::string crowded_text(std::string_view starter, std::string_view tasks, std::string_view cure) {
   return fmt::format(
-      "{} started {}, but cpprun must run once per node and starts the workers itself: {}; "
-      "with --standalone each task is a job of its own, with --no-scheduler {} is ignored",
+      "{} started {}, but cpprun must run once per node and starts the workers itself\n  hint: use "
+      "`{}`, or run each task as its own job with --standalone, or ignore {} with --no-scheduler",
       starter, tasks, cure, starter);
 }
 
@@ -135,9 +135,9 @@ void read_step(const Environment& environment, SchedulerFacts& facts) {
   check_tasks(environment, facts);
   if (const auto components = said_number(environment, 2, {"SLURM_HET_SIZE"})) {
     facts.notes.push_back(
-        fmt::format("warning: this Slurm job has {} components ({}), and cpprun takes the {} nodes "
-                    "of one of them for the whole job\n  hint: for one job on all of them, give "
-                    "--nnodes, --node-rank, --master-addr and --rdzv-id",
+        fmt::format("warning: this Slurm job has {} components ({}), but cpprun uses only the {} "
+                    "nodes of one of them\n  hint: to run one job on all components, set --nnodes, "
+                    "--node-rank, --master-addr and --rdzv-id",
                     components->value, components->source, facts.nodes->value));
   }
 }
@@ -147,9 +147,8 @@ void read_allocation(const Environment& environment, SchedulerFacts& facts) {
   const auto nodes = said_number(environment, 2, {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"});
   if (!nodes) return;
   facts.notes.push_back(
-      fmt::format("this Slurm job has {} nodes ({}), and cpprun was started without srun, so on "
-                  "this one alone: "
-                  "`srun cpprun …` starts it on each",
+      fmt::format("this Slurm job has {} nodes ({}), but cpprun was started without srun and runs "
+                  "only on this node\n  hint: start it on every node with `srun cpprun …`",
                   nodes->value, nodes->source));
 }
 
@@ -223,8 +222,8 @@ SchedulerFacts pals_facts(const Environment& environment, const Said<int>& node,
     facts.master = {hosts.front(), file->source};
   } else {
     facts.no_master = fmt::format(
-        "{}={} cannot be read on this host{}{}; the job's script can: cpprun "
-        "--master-addr=$(head -n 1 $PBS_NODEFILE) …",
+        "{}={} cannot be read on this host{}{}\n  hint: in the job script, use "
+        "--master-addr=$(head -n 1 $PBS_NODEFILE)",
         file->source, file->value, text ? "" : ": ", text ? "" : text.error().reason);
   }
   return facts;
@@ -246,8 +245,9 @@ std::optional<SchedulerFacts> pbs_facts(const Environment& environment, const Te
   const auto hosts = text ? hosts_of_lines(*text) : std::vector<std::string>{};
   if (hosts.size() > 1) {
     facts.notes.push_back(
-        fmt::format("this PBS job has {} hosts ({}), and cpprun was started on this one alone: "
-                    "`mpiexec --ppn 1 cpprun …` or `mpirun -N 1 cpprun …` starts it on each",
+        fmt::format("this PBS job has {} hosts ({}), but cpprun runs only on this host\n  hint: "
+                    "start it on every host with `mpiexec --ppn 1 cpprun …` or `mpirun -N 1 cpprun "
+                    "…`",
                     hosts.size(), file->source));
   }
   return facts;
@@ -365,9 +365,9 @@ void doubt_login_node(const Environment& environment, SchedulerFacts& facts) {
   if (daemons->value <= hosts->value || job.ends_with(".0")) return;
   const auto own = said_text(environment, {"PMIX_HOSTNAME"});
   facts.doubt = fmt::format(
-      "warning: the nodes meet at {}, where mpirun was typed ({}); it uses {} of {} hosts, so "
-      "there may be no cpprun\n  hint: if {} is a login node, give --master-addr={}, a host of the "
-      "job",
+      "warning: the master is {}, the host where mpirun was started ({}), but mpirun uses only {} "
+      "of {} hosts and may run no cpprun there\n  hint: if {} is a login node, use "
+      "--master-addr={} (a host of the job)",
       facts.master->value, facts.master->source, hosts->value, daemons->value, facts.master->value,
       own ? own->value : "HOST");
 }
@@ -468,8 +468,8 @@ SchedulerFacts indexed_job(const Environment& environment, const Said<int>& inde
     facts.job = {first->substr(0, first->find('.')), host->source};
   } else {
     facts.no_master =
-        "the pods of this job have no DNS names: set `subdomain` in the pod template to the name "
-        "of their headless Service";
+        "the pods of this job have no DNS names\n  hint: set `subdomain` in the pod template to "
+        "the name of the headless Service";
   }
   return facts;
 }
@@ -511,9 +511,9 @@ constexpr std::array known_senders = {
     KnownSender{"res", "LSF ended the job"},
     KnownSender{"condor_starter", "HTCondor ended the job"},
     KnownSender{"sge_shepherd", "Grid Engine ended the job"},
-    KnownSender{"systemd", "systemd stopped its unit (systemctl stop, shutdown or RuntimeMaxSec)"},
-    KnownSender{"earlyoom", "earlyoom ended it (memory was short)"},
-    KnownSender{"timeout", "its timeout command ended it"},
+    KnownSender{"systemd", "systemd stopped the unit (systemctl stop, shutdown or RuntimeMaxSec)"},
+    KnownSender{"earlyoom", "earlyoom ended the job (low memory)"},
+    KnownSender{"timeout", "the timeout command ended the job"},
     KnownSender{"mpirun", "mpirun ended the job"},
     KnownSender{"orterun", "mpirun ended the job"},
     KnownSender{"orted", "mpirun ended the job"},
@@ -550,7 +550,7 @@ EndedBy ended_by_slurm(const Environment& environment, WallTime now) {
 
 EndedBy ended_from_outside(const Environment& environment) {
   if (find_variable(environment, "KUBERNETES_SERVICE_HOST") == nullptr) {
-    return {.who = "a process outside of this container ended it, as docker stop does"};
+    return {.who = "a process outside this container ended the job, such as docker stop"};
   }
   return {.who = "Kubernetes ended the pod (deletion, eviction, preemption or a node drain)"};
 }
@@ -561,7 +561,7 @@ EndedBy ended_by_hangup(const SignalSender& sender) {
       "tcsh", "csh", "sshd", "sshd-session", "tmux: server", "screen"};
   const bool is_terminal = sender.is_kernel || is_name_of(sender.name, closers);
   return {
-      .who = is_terminal ? "its terminal or ssh session closed" : "",
+      .who = is_terminal ? "the terminal or SSH session was closed" : "",
       .hint = "to keep a job running, start it under nohup, setsid, tmux or systemd-run --user"};
 }
 
@@ -569,14 +569,14 @@ EndedBy ended_by_hangup(const SignalSender& sender) {
 
 std::string to_text(const SignalSender& sender) {
   if (sender.is_kernel || sender.pid == 0) return "";
-  return sender.name.empty() ? fmt::format("pid {}, which is gone by now", sender.pid)
+  return sender.name.empty() ? fmt::format("pid {} (already exited)", sender.pid)
                              : fmt::format("pid {} ({})", sender.pid, sender.name);
 }
 
 EndedBy ended_by(int signal, const SignalSender& sender, const Environment& environment,
                  WallTime now) {
   if (signal == SIGHUP) return ended_by_hangup(sender);
-  if (signal == SIGXCPU && sender.is_kernel) return {.who = "its CPU time limit is used up"};
+  if (signal == SIGXCPU && sender.is_kernel) return {.who = "the job reached its CPU time limit"};
   if (signal != SIGTERM || sender.is_kernel) return {};
   constexpr std::array<std::string_view, 2> of_slurm = {"slurmstepd", "slurmd"};
   if (is_name_of(sender.name, of_slurm)) return ended_by_slurm(environment, now);

@@ -79,7 +79,7 @@ int port_of(std::string_view text);
 // "8 tasks on this node (X)".
 std::string tasks_here(const Said<int>& tasks);
 
-// "mpirun started 8 tasks on this node (X), and cpprun wants one on each node …: ", then the hint.
+// "mpirun started 8 tasks on this node (X), but cpprun must run once per node …", with the hint.
 std::string crowded_text(std::string_view starter, std::string_view tasks, std::string_view cure);
 
 // The hosts of a file with one per line, in order and without duplicates. PBS repeats a host for
@@ -99,7 +99,7 @@ std::optional<int> kill_wait_in(std::string_view configuration);
 struct SignalSender {
   int pid = 0;             // 0: the kernel, or a process outside of our container
   bool is_kernel = false;  // e.g. for Ctrl-C, or when the terminal closes
-  std::string name = {};   // of that process; empty: it is gone or not visible
+  std::string name = {};   // of that process; empty: it has exited or is not visible
   friend bool operator==(const SignalSender&, const SignalSender&) = default;
 };
 

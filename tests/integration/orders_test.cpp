@@ -215,11 +215,11 @@ TEST_CASE("the report says who ended the job, where that is known") {
   }
   Command command(words);
   command.expect_out("restart 0\n");
-  command.expect_err("its timeout command ended it");
+  command.expect_err("the timeout command ended the job");
   command.wait();
   const auto told = json::parse(std::ifstream(report));
   CHECK(told["exit_code"] == 143);
-  CHECK(contains(told["reason"].get<std::string>(), "its timeout command ended it"));
+  CHECK(contains(told["reason"].get<std::string>(), "the timeout command ended the job"));
 }
 
 TEST_CASE("a hang-up comes with the ways to outlive a terminal") {

@@ -277,7 +277,7 @@ TEST_CASE("owners at one daemon neither join nor see each other's jobs, and admi
 
   Command waits({from_build("CPPRUNCTL"), "--address=" + address, "wait", "train"},
                 holding("alice"));
-  waits.expect_err("waiting for the end of train");
+  waits.expect_err("waiting for job \"train\" to end");
   const auto stopped = ask("alice", {"stop", "train", "--reason=enough"});
   CHECK_MESSAGE(stopped.code == 0, stopped.err);
   const auto ended = running.wait();

@@ -108,7 +108,7 @@ TEST_CASE("keygen makes a secret where it is looked for, and for its owner alone
   REQUIRE(lines.size() == 1);
   const std::string id = id_in(lines[0]);
   CHECK(id.size() == 15);
-  CHECK(made.out.starts_with("made the secret " + id + " in " + home.secret() + "\n"));
+  CHECK(made.out.starts_with("created secret " + id + " in " + home.secret() + "\n"));
   CHECK(contains(made.out, "Every node needs this file"));
   CHECK_FALSE(contains(made.out, lines[0].substr(lines[0].size() - 64)));
 
@@ -126,7 +126,7 @@ TEST_CASE("keygen writes over nothing, and two at once make one secret") {
   const auto other = second.wait();
   CHECK(one.code + other.code == 1);
   const auto& lost = one.code == 1 ? one : other;
-  CHECK(contains(lost.err, "the file exists and is not overwritten; --add puts"));
+  CHECK(contains(lost.err, "the file exists; use --add to put"));
   const auto lines = lines_of(path);
   REQUIRE(lines.size() == 1);
   CHECK(id_in(lines[0]) == (one.code == 0 ? "first" : "second"));
@@ -151,7 +151,7 @@ TEST_CASE("a secret is exchanged: the new one comes first, the old one stays unt
   const auto before = lines_of(path);
   const auto added = home.ask({"keygen", path, "--add", "--id", "new"});
   CHECK(added.code == 0);
-  CHECK(added.out.starts_with("made the secret new in " + path + ", before old\n"));
+  CHECK(added.out.starts_with("created secret new in " + path + ", before old\n"));
   const auto after = lines_of(path);
   REQUIRE(after.size() == 2);
   CHECK(id_in(after[0]) == "new");
@@ -161,7 +161,7 @@ TEST_CASE("a secret is exchanged: the new one comes first, the old one stays unt
 
   const auto again = home.ask({"keygen", path, "--add", "--id", "old"});
   CHECK(again.code == 1);
-  CHECK(contains(again.err, "it already has a secret \"old\""));
+  CHECK(contains(again.err, "the file already has a secret \"old\""));
   home.folder.write(".secret.new", "");
   const auto busy = home.ask({"keygen", path, "--add"});
   CHECK(busy.code == 1);
@@ -175,7 +175,7 @@ TEST_CASE("keygen on standard output says nothing else there") {
   CHECK(made.code == 0);
   CHECK(made.out.starts_with("cpprun1:a:"));
   CHECK(made.out.size() == std::string("cpprun1:a:").size() + 64 + 1);
-  CHECK(made.err == "cpprunctl: made the secret a\n");
+  CHECK(made.err == "cpprunctl: created secret a\n");
   CHECK(home.folder.entries().empty());
   CHECK(home.ask({"keygen", "-"}).out != home.ask({"keygen", "-"}).out);
 }
@@ -195,7 +195,7 @@ TEST_CASE("what cannot be made leaves nothing behind") {
       run(home.control({"keygen"}),
           {.variables = {{"HOME", ""}, {"XDG_CONFIG_HOME", ""}, {"CPPRUN_SECRET_FILE", ""}}});
   CHECK(nowhere.code == 1);
-  CHECK(contains(nowhere.err, "give the file: keygen FILE"));
+  CHECK(contains(nowhere.err, "use `cpprunctl keygen FILE`"));
   CHECK(home.folder.entries() == std::vector<std::string>{"file", "open"});
 }
 

@@ -84,7 +84,7 @@ TEST_CASE("both of a pair say who leads and who stands by, and the lead is hande
   Nodes nodes(site, 24);
   nodes.first->expect_out("sum is ");
   Command waits({from_build("CPPRUNCTL"), "wait", "cluster"}, site.looking());
-  waits.expect_err("waiting for the end of cluster");
+  waits.expect_err("waiting for job \"cluster\" to end");
   // Whoever stands by has no job, and says who has.
   const Ended asked =
       Command(site.cluster.hosts.on(
@@ -110,9 +110,9 @@ TEST_CASE("both of a pair say who leads and who stands by, and the lead is hande
   }
   nodes.expect_all_added();
   CHECK(waits.wait().code == 0);
-  CHECK(count(waits.err(), "waiting for the end of cluster") == 1);
+  CHECK(count(waits.err(), "waiting for job \"cluster\" to end") == 1);
   // Once for each handover.
-  CHECK(count(waits.err(), "in contact with job \"cluster\" again") == 2);
+  CHECK(count(waits.err(), "contact with job \"cluster\" restored") == 2);
   CHECK(count(nodes.first->err(), "workers were not interrupted") == 2);
   site.end_all();
 }
@@ -120,7 +120,7 @@ TEST_CASE("both of a pair say who leads and who stands by, and the lead is hande
 TEST_CASE("whoever cannot hand over says why, and what helps") {
   SeenSite site;
   if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
-  CHECK(contains(site.ctl({"handover"}).err, "give the leader with --address"));
+  CHECK(contains(site.ctl({"handover"}).err, "choose the leader with --address"));
   const Ended itself =
       Command(site.cluster.hosts.on(0, {from_build("CPPRUND"), "--host=" + Hosts::address(0),
                                         "--port=29500", "--standby-of=" + Site::place(0)}),

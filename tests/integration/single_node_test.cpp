@@ -126,7 +126,7 @@ TEST_CASE("mistakes in a file, of the command line and of the script are told to
             "as 2:4\n"
             "cpprun: error: " +
             file +
-            ":2: max-restarts=many is not a whole number from 0\n"
+            ":2: max-restarts=many is not a whole number of at least 0\n"
             "cpprun: error: cannot run \"./gone\": no such file\n"
             "cpprun: nothing was started; cpprun --help all lists the flags\n");
 }

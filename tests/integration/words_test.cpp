@@ -123,8 +123,8 @@ TEST_CASE("a module of the script's own that is misspelled gets the name that wa
   ended = in_folder(with_cpprun({"--standalone", "-m", "train.py"}));
   CHECK(ended.code == 2);
   CHECK(contains(ended.err,
-                 "cpprun: error: -m train.py: this is a path, not the name of a module\n"
-                 "  hint: leave out -m, or write -m train\n"));
+                 "cpprun: error: -m train.py: a path, not the name of a module\n"
+                 "  hint: remove -m, or write -m train\n"));
 }
 
 TEST_CASE("stdout and stderr that are one pipe keep the order of their lines and every byte") {

@@ -19,11 +19,10 @@ TEST_CASE("IPv6 is read in brackets and bare, and its tail is never a port") {
 }
 
 TEST_CASE("what is no endpoint is refused with its fault") {
-  CHECK(parse_endpoint("node0:", 1).error().reason == "\"node0:\" ends with a colon and no port");
+  CHECK(parse_endpoint("node0:", 1).error().reason == "\"node0:\": no port after the colon");
   CHECK(parse_endpoint("node0:99999", 1).error().reason ==
-        "\"node0:99999\" has the port \"99999\": a port is a number from 0 to 65535");
-  CHECK(parse_endpoint("[::1", 1).error().reason ==
-        "\"[::1\" has an opening bracket without a closing one");
+        "\"node0:99999\": port \"99999\" is not a number from 0 to 65535");
+  CHECK(parse_endpoint("[::1", 1).error().reason == "\"[::1\": the closing bracket is missing");
   CHECK_FALSE(parse_endpoint("", 1).has_value());
   CHECK_FALSE(parse_endpoint("a b:1", 1).has_value());
   CHECK_FALSE(parse_endpoint("tcp://node0:1", 1).has_value());
@@ -38,7 +37,7 @@ TEST_CASE("a host is an endpoint without a port") {
   CHECK(parse_host("[::1]") == "::1");
   CHECK(parse_host("10.0.0.1") == "10.0.0.1");
   CHECK(parse_host("node0:1").error().reason ==
-        "\"node0:1\" has a port, but this takes a host only");
+        "\"node0:1\" has a port, but only a host is allowed here");
 }
 
 TEST_CASE("an endpoint is written as people type it, and loopback is recognised") {
@@ -67,8 +66,8 @@ TEST_CASE("of several places none is empty, none is there twice, and there are n
           std::string::npos);
   }
   CHECK(parse_endpoints("a:1,b:1,a", 1).error().reason ==
-        "\"a:1\" is listed twice: name each cpprund of a cluster once");
+        "\"a:1\" is listed twice; list each cpprund of a cluster once");
   CHECK(parse_endpoints("a,b,c,d,e,f,g,h", 1).error().reason ==
-        "8 endpoints, and a cluster has at most 7 cpprunds");
-  CHECK(parse_endpoints("a:1,b:x", 1).error().reason.starts_with("\"b:x\" has the port \"x\""));
+        "8 endpoints, but a cluster has at most 7 cpprunds");
+  CHECK(parse_endpoints("a:1,b:x", 1).error().reason.starts_with("\"b:x\": port \"x\" is not"));
 }

@@ -34,5 +34,5 @@ TEST_CASE("what torchrun refuses is refused, with what would be right") {
   CHECK(parse_stream_choices("11").error().reason ==
         "\"11\" is neither one digit (0 none, 1 stdout, 2 stderr, 3 both) nor a list such as "
         "0:1,1:3 (local rank, then digit)");
-  CHECK(parse_stream_choices("0:1,0:2").error().reason == "\"0:1,0:2\" names local rank 0 twice");
+  CHECK(parse_stream_choices("0:1,0:2").error().reason == "\"0:1,0:2\" lists local rank 0 twice");
 }

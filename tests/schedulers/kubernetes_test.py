@@ -166,7 +166,7 @@ class PodsTest(unittest.TestCase):
         self.assertEqual([code for code, _ in outcomes], [0, 0, 0, 0], said)
         ranks = re.findall(rf"^rank (\d) of 4 at train-0\.train\.{re.escape(DOMAIN)}$", said, re.M)
         self.assertEqual(sorted(ranks), ["0", "1", "2", "3"], said)
-        self.assertIn("Kubernetes says: this is node 0 (JOB_COMPLETION_INDEX), they meet at "
+        self.assertIn("settings from Kubernetes: node rank 0 (JOB_COMPLETION_INDEX), master "
                       f"train-0.train.{DOMAIN}:29500 (/etc/hosts)", said)
 
     def test_the_name_of_the_headless_service_leads_to_all_pods_and_they_meet(self):

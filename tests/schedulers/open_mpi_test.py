@@ -76,7 +76,8 @@ class OpenMpiTest(unittest.TestCase):
         ranks = sorted(re.findall(r"rank (\d) of 6 on node (\d) of h(\d) at 10.77.0.1", said))
         self.assertEqual(ranks, [(str(rank), str(rank // 2), str(rank // 2 + 1))
                                  for rank in range(6)], said)
-        self.assertEqual(said.count("Open MPI says: 3 nodes (OMPI_COMM_WORLD_SIZE)"), 1, said)
+        self.assertEqual(said.count("settings from Open MPI: 3 nodes (OMPI_COMM_WORLD_SIZE)"), 1,
+                         said)
 
     def test_whoever_runs_where_mpirun_was_typed_hosts_the_rendezvous(self):
         code, said = self.mpirun("h3", "--host", "h1,h2,h3", "-N", "1", CPPRUN, "--no-python",
@@ -91,7 +92,7 @@ class OpenMpiTest(unittest.TestCase):
         code, said = self.mpirun("h3", "--host", "h1,h2", "-N", "1", CPPRUN,
                                  "--rdzv-conf=join_timeout=2", "--no-python", "sh", "-c", SAY)
         self.assertNotEqual(code, 0, said)
-        self.assertIn("if 10.77.0.3 is a login node, give --master-addr=h1", said)
+        self.assertIn("if 10.77.0.3 is a login node, use --master-addr=h1", said)
         code, said = self.mpirun("h3", "--host", "h1,h2", "-N", "1", CPPRUN, "--master-addr=h1",
                                  "--no-python", "sh", "-c", SAY)
         self.assertEqual(code, 0, said)

@@ -97,8 +97,9 @@ class SlurmTest(unittest.TestCase):
         said = sorted(re.findall(r"rank (\d) of 8 on node (\d) at n1$", done.stdout, re.MULTILINE))
         self.assertEqual(said, [(str(rank), str(rank // 2)) for rank in range(8)], done.stdout)
         self.assertEqual(len(re.findall(
-            r"Slurm says: 4 nodes \(SLURM_STEP_NUM_NODES\), this is node 0 \(SLURM_NODEID\), "
-            r"they meet at n1:2\d{4} \(SLURM_STEP_NODELIST\)", done.stdout)), 1, done.stdout)
+            r"settings from Slurm: 4 nodes \(SLURM_STEP_NUM_NODES\), node rank 0 "
+            r"\(SLURM_NODEID\), master n1:2\d{4} \(SLURM_STEP_NODELIST\)",
+            done.stdout)), 1, done.stdout)
         self.expect_nobody()
 
     def test_a_step_on_some_of_the_nodes_is_a_job_of_those(self):
@@ -118,7 +119,7 @@ class SlurmTest(unittest.TestCase):
     def test_more_nodes_than_srun_started_are_refused_at_once(self):
         done = self.slurm.run("srun", "-N2", "-n2", CPPRUN, "--nnodes=3", *self.workers(SAY))
         self.assertEqual(done.returncode, 2, done.stdout)
-        self.assertIn("--nnodes=3: Slurm started cpprun on 2 nodes (SLURM_STEP_NUM_NODES)",
+        self.assertIn("--nnodes=3, but Slurm started cpprun on 2 nodes (SLURM_STEP_NUM_NODES)",
                       done.stdout)
 
     def test_a_job_may_be_put_together_of_steps(self):
@@ -139,13 +140,13 @@ class SlurmTest(unittest.TestCase):
                               self.slurm.path("expanded.out"), script)
         said = self.slurm.text("expanded.out")
         self.assertNotEqual(done.returncode, 0, said)
-        self.assertIn("--node-rank=0, while this is node 1 by SLURM_NODEID", said)
+        self.assertIn("--node-rank=0, but this is node 1 according to SLURM_NODEID", said)
 
     def test_a_script_without_srun_is_told_that_it_is_alone(self):
         script = self.slurm.script("alone", f"{CPPRUN} --no-python sh -c '{SAY}'\n")
         self.slurm.run("sbatch", "-N2", "-W", "-o", self.slurm.path("alone.out"), script)
         said = self.slurm.text("alone.out")
-        self.assertIn("this Slurm job has 2 nodes (SLURM_JOB_NUM_NODES), and cpprun was started "
+        self.assertIn("this Slurm job has 2 nodes (SLURM_JOB_NUM_NODES), but cpprun was started "
                       "without srun", said)
         self.assertIn("rank 0 of 1", said)
 

@@ -83,7 +83,9 @@ std::string flowing(std::string_view page) {
   std::string text;
   for (const auto line : lines_of(page)) {
     std::istringstream stream{std::string(line.substr(line.starts_with("> ") ? 2 : 0))};
-    for (std::string word; stream >> word;) text += word + " ";
+    for (std::string word; stream >> word;) {
+      if (word != "·") text += word + " ";  // in a table, it stands for the line of the hint
+    }
   }
   return text;
 }

@@ -63,7 +63,7 @@ int list(const Wish& wish, const Environment& environment) {
     return code;
   }
   if (found.jobs.empty()) {
-    if (!is_silent) complain("no job runs here");
+    if (!is_silent) complain("no jobs found");
     return code;
   }
   std::vector<SeenJob> jobs;
@@ -89,7 +89,12 @@ int simulate_policy(const Wish& wish, const Environment& environment) {
   const auto trace = read_text_file(wish.trace, trace_bytes_max);
   if (!trace) return give_up({wish.trace + ": " + trace.error().reason, control_code::misuse});
   const auto file = read_rules_file(wish.subject, *policy);
-  for (const std::string& mistake : file.diagnostics) complain("error: " + mistake);
+  for (const std::string& mistake : file.diagnostics) {
+    constexpr std::string_view hint = "\n  hint: ";
+    const auto end = mistake.find(hint);
+    complain("error: " + mistake.substr(0, end),
+             end == mistake.npos ? "" : mistake.substr(end + hint.size()));
+  }
   if (!file.diagnostics.empty()) return control_code::misuse;
   const auto history = read_policy_trace(*trace, wish.job);
   if (!history) return give_up({wish.trace + ": " + history.error().reason, control_code::misuse});
@@ -245,10 +250,10 @@ int tell(const Attempt<std::string>& said, const Wish& wish) {
 
 // The requested program may be one of those that do not respond.
 Setback cannot_tell_program(const std::vector<std::string>& silent) {
-  return {.sentence = fmt::format("cannot tell which program is meant: no response from {}",
+  return {.sentence = fmt::format("cannot choose a program: no response from {}",
                                   plain_line(fmt::format("{}", fmt::join(silent, ", ")))),
           .code = control_code::unreachable,
-          .hint = "choose where to ask with --address"};
+          .hint = "choose one with --address"};
 }
 
 // All endpoints that replied, with the jobs they host.
@@ -296,8 +301,8 @@ int order_about_host(const Wish& wish, const Environment& environment) {
     auto said = order(chosen->place, target, wish);
     if (!said && said.error().sentence.ends_with("takes no \"job\"")) {
       said.error().hint = fmt::format(
-          "the program at {} is older and supports this only for all of its jobs: use --address "
-          "without --job",
+          "use --address without --job: the program at {} is an older version, which supports this "
+          "only for all of its jobs",
           chosen->place.text());
     }
     return tell(said, wish);
@@ -314,7 +319,9 @@ int order_about_host(const Wish& wish, const Environment& environment) {
     return tell(tl::unexpected(nobody ? Setback{} : nobody.error()), wish);
   }
   if (known.size() > 1 && !wish.to_all) {
-    return tell(tl::unexpected(Setback{which_place(known)}), wish);
+    return tell(tl::unexpected(Setback{.sentence = which_place(known),
+                                       .hint = "choose one with --job or --address, or use --all"}),
+                wish);
   }
   return order_everybody(wish, found.places, target);
 }
@@ -332,19 +339,20 @@ Attempt<Place> daemon_to_hand_over(const Wish& wish, const Environment& environm
   }
   if (daemons.size() == 1) return daemons.front().place;
   if (daemons.empty()) {
-    return tl::unexpected(
-        Setback{found.places.empty()
-                    ? "no cpprund of this user runs on this machine: give the leader with "
-                      "--address HOST:PORT"
-                    : "no leading cpprund runs on this machine, and a cpprun cannot transfer "
-                      "leadership on command: give the leader with --address HOST:PORT"});
+    return tl::unexpected(Setback{
+        .sentence = found.places.empty()
+                        ? "found no cpprund of this user on this machine"
+                        : "found no leading cpprund on this machine, and a cpprun cannot transfer "
+                          "leadership",
+        .hint = "choose the leader with --address HOST:PORT"});
   }
   std::string places;
   for (const auto& each : daemons) {
     places += (places.empty() ? "" : ", ") + plain_line(each.place.text());
   }
-  return tl::unexpected(Setback{fmt::format(
-      "{} leading cpprunds run here, choose one with --address: {}", daemons.size(), places)});
+  return tl::unexpected(
+      Setback{.sentence = fmt::format("{} leading cpprunds run here: {}", daemons.size(), places),
+              .hint = "choose one with --address"});
 }
 
 }  // namespace
@@ -410,8 +418,8 @@ namespace {
 
 constexpr std::string_view standard_output = "-";
 
-int give_up(const std::string& why) {
-  complain("error: " + why);
+int give_up(const std::string& why, std::string_view hint = {}) {
+  complain("error: " + why, hint);
   return control_code::refused;
 }
 
@@ -437,7 +445,7 @@ struct KeyText {
 int print_secret(const Secret& secret) {
   const KeyText key(secret);
   if (!print(key.text)) return give_up("cannot write the secret to stdout: " + errno_text(errno));
-  (void)write_all(STDERR_FILENO, fmt::format("cpprunctl: made the secret {}\n", secret.id));
+  (void)write_all(STDERR_FILENO, fmt::format("cpprunctl: created secret {}\n", secret.id));
   return control_code::done;
 }
 
@@ -449,7 +457,9 @@ int make_secret(const Wish& wish, const Environment& environment) {
   if (wish.subject == standard_output) return print_secret(*secret);
   const std::string path =
       secret_place(wish.subject.empty() ? wish.secret_file : wish.subject, environment).path;
-  if (path.empty()) return give_up("HOME is not set to a directory; give the file: keygen FILE");
+  if (path.empty()) {
+    return give_up("HOME is not set to a directory", "use `cpprunctl keygen FILE`");
+  }
   if (wish.adds) {
     const auto old = add_to_key_file(path, *secret);
     if (!old) return give_up(old.error().reason);
@@ -466,9 +476,8 @@ int print_token(const Wish& wish, const Environment& environment) {
   const auto secrets = find_secrets(wish.secret_file, environment);
   if (!secrets) return give_up(secrets.error().reason);
   if (secrets->empty()) {
-    return give_up(
-        "a token needs a secret, and none was found: create one with \"cpprunctl keygen\", or use "
-        "--secret-file FILE");
+    return give_up("a token needs a secret, but none was found",
+                   "create one with \"cpprunctl keygen\", or use --secret-file FILE");
   }
   const auto openssl = open_openssl();
   if (!openssl) return give_up(openssl.error().reason);
@@ -488,7 +497,7 @@ constexpr mode_t own_file = 0600;
 constexpr mode_t own_folder = 0700;
 
 tl::unexpected<Error> refused(const std::string& path, std::string_view why) {
-  return failure(fmt::format("cannot make a secret in \"{}\": {}", plain_line(path), why));
+  return failure(fmt::format("cannot create a secret in \"{}\": {}", plain_line(path), why));
 }
 
 std::string folder_of(const std::string& path) {
@@ -578,13 +587,13 @@ Result<Secret> add_by_draft(const std::string& path, const std::string& draft, c
   auto old = read_secret_file(path);
   if (!old) return tl::unexpected(std::move(old.error()));
   if (find_secret(*old, secret.id) != nullptr) {
-    return refused(path, fmt::format("it already has a secret \"{}\"", secret.id));
+    return refused(path, fmt::format("the file already has a secret \"{}\"", secret.id));
   }
   if (old->size() == secrets_max) {
     return refused(
         path,
         fmt::format(
-            "it already has {} secrets, the maximum; remove the lines of those no longer in use",
+            "the file already has {} secrets, the maximum; remove the lines of unused secrets",
             secrets_max));
   }
   Secret first = old->front();
@@ -611,8 +620,8 @@ Result<void> create_key_file(const std::string& path, std::string_view text) {
     const int error = errno;
     if (error != EEXIST) return refused(path, errno_text(error));
     return refused(path,
-                   "the file exists and is not overwritten; --add puts a new secret first, and the "
-                   "old one stays valid until you remove its line");
+                   "the file exists; use --add to put a new secret first, while the old one stays "
+                   "valid until you remove its line");
   }
   if (!file.fill(text))
     return refused(path, errno_text(errno) + "; the incomplete file was removed");
@@ -633,8 +642,8 @@ Result<Secret> add_to_key_file(const std::string& path, const Secret& secret) {
   // one new secret.
   MadeFile file(draft);
   if (!file && errno == EEXIST) {
-    return refused(path, fmt::format("another cpprunctl is adding a secret; if none is running, an "
-                                     "earlier one was interrupted: remove {}",
+    return refused(path, fmt::format("another cpprunctl is adding a secret; if none is running, "
+                                     "remove {}, which an interrupted cpprunctl has left",
                                      plain_line(draft)));
   }
   if (!file) return refused(path, errno_text(errno));

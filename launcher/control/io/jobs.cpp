@@ -102,7 +102,7 @@ Result<FileDescriptor> connect_to(const Place& place, steady_clock::time_point d
 }
 
 std::string silence_text(Duration patience) {
-  return fmt::format("no response within {} s (is it stopped?)",
+  return fmt::format("no response within {} s (is the process suspended?)",
                      std::chrono::duration_cast<std::chrono::seconds>(patience).count());
 }
 
@@ -198,7 +198,7 @@ Result<void> Call::prove(const std::string& question, steady_clock::time_point d
     const ssize_t count = ::recv(fd(), chunk.data(), chunk.size(), MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (count < 0) return failure(errno_text(errno));
-    if (count == 0) return failure("it closed the connection during the handshake");
+    if (count == 0) return failure("connection closed during the handshake");
     if (!secure_->hear({chunk.data(), static_cast<std::size_t>(count)})) {
       return failure(secure_->reason());
     }
@@ -213,7 +213,7 @@ Result<void> Call::take(std::string_view bytes) {
   const std::size_t missing = std::min(link_preamble.size() - greeting_.size(), heard.size());
   greeting_ += heard.substr(0, missing);
   heard.erase(0, missing);
-  if (!link_preamble.starts_with(greeting_)) return failure("this is not a cpprun coordinator");
+  if (!link_preamble.starts_with(greeting_)) return failure("not a cpprun coordinator");
   if (auto taken = reader_.hear(heard); !taken) return taken;
   if (!goes_on) return failure(secure_->reason());
   return {};
@@ -282,16 +282,19 @@ constexpr const char* jobs_target = "/api/v1/jobs";
 // For all pages of one list, counted from the first request.
 constexpr Duration pages_patience = 6 * bounds::ask_patience;
 
-// The message if no endpoint is found. Lists the directories searched.
-std::string nobody_found(const Environment& environment) {
+// The error if no endpoint is found. Lists the directories searched.
+Setback nobody_found(const Environment& environment) {
   std::string folders;
   for (const auto& each : searched_door_folders(environment, ::geteuid())) {
     folders += (folders.empty() ? "" : ", ") + each.path();
   }
-  return fmt::format(
-      "no cpprun or cpprund of uid {} runs on this machine (looked in {}); if another machine "
-      "hosts the job, run cpprunctl there or use --address HOST:PORT",
-      ::geteuid(), folders);
+  return {
+      .sentence = fmt::format("found no cpprun or cpprund of uid {} on this machine (searched {})",
+                              ::geteuid(), folders),
+      .code = control_code::unreachable,
+      .hint =
+          "if another machine hosts the job, run cpprunctl there or use --address "
+          "HOST:PORT"};
 }
 
 Setback unreachable(const std::string& sentence) {
@@ -353,7 +356,7 @@ FoundJobs find_jobs_there(const Wish& wish, const Environment& environment) {
     auto next = take_page(wish, place, answers[at], jobs);
     while (next) {
       if (std::chrono::steady_clock::now() >= deadline) {
-        const auto why = fmt::format("{}: not all jobs were listed within {} s", place.text(),
+        const auto why = fmt::format("{}: incomplete list of jobs after {} s", place.text(),
                                      in_seconds(pages_patience));
         if (!wish.as_json) complain("warning: " + why);
         jobs.answers.push_back({.place = place.text(), .text = why, .has_answered = false});
@@ -430,9 +433,9 @@ Attempt<FoundJob> find_job(const Wish& wish, const Environment& environment) {
 }
 
 Attempt<FoundJob> pick_job(FoundJobs found, const Wish& wish, const Environment& environment) {
-  if (found.places.empty()) return tl::unexpected(unreachable(nobody_found(environment)));
+  if (found.places.empty()) return tl::unexpected(nobody_found(environment));
   const bool has_answer = std::ranges::any_of(found.answers, &SeenAnswer::has_answered);
-  if (!has_answer) return tl::unexpected(unreachable("no program listed a job"));
+  if (!has_answer) return tl::unexpected(unreachable("no cpprun or cpprund listed its jobs"));
   std::vector<KnownJob> known;
   for (const auto& each : found.jobs) known.push_back({each.job.id, each.place.text()});
   const auto silent = silent_places(found);

@@ -88,7 +88,8 @@ class Listener {
         std::chrono::ceil<std::chrono::milliseconds>(deadline_ - steady_clock::now()).count();
     const int ready = left <= 0 ? 0 : ::poll(&watched, 1, static_cast<int>(left));
     if (ready < 0 && errno == EINTR) return std::optional<int>();
-    if (ready <= 0) return tl::unexpected(lost("the event stream is silent (is it stopped?)"));
+    if (ready <= 0)
+      return tl::unexpected(lost("no data on the event stream (is the process suspended?)"));
     const auto heard = call_.hear();
     if (!heard) return tl::unexpected(lost(heard.error().reason));
     is_over_ = !*heard || call_.answer().is_whole();
@@ -274,7 +275,7 @@ int show_events(const Wish& wish, const Environment& environment) {
     if (code && !wish.follows) return control_code::done;
     if (wish.follows && shown.is_over()) return control_code::done;
     const Setback lost =
-        code ? Setback{place->text() + ": the stream ended", control_code::unreachable}
+        code ? Setback{place->text() + ": the event stream ended", control_code::unreachable}
              : code.error();
     const bool is_lost = lost.code == control_code::unreachable && listener->has_contact();
     if (!wish.follows || !is_lost) return give_up(lost);
@@ -325,8 +326,8 @@ Attempt<Waited> wait_once(const Wish& wish, const Wish& look_for, const Environm
   const double since = job->since.value_or(0) - clock_slack;
   watched = {
       .job = job->id, .lease = lease_of(*job), .contacts = watched.contacts + 1, .since = since};
-  complain(is_first ? fmt::format("waiting for the end of {}", job->id)
-                    : fmt::format("in contact with job \"{}\" again", job->id));
+  complain(is_first ? fmt::format("waiting for job \"{}\" to end", job->id)
+                    : fmt::format("contact with job \"{}\" restored", job->id));
   std::string led_at;
   const auto take = [&](const std::string& line) -> std::optional<int> {
     const auto event = event_view(line);

@@ -273,7 +273,7 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
   // Tries the first address, in the resolver's order.
   void dial(const LookPointer& look, const std::vector<std::string>& addresses) {
     if (look->target.port == 0) return end(look, Reached::not_tried, "");
-    if (addresses.empty()) return end(look, Reached::unresolved, "its name is not resolved");
+    if (addresses.empty()) return end(look, Reached::unresolved, "the name cannot be resolved");
     asio::error_code none;
     const auto address = asio::ip::make_address(addresses.front(), none);
     look->result.where = to_string(Endpoint{addresses.front(), look->target.port});
@@ -299,14 +299,14 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
                        if (look->is_late) return self->failed(look, error);
                        const bool is_meant = !error && look->heard == look->target.greeting;
                        self->end(look, is_meant ? Reached::yes : Reached::stranger,
-                                 is_meant ? "" : "another program answers there");
+                                 is_meant ? "" : "another program responded");
                      });
   }
 
   void failed(const LookPointer& look, const asio::error_code& error) {
     if (look->is_late) {
       return end(look, Reached::silent,
-                 fmt::format("no answer within {} s", connect_patience.count()));
+                 fmt::format("no response within {} s", connect_patience.count()));
     }
     const bool is_refused = error == asio::error::connection_refused;
     end(look, is_refused ? Reached::refused : Reached::failed, error.message());

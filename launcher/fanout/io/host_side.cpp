@@ -134,8 +134,8 @@ class HostSide {
     }
     if (::chdir(job_->folder.c_str()) != 0) {
       is_done_ = true;
-      say_up(Gone{self_.number,
-                  fmt::format("cannot enter directory {}: {}", job_->folder, errno_text(errno))});
+      say_up(Gone{self_.number, fmt::format("cannot change to directory {}: {}", job_->folder,
+                                            errno_text(errno))});
       return leave_if_done();
     }
     const int port = job_->is_rehearsal ? no_matter_which_port : free_port();

@@ -53,7 +53,7 @@ class PipedProgram {
   std::shared_ptr<Impl> impl_;
 };
 
-// "ended with code 255", "was killed by SIGKILL".
+// "exited with code 255", "was killed by SIGKILL".
 std::string end_text(int status);
 
 }  // namespace cpprun::io

@@ -216,7 +216,7 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
     while (true) {
       auto message = take_up(shell.heard);
       if (!message) {
-        shell.refusal = "cannot parse its message: " + message.error().reason;
+        shell.refusal = "unexpected output of the remote shell: " + message.error().reason;
         shell.heard.clear();
         return kill(number);
       }
@@ -244,7 +244,7 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
     const Shell& shell = at->second;
     std::string reason = shell.refusal;
     if (reason.empty()) reason = shell.is_ready ? "" : shell.last_error;
-    if (reason.empty()) reason = "its remote shell " + how;
+    if (reason.empty()) reason = "the remote shell " + how;
     shells_.erase(at);
     handle(ShellEnded{number, std::move(reason)});
   }

@@ -183,7 +183,7 @@ Result<std::string> read_text_file(const std::string& path, std::size_t bytes_ma
   text.resize(std::fread(text.data(), 1, text.size(), file.get()));
   if (std::ferror(file.get()) != 0) return refuse(errno);
   if (text.size() <= bytes_max) return text;
-  return failure(fmt::format("it has more than {} bytes", bytes_max));
+  return failure(fmt::format("the file has more than {} bytes", bytes_max));
 }
 
 std::optional<rlimit> raise_open_files() {
@@ -299,7 +299,7 @@ Result<std::vector<int>> visible_nodes(const std::vector<Device>& devices,
     } else if (found != devices.end()) {
       nodes.push_back(found->node);
     } else {
-      return failure(fmt::format("{}={} names \"{}\", whose NUMA node is unknown",
+      return failure(fmt::format("{}={}: the NUMA node of \"{}\" is unknown",
                                  contract::cuda_visible_devices, *visible, entry));
     }
   }

@@ -381,7 +381,7 @@ TEST_CASE("who is refused at its own address is told that nobody hosts on this m
   stage.agent.handle(t0, agent::LinkDown{"connection refused", {"10.0.0.2"}, true});
   const auto own = all<agent::TellWaiting>(stage.agent.advance(t0 + 2s));
   REQUIRE(own.size() == 1);
-  CHECK(own[0].reason.find("is this machine, which has --node-rank=1") != std::string::npos);
+  CHECK(own[0].reason.find("is this machine (--node-rank=1)") != std::string::npos);
   stage.agent.handle(t0 + 2s, agent::LinkDown{"no answer within 5 s", {"10.0.0.1"}});
   const auto other = all<agent::TellWaiting>(stage.agent.advance(t0 + 7s));
   REQUIRE(other.size() == 1);

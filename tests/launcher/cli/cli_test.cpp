@@ -56,7 +56,7 @@ TEST_CASE("PET variables give defaults, the command line wins") {
   CHECK(config.program.kind == ProgramKind::no_python);
   CHECK(diagnostics({"x"}, {{"PET_STANDALONE", "true"}, {"PET_MAX_RESTARTS", "many"}}) ==
         Words{"PET_STANDALONE=true is neither 1 (on) nor 0 (off)",
-              "PET_MAX_RESTARTS=many is not a whole number from 0"});
+              "PET_MAX_RESTARTS=many is not a whole number of at least 0"});
 }
 
 TEST_CASE("every mistake is told at once, each with its flag and what would be right") {
@@ -66,11 +66,11 @@ TEST_CASE("every mistake is told at once, each with its flag and what would be r
               "--role needs a value: --role=NAME",
               "--nnodes=2:1 is neither a number of nodes, such as 2, nor a range, such as 2:4",
               "--master-port=x is not a whole number from 0 to 65535",
-              "--rdzv-conf: \"foo\" is not key=value, as in join_timeout=600",
+              "--rdzv-conf: \"foo\" is not key=value, such as join_timeout=600",
               "--nproc-per-node=none is neither a number from 1 to 2048 nor cpu, gpu or auto",
               "--redirects: \"7\" is neither one digit (0 none, 1 stdout, 2 stderr, 3 both) nor a "
               "list such as 0:1,1:3 (local rank, then digit)",
-              "there is no script to run\n  hint: give one after the flags"});
+              "no script given\n  hint: add the script after the flags"});
 }
 
 TEST_CASE("c10d and a range of nodes: an endpoint, its own port and patience, a last call") {
@@ -95,13 +95,11 @@ TEST_CASE("help names every flag, and version the version; both win over mistake
 }
 
 TEST_CASE("a script that cannot be run is told with the other mistakes, and else at the start") {
-  CHECK(
-      diagnostics({"--node-rank=-1", "gone.py"}) ==
-      Words{
-          "--node-rank=-1 is not a whole number from 0",
-          "cannot run \"gone.py\": no such file, relative to the directory cpprun was started in"});
+  CHECK(diagnostics({"--node-rank=-1", "gone.py"}) ==
+        Words{"--node-rank=-1 is not a whole number of at least 0",
+              "cannot run \"gone.py\": no such file in the working directory"});
   CHECK(diagnostics({"--no-python", "--nnodes=0", "gone"}).back() ==
-        "cannot run \"gone\": no such file, neither here nor on PATH");
+        "cannot run \"gone\": no such file in the working directory or on PATH");
   CHECK(good({"gone.py"}).program.script == "gone.py");
 }
 

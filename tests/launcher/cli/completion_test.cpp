@@ -27,5 +27,5 @@ TEST_CASE("completions are printed for a shell that is known, whatever else is w
   CHECK(std::get<CliText>(read({"--frobnicate", "--print-completion=bash"}))
             .text.starts_with("# bash completion for cpprun"));
   CHECK(diagnostics({"--print-completion=ksh", "x"}) ==
-        Words{"--print-completion=ksh is none of bash, zsh, fish, tcsh"});
+        Words{"--print-completion=ksh is not one of bash, zsh, fish, tcsh"});
 }

@@ -197,7 +197,7 @@ if command -v fish >/dev/null; then
 fi
 
 [ "$("$cpprun" --print-completion ksh x 2>&1 | head -1)" = \
-  "cpprun: error: --print-completion=ksh is none of bash, zsh, fish, tcsh" ] || failed=1
+  "cpprun: error: --print-completion=ksh is not one of bash, zsh, fish, tcsh" ] || failed=1
 if command -v man >/dev/null && command -v groff >/dev/null; then
   for program in "$cpprun" "$cpprund" "$cpprunctl"; do
     "$program" --print-man >"$folder/page.1"

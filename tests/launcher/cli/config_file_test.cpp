@@ -96,8 +96,8 @@ TEST_CASE("a file that cannot be read is a mistake under the name that led to it
               "path "
               "of a text file"});
   CHECK(diagnostics({"--config=", "x"}) ==
-        Words{"--config: empty value; check that the variable it is made of is set, or leave it "
-              "out"});
+        Words{"--config: empty value; check that the variable used for the value is set, or remove "
+              "the flag"});
 }
 
 TEST_CASE("what is wrong in a file is told with its line, all of it, beside all else") {
@@ -116,39 +116,38 @@ TEST_CASE("what is wrong in a file is told with its line, all of it, beside all 
                            "role = \"half\n"});
   CHECK(
       told ==
-      Words{
-          "job.toml:2: unknown key \"nprok\"\n  hint: use the name of a flag; cpprun --help all "
-          "lists "
-          "them",
-          "job.toml:3: unknown key \"nproc\"\n  hint: write nproc-per-node",
-          "job.toml:7: max-restarts is set twice, first on line 6\n  hint: remove one of them",
-          "job.toml:8: config is allowed only on the command line, not in a file",
-          "job.toml:9: sections are not supported\n  hint: write each flag as name = value",
-          "job.toml:10: \"master-port 29500\" is not name = value, such as nnodes = 2",
-          "job.toml:11: role: a quote is not closed at the end of the value",
-          "unknown flag --frobnicate\n  hint: cpprun --help all lists the flags",
-          "job.toml:1: nnodes=two is neither a number of nodes, such as 2, nor a range, such as "
-          "2:4",
-          "--node-rank=x is not a whole number from 0",
-          "job.toml:5: standalone=maybe is neither true nor false",
-          "cannot run \"gone.py\": no such file, relative to the directory cpprun was started in"});
+      Words{"job.toml:2: unknown key \"nprok\"\n  hint: use the name of a flag; cpprun --help all "
+            "lists "
+            "them",
+            "job.toml:3: unknown key \"nproc\"\n  hint: write nproc-per-node",
+            "job.toml:7: max-restarts is set twice, first on line 6\n  hint: remove one of them",
+            "job.toml:8: config is allowed only on the command line, not in a file",
+            "job.toml:9: sections are not supported\n  hint: write each flag as name = value",
+            "job.toml:10: \"master-port 29500\" does not have the form name = value",
+            "job.toml:11: role: a quote is not closed at the end of the value",
+            "unknown flag --frobnicate\n  hint: cpprun --help all lists the flags",
+            "job.toml:1: nnodes=two is neither a number of nodes, such as 2, nor a range, such as "
+            "2:4",
+            "--node-rank=x is not a whole number of at least 0",
+            "job.toml:5: standalone=maybe is neither true nor false",
+            "cannot run \"gone.py\": no such file in the working directory"});
 }
 
 TEST_CASE("a value is complained about where it was decided") {
   CHECK(wrong_in_file("max-restarts = many", {{"PET_MAX_RESTARTS", "more"}}) ==
-        Words{"PET_MAX_RESTARTS=more is not a whole number from 0"});
+        Words{"PET_MAX_RESTARTS=more is not a whole number of at least 0"});
   CHECK(wrong_in_file("nnodes = 2\nnode-rank = 2") ==
-        Words{"job.toml:2: node-rank=2 is beyond the last of 2 nodes, which has rank 1"});
+        Words{"job.toml:2: node-rank=2 is too large: the job has 2 nodes, ranks 0 to 1"});
 }
 
 TEST_CASE("a wrong file is told as one, and not line by line") {
   CHECK(wrong_in_file(std::string("\x7f\x45LF\0\0\1", 7)) ==
-        Words{"job.toml is not a text file; --config needs lines such as nnodes = 2"});
+        Words{"job.toml is not a text file; --config expects lines such as nnodes = 2"});
   std::string script;
   for (int line = 0; line < 20; ++line) script += "import os\n";
   const auto told = wrong_in_file(script);
   CHECK(told.size() == 9);
-  CHECK(told.back() == "job.toml: 12 more lines like these; is it the right file?");
+  CHECK(told.back() == "job.toml: 12 more errors like these; check that this is the right file");
 }
 
 TEST_CASE("pieces of a file are never more than a mistake") {

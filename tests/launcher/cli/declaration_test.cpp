@@ -71,7 +71,7 @@ TEST_CASE("what is told later wins, and its mistake does not hide the next one")
   CHECK(diagnostics.sentences() ==
         Words{"--nnodes=0 is neither a number of nodes, such as 2, nor a range, such as 2:4",
               "f:1: module=perhaps is neither true nor false",
-              "--max-restarts=x is not a whole number from 0"});
+              "--max-restarts=x is not a whole number of at least 0"});
   CHECK(flags.max_restarts.value == std::nullopt);
 }
 
@@ -95,8 +95,8 @@ TEST_CASE("an empty value is a mistake of every flag but those for which torchru
     declaration.tell(*declaration.find(facts.name), "", SettingOrigin::typed, "--" + facts.name);
     declaration.settle(diagnostics);
     const Words wrong{"--" + facts.name +
-                      ": empty value; check that the variable it is made of is set, or leave it "
-                      "out"};
+                      ": empty value; check that the variable used for the value is set, or remove "
+                      "the flag"};
     CHECK(diagnostics.sentences() == (facts.may_be_empty ? Words{} : wrong));
   }
   CHECK(good({"--rdzv-endpoint=", "--rdzv_conf", "", "--local-ranks-filter=", "--log-dir=", "x"}) ==

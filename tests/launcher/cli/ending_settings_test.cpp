@@ -40,8 +40,8 @@ TEST_CASE("Slurm's own patience is kept, where its configuration says how long t
   const auto long_one = good({"--shutdown-timeout=20", "x"}, slurm, within("KillWait=20\n"));
   CHECK(long_one.grace == 20s);
   CHECK(long_one.notes ==
-        Words{"--shutdown-timeout=20 is not below Slurm's own timeout (KillWait=20): its SIGKILL "
-              "may come before the report is written"});
+        Words{"--shutdown-timeout=20 is not below Slurm's own timeout (KillWait=20), so Slurm may "
+              "kill cpprun before the report is written"});
   CHECK(good({"--shutdown-timeout=9", "x"}, slurm, within("KillWait=20\n")).notes.empty());
 }
 
@@ -54,7 +54,7 @@ TEST_CASE("signals are read by name; one that cannot be handled is noted, as in 
   const auto config = good({"--signals-to-handle=SIGUSR1,SIGTERM,SIGFOO,SIGTERM", "x"});
   CHECK(config.signals == std::vector<int>{SIGUSR1, SIGTERM});
   CHECK(config.signals_text == "SIGUSR1,SIGTERM,SIGFOO,SIGTERM");
-  CHECK(config.notes == Words{"SIGFOO cannot be handled and is removed from --signals-to-handle"});
+  CHECK(config.notes == Words{"--signals-to-handle: ignoring SIGFOO, which cannot be handled"});
 }
 
 TEST_CASE("what a job does about failures is read, in fractions of seconds and by signals' names") {
@@ -113,7 +113,7 @@ TEST_CASE("who may look at the job is one of four words") {
   CHECK(good({"--status-access=none", "x"}).status_access == StatusAccess::none);
   CHECK(good({"x"}, {{"PET_STATUS_ACCESS", "network"}}).status_access == StatusAccess::network);
   CHECK(diagnostics({"--status-access=all", "x"}) ==
-        Words{"--status-access=all is none of none, user, host or network"});
+        Words{"--status-access=all is not one of none, user, host or network"});
 }
 
 TEST_CASE("causes have purses of their own, in whatever order they were typed") {
@@ -131,17 +131,16 @@ TEST_CASE("a purse that cannot be is a mistake that says what would be right") {
     return all.front();
   };
   CHECK(mistake("3,hnag=1") ==
-        "--max-restarts=3,hnag=1: unknown cause \"hnag\": use one of hang, node, preempt, memory, "
-        "gpu, disk, network, or an id of docs/failures.md");
+        "--max-restarts=3,hnag=1: unknown cause \"hnag\"; use one of hang, node, preempt, memory, "
+        "gpu, disk, network, or an id from docs/failures.md");
   CHECK(mistake("3,hang=often") ==
-        "--max-restarts=3,hang=often: the budget of hang is neither a whole number from 0 nor "
-        "unlimited");
+        "--max-restarts=3,hang=often: the budget of hang is neither a whole number nor unlimited");
   CHECK(mistake("3,hang=1,hang=2") == "--max-restarts=3,hang=1,hang=2 sets two budgets for hang");
   CHECK(mistake("3,4") == "--max-restarts=3,4 sets two budgets for the whole job");
-  CHECK(mistake("3,") == "--max-restarts=3,: \"\" is neither a whole number from 0 nor CAUSE=N");
+  CHECK(mistake("3,") == "--max-restarts=3,: \"\" is neither a whole number nor CAUSE=N");
   CHECK(mistake("3,hang") ==
-        "--max-restarts=3,hang: \"hang\" is neither a whole number from 0 nor CAUSE=N");
-  CHECK(mistake("many") == "--max-restarts=many is not a whole number from 0");
+        "--max-restarts=3,hang: \"hang\" is neither a whole number nor CAUSE=N");
+  CHECK(mistake("many") == "--max-restarts=many is not a whole number of at least 0");
   CHECK(mistake("=1").find("unknown cause \"\"") != std::string::npos);
   CHECK(mistake("hang=1,node=1,gpu=1,disk=1,memory=1,network=1,preempt=1,killed=1,hung=1")
             .ends_with("lists 9 causes; the maximum is 8"));
@@ -157,15 +156,16 @@ TEST_CASE("what costs nothing, comes no further, and leaves a host out") {
   CHECK(good({"--max-restarts=1", "--max-host-failures=3", "x"}).restarts.host_limit ==
         HostLimit{.failures = 3});
   CHECK(diagnostics({"--max-no-progress=0", "--max-host-failures=0/5", "x"}) ==
-        Words{"--max-no-progress=0 is not a whole number from 1",
-              "--max-host-failures=0/5 is not a whole number from 1, such as 3 or 3/3600"});
+        Words{"--max-no-progress=0 is not a whole number of at least 1",
+              "--max-host-failures=0/5 is not a whole number of at least 1, such as 3 or 3/3600"});
   CHECK(diagnostics({"--max-host-failures=3/1h", "x"}) ==
         Words{"--max-host-failures=3/1h: \"1h\" is not a number of seconds, such as 3/3600"});
   // Nodes are lost without any budget.
   CHECK(good({"--max-host-failures=3", "x"}).notes.empty());
   CHECK(diagnostics(
             {"--max-restarts=1", "--no-restart-codes=75,2", "--free-restart-codes=75", "x"}) ==
-        Words{"--free-restart-codes has 75, and --no-restart-codes too\n  hint: remove one"});
+        Words{"--free-restart-codes and --no-restart-codes both contain 75\n  hint: remove it from "
+              "one of them"});
   CHECK(good({"--max-no-progress=2", "x"}).notes ==
         Words{"--max-no-progress has no effect without --max-restarts"});
   CHECK(good({"--max-restarts=1", "--restart-state=f", "x"}).restart_state_file == "f");

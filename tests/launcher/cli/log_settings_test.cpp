@@ -36,11 +36,11 @@ TEST_CASE("duplicate filters are words between commas, two commas being one") {
 
 TEST_CASE("duplicate filters say when they have nothing to look at, or nowhere to write") {
   CHECK(good({"-t", "0:1", "--duplicate-stderr-filters=a", "x"}).notes ==
-        Words{"--duplicate-stderr-filters has no effect: it filters the lines that --tee writes to "
-              "the console"});
+        Words{"--duplicate-stderr-filters has no effect: it applies only to streams that --tee "
+              "selects"});
   CHECK(diagnostics({"-t", "1", "--log-dir=/dev/null", "--duplicate-stdout-filters=a", "x"}) ==
-        Words{"--duplicate-stdout-filters needs a directory for its file, but --log-dir=/dev/null "
-              "disables it"});
+        Words{"--duplicate-stdout-filters writes to a file, but --log-dir=/dev/null disables log "
+              "files"});
 }
 
 TEST_CASE("stderr passes through cpprun unless it is to be inherited") {
@@ -48,7 +48,9 @@ TEST_CASE("stderr passes through cpprun unless it is to be inherited") {
   CHECK_FALSE(good({"--stderr=pass", "x"}).logs.stderr_inherited);
   CHECK(good({"--stderr=inherit", "x"}).logs.stderr_inherited);
   CHECK(good({"x"}, {{"PET_STDERR", "inherit"}}).logs.stderr_inherited);
-  CHECK(diagnostics({"--stderr=tee", "x"}).front().starts_with("--stderr=tee is neither pass ("));
+  CHECK(diagnostics({"--stderr=tee", "x"})
+            .front()
+            .starts_with("--stderr=tee is invalid; expected pass ("));
 }
 
 TEST_CASE("logs are limited in attempts and in bytes, with a unit where that is shorter") {
@@ -70,9 +72,10 @@ TEST_CASE("the level of cpprun's own words comes from its flag, else from the en
   CHECK(good({"--log-level=error", "x"}, {{"CPPRUN_LOG_LEVEL", "debug"}}).logs.level ==
         LogLevel::error);
   CHECK(diagnostics({"--log-level", "loud", "x"}) ==
-        Words{"--log-level=loud is not a level\n  hint: use error, warning, info or debug"});
-  CHECK(diagnostics({"x"}, {{"CPPRUN_LOG_LEVEL", "loud"}}) ==
-        Words{"CPPRUN_LOG_LEVEL=loud is not a level\n  hint: use error, warning, info or debug"});
+        Words{"--log-level=loud is not a log level\n  hint: use error, warning, info or debug"});
+  CHECK(
+      diagnostics({"x"}, {{"CPPRUN_LOG_LEVEL", "loud"}}) ==
+      Words{"CPPRUN_LOG_LEVEL=loud is not a log level\n  hint: use error, warning, info or debug"});
 }
 
 TEST_CASE("lines have their time when asked for, or where nobody said and there is no terminal") {
@@ -81,7 +84,7 @@ TEST_CASE("lines have their time when asked for, or where nobody said and there 
   CHECK(good({"--log-time", "always", "x"}).logs.times == LogTimes::always);
   CHECK(good({"x"}, {{"PET_LOG_TIME", "never"}}).logs.times == LogTimes::never);
   CHECK(diagnostics({"--log-time=now", "x"}) ==
-        Words{"--log-time=now is neither auto, always nor never"});
+        Words{"--log-time=now is not one of auto, always, never"});
 }
 
 TEST_CASE("the report and the events are not written over each other") {
@@ -100,6 +103,6 @@ TEST_CASE("events go to the console by torchrun's name for it, and by no other")
   }
   CHECK_FALSE(good({"x"}).logs.events_on_console);
   CHECK(diagnostics({"--event-log-handler=mine", "x"}) ==
-        Words{"--event-log-handler=mine is not supported: console writes events to stderr, null "
-              "writes none; others are Python packages, and --events=FILE writes to a file"});
+        Words{"--event-log-handler=mine is not supported; expected console (events on stderr) or "
+              "null (no events)\n  hint: use --events=FILE to write events to a file"});
 }

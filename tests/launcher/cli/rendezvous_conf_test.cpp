@@ -25,15 +25,16 @@ TEST_CASE("rendezvous keys are read, and an unknown one is a mistake") {
                            "rank=1,=3,store_type=file,ca_cert=x,"
                            "protocol=ftp",
                            "F", complaints));
-  CHECK(complaints == Words{"F: unknown key join_timeuot; valid: join_timeout, timeout, "
-                            "last_call_timeout, keep_alive_interval, keep_alive_max_attempt and "
-                            "is_host, for etcd protocol, cacert, cert, key, user, password_file, "
-                            "etcd_prefix and etcd_lease, and torchrun's others without effect",
+  CHECK(complaints == Words{"F: unknown key \"join_timeuot\" (valid: join_timeout, timeout, "
+                            "last_call_timeout, keep_alive_interval, keep_alive_max_attempt, "
+                            "is_host; for etcd also protocol, cacert, cert, key, user, "
+                            "password_file, etcd_prefix, etcd_lease; other keys of torchrun have "
+                            "no effect)",
                             "F: is_host=maybe is neither true nor false",
                             "F: join_timeout=0 is not a number of seconds from 0.01 to 2000000",
                             "F: keep_alive_max_attempt=1.5 is not a whole number from 1 to 100",
                             "F: rank=1 is not supported here\n  hint: use --node-rank=1",
-                            "F: \"=3\" is not key=value, as in join_timeout=600",
+                            "F: \"=3\" is not key=value, such as join_timeout=600",
                             "F: unsupported store_type \"file\" (only tcp)",
                             "F: protocol=ftp is neither http nor https"});
 }

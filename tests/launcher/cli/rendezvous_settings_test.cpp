@@ -11,16 +11,16 @@ using namespace std::chrono_literals;
 
 TEST_CASE("a node rank beyond the nodes is a mistake") {
   CHECK(diagnostics({"--nnodes=2", "--node-rank=2", "x"}) ==
-        Words{"--node-rank=2 is beyond the last of 2 nodes, which has rank 1"});
+        Words{"--node-rank=2 is too large: the job has 2 nodes, ranks 0 to 1"});
 }
 
 TEST_CASE("a job has a name, and a lease that a hiccup does not end") {
   CHECK(diagnostics({"--rdzv-id=", "x"}) ==
-        Words{"--rdzv-id: empty value; check that the variable it is made of is set, or leave it "
-              "out"});
+        Words{"--rdzv-id: empty value; check that the variable used for the value is set, or "
+              "remove the flag"});
   CHECK(diagnostics({"--rdzv-conf=keep_alive_interval=0.01,keep_alive_max_attempt=2", "x"}) ==
         Words{"--rdzv-conf: keep_alive_interval=0.01 times keep_alive_max_attempt=2 is a lease of "
-              "0.02 s, and the minimum is 0.1 s: a short delay would make the node lose its seat"});
+              "0.02 s, below the minimum of 0.1 s"});
   CHECK(good({"--rdzv-conf=keep_alive_interval=0.05,keep_alive_max_attempt=2", "x"}).lease() ==
         100ms);
 }
@@ -40,11 +40,11 @@ TEST_CASE("which rendezvous a command gets follows torchrun, but a given id is k
         Words{"--rdzv-backend=c10d with 2 nodes needs --rdzv-endpoint=HOST[:PORT], the same on "
               "every node"});
   CHECK(diagnostics({"--standalone", "--nnodes=2", "x"}) ==
-        Words{"--standalone is one node only, and --nnodes=2 needs more\n  hint: use only one of "
+        Words{"--standalone runs a single node, but --nnodes=2 needs more\n  hint: use only one of "
               "them"});
   CHECK(diagnostics({"--nnodes=2", "--master-port=0", "x"}) ==
-        Words{"--master-port: port 0 means any free port, which the other nodes would not know"
-              "\n  hint: use a number"});
+        Words{"--master-port: port 0 means any free port, which the other nodes cannot know"
+              "\n  hint: use a fixed port"});
 }
 
 TEST_CASE("several places are those of a set of cpprunds, and no node hosts the meeting") {
@@ -65,27 +65,27 @@ TEST_CASE("several places are those of a set of cpprunds, and no node hosts the 
   CHECK(good({"--rdzv-conf=is_host=false", "--rdzv-endpoint=" + text, "x"}).places == set);
   CHECK(good({"--rdzv-backend=c10d", "--rdzv-endpoint=a:29400", "x"}).places.empty());
   CHECK(good({"--master-addr=h", "--rdzv-endpoint=a,b", "x"}).notes ==
-        Words{"--master-addr is ignored, --rdzv-endpoint says where"});
+        Words{"--master-addr is ignored: --rdzv-endpoint takes precedence"});
   CHECK(good({"--standalone", "--rdzv-endpoint=a,b", "x"}).places.empty());
   const auto elastic = good({"--nnodes=1:4", "--standby=auto", "--rdzv-endpoint=a,b", "x"});
   CHECK_FALSE(elastic.may_have_standby());
-  CHECK(elastic.notes == Words{"--standby=auto has no effect: if the leading cpprund is lost, "
-                               "another cpprund of the cluster takes over, not a node"});
+  CHECK(elastic.notes == Words{"--standby=auto has no effect: another cpprund of the cluster, not "
+                               "a node, takes over from a lost leader"});
 }
 
 TEST_CASE("what several places cannot mean is refused with its flag") {
   CHECK(diagnostics({"--rdzv-endpoint=a,,b", "x"}) ==
         Words{"--rdzv-endpoint: \"a,,b\" has an empty entry between commas"});
   CHECK(diagnostics({"x"}, {{"PET_RDZV_ENDPOINT", "a:1,b:x"}}) ==
-        Words{"PET_RDZV_ENDPOINT: \"b:x\" has the port \"x\": a port is a number from 0 to 65535"});
+        Words{"PET_RDZV_ENDPOINT: \"b:x\": port \"x\" is not a number from 0 to 65535"});
   CHECK(diagnostics({"--rdzv-endpoint=a,b:0", "x"}) ==
-        Words{"--rdzv-endpoint: port 0 means any free port, which the other nodes would not know"
-              "\n  hint: use a number"});
+        Words{"--rdzv-endpoint: port 0 means any free port, which the other nodes cannot know"
+              "\n  hint: use a fixed port"});
   CHECK(diagnostics({"--rdzv-backend=static", "--rdzv-endpoint=a,b", "x"}) ==
-        Words{"--rdzv-backend=static lets the node of rank 0 host the rendezvous, but "
-              "--rdzv-endpoint names 2 cpprunds: name one endpoint, or use --rdzv-backend=c10d"});
+        Words{"--rdzv-backend=static needs a single endpoint, but --rdzv-endpoint lists 2 "
+              "cpprunds\n  hint: use one endpoint, or --rdzv-backend=c10d"});
   CHECK(diagnostics({"--rdzv-conf=is_host=true", "--rdzv-endpoint=a,b", "x"}) ==
-        Words{"--rdzv-conf: is_host=true, but one of the 2 cpprunds of --rdzv-endpoint hosts the "
-              "rendezvous, not a node: remove it, or name this machine only"});
+        Words{"--rdzv-conf: is_host=true, but one of the 2 cpprunds in --rdzv-endpoint hosts the "
+              "rendezvous\n  hint: remove is_host, or set the endpoint to this machine only"});
   CHECK(diagnostics({"--master-addr=a,b", "x"}).front().starts_with("--master-addr: "));
 }

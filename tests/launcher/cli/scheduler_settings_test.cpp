@@ -38,9 +38,9 @@ TEST_CASE("srun cpprun needs no flag") {
   const auto first = good({"train"}, second_node({{"SLURM_NODEID", "0"}, {"SLURM_PROCID", "0"}}));
   REQUIRE(first.notes.size() == 1);
   CHECK(first.notes[0] ==
-        fmt::format("Slurm says: 4 nodes (SLURM_STEP_NUM_NODES), this is node 0 (SLURM_NODEID), "
-                    "they meet at n1:{} (SLURM_STEP_NODELIST), job slurm-77.0; --no-scheduler "
-                    "ignores it",
+        fmt::format("settings from Slurm: 4 nodes (SLURM_STEP_NUM_NODES), node rank 0 "
+                    "(SLURM_NODEID), master n1:{} (SLURM_STEP_NODELIST), job slurm-77.0; use "
+                    "--no-scheduler to ignore them",
                     port));
 }
 
@@ -103,8 +103,8 @@ TEST_CASE("a node that a person has placed does not end because of the scheduler
 TEST_CASE("more nodes than the scheduler has started are refused at once") {
   CHECK(diagnostics({"--nnodes=5", "train"}, second_node()) ==
         std::vector<std::string>{
-            "error: --nnodes=5: Slurm started cpprun on 4 nodes (SLURM_STEP_NUM_NODES)\n  hint: "
-            "start it on that many, or remove --nnodes"});
+            "--nnodes=5, but Slurm started cpprun on 4 nodes (SLURM_STEP_NUM_NODES)\n  hint: "
+            "start cpprun on that many nodes, or remove --nnodes"});
   CHECK(diagnostics({"--nnodes=5:8", "train"}, second_node()).size() == 1);
   CHECK(good({"--nnodes=3:8", "train"}, second_node()).nodes_max == 8);
   const Environment mpirun = {{"OMPI_COMM_WORLD_RANK", "1"},
@@ -120,8 +120,8 @@ TEST_CASE("a job of several steps is put together by what is typed, and by no st
   CHECK(config.job == "none");
   REQUIRE(config.notes.size() == 1);
   CHECK(config.notes[0] ==
-        "warning: --nnodes=5: Slurm started cpprun on 4 nodes (SLURM_STEP_NUM_NODES); the job "
-        "waits until the others are started");
+        "warning: --nnodes=5, but Slurm started cpprun on 4 nodes (SLURM_STEP_NUM_NODES); the job "
+        "waits for the other nodes");
   CHECK(
       good({"--nnodes=5", "--node-rank=4", "--master-addr=n1", "train"}, second_node()).node_rank ==
       4);
@@ -147,8 +147,8 @@ TEST_CASE("a rank that the batch shell has expanded is doubted aloud") {
   const auto config = good({"--node-rank=0", "train"}, second_node());
   REQUIRE(config.notes.size() == 1);
   CHECK(config.notes[0] ==
-        "--node-rank=0, while this is node 1 by SLURM_NODEID: the script that starts the nodes "
-        "expands $SLURM_NODEID itself, to the same value for all\n  hint: remove the flag");
+        "--node-rank=0, but this is node 1 according to SLURM_NODEID; did the job script expand "
+        "$SLURM_NODEID to the same value for all nodes?\n  hint: remove the flag");
   CHECK(good({"--node-rank=1", "train"}, second_node()).notes.empty());
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("fewer places than nodes are told, and nobody is given one") {
   CHECK_FALSE(config.node_rank);
   bool told = false;
   for (const auto& note : config.notes) {
-    told = told || note.find("--nnodes=2, while Slurm started cpprun on 4 nodes") == 0;
+    told = told || note.find("--nnodes=2, but Slurm started cpprun on more nodes: 4 (") == 0;
   }
   CHECK(told);
 }

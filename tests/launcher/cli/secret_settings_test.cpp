@@ -23,7 +23,7 @@ TEST_CASE("a job goes without a secret, and without a word, where it is told to"
   CHECK_FALSE(good({"x"}).insecure);
   CHECK(good({"--insecure", "x"}).insecure);
   CHECK(good({"--insecure", "--secret-file=a", "x"}).notes ==
-        Words{"--insecure has no effect, --secret-file names a secret"});
+        Words{"--insecure has no effect: --secret-file sets a secret"});
 }
 
 TEST_CASE("whoever looks after the machines can ask for a secret") {
@@ -38,8 +38,8 @@ TEST_CASE("whoever looks after the machines can ask for a secret") {
 TEST_CASE("who wants no secret where one is asked for is told with all other mistakes") {
   CHECK(diagnostics({"--insecure", "--nnodes=0", "x"}, {{"CPPRUN_REQUIRE_SECRET", "1"}}) ==
         Words{"--nnodes=0 is neither a number of nodes, such as 2, nor a range, such as 2:4",
-              "--insecure accepts a job without a secret, and CPPRUN_REQUIRE_SECRET=1 rejects it"
-              "\n  hint: use only one of them"});
+              "--insecure contradicts CPPRUN_REQUIRE_SECRET=1, which rejects a job without a "
+              "secret\n  hint: use only one of them"});
 }
 
 TEST_CASE("the way to the store is chosen by the secret, or by the flag") {
@@ -48,7 +48,7 @@ TEST_CASE("the way to the store is chosen by the secret, or by the flag") {
   CHECK(good({"--store", "direct", "x"}).store == StoreWay::direct);
   CHECK(good({"x"}, {{"PET_STORE", "direct"}}).store == StoreWay::direct);
   CHECK(diagnostics({"--store=remote", "x"}) ==
-        Words{"--store=remote is neither local (workers reach the store through cpprun of their "
-              "own node, the default with a secret) nor direct (they connect to the master, the "
-              "default without one)"});
+        Words{"--store=remote is invalid; expected local (workers reach the store through cpprun "
+              "on their node; the default with a secret) or direct (workers connect to the master; "
+              "the default without a secret)"});
 }

@@ -52,7 +52,7 @@ TEST_CASE("the rest of what was typed takes precedence, too") {
       good({"--max-restarts=1", "--free-restart-codes=2", "x"}, {{"PET_NO_RESTART_CODES", "2,3"}});
   CHECK(codes.restarts.final_codes == std::vector<int>{3});
   CHECK(codes.notes ==
-        Words{"note: PET_NO_RESTART_CODES=2,3 is ignored for the codes of --free-restart-codes=2"});
+        Words{"note: PET_NO_RESTART_CODES=2,3 is ignored for the codes in --free-restart-codes=2"});
   const auto words =
       good({"--tee=3", "--duplicate-stdout-filters=a", "x"}, {{"PET_LOG_DIR", "/dev/null"}});
   CHECK_FALSE(words.logs.disabled);

@@ -34,7 +34,7 @@ TEST_CASE("dashes alone: dropped before the script and right after it, kept else
 
 TEST_CASE("a value may be a negative number but not another flag") {
   CHECK(diagnostics({"--max-restarts", "-1", "x"}) ==
-        Words{"--max-restarts=-1 is not a whole number from 0"});
+        Words{"--max-restarts=-1 is not a whole number of at least 0"});
   CHECK(diagnostics({"--role", "--standalone", "x"}) == Words{"--role needs a value: --role=NAME"});
   CHECK(diagnostics({"--standalone=1", "x"}) ==
         Words{"--standalone takes no value\n  hint: remove \"=1\""});
@@ -51,7 +51,7 @@ TEST_CASE("an unknown flag gets one suggestion where a flag is near") {
   CHECK(diagnostics({"--nporc-per-node", "2", "--lr=1"}) ==
         Words{"unknown flag --nporc-per-node\n  hint: did you mean --nproc-per-node?",
               "unknown flag --lr\n  hint: cpprun --help all lists the flags",
-              "there is no script to run\n  hint: give one after the flags"});
+              "no script given\n  hint: add the script after the flags"});
 }
 
 TEST_CASE("a flag of the launcher behind the script gets a note") {
@@ -67,13 +67,11 @@ TEST_CASE("a flag of the launcher behind the script gets a note") {
 
 TEST_CASE("a flag that took the script as its value is named") {
   CHECK(diagnostics({"--role", "train.py"}) ==
-        Words{"there is no script to run: --role took \"train.py\" as its value\n  hint: write "
-              "--role=NAME "
-              "and the script after it"});
+        Words{"no script given: --role took \"train.py\" as its value\n  hint: write --role=NAME "
+              "and then the script"});
   CHECK(diagnostics({"--nproc-per-node", "train.py", "--role=a"})
             .back()
-            .starts_with(
-                "there is no script to run: --nproc-per-node took \"train.py\" as its value"));
+            .starts_with("no script given: --nproc-per-node took \"train.py\" as its value"));
   CHECK(diagnostics({"--role=train.py"}) ==
-        Words{"there is no script to run\n  hint: give one after the flags"});
+        Words{"no script given\n  hint: add the script after the flags"});
 }

@@ -35,8 +35,8 @@ TEST_CASE("a virtual local rank needs a device for every worker, where devices a
   CHECK(good({"--virtual-local-rank", "--nproc-per-node=9", "x"}).virtual_local_rank);
   CHECK(diagnostics({"--virtual-local-rank", "--nproc-per-node=3", "x"},
                     {{"CUDA_VISIBLE_DEVICES", "5,7"}}) ==
-        Words{"--virtual-local-rank gives each of 3 workers one device, and "
-              "CUDA_VISIBLE_DEVICES=5,7 names 2"});
+        Words{"--virtual-local-rank gives each of 3 workers its own device, but "
+              "CUDA_VISIBLE_DEVICES=5,7 lists only 2"});
 }
 
 TEST_CASE("a script of torch.distributed.launch gets its option, under the name it reads") {
@@ -44,8 +44,8 @@ TEST_CASE("a script of torch.distributed.launch gets its option, under the name 
   CHECK(good({"--use-env", "x"}).local_rank_flag == std::nullopt);
   CHECK(diagnostics({"--pass-local-rank=--local-rank", "--use-env", "x"}) ==
         Words{"--pass-local-rank and --use-env exclude each other\n  hint: use only one",
-              "--pass-local-rank=--local-rank is not the name of an option without its dashes, "
-              "such as local-rank or local_rank"});
+              "--pass-local-rank=--local-rank is not an option name without dashes, such as "
+              "local-rank or local_rank"});
 }
 
 TEST_CASE("what cannot be counted is said so") {
@@ -57,5 +57,5 @@ TEST_CASE("processors are bound in one of torchrun's four ways") {
   CHECK(good({"--numa-binding=core-complex", "x"}).numa_binding == NumaBinding::core_complex);
   CHECK(good({"x"}).numa_binding == std::nullopt);
   CHECK(diagnostics({"--numa-binding=galaxy", "x"}) ==
-        Words{"--numa-binding=galaxy is none of node, socket, exclusive, core-complex"});
+        Words{"--numa-binding=galaxy is not one of node, socket, exclusive, core-complex"});
 }

@@ -90,13 +90,13 @@ TEST_CASE("misuse is refused with a sentence and exit code 2") {
   CHECK(end({}).exit_code == control_code::misuse);
   CHECK(end({"lss"}).exit_code == control_code::misuse);
   CHECK(end({"drain"}).text.find("NODE|HOST is required") != std::string::npos);
-  CHECK(end({"exclude", "h", "--all", "--job=a"}).text.find("--all means all jobs on this") !=
+  CHECK(end({"exclude", "h", "--all", "--job=a"}).text.find("--all and --job exclude each other") !=
         std::string::npos);
   CHECK(end({"exclude", "h", "--for=soon"}).text.find("--for: \"soon\" is not a duration") !=
         std::string::npos);
   CHECK(end({"ls", "--address=h:x"}).text.starts_with("cpprunctl: error: --address: "));
   CHECK(end({"ls", "--address=h:0"}).text ==
-        "cpprunctl: error: --address: 0 is not a port from 1 to 65535\n");
+        "cpprunctl: error: --address: port \"0\" is not a number from 1 to 65535\n");
 }
 
 TEST_CASE("an empty value is not the same as none") {
@@ -141,7 +141,7 @@ TEST_CASE("a secret is made somewhere, called something, or added to what is the
   CHECK(wish({"keygen", "-"}).subject == "-");
   CHECK(wish({"ls", "--secret-file", "/s"}).secret_file == "/s");
   CHECK(end({"keygen", "--id", "a b"}).text.find("--id takes 1 to 64") != std::string::npos);
-  CHECK(end({"keygen", "-", "--add"}).text.find("--add needs the file") != std::string::npos);
+  CHECK(end({"keygen", "-", "--add"}).text.find("--add needs a file") != std::string::npos);
   CHECK(end({"keygen", "--json"}).exit_code == control_code::misuse);
 }
 
@@ -154,7 +154,7 @@ TEST_CASE("a token is for reading or for orders, for a while, and for one job or
   CHECK(orders.token_orders);
   CHECK(orders.for_seconds == 172800);
   CHECK(orders.job == "a");
-  CHECK(end({"token"}).text.find("needs one of --read and --order") != std::string::npos);
+  CHECK(end({"token"}).text.find("needs either --read or --order") != std::string::npos);
   CHECK(end({"token", "--read", "--order"}).exit_code == control_code::misuse);
   CHECK(end({"token", "--read", "--for=soon"}).text.find("--for: \"soon\"") != std::string::npos);
   const std::string long_name(257, 'j');

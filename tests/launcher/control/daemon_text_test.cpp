@@ -37,7 +37,7 @@ TEST_CASE("one that leads says who stands by, what is kept, and who led before")
         "cpprund \"a\" at a:29400 (1.2) is the leader, in epoch 12 for 2 min\n"
         "  standby \"b\" at b:29400 (1.2): in sync\n"
         "  standby \"c\" at c:29400 (1.3): catching up, 3.0 MiB behind\n"
-        "  its state is in its state directory (--state)\n"
+        "  state: in the state directory (--state)\n"
         "  etcd: no answer\n"
         "  \"a\" took over from \"b\" 2 min ago: it has handed over; no leader for 0.012 s\n");
 }
@@ -49,18 +49,18 @@ TEST_CASE("one that stands by says where jobs are seen") {
   daemon.leads = false;
   daemon.is_in_sync = true;
   CHECK(daemon_text(daemon) ==
-        "cpprund \"b\" at b:29400 (1.2) is a standby, in sync; the leader is \"a\" at a:29400, in "
-        "epoch 12 for 2 min; it has the jobs\n"
-        "  its state is in memory only (no --state)\n");
+        "cpprund \"b\" at b:29400 (1.2) is a standby, in sync; the jobs are on the leader \"a\" at "
+        "a:29400, in epoch 12 for 2 min\n"
+        "  state: in memory only (no --state)\n");
   daemon.is_in_sync = false;
   daemon.leader.clear();
-  CHECK(daemon_text(daemon).find("not yet in sync; the leader is cpprund at a:29400") !=
-        std::string::npos);
+  CHECK(daemon_text(daemon).find(
+            "not yet in sync; the jobs are on the leader cpprund at a:29400") != std::string::npos);
   daemon.epoch = 0;
-  CHECK(daemon_text(daemon).find("starts as a standby, and looks for the leader at a:29400") !=
+  CHECK(daemon_text(daemon).find("is starting as a standby; connecting to the leader at a:29400") !=
         std::string::npos);
   daemon.leader_place.clear();
-  CHECK(daemon_text(daemon).find("is a standby, and knows no leader") != std::string::npos);
+  CHECK(daemon_text(daemon).find("is a standby, no known leader") != std::string::npos);
 }
 
 TEST_CASE("a lone one is alone, and says how its records are kept") {
@@ -70,9 +70,9 @@ TEST_CASE("a lone one is alone, and says how its records are kept") {
   daemon.is_synced = true;
   CHECK(daemon_text(daemon) ==
         "cpprund \"a\" at a:29400 (1.2) is the leader for 2 min, without a standby\n"
-        "  its state is on disk before it replies (--state-sync)\n");
+        "  state: on disk before each reply (--state-sync)\n");
   daemon.is_durable = false;
-  CHECK(daemon_text(daemon).find("it cannot write to its state directory") != std::string::npos);
+  CHECK(daemon_text(daemon).find("cannot write to the state directory") != std::string::npos);
 }
 
 TEST_CASE("what strangers are called stays one harmless line, and warnings stand out") {

@@ -20,7 +20,7 @@ TEST_CASE("what is no length of time is refused with those that are") {
     CAPTURE(wrong);
     const auto read = parse_duration(wrong);
     REQUIRE_FALSE(read);
-    CHECK(read.error().reason.find("write 90s, 45m, 2h, 1h30m or 2d") != std::string::npos);
+    CHECK(read.error().reason.find("such as 90s, 45m, 2h, 1h30m or 2d") != std::string::npos);
   }
 }
 

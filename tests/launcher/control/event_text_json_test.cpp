@@ -41,7 +41,7 @@ TEST_CASE("each event is told in words") {
   CHECK(words("order", R"("order":"stop","by":"uid 7","said":"it ends")") ==
         "order           stop by uid 7: it ends");
   CHECK(words("leader_changed", R"("from":"a:1","to":"b:1","epoch":7,"silence":0.5)") ==
-        "leader_changed  leadership moved to b:1 from a:1, epoch 7; silence 0.5 s");
+        "leader_changed  leadership moved to b:1 from a:1, epoch 7; no leader for 0.5 s");
   CHECK(words("leader_changed", R"("from":"a:1","to":"b:1","from_name":"a","to_name":"b",)"
                                 R"("epoch":7,"reason":"its link is lost","silence":null)") ==
         "leader_changed  leadership moved to b from a, epoch 7: its link is lost");

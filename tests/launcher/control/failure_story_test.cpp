@@ -35,7 +35,7 @@ TEST_CASE("a report tells what broke each round, why, and what helps") {
   const auto text = failure_story(broken(), {});
   CHECK(text.find("\nround 1, 1 min ago: rank 1 on beta: SIGKILL (out_of_memory) (node 0, pid 7)\n"
                   "    why: ") != std::string::npos);
-  CHECK(text.find("\n    try: ") != std::string::npos);
+  CHECK(text.find("\n    hint: ") != std::string::npos);
   CHECK(text.find("\n    | first\n    | second\n    3 other workers failed as a consequence\n") !=
         std::string::npos);
   CHECK(text.find("round 2") == text.rfind("round 2"));
@@ -64,7 +64,8 @@ TEST_CASE("what failed at the end is told where no round has it") {
   job.exit_code = 1;
   job.root = job.rounds[0].failure;
   job.rounds.clear();
-  CHECK(failure_story(job, {}).find("\nat its end: rank 1 on beta") != std::string::npos);
+  CHECK(failure_story(job, {}).find("\nat the end of the job: rank 1 on beta") !=
+        std::string::npos);
 }
 
 }  // namespace failure_story_test

@@ -36,8 +36,8 @@ std::string refusal(const std::vector<KnownJob>& known, const std::string& wante
 TEST_CASE("the only job needs no name") {
   CHECK(chosen({{"train", ""}}, "", prefix) == 0U);
   CHECK(chosen({{"train", ""}}, "", whole) == 0U);
-  CHECK(refusal({}, "") == "no job runs here");
-  CHECK(none({}, "", whole).sentence == "no job runs here");
+  CHECK(refusal({}, "") == "no jobs found");
+  CHECK(none({}, "", whole).sentence == "no jobs found");
 }
 
 TEST_CASE("a command that reads takes a name, or a beginning that no other name has") {
@@ -52,7 +52,7 @@ TEST_CASE("a command that changes something takes the whole name only") {
   const std::vector<KnownJob> ten{{"train-10", "/run/a"}};
   const auto ended = none(ten, "train-1", whole);
   CHECK(ended.sentence == "unknown job \"train-1\"; known: \"train-10\"");
-  CHECK(ended.hint == "give the full name: only commands that read accept its beginning");
+  CHECK(ended.hint == "give the full name; only read-only commands accept a prefix");
   CHECK_FALSE(ended.is_unknown);
   CHECK(none(ten, "eval", whole).hint.empty());
 }
@@ -61,7 +61,8 @@ TEST_CASE("while a place is silent, a job that is not found is unknown and not a
   const std::vector<std::string> silent{"/run/z"};
   const auto unknown = none(three, "train-1", whole, silent);
   CHECK(unknown.is_unknown);
-  CHECK(unknown.sentence == "cannot tell whether job \"train-1\" runs: no response from /run/z");
+  CHECK(unknown.sentence ==
+        "cannot tell whether job \"train-1\" is running: no response from /run/z");
   CHECK(none({}, "x", prefix, silent).is_unknown);
   CHECK(none(three, "x", prefix, silent).is_unknown);
   CHECK(none({{"train-10", ""}}, "train-1", whole, silent).is_unknown);
@@ -69,7 +70,7 @@ TEST_CASE("while a place is silent, a job that is not found is unknown and not a
   // The only job that is seen may not be the only job.
   const auto which = none({{"train", ""}}, "", whole, silent);
   CHECK(which.is_unknown);
-  CHECK(which.sentence == "cannot tell which job is meant: no response from /run/z");
+  CHECK(which.sentence == "cannot choose a job: no response from /run/z");
   // A whole name is enough, and so is one job to read.
   CHECK(chosen(three, "eval", whole, silent) == 2U);
   CHECK(chosen({{"train", ""}}, "", prefix, silent) == 0U);
@@ -77,17 +78,16 @@ TEST_CASE("while a place is silent, a job that is not found is unknown and not a
 }
 
 TEST_CASE("a name that several have, or nobody, is refused with what there is") {
-  CHECK(refusal(three, "train") == "several jobs begin with \"train\": \"train-a\", \"train-b\"");
+  CHECK(refusal(three, "train") ==
+        "several jobs have names that begin with \"train\": \"train-a\", \"train-b\"");
   CHECK(refusal(three, "x") == "unknown job \"x\"; known: \"train-a\", \"train-b\", \"eval\"");
-  CHECK(refusal(three, "") ==
-        "several jobs run here, name one: \"train-a\", \"train-b\", \"eval\"");
+  CHECK(refusal(three, "") == "found several jobs: \"train-a\", \"train-b\", \"eval\"");
 }
 
 TEST_CASE("jobs of one name at two places are told apart by the place") {
   for (const auto match : {prefix, whole}) {
     CHECK(none({{"a", "/run/1"}, {"a", "/run/2"}}, "a", match).sentence ==
-          "several jobs are called \"a\", choose one with --address: \"a\" at /run/1, \"a\" at "
-          "/run/2");
+          "several jobs are named \"a\": \"a\" at /run/1, \"a\" at /run/2");
   }
 }
 
@@ -103,8 +103,7 @@ TEST_CASE("an id is escaped as an address needs it") {
 
 TEST_CASE("who could be meant by an order about a host is told with what they host") {
   CHECK(which_place({{"/run/a.sock", {"train", "eval"}}, {"/run/b.sock", {}}}) ==
-        "2 programs host jobs here, choose one with --job or --address, or use --all: /run/a.sock "
-        "(\"train\", \"eval\"); /run/b.sock (no job yet)");
+        "2 programs host jobs here: /run/a.sock (\"train\", \"eval\"); /run/b.sock (no job yet)");
 }
 
 }  // namespace job_choice_test

@@ -23,10 +23,10 @@ TEST_CASE("a file of secrets is read as it was written") {
 }
 
 TEST_CASE("what was made is said with what is to be done, and without what it is") {
-  CHECK(made_text("i", "/p/s").starts_with("made the secret i in /p/s\n"));
-  CHECK(made_text("i", "/p\n/s").starts_with("made the secret i in /p?/s\n"));
+  CHECK(made_text("i", "/p/s").starts_with("created secret i in /p/s\n"));
+  CHECK(made_text("i", "/p\n/s").starts_with("created secret i in /p?/s\n"));
   CHECK(made_text("i", "/p/s").find("A running cpprund reads it on SIGHUP") != std::string::npos);
   const auto added = added_text("new", "/p/s", "old");
-  CHECK(added.starts_with("made the secret new in /p/s, before old\n"));
+  CHECK(added.starts_with("created secret new in /p/s, before old\n"));
   CHECK(added.find("remove\nthe line of the old secret everywhere") != std::string::npos);
 }

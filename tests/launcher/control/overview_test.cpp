@@ -67,9 +67,9 @@ TEST_CASE("a status says in a sentence what goes on, then the nodes, then what b
         "   0  alpha  running        3 min    0-1   here   10\n"
         "   1  beta   running, away  3 min    2-3  0.3 s   11\n"
         "\n"
-        "ROUND  BEGAN      LASTED  WHAT BROKE IT\n"
+        "ROUND  BEGAN      LASTED  ENDED BY\n"
         "    1  5 min ago   1 min  rank 3 on beta: SIGKILL (out_of_memory)\n"
-        "    2  3 min ago   3 min  it runs\n");
+        "    2  3 min ago   3 min  (running)\n");
 }
 
 TEST_CASE("figures of the workers are shown where somebody has them") {
@@ -87,12 +87,12 @@ TEST_CASE("a job that is over says with what, and one that waits says for what")
   over.state = "over";
   over.exit_code = 137;
   over.reason = "rank 3 failed";
-  CHECK(job_sentence(over) == "job \"seen\" is over with exit code 137: rank 3 failed");
+  CHECK(job_sentence(over) == "job \"seen\" ended with exit code 137: rank 3 failed");
   JobView waits = running();
   waits.state = "gathering";
   waits.waits_for = "1 of 2 nodes are here";
   const auto text = status_text(waits, {}, {});
-  CHECK(text.find("has been gathering its nodes") != std::string::npos);
+  CHECK(text.find("has been waiting for nodes") != std::string::npos);
   CHECK(text.find("\n1 of 2 nodes are here\n") != std::string::npos);
   JobView alone = running();
   alone.cover = "if node 0 on a is lost, the job is lost";

@@ -92,16 +92,17 @@ TEST_CASE("a history may be made up, and little has to be said") {
 TEST_CASE("what is no history is said by its line, and which job is meant is asked") {
   CHECK(why_not("") == "the trace is empty");
   CHECK(why_not("{\"at\": 1}\nhello\n") == "line 2 of the trace is not a JSON object");
-  CHECK(why_not("{\"at\": 5}\n{\"at\": 4}") == "line 2 of the trace is before the one above it");
+  CHECK(why_not("{\"at\": 5}\n{\"at\": 4}") ==
+        "line 2 of the trace is earlier than the line before it");
   CHECK(why_not("{\"rank\": 5}") ==
         "line 1 of the trace is neither an event of --events nor a failure with \"at\" in seconds");
-  CHECK(why_not("{\"at\": -5}") == "line 1 of the trace: at is not a number from 0");
+  CHECK(why_not("{\"at\": -5}") == "line 1 of the trace: at is not a number of at least 0");
   const std::string two = std::string(events) + R"({"time":1,"event":"x","job":"k","round":1})";
-  CHECK(why_not(two) == "the trace has 2 jobs: j, k; name one with --job");
+  CHECK(why_not(two) == "the trace has 2 jobs: j, k; choose one with --job");
   CHECK(why_not(two, "j") == "read");
-  CHECK(why_not(two, "z") == "the trace has nothing about job \"z\"");
+  CHECK(why_not(two, "z") == "the trace does not contain job \"z\"");
   CHECK(why_not(std::string(events) + "{\"at\": 1}") ==
-        "the trace has events and invented failures; give only one kind");
+        "the trace mixes events and invented failures; use only one kind");
 }
 
 TEST_CASE("a made-up failure that cannot be is refused by its line and member") {
@@ -111,12 +112,12 @@ TEST_CASE("a made-up failure that cannot be is refused by its line and member") 
   CHECK(fault(R"("exitcode": 75)") == "line 1 of the trace: unknown member \"exitcode\"");
   CHECK(fault(R"("exit_code": "75")").ends_with("exit_code is not a whole number from 1 to 255"));
   CHECK(fault(R"("exit_code": 10000000000)").find("exit_code is not a whole") != std::string::npos);
-  CHECK(fault(R"("signal": "SIGFOO")").ends_with("signal is not a name such as SIGKILL"));
+  CHECK(fault(R"("signal": "SIGFOO")").ends_with("signal is not a signal name, such as SIGKILL"));
   CHECK(
       fault(R"("cause": "hugn")").ends_with("\"hugn\" is not a cause listed in docs/failures.md"));
-  CHECK(fault(R"("rank": 1.7)").ends_with("rank is not a whole number from 0"));
-  CHECK(fault(R"("step": -1)").ends_with("step is not a number from 0"));
-  CHECK(why_not("{\"at\": 9999999999}").ends_with("at is not a number from 0"));
+  CHECK(fault(R"("rank": 1.7)").ends_with("rank is not a whole number of at least 0"));
+  CHECK(fault(R"("step": -1)").ends_with("step is not a number of at least 0"));
+  CHECK(why_not("{\"at\": 9999999999}").ends_with("at is not a number of at least 0"));
 }
 
 TEST_CASE("what is no failure of a round is left out of the events of a job") {
@@ -133,11 +134,11 @@ TEST_CASE("what is no failure of a round is left out of the events of a job") {
   CHECK(why_not(
             sealed +
             R"({"time":3,"event":"draining","job":"j","round":1,"reason":"rank 1 on b failed"})") ==
-        "round 1 ended because rank 1 on b failed, but the trace does not contain that failure: "
-        "give the events of all nodes, or the report of the coordinator's node");
+        "round 1 ended because rank 1 on b failed, but the trace does not contain that failure; "
+        "use the events of all nodes, or the report of the node that hosts the coordinator");
   CHECK(why_not(sealed + R"({"time":3,"event":"job_ended","job":"j","round":1})" + "\n" +
                 R"({"time":9,"event":"round_sealed","job":"j","round":1})") ==
-        "the trace has several runs of job \"j\": give only one");
+        "the trace has several runs of job \"j\"; use a trace of only one");
 }
 
 TEST_CASE("a lost node in a report failed when its round ended") {
@@ -148,7 +149,7 @@ TEST_CASE("a lost node in a report failed when its round ended") {
   REQUIRE(trace);
   CHECK(trace->failures[0].at == t0 + 30s);
   CHECK(trace->failures[0].end.lost);
-  CHECK(why_not(report, "x") == "the report is of job \"train-7\"");
+  CHECK(why_not(report, "x") == "the report is for job \"train-7\"");
 }
 
 }  // namespace policy_trace_json_test

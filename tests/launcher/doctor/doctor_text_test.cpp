@@ -42,18 +42,18 @@ TEST_CASE("a machine alone has no clock and no others") {
 
 TEST_CASE("hosts are a table, and findings come with their cures") {
   const auto text =
-      doctor_text({some("h1"), gone()}, {{"h2", "it cannot be examined: no", "mend it"}}, {});
+      doctor_text({some("h1"), gone()}, {{"h2", "examination failed: no", "mend it"}}, {});
   CHECK(text.find("CLOCK   NAMES  REACHES\n") != std::string::npos);
   CHECK(text.find("-1.500 s  1 of 1   0 of 1\n") != std::string::npos);
   CHECK(text.find("h2    not examined\n") != std::string::npos);
-  CHECK(text.ends_with("\n1 finding:\n  h2: it cannot be examined: no\n    mend it\n"));
+  CHECK(text.ends_with("\n1 finding:\n  h2: examination failed: no\n    hint: mend it\n"));
 }
 
 TEST_CASE("where not all pairs were tried that is said") {
   const std::vector<ExaminedHost> hosts(40, some("h"));
   CHECK(doctor_text(hosts, {}, {})
-            .find("each host tried to reach the 32 after it in the list and the first one: 40 of "
-                  "1560 pairs\n") != std::string::npos);
+            .find("each host tested connections to the next 32 hosts in the list and to the first "
+                  "host: 40 of 1560 pairs\n") != std::string::npos);
 }
 
 TEST_CASE("scripts get the same as JSON") {

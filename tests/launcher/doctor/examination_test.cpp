@@ -124,7 +124,7 @@ TEST_CASE("whoever says nothing is not waited for without end") {
   world.facts(0);
   world.pass(answer_patience);
   CHECK(world.told<Ask>());  // they look for those that have answered
-  CHECK(world.machine.hosts().at(1).gone == "it did not report its facts in time");
+  CHECK(world.machine.hosts().at(1).gone == "no response in time");
   world.dialed(0);
   world.pass(answer_patience);
   CHECK(world.told<Stop>());
@@ -145,7 +145,7 @@ TEST_CASE("an answer that cannot be read is told") {
   World world;
   world.all_here();
   world.hear(Answer{0, "{"});
-  CHECK(world.machine.hosts().at(0).gone.starts_with("its message is not JSON"));
+  CHECK(world.machine.hosts().at(0).gone.starts_with("invalid message: not JSON"));
 }
 
 TEST_CASE(
@@ -153,7 +153,7 @@ TEST_CASE(
   World world;
   world.last = world.machine.handle(world.now, fanout::Interrupted{SIGINT});
   CHECK(world.told<Stop>());
-  world.hear(Gone{0, "the start was canceled before it answered"});
+  world.hear(Gone{0, "the start was canceled before the host responded"});
   CHECK_FALSE(world.is_over());
   world.last = world.machine.handle(world.now, fanout::Interrupted{SIGINT});
   CHECK(world.is_over());

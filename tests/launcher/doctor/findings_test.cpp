@@ -77,14 +77,14 @@ TEST_CASE("a host that cannot be examined is found") {
   CHECK(only([](ExaminedHost& h) {
           h.gone = "Connection refused";
           h.facts = {};
-        }).what == "it cannot be examined: Connection refused");
+        }).what == "examination failed: Connection refused");
 }
 
 TEST_CASE("another cpprun is found, and none, unless it is brought along") {
   CHECK(only([](ExaminedHost& h) { h.facts->cpprun = "cpprun 0.9"; }).what ==
-        "its cpprun is cpprun 0.9, and this is cpprun 1");
+        "cpprun 0.9 is installed, but this machine has cpprun 1");
   const auto none = [](ExaminedHost& h) { h.facts->cpprun = ""; };
-  CHECK(only(none).what.starts_with("no cpprun found"));
+  CHECK(only(none).what.starts_with("found no cpprun"));
   auto hosts = three();
   none(hosts[0]);
   CHECK(judge(hosts, true).empty());
@@ -94,8 +94,8 @@ TEST_CASE("a clock is judged by those of the others, and by how well it is known
   const auto late = [](Duration offset, Duration error) {
     return [=](ExaminedHost& h) { h.clock = ClockOffset{offset, error}; };
   };
-  CHECK(only(late(3s, 1ms)).what == "its clock is 3.0 s ahead of those of the other hosts");
-  CHECK(only(late(-3s, 1ms)).what == "its clock is 3.0 s behind those of the other hosts");
+  CHECK(only(late(3s, 1ms)).what == "clock is 3.0 s ahead of the other hosts");
+  CHECK(only(late(-3s, 1ms)).what == "clock is 3.0 s behind the other hosts");
   auto hosts = three();
   late(3s, 2500ms)(hosts[1]);
   CHECK(judge(hosts).empty());
@@ -108,24 +108,23 @@ TEST_CASE("GPUs that are missing are found, by the machine itself or by the othe
           h.facts->gpus = {8, 7, 7};
           h.facts->missing_gpus = "7 of 8 GPUs can be used: lost; reset it";
         }) == Finding{"h1", "7 of 8 GPUs can be used: lost", "reset it"});
-  CHECK(only([](ExaminedHost& h) {
-          h.facts->gpus = {7, 7, 7};
-        }).what == "it has 7 GPUs, and h0 has 8");
+  CHECK(only([](ExaminedHost& h) { h.facts->gpus = {7, 7, 7}; }).what == "7 GPUs, but h0 has 8");
   CHECK(only([](ExaminedHost& h) {
           h.facts->gpus = {8, 0, 0};
-        }).what == "PCI lists 8 NVIDIA GPUs, but no driver uses them");
+        }).what == "PCI bus has 8 NVIDIA GPUs, but no driver is loaded");
 }
 
 TEST_CASE("limits that a large job meets are found") {
   CHECK(only([](ExaminedHost& h) { h.facts->limits.open_files = 1024; }).what ==
-        "a process may open 1024 files at most");
+        "open files are limited to 1024 per process");
   CHECK(only([](ExaminedHost& h) {
           h.facts->limits.processes = 1024;
-        }).what.starts_with("this user may have 1024 processes"));
+        }).what.starts_with("this user is limited to 1024 processes"));
   CHECK(only([](ExaminedHost& h) {
           h.facts->limits.locked_bytes = 65536;
           h.facts->has_infiniband = true;
-        }).what == "a process may lock 64.0 KiB of memory, and RDMA locks all of its buffers");
+        }).what ==
+        "locked memory is limited to 64.0 KiB per process, but RDMA locks all its buffers");
   auto hosts = three();
   hosts[0].facts->limits.locked_bytes = 65536;  // nobody needs it there
   CHECK(judge(hosts).empty());
@@ -134,19 +133,20 @@ TEST_CASE("limits that a large job meets are found") {
 TEST_CASE("shared memory and disks without room are found") {
   CHECK(only([](ExaminedHost& h) {
           h.facts->shared_memory.size = 64 << 20;
-        }).what.starts_with("/dev/shm has 64.0 MiB in all"));
+        }).what.starts_with("/dev/shm has a size of only 64.0 MiB, "));
   CHECK(only([](ExaminedHost& h) { h.facts->shared_memory.free = 1 << 20; }).what ==
-        "/dev/shm has 1.0 MiB free");
+        "/dev/shm has only 1.0 MiB free");
   CHECK(only([](ExaminedHost& h) { h.facts->shared_memory.refusal = "not there"; }).what ==
         "/dev/shm cannot be used: not there");
-  CHECK(only([](ExaminedHost& h) { h.facts->temporary.free = 0; }).what == "/tmp has 0 B free");
+  CHECK(only([](ExaminedHost& h) { h.facts->temporary.free = 0; }).what ==
+        "/tmp has only 0 B free");
   CHECK(only([](ExaminedHost& h) { h.facts->temporary.refusal = "denied"; }).what ==
         "cannot write to /tmp: denied");
 }
 
 TEST_CASE("a port that somebody has is found") {
   CHECK(only([](ExaminedHost& h) { h.facts->why_no_port = "port 5: in use"; }).what ==
-        "it cannot listen: port 5: in use");
+        "cannot listen: port 5: in use");
 }
 
 TEST_CASE("a name that is not resolved is told once, with those where it is not") {
@@ -158,15 +158,14 @@ TEST_CASE("a name that is not resolved is told once, with those where it is not"
   const auto findings = judge(hosts);
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].host == "h1");
-  CHECK(findings[0].what == "its name is not resolved on h0, h2: Host not found");
+  CHECK(findings[0].what == "name cannot be resolved on h0, h2: Host not found");
 }
 
 TEST_CASE("a name that leads each machine to itself is found, but not on one machine") {
   auto hosts = three();
   look(hosts[0], 1).addresses = {"127.0.1.1"};
   REQUIRE(judge(hosts).size() == 1);
-  CHECK(judge(hosts)[0].what ==
-        "its name resolves to 127.0.1.1 on h0, which is that machine itself");
+  CHECK(judge(hosts)[0].what == "name resolves to the loopback address 127.0.1.1 on h0");
   hosts[0].facts->network = "h1";
   CHECK(judge(hosts).empty());
 }
@@ -174,12 +173,13 @@ TEST_CASE("a name that leads each machine to itself is found, but not on one mac
 TEST_CASE("a host that some cannot reach is told with them, and one that nobody reaches alone") {
   auto hosts = three();
   look(hosts[0], 1).reached = Reached::silent;
-  look(hosts[0], 1).why = "no answer within 3 s";
+  look(hosts[0], 1).why = "no response within 3 s";
   REQUIRE(judge(hosts).size() == 1);
-  CHECK(judge(hosts)[0].what == "h0 cannot reach it at 10.0.0.9:4000: no answer within 3 s");
-  CHECK(judge(hosts)[0].cure.starts_with("a firewall drops it"));
+  CHECK(judge(hosts)[0].what == "unreachable at 10.0.0.9:4000 from h0: no response within 3 s");
+  CHECK(judge(hosts)[0].cure.starts_with("check the address and the firewall"));
   look(hosts[2], 1) = look(hosts[0], 1);
-  CHECK(judge(hosts)[0].what == "no host reaches it at 10.0.0.9:4000: no answer within 3 s");
+  CHECK(judge(hosts)[0].what ==
+        "unreachable at 10.0.0.9:4000 from every host that tried: no response within 3 s");
 }
 
 TEST_CASE("each way of not reaching has its cure") {
@@ -203,7 +203,7 @@ TEST_CASE("many names are cut") {
   }
   hosts[11].dialed = {{.number = 0, .reached = Reached::yes}};
   CHECK(judge(hosts).at(0).what ==
-        "h1, h2, h3, h4, h5, h6, h7, h8 and 2 others cannot reach it at x:1: no answer");
+        "unreachable at x:1 from h1, h2, h3, h4, h5, h6, h7, h8 and 2 others: no answer");
 }
 
 TEST_CASE("what a host sees is counted") {

@@ -44,7 +44,7 @@ TEST_CASE("what is true of one host, and what may be a password, is passed only 
   CHECK(passed_environment(own, "API_KEY,A=b=c")->at("API_KEY") == "x");
   CHECK(passed_environment(own, "API_KEY,A=b=c")->at("A") == "b=c");
   CHECK(passed_environment(own, "MISSING").error().reason ==
-        "MISSING is not set here; set it with MISSING=VALUE");
+        "MISSING is not set here; use MISSING=VALUE");
 }
 
 TEST_CASE("the host stands where the remote shell wants it") {

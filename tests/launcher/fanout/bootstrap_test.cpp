@@ -43,10 +43,10 @@ TEST_CASE("answers are told from the banners around them") {
   CHECK(std::holds_alternative<ShellIsReady>(*read_bootstrap_answer("cpprun-fanout ready", own)));
   CHECK(std::holds_alternative<BinaryWanted>(*read_bootstrap_answer("cpprun-fanout send", own)));
   CHECK(refusal("cpprun-fanout none") ==
-        "no cpprun at /it's here/cpprun and none on PATH; install it there, or start with --ship");
+        "no cpprun at /it's here/cpprun or on PATH; install it there, or use --ship");
   CHECK(refusal("cpprun-fanout other cpprun 0.0.9") ==
-        "another cpprun is installed (cpprun 0.0.9), and this is 0.1.0 (commit abc); install the "
-        "same, or start with --ship");
+        "another cpprun is installed (cpprun 0.0.9), but this machine has 0.1.0 (commit abc); "
+        "install the same version, or use --ship");
 }
 
 TEST_CASE("another program of the house is looked for by its own name") {
@@ -57,7 +57,7 @@ TEST_CASE("another program of the house is looked for by its own name") {
   const auto answer = read_bootstrap_answer("cpprun-fanout none", tool);
   REQUIRE(answer);
   CHECK(std::get<ShellRefuses>(*answer).reason.starts_with(
-      "no cpprunctl at /bin/cpprunctl and none on PATH"));
+      "no cpprunctl at /bin/cpprunctl or on PATH"));
 }
 
 }  // namespace bootstrap_test

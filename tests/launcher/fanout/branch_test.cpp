@@ -99,7 +99,7 @@ TEST_CASE("a shell that says nothing is killed after a while, and told with that
   CHECK(world.wait<Kill>(reach_patience - Duration{1}).empty());
   CHECK(world.wait<Kill>(Duration{1}).size() == 1);
   const auto gone = world.tell<Pass>(ShellEnded{shell, "signal 9"});
-  CHECK(std::get<Gone>(gone.at(0).message).reason == "no message for 20 s");
+  CHECK(std::get<Gone>(gone.at(0).message).reason == "no response for 20 s");
 }
 
 TEST_CASE("a host that keeps printing and never answers is killed when its time is over") {
@@ -113,7 +113,7 @@ TEST_CASE("a host that keeps printing and never answers is killed when its time 
   CHECK(world.wait<Kill>(std::chrono::seconds(10)).size() == 1);
   const auto gone = world.tell<Pass>(ShellEnded{shell, "killed"});
   CHECK(std::get<Gone>(gone.at(0).message).reason ==
-        "no cpprun answered within 60 s, only other output");
+        "no response from cpprun within 60 s, only other output");
 }
 
 TEST_CASE("a host whose program is there and never says where it is has the same time") {

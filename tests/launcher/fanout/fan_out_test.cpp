@@ -119,7 +119,7 @@ TEST_CASE("Ctrl-C reaches all; twice, it kills; and who does not answer is named
   console.tell(Up{Ended{0, 130, true}});
   console.wait(fanout::kill_patience);
   REQUIRE(console.first<Say>());
-  CHECK(console.first<Say>()->sentence == "n1: it did not report its exit");
+  CHECK(console.first<Say>()->sentence == "n1: no exit code received");
   CHECK(console.first<Finish>()->code == 130);
 }
 

@@ -30,12 +30,13 @@ TEST_CASE("all mistakes in a list of hosts are told at once") {
   const auto list = parse_hosts("a,,b:x,-oProxyCommand=x,c d,a");
   REQUIRE(!list);
   REQUIRE(list.error().size() == 5);
-  CHECK(list.error()[0] == "a host without a name");
-  CHECK(list.error()[1] == "\"x\" is not a valid number of slots of b: use 1 to 4096");
+  CHECK(list.error()[0] == "empty host name");
+  CHECK(list.error()[1] == "invalid number of slots \"x\" for b; use 1 to 4096");
   CHECK(list.error()[2] == "\"-oProxyCommand=x\" is an option, not a host");
-  CHECK(list.error()[3] == "\"c d\" is not a host name: use letters, digits and . _ - @ : % /");
+  CHECK(list.error()[3] ==
+        "\"c d\" is not a host name; use only letters, digits and . _ - @ : % /");
   CHECK(list.error()[4] == "a is listed twice; list it once, with its slots");
-  CHECK(parse_hosts("").error().front() == "a host without a name");
+  CHECK(parse_hosts("").error().front() == "empty host name");
   CHECK(!parse_hosts("[fd77::1]x"));
   CHECK(!parse_hosts("a:0"));
 }
@@ -53,12 +54,11 @@ TEST_CASE("what is wrong in a host file is told with its lines") {
   const auto list = parse_host_file("node1 slots=many\nnode2 cores=4\nnode3\nnode3\n", "my.hosts");
   REQUIRE(!list);
   REQUIRE(list.error().size() == 3);
-  CHECK(list.error()[0] ==
-        "my.hosts:1: \"many\" is not a valid number of slots of node1: use 1 to 4096");
+  CHECK(list.error()[0] == "my.hosts:1: invalid number of slots \"many\" for node1; use 1 to 4096");
   CHECK(list.error()[1] == "my.hosts:2: unknown word \"cores=4\" after node2; write node2 slots=4");
   CHECK(list.error()[2] ==
         "my.hosts:4: node3 is listed twice, first in my.hosts:3; list it once, with its slots");
-  CHECK(parse_host_file("# nobody\n", "h").error().front() == "h: no host is named");
+  CHECK(parse_host_file("# nobody\n", "h").error().front() == "h: no hosts found");
 }
 
 }  // namespace host_list_test

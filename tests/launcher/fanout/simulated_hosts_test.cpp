@@ -208,7 +208,7 @@ TEST_CASE("among a thousand hosts every dead and silent one is named, and nothin
           std::string::npos);
   }
   for (const int each : faults.silent) {
-    CHECK(world.said.find("\n  n" + std::to_string(each) + ": no message for ") !=
+    CHECK(world.said.find("\n  n" + std::to_string(each) + ": no response for ") !=
           std::string::npos);
   }
 }

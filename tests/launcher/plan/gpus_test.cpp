@@ -13,13 +13,14 @@ TEST_CASE("a machine whose GPUs can all be used is not spoken of") {
 TEST_CASE("a GPU that the driver has lost is told") {
   const auto told = missing_gpus({.on_bus = 8, .in_driver = 7, .usable = 7}, {});
   REQUIRE(told);
-  CHECK(told->starts_with("7 of 8 GPUs can be used: PCI lists 8, and the driver has 7"));
+  CHECK(told->starts_with("7 of 8 GPUs can be used: the PCI bus has 8, the driver has 7; "));
 }
 
 TEST_CASE("a GPU that this user may not open is told") {
   const auto told = missing_gpus({.on_bus = 8, .in_driver = 8, .usable = 7}, {});
   REQUIRE(told);
-  CHECK(told->starts_with("7 of 8 GPUs can be used: the driver has 8, and 1 of them cannot"));
+  CHECK(
+      told->starts_with("7 of 8 GPUs can be used: the driver has 8, but 1 of their device files"));
 }
 
 TEST_CASE("a container may be shown fewer on the bus than it has") {

@@ -50,15 +50,14 @@ TEST_CASE("a name that means several machines is refused, with one address for a
   const auto refused = is_meant(by_endpoint, {"10.0.0.5", "10.0.0.4"}, machine);
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().reason ==
-        "the name trainer resolves to several machines: 10.0.0.5 is this machine, 10.0.0.4 is not, "
-        "so each would become the master of its own job. Give every node the address, or a name, "
-        "of one machine, as --rdzv-endpoint=10.0.0.4:29400 (of a StatefulSet's pods the first "
-        "one's name), or say who is the master with --rdzv-conf=is_host=true on that node and "
-        "is_host=false on the others");
+        "\"trainer\" resolves to several machines (10.0.0.5 is this machine, 10.0.0.4 is not), and "
+        "each would become the master of its own job; start every node with "
+        "--rdzv-endpoint=10.0.0.4:29400 (in a StatefulSet, the name of the first pod), or set "
+        "--rdzv-conf=is_host=true on the master and is_host=false on all other nodes");
   // Everybody's loopback is nobody's address.
   CHECK(is_meant(by_endpoint, {"127.0.1.1", "10.0.0.4"}, machine)
             .error()
-            .reason.find("as --rdzv-endpoint=10.0.0.4:29400 ") != std::string::npos);
+            .reason.find("with --rdzv-endpoint=10.0.0.4:29400 ") != std::string::npos);
 }
 
 TEST_CASE("a master that is to be met at somebody else's address is told so at once") {
@@ -68,10 +67,9 @@ TEST_CASE("a master that is to be met at somebody else's address is told so at o
   REQUIRE(doubt);
   CHECK(doubt->strong);
   CHECK(doubt->sentence ==
-        "trainer (10.0.0.6) is not an address of this machine, which is to be the master and has "
-        "10.0.0.5 (eth0), 192.168.1.5 (ib0): other nodes reach it only if a Service, a NAT or a "
-        "forwarded port leads from there to here; if none does, start every node with "
-        "--master-addr=10.0.0.5");
+        "the master's address trainer (10.0.0.6) is not assigned to this machine (it has 10.0.0.5 "
+        "(eth0), 192.168.1.5 (ib0)); unless a Service, a NAT or a forwarded port leads here, start "
+        "every node with --master-addr=10.0.0.5");
 }
 
 TEST_CASE("loopback is doubted where somebody is waited for, unless the node is alone") {
@@ -89,36 +87,36 @@ TEST_CASE("loopback is doubted where somebody is waited for, unless the node is 
 TEST_CASE("a machine without an address of its own still gets a sentence") {
   const auto doubt = doubt_of_master(by_rank, {"10.0.0.6"}, {machine.front()});
   REQUIRE(doubt);
-  CHECK(doubt->sentence.find("has no address that other machines could use") != std::string::npos);
+  CHECK(doubt->sentence.find("has no address that other machines can use") != std::string::npos);
   CHECK(doubt->sentence.find("--master-addr=HOST") != std::string::npos);
 }
 
 TEST_CASE("whoever dials itself is told so, and whoever dials another is asked about that one") {
   auto config = config_of(RendezvousMode::fixed_master, "10.0.0.5", 1);
   CHECK(hint_for_dialler(config, {"10.0.0.5"}, machine) ==
-        "; 10.0.0.5 is this machine, which has --node-rank=1, and the master is where "
-        "--node-rank=0 is started: if that is another machine, give every node its address with "
-        "--master-addr; if it is this one, give it rank 0");
+        "; 10.0.0.5 is this machine (--node-rank=1), but the master is the node with "
+        "--node-rank=0; set --master-addr on every node to the address of that node, or start this "
+        "node with --node-rank=0");
   CHECK(hint_for_dialler(config, {"10.0.0.6"}, machine) ==
-        "; is the node with --node-rank=0 started there, with the same --master-addr?");
+        "; check that the node with --node-rank=0 is running there, with the same --master-addr");
   CHECK(hint_for_dialler(config, {}, machine) == "");
   config = config_of(RendezvousMode::endpoint, "127.0.0.1");
   CHECK(hint_for_dialler(config, {"127.0.0.1"}, machine).find("is_host=false") !=
         std::string::npos);
-  CHECK(hint_for_dialler(config, {"10.0.0.6"}, machine) == "; is a node started on that machine?");
+  CHECK(hint_for_dialler(config, {"10.0.0.6"}, machine) ==
+        "; check that a node is running on that machine");
   // Its own cpprund, which etcd has made it start: no flag of the user says that it may not host.
   config.etcd = EtcdMeeting{};
   const auto own = hint_for_dialler(config, {"10.0.0.5"}, machine);
   CHECK(own.find("is_host") == std::string::npos);
-  CHECK(own.find("this node's own rendezvous process") != std::string::npos);
+  CHECK(own.find("the rendezvous process of this node") != std::string::npos);
 }
 
 TEST_CASE("a master that cannot resolve its own name is told what it could be called") {
   CHECK(unresolved_text(by_rank, "Host not found", machine) ==
-        "cannot resolve \"trainer\" (Host not found) on this machine, which is to be the master, "
-        "so its own workers would not find their store\n  hint: add the name to /etc/hosts or DNS, "
-        "or "
-        "start every node with an address: this machine has 10.0.0.5 (eth0), 192.168.1.5 (ib0)");
+        "cannot resolve \"trainer\" (Host not found) on this machine, the master, so its workers "
+        "would not find the store; add the name to /etc/hosts or DNS, or start every node with an "
+        "address of this machine (10.0.0.5 (eth0), 192.168.1.5 (ib0))");
   CHECK(unresolved_for_others(by_rank, "Host not found") ==
         "the master is running, but cannot resolve its own name \"trainer\" (Host not found)");
 }

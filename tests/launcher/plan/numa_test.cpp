@@ -56,7 +56,7 @@ TEST_CASE("exclusive: the GPUs of a node share its cores evenly, the first ones 
   CHECK(bound(NumaBinding::exclusive, crowded, 1) == Lists{"0-1,16-17"});
   crowded.node_of_device.assign(5, 0);
   CHECK(bound(NumaBinding::exclusive, crowded, 5) ==
-        Lists{"NUMA node 0 has 4 cores for 5 workers that need exclusive cores"});
+        Lists{"NUMA node 0 has 4 cores, too few for 5 workers"});
 }
 
 TEST_CASE("core-complex: the GPUs of a node take its caches in turn, the largest first") {
@@ -73,13 +73,12 @@ TEST_CASE("processors that cpprun may not use are nobody's") {
   CHECK(bound(NumaBinding::node, partly, 1) == Lists{"16-19"});
   for (int cpu = 16; cpu < 20; ++cpu) partly.cpus.erase(cpu);
   CHECK(bound(NumaBinding::node, partly, 1) ==
-        Lists{"local rank 0 belongs to NUMA node 0, and cpprun may use none of its CPUs"});
+        Lists{"local rank 0 needs NUMA node 0, but cpprun may not use any of its CPUs"});
 }
 
 TEST_CASE("more workers than GPUs are refused") {
   CHECK(bound(NumaBinding::node, machine(), 5) ==
-        Lists{"4 GPUs for 5 workers, and each worker is bound near its own GPU\n  hint: start at "
-              "most one "
+        Lists{"4 GPUs for 5 workers, but each worker needs its own GPU\n  hint: start at most one "
               "worker per GPU"});
 }
 
@@ -101,13 +100,13 @@ TEST_CASE("a binding comes with the sentence that says who runs where") {
   const auto near = settle_binding(NumaBinding::node, machine(), 4, 2);
   REQUIRE(near);
   CHECK(to_cpu_list(near->cpus.at(1)) == "4-7,20-23");
-  CHECK(near->notes == Lists{"processors: local rank 0 on 0-3,16-19, local rank 1 on 4-7,20-23"});
+  CHECK(near->notes == Lists{"CPU binding: local rank 0 on 0-3,16-19, local rank 1 on 4-7,20-23"});
   auto plain = machine();
   plain.node_of_device.clear();
   const auto spread = settle_binding(NumaBinding::node, plain, 0, 1);
   REQUIRE(spread);
-  CHECK(spread->notes == Lists{"processors: local rank 0 on 0-3,16-19",
-                               "no GPU found, so the workers are spread over the NUMA nodes"});
+  CHECK(spread->notes == Lists{"CPU binding: local rank 0 on 0-3,16-19",
+                               "no GPU found; spreading the workers over the NUMA nodes"});
 }
 
 TEST_CASE("what keeps workers from being bound is told with the flag that asked for it") {
@@ -120,7 +119,7 @@ TEST_CASE("what keeps workers from being bound is told with the flag that asked 
   auto unseen = machine();
   unseen.node_of_device.clear();
   CHECK(refusal(unseen, 2, 1) ==
-        "--numa-binding: the driver does not show where the GPUs are (/proc/driver/nvidia/gpus)");
+        "--numa-binding: cannot find out where the GPUs are: /proc/driver/nvidia/gpus lists none");
 }
 
 }  // namespace numa_test

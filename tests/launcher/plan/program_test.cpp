@@ -86,16 +86,16 @@ TEST_CASE("a cpprun of an environment runs scripts by that environment's Python"
   chosen = {{"PATH", "/usr/bin"}, {"VIRTUAL_ENV", "/opt/venv"}};
   CHECK(python(chosen, {"/opt/conda/envs/a/bin/cpprun"}) == "/opt/conda/envs/a/bin/python3");
   CHECK(note(chosen, {"/opt/conda/envs/a/bin/cpprun"}) ==
-        "note: the workers run by /opt/conda/envs/a/bin/python3 (beside cpprun), not by "
-        "/opt/venv/bin/python (VIRTUAL_ENV); PYTHON_EXEC=PATH names another");
+        "note: workers run with /opt/conda/envs/a/bin/python3 (next to cpprun), not with "
+        "/opt/venv/bin/python (VIRTUAL_ENV); set PYTHON_EXEC to change this");
 }
 
 TEST_CASE("an active environment's Python comes before the PATH's") {
   const Environment venv = {{"PATH", "/usr/bin"}, {"VIRTUAL_ENV", "/opt/venv/"}};
   CHECK(python(venv) == "/opt/venv/bin/python");
   CHECK(note(venv) ==
-        "note: the workers run by /opt/venv/bin/python (VIRTUAL_ENV), not by /usr/bin/python3 "
-        "(PATH); PYTHON_EXEC=PATH names another");
+        "note: workers run with /opt/venv/bin/python (VIRTUAL_ENV), not with /usr/bin/python3 "
+        "(PATH); set PYTHON_EXEC to change this");
   CHECK(python({{"PATH", "/usr/bin"}, {"CONDA_PREFIX", "/opt/conda/envs/a"}}) ==
         "/opt/conda/envs/a/bin/python3");
   CHECK(python({{"PATH", "/usr/bin"},
@@ -117,11 +117,10 @@ TEST_CASE("a path that is given for a module is refused before anything starts")
     return resolved ? std::string() : resolved.error().reason;
   };
   CHECK(why("train.py") ==
-        "error: -m train.py: this is a path, not the name of a module\n  hint: leave out -m, or "
-        "write -m train");
-  CHECK(why("pkg/main.py").ends_with("leave out -m, or write -m pkg.main"));
-  CHECK(why("./train").ends_with("leave out -m, or write -m train"));
-  CHECK(why("/opt/train.py").ends_with("hint: leave out -m"));
+        "-m train.py: a path, not the name of a module\n  hint: remove -m, or write -m train");
+  CHECK(why("pkg/main.py").ends_with("remove -m, or write -m pkg.main"));
+  CHECK(why("./train").ends_with("remove -m, or write -m train"));
+  CHECK(why("/opt/train.py").ends_with("hint: remove -m"));
   CHECK(why("pkg.py").empty());  // may be a module py of a package pkg
   CHECK(why("torch.distributed.run").empty());
 }
@@ -131,12 +130,14 @@ TEST_CASE("--no-python says how to run the file here, which PATH does not lead t
     return resolve(ProgramKind::no_python, script).error().reason;
   };
   CHECK(why("job.sh") ==
-        "error: cannot run \"job.sh\": not found on PATH, which --no-python searches\n  hint: "
-        "chmod +x job.sh, then write ./job.sh for the file here");
-  CHECK(why("train.py").ends_with("hint: leave out --no-python to run the file here by Python"));
+        "cannot run \"job.sh\": not found on PATH (--no-python searches only PATH)\n  hint: run "
+        "chmod +x job.sh, then use ./job.sh for the file in the working directory");
+  CHECK(why("train.py")
+            .ends_with("hint: remove --no-python to run the file in the working directory with "
+                       "Python"));
   CHECK(why("hostname -f")
             .ends_with("remove the quotes; the program and its arguments are separate words"));
-  CHECK(why("gone") == "cannot run \"gone\": no such file, neither here nor on PATH");
+  CHECK(why("gone") == "cannot run \"gone\": no such file in the working directory or on PATH");
 }
 
 TEST_CASE("a command in quotes is refused with what was meant, whatever runs it") {
@@ -151,7 +152,7 @@ TEST_CASE("--no-python speaks of a folder as what it is") {
   CHECK(resolve(ProgramKind::no_python, "./package/").error().reason.find("__main__") ==
         std::string::npos);
   CHECK(resolve(ProgramKind::no_python, "folder").error().reason ==
-        "cannot run \"folder\": it is a directory, and --no-python executes a file");
+        "cannot run \"folder\": --no-python needs a file, not a directory");
 }
 
 TEST_CASE("PYTHON_EXEC overrides the PATH, by path or by name") {
@@ -161,7 +162,8 @@ TEST_CASE("PYTHON_EXEC overrides the PATH, by path or by name") {
                 {{"PYTHON_EXEC", "python"}, {"PATH", "/opt/venv/bin"}})
             ->interpreter == "/opt/venv/bin/python");
   CHECK(resolve(ProgramKind::automatic, "train.py", {{"PYTHON_EXEC", "/nowhere"}}).error().reason ==
-        "PYTHON_EXEC=\"/nowhere\" is not an executable program\n  hint: give the path of a Python");
+        "PYTHON_EXEC=\"/nowhere\" is not an executable program\n  hint: set it to the path of a "
+        "Python interpreter");
 }
 
 TEST_CASE("a module is run with -m") {
@@ -179,30 +181,29 @@ TEST_CASE("an executable is executed, no flag needed, from here or from the PATH
 
 TEST_CASE("what cannot be run is refused with path and cure") {
   CHECK(resolve(ProgramKind::automatic, "gone.py").error().reason ==
-        "cannot run \"gone.py\": no such file, relative to the directory cpprun was started in");
+        "cannot run \"gone.py\": no such file in the working directory");
   CHECK(resolve(ProgramKind::automatic, "./gone").error().reason ==
         "cannot run \"./gone\": no such file");
   CHECK(resolve(ProgramKind::automatic, "gone").error().reason ==
-        "cannot run \"gone\": no such file, neither here nor on PATH");
+        "cannot run \"gone\": no such file in the working directory or on PATH");
   CHECK(resolve(ProgramKind::automatic, "data.txt").error().reason ==
-        "cannot run \"data.txt\": it is not executable; chmod +x it, or give a Python script a "
-        "name that ends in .py");
+        "cannot run \"data.txt\": not executable\n  hint: make the file executable (chmod +x), or "
+        "give a Python script a name that ends in .py");
   CHECK(resolve(ProgramKind::automatic, "folder").error().reason ==
-        "cannot run \"folder\": it is a directory without a __main__.py");
+        "cannot run \"folder\": the directory has no __main__.py");
   CHECK(resolve(ProgramKind::no_python, "train").error().reason ==
-        "error: cannot run \"train\": not found on PATH, which --no-python searches\n  hint: write "
-        "./train for the file here");
+        "cannot run \"train\": not found on PATH (--no-python searches only PATH)\n  hint: use "
+        "./train for the file in the working directory");
   CHECK(resolve(ProgramKind::automatic, "train.py", {{"PATH", "/empty"}}).error().reason ==
-        "no python3 and no python on PATH to run a Python script\n  hint: install one, or set "
-        "PYTHON_EXEC "
-        "to its path");
+        "found neither python3 nor python on PATH\n  hint: install Python, or set PYTHON_EXEC to "
+        "its path");
 }
 
 TEST_CASE("a program on a disk without execution is not told to chmod") {
   for (const auto kind : {ProgramKind::automatic, ProgramKind::no_python}) {
     CHECK(resolve(kind, "./locked").error().reason ==
-          "cannot run \"./locked\": its file system is mounted noexec; copy it to a disk that "
-          "allows execution, or mount this one without noexec");
+          "cannot run \"./locked\": its file system is mounted noexec\n  hint: copy the file to "
+          "another file system, or mount this one without noexec");
   }
   // Python only reads it.
   CHECK(resolve(ProgramKind::python, "./locked").has_value());

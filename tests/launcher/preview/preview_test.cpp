@@ -197,7 +197,7 @@ TEST_CASE("what the start would doubt is a note") {
   known.master_addresses = {"10.9.9.9"};
   const auto notes = preview(one_of_two(0), known).nodes.front().notes;
   CHECK(std::ranges::any_of(notes, [](const auto& note) {
-    return note.find("is not an address of this machine") != std::string::npos;
+    return note.find("is not assigned to this machine") != std::string::npos;
   }));
 }
 
@@ -238,8 +238,9 @@ TEST_CASE("where nodes meet by etcd, that says which of them hosts the job") {
     const auto found = std::ranges::find(unknown, what, &Unknown::what);
     return found == unknown.end() ? std::string() : found->why;
   };
-  CHECK(why("CPPRUN_MASTER_ADDR, MASTER_ADDR") == "the address of the node that etcd elects");
-  CHECK(why("MASTER_PORT") == "a free port of the node that etcd elects");
+  CHECK(why("CPPRUN_MASTER_ADDR, MASTER_ADDR") ==
+        "the address of the node that is elected through etcd");
+  CHECK(why("MASTER_PORT") == "a free port of the node that is elected through etcd");
 }
 
 }  // namespace preview_test

@@ -44,29 +44,29 @@ Preview of_two() {
 
 TEST_CASE("a person sees job, nodes, workers, variables, and what is not known") {
   CHECK(preview_text(of_two()) ==
-        "cpprun 1.2 would start 2 workers here, of a job of 2 nodes; nothing is started\n"
-        "  job       none\n"
-        "  meeting   static, 10.0.0.1:29500\n"
-        "  store     direct, without a secret\n"
+        "dry run: cpprun 1.2 would start 2 workers on this node, in a job of 2 nodes\n"
+        "  job         none\n"
+        "  rendezvous  static, 10.0.0.1:29500\n"
+        "  store       direct, without a secret\n"
         "\n"
-        "HOST  NODE  ADDRESS   INTERFACE    GPUS  MASTER  PYTHON  FOLDER\n"
+        "HOST  NODE  ADDRESS   INTERFACE    GPUS  MASTER  PYTHON  DIRECTORY\n"
         "gpu1     0  10.0.0.1  eth0       7 of 8  here    -       /work\n"
         "\n"
         "HOST  LOCAL  RANK  GPU  CPUS  COMMAND\n"
         "gpu1      0     0  0    all   ./train 'a b'\n"
         "gpu1      1     1  1    all   ./train 'a b'\n"
         "\n"
-        "variables of every worker:\n"
+        "variables of all workers:\n"
         "  MASTER_ADDR=10.0.0.1\n"
         "  WORLD_SIZE=?\n"
-        "of each, by its host and its local rank:\n"
+        "variables of each worker (host and local rank):\n"
         "  gpu1 0: RANK=0\n"
         "  gpu1 1: RANK=1\n"
-        "inherited on gpu1:\n"
+        "inherited variables on gpu1:\n"
         "  NCCL_DEBUG=INFO\n"
-        "note of gpu1: 7 of 8 GPUs\n"
-        "not known before the start (?):\n"
-        "  WORLD_SIZE: the other nodes report their number of workers\n");
+        "note on gpu1: 7 of 8 GPUs\n"
+        "known only after the start (?):\n"
+        "  WORLD_SIZE: depends on the number of workers on the other nodes\n");
 }
 
 TEST_CASE("hosts that were named are called so") {
@@ -74,8 +74,8 @@ TEST_CASE("hosts that were named are called so") {
   preview.nodes[0].name = "me@gpu1";
   preview.master_port = {};
   const auto text = preview_text(preview);
-  CHECK(text.starts_with("cpprun 1.2 would start 2 workers on 1 host; nothing is started\n"));
-  CHECK(text.find("static, 10.0.0.1, at a free port\n") != std::string::npos);
+  CHECK(text.starts_with("dry run: cpprun 1.2 would start 2 workers on 1 host\n"));
+  CHECK(text.find("static, 10.0.0.1, free port\n") != std::string::npos);
   CHECK(text.find("\nme@gpu1 ") != std::string::npos);
 }
 
@@ -90,7 +90,7 @@ TEST_CASE("a person sees that one of several cpprunds leads") {
   preview.meeting = "c10d";
   preview.master_host.clear();
   preview.places = {"a:29400", "b:29400"};
-  CHECK(preview_text(preview).find("  meeting   c10d, at the leader of a:29400, b:29400\n") !=
+  CHECK(preview_text(preview).find("  rendezvous  c10d, leader of a:29400, b:29400\n") !=
         std::string::npos);
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("a person sees that etcd says which node hosts the job") {
   preview.master_host.clear();
   preview.etcd = {"http://a:2379", "http://b:2379"};
   CHECK(preview_text(preview).find(
-            "  meeting   etcd, which elects the host at http://a:2379, http://b:2379\n") !=
+            "  rendezvous  etcd, host elected through http://a:2379, http://b:2379\n") !=
         std::string::npos);
 }
 

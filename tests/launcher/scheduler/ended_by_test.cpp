@@ -23,7 +23,7 @@ std::string who(int signal, const SignalSender& sender, const Environment& envir
 
 TEST_CASE("a hang-up is a terminal that closed, with the ways to outlive it") {
   const auto closed = ended_by(SIGHUP, {.is_kernel = true}, {}, noon);
-  CHECK(closed.who == "its terminal or ssh session closed");
+  CHECK(closed.who == "the terminal or SSH session was closed");
   CHECK(closed.hint ==
         "to keep a job running, start it under nohup, setsid, tmux or systemd-run --user");
   CHECK(who(SIGHUP, {.pid = 7, .name = "bash"}) == closed.who);
@@ -42,25 +42,25 @@ TEST_CASE("Slurm's end is its time limit where the time is over") {
 }
 
 TEST_CASE("whatever is outside of a container ended it, or Kubernetes") {
-  CHECK(who(SIGTERM, {}).starts_with("a process outside of this container"));
+  CHECK(who(SIGTERM, {}).starts_with("a process outside this container"));
   const Environment pod = {{"KUBERNETES_SERVICE_HOST", "10.96.0.1"}};
   CHECK(who(SIGTERM, {}, pod).starts_with("Kubernetes ended the pod"));
   CHECK(who(SIGTERM, {.pid = 1, .name = "tini"}, pod).starts_with("Kubernetes ended the pod"));
 }
 
 TEST_CASE("services and launchers are known by the names of their processes") {
-  CHECK(who(SIGTERM, {.pid = 1, .name = "systemd"}).starts_with("systemd stopped its unit"));
+  CHECK(who(SIGTERM, {.pid = 1, .name = "systemd"}).starts_with("systemd stopped the unit"));
   CHECK(who(SIGTERM, {.pid = 9, .name = "orted"}) == "mpirun ended the job");
-  CHECK(who(SIGTERM, {.pid = 9, .name = "timeout"}) == "its timeout command ended it");
+  CHECK(who(SIGTERM, {.pid = 9, .name = "timeout"}) == "the timeout command ended the job");
   CHECK(who(SIGTERM, {.pid = 9, .name = "bash"}).empty());
   CHECK(who(SIGTERM, {.pid = 9}).empty());
   CHECK(who(SIGINT, {.is_kernel = true}).empty());  // Ctrl-C needs no explanation
-  CHECK(who(SIGXCPU, {.is_kernel = true}) == "its CPU time limit is used up");
+  CHECK(who(SIGXCPU, {.is_kernel = true}) == "the job reached its CPU time limit");
 }
 
 TEST_CASE("a sender is told by its pid and its name") {
   CHECK(to_text(SignalSender{.pid = 812, .name = "slurmstepd"}) == "pid 812 (slurmstepd)");
-  CHECK(to_text(SignalSender{.pid = 812}) == "pid 812, which is gone by now");
+  CHECK(to_text(SignalSender{.pid = 812}) == "pid 812 (already exited)");
   CHECK(to_text(SignalSender{.is_kernel = true}).empty());
   CHECK(to_text(SignalSender{}).empty());
 }

@@ -36,9 +36,9 @@ TEST_CASE("where mpirun may run no task itself, node 0 doubts the place to meet"
   environment["OMPI_MCA_orte_local_daemon_uri"] = "1294925824.1;tcp://10.0.0.2:42591";
   environment["PMIX_HOSTNAME"] = "h1";
   CHECK(open_mpi_facts(environment)->doubt ==
-        "warning: the nodes meet at 10.0.0.1, where mpirun was typed (OMPI_MCA_orte_hnp_uri); it "
-        "uses 2 of 3 hosts, so there may be no cpprun\n  hint: if 10.0.0.1 is a login node, give "
-        "--master-addr=h1, a host of the job");
+        "warning: the master is 10.0.0.1, the host where mpirun was started "
+        "(OMPI_MCA_orte_hnp_uri), but mpirun uses only 2 of 3 hosts and may run no cpprun there\n"
+        "  hint: if 10.0.0.1 is a login node, use --master-addr=h1 (a host of the job)");
   auto there = environment;
   there["OMPI_MCA_orte_local_daemon_uri"] = "1294925824.0;tcp://10.0.0.1:45843";
   CHECK(open_mpi_facts(there)->doubt.empty());

@@ -28,8 +28,8 @@ TEST_CASE("a file of hosts that is on the first one alone is told with what to w
   const auto facts = pbs_facts(second_of_two(), probe::files());
   CHECK_FALSE(facts->master);
   CHECK(facts->no_master ==
-        "PBS_NODEFILE=/aux/9 cannot be read on this host: No such file or directory; the job's "
-        "script can: cpprun --master-addr=$(head -n 1 $PBS_NODEFILE) …");
+        "PBS_NODEFILE=/aux/9 cannot be read on this host: No such file or directory\n  hint: in "
+        "the job script, use --master-addr=$(head -n 1 $PBS_NODEFILE)");
 }
 
 TEST_CASE("several tasks on a node are a mistake") {

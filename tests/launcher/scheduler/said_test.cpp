@@ -32,8 +32,8 @@ TEST_CASE("hosts of a file are each taken once, in their order") {
 TEST_CASE("too many tasks on a node are told with the way to start one") {
   CHECK(crowded_text("mpirun", tasks_here({8, "X"}), "mpirun -N 1 cpprun …") ==
         "mpirun started 8 tasks on this node (X), but cpprun must run once per node and starts the "
-        "workers itself: mpirun -N 1 cpprun …; with --standalone each task is a job of its "
-        "own, with --no-scheduler mpirun is ignored");
+        "workers itself\n  hint: use `mpirun -N 1 cpprun …`, or run each task as its own job with "
+        "--standalone, or ignore mpirun with --no-scheduler");
 }
 
 }  // namespace

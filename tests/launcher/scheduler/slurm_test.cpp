@@ -27,9 +27,9 @@ TEST_CASE("a heterogeneous job's components are not one job by themselves") {
   environment["SLURM_HET_SIZE"] = "2";
   CHECK(slurm_facts(environment)->notes ==
         std::vector<std::string>{
-            "warning: this Slurm job has 2 components (SLURM_HET_SIZE), and cpprun takes the 4 "
-            "nodes of one of them for the whole job\n  hint: for one job on all of them, give "
-            "--nnodes, --node-rank, --master-addr and --rdzv-id"});
+            "warning: this Slurm job has 2 components (SLURM_HET_SIZE), but cpprun uses only the 4 "
+            "nodes of one of them\n  hint: to run one job on all components, set --nnodes, "
+            "--node-rank, --master-addr and --rdzv-id"});
 }
 
 TEST_CASE("a step of Slurm says how many nodes there are, which this is and where the first is") {
@@ -79,8 +79,8 @@ TEST_CASE("several tasks on a node are a mistake, with what to write") {
   REQUIRE(facts->diagnostics.size() == 1);
   CHECK(facts->diagnostics[0].find(
             "Slurm started 32 tasks on 4 nodes (SLURM_STEP_TASKS_PER_NODE=8(x4)), but cpprun must "
-            "run once per node and starts the workers itself: srun --ntasks-per-node=1 cpprun "
-            "--nproc-per-node=8;") == 0);
+            "run once per node and starts the workers itself\n  hint: use `srun "
+            "--ntasks-per-node=1 cpprun --nproc-per-node=8`, or") == 0);
 }
 
 TEST_CASE("a node with one task is refused beside one that has several") {
@@ -108,7 +108,7 @@ TEST_CASE("a batch script runs on one of its nodes, and is told so") {
   CHECK_FALSE(facts->nodes);
   CHECK_FALSE(facts->master);
   REQUIRE(facts->notes.size() == 1);
-  CHECK(facts->notes[0].find("this Slurm job has 4 nodes (SLURM_JOB_NUM_NODES), and cpprun was "
+  CHECK(facts->notes[0].find("this Slurm job has 4 nodes (SLURM_JOB_NUM_NODES), but cpprun was "
                              "started without srun") == 0);
   environment["SLURM_JOB_NUM_NODES"] = environment["SLURM_NNODES"] = "1";
   CHECK(slurm_facts(environment)->notes.empty());

@@ -38,7 +38,7 @@ TEST_CASE("files are told apart as the program needs it") {
 TEST_CASE("a text file is read whole, or it is said why not") {
   CHECK(io::read_text_file("/proc/sys/kernel/ostype", 6) == "Linux\n");
   CHECK(io::read_text_file("/proc/sys/kernel/ostype", 5).error().reason ==
-        "it has more than 5 bytes");
+        "the file has more than 5 bytes");
   CHECK(io::read_text_file("/nowhere", 6).error().reason == "No such file or directory");
   CHECK(io::read_text_file("/tmp", 6).error().reason == "Is a directory");
 }

@@ -76,7 +76,7 @@ TEST_CASE("devices are numbered as the workers see them, and those without a fil
   CHECK(machine.read({{"CUDA_VISIBLE_DEVICES", "GPU-bb"}})->node_of_device == Nodes{1});
   CHECK(machine.read({{"CUDA_VISIBLE_DEVICES", ""}})->node_of_device.empty());
   CHECK(machine.read({{"CUDA_VISIBLE_DEVICES", "0,MIG-7"}}).error().reason ==
-        "CUDA_VISIBLE_DEVICES=0,MIG-7 names \"MIG-7\", whose NUMA node is unknown");
+        "CUDA_VISIBLE_DEVICES=0,MIG-7: the NUMA node of \"MIG-7\" is unknown");
   fs::remove(machine.root / "dev/nvidia0");
   CHECK(machine.read()->node_of_device == Nodes{1});
 }
