@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "launcher/cli/declaration.h"
+#include "launcher/cli/flags.h"
 #include "launcher/config.h"
 #include "launcher/fanout/fan_out.h"
 #include "launcher/plan/program.h"
+#include "launcher/scheduler/scheduler_facts.h"
 #include "launcher/text_file.h"
 #include "proto/environment.h"
 #include "proto/result.h"
@@ -103,5 +105,19 @@ std::vector<std::string> notes_of_arguments(const std::vector<FlagFacts>& flags,
 
 // The result points into `flags`.
 TypedWords read_words(const std::vector<FlagFacts>& flags, const std::vector<std::string>& words);
+
+// Uses the scheduler's facts as defaults for flags that the user did not set. Call after the file,
+// the environment and the arguments are read, and before the values are parsed. Returns notes to
+// print at the start: what was taken from where.
+std::vector<std::string> tell_scheduler(const SchedulerFacts& facts, const Flags& flags,
+                                        const CommandLine& line, Declaration& declaration,
+                                        Diagnostics& diagnostics);
+
+// --hosts and --hostfile: one command starts all hosts. Other settings are turned into flags for
+// the agents, whether they came from the command line, the environment or a --config file. nullopt
+// if no hosts are given. Removes from `flags` those meant only for the agents; the rest applies to
+// the console. The caller adds the program and the grace period.
+std::optional<fanout::Request> fan_out_request(Flags& flags, const Declaration& declaration,
+                                               const CommandLine& line, Diagnostics& diagnostics);
 
 }  // namespace cpprun

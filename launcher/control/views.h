@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What coordinators and daemons report, parsed from their JSON (docs/operating.md), and their event
-// stream.
+// What coordinators and daemons report, parsed from their JSON (docs/operating.md), and their
+// events (docs/events.md): the stream of them, and each as the fields that cpprunctl needs and as
+// text for people.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "launcher/control/command_line.h"
+#include "launcher/table.h"
 #include "proto/result.h"
 
 namespace cpprun {
@@ -190,5 +192,28 @@ class EventStream {
   bool has_data_ = false;
   std::string last_;
 };
+
+struct EventView {
+  std::string job;
+  std::string name;
+  double time = 0;
+  // For the end of a job.
+  int exit_code = 0;
+  std::string reason;
+  std::string leader;  // for leader_changed: the new leader's address
+  bool is_end() const { return name == "job_ended"; }
+};
+
+// None if the line is not an event.
+std::optional<EventView> event_view(std::string_view line);
+
+// "12:03:04 seen 2 worker_exited  rank 1: SIGKILL (pid 7)", without a newline. The time of day is
+// shifted by utc_offset_seconds. The job is omitted if it is known from the context.
+struct EventStyle {
+  int utc_offset_seconds = 0;
+  bool names_job = true;
+  Canvas canvas;
+};
+std::string event_text(std::string_view line, const EventStyle& style);
 
 }  // namespace cpprun

@@ -9,7 +9,6 @@
 #include <csignal>
 #include <utility>
 
-#include "launcher/failure/cause_rules.h"
 #include "launcher/failure/causes.h"
 #include "launcher/failure/evidence.h"
 #include "launcher/output/lines.h"

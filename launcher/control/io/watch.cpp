@@ -18,7 +18,6 @@
 #include <thread>
 #include <utility>
 
-#include "launcher/control/event_text_json.h"
 #include "launcher/control/io/console.h"
 #include "launcher/control/io/jobs.h"
 #include "launcher/control/top_frame.h"

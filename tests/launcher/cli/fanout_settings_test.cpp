@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/cli/fanout_settings.h"
+#include "launcher/cli/cli.h"
 
 #include <doctest/doctest.h>
 
 #include <chrono>
 #include <map>
-
-#include "launcher/cli/cli.h"
 
 namespace fanout_settings_test {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/cli/scheduler_settings.h"
+#include "launcher/cli/cli.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

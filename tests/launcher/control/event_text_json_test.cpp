@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/control/event_text_json.h"
+#include "launcher/control/views.h"
 
 #include <doctest/doctest.h>
 

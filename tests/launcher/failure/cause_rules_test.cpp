@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/failure/cause_rules.h"
+#include "launcher/failure/causes.h"
 
 #include <doctest/doctest.h>
 

@@ -8,7 +8,6 @@
 #include <set>
 #include <string>
 
-#include "launcher/failure/cause_rules.h"
 #include "launcher/failure/causes.h"
 #include "proto/link/message.h"
 #include "rendezvous/job/round_outcome.h"
