@@ -288,7 +288,7 @@ TEST_CASE("owners at one daemon neither join nor see each other's jobs, and admi
   // Without bob's file nobody has his secret any more, from the next SIGHUP on.
   REQUIRE(::unlink(path_of("bob").c_str()) == 0);
   daemon.signal(SIGHUP);
-  daemon.expect_err("knows the secrets of", 2);
+  daemon.expect_err("loaded the secrets of", 2);
   const SecretFile bobs(secret_of("bob"));
   CHECK(run({from_build("CPPRUNCTL"), "--address=" + address, "ls"}, bobs.options()).code != 0);
   CHECK(ask("alice", {"ls"}).code == 0);
@@ -350,7 +350,7 @@ TEST_CASE("a daemon behind its sandbox finds a secret in a folder that was excha
   REQUIRE(::symlink("..v2", (link + ".new").c_str()) == 0);
   REQUIRE(::rename((link + ".new").c_str(), link.c_str()) == 0);
   daemon.signal(SIGHUP);
-  daemon.expect_err("knows the secrets of", 2);
+  daemon.expect_err("loaded the secrets of", 2);
   const std::string port = daemon.out().substr(daemon.out().rfind(':') + 1);
   const Words ask = {from_build("CPPRUNCTL"),
                      "--address=127.0.0.1:" + port.substr(0, port.find('\n')), "ls"};

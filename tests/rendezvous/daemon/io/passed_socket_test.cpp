@@ -103,8 +103,8 @@ TEST_CASE("of more than one the first few are named, however many are announced"
   CHECK(says(said_of(socket.get(), 2),
              "cannot serve on 2 passed sockets (descriptor 3 is a "
              "listening TCP socket on 127.0.0.1:"));
-  CHECK(says(said_of(socket.get(), 2), "descriptor 4 is not open): cpprund serves on one;"));
-  CHECK(says(said_of(socket.get(), 999999), ", ...): cpprund serves on one;"));
+  CHECK(says(said_of(socket.get(), 2), "descriptor 4 is not open): cpprund needs exactly one;"));
+  CHECK(says(said_of(socket.get(), 999999), ", ...): cpprund needs exactly one;"));
 }
 
 }  // namespace passed_socket_test
