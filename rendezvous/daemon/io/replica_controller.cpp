@@ -406,14 +406,14 @@ void ReplicaController::hear(const election::Action& action) {
             no_trouble(trouble_.unreachable, "etcd responds again");
           },
           [&](const election::Unwritable& it) {
-            callbacks_.say(LogLevel::warning, "etcd: " + it.reason);
+            callbacks_.say(LogLevel::warning, it.reason);
             note_trouble(trouble_.unwritable, it.reason, !it.is_refused);
           },
           [&](const election::Writable&) {
             no_trouble(trouble_.unwritable, "etcd accepts writes again");
           },
           [&](const election::Inconsistent& it) {
-            callbacks_.say(LogLevel::warning, "etcd: " + it.reason);
+            callbacks_.say(LogLevel::warning, it.reason);
             note_trouble(trouble_.barred, it.reason, false);
             if (!leads_) (void)server_.follow({it.reason});
           },

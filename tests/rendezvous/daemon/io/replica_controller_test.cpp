@@ -144,18 +144,18 @@ TEST_CASE("who ends and cannot hand over withdraws") {
   REQUIRE(alpha.election->all<election::HandOver>().size() == 1);
   alpha.etcd_says(election::NotHandedOver{"so it is"});
   CHECK(alpha.election->all<election::Withdraw>().size() == 1);
-  alpha.etcd_says(election::Deposed{"it withdraws", /*is_orderly=*/true});
+  alpha.etcd_says(election::Deposed{"the leader resigned", /*is_orderly=*/true});
   alpha.etcd_says(election::Withdrawn{});
   CHECK(is_over);
 }
 
 TEST_CASE("nothing is handed over while nobody could win") {
   StagedLeader alpha;
-  alpha.etcd_says(election::Unwritable{"etcd at a:2379 has no room left"});
+  alpha.etcd_says(election::Unwritable{"etcd at a:2379 is out of space"});
   alpha.hand_over();
   CHECK(alpha.answer ==
         "refused: no other cpprund can become the leader while etcd accepts no writes: etcd at "
-        "a:2379 has no room left; this cpprund stays the leader");
+        "a:2379 is out of space; this cpprund stays the leader");
   CHECK(alpha.election->all<election::HandOver>().empty());
   CHECK(alpha.may_speak());
   // It cannot be told to stay.
@@ -172,9 +172,9 @@ TEST_CASE("an etcd that is found to be full when somebody hands over keeps the l
   alpha.loop.settle();
   // Nobody has to wait for that.
   CHECK(alpha.may_speak());
-  alpha.etcd_says(election::Unwritable{"etcd at a:2379 has no room left", true});
+  alpha.etcd_says(election::Unwritable{"etcd at a:2379 is out of space", true});
   CHECK(alpha.answer ==
-        "no other cpprund can become the leader: etcd at a:2379 has no room left; this cpprund "
+        "no other cpprund can become the leader: etcd at a:2379 is out of space; this cpprund "
         "stays the leader; retry");
   CHECK(alpha.election->all<election::HandOver>().empty());
   CHECK(alpha.may_speak());
@@ -203,7 +203,8 @@ TEST_CASE("who is to end while it hands over, and is deposed meanwhile, ends") {
   alpha.hand_over();
   bool is_over = false;
   alpha.set.leave([&] { is_over = true; });
-  alpha.etcd_says(election::Deposed{"etcd has not confirmed its lease", /*is_orderly=*/false});
+  alpha.etcd_says(
+      election::Deposed{"etcd has not confirmed the leader's lease", /*is_orderly=*/false});
   alpha.loop.pass(bounds::hand_over_patience);
   CHECK(alpha.election->all<election::Withdraw>().size() == 1);
   alpha.etcd_says(election::Withdrawn{});
@@ -229,7 +230,7 @@ TEST_CASE("a name that is too long is not etcd's fault") {
   ReplicaController set(other.ports(), server, options, other.callbacks());
   const auto started = set.start();
   REQUIRE_FALSE(started.has_value());
-  CHECK(started.error().reason.starts_with("--name: a name has 1 to 255 bytes"));
+  CHECK(started.error().reason.starts_with("--name: a name must have 1 to 255 bytes"));
 }
 
 // --- two of one name -----------------------------------------------------------------------------
