@@ -326,7 +326,7 @@ TEST_CASE("a token lets its bearer look until its time is over, and no other ask
   const std::string hello("\0\316\367\205\074\015\007\000\000\000", 10);
   CHECK(heard_from(speak(std::stoi(port), hello)).empty());
   daemon.expect_err("this daemon is for those alone who hold a secret");
-  daemon.expect_err("may not ask for /metrics");
+  daemon.expect_err("no access to /metrics");
   daemon.signal(SIGTERM);
   CHECK(daemon.wait().code == 0);
 }

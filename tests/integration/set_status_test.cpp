@@ -143,15 +143,16 @@ TEST_CASE("whoever cannot hand over says why, and what helps") {
   site.stands_by = site.daemon(3, {"--standby-of=" + Site::place(0)});
   site.leads->expect_err("is in sync and can become the leader");
   (void)site.both();
-  CHECK(contains(site.said({"status"}), "leads only when the lead is handed over to it"));
+  CHECK(contains(site.said({"status"}), "becomes the leader only by a handover"));
   CHECK(site.ctl({"exclude", "elsewhere", "--for=3600"}).code == 0);
   // The first of them was started alone: its sandbox lets it dial nobody.
   CHECK(
       contains(site.said({"handover"}), "\"node3\" at " + Site::place(3) + " becomes the leader"));
   std::swap(site.leads, site.stands_by);
-  site.leads->expect_err("\"node3\" leads in epoch");
+  site.leads->expect_err("\"node3\" is the leader (epoch");
   CHECK(contains(site.said({"include", "elsewhere"}), "nodes of elsewhere may take a seat again"));
-  CHECK(contains(site.said({"status"}), "cannot be a standby since it was started alone: stop it"));
+  CHECK(
+      contains(site.said({"status"}), "cannot be a standby because it was started alone; stop it"));
   site.stands_by->signal(SIGTERM);
   CHECK(site.stands_by->wait().code == 0);
   // Whoever takes its place can be handed the lead, and hand it back.
