@@ -63,7 +63,7 @@ TEST_CASE("SIGHUP reads the secrets again, and a broken file changes none of the
   put(folder, "bob", "not a secret " + digits);
   daemon.signal(SIGHUP);
   const auto line = line_with(daemon, "SIGHUP");
-  CHECK(line.find("SIGHUP: keeping the previous secrets: cannot take a secret from \"" +
+  CHECK(line.find("SIGHUP: keeping the previous secrets: cannot use the secret in \"" +
                   folder.path() + "/bob\": line 1 is no secret of cpprun") != std::string::npos);
   CHECK(line.find(digits) == std::string::npos);
 
@@ -97,11 +97,11 @@ TEST_CASE("that there is --no-secret is said at the start, and not to who goes o
   put(folder, own, "not a secret");
   daemon.signal(SIGHUP);
   const auto line = line_with(daemon, "SIGHUP");
-  CHECK(line.find("keeping the previous secrets: cannot take a secret from") != std::string::npos);
+  CHECK(line.find("keeping the previous secrets: cannot use the secret in") != std::string::npos);
   CHECK(line.find("--no-secret") == std::string::npos);
   CHECK(daemon.end_with(SIGTERM) == 0);
   Program refused(with({}), {.words = words});
-  CHECK(line_with(refused, "cannot take")
+  CHECK(line_with(refused, "cannot use")
             .ends_with("; to serve all clients without a secret, use --no-secret"));
   CHECK(refused.exit_code() == 1);
 }

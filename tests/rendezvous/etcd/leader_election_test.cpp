@@ -26,7 +26,7 @@ TEST_CASE("options that cannot be are told in words") {
   CHECK(impossible(options) == "no etcd endpoint is given");
   options = options_named("alpha");
   options.ttl = 500ms;
-  CHECK(impossible(options)->find("it has to be 1 to 600 s") != std::string::npos);
+  CHECK(impossible(options)->find("is not within 1 to 600 s") != std::string::npos);
 }
 
 TEST_CASE("nobody answers, and somebody does again: each is told once") {

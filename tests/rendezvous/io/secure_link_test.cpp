@@ -213,7 +213,7 @@ TEST_CASE("whoever says more than a handshake has is turned out") {
     greeting.replace(5, 4, "xxxx");
   }
   run_until(context, [&] { return !refused.empty(); });
-  CHECK(refused.front() == "it says more than a handshake has");
+  CHECK(refused.front() == "too many bytes for a handshake");
   CHECK(door.size() == 0);
 }
 

@@ -61,8 +61,8 @@ TEST_CASE("one file that is wrong is the reason why none is taken") {
   const Folder folder;
   put(folder, "alice", "a");
   put(folder, "bob", "b", 0644);
-  CHECK(refusal(folder).starts_with("cannot take a secret from \"" + folder.path() +
-                                    "/bob\": others than its owner may use it (mode 0644)"));
+  CHECK(refusal(folder).starts_with("cannot use the secret in \"" + folder.path() +
+                                    "/bob\": accessible to other users (mode 0644)"));
   put(folder, "bob", "a");
   CHECK(refusal(folder).find("\"alice\" and \"bob\" have secrets with the same id \"a\"") !=
         std::string::npos);
@@ -72,7 +72,7 @@ TEST_CASE("one file that is wrong is the reason why none is taken") {
   CHECK(refusal(folder).find("/bob smith\": invalid owner name") != std::string::npos);
   std::filesystem::remove(folder.path() + "/bob smith");
   std::filesystem::create_directory(folder.path() + "/more");
-  CHECK(refusal(folder).ends_with("/more\": it is a directory; give a file"));
+  CHECK(refusal(folder).ends_with("/more\": a directory, not a regular file"));
 }
 
 TEST_CASE("a folder that holds nobody's secret, or is not there, is refused") {
@@ -109,7 +109,7 @@ TEST_CASE("a folder that others may change is refused with the command that help
     return;
   }
   REQUIRE(::chown(folder.path().c_str(), 65534, 65534) == 0);
-  CHECK(refusal(folder).find("it belongs to uid 65534") != std::string::npos);
+  CHECK(refusal(folder).find("owned by uid 65534") != std::string::npos);
 }
 
 TEST_CASE("one file is one owner's, and a daemon may have none") {

@@ -94,7 +94,7 @@ TEST_CASE("whatever else is there is refused by what it is") {
   CHECK(says(said_of(bound(AF_UNIX, SOCK_DGRAM, false).get()), "3 is a Unix socket;"));
   CHECK(says(said_of(bound(AF_NETLINK, SOCK_RAW, false).get()), "a socket of another protocol;"));
   CHECK(says(said_of(FileDescriptor(::open("/dev/null", O_RDWR | O_CLOEXEC)).get()),
-             "descriptor 3 is no socket;"));
+             "descriptor 3 is not a socket;"));
   CHECK(says(said_of(-1), "descriptor 3 is not open;"));
 }
 

@@ -130,7 +130,7 @@ TEST_CASE("somebody else's folder is refused, and so is their runtime folder") {
   REQUIRE(fs::create_directory(path));
   fs::permissions(path, fs::perms::owner_all);
   REQUIRE(::chown(path.c_str(), 65534, 65534) == 0);
-  CHECK(refusal(in(folder)).find("belongs to uid 65534") != std::string::npos);
+  CHECK(refusal(in(folder)).find("is owned by uid 65534") != std::string::npos);
   CHECK(refusal({.parent = path, .name = "cpprun", .is_parent_own = true})
             .ends_with("is in a directory of another user"));
 }
