@@ -566,7 +566,7 @@ TEST_CASE("where nobody may look there is no socket, and no answer at the port")
   job.expect_out("\n");
   const auto refused = scene.ask({"--address=127.0.0.1:" + std::to_string(scene.port), "ls"});
   CHECK(refused.code == 69);
-  CHECK(contains(refused.err, "the connection was closed without an answer"));
+  CHECK(contains(refused.err, "connection closed without a response"));
   CHECK_FALSE(fs::exists(scene.doors()));
   job.signal(SIGTERM);
   job.wait();

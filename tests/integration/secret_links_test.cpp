@@ -154,13 +154,12 @@ TEST_CASE("both sides are told whose secret is wrong, and how") {
     const char* heard_by_second;
   };
   const Mistake diagnostics[] = {
-      {blue, red, "it holds the secret \"red\", and this side holds \"blue\"",
-       "it does not hold the secret \"red\", which this side holds"},
-      {blue, other_blue,
-       "its secret has the id \"blue\" as one of this side's has, but another key",
-       "its secret has the id \"blue\" as this side's has, but another key"},
+      {blue, red, "wrong secret: the client has \"red\", and this side has \"blue\"",
+       "wrong secret: the server does not have \"red\""},
+      {blue, other_blue, "wrong secret: both sides have the id \"blue\", but with different keys",
+       "wrong secret: both sides have the id \"blue\", but with different keys"},
       {"", blue, "it wants TLS, and this side holds no secret",
-       "it holds no secret, and this side holds \"blue\""},
+       "the server has no secret, and this side has \"blue\""},
   };
   for (const auto& [of_first, of_second, heard_by_first, heard_by_second] : diagnostics) {
     CAPTURE(heard_by_first);
@@ -272,7 +271,7 @@ TEST_CASE("owners at one daemon neither join nor see each other's jobs, and admi
   const auto stranger =
       run({from_build("CPPRUNCTL"), "--address=" + address, "ls"}, nobodys.options());
   CHECK(stranger.code != 0);
-  CHECK(contains(stranger.err, "it does not hold the secret \"mallory\""));
+  CHECK(contains(stranger.err, "wrong secret: the server does not have \"mallory\""));
   CHECK_FALSE(contains(running.err(), "stop"));
 
   Command waits({from_build("CPPRUNCTL"), "--address=" + address, "wait", "train"},

@@ -64,7 +64,7 @@ TEST_CASE("SIGHUP reads the secrets again, and a broken file changes none of the
   daemon.signal(SIGHUP);
   const auto line = line_with(daemon, "SIGHUP");
   CHECK(line.find("SIGHUP: keeping the previous secrets: cannot use the secret in \"" +
-                  folder.path() + "/bob\": line 1 is no secret of cpprun") != std::string::npos);
+                  folder.path() + "/bob\": line 1 is not a secret of cpprun") != std::string::npos);
   CHECK(line.find(digits) == std::string::npos);
 
   std::filesystem::remove(folder.path() + "/bob");

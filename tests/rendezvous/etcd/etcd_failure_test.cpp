@@ -66,8 +66,8 @@ TEST_CASE("people are told who was asked, what was answered, and what would help
   CHECK(text(Kind::unauthenticated, "x").find("give a user and a password") != std::string::npos);
   CHECK(text(Kind::forbidden, "x").find("check the user and the password") != std::string::npos);
   CHECK(text(Kind::rejected, "x") == "etcd at http://a:2379 rejected the request: \"x\"");
-  CHECK(text(Kind::nonsense, "it does not speak HTTP") ==
-        "the server at http://a:2379 is not etcd 3.4 or later: it does not speak HTTP");
+  CHECK(text(Kind::nonsense, "the response is not HTTP") ==
+        "the server at http://a:2379 is not etcd 3.4 or later: the response is not HTTP");
 }
 
 }  // namespace etcd_failure_test

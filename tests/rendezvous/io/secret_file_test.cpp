@@ -180,13 +180,13 @@ TEST_CASE("a file that root has given to a group of this user is read, and is no
 
 TEST_CASE("what stands in it has to be secrets, and few of them") {
   const Folder folder;
-  CHECK(refusal(secret_in(folder, "empty", "")) == "it holds no secret");
+  CHECK(refusal(secret_in(folder, "empty", "")) == "no secret found");
   CHECK(refusal(secret_in(folder, "nothing", std::string(64, '\0'))) ==
-        "line 1 is no secret of cpprun (cpprun1:ID:64 hexadecimal digits)");
+        "line 1 is not a secret of cpprun (cpprun1:ID:64 hexadecimal digits)");
   CHECK(refusal(secret_in(folder, "zeros", "cpprun1:a:" + std::string(64, '0'))) ==
-        "line 1 has a key that is one byte repeated");
+        "line 1 has a key of one repeated byte");
   CHECK(refusal(secret_in(folder, "words", "hunter2 " + digits)) ==
-        "line 1 is no secret of cpprun (cpprun1:ID:64 hexadecimal digits)");
+        "line 1 is not a secret of cpprun (cpprun1:ID:64 hexadecimal digits)");
   CHECK(refusal(secret_in(folder, "large", std::string(16385, '\n'))) ==
         "16385 bytes, and a secret file has at most 16384; check the path");
   CHECK(refusal(secret_in(folder, "full", std::string(16384 - line.size(), '\n') + line)) ==

@@ -152,16 +152,18 @@ TEST_CASE("who knows its certificates leads behind TLS, and nobody else") {
   EtcdAccess wrong = right;
   wrong.authorities_file = path("other.pem");
   stage.reach(wrong);
-  CHECK(contains(why_unreachable(stage, "distrustful"), "its certificate is not believed"));
+  CHECK(contains(why_unreachable(stage, "distrustful"),
+                 "the certificate of the server is not trusted"));
   wrong = right;
   wrong.certificate_file.clear();
   wrong.key_file.clear();
   stage.reach(wrong);
-  CHECK(contains(why_unreachable(stage, "nameless"), "rejected our client certificate"));
+  CHECK(contains(why_unreachable(stage, "nameless"), "rejected the client certificate"));
   wrong = right;
   wrong.endpoints = {{true, "localhost", etcd.port(0)}};
   stage.reach(wrong);
-  CHECK(contains(why_unreachable(stage, "elsewhere"), "its certificate is not for \"localhost\""));
+  CHECK(contains(why_unreachable(stage, "elsewhere"),
+                 "the certificate of the server is not for \"localhost\""));
   wrong.endpoints = {{false, "127.0.0.1", etcd.port(0)}};
   wrong.authorities_file.clear();
   wrong.certificate_file.clear();
@@ -174,15 +176,15 @@ TEST_CASE("who knows its certificates leads behind TLS, and nobody else") {
   bad.key_file = path("server.key");
   CHECK(contains(open_tls(bad).error().reason, "is not the key of the certificate in"));
   bad.key_file = path("client.pem");
-  CHECK(contains(open_tls(bad).error().reason, "holds no private key"));
+  CHECK(contains(open_tls(bad).error().reason, "has no PEM private key"));
   bad.key_file = path("nothing");
   CHECK(contains(open_tls(bad).error().reason, "No such file or directory"));
   bad = right;
   bad.authorities_file = path("client.key");
-  CHECK(contains(open_tls(bad).error().reason, "holds no certificate in PEM"));
+  CHECK(contains(open_tls(bad).error().reason, "has no PEM certificate"));
   bad.key_file.clear();
   bad.authorities_file = path("ca.pem");
-  CHECK(contains(open_tls(bad).error().reason, "its key is not named"));
+  CHECK(contains(open_tls(bad).error().reason, "its key is missing"));
   bad.endpoints = {{false, "127.0.0.1", 1}};
   CHECK(contains(open_tls(bad).error().reason, "would not be encrypted"));
 }

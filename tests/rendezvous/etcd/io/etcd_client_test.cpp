@@ -190,16 +190,16 @@ TEST_CASE("a server that says something else than etcd is called that") {
   CHECK(closes ==
         etcd::Failure{Kind::silent, "connection closed without a response; try https://"});
   const auto other = failure_of([](const std::string&) { return "SSH-2.0-OpenSSH\r\n\r\n"; });
-  CHECK(other == etcd::Failure{Kind::nonsense, "it does not speak HTTP"});
+  CHECK(other == etcd::Failure{Kind::nonsense, "the response is not HTTP"});
   const auto page = failure_of([](const std::string&) { return with_length("<html>"); });
   CHECK(page.kind == Kind::nonsense);
   CHECK(contains(page.said, "\"<html>\" is not a JSON object"));
   const auto twice =
       failure_of([](const std::string&) { return with_length(granted) + with_length(granted); });
-  CHECK(twice == etcd::Failure{Kind::nonsense, "it says more than it was asked"});
+  CHECK(twice == etcd::Failure{Kind::nonsense, "data after the end of the response"});
   const auto endless = failure_of(
       [](const std::string&) { return "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"; });
-  CHECK(contains(endless.said, "its answer has more than 33554432 bytes"));
+  CHECK(contains(endless.said, "the response has more than 33554432 bytes"));
 }
 
 TEST_CASE("whoever closes within an answer has not given it") {
