@@ -30,7 +30,7 @@ Result<Names> numbers_of(std::string_view inside) {
                              ? lowest
                              : exact_number<std::uint32_t>(part.substr(dash + 1));
     if (!lowest || !highest || *highest < *lowest) {
-      return failure(fmt::format("has [{}], which is no list of numbers and ranges", inside));
+      return failure(fmt::format("has [{}], which is not a list of numbers and ranges", inside));
     }
     if (numbers.size() + (*highest - *lowest) >= host_list_max) return failure(too_many());
     for (std::uint64_t number = *lowest; number <= *highest; ++number) {
@@ -61,7 +61,7 @@ Result<Names> hosts_of(std::string_view element) {
     if (open == std::string_view::npos) break;
     const std::size_t close = element.find_first_of("[]", open + 1);
     if (element[open] == ']' || close == std::string_view::npos || element[close] == '[') {
-      return failure("has a bracket without its partner");
+      return failure("has an unmatched bracket");
     }
     const auto numbers = numbers_of(element.substr(open + 1, close - open - 1));
     if (!numbers) return tl::unexpected(numbers.error());

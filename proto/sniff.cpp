@@ -46,7 +46,7 @@ std::string_view describe(std::string_view first_bytes) {
   if (sniff(first_bytes) == Protocol::http) return "an HTTP request";
   if (first_bytes.starts_with("SSH-")) return "an SSH client";
   if (sniff(first_bytes) == Protocol::secure) return "a TLS handshake";
-  return "no protocol known here";
+  return "an unknown protocol";
 }
 
 }  // namespace cpprun

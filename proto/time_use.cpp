@@ -64,7 +64,7 @@ std::string to_text(const TimeUse& use) {
   const double all = seconds_of(sum_of(use.nodes));
   const double spare = seconds_of(of(use.nodes, Account::standing_by));
   const double busy = all - spare;
-  if (wall <= 0 || busy <= 0) return "no time went by";
+  if (wall <= 0 || busy <= 0) return "no time elapsed";
   const double nodes = all / wall;
   const double share = 100 * seconds_of(of(use.nodes, Account::training)) / busy;
   std::string text = fmt::format("training {:.1f} % of {}", share, span_text(wall));

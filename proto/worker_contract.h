@@ -91,10 +91,10 @@ inline Result<HeartbeatRecord> parse_heartbeat(std::string_view bytes) {
     case cpprun_heartbeat_bad_size:
       return failure("a heartbeat has 64 bytes, this file has " + std::to_string(bytes.size()));
     case cpprun_heartbeat_bad_magic:
-      return failure("no heartbeat: it does not begin with CPPRUNHB");
+      return failure("not a heartbeat file: it does not begin with CPPRUNHB");
     case cpprun_heartbeat_bad_version:
-      return failure("a heartbeat of version " + std::to_string(read.version) + ", known is " +
-                     std::to_string(heartbeat_version));
+      return failure("a heartbeat file of version " + std::to_string(read.version) +
+                     "; only version " + std::to_string(heartbeat_version) + " is supported");
   }
   return std::bit_cast<HeartbeatRecord>(read);
 }

@@ -50,8 +50,7 @@ bool takes_value(const CLI::App& app, std::string_view word) {
 // "--flag". This function rejects both.
 std::optional<CommandLineEnd> misplaced_value(const CLI::App& app,
                                               const std::vector<std::string_view>& words) {
-  const std::string empty_hint =
-      "check that the shell variable it is made of is set, or leave it out";
+  const std::string empty_hint = "check that the shell variable is set, or leave it out";
   for (std::size_t at = 0; at < words.size(); ++at) {
     const auto word = words[at];
     const bool is_value = at > 0 && takes_value(app, words[at - 1]) &&
@@ -139,7 +138,7 @@ CLI::Option* add_size(CLI::App& app, const char* names, TakeNumber take, const c
     const auto bytes = byte_size(texts.front());
     if (!bytes) {
       throw CLI::ValidationError(
-          names, fmt::format("\"{}\" is not a number of bytes, as 500000, 64M or 4GiB",
+          names, fmt::format("\"{}\" is not a number of bytes, such as 500000, 64M or 4GiB",
                              shown(texts.front())));
     }
     take(*bytes);

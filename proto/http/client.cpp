@@ -42,7 +42,7 @@ std::string_view name_of(Method method) {
 }
 
 tl::unexpected<Error> no_http() {
-  return failure("what answers there does not speak HTTP: is that the port of a cpprun?");
+  return failure("the response is not HTTP; check that this is the port of a cpprun");
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ Result<void> AnswerReader::read_head(std::size_t size) {
   if (error || !parser.is_header_done()) return no_http();
   const auto& message = parser.get();
   if (message.count(beast::field::transfer_encoding) > 0) {
-    return failure("its answer comes in chunks, which no cpprun sends");
+    return failure("chunked response, which cpprun does not send");
   }
   status_ = message.result_int();
   type_ = std::string(text_view(message[beast::field::content_type]));
@@ -104,10 +104,11 @@ Result<void> AnswerReader::read_head(std::size_t size) {
 }
 
 Result<void> AnswerReader::take(std::string_view bytes) {
-  if (missing_ && bytes.size() > *missing_) return failure("its answer is longer than it says");
+  if (missing_ && bytes.size() > *missing_)
+    return failure("the response is longer than its Content-Length");
   body_ += bytes;
   if (body_.size() > bounds::answer_bytes_max) {
-    return failure(fmt::format("its answer has more than {} bytes", bounds::answer_bytes_max));
+    return failure(fmt::format("the response has more than {} bytes", bounds::answer_bytes_max));
   }
   if (missing_) {
     *missing_ -= bytes.size();
@@ -117,8 +118,8 @@ Result<void> AnswerReader::take(std::string_view bytes) {
 }
 
 Result<void> AnswerReader::end() {
-  if (!has_head_) return failure("the connection was closed without an answer");
-  if (missing_.value_or(0) > 0) return failure("the connection was closed within the answer");
+  if (!has_head_) return failure("connection closed without a response");
+  if (missing_.value_or(0) > 0) return failure("connection closed in the middle of the response");
   is_whole_ = true;
   return {};
 }
@@ -141,13 +142,13 @@ struct ReplyReader::Inside {
 
   Result<void> why(const boost::system::error_code& error) const {
     if (error == beast::error::body_limit) {
-      return failure(fmt::format("its answer has more than {} bytes", body_bytes_max));
+      return failure(fmt::format("the response has more than {} bytes", body_bytes_max));
     }
     if (error == beast::error::header_limit) {
-      return failure(fmt::format("the head of its answer has more than {} bytes",
+      return failure(fmt::format("the headers of the response have more than {} bytes",
                                  bounds::http_head_bytes_max));
     }
-    return failure("it does not speak HTTP");
+    return failure("the response is not HTTP");
   }
 };
 
@@ -177,7 +178,7 @@ Result<void> ReplyReader::hear(std::string_view bytes) {
   in.inbox.erase(0, taken);
   if (error && error != beast::error::need_more) return in.why(error);
   if (in.parser.is_done() && !in.inbox.empty()) {
-    return failure("it says more than it was asked");
+    return failure("data after the end of the response");
   }
   // The parser waits for the end of a line, or of the head, which may never arrive.
   if (in.inbox.size() > 2 * bounds::http_head_bytes_max) return in.why(beast::error::header_limit);
@@ -187,11 +188,12 @@ Result<void> ReplyReader::hear(std::string_view bytes) {
 Result<void> ReplyReader::end() {
   Inside& in = *inside_;
   if (in.parser.is_done()) return {};
-  if (!in.has_begun) return failure("it closed the connection without an answer");
+  if (!in.has_begun) return failure("connection closed without a response");
   boost::system::error_code error;
   // A body with neither a length nor chunks ends with the connection.
   if (in.parser.is_header_done() && in.inbox.empty()) in.parser.put_eof(error);
-  if (error || !in.parser.is_done()) return failure("it closed the connection within its answer");
+  if (error || !in.parser.is_done())
+    return failure("connection closed in the middle of the response");
   return {};
 }
 

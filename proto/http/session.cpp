@@ -71,9 +71,9 @@ struct Fault {
 };
 
 Fault fault_of(const boost::system::error_code& error) {
-  if (error == beast::error::bad_version) return {505, "this is no HTTP/1.0 or HTTP/1.1"};
-  if (error == beast::error::header_limit) return {431, "the head of the request is too long"};
-  return {400, "this is no HTTP request"};
+  if (error == beast::error::bad_version) return {505, "only HTTP/1.0 and HTTP/1.1 are supported"};
+  if (error == beast::error::header_limit) return {431, "the headers are too long"};
+  return {400, "not an HTTP request"};
 }
 
 // Rejects what Beast accepts, but two parsers could read differently, and what is not supported
@@ -81,30 +81,30 @@ Fault fault_of(const boost::system::error_code& error) {
 Fault fault_of(const Parser& parser, std::string_view head) {
   const auto& message = parser.get();
   if (message.count(beast::field::transfer_encoding) > 0) {
-    return {501, "a body in chunks is not taken here"};
+    return {501, "chunked request bodies are not supported"};
   }
   // Beast reads "3, 3" as three.
   const auto length = message.find(beast::field::content_length);
   const bool has_length = length != message.end();
   if (message.count(beast::field::content_length) > 1 ||
       (has_length && !is_number(view_of(length->value())))) {
-    return {400, "it has no length, or several"};
+    return {400, "invalid or repeated Content-Length"};
   }
-  if (message.count(beast::field::host) > 1) return {400, "it names several hosts"};
+  if (message.count(beast::field::host) > 1) return {400, "several Host headers"};
   if (message.version() >= 11 && message.count(beast::field::host) == 0) {
-    return {400, "it names no host"};
+    return {400, "no Host header"};
   }
-  if (message.count(beast::field::expect) > 0) return {417, "nothing can be expected here"};
+  if (message.count(beast::field::expect) > 0) return {417, "the Expect header is not supported"};
   if (head.find("\n ") != std::string_view::npos || head.find("\n\t") != std::string_view::npos) {
-    return {400, "a line of its head goes on in the next"};
+    return {400, "folded header lines are not supported"};
   }
   const auto body = parser.content_length();
-  if (body && *body > bounds::http_body_bytes_max) return {413, "its body is too long"};
+  if (body && *body > bounds::http_body_bytes_max) return {413, "the body is too long"};
   const auto target = view_of(message.target());
-  if (target.size() > bounds::http_target_bytes_max) return {414, "it asks for too much"};
+  if (target.size() > bounds::http_target_bytes_max) return {414, "the request target is too long"};
   const auto is_printable = [](char letter) { return letter > ' ' && letter <= '~'; };
   if (!target.starts_with('/') || !std::ranges::all_of(target, is_printable)) {
-    return {400, "what it asks for is no path of this server"};
+    return {400, "invalid request target"};
   }
   return {};
 }
@@ -159,11 +159,11 @@ Session::Step Session::next() {
   const auto end = end_of_head(inbox_, scanned_ < 2 ? 0 : scanned_ - 2);
   scanned_ = inbox_.size();
   if (end.value_or(inbox_.size()) > bounds::http_head_bytes_max) {
-    return refuse(431, "the head of the request is too long");
+    return refuse(431, "the headers are too long");
   }
   if (!end) return NeedMore{};
   const auto head = std::string_view(inbox_).substr(0, *end);
-  if (has_bare_newline(head)) return refuse(400, "a line of its head ends without a return");
+  if (has_bare_newline(head)) return refuse(400, "a header line ends without a carriage return");
   Parser parser;
   parser.header_limit(bounds::http_head_bytes_max);
   // Boost 1.74 rejects every body if there is no limit; the limit is enforced below.
@@ -174,12 +174,12 @@ Session::Step Session::next() {
     const Fault fault = fault_of(error);
     return refuse(fault.status, fault.why);
   }
-  if (!parser.is_header_done()) return refuse(400, "this is no HTTP request");
+  if (!parser.is_header_done()) return refuse(400, "not an HTTP request");
   if (const Fault fault = fault_of(parser, head); fault.status != 0) {
     return refuse(fault.status, fault.why);
   }
   const auto method = method_of(parser.get().method(), view_of(parser.get().method_string()));
-  if (!method) return refuse(501, "this method is not known here");
+  if (!method) return refuse(501, "unknown method");
   const std::size_t whole = *end + static_cast<std::size_t>(parser.content_length().value_or(0));
   if (inbox_.size() < whole) {
     needed_ = whole;

@@ -38,7 +38,7 @@ bool has_place(Kind kind) {
 }
 
 tl::unexpected<Error> torn() {
-  return failure("a link frame of streams that ends in the middle of a record");
+  return failure("a link frame with a truncated stream record");
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ Result<std::optional<std::string_view>> first_frame(std::string_view bytes) {
   std::string_view rest = bytes;
   if (!take(rest, length)) return std::nullopt;
   if (length > bounds::link_frame_bytes_max) {
-    return failure(fmt::format("a link frame of {} bytes was announced, the limit is {}", length,
+    return failure(fmt::format("a link frame of {} bytes, and the maximum is {}", length,
                                bounds::link_frame_bytes_max));
   }
   if (rest.size() < length) return std::nullopt;
@@ -89,7 +89,7 @@ StreamFrameReader::StreamFrameReader(std::string_view frame) : rest_(frame) {}
 
 Result<RoundNumber> StreamFrameReader::round() {
   RoundNumber round;
-  if (!carries_streams(rest_)) return failure("a link frame that carries no streams");
+  if (!carries_streams(rest_)) return failure("a link frame without streams");
   rest_.remove_prefix(1);
   if (!take(rest_, round.value)) return torn();
   return round;
@@ -159,20 +159,20 @@ std::string standby_frame(const StandbyRecord& record) {
 
 Result<StandbyRecord> read_standby_frame(std::string_view frame) {
   if (!is_standby_frame(frame) || frame.size() < standby_head_bytes) {
-    return failure("a link frame that is none of those between cppruns");
+    return failure("not a replication frame");
   }
   StandbyRecord record;
   frame.remove_prefix(1);
   const auto kind = take_number<std::uint8_t>(frame);
   if (kind < static_cast<std::uint8_t>(StandbyKind::part) ||
       kind > static_cast<std::uint8_t>(StandbyKind::renew)) {
-    return failure(fmt::format("a link frame between cppruns of unknown kind {}", kind));
+    return failure(fmt::format("a replication frame of unknown kind {}", kind));
   }
   record.kind = static_cast<StandbyKind>(kind);
   record.number = take_number<std::uint64_t>(frame);
   record.round.value = take_number<std::uint32_t>(frame);
   const auto length = take_number<std::uint16_t>(frame);
-  if (frame.size() < length) return failure("a link frame between cppruns that is cut off");
+  if (frame.size() < length) return failure("a truncated replication frame");
   record.job = frame.substr(0, length);
   record.bytes = frame.substr(length);
   return record;

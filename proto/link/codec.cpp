@@ -386,7 +386,7 @@ T whole(const char* key, const json& value) {
   const bool fits = value.is_number_unsigned()
                         ? std::in_range<T>(value.get<std::uint64_t>())
                         : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
-  if (!fits) throw BadNumber{fmt::format("{} is not a whole number that fits there", key)};
+  if (!fits) throw BadNumber{fmt::format("{} is not a whole number, or out of range", key)};
   return value.get<T>();
 }
 
@@ -522,13 +522,13 @@ Result<std::optional<Decoded>> decode(std::string_view bytes) {
     length |= static_cast<std::size_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
   }
   if (length > bounds::link_frame_bytes_max) {
-    return failure(fmt::format("a link frame of {} bytes was announced, the limit is {}", length,
+    return failure(fmt::format("a link frame of {} bytes, and the maximum is {}", length,
                                bounds::link_frame_bytes_max));
   }
   if (bytes.size() - 4 < length) return std::nullopt;
   try {
     const json object = parse_json(bytes.substr(4, length));
-    if (object.is_discarded()) return failure("a link frame that cannot be read: it is no JSON");
+    if (object.is_discarded()) return failure("invalid link frame: not JSON");
     const auto name = object.at("say").get<std::string>();
     auto message = read_named(name, object);
     if (!message) {
@@ -536,14 +536,14 @@ Result<std::optional<Decoded>> decode(std::string_view bytes) {
                                  plain_line(name, bounds::name_shown_bytes_max)));
     }
     if (const auto reason = beyond_limits(*message)) {
-      return failure(fmt::format("a link frame \"{}\" that says {}", name, *reason));
+      return failure(fmt::format("invalid link message \"{}\": {}", name, *reason));
     }
     return Decoded{std::move(*message), 4 + length};
   } catch (const BadNumber& error) {
-    return failure(fmt::format("a link frame that cannot be read: {}", error.reason));
+    return failure(fmt::format("invalid link frame: {}", error.reason));
   } catch (const json::exception& error) {
     // The message quotes the invalid input.
-    return failure(fmt::format("a link frame that cannot be read: {}",
+    return failure(fmt::format("invalid link frame: {}",
                                plain_line(error.what(), bounds::link_text_bytes_max)));
   }
 }

@@ -52,15 +52,15 @@ class Check {
  public:
   void number(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
     if (value >= least && value <= most) return;
-    complain(fmt::format("{}={}, which cannot be", name, value));
+    complain(fmt::format("{}={} is out of range", name, value));
   }
   void text(const char* name, const std::string& value, std::size_t bytes_max) {
     if (value.size() <= bytes_max) return;
-    complain(fmt::format("{} with {} bytes, the limit is {}", name, value.size(), bytes_max));
+    complain(fmt::format("{} of {} bytes, and the maximum is {}", name, value.size(), bytes_max));
   }
   void count(const char* name, std::size_t value, std::size_t most) {
     if (value <= most) return;
-    complain(fmt::format("{} {}, the limit is {}", value, name, most));
+    complain(fmt::format("{} {}, and the maximum is {}", value, name, most));
   }
   std::optional<std::string> complaint() && { return std::move(complaint_); }
 
@@ -442,7 +442,7 @@ std::string_view name_of_column(std::size_t index) {
 Result<WorkerStats> figures_of(const FiguresRow& row) {
   for (std::size_t i = 0; i < row.size(); ++i) {
     if (row[i] >= columns[i].least && row[i] <= columns[i].most) continue;
-    return failure(fmt::format("{}={}, which cannot be", columns[i].name, row[i]));
+    return failure(fmt::format("{}={} is out of range", columns[i].name, row[i]));
   }
   return WorkerStats{.local_rank = LocalRank{static_cast<int>(row[0])},
                      .pid = static_cast<int>(row[1]),

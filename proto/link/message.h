@@ -436,7 +436,7 @@ using Message =
 // The longest watch: the longest interval of a heartbeat and its reply.
 inline constexpr auto watch_time_max = std::chrono::hours(1);
 
-// "status=256, which cannot be"; empty if all values are within limits.
+// "status=256 is out of range"; empty if all values are within limits.
 std::optional<std::string> beyond_limits(const Message& message);
 
 // Messages to every agent have to stay small at any world size: Sealed and Finish go to ten

@@ -67,7 +67,7 @@ Result<std::vector<WorkerStats>> figures_in(const json& rows) {
       const json& difference = differences.at(i);
       // The sum cannot overflow, since the previous row was checked.
       if (!difference.is_number_integer() || std::abs(difference.get<double>()) > most) {
-        return failure(std::string(name_of_column(i)) + " is not a whole number that fits there");
+        return failure(std::string(name_of_column(i)) + " is not a whole number, or out of range");
       }
       row[i] += difference.get<std::int64_t>();
     }
@@ -146,17 +146,17 @@ nlohmann::ordered_json readable_json(const TimeUse& use) {
 
 Result<TimeUse> time_use_of(const json& object) {
   TimeUse use;
-  if (!read(object.at("wall"), use.wall)) return failure("a wall time that cannot be");
-  if (!read(object.at("nodes"), use.nodes)) return failure("times of nodes that cannot be");
+  if (!read(object.at("wall"), use.wall)) return failure("an invalid wall time");
+  if (!read(object.at("nodes"), use.nodes)) return failure("invalid times of nodes");
   for (const json& row : object.at("lost")) {
     if (use.lost.size() >= bounds::causes_counted_max)
       return failure("too many causes of lost time");
     LostTime& lost = use.lost.emplace_back();
     lost.cause = plain_line(row.at(0).get<std::string>());
     lost.host = plain_line(row.at(1).get<std::string>());
-    if (!row.at(2).is_number_unsigned()) return failure("a count that cannot be");
+    if (!row.at(2).is_number_unsigned()) return failure("an invalid count");
     lost.count = row.at(2).get<std::size_t>();
-    if (!read(row.at(3), lost.time)) return failure("lost times that cannot be");
+    if (!read(row.at(3), lost.time)) return failure("invalid lost times");
   }
   return use;
 }

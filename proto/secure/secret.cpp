@@ -44,7 +44,7 @@ Result<Secret> parse_line(std::string_view line, MakeKey make_key) {
   const auto first = line.find(':');
   const auto second = first == line.npos ? line.npos : line.find(':', first + 1);
   if (second == line.npos || line.substr(0, first) != form) {
-    return failure("is no secret of cpprun (cpprun1:ID:64 hexadecimal digits)");
+    return failure("is not a secret of cpprun (cpprun1:ID:64 hexadecimal digits)");
   }
   const std::string_view id = line.substr(first + 1, second - first - 1);
   if (!is_secret_id(id)) {
@@ -58,7 +58,7 @@ Result<Secret> parse_line(std::string_view line, MakeKey make_key) {
   }
   // A file filled with zeros, for example, is not a secret.
   if (std::ranges::all_of(*key, [&](unsigned char byte) { return byte == key->front(); })) {
-    return failure("has a key that is one byte repeated");
+    return failure("has a key of one repeated byte");
   }
   return Secret{std::string(id), std::move(key)};
 }
@@ -86,14 +86,14 @@ Result<Secrets> parse_secrets(std::string_view text, MakeKey make_key) {
     auto secret = parse_line(line, make_key);
     if (!secret) return failure(fmt::format("line {} {}", number, secret.error().reason));
     if (find_secret(secrets, secret->id) != nullptr) {
-      return failure(fmt::format("line {} has the id \"{}\" again", number, secret->id));
+      return failure(fmt::format("line {} repeats the id \"{}\"", number, secret->id));
     }
     if (secrets.size() == secrets_max) {
-      return failure(fmt::format("it holds more than {} secrets", secrets_max));
+      return failure(fmt::format("more than {} secrets", secrets_max));
     }
     secrets.push_back(*std::move(secret));
   }
-  if (secrets.empty()) return failure("it holds no secret");
+  if (secrets.empty()) return failure("no secret found");
   return secrets;
 }
 

@@ -164,7 +164,7 @@ struct SecureChannel::Inside {
     if (result != 1) return is_only_waiting(result);
     // OpenSSL would also have accepted a certificate.
     if (openssl.SSL_session_reused(ssl) != 1)
-      return end("it has not proven that it holds the secret");
+      return end("the peer has not proved that it has the secret");
     is_established = true;
     forget_key();
     const std::string first = std::move(unsaid);
@@ -218,22 +218,22 @@ struct SecureChannel::Inside {
       if (auto known = is_server ? why_refused(number) : why_not_taken(error)) return *known;
     }
     const char* const text = openssl.ERR_reason_error_string(error);
-    return fmt::format("its TLS is broken ({})", text == nullptr ? "no reason is given" : text);
+    return fmt::format("TLS error ({})", text == nullptr ? "no reason given" : text);
   }
 
   // Server: why the client was rejected.
   std::optional<std::string> why_refused(int number) const {
     if (number == SSL_R_BINDER_DOES_NOT_VERIFY) {
       return fmt::format(
-          "its secret has the id \"{}\" as one of this side's has, but another key: copy the file "
+          "wrong secret: both sides have the id \"{}\", but with different keys; copy the file "
           "from one to the other",
           secret_id);
     }
     if (was_offered && !is_known) {
-      return fmt::format("it holds the secret \"{}\", and this side holds {}", secret_id,
+      return fmt::format("wrong secret: the client has \"{}\", and this side has {}", secret_id,
                          names_of(secrets));
     }
-    if (!was_offered) return "it speaks TLS, but offers no secret of cpprun";
+    if (!was_offered) return "a TLS client without a secret of cpprun";
     return std::nullopt;
   }
 
@@ -242,23 +242,23 @@ struct SecureChannel::Inside {
     const int alert = alert_of(error);
     if (alert == SSL_AD_UNKNOWN_PSK_IDENTITY) {
       return fmt::format(
-          "it holds no secret, and this side holds \"{}\": start both with the same, or this one "
-          "without",
+          "the server has no secret, and this side has \"{}\"; start both with the same secret, or "
+          "this side without",
           secret_id);
     }
     if (alert == SSL_AD_HANDSHAKE_FAILURE) {
-      return fmt::format("it does not hold the secret \"{}\", which this side holds", secret_id);
+      return fmt::format("wrong secret: the server does not have \"{}\"", secret_id);
     }
     // OpenSSL before 3.5 sends the first, OpenSSL 3.5 and RFC 8446 the second.
     if (alert == SSL_AD_ILLEGAL_PARAMETER || alert == SSL_AD_DECRYPT_ERROR) {
       return fmt::format(
-          "its secret has the id \"{}\" as this side's has, but another key: copy the file from "
-          "one to the other",
+          "wrong secret: both sides have the id \"{}\", but with different keys; copy the file "
+          "from one to the other",
           secret_id);
     }
     const int number = ERR_GET_REASON(error);
     if (number == SSL_R_WRONG_VERSION_NUMBER || number == SSL_R_PACKET_LENGTH_TOO_LONG) {
-      return "what it answers is not TLS: is that a cpprun master with a secret?";
+      return "the response is not TLS; check that a cpprun master with a secret listens there";
     }
     return std::nullopt;
   }
@@ -283,7 +283,7 @@ Result<std::shared_ptr<SecureContext>> SecureContext::make(const OpenSsl& openss
                                                            bool is_server) {
   const auto* const method = is_server ? openssl.TLS_server_method() : openssl.TLS_client_method();
   SSL_CTX* const context = openssl.SSL_CTX_new(method);
-  if (context == nullptr) return failure("OpenSSL has no memory for its settings");
+  if (context == nullptr) return failure("OpenSSL is out of memory");
   auto inside = std::make_unique<Inside>(openssl, std::move(secrets), is_server, context);
   const auto control = [&](int what, long number, const void* pointer) {
     return openssl.SSL_CTX_ctrl(context, what, number, const_cast<void*>(pointer)) != 0;
@@ -293,7 +293,8 @@ Result<std::shared_ptr<SecureContext>> SecureContext::make(const OpenSsl& openss
                       control(SSL_CTRL_SET_GROUPS_LIST, 0, "X25519") &&
                       openssl.SSL_CTX_set_num_tickets(context, 0) == 1;
   if (!is_set)
-    return failure("OpenSSL of this machine refuses TLS 1.3 with X25519 and AES-128-GCM");
+    return failure(
+        "the OpenSSL of this machine does not support TLS 1.3 with X25519 and AES-128-GCM");
   // Idle connections keep no buffers.
   control(SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS, nullptr);
   control(SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, nullptr);
@@ -440,8 +441,7 @@ tl::unexpected<Error> bad_file(const TlsIdentity::Pem& pem, std::string_view wha
 Result<void> trust(const OpenSsl& openssl, SSL_CTX* context, const TlsIdentity::Pem& authorities) {
   if (authorities.text.empty()) {
     if (openssl.SSL_CTX_set_default_verify_paths(context) == 1) return {};
-    return failure(
-        "OpenSSL knows of no certificates that this machine trusts: name a file of them");
+    return failure("OpenSSL finds no trusted CA certificates on this machine; give a CA file");
   }
   PemSource source(openssl, authorities.text);
   int count = 0;
@@ -453,16 +453,16 @@ Result<void> trust(const OpenSsl& openssl, SSL_CTX* context, const TlsIdentity::
   }
   openssl.ERR_clear_error();
   if (count > 0) return {};
-  return bad_file(authorities, "holds no certificate in PEM (\"-----BEGIN CERTIFICATE-----\")");
+  return bad_file(authorities, "has no PEM certificate (\"-----BEGIN CERTIFICATE-----\")");
 }
 
 Result<void> show(const OpenSsl& openssl, SSL_CTX* context, const TlsIdentity& identity) {
   if (identity.certificate.text.empty() && identity.key.text.empty()) return {};
   if (identity.key.text.empty()) {
-    return bad_file(identity.certificate, "is a certificate of ours, and its key is not named");
+    return bad_file(identity.certificate, "is a client certificate, but its key is missing");
   }
   if (identity.certificate.text.empty()) {
-    return bad_file(identity.key, "is a key, and the certificate that it belongs to is not named");
+    return bad_file(identity.key, "is a key, but its client certificate is missing");
   }
   PemSource source(openssl, identity.certificate.text);
   bool is_first = true;
@@ -471,18 +471,18 @@ Result<void> show(const OpenSsl& openssl, SSL_CTX* context, const TlsIdentity& i
         is_first ? openssl.SSL_CTX_use_certificate(context, certificate) == 1
                  : openssl.SSL_CTX_ctrl(context, SSL_CTRL_CHAIN_CERT, 1, certificate) == 1;
     openssl.X509_free(certificate);
-    if (!is_taken) return bad_file(identity.certificate, "has a certificate that OpenSSL refuses");
+    if (!is_taken) return bad_file(identity.certificate, "has a certificate that OpenSSL rejects");
     is_first = false;
   }
   openssl.ERR_clear_error();
   if (is_first) {
     return bad_file(identity.certificate,
-                    "holds no certificate in PEM (\"-----BEGIN CERTIFICATE-----\")");
+                    "has no PEM certificate (\"-----BEGIN CERTIFICATE-----\")");
   }
   EVP_PKEY* const key = PemSource(openssl, identity.key.text).key();
   openssl.ERR_clear_error();
   if (key == nullptr) {
-    return bad_file(identity.key, "holds no private key in PEM, or one behind a password");
+    return bad_file(identity.key, "has no PEM private key, or an encrypted one");
   }
   const bool is_taken = openssl.SSL_CTX_use_PrivateKey(context, key) == 1 &&
                         openssl.SSL_CTX_check_private_key(context) == 1;
@@ -528,11 +528,11 @@ Result<std::shared_ptr<TlsClientContext>> TlsClientContext::make(const OpenSsl& 
                                                                  const TlsIdentity& identity) {
   openssl.ERR_clear_error();
   SSL_CTX* const context = openssl.SSL_CTX_new(openssl.TLS_client_method());
-  if (context == nullptr) return failure("OpenSSL has no memory for its settings");
+  if (context == nullptr) return failure("OpenSSL is out of memory");
   auto inside = std::make_unique<Inside>(openssl, context);
   const bool is_set =
       openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, nullptr) == 1;
-  if (!is_set) return failure("OpenSSL of this machine refuses TLS 1.2");
+  if (!is_set) return failure("the OpenSSL of this machine does not support TLS 1.2");
   openssl.SSL_CTX_ctrl(context, SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS, nullptr);
   openssl.SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
   if (auto done = trust(openssl, context, identity.authorities); !done) {
@@ -625,19 +625,19 @@ struct TlsClientChannel::Inside {
   std::string why(unsigned long error) const {
     const int number = ERR_GET_REASON(error);
     const char* const text = openssl.ERR_reason_error_string(error);
-    const char* const known = text == nullptr ? "no reason is given" : text;
+    const char* const known = text == nullptr ? "no reason given" : text;
     if (number == SSL_R_CERTIFICATE_VERIFY_FAILED) return why_not_believed();
     if (number == SSL_R_WRONG_VERSION_NUMBER || number == SSL_R_PACKET_LENGTH_TOO_LONG) {
-      return "what it answers is not TLS: is http:// meant?";
+      return "the response is not TLS; try http://";
     }
     // Sent by the server after this side has presented its certificate, or none.
     if (is_about_our_certificate(alert_of(error))) {
       return fmt::format(
-          "the server rejected our client certificate, or requires one ({}): give a "
-          "certificate that its CA has signed, with its key",
+          "the server rejected the client certificate, or requires one ({}); give a certificate "
+          "that its CA has signed, and the key",
           known);
     }
-    return fmt::format("its TLS is broken ({})", known);
+    return fmt::format("TLS error ({})", known);
   }
 
   std::string why_not_believed() const {
@@ -645,14 +645,13 @@ struct TlsClientChannel::Inside {
     const char* const text = openssl.X509_verify_cert_error_string(verdict);
     if (verdict == X509_V_ERR_HOSTNAME_MISMATCH || verdict == X509_V_ERR_IP_ADDRESS_MISMATCH) {
       return fmt::format(
-          "its certificate is not for \"{}\": ask for it by a name that stands there, or have it "
-          "issued for this one too",
+          "the certificate of the server is not for \"{}\"; use a name that it contains, or issue "
+          "it for this name too",
           host);
     }
     return fmt::format(
-        "its certificate is not believed ({}): name the file with the CA's certificate that "
-        "signed it",
-        text == nullptr ? "no reason is given" : text);
+        "the certificate of the server is not trusted ({}); give the file of the CA that signed it",
+        text == nullptr ? "no reason given" : text);
   }
 };
 

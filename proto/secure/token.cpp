@@ -136,30 +136,29 @@ std::string secret_id_of_token(std::string_view text) {
 Result<TokenTerms> check_token(const OpenSsl& openssl, const Secrets& secrets,
                                std::string_view text, WallTime now, const TokenUse& use) {
   const auto parsed = parse(text);
-  if (!parsed) return failure("this is no token of cpprun, or not all of one");
+  if (!parsed) return failure("this is not a token of cpprun, or only a part of one");
   const Secret* const secret = find_secret(secrets, parsed->id);
   if (secret == nullptr) {
-    return failure(fmt::format("the token was made with the secret \"{}\", which is not known here",
-                               parsed->id));
+    return failure(fmt::format(
+        "the token was made with the secret \"{}\", which this server does not have", parsed->id));
   }
   // Nothing in the token is trusted, or reported on, before this check.
   if (!is_same(parsed->mac, mac_of(openssl, *secret, parsed->said))) {
     return failure(fmt::format(
-        "the token is damaged, or was made with another secret that is called \"{}\" as well",
-        parsed->id));
+        "the token is damaged, or was made with another secret with the id \"{}\"", parsed->id));
   }
   const TokenTerms& terms = parsed->terms;
   const std::int64_t now_seconds =
       std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch()).count();
   if (now_seconds >= terms.expiry_unix_seconds) {
-    return failure(fmt::format("the token expired {} ago; \"cpprunctl token\" makes another",
+    return failure(fmt::format("the token expired {} ago; create another with \"cpprunctl token\"",
                                length_text(now_seconds - terms.expiry_unix_seconds)));
   }
   if (use.purpose == TokenPurpose::order && terms.purpose != TokenPurpose::order) {
-    return failure("the token is for reading, and this is an order");
+    return failure("the token gives read access only, and this is a command");
   }
   if (!terms.job.empty() && terms.job != use.job) {
-    return failure(fmt::format("the token is for the job \"{}\" alone", plain_line(terms.job)));
+    return failure(fmt::format("the token is for job \"{}\" only", plain_line(terms.job)));
   }
   return terms;
 }

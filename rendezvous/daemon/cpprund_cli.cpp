@@ -74,14 +74,12 @@ void add_job_limits(CLI::App& app, DaemonOptions& options, std::size_t& lease_se
   limit("--max-jobs", options.jobs_max, "Limit of simultaneous jobs; each uses one port");
   limit("--max-jobs-per-address", options.jobs_per_address_max,
         "Limit of simultaneous jobs started from one address; an IPv6 /64 counts as one address "
-        "(with "
-        "a smaller --max-jobs: a quarter of it, at least 8)");
+        "(with a smaller --max-jobs: a quarter of --max-jobs, at least 8)");
   limit("--max-links-per-address", options.links_per_address_max,
         "Limit of nodes connected from one address; raise it for clusters behind NAT");
   add_limit(app, "--max-lease", lease_seconds, {1, lease_seconds_max},
-            "Longest lease of a job, in seconds (keep_alive_interval times "
-            "keep_alive_max_attempt): a job "
-            "whose nodes are lost is kept this long");
+            "Longest lease that a job may request, in seconds (keep_alive_interval times "
+            "keep_alive_max_attempt); a job whose nodes are all lost is kept this long");
 }
 
 std::string level_said_by(const Environment& environment) {
@@ -99,8 +97,8 @@ void add_state(CLI::App& app, DaemonOptions& options) {
           ->take_last()  // The systemd unit sets one, and the site's flags may override it.
           ->type_name("DIR");
   app.add_flag("--state-sync", options.state_is_synced,
-               "Sync the state to disk before nodes are informed of a decision, so that a power "
-               "failure loses no decision")
+               "Sync the state to disk before replying to nodes, so that a power failure loses no "
+               "decision")
       ->needs(folder);
   app.add_flag("!--no-sandbox", options.has_sandbox,
                "Do not restrict file access, connections and core dumps; for debugging");
@@ -118,17 +116,16 @@ void add_set(CLI::App& app, DaemonOptions& options, std::size_t& etcd_lease_seco
   };
   auto* const etcd = text("--etcd", options.etcd,
                           "etcd endpoints for electing a leader among several cpprunds, e.g. "
-                          "http://a:2379,http://b:2379; start all cpprunds alike and give the "
-                          "agents all their addresses",
+                          "http://a:2379,http://b:2379; start all cpprunds with the same flags, "
+                          "and give agents the addresses of all",
                           "URLS")
                          ->check(CLI::Validator(endpoints, "", "endpoints"));
-  add_limit(
-      app, "--etcd-lease", etcd_lease_seconds,
-      {std::uint64_t{bounds::etcd_lease_min.count()},
-       std::uint64_t{bounds::etcd_lease_max.count()}},
-      "Leader lease in etcd, in seconds. Jobs survive an etcd outage shorter than this. A leader "
-      "whose host is lost is replaced after it (a killed leader: at once); the loss of a node is "
-      "noticed later by the same time")
+  add_limit(app, "--etcd-lease", etcd_lease_seconds,
+            {std::uint64_t{bounds::etcd_lease_min.count()},
+             std::uint64_t{bounds::etcd_lease_max.count()}},
+            "Leader lease in etcd, in seconds. Jobs survive an etcd outage shorter than this. A "
+            "leader whose host is lost is replaced after this time (a killed leader: at once); "
+            "lost nodes are detected later by the same time")
       ->needs(etcd);
   text("--etcd-user", options.etcd_user, "etcd user", "NAME")->needs(etcd);
   text("--etcd-password-file", options.etcd_password_file,
@@ -146,8 +143,9 @@ void add_set(CLI::App& app, DaemonOptions& options, std::size_t& etcd_lease_seco
     return parsed ? std::string() : parsed.error().reason;
   };
   text("--standby-of", options.standby_of,
-       "Run as the standby of this cpprund: replicate its state, and lead when it transfers "
-       "leadership (cpprunctl handover, or SIGTERM). Only --etcd detects that a leader is lost",
+       "Run as the standby of this cpprund: replicate its state, and become the leader when it "
+       "transfers leadership (cpprunctl handover, or SIGTERM). Only with --etcd is a lost leader "
+       "replaced",
        "HOST[:PORT]")
       ->check(CLI::Validator(place, "", "place"))
       ->excludes(etcd);
@@ -175,7 +173,7 @@ void add_secrets(CLI::App& app, DaemonOptions& options) {
       ->type_name("FILE")
       ->excludes(folder);
   app.add_flag("!--no-secret", options.looks_for_secret,
-               "Use no secret, even if a default file exists: serve any client")
+               "Use no secret, even if a default file exists; serve any client")
       ->excludes("--secrets")
       ->excludes("--secret-file");
 }
@@ -255,7 +253,7 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
   DaemonOptions options;
   CLI::App app{
       "cpprund: the rendezvous daemon of cpprun. It hosts jobs and the stores through which their "
-      "workers meet.\nClients of PyTorch 1.9 and later can use it."};
+      "workers meet.\nIt works with clients of PyTorch 1.9 and later."};
   app.name("cpprund");
   app.set_version_flag("--version", fmt::format("cpprund {}", version), "Show the version");
   app.add_option("--host", options.host, "Address to listen on (default: any)")
@@ -263,7 +261,7 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
   add_limit(app, "--port", options.port, any_port, "Port to listen on (0: any free port)");
   auto* quiet = app.add_flag("--quiet", options.is_quiet, "Log jobs only, not closed connections");
   bool is_verbose = false;
-  auto* verbose = app.add_flag("--verbose", is_verbose, "The same as --log-level debug");
+  auto* verbose = app.add_flag("--verbose", is_verbose, "Same as --log-level debug");
   verbose->excludes(quiet);
   std::string level = level_said_by(environment);
   app.add_option("--log-level", level,
@@ -300,10 +298,10 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
   options.etcd_lease = std::chrono::seconds(etcd_lease_seconds);
   const auto wanted = log_level_of(level);
   if (!wanted) {
-    return CommandLineEnd{usage_error,
-                          fmt::format("cpprund: error: CPPRUN_LOG_LEVEL={} is not a level\n"
-                                      "  hint: use {}\n",
-                                      plain_line(level), log_level_names)};
+    return CommandLineEnd{
+        usage_error,
+        fmt::format("cpprund: error: CPPRUN_LOG_LEVEL={} is not a log level\n  hint: use {}\n",
+                    plain_line(level), log_level_names)};
   }
   options.log_level = is_verbose ? LogLevel::debug : *wanted;
   return options;
@@ -413,8 +411,8 @@ std::string daemon_manual(const std::vector<DaemonFlag>& flags, std::string_view
       ".SH SYNOPSIS\n.B cpprund\n[\\fIflags\\fR]\n"
       ".SH DESCRIPTION\nCoordinates the jobs whose launchers name it with "
       "\\fB\\-\\-rdzv\\-endpoint\\fR, and hosts the stores through which their workers meet. "
-      "Clients of PyTorch 1.9 and later can use it. Without \\fB\\-\\-state\\fR it keeps nothing "
-      "on disk.\n.SH OPTIONS\n",
+      "It works with clients of PyTorch 1.9 and later. Without \\fB\\-\\-state\\fR it keeps "
+      "nothing on disk.\n.SH OPTIONS\n",
       roff_text(version));
   for (const auto& flag : flags) {
     const auto value = flag.value.empty() ? "" : fmt::format(" \\fI{}\\fR", roff_text(flag.value));
@@ -429,14 +427,15 @@ std::string daemon_manual(const std::vector<DaemonFlag>& flags, std::string_view
     text += '\n';
   }
   return text +
-         ".SH SIGNALS\nSIGTERM and SIGINT end it; SIGHUP has it read its secrets again.\n"
-         ".SH \"EXIT STATUS\"\n0 it was asked to end; 2 a command line that cannot be obeyed; 1 "
-         "anything else.\n"
+         ".SH SIGNALS\nSIGTERM and SIGINT stop cpprund. SIGHUP reloads the secrets.\n"
+         ".SH \"EXIT STATUS\"\n0: stopped by a signal. 2: invalid command line. 1: any other "
+         "error.\n"
          ".SH FILES\n.TP\n.I /etc/default/cpprund\nCPPRUND_FLAGS=: the flags of the service.\n"
-         ".SH ENVIRONMENT\n.TP\n.B CPPRUN_LOG_LEVEL\nWhat \\fB\\-\\-log\\-level\\fR says where it "
-         "is not given.\n.TP\n.B CPPRUN_SECRET_FILE, CPPRUN_REQUIRE_SECRET\nWhere the secret lies; "
-         "1: it has to have one.\n.TP\n.B XDG_RUNTIME_DIR, TMPDIR\nWhere its socket for "
-         "\\fBcpprunctl\\fR lies.\n"
+         ".SH ENVIRONMENT\n.TP\n.B CPPRUN_LOG_LEVEL\nThe default of \\fB\\-\\-log\\-level\\fR.\n"
+         ".TP\n.B CPPRUN_SECRET_FILE, CPPRUN_REQUIRE_SECRET\n"
+         "The secret file; 1: do not start without a secret.\n"
+         ".TP\n.B XDG_RUNTIME_DIR, TMPDIR\n"
+         "The directory of the control socket for \\fBcpprunctl\\fR.\n"
          ".SH \"SEE ALSO\"\n.BR cpprun (1),\n.BR cpprunctl (1)\n";
 }
 

@@ -20,8 +20,8 @@ std::optional<LeaderChange> LeaderWatch::leads(const ClockPair& now, const Leade
   if (is_same) return std::nullopt;
   since_ = now.wall;
   if (!before && !leader.is_won) return std::nullopt;
-  if (!before) reason = "this cpprund knew no leader before";
-  if (reason.empty()) reason = "it is known from etcd, or by its own word";
+  if (!before) reason = "no leader was known before";
+  if (reason.empty()) reason = "reported by etcd or by the new leader";
   last_ = LeaderChange{
       .time = now.wall,
       .from = before ? before->name : std::string(),

@@ -27,8 +27,8 @@ Result<void> check_owners(const Owners& owners) {
       const auto [first, is_new] = owner_of.emplace(secret.id, owner.name);
       if (is_new) continue;
       return failure(
-          fmt::format("\"{}\" and \"{}\" both have a secret of the id \"{}\", which would not "
-                      "tell them apart; make another for one of them (cpprunctl keygen)",
+          fmt::format("\"{}\" and \"{}\" have secrets with the same id \"{}\"; create a new one "
+                      "for one of them (cpprunctl keygen)",
                       first->second, owner.name, secret.id));
     }
   }

@@ -15,7 +15,7 @@ constexpr int port_max = 65'535;
 
 Result<Place> parse_place(std::string_view text, int port_default) {
   const auto wrong = [&](const char* what) {
-    return failure(fmt::format("\"{}\" {}: write HOST, HOST:PORT or [IPv6]:PORT", text, what));
+    return failure(fmt::format("\"{}\" {}; write HOST, HOST:PORT or [IPv6]:PORT", text, what));
   };
   Place place{.host = {}, .port = port_default};
   std::string_view port;
@@ -30,13 +30,13 @@ Result<Place> parse_place(std::string_view text, int port_default) {
     place.host = text.substr(0, colon);
     if (colon != text.npos) port = text.substr(colon);
   }
-  if (place.host.empty()) return wrong("names no host");
+  if (place.host.empty()) return wrong("has no host");
   if (port.empty()) return place;
   const auto* const end = port.data() + port.size();
   const auto [rest, error] = std::from_chars(port.data() + 1, end, place.port);
   const bool is_port = port[0] == ':' && error == std::errc{} && rest == end && place.port > 0 &&
                        place.port <= port_max;
-  if (!is_port) return wrong("names no port from 1 to 65535");
+  if (!is_port) return wrong("has no port from 1 to 65535");
   return place;
 }
 

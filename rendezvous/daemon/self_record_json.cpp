@@ -36,7 +36,7 @@ bool is_self_record(std::string_view bytes) {
 Result<SelfRecord> read_self_record(std::string_view bytes) {
   const Json json = parse_json(bytes);
   if (!json.is_object() || !json.contains("cpprund") || !json["cpprund"].is_object()) {
-    return failure("is none of a cpprund");
+    return failure("is not a record of a cpprund");
   }
   const Json& own = json["cpprund"];
   const auto is = [&own](const char* name, auto right) {
@@ -46,7 +46,7 @@ Result<SelfRecord> read_self_record(std::string_view bytes) {
                         is("set", &Json::is_string) && is("cluster", &Json::is_string) &&
                         is("epoch", &Json::is_number_unsigned) &&
                         is("has_all", &Json::is_boolean) && is("is_synced", &Json::is_boolean);
-  if (!is_right) return failure("lacks what a cpprund keeps of itself");
+  if (!is_right) return failure("is an incomplete record of a cpprund");
   return SelfRecord{.life = own["life"],
                     .boot = own["boot"],
                     .set = own["set"],
@@ -59,10 +59,11 @@ Result<SelfRecord> read_self_record(std::string_view bytes) {
 std::optional<std::string> objection_to(const SelfRecord& found, std::string_view set) {
   if (found.set == set) return std::nullopt;
   return fmt::format(
-      "has the jobs of the cluster \"{}\", and {}: start it with the --etcd of that one and "
-      "--cluster={}, or give it another directory",
+      "has the jobs of cluster \"{}\", and {}; use the --etcd of that cluster and --cluster={}, or "
+      "another directory",
       found.set,
-      set.empty() ? "this cpprund has no --etcd" : fmt::format("this cpprund is of \"{}\"", set),
+      set.empty() ? "this cpprund has no --etcd"
+                  : fmt::format("this cpprund belongs to \"{}\"", set),
       found.set);
 }
 

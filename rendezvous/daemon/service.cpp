@@ -23,8 +23,8 @@ std::string quoted(std::string_view name, std::string_view value) {
 tl::unexpected<Error> no_number(std::string_view name, std::string_view value,
                                 std::string_view what) {
   return failure(
-      fmt::format("cannot tell which sockets were passed: {} is no {}; unset LISTEN_FDS and "
-                  "LISTEN_PID, or let a .socket unit start cpprund",
+      fmt::format("cannot tell which sockets were passed: {} is not a {}; unset LISTEN_FDS and "
+                  "LISTEN_PID, or start cpprund by a .socket unit",
                   quoted(name, value), what));
 }
 
@@ -34,7 +34,7 @@ std::string kind_text(const PassedFacts& facts) {
     case Kind::not_open:
       return "not open";
     case Kind::no_socket:
-      return "no socket";
+      return "not a socket";
     case Kind::tcp:
       return (facts.listens ? "a listening TCP socket" : "a TCP socket that does not listen") + at;
     case Kind::udp:
@@ -51,7 +51,7 @@ std::string_view cure_for(Kind kind) {
   switch (kind) {
     case Kind::not_open:
     case Kind::no_socket:
-      return "let a .socket unit start cpprund, or unset LISTEN_FDS and LISTEN_PID";
+      return "start cpprund by a .socket unit, or unset LISTEN_FDS and LISTEN_PID";
     case Kind::tcp:
       return "set Accept=no in its .socket unit";
     case Kind::udp:
@@ -60,7 +60,7 @@ std::string_view cure_for(Kind kind) {
     case Kind::other_socket:
       break;
   }
-  return "give ListenStream= in its .socket unit a TCP port, as ListenStream=29400";
+  return "set ListenStream= in its .socket unit to a TCP port, such as 29400";
 }
 
 }  // namespace
@@ -74,8 +74,8 @@ Result<Activation> activation_of(const Environment& environment, int pid) {
   if (*owner != pid) {
     return Activation{
         .count = 0,
-        .remark = fmt::format("the sockets of LISTEN_FDS are those of process {}, not of this one, "
-                              "{}: start cpprund without a shell around it, or by exec",
+        .remark = fmt::format("ignoring LISTEN_FDS: the sockets were passed to process {}, and "
+                              "this is process {}; start cpprund without a shell, or with exec",
                               *owner, pid)};
   }
   const auto count = exact_number<int>(*fds);
@@ -96,14 +96,14 @@ Result<void> judge_passed(int count, const std::vector<PassedFacts>& facts) {
   if (count > static_cast<int>(facts.size())) what += ", ...";
   if (count != 1 || facts.size() != 1) {
     return failure(
-        fmt::format("cannot serve on {} passed sockets ({}): cpprund serves on one; leave one "
+        fmt::format("cannot serve on {} passed sockets ({}): cpprund needs exactly one; keep one "
                     "ListenStream= in its .socket unit",
                     count, what));
   }
   const PassedFacts& only = facts.front();
   if (only.kind == Kind::tcp && only.listens) return {};
   return failure(
-      fmt::format("cannot serve on the socket that was passed: {}; {}", what, cure_for(only.kind)));
+      fmt::format("cannot serve on the passed socket: {}; {}", what, cure_for(only.kind)));
 }
 
 namespace {
@@ -116,16 +116,15 @@ Result<std::string> notify_address(const Environment& environment) {
   const std::string* const said = find_variable(environment, "NOTIFY_SOCKET");
   if (said == nullptr || said->empty()) return std::string();
   if (said->size() > notify_name_bytes_max) {
-    return failure(
-        fmt::format("NOTIFY_SOCKET has {} bytes, and no socket's name has more than "
-                    "{}",
-                    said->size(), notify_name_bytes_max));
+    return failure(fmt::format("NOTIFY_SOCKET has {} bytes, and the maximum is {}", said->size(),
+                               notify_name_bytes_max));
   }
   const bool is_path = said->front() == '/';
   const bool is_abstract = said->front() == '@';
   if ((!is_path && !is_abstract) || said->size() == 1) {
-    return failure(fmt::format("NOTIFY_SOCKET={} is neither a path nor @ and a name",
-                               plain_line(*said, shown_bytes_max)));
+    return failure(
+        fmt::format("NOTIFY_SOCKET={} is neither a path nor an abstract name such as @NAME",
+                    plain_line(*said, shown_bytes_max)));
   }
   std::string name = *said;
   if (is_abstract) name.front() = '\0';
@@ -167,21 +166,22 @@ SandboxRules sandbox_rules(int version, const SandboxWants& wants) {
 std::string sandbox_line(const SandboxInForce& in_force, const SandboxWants& wants) {
   std::vector<std::string> parts;
   if (in_force.version >= 1) {
-    const auto list = fmt::format("{} to read", fmt::join(wants.readable, ", "));
+    const auto list = fmt::format("{} (read only)", fmt::join(wants.readable, ", "));
     std::vector<std::string> kept;
-    if (wants.door) kept.emplace_back("the socket for tools");
+    if (wants.door) kept.emplace_back("the control socket");
     if (!wants.readable.empty()) kept.push_back(list);
-    parts.push_back(kept.empty() ? "no files"
-                                 : fmt::format("no files but {}", fmt::join(kept, " and ")));
+    parts.push_back(kept.empty()
+                        ? "no file access"
+                        : fmt::format("no file access except {}", fmt::join(kept, " and ")));
   }
   if (in_force.version >= 4) {
-    parts.emplace_back(wants.connects ? "no port of its choice"
-                                      : "no TCP connection out and no port of its choice");
+    parts.emplace_back(wants.connects ? "no fixed ports"
+                                      : "no outgoing TCP connections, no fixed ports");
   }
-  if (in_force.version >= 6) parts.emplace_back("no signal to a stranger");
+  if (in_force.version >= 6) parts.emplace_back("no signals to other programs");
   if (in_force.no_privileges) parts.emplace_back("no new privileges");
-  if (in_force.no_dumps) parts.emplace_back("no dump of its memory");
-  if (parts.empty()) parts.emplace_back("nothing is in force");
+  if (in_force.no_dumps) parts.emplace_back("no core dumps");
+  if (parts.empty()) parts.emplace_back("not available");
   return fmt::format("sandbox: {}", fmt::join(parts, ", "));
 }
 

@@ -122,7 +122,7 @@ struct SandboxInForce {
   std::vector<std::string> left_out = {};  // paths without a rule, each with the reason
 };
 
-// "sandbox: no files but the socket for tools, no new privileges".
+// "sandbox: no file access except the control socket, no new privileges".
 std::string sandbox_line(const SandboxInForce& in_force, const SandboxWants& wants);
 
 }  // namespace cpprun

@@ -50,19 +50,18 @@ std::string state_file_of(std::string_view record) {
 }
 
 tl::expected<std::string, NoState> record_of_state_file(std::string_view file) {
-  if (!file.starts_with(state_mark)) return damaged_state("its first line is not one of cpprund's");
+  if (!file.starts_with(state_mark)) return damaged_state("invalid first line");
   file.remove_prefix(state_mark.size());
   const auto said = take_number(file, ' ');
-  if (!said) return damaged_state("its first line names no version");
+  if (!said) return damaged_state("no version in the first line");
   if (*said != state_version) return state_of_version(*said, state_version);
   const auto size = take_number(file, ' ');
   const auto crc = size ? take_number(file, '\n', 16) : std::nullopt;
-  if (!crc) return damaged_state("its first line is cut off");
+  if (!crc) return damaged_state("the first line is incomplete");
   if (file.size() != *size) {
-    return damaged_state(
-        fmt::format("{} bytes are there, and {} were written", file.size(), *size));
+    return damaged_state(fmt::format("{} bytes instead of {}", file.size(), *size));
   }
-  if (checksum_of(file) != *crc) return damaged_state("its bytes are not those that were written");
+  if (checksum_of(file) != *crc) return damaged_state("wrong checksum");
   return std::string(file);
 }
 
@@ -85,16 +84,16 @@ std::uint32_t number_at(std::string_view bytes) {
 }
 
 tl::expected<LogFile, NoState> read_head(std::string_view& file) {
-  if (!file.starts_with(mark)) return damaged_state("its first line is not one of cpprund's");
+  if (!file.starts_with(mark)) return damaged_state("invalid first line");
   file.remove_prefix(mark.size());
   const auto said = take_number(file, ' ');
-  if (!said) return damaged_state("its first line names no version");
+  if (!said) return damaged_state("no version in the first line");
   if (*said != version) return state_of_version(*said, version);
   const auto round = take_number(file, ' ');
   const auto synced = round ? take_number(file, ' ') : std::nullopt;
   const auto line = synced ? file.find('\n') : file.npos;
   if (line == file.npos || *synced > 1 || *round > std::numeric_limits<std::uint32_t>::max()) {
-    return damaged_state("its first line is cut off");
+    return damaged_state("the first line is incomplete");
   }
   const std::string boot(file.substr(0, line));
   file.remove_prefix(line + 1);
@@ -135,9 +134,7 @@ tl::expected<LogFile, NoState> read_log_file(std::string_view file) {
       // After a crash, a file may have its final size without the last bytes having been written.
       if (is_last) return log;
       return damaged_state(
-          fmt::format("what stands at byte {} is not what was written, and {} bytes lie "
-                      "behind it",
-                      at, rest.size()));
+          fmt::format("wrong checksum at byte {}, and {} bytes follow", at, rest.size()));
     }
     log->has_end = false;
     switch (static_cast<LogChunk>(rest.front())) {

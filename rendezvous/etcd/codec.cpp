@@ -105,7 +105,7 @@ N number_in(const Json& object, const char* name) {
   if (json->is_number_integer() && !number) {
     number = exact_number<N>(std::to_string(json->get<std::int64_t>()));
   }
-  if (!number) throw Wrong{fmt::format("{} is no whole number", name)};
+  if (!number) throw Wrong{fmt::format("{} is not a whole number", name)};
   return *number;
 }
 
@@ -119,13 +119,13 @@ bool flag_in(const Json& object, const char* name) {
 std::string text_in(const Json& object, const char* name) {
   const Json* const json = member_of(object, name);
   if (json == nullptr || json->is_null()) return {};
-  if (!json->is_string()) throw Wrong{fmt::format("{} is no text", name)};
+  if (!json->is_string()) throw Wrong{fmt::format("{} is not a string", name)};
   return json->get<std::string>();
 }
 
 std::string bytes_in(const Json& object, const char* name) {
   auto bytes = bytes_of_base64(text_in(object, name));
-  if (!bytes) throw Wrong{fmt::format("{} is no base64", name)};
+  if (!bytes) throw Wrong{fmt::format("{} is not base64", name)};
   return *std::move(bytes);
 }
 
@@ -134,9 +134,9 @@ const Json& list_in(const Json& object, const char* name) {
   static const Json nothing = Json::array();
   const Json* const json = member_of(object, name);
   if (json == nullptr || json->is_null()) return nothing;
-  if (!json->is_array()) throw Wrong{fmt::format("{} is no list", name)};
+  if (!json->is_array()) throw Wrong{fmt::format("{} is not a list", name)};
   if (json->size() > bounds::etcd_answer_parts_max) {
-    throw Wrong{fmt::format("{} has {} parts, the limit is {}", name, json->size(),
+    throw Wrong{fmt::format("{} has {} elements, the maximum is {}", name, json->size(),
                             bounds::etcd_answer_parts_max)};
   }
   return *json;
@@ -144,13 +144,13 @@ const Json& list_in(const Json& object, const char* name) {
 
 Header header_in(const Json& object) {
   const Json* const json = member_of(object, "header");
-  if (json == nullptr) throw Wrong{"it has no header"};
+  if (json == nullptr) throw Wrong{"no header"};
   const Header header{.cluster = number_in<std::uint64_t>(*json, "cluster_id"),
                       .member = number_in<std::uint64_t>(*json, "member_id"),
                       .revision = number_in<Revision>(*json, "revision"),
                       .term = number_in<std::uint64_t>(*json, "raft_term")};
   // Both start at 1.
-  if (header.revision <= 0 || header.term == 0) throw Wrong{"its header says nothing"};
+  if (header.revision <= 0 || header.term == 0) throw Wrong{"empty header"};
   return header;
 }
 
@@ -172,11 +172,11 @@ Outcome outcome_of(const Json& json) {
 Decided decided_of(const Transaction& asked, const Json& json) {
   Decided decided{.header = header_in(json), .succeeded = flag_in(json, "succeeded")};
   for (const Json& each : list_in(json, "responses")) decided.outcomes.push_back(outcome_of(each));
-  if (asked.compares.empty() && !decided.succeeded) throw Wrong{"it refuses what had no condition"};
+  if (asked.compares.empty() && !decided.succeeded)
+    throw Wrong{"an unconditional transaction failed"};
   const auto& done = decided.succeeded ? asked.success : asked.otherwise;
   if (decided.outcomes.size() != done.size()) {
-    throw Wrong{fmt::format("its answer has {} results for {} operations", decided.outcomes.size(),
-                            done.size())};
+    throw Wrong{fmt::format("{} results for {} operations", decided.outcomes.size(), done.size())};
   }
   return decided;
 }
@@ -187,17 +187,17 @@ Answer answer_of(const Request& request, const Json& json) {
           [&](const Grant& asked) -> Answer {
             const Granted granted{header_in(json), number_in<LeaseId>(json, "ID"),
                                   number_in<std::int64_t>(json, "TTL")};
-            if (granted.lease != asked.lease) throw Wrong{"it grants another lease"};
-            if (granted.ttl_seconds <= 0) throw Wrong{"it grants no time"};
+            if (granted.lease != asked.lease) throw Wrong{"granted another lease"};
+            if (granted.ttl_seconds <= 0) throw Wrong{"a lease without a duration"};
             return granted;
           },
           [&](const KeepAlive& asked) -> Answer {
             // For the gateway this is a stream of replies; this is its first.
             const Json* const result = member_of(json, "result");
-            if (result == nullptr) throw Wrong{"it has no result"};
+            if (result == nullptr) throw Wrong{"no result"};
             const KeptAlive kept{header_in(*result), number_in<LeaseId>(*result, "ID"),
                                  number_in<std::int64_t>(*result, "TTL")};
-            if (kept.lease != asked.lease) throw Wrong{"its answer names another lease"};
+            if (kept.lease != asked.lease) throw Wrong{"the response is for another lease"};
             return kept;
           },
           [&](const Revoke&) -> Answer { return Revoked{header_in(json)}; },
@@ -208,14 +208,14 @@ Answer answer_of(const Request& request, const Json& json) {
             const auto is_printable = [](char byte) { return byte > ' ' && byte <= '~'; };
             if (token.empty() || token.size() > bounds::etcd_token_bytes_max ||
                 !std::ranges::all_of(token, is_printable)) {
-              throw Wrong{"its token is none"};
+              throw Wrong{"invalid token"};
             }
             return authenticated;
           },
           [&](const GetAlarms&) -> Answer {
             Alarms alarms;
             for (const Json& each : list_in(json, "errors")) {
-              if (!each.is_string()) throw Wrong{"an error is no text"};
+              if (!each.is_string()) throw Wrong{"an error is not a string"};
               const auto& error = each.get_ref<const std::string&>();
               const auto names = [&error](const char* alarm) {
                 return error.find(alarm) != error.npos;
@@ -240,17 +240,17 @@ std::optional<Failure> failure_of(const Json& json) {
   std::string words = text_in(told, "message");
   if (words.empty()) words = text_in(told, "error");
   const FailureKind kind = kind_of(code, words);
-  if (words.empty()) words = "it does not say why";
+  if (words.empty()) words = "no reason given";
   return Failure{kind, plain_line(words, bounds::etcd_words_bytes_max)};
 }
 
 Failure nonsense(unsigned http_status, std::string_view what) {
-  return {FailureKind::nonsense, fmt::format("it answers with HTTP {}, and {}", http_status, what)};
+  return {FailureKind::nonsense, fmt::format("HTTP {}: {}", http_status, what)};
 }
 
 Heard heard(const Request& request, unsigned http_status, const Json& json) {
   if (auto failed = failure_of(json)) return tl::unexpected(*std::move(failed));
-  if (http_status != 200) return tl::unexpected(nonsense(http_status, "does not say why"));
+  if (http_status != 200) return tl::unexpected(nonsense(http_status, "no reason given"));
   return answer_of(request, json);
 }
 
@@ -296,16 +296,17 @@ Post to_post(const Request& request) {
 Heard read_answer(const Request& request, unsigned http_status, std::string_view body) {
   const auto text = first_of(request, body);
   if (text.size() > bounds::etcd_answer_bytes_max) {
-    return tl::unexpected(nonsense(http_status, fmt::format("with {} bytes", text.size())));
+    return tl::unexpected(
+        nonsense(http_status, fmt::format("{} bytes, which is too much", text.size())));
   }
   if (json_depth(text) > bounds::etcd_answer_depth_max) {
-    return tl::unexpected(nonsense(http_status, "its JSON is nested too deep"));
+    return tl::unexpected(nonsense(http_status, "JSON is nested too deeply"));
   }
   try {
     const Json json = parse_json(text);
     if (json.is_discarded() || !json.is_object()) {
       return tl::unexpected(nonsense(
-          http_status, fmt::format("with \"{}\", which is no JSON of its gateway",
+          http_status, fmt::format("\"{}\" is not a JSON object",
                                    plain_line(text.substr(0, bounds::etcd_words_bytes_max), 80))));
     }
     return heard(request, http_status, json);

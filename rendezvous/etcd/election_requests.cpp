@@ -122,35 +122,35 @@ std::optional<std::string> ChangeQueue::check() const {
   for (auto each = waiting_.begin(); each != waiting_.end(); ++each) {
     const auto again = std::find_if(each + 1, waiting_.end(),
                                     [&](const Change& other) { return other.name == each->name; });
-    if (again != waiting_.end()) return "a record waits twice to be written";
-    if (each->first > each->last || each->last > last_) return "a change has no request number";
+    if (again != waiting_.end()) return "a record is queued twice";
+    if (each->first > each->last || each->last > last_)
+      return "a change has an invalid request number";
   }
-  if (under_way_.size() > bounds::election_batch_max) return "more is under way than may be";
+  if (under_way_.size() > bounds::election_batch_max) return "too many changes are in progress";
   return std::nullopt;
 }
 
 Result<void> RecordSizes::keep(const std::string& name, std::size_t bytes) {
-  if (name.empty()) return failure("a record without a name cannot be kept in etcd");
+  if (name.empty()) return failure("a record without a name");
   if (name.size() > bounds::election_record_name_bytes_max) {
-    return failure(fmt::format("the name \"{}\" has {} bytes, and a record in etcd has at most {}",
+    return failure(fmt::format("the record name \"{}\" has {} bytes, and the maximum is {}",
                                plain_line(name, bounds::name_shown_bytes_max), name.size(),
                                bounds::election_record_name_bytes_max));
   }
   const std::string shown = plain_line(name, bounds::name_shown_bytes_max);
   if (bytes > bounds::election_record_bytes_max) {
-    return failure(fmt::format("the record of \"{}\" has {} bytes, and one in etcd has at most {}",
-                               shown, bytes, bounds::election_record_bytes_max));
+    return failure(fmt::format("the record of \"{}\" has {} bytes, and the maximum is {}", shown,
+                               bytes, bounds::election_record_bytes_max));
   }
   const auto known = sizes_.find(name);
   if (known == sizes_.end() && sizes_.size() >= bounds::election_records_max) {
-    return failure(fmt::format("\"{}\" would be one record more than the {} that are kept in etcd",
-                               shown, bounds::election_records_max));
+    return failure(fmt::format("no room for the record of \"{}\": the maximum is {} records", shown,
+                               bounds::election_records_max));
   }
   const std::size_t rest = bytes_ - (known == sizes_.end() ? 0 : known->second);
   if (rest + bytes > bounds::election_records_bytes_max) {
-    return failure(fmt::format(
-        "with \"{}\" the records in etcd would have {} bytes, and all of them have at most {}",
-        shown, rest + bytes, bounds::election_records_bytes_max));
+    return failure(fmt::format("with \"{}\" the records would have {} bytes, and the maximum is {}",
+                               shown, rest + bytes, bounds::election_records_bytes_max));
   }
   found(name, bytes);
   return {};

@@ -15,19 +15,16 @@ Result<ElectionKeys> ElectionKeys::make(std::string_view name, std::string_view 
   const std::string prefix = std::string(before) + std::string(name) + "/";
   if (name.empty()) return failure("the cluster has no name");
   if (prefix.size() > bounds::etcd_prefix_bytes_max) {
-    return failure(
-        fmt::format("the common prefix of the keys in etcd has {} bytes, the limit is {}",
-                    prefix.size(), bounds::etcd_prefix_bytes_max));
+    return failure(fmt::format("the prefix of the keys in etcd has {} bytes, and the maximum is {}",
+                               prefix.size(), bounds::etcd_prefix_bytes_max));
   }
   if (!std::ranges::all_of(prefix, is_plain)) {
-    return failure(
-        fmt::format("the keys in etcd would begin with \"{}\": only letters, digits and signs of "
-                    "ASCII belong there",
-                    plain_line(prefix, 80)));
+    return failure(fmt::format(
+        "invalid prefix \"{}\" of the keys in etcd; use ASCII letters, digits and punctuation",
+        plain_line(prefix, 80)));
   }
   if (name.find('/') != std::string_view::npos) {
-    return failure(fmt::format(
-        "invalid cluster name \"{}\": a slash would lead to the keys of another cluster", name));
+    return failure(fmt::format("invalid cluster name \"{}\": a slash is not allowed", name));
   }
   return ElectionKeys(prefix);
 }
@@ -48,10 +45,10 @@ const etcd::KeyValue* only(const etcd::Outcome& outcome) {
 }
 
 tl::unexpected<Error> strange(const std::string& key, const std::string& why) {
-  return failure(fmt::format(
-      "what stands in etcd under \"{}\" was not written by a cpprun of ours ({}): take another "
-      "--cluster (cpprun: --rdzv-id), or remove the key",
-      key, why));
+  return failure(
+      fmt::format("the etcd key \"{}\" has unexpected content ({}); use another "
+                  "--cluster (cpprun: --rdzv-id), or remove the key",
+                  key, why));
 }
 
 }  // namespace
@@ -84,22 +81,22 @@ std::optional<std::string> objection_to(const ElectionView& view, const Election
   if (!memory.cluster.empty() && view.cluster != memory.cluster) {
     return view.cluster.empty()
                ? fmt::format(
-                     "etcd has nothing under \"{}\", where cluster {} was known: was it emptied, "
-                     "or is it another etcd? Restart every cpprund of this cluster, with an empty "
+                     "etcd has no data under \"{}\", where it had cluster {}: it was emptied, or "
+                     "it is another etcd; restart every cpprund of this cluster, with an empty "
                      "--state directory if it has one",
                      keys.prefix(), memory.cluster)
                : fmt::format(
-                     "cluster {} is under \"{}\" in etcd, where {} was known: is it another etcd, "
-                     "or do two clusters have the same name?",
+                     "cluster {} is under \"{}\" in etcd instead of {}: it is another etcd, or two "
+                     "clusters have the same name",
                      plain_line(view.cluster, shown_bytes_max), keys.prefix(), memory.cluster);
   }
   // A winner always writes "synced", so an etcd that lost that epoch is detected here.
   const auto newest = std::max(view.leader ? view.leader->epoch : 0, view.synced_changed);
   if (newest < memory.epoch) {
     return fmt::format(
-        "etcd knows of no epoch after {} under \"{}\", where {} was seen before: was it restored "
-        "from an old snapshot, or were keys removed? Start every cpprund of this cluster anew, "
-        "with an empty --state where it has one",
+        "etcd has epoch {} under \"{}\", where it had epoch {}: it was restored from an old "
+        "snapshot, or keys were removed; restart every cpprund of this cluster, with an empty "
+        "--state directory if it has one",
         newest, keys.prefix(), memory.epoch);
   }
   return std::nullopt;

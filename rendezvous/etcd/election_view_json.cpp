@@ -27,15 +27,15 @@ Result<Json> parse(std::string_view text) {
       bounds::election_synced_max * 4 * bounds::election_name_bytes_max;
   constexpr std::size_t depth_max = 2;
   if (text.size() > bytes_max) {
-    return failure(fmt::format("it has {} bytes, the limit is {}", text.size(), bytes_max));
+    return failure(fmt::format("{} bytes, and the maximum is {}", text.size(), bytes_max));
   }
   Json json = parse_json(text, depth_max);
-  if (!json.is_object()) return failure("it is no JSON of ours");
+  if (!json.is_object()) return failure("not a JSON object");
   return json;
 }
 
 tl::unexpected<Error> has_no(const char* name) {
-  return failure(fmt::format("it has no {} such as we write", name));
+  return failure(fmt::format("no valid {}", name));
 }
 
 bool is_name(const Json& json) {

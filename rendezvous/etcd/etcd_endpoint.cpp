@@ -50,16 +50,17 @@ Result<bool> take_scheme(std::string_view whole, std::string_view& rest) {
   rest.remove_prefix(scheme.size());
   if (is_alike(scheme, plain)) return false;
   if (is_alike(scheme, secure)) return true;
-  return wrong(whole, fmt::format("begins with {}: etcd is asked by http:// or https://", scheme));
+  return wrong(whole, fmt::format("begins with {}; use http:// or https://", scheme));
 }
 
 Result<int> read_port(std::string_view whole, std::string_view text) {
   const auto port = exact_number<int>(text);
   if (port && *port > 0 && *port <= port_max) return *port;
   return wrong(
-      whole, fmt::format("has the port \"{}\": a port is a number from 1 to {}, and etcd's own is "
-                         "{}",
-                         text, port_max, etcd_port_default));
+      whole,
+      fmt::format(
+          "has the invalid port \"{}\"; use a number from 1 to {} (the default of etcd is {})",
+          text, port_max, etcd_port_default));
 }
 
 // The host, and the rest behind it.
@@ -68,12 +69,13 @@ Result<std::pair<std::string_view, std::string_view>> split_host(std::string_vie
   if (rest.starts_with('[')) {
     const auto close = rest.find(']');
     if (close == std::string_view::npos) {
-      return wrong(whole, "opens a bracket and does not close it");
+      return wrong(whole, "has an opening bracket without a closing one");
     }
     return std::pair{rest.substr(1, close - 1), rest.substr(close + 1)};
   }
   if (std::ranges::count(rest, ':') > 1) {
-    return wrong(whole, "has several colons: an IPv6 address stands in brackets, as in [::1]:2379");
+    return wrong(whole,
+                 "has several colons; write an IPv6 address in brackets, such as [::1]:2379");
   }
   const auto colon = std::min(rest.find(':'), rest.size());
   return std::pair{rest.substr(0, colon), rest.substr(colon)};
@@ -81,31 +83,30 @@ Result<std::pair<std::string_view, std::string_view>> split_host(std::string_vie
 
 Result<EtcdEndpoint> parse_one(std::string_view text) {
   const auto whole = trimmed(text);
-  if (whole.empty()) return failure("there is nothing between two commas, or at an end");
+  if (whole.empty()) return failure("there is an empty entry between commas");
   std::string_view rest = whole;
   const auto is_secure = take_scheme(whole, rest);
   if (!is_secure) return tl::unexpected<Error>(is_secure.error());
   if (rest.find('@') != std::string_view::npos) {
-    return wrong(whole, "has an @: a user and a password are given on their own");
+    return wrong(whole, "has an @; give the user and the password separately");
   }
   if (rest.ends_with('/')) rest.remove_suffix(1);  // as copied from a browser
   if (const auto slash = rest.find('/'); slash != std::string_view::npos) {
-    return wrong(whole,
-                 fmt::format("has \"{}\" after the address: only a host and a port belong here",
-                             rest.substr(slash)));
+    return wrong(whole, fmt::format("has \"{}\" after the address; give only a host and a port",
+                                    rest.substr(slash)));
   }
   const auto parts = split_host(whole, rest);
   if (!parts) return tl::unexpected<Error>(parts.error());
   const auto [host, port] = *parts;
   if (rest.starts_with('[') ? !is_ipv6(host) : !is_host_name(host)) {
-    return wrong(whole, fmt::format("has the host \"{}\": a host is a name, an IPv4 address, or an "
-                                    "IPv6 address in brackets",
+    return wrong(whole, fmt::format("has the invalid host \"{}\"; use a name, an IPv4 address, or "
+                                    "an IPv6 address in brackets",
                                     host));
   }
   EtcdEndpoint endpoint{*is_secure, std::string(host), etcd_port_default};
   if (port.empty()) return endpoint;
   if (!port.starts_with(':')) {
-    return wrong(whole, fmt::format("has \"{}\" where \":port\" is expected", port));
+    return wrong(whole, fmt::format("has \"{}\" instead of \":port\"", port));
   }
   const auto number = read_port(whole, port.substr(1));
   if (!number) return tl::unexpected<Error>(number.error());
@@ -117,15 +118,14 @@ Result<EtcdEndpoint> parse_one(std::string_view text) {
 
 Result<std::vector<EtcdEndpoint>> parse_etcd_endpoints(std::string_view text) {
   if (trimmed(text).empty()) {
-    return failure("no member of etcd is named: one looks like http://host:2379");
+    return failure("no etcd endpoint is given; write http://HOST:2379");
   }
   std::vector<EtcdEndpoint> endpoints;
   std::string wrongs;
   const auto parts = split(text, ',');
   if (parts.size() > bounds::etcd_endpoints_max) {
-    return failure(
-        fmt::format("{} etcd endpoints are listed, and the limit is {}: a few are enough",
-                    parts.size(), bounds::etcd_endpoints_max));
+    return failure(fmt::format("{} etcd endpoints are given, and the maximum is {}", parts.size(),
+                               bounds::etcd_endpoints_max));
   }
   for (const auto part : parts) {
     auto endpoint = parse_one(part);

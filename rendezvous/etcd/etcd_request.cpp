@@ -89,31 +89,31 @@ std::string describe(const Failure& failure, const EtcdEndpoint& endpoint) {
     case Kind::unreachable:
       return fmt::format("{} cannot be reached: {}", who, failure.said);
     case Kind::silent:
-      return fmt::format("{} does not answer: {}", who, failure.said);
+      return fmt::format("{} is not responding: {}", who, failure.said);
     case Kind::unavailable:
       return fmt::format(
-          "{} has no quorum (\"{}\"): more than half of its members must run and reach each other",
+          "{} has no quorum (\"{}\"); more than half of its members must run and reach each other",
           who, failure.said);
     case Kind::no_space:
       return fmt::format(
-          "{} has no room left (\"{}\"): compact and defragment it, or raise its quota, then "
-          "disarm the alarm with `etcdctl alarm disarm`",
+          "{} is out of space (\"{}\"); compact and defragment it, or raise its quota, then run "
+          "`etcdctl alarm disarm`",
           who, failure.said);
     case Kind::unauthenticated:
-      return fmt::format("{} wants to know who asks (\"{}\"): give a user and a password", who,
+      return fmt::format("{} requires authentication (\"{}\"); give a user and a password", who,
                          failure.said);
     case Kind::forbidden:
       return fmt::format(
-          "{} does not let us (\"{}\"): are user and password right, and may that user read and "
-          "write our keys?",
+          "{} denied access (\"{}\"); check the user and the password, and that this user may read "
+          "and write the keys of cpprun",
           who, failure.said);
     case Kind::no_such_lease:
     case Kind::lease_exists:
     case Kind::no_authentication:
     case Kind::rejected:
-      return fmt::format("{} refuses: \"{}\"", who, failure.said);
+      return fmt::format("{} rejected the request: \"{}\"", who, failure.said);
     case Kind::nonsense:
-      return fmt::format("what answers at {} is no etcd of 3.4 or later: {}", to_string(endpoint),
+      return fmt::format("the server at {} is not etcd 3.4 or later: {}", to_string(endpoint),
                          failure.said);
   }
   return who;

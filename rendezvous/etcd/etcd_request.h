@@ -176,7 +176,7 @@ bool may_have_happened(Failure::Kind kind);
 // Classifies a gRPC code and etcd's message.
 Failure::Kind kind_of(int code, std::string_view words);
 
-// "etcd at http://a:2379 has no room left (…): compact …". A sentence for the user: the member, the
+// "etcd at http://a:2379 is out of space (…); compact …". A sentence for the user: the member, the
 // failure, and a hint.
 std::string describe(const Failure& failure, const EtcdEndpoint& endpoint);
 

@@ -49,18 +49,17 @@ const PhaseOf<Phase>::Steps LeaderElection::steps = allowed_steps;
 std::optional<std::string> impossible(const ElectionOptions& options) {
   if (options.name.empty() || options.name.size() > bounds::election_name_bytes_max) {
     return fmt::format(
-        "a name has 1 to {} bytes, and \"{}\" has {}", bounds::election_name_bytes_max,
+        "a name must have 1 to {} bytes, and \"{}\" has {}", bounds::election_name_bytes_max,
         plain_line(options.name, bounds::election_name_bytes_max), options.name.size());
   }
   if (options.card.size() > bounds::election_card_bytes_max) {
-    return fmt::format("what a leader shows of itself has {} bytes, the limit is {}",
+    return fmt::format("the address of the leader has {} bytes, and the maximum is {}",
                        options.card.size(), bounds::election_card_bytes_max);
   }
-  if (options.endpoints.empty()) return "no member of etcd is named";
+  if (options.endpoints.empty()) return "no etcd endpoint is given";
   if (options.ttl < bounds::election_ttl_min || options.ttl > bounds::election_ttl_max) {
-    return fmt::format("a lease of {} s is asked of etcd: it has to be {:.0f} to {:.0f} s",
-                       in_seconds(options.ttl), in_seconds(bounds::election_ttl_min),
-                       in_seconds(bounds::election_ttl_max));
+    return fmt::format("a lease of {} s is not within {:.0f} to {:.0f} s", in_seconds(options.ttl),
+                       in_seconds(bounds::election_ttl_min), in_seconds(bounds::election_ttl_max));
   }
   return std::nullopt;
 }
@@ -90,7 +89,7 @@ LeaderElection::Actions LeaderElection::advance(TimePoint now) {
 void LeaderElection::expire(TimePoint now, Actions& actions) {
   if (!has_won() || now < leader_lease_->until()) return;
   depose(now,
-         fmt::format("etcd has not confirmed its lease for {:.1f} s{}{}",
+         fmt::format("etcd has not confirmed the leader's lease for {:.1f} s{}{}",
                      in_seconds(now - leader_lease_->lease().confirmed),
                      trouble_.empty() ? "" : ": ", trouble_),
          /*is_orderly=*/false, actions);
@@ -109,7 +108,7 @@ void LeaderElection::hear(TimePoint now, const election::Enter&, Actions&) {
 void LeaderElection::hear(TimePoint now, const election::Withdraw&, Actions& actions) {
   is_wanted_ = false;
   withdrawn_by_ = now + 2 * options_.ttl;
-  if (phase_ == Phase::leading) return end_orderly({}, "it withdraws", actions);
+  if (phase_ == Phase::leading) return end_orderly({}, "the leader resigned", actions);
   if (phase_ == Phase::loading) let_go(now);
 }
 
@@ -600,9 +599,9 @@ bool LeaderElection::is_fresh(TimePoint now) const {
 
 void LeaderElection::win(TimePoint now, etcd::Revision epoch, Actions& actions) {
   if (epoch <= options_.memory.epoch) {
-    bar(fmt::format("it has won epoch {} under \"{}\" in etcd, where {} was seen before: was it "
-                    "restored from an old snapshot? Start every cpprund of this cluster anew, with "
-                    "an empty --state where it has one",
+    bar(fmt::format("etcd gave epoch {} under \"{}\", where it had epoch {}: it was restored from "
+                    "an old snapshot; restart every cpprund of this cluster, with an empty --state "
+                    "directory if it has one",
                     epoch, options_.keys.prefix(), options_.memory.epoch),
         actions);
   }
@@ -628,12 +627,13 @@ void LeaderElection::see_own(TimePoint now, const Asked& asked, const ElectionVi
     return bar(objection, actions);
   }
   if (!view.leader) {
-    return depose(now, "its key in etcd is gone: its lease has ended, or the key was deleted",
+    return depose(now,
+                  "the leader's key in etcd is gone: its lease has ended, or the key was deleted",
                   /*is_orderly=*/false, actions);
   }
   if (view.leader->epoch != fence_.epoch() || !leader_lease_->owns(view.leader->lease)) {
     return depose(now,
-                  fmt::format("\"{}\" leads since epoch {}",
+                  fmt::format("\"{}\" has been the leader since epoch {}",
                               plain_line(view.leader->card.name, bounds::election_name_bytes_max),
                               view.leader->epoch),
                   /*is_orderly=*/false, actions);
@@ -685,9 +685,9 @@ void LeaderElection::hear_load(TimePoint now, const etcd::Decided& decided, Acti
   if (sizes_.count() > 2 * bounds::election_records_max ||
       sizes_.bytes() > 2 * bounds::election_records_bytes_max) {
     let_go(now);
-    return bar(fmt::format("there are more records under \"{}\" in etcd than any cpprun keeps: "
-                           "remove what is not ours",
-                           options_.keys.records()),
+    return bar(fmt::format(
+                   "etcd has too many records under \"{}\"; remove those that cpprun did not write",
+                   options_.keys.records()),
                actions);
   }
   if (page.has_more && !page.pairs.empty()) {
@@ -789,7 +789,7 @@ void LeaderElection::hear(TimePoint, const election::Keep& keep, Actions& action
 void LeaderElection::hear(TimePoint, const election::Drop& drop, Actions& actions) {
   if (!accepts(drop.number, actions)) return;
   if (drop.name.empty() || drop.name.size() > bounds::election_record_name_bytes_max) {
-    return refuse(drop.number, "no record in etcd has such a name", actions);
+    return refuse(drop.number, "invalid record name", actions);
   }
   sizes_.drop(drop.name);
   queue_.drop(drop.name, drop.number);
@@ -802,7 +802,7 @@ void LeaderElection::hear(TimePoint, const election::Publish& publish, Actions& 
   for (const std::string& name : publish.synced) {
     if (name.empty() || name.size() > bounds::election_name_bytes_max) {
       return refuse(publish.number,
-                    fmt::format("\"{}\" cannot be the name of a standby",
+                    fmt::format("invalid standby name \"{}\"",
                                 plain_line(name, bounds::name_shown_bytes_max)),
                     actions);
     }
@@ -810,7 +810,7 @@ void LeaderElection::hear(TimePoint, const election::Publish& publish, Actions& 
   }
   if (names.size() > bounds::election_synced_max) {
     return refuse(publish.number,
-                  fmt::format("{} are said to have everything, and at most {} may be", names.size(),
+                  fmt::format("{} cpprunds in sync, and the maximum is {}", names.size(),
                               bounds::election_synced_max),
                   actions);
   }
@@ -823,7 +823,7 @@ bool LeaderElection::accepts(std::uint64_t number, Actions& actions) {
     return false;
   }
   if (is_leading()) return true;
-  refuse(number, "it does not lead", actions);
+  refuse(number, "not the leader", actions);
   return false;
 }
 
@@ -847,15 +847,15 @@ void LeaderElection::hear(TimePoint, const election::HandOver& hand, Actions& ac
   const std::string shown = plain_line(hand.name, bounds::name_shown_bytes_max);
   if (!is_leading()) {
     actions.emplace_back(election::NotHandedOver{
-        fmt::format("it does not lead, and cannot hand over to \"{}\"", shown)});
+        fmt::format("cannot transfer leadership to \"{}\": not the leader", shown)});
     return;
   }
   if (hand.name == options_.name || std::ranges::count(names_, hand.name) == 0) {
     actions.emplace_back(election::NotHandedOver{
-        fmt::format("etcd does not say yet that \"{}\" has everything", shown)});
+        fmt::format("etcd has not recorded yet that \"{}\" is in sync", shown)});
     return;
   }
-  end_orderly(hand.name, fmt::format("it hands over to \"{}\"", shown), actions);
+  end_orderly(hand.name, fmt::format("leadership was transferred to \"{}\"", shown), actions);
 }
 
 // The owner stops deciding before another candidate can lead.
@@ -909,7 +909,7 @@ void LeaderElection::hear_fenced(TimePoint now, const Asked& asked, const etcd::
                                  Actions& actions) {
   fenced_.reset();
   if (fence_.judge(decided) == FencingToken::Verdict::lost) {
-    return depose(now, "etcd no longer takes its changes: another cpprund is the leader",
+    return depose(now, "etcd rejected a write of the leader: another cpprund is the leader",
                   /*is_orderly=*/false, actions);
   }
   if (asked.step == Step::take_over) return take_over(actions);
@@ -944,19 +944,19 @@ void LeaderElection::fail_fenced(TimePoint now, Step step, Kind kind, Actions& a
 std::optional<std::string> LeaderElection::check() const {
   const bool has_lease = phase_ == Phase::standing || phase_ == Phase::finding_out || has_won();
   if (has_lease != leader_lease_.has_value())
-    return "it stands or leads without a lease, or has one idly";
-  if (fenced_ && !has_won()) return "it changes what is not its own";
+    return "it campaigns or leads without a lease, or has an unused lease";
+  if (fenced_ && !has_won()) return "it writes without being the leader";
   if (has_won() && fence_.epoch() != options_.memory.epoch) return "its epoch is not the highest";
-  if (!has_won() && queue_.has_more()) return "it would write without leading";
+  if (!has_won() && queue_.has_more()) return "it has queued writes without being the leader";
   if (phase_ == Phase::granting && !lanes_.is_asked(Lane::lease, Step::grant)) {
-    return "it waits for a lease that it has not asked for";
+    return "it waits for a lease that it has not requested";
   }
-  if (has_won() && barred_) return "it leads what it objects to";
-  if (told_leader_ && told_nobody_) return "it has told two things about who leads";
+  if (has_won() && barred_) return "it leads although etcd's data is inconsistent";
+  if (told_leader_ && told_nobody_) return "it has reported both a leader and no leader";
   const auto is_held = [this](const Unused& each) {
     return leader_lease_ && leader_lease_->owns(each.id);
   };
-  if (std::ranges::any_of(unused_, is_held)) return "it takes back the lease that it leads by";
+  if (std::ranges::any_of(unused_, is_held)) return "it revokes the lease by which it leads";
   return queue_.check();
 }
 

@@ -75,7 +75,7 @@ Result<int> HelperProcesses::start(const std::vector<int>& kept,
   if (pid == 0) live(kept, work);
   const int fork_error = errno;
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
-  if (pid < 0) return failure("cannot make a process: " + errno_text(fork_error));
+  if (pid < 0) return failure("cannot start a process: " + errno_text(fork_error));
   pids_.push_back(pid);
   return pid;
 }

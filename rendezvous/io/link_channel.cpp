@@ -51,7 +51,7 @@ void LinkChannel::read() {
     wait_for_bytes();
   } else if (error) {
     broke_ = error != asio::error::eof;
-    end(error == asio::error::eof ? "the other side closed it" : error.message());
+    end(error == asio::error::eof ? "connection closed by the peer" : error.message());
   } else {
     hear({chunk.data(), length});
   }
@@ -75,7 +75,7 @@ void LinkChannel::hear(std::string_view bytes) {
   }
   const bool is_last = secure_->is_finished();
   take_in();
-  if (is_last) end("the other side closed it");
+  if (is_last) end("connection closed by the peer");
 }
 
 void LinkChannel::take_in() {
@@ -106,7 +106,7 @@ std::size_t LinkChannel::take_frame(std::string_view bytes) {
   if (!*first) return 0;
   if (link::carries_streams(**first) || link::is_standby_frame(**first)) {
     std::string objection =
-        callbacks_.streams ? callbacks_.streams(**first) : "it speaks of streams, and has none";
+        callbacks_.streams ? callbacks_.streams(**first) : "unexpected stream data";
     if (!objection.empty()) end(std::move(objection));
     return ended_ ? 0 : sizeof(std::uint32_t) + (*first)->size();
   }
@@ -143,7 +143,7 @@ void LinkChannel::with_memory(Step step) {
     step();
   } catch (const std::bad_alloc&) {
     broke_ = true;
-    end("there is no memory for it");
+    end("out of memory");
   }
 }
 
@@ -160,7 +160,7 @@ void LinkChannel::write(std::string_view bytes) {
     if (bytes.empty()) return;
   }
   if (outbox_.size() + bytes.size() > bounds::link_outbox_bytes_max) {
-    end(fmt::format("it does not read: more than {} bytes wait for it",
+    end(fmt::format("the peer does not read: more than {} bytes are queued",
                     bounds::link_outbox_bytes_max));
     return;
   }
@@ -217,7 +217,7 @@ void LinkChannel::break_off() {
   asio::error_code ignored;  // Else it is closed.
   socket_.set_option(asio::socket_base::linger(true, 0), ignored);
   socket_.close(ignored);
-  end("it was given up here");
+  end("connection aborted");
 }
 
 // Tells the peer that nothing was cut off. Skipped if the socket is full.

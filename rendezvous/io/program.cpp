@@ -23,13 +23,13 @@ namespace cpprun {
 
 namespace {
 
-// Of the program, for the handler that has no argument.
+// The name of the program, for the terminate handler, which has no argument.
 std::string& program_name() {
   static std::string name;
   return name;
 }
 
-// There may be no memory for a text.
+// Does not allocate: memory may be exhausted.
 void say_error(std::string_view what, std::string_view hint = {}) {
   for (const std::string_view part :
        {std::string_view(program_name()), std::string_view(": error: "), what,
@@ -38,7 +38,7 @@ void say_error(std::string_view what, std::string_view hint = {}) {
   }
 }
 
-// Says what the exception that is being handled was.
+// Prints the exception that is being handled.
 void say_exception() {
   try {
     throw;
@@ -56,8 +56,8 @@ void say_exception() {
   }
 }
 
-// Of a thread, or where nothing may be thrown. Without an exception it is a bug, which leaves its
-// core.
+// The terminate handler: an exception left a thread or a noexcept function. Without an exception it
+// is a bug, so it dumps core.
 [[noreturn]] void on_terminate() {
   if (std::current_exception() == nullptr) std::abort();
   say_exception();
@@ -126,14 +126,14 @@ void survive_failed_writes() {
 
 namespace {
 
-// Well before whatever computes, and behind what the machine itself lives by.
+// Ahead of all computation, but behind the services of the system.
 constexpr int nice_wanted = -10;
 
 }  // namespace
 
 Steadiness hold_steady() {
   Steadiness got;
-  // What is there already, some megabytes; a store that grows to gigabytes later is not held.
+  // Locks the pages that exist now, a few megabytes. A store that grows later is not locked.
   got.locked = ::mlockall(MCL_CURRENT) == 0;
   errno = 0;
   const int now = ::getpriority(PRIO_PROCESS, 0);

@@ -43,7 +43,7 @@ Result<void> fill_randomly(std::span<unsigned char> bytes) {
     return ::read(file.get(), rest.data(), rest.size());
   });
   if (unread == 0) return {};
-  return failure(fmt::format("the kernel gives no random numbers (getrandom: {}; {}: {})",
+  return failure(fmt::format("cannot get random numbers from the kernel (getrandom: {}; {}: {})",
                              errno_text(refused), device, errno_text(unread)));
 }
 

@@ -38,20 +38,22 @@ using Attempt = tl::expected<T, Trouble>;
 
 tl::unexpected<Trouble> refused(const std::string& path, std::string_view why) {
   return tl::unexpected(
-      Trouble{fmt::format("cannot take a secret from \"{}\": {}", plain_line(path), why)});
+      Trouble{fmt::format("cannot use the secret in \"{}\": {}", plain_line(path), why)});
 }
 
 tl::unexpected<Trouble> unreadable(const std::string& path, int error_number) {
-  return refused(path, fmt::format("{}; it has to be readable for uid {}", errno_text(error_number),
-                                   ::geteuid()));
+  return refused(
+      path, fmt::format("{}; make it readable for uid {}", errno_text(error_number), ::geteuid()));
 }
 
 tl::unexpected<Trouble> absent(const std::string& path, int error_number) {
-  auto trouble = error_number != ENOENT
-                     ? unreadable(path, error_number)
-                     : refused(path, fmt::format("{}; \"cpprunctl keygen {}\" makes one, for all "
-                                                 "nodes the same",
-                                                 errno_text(error_number), plain_line(path)));
+  auto trouble =
+      error_number != ENOENT
+          ? unreadable(path, error_number)
+          : refused(
+                path,
+                fmt::format("{}; create it with \"cpprunctl keygen {}\" and copy it to every node",
+                            errno_text(error_number), plain_line(path)));
   trouble.value().is_absent = true;
   trouble.value().is_out_of_reach = error_number != ENOENT && error_number != ENOTDIR;
   return trouble;
@@ -106,25 +108,25 @@ mode_t bits_of_own_group(const struct stat& file) {
   return is_given ? S_IRGRP : 0;
 }
 
-// Why it is no place for a secret; empty where it is one.
+// Why the file must not hold a secret; empty if it may.
 std::string objection(const struct stat& file, const std::string& path) {
   if (!S_ISREG(file.st_mode)) {
-    return fmt::format("it is {}; give a file", kind_of(file.st_mode));
+    return fmt::format("{}, not a regular file", kind_of(file.st_mode));
   }
   const uid_t self = ::geteuid();
   if (file.st_uid != self && file.st_uid != 0) {
     return fmt::format(
-        "it belongs to uid {}, who could change it, and this runs as uid {}; give a file of your "
-        "own, or of root",
+        "owned by uid {}, who could change it, and this program runs as uid {}; use a file that is "
+        "owned by you or by root",
         file.st_uid, self);
   }
   if ((file.st_mode & others_bits & ~bits_of_own_group(file)) != 0) {
-    return fmt::format("others than its owner may use it (mode {:04o}); chmod 600 {}",
+    return fmt::format("accessible to other users (mode {:04o}); chmod 600 {}",
                        file.st_mode & mode_bits, plain_line(path));
   }
   if (file.st_size > static_cast<off_t>(secret_file_bytes_max)) {
-    return fmt::format("it has {} bytes, and no file of secrets has more than {}; is it another?",
-                       file.st_size, secret_file_bytes_max);
+    return fmt::format("{} bytes, and a secret file has at most {}; check the path", file.st_size,
+                       secret_file_bytes_max);
   }
   return {};
 }
@@ -133,7 +135,7 @@ Attempt<Secrets> read_open(int descriptor, const std::string& path) {
   Buffer buffer;
   if (!buffer.fill(descriptor)) return refused(path, errno_text(errno));
   if (buffer.is_full()) {
-    return refused(path, fmt::format("it has more than {} bytes", secret_file_bytes_max));
+    return refused(path, fmt::format("more than {} bytes; check the path", secret_file_bytes_max));
   }
   auto secrets = parse_secrets(buffer.text(), make_key_memory);
   if (!secrets) return refused(path, secrets.error().reason);
@@ -144,15 +146,15 @@ bool is_of_self_or_root(const struct stat& facts) {
   return facts.st_uid == ::geteuid() || facts.st_uid == 0;
 }
 
-// Why others could lead a link that lies there, or below, to another file; empty where they cannot.
-// In a sticky directory only the owner of an entry can replace it, and entries are judged as well.
+// Why other users could redirect a link in or below this directory; empty if they cannot. In a
+// sticky directory only the owner of an entry can replace it, and entries are checked as well.
 std::string objection_to_folder(const struct stat& facts, const std::string& shown) {
   if (!is_of_self_or_root(facts)) {
-    return fmt::format("its directory \"{}\" belongs to uid {}, who could change it",
+    return fmt::format("its directory \"{}\" is owned by uid {}, who could change it",
                        plain_line(shown), facts.st_uid);
   }
   if ((facts.st_mode & write_bits_of_others) == 0 || (facts.st_mode & S_ISVTX) != 0) return {};
-  return fmt::format("others than its owner may change its directory \"{}\" (mode {:04o})",
+  return fmt::format("its directory \"{}\" is writable by other users (mode {:04o})",
                      plain_line(shown), facts.st_mode & mode_bits);
 }
 
@@ -176,7 +178,7 @@ class LinkWalk {
       if (!end) return tl::unexpected(end.error());
       if (*end) return std::move(**end);
     }
-    return refused(path, "it leads to a directory; give a file");
+    return refused(path, "a link to a directory, not to a regular file");
   }
 
  private:
@@ -212,9 +214,9 @@ class LinkWalk {
     const std::string name = std::move(rest_.front());
     rest_.pop_front();
     FileDescriptor next(::openat(folder_.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-    // A link that leads nowhere is something: a user without a secret has no link either.
+    // A dangling link is an error: a user without a secret would have no link.
     if (!next && errno == ENOENT) {
-      return refused(path_, fmt::format("it is a symbolic link to \"{}/{}\", which does not exist",
+      return refused(path_, fmt::format("a symbolic link to \"{}/{}\", which does not exist",
                                         plain_line(shown_), plain_line(name)));
     }
     if (!next) return unreadable(path_, errno);
@@ -229,8 +231,9 @@ class LinkWalk {
 
   Attempt<std::optional<End>> follow_link(const FileDescriptor& link, const struct stat& facts) {
     if (!is_of_self_or_root(facts)) {
-      return refused(path_, fmt::format("a link on its way belongs to uid {}, who could change it",
-                                        facts.st_uid));
+      return refused(
+          path_, fmt::format("a symbolic link in its path is owned by uid {}, who could change it",
+                             facts.st_uid));
     }
     if (++links_ > links_max) return refused(path_, errno_text(ELOOP));
     std::array<char, PATH_MAX> target{};
@@ -277,8 +280,8 @@ Attempt<Secrets> read_in(const FileDescriptor& folder, const std::string& name,
       if (!end) return tl::unexpected(std::move(end.error()));
       return read_in(end->folder, end->name, path, Links::none);
     }
-    if (error == ELOOP) return refused(path, "it became a symbolic link while it was read");
-    if (error == ENXIO) return refused(path, "it is a socket; give a file");
+    if (error == ELOOP) return refused(path, "replaced by a symbolic link while it was read");
+    if (error == ENXIO) return refused(path, "a socket, not a regular file");
     if (error == ENOENT) return absent(path, error);
     return unreadable(path, error);
   }
@@ -292,16 +295,16 @@ Attempt<Secrets> read_at(const std::string& path) {
   const auto slash = path.rfind('/');
   const std::string name = slash == path.npos ? path : path.substr(slash + 1);
   if (name.empty() || name == "." || name == "..")
-    return refused(path, "it is a directory; give a file");
+    return refused(path, "a directory, not a regular file");
   const std::string parent = slash == path.npos ? "." : path.substr(0, slash + 1);
   const FileDescriptor folder(::open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!folder) return absent(path, errno);
   struct stat facts {};
   if (::fstat(folder.get(), &facts) != 0) return refused(path, errno_text(errno));
   if ((facts.st_mode & S_IWOTH) != 0 && (facts.st_mode & S_ISVTX) == 0) {
-    return refused(path, fmt::format("all users may replace files in its directory (mode {:04o}); "
-                                     "chmod o-w {}",
-                                     facts.st_mode & mode_bits, plain_line(parent)));
+    return refused(path,
+                   fmt::format("its directory is writable by all users (mode {:04o}); chmod o-w {}",
+                               facts.st_mode & mode_bits, plain_line(parent)));
   }
   return read_in(folder, name, path, Links::from_path);
 }

@@ -58,7 +58,7 @@ void SecureHandshake::read() {
   const std::size_t length = socket_.read_some(asio::buffer(chunk), error);
   if (error == asio::error::would_block) return wait();
   if (error == asio::error::eof) {
-    return fail("it closed the connection before it had proven that it holds the secret");
+    return fail("connection closed before the peer proved that it has the secret");
   }
   if (error) return fail(error.message());
   hear({chunk.data(), length});
@@ -66,18 +66,18 @@ void SecureHandshake::read() {
 
 void SecureHandshake::hear(std::string_view bytes) {
   bytes_heard_ += bytes.size();
-  if (bytes_heard_ > bounds::handshake_bytes_max) return fail("it says more than a handshake has");
+  if (bytes_heard_ > bounds::handshake_bytes_max) return fail("too many bytes for a handshake");
   bool goes_on = false;
   try {
     goes_on = channel_->hear(bytes);
     heard_ += channel_->take_heard();
   } catch (const std::bad_alloc&) {
-    return fail("there is no memory for it");
+    return fail("out of memory");
   }
   const bool is_sent = flush();
   if (!goes_on) return fail(channel_->reason());
-  if (!is_sent) return fail("it does not read what it is sent");
-  if (channel_->is_finished()) return fail("it closed the connection");
+  if (!is_sent) return fail("the peer does not read");
+  if (channel_->is_finished()) return fail("connection closed by the peer");
   if (!channel_->is_established() || sniff(heard_) == Protocol::undecided) return wait();
   const auto callbacks = std::exchange(callbacks_, {});
   callbacks.done({std::move(socket_), std::move(channel_), std::move(heard_)});

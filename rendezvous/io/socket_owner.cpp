@@ -65,24 +65,24 @@ std::string owner_question(const SocketPair& pair) {
 Result<std::uint32_t> read_owner(std::string_view answer, const SocketPair& pair) {
   nlmsghdr head{};
   if (!take(answer, 0, head) || head.nlmsg_len > answer.size()) {
-    return failure("the kernel's answer is torn");
+    return failure("incomplete reply from the kernel");
   }
   answer = answer.substr(0, head.nlmsg_len);
   if (head.nlmsg_type == NLMSG_ERROR) {
     nlmsgerr error{};
-    if (!take(answer, NLMSG_HDRLEN, error)) return failure("the kernel's answer is torn");
-    if (error.error == -ENOENT) return failure("its other end is gone");
-    return failure("the kernel does not tell: " + errno_text(-error.error));
+    if (!take(answer, NLMSG_HDRLEN, error)) return failure("incomplete reply from the kernel");
+    if (error.error == -ENOENT) return failure("the client's socket no longer exists");
+    return failure("the kernel reports an error: " + errno_text(-error.error));
   }
   inet_diag_msg found{};
   if (head.nlmsg_type != SOCK_DIAG_BY_FAMILY || !take(answer, NLMSG_HDRLEN, found)) {
-    return failure("the kernel's answer is none to this question");
+    return failure("unexpected reply from the kernel");
   }
   const bool is_it = found.id.idiag_sport == htons(pair.theirs.port) &&
                      found.id.idiag_dport == htons(pair.ours.port);
-  if (!is_it) return failure("the kernel tells of another connection");
-  // Of a socket that its owner has closed the kernel says that it is root's.
-  if (found.idiag_inode == 0) return failure("its other end is closed");
+  if (!is_it) return failure("the kernel reported another connection");
+  // The kernel reports root as the owner of a socket that was closed.
+  if (found.idiag_inode == 0) return failure("the client's socket is closed");
   return found.idiag_uid;
 }
 
@@ -95,19 +95,19 @@ Result<std::uint32_t> owner_of_peer(const SocketPair& pair) {
       ::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG));
   if (!netlink) {
     const char* const cure = errno == EMFILE ? " (ulimit -n)" : "";
-    return failure("the kernel cannot be asked: " + errno_text(errno) + cure);
+    return failure("cannot query the kernel: " + errno_text(errno) + cure);
   }
   const std::string question = owner_question(pair);
   sockaddr_nl kernel{};
   kernel.nl_family = AF_NETLINK;
   const auto* const to = reinterpret_cast<const sockaddr*>(&kernel);
   if (::sendto(netlink.get(), question.data(), question.size(), 0, to, sizeof kernel) < 0) {
-    return failure("the kernel cannot be asked: " + errno_text(errno));
+    return failure("cannot query the kernel: " + errno_text(errno));
   }
-  // It has answered by the time that the question is sent.
+  // The kernel has replied by the time sendto returns.
   std::array<char, 4096> answer;
   const ssize_t size = ::recv(netlink.get(), answer.data(), answer.size(), 0);
-  if (size < 0) return failure("the kernel does not tell: " + errno_text(errno));
+  if (size < 0) return failure("the kernel reports an error: " + errno_text(errno));
   return read_owner({answer.data(), static_cast<std::size_t>(size)}, pair);
 }
 

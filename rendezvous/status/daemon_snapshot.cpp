@@ -29,18 +29,18 @@ const StandbySnapshot* heir_of(const DaemonSnapshot& daemon) {
 // What happens to the jobs if this machine is lost and no standby takes over.
 std::string fate(const DaemonSnapshot& daemon) {
   if (daemon.durable == true) {
-    return "the workers of its jobs are stopped, unless it is back with its state directory "
-           "(--state) within their lease";
+    return "the workers of its jobs are stopped, unless the cpprund is back with its state "
+           "directory (--state) within their lease";
   }
   if (daemon.has_etcd) {
-    return "the workers of its jobs are stopped, and restart without their stores when a cpprund "
-           "leads again";
+    return "the workers of its jobs are stopped, and restart with empty stores when there is a "
+           "leader again";
   }
   if (!daemon.durable) {
-    return "the workers of its jobs are stopped, and the next cpprund does not know the jobs";
+    return "its jobs are lost and their workers are stopped";
   }
-  return "the workers of its jobs are stopped: it cannot write to its state directory (--state); "
-         "its log says why";
+  return "its jobs are lost and their workers are stopped, because the cpprund cannot write to its "
+         "state directory (--state; see its log)";
 }
 
 std::string catching_up(const StandbySnapshot& standby) {
@@ -51,8 +51,8 @@ std::string catching_up(const StandbySnapshot& standby) {
 std::string without_heir(const DaemonSnapshot& daemon) {
   if (!daemon.standbys.empty()) {
     return fmt::format(
-        "{}: if this machine is lost before that, {}; if it stays so, check the "
-        "network between them and the log there",
+        "{}: if this machine is lost before that, {}; if this lasts, check the network between the "
+        "two and the log of the standby",
         catching_up(daemon.standbys.front()), fate(daemon));
   }
   if (daemon.has_etcd) {
@@ -72,36 +72,35 @@ void warn_of_leader(const DaemonSnapshot& daemon, std::vector<std::string>& warn
   if (heir == nullptr) {
     warnings.push_back(without_heir(daemon));
   } else if (!daemon.has_etcd) {
-    warnings.push_back(fmt::format(
-        "\"{}\" is a standby, but leads only when the lead is handed over to it: if this machine "
-        "is lost, {}; start both with --etcd",
-        heir->name, fate(daemon)));
+    warnings.push_back(
+        fmt::format("\"{}\" is a standby, but becomes the leader only by a handover: if this "
+                    "machine is lost, {}; start both with --etcd",
+                    heir->name, fate(daemon)));
   } else if (host_in(heir->place) == host_in(daemon.place)) {
     warnings.push_back(fmt::format(
-        "all that could lead are on this machine ({}): if it is lost, {}; start another cpprund "
-        "with the same --etcd and --cluster on another machine",
+        "every cpprund that can become the leader is on this machine ({}): if this machine is "
+        "lost, {}; start another cpprund with the same --etcd and --cluster on another machine",
         host_in(daemon.place), fate(daemon)));
   }
 }
 
 void warn_of_standby(const DaemonSnapshot& daemon, std::vector<std::string>& warnings) {
   if (daemon.leader.empty()) {
-    warnings.emplace_back("this cpprund knows no leader: check the other cpprunds and etcd");
+    warnings.emplace_back("this cpprund knows no leader; check the other cpprunds and etcd");
   } else if (daemon.is_left_behind) {
     warnings.push_back(fmt::format(
-        "this cpprund has handed over, and cannot be a standby since it was started alone: stop "
-        "it, and start it with --standby-of={} to make it a standby",
+        "this cpprund has transferred leadership, and cannot be a standby because it was started "
+        "alone; stop it, and start it with --standby-of={} to make it a standby",
         daemon.leader_place));
   } else if (!daemon.is_in_sync) {
     warnings.push_back(
-        fmt::format("this cpprund is not in sync yet: if it became the leader now, the stores of "
-                    "the jobs would "
-                    "be lost; if this lasts, check its log and the network to {}",
+        fmt::format("this cpprund is not in sync yet: if it became the leader now, the jobs would "
+                    "lose their stores; if this lasts, check its log and the network to {}",
                     daemon.leader_place));
   } else if (!daemon.has_etcd) {
     warnings.push_back(fmt::format(
-        "this cpprund leads only when the lead is handed over to it (cpprunctl handover --address "
-        "{}), and not where that machine is lost: start both with --etcd",
+        "this cpprund becomes the leader only by a handover (cpprunctl handover --address {}), not "
+        "if the machine of the leader is lost; start both with --etcd",
         daemon.leader_place));
   }
 }
@@ -112,20 +111,20 @@ std::string leader_changed_text(const LeaderChange& change) {
   const bool is_back = change.from == change.to && change.from_place == change.to_place;
   const std::string before = change.from.empty() || is_back
                                  ? std::string()
-                                 : fmt::format(" in the place of \"{}\"", change.from);
+                                 : fmt::format(", replacing \"{}\"", change.from);
   const std::string silence =
       change.silence ? fmt::format("; no leader for {:.3f} s", in_seconds(*change.silence)) : "";
-  return fmt::format("\"{}\" leads{} in epoch {}{}: {}{}", change.to, is_back ? " again" : "",
-                     change.epoch, before, change.reason, silence);
+  return fmt::format("\"{}\" is the leader{} (epoch {}){}: {}{}", change.to,
+                     is_back ? " again" : "", change.epoch, before, change.reason, silence);
 }
 
 std::vector<std::string> warnings_of(const DaemonSnapshot& daemon) {
   std::vector<std::string> warnings;
   if (!daemon.trouble.empty()) {
-    warnings.push_back(fmt::format(
-        "etcd cannot be relied on ({}): until it can, no standby replaces a cpprund that is lost; "
-        "check that most etcd members run and can be reached from here",
-        daemon.trouble));
+    warnings.push_back(
+        fmt::format("etcd is unavailable ({}): a lost leader is not replaced until etcd is back; "
+                    "check that most etcd members run and can be reached from here",
+                    daemon.trouble));
   }
   if (daemon.leads) {
     warn_of_leader(daemon, warnings);
@@ -140,15 +139,14 @@ std::string cover_text(const DaemonSnapshot& daemon) {
   const bool is_covered = heir != nullptr && daemon.has_etcd && daemon.trouble.empty() &&
                           host_in(heir->place) != host_in(daemon.place);
   if (is_covered) {
-    return fmt::format("if the machine of its cpprund is lost, \"{}\" resumes the job", heir->name);
+    return fmt::format("if the machine of the cpprund is lost, \"{}\" resumes the job", heir->name);
   }
-  if (daemon.has_etcd) return "if the machine of its cpprund is lost, " + fate(daemon);
-  if (!daemon.durable) return "if the machine of its cpprund is lost, the job is lost";
-  return *daemon.durable
-             ? "if its cpprund exits, the next one resumes the job; if that machine is lost with "
-               "its disk, the job is lost"
-             : "if its cpprund exits, the job is lost: it cannot write to its state directory "
-               "(--state); its log says why";
+  if (daemon.has_etcd) return "if the machine of the cpprund is lost, " + fate(daemon);
+  if (!daemon.durable) return "if the machine of the cpprund is lost, the job is lost";
+  return *daemon.durable ? "if the cpprund exits, the next cpprund resumes the job; if the machine "
+                           "is lost with its disk, the job is lost"
+                         : "if the cpprund exits, the job is lost, because it cannot write to its "
+                           "state directory (--state; see its log)";
 }
 
 }  // namespace cpprun

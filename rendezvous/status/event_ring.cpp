@@ -47,7 +47,7 @@ std::string EventRing::since(std::string_view last_id,
   const std::uint64_t first = last_ - lines_.size() + 1;
   std::string text;
   if (!last_id.empty() && !known) {
-    text = ": Last-Event-ID is of another run: these are all events that are kept\n\n";
+    text = ": Last-Event-ID is from another run; sending all stored events\n\n";
   }
   if (heard + 1 < first)
     text += fmt::format(": {} older events were dropped\n\n", first - heard - 1);

@@ -31,48 +31,50 @@ bool asks_whose(StatusAccess access, bool by_loopback) {
 }
 
 Result<void> may_look(StatusAccess access, const Visitor& visitor, std::uint32_t own_user) {
-  if (access == StatusAccess::none) return failure("nothing is shown here (--status-access=none)");
+  if (access == StatusAccess::none)
+    return failure("read access is disabled (--status-access=none)");
   if (access == StatusAccess::network || visitor.credential) return {};
   if (!visitor.by_loopback) {
     return failure(
-        "only this machine has read access: ask over its loopback address, for instance through "
+        "only this machine has read access; connect to its loopback address, for example through "
         "ssh -L, or start with --status-access=network");
   }
   if (access == StatusAccess::host) return {};
   if (!visitor.user) {
-    return failure(fmt::format(
-        "only the user that runs this has read access, and the user of this connection cannot be "
-        "determined: {}; --status-access=host gives all users of this machine read access",
-        visitor.user.error().reason));
+    return failure(
+        fmt::format("only the user that runs this program has read access, and the user of this "
+                    "connection is unknown: {}; to give all users of this machine read access, "
+                    "start with --status-access=host",
+                    visitor.user.error().reason));
   }
   if (*visitor.user == own_user || *visitor.user == root) return {};
   return failure(fmt::format(
-      "only the user that runs this (uid {}) has read access, and this is a connection of uid {}; "
-      "--status-access=host gives all users of this machine read access",
+      "only the user that runs this program (uid {}) has read access, and this is a connection of "
+      "uid {}; to give all users of this machine read access, start with --status-access=host",
       own_user, *visitor.user));
 }
 
 Result<void> may_order(const Visitor& visitor, std::uint32_t own_user) {
   if (visitor.credential) {
     if (visitor.credential->may_order) return {};
-    return failure("that token lets its holder look, and ask for nothing: make one with --order");
+    return failure("this token gives read access only; create one with cpprunctl token --order");
   }
   if (!visitor.by_loopback) {
     return failure(
-        "only this machine may ask for that, whatever --status-access says: ask over its loopback "
-        "address, for instance through ssh -L");
+        "only this machine has control access; connect to its loopback address, for example "
+        "through ssh -L");
   }
   if (!visitor.user) {
-    return failure(fmt::format(
-        "only the user that runs this may ask for that, and whose connection this is cannot be "
-        "known: {}",
-        visitor.user.error().reason));
+    return failure(
+        fmt::format("only the user that runs this program has control access, and the user of this "
+                    "connection is unknown: {}",
+                    visitor.user.error().reason));
   }
   if (*visitor.user == own_user || *visitor.user == root) return {};
-  return failure(fmt::format(
-      "only the user that runs this (uid {}) and root may ask for that, whatever --status-access "
-      "says, and this is a connection of uid {}",
-      own_user, *visitor.user));
+  return failure(
+      fmt::format("only root and the user that runs this program (uid {}) have control access, and "
+                  "this is a connection of uid {}",
+                  own_user, *visitor.user));
 }
 
 std::optional<std::size_t> who_gives_way(const std::vector<VisitPlace>& taken, Standing newcomer) {

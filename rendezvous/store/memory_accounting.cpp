@@ -16,7 +16,8 @@ namespace cpprun {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "words are read as they lie");
+static_assert(std::endian::native == std::endian::little,
+              "the hash reads words in little-endian order");
 
 struct SipState {
   std::uint64_t a, b, c, d;
@@ -89,7 +90,7 @@ std::string MemoryAccounting::objection_to_connection(const PeerAddress& peer) c
   const auto found = by_source_.find(peer.source().ip);
   const std::uint64_t has = found == by_source_.end() ? 0 : accounts_[found->second].connections;
   if (has < limits_.address_connections_max) return {};
-  return fmt::format("{} has all of the {} connections that it may", owner_text(peer), has);
+  return fmt::format("{} has reached its limit of {} connections", owner_text(peer), has);
 }
 
 AccountId MemoryAccounting::open_connection(const PeerAddress& peer) {
@@ -145,15 +146,15 @@ std::string MemoryAccounting::explain(AccountId account, std::uint64_t bytes,
                                       std::uint64_t keys) const {
   const Account& page = accounts_[account.value];
   if (account.value != 0 && page.keys + keys > limits_.address_keys_max) {
-    return fmt::format("{} holds {} of the {} keys that it may", owner_text(page.source), page.keys,
+    return fmt::format("{} holds {} of at most {} keys", owner_text(page.source), page.keys,
                        limits_.address_keys_max);
   }
   if (account.value != 0 && page.bytes + bytes > limits_.address_bytes_max) {
-    return fmt::format("{} holds {:.1f} of the {:.1f} MiB that it may", owner_text(page.source),
+    return fmt::format("{} holds {:.1f} of at most {:.1f} MiB", owner_text(page.source),
                        static_cast<double>(page.bytes) / bytes_per_mib,
                        static_cast<double>(limits_.address_bytes_max) / bytes_per_mib);
   }
-  return fmt::format("all clients together hold {:.1f} of the {:.1f} MiB that they may",
+  return fmt::format("all clients together hold {:.1f} of at most {:.1f} MiB",
                      static_cast<double>(bytes_held_) / bytes_per_mib,
                      static_cast<double>(bytes_max_for(bytes)) / bytes_per_mib);
 }

@@ -247,8 +247,7 @@ Result<std::optional<StoreRecord>> StoreLogReader::next() {
   StoreRecord record;
   record.kind = static_cast<Kind>(static_cast<unsigned char>(rest.front()));
   if (fields_of(record.kind) == 0) {
-    return failure(
-        fmt::format("a record of kind {}, which there is not", static_cast<unsigned>(record.kind)));
+    return failure(fmt::format("a record of unknown kind {}", static_cast<unsigned>(record.kind)));
   }
   Fields fields(rest.substr(1));
   read(fields, record);

@@ -175,7 +175,7 @@ Result<void> StoreStreams::hear(const StreamRecord& record) {
     case StreamRecord::Kind::closed:
       if (record.place < stream->heard_to() && !stream->is_closed_here) {
         return failure(
-            fmt::format("a link frame that ends stream {} before what was said", id.value));
+            fmt::format("a link frame that ends stream {} before its last byte", id.value));
       }
       hear_closed(id, *stream, record.place);
       return {};
@@ -193,7 +193,7 @@ Result<void> StoreStreams::hear(const StreamRecord& record) {
 Result<void> StoreStreams::answer_unknown(StreamId id) {
   if (!unknown_.empty() && unknown_.back() == id) return {};
   if (unknown_.size() >= bounds::store_streams_max) {
-    return failure("it speaks of streams that are over, and does not listen");
+    return failure("too many records about closed streams");
   }
   unknown_.push_back(id);
   return {};
@@ -204,7 +204,7 @@ Result<void> StoreStreams::hear_bytes(StreamId id, Stream& stream, const StreamR
   if (stream.is_closed_here) return {};
   const std::uint64_t here = stream.heard_to();
   if (record.place > here) {
-    return failure(fmt::format("a link frame that leaves bytes of stream {} out", id.value));
+    return failure(fmt::format("a link frame that skips bytes of stream {}", id.value));
   }
   const std::uint64_t known = here - record.place;
   if (known >= record.bytes.size()) return {};
@@ -214,7 +214,7 @@ Result<void> StoreStreams::hear_bytes(StreamId id, Stream& stream, const StreamR
                                id.value));
   }
   if (stream.ends_there && here + fresh.size() > *stream.ends_there) {
-    return failure(fmt::format("bytes of stream {} behind its end", id.value));
+    return failure(fmt::format("bytes of stream {} after its end", id.value));
   }
   stream.incoming.append(fresh);
   bytes_held_ += fresh.size();
@@ -224,7 +224,8 @@ Result<void> StoreStreams::hear_bytes(StreamId id, Stream& stream, const StreamR
 
 Result<void> StoreStreams::hear_taken(StreamId id, Stream& stream, std::uint64_t place) {
   if (place > stream.said_to()) {
-    return failure(fmt::format("a link frame that takes what stream {} never said", id.value));
+    return failure(
+        fmt::format("a link frame that acknowledges bytes that stream {} never sent", id.value));
   }
   if (place <= stream.taken_there) return {};  // repeated
   const bool had_room = stream.outgoing.size() < window_;
@@ -367,16 +368,16 @@ std::optional<std::string> StoreStreams::check() const {
     };
     held += stream.incoming.size() + stream.outgoing.size();
     if (stream.sent > stream.taken_there + window_) return of("has sent too much");
-    if (stream.incoming.size() > window_) return of("has heard too much");
+    if (stream.incoming.size() > window_) return of("has received too much");
     if (stream.sent < stream.taken_there || stream.sent > stream.said_to()) {
-      return of("has sent what it does not hold");
+      return of("has sent bytes that it does not hold");
     }
-    if (has_to_say(stream) && !stream.awaits_frame) return of("has something that is never sent");
+    if (has_to_say(stream) && !stream.awaits_frame) return of("has bytes that are never sent");
     if (stream.is_closed_here && stream.has_said_closed && stream.ends_there) {
-      return of("is over and was not forgotten");
+      return of("is over and was not removed");
     }
   }
-  if (held != bytes_held_) return "the bytes that are held were miscounted";
+  if (held != bytes_held_) return "wrong count of held bytes";
   return std::nullopt;
 }
 
@@ -430,7 +431,7 @@ std::string WorkerStreams::objection() const {
   if (!streams_) return "no round has begun";
   // The coordinator accepts twice as many, because some may still be closing.
   const bool is_full = streams_->size() >= bounds::store_streams_max / 2;
-  return is_full ? "this node's workers have too many connections to their store" : "";
+  return is_full ? "the workers of this node have too many connections to their store" : "";
 }
 
 StreamId WorkerStreams::open(std::shared_ptr<WorkerConnection> worker) {

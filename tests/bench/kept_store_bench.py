@@ -52,7 +52,7 @@ class Kept:
         self.daemons.append(daemon)
         port = int(daemon.stdout.readline().rsplit(":", 1)[1])
         if "--standby-of" in flags:
-            while "is a standby: it would lead" not in self.daemons[0].stderr.readline():
+            while "is in sync and can become the leader" not in self.daemons[0].stderr.readline():
                 pass
         return port
 

@@ -146,7 +146,7 @@ def main():
         leads = Daemon(program, "a", free_port(), etcd.urls)
         leads.expect("this cpprund leads")
         follows = Daemon(program, "b", free_port(), etcd.urls)
-        leads.expect("is a standby: it would lead")
+        leads.expect("is in sync and can become the leader")
         worker = Worker(options, f"127.0.0.1:{leads.port},127.0.0.1:{follows.port}", folder)
         print("| event | times | least, ms | median, ms | most, ms |")
         print("| --- | --- | --- | --- | --- |")
@@ -161,7 +161,7 @@ def main():
                 follows.expect("this cpprund leads")
                 leads.begin()
                 leads, follows = follows, leads
-                leads.expect("is a standby: it would lead")
+                leads.expect("is in sync and can become the leader")
             row(name, waits)
         worker.end()
         for daemon in (follows, leads):

@@ -18,7 +18,7 @@ TEST_CASE("no worker notices that the daemon that leads is killed, and then the 
     nodes.expect_progress();
     kill_at_once(*site.leads);
     site.change_places(site.member(lost));
-    CHECK(contains(site.leads->err(), "resumes 1 job: its standby's copy"));
+    CHECK(contains(site.leads->err(), "resuming 1 job from its own replica"));
   }
   nodes.expect_all_added();
   CHECK(count(nodes.first->err(), "workers were not interrupted") == 2);
@@ -57,7 +57,7 @@ TEST_CASE("an etcd without a quorum for most of the lease ends no job, and the l
   // The second line comes when a quarter of the lease is left. An election of etcd has taken 5 s.
   site.leads->expect_err("not responding for ", 2);
   for (const std::size_t each : {1U, 2U}) site.etcd.signal(each, SIGCONT);
-  site.leads->expect_err("etcd answers again");
+  site.leads->expect_err("etcd responds again");
   nodes.expect_progress();
   CHECK(contains(site.leads->err(), "etcd at http://" + Hosts::address(0) + ":2379, http://"));
   CHECK(contains(site.leads->err(), "; jobs keep running, the leader's lease ends in "));
@@ -134,7 +134,7 @@ TEST_CASE("the lead is handed over ten times beside 64 workers that count, and n
     nodes.expect_progress();
     site.leads->signal(SIGTERM);
     CHECK(site.leads->wait().code == 0);
-    CHECK(contains(site.leads->err(), "it has handed over to"));
+    CHECK(contains(site.leads->err(), "leadership was transferred to"));
     site.change_places(site.member(upgraded));
     // Ten take less than a second: a node that has not turned yet would miss one.
     nodes.first->expect_err("workers were not interrupted", ++times);
@@ -160,7 +160,7 @@ TEST_CASE("one that finds everything in its folder goes on by itself, where nobo
   }
   nodes.expect_all_added();
   site.stands_by = site.member(3);
-  site.leads->expect_err("is a standby: it would lead");
+  site.leads->expect_err("is in sync and can become the leader");
   site.end_all();
 }
 
@@ -169,7 +169,7 @@ TEST_CASE("without etcd the one that stands by leads when it is handed over, and
   if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
   site.leads = site.daemon(0, {});
   site.stands_by = site.daemon(3, {"--standby-of=" + Site::place(0)});
-  site.leads->expect_err("is a standby: it would lead");
+  site.leads->expect_err("is in sync and can become the leader");
   Nodes nodes(site, 6);
   nodes.expect_progress();
   site.leads->signal(SIGTERM);
@@ -178,9 +178,9 @@ TEST_CASE("without etcd the one that stands by leads when it is handed over, and
   nodes.expect_progress();
   // Nobody can say whether it is lost or cannot be reached: the other one does not presume.
   site.leads->signal(SIGSTOP);
-  site.stands_by->expect_err("which leads, is lost");
+  site.stands_by->expect_err("lost contact with the leader");
   site.leads->signal(SIGCONT);
-  site.leads->expect_err("is a standby: it would lead", 2);
+  site.leads->expect_err("is in sync and can become the leader", 2);
   CHECK_FALSE(contains(site.stands_by->err(), "this cpprund leads"));
   nodes.expect_all_added();
   site.end_all();
@@ -195,8 +195,8 @@ TEST_CASE("one that is called as the one that leads is not taken as its standby,
                                 "--port=29500", "--status-access=none",
                                 "--name=" + Hosts::host_name(0), "--standby-of=" + Site::place(0)}),
       site.cluster.options());
-  twin.expect_err("this one is called \"node0\" as well: give each its own --name");
-  site.leads->expect_err("is not taken as a standby");
+  twin.expect_err("the leader is called \"node0\" too; give each cpprund its own --name");
+  site.leads->expect_err("rejected standby");
   for (Command* const each : {&twin, site.leads.get()}) {
     each->signal(SIGTERM);
     CHECK(each->wait().code == 0);

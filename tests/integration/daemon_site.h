@@ -36,14 +36,14 @@ struct Site {
     leads = member(0);
     leads->expect_err("this cpprund leads");
     stands_by = member(3);
-    leads->expect_err("is a standby: it would lead");
+    leads->expect_err("is in sync and can become the leader");
   }
   // What was lost is back, and stands by for the other one.
   void change_places(std::unique_ptr<Command> back) {
     stands_by->expect_err("this cpprund leads");
     leads = std::move(stands_by);
     stands_by = std::move(back);
-    leads->expect_err("is a standby: it would lead");
+    leads->expect_err("is in sync and can become the leader");
   }
 
   std::unique_ptr<Command> node(int host, const Words& does) const {

@@ -137,7 +137,7 @@ TEST_CASE("a daemon whose TMPDIR is on a disk that hangs has its control socket 
        "unset XDG_RUNTIME_DIR; exec '" + from_build("CPPRUND") + "' --host=127.0.0.1 --port=0"},
       {.variables = {{"TMPDIR", disk.path()}}});
   daemon.expect_out("listening on");
-  daemon.expect_err("no files but the socket for tools");
+  daemon.expect_err("no file access except the control socket");
   daemon.signal(SIGTERM);
   CHECK(daemon.wait_for_exit() == 0);
 }

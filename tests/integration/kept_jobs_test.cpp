@@ -206,5 +206,5 @@ TEST_CASE("a folder that cannot be had is refused before anybody is served") {
   Command daemon({from_build("CPPRUND"), "--port=0", "--state=" + folder.path() + "/no/where"}, {});
   const auto refused = daemon.wait();
   CHECK(refused.code == 1);
-  CHECK(contains(refused.err, "--state: cannot make the directory"));
+  CHECK(contains(refused.err, "--state: cannot create the directory"));
 }

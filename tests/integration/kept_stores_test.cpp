@@ -145,7 +145,7 @@ TEST_CASE("a damaged log is told with its place, and the round begins anew on an
   file.put('\x7f');
   file.close();
   daemon = site.daemon();
-  daemon->expect_err("is damaged: what stands at byte");
+  daemon->expect_err("is damaged: wrong checksum at byte");
   daemon->expect_err("the store of its job is lost, and its round restarts");
   expect_each({first.get(), second.get()}, "old is nothing\n", 4);
   end_all(*first, {second.get()});

@@ -92,7 +92,7 @@ TEST_CASE("a node of the last release is at home at the leader of several, and k
   if (const auto why = why_not(site); !why.empty()) return skip(why);
   site.leads = site.daemon(0, {});
   site.stands_by = site.daemon(3, {"--standby-of=" + Site::place(0)});
-  site.leads->expect_err("is a standby: it would lead");
+  site.leads->expect_err("is in sync and can become the leader");
   site.cluster.endpoint = Site::place(0);
   const auto first = node(site, 1, Release::last);
   const auto second = node(site, 2, Release::last);

@@ -115,7 +115,7 @@ TEST_CASE("another user of the machine is not let into the store of a node") {
             {.variables = place});
     CHECK(nobody.code == 1);
     CHECK_FALSE(contains(nobody.out, "here is"));
-    node.expect_err("it is of user 65534, and the store of this node is for the workers of user");
+    node.expect_err("a connection of uid 65534, and the store of this node serves workers of uid");
   }
   first.signal(SIGTERM);
   CHECK(first.wait().code == 143);

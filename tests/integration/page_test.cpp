@@ -135,7 +135,7 @@ TEST_CASE("the page of a cpprund says who leads and who stands by, and that the 
   CHECK_MESSAGE(handed.code == 0, handed.err);
   browser.until(role + ".includes('is a standby, not yet in sync')");
   CHECK(contains(text_of(browser, "#role a"), "“second” at " + second_at));
-  CHECK(contains(text_of(browser, "#kept"), "“second” has taken the lead from “first”"));
+  CHECK(contains(text_of(browser, "#kept"), "“second” became the leader, replacing “first”"));
   browser.until(
       "document.getElementById('warnings').textContent.includes('--standby-of=" + second_at + "')");
   browser.open("http://" + second_at + "/");

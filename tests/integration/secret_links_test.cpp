@@ -154,13 +154,12 @@ TEST_CASE("both sides are told whose secret is wrong, and how") {
     const char* heard_by_second;
   };
   const Mistake diagnostics[] = {
-      {blue, red, "it holds the secret \"red\", and this side holds \"blue\"",
-       "it does not hold the secret \"red\", which this side holds"},
-      {blue, other_blue,
-       "its secret has the id \"blue\" as one of this side's has, but another key",
-       "its secret has the id \"blue\" as this side's has, but another key"},
+      {blue, red, "wrong secret: the client has \"red\", and this side has \"blue\"",
+       "wrong secret: the server does not have \"red\""},
+      {blue, other_blue, "wrong secret: both sides have the id \"blue\", but with different keys",
+       "wrong secret: both sides have the id \"blue\", but with different keys"},
       {"", blue, "it wants TLS, and this side holds no secret",
-       "it holds no secret, and this side holds \"blue\""},
+       "the server has no secret, and this side has \"blue\""},
   };
   for (const auto& [of_first, of_second, heard_by_first, heard_by_second] : diagnostics) {
     CAPTURE(heard_by_first);
@@ -272,7 +271,7 @@ TEST_CASE("owners at one daemon neither join nor see each other's jobs, and admi
   const auto stranger =
       run({from_build("CPPRUNCTL"), "--address=" + address, "ls"}, nobodys.options());
   CHECK(stranger.code != 0);
-  CHECK(contains(stranger.err, "it does not hold the secret \"mallory\""));
+  CHECK(contains(stranger.err, "wrong secret: the server does not have \"mallory\""));
   CHECK_FALSE(contains(running.err(), "stop"));
 
   Command waits({from_build("CPPRUNCTL"), "--address=" + address, "wait", "train"},
@@ -288,7 +287,7 @@ TEST_CASE("owners at one daemon neither join nor see each other's jobs, and admi
   // Without bob's file nobody has his secret any more, from the next SIGHUP on.
   REQUIRE(::unlink(path_of("bob").c_str()) == 0);
   daemon.signal(SIGHUP);
-  daemon.expect_err("knows the secrets of", 2);
+  daemon.expect_err("loaded the secrets of", 2);
   const SecretFile bobs(secret_of("bob"));
   CHECK(run({from_build("CPPRUNCTL"), "--address=" + address, "ls"}, bobs.options()).code != 0);
   CHECK(ask("alice", {"ls"}).code == 0);
@@ -326,7 +325,7 @@ TEST_CASE("a token lets its bearer look until its time is over, and no other ask
   const std::string hello("\0\316\367\205\074\015\007\000\000\000", 10);
   CHECK(heard_from(speak(std::stoi(port), hello)).empty());
   daemon.expect_err("this daemon is for those alone who hold a secret");
-  daemon.expect_err("may not ask for /metrics");
+  daemon.expect_err("no access to /metrics");
   daemon.signal(SIGTERM);
   CHECK(daemon.wait().code == 0);
 }
@@ -350,7 +349,7 @@ TEST_CASE("a daemon behind its sandbox finds a secret in a folder that was excha
   REQUIRE(::symlink("..v2", (link + ".new").c_str()) == 0);
   REQUIRE(::rename((link + ".new").c_str(), link.c_str()) == 0);
   daemon.signal(SIGHUP);
-  daemon.expect_err("knows the secrets of", 2);
+  daemon.expect_err("loaded the secrets of", 2);
   const std::string port = daemon.out().substr(daemon.out().rfind(':') + 1);
   const Words ask = {from_build("CPPRUNCTL"),
                      "--address=127.0.0.1:" + port.substr(0, port.find('\n')), "ls"};

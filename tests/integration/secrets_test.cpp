@@ -145,7 +145,7 @@ TEST_CASE("a secret is exchanged: the new one comes first, the old one stays unt
   const std::string path = home.folder.path() + "/secret";
   const auto missing = home.ask({"keygen", path, "--add"});
   CHECK(missing.code == 1);
-  CHECK(contains(missing.err, "\"cpprunctl keygen " + path + "\" makes one"));
+  CHECK(contains(missing.err, "create it with \"cpprunctl keygen " + path + "\""));
   CHECK(home.folder.entries().empty());
   REQUIRE(home.ask({"keygen", path, "--id", "old"}).code == 0);
   const auto before = lines_of(path);
@@ -187,7 +187,7 @@ TEST_CASE("what cannot be made leaves nothing behind") {
   REQUIRE(::chmod(place.c_str(), 0777) == 0);
   const auto open = home.ask({"keygen", place + "/secret"});
   CHECK(open.code == 1);
-  CHECK(contains(open.err, "all users may replace files in its directory (mode 0777); chmod o-w"));
+  CHECK(contains(open.err, "its directory is writable by all users (mode 0777); chmod o-w"));
   CHECK(fs::is_empty(place));
   home.folder.write("file", "");
   CHECK(home.ask({"keygen", home.folder.path() + "/file/a/secret"}).code == 1);
@@ -249,7 +249,7 @@ TEST_CASE("a token is made with the secret that is found, and says nothing else"
   REQUIRE(::chmod(path.c_str(), 0644) == 0);
   const auto open = home.ask({"token", "--read", "--secret-file", path});
   CHECK(open.code == 1);
-  CHECK(contains(open.err, "others than its owner may use it (mode 0644); chmod 600 " + path));
+  CHECK(contains(open.err, "accessible to other users (mode 0644); chmod 600 " + path));
 }
 
 TEST_CASE("workers are not told where the secret lies") {

@@ -98,14 +98,14 @@ TEST_CASE("both of a pair say who leads and who stands by, and the lead is hande
     nodes.expect_progress();
     const std::string name = Hosts::host_name(heir);
     CHECK(contains(site.said({"handover", "--reason=upgrade"}),
-                   "\"" + name + "\" at " + Site::place(heir) + " leads, in epoch"));
+                   "\"" + name + "\" at " + Site::place(heir) + " is the leader (epoch "));
     std::swap(site.leads, site.stands_by);
-    site.leads->expect_err("is a standby: it would lead", heir == 3 ? 1 : 2);
+    site.leads->expect_err("is in sync and can become the leader", heir == 3 ? 1 : 2);
     const json job = site.shown({"status", "cluster", "--json"});
     CHECK(job["daemon"]["name"] == name);
     CHECK(job["daemon"]["last_change"]["to_name"] == name);
     const auto reason = job["daemon"]["last_change"]["reason"].get<std::string>();
-    CHECK_MESSAGE(contains(reason, "has handed over to"), reason);
+    CHECK_MESSAGE(contains(reason, "was transferred to"), reason);
     CHECK(job["daemon"]["last_change"]["silence"].get<double>() < 1);
   }
   nodes.expect_all_added();
@@ -138,27 +138,29 @@ TEST_CASE("whoever cannot hand over says why, and what helps") {
   CHECK_MESSAGE(contains(seen.out, "warning: no standby: if this machine is lost"), seen.out);
   const Ended alone = site.ctl({"handover"});
   CHECK(alone.code == 1);
-  CHECK_MESSAGE(contains(alone.err, "start another one with --standby-of=" + Site::place(0)),
+  CHECK_MESSAGE(contains(alone.err, "start another cpprund with --standby-of=" + Site::place(0)),
                 alone.err);
   site.stands_by = site.daemon(3, {"--standby-of=" + Site::place(0)});
-  site.leads->expect_err("is a standby: it would lead");
+  site.leads->expect_err("is in sync and can become the leader");
   (void)site.both();
-  CHECK(contains(site.said({"status"}), "leads only when the lead is handed over to it"));
+  CHECK(contains(site.said({"status"}), "becomes the leader only by a handover"));
   CHECK(site.ctl({"exclude", "elsewhere", "--for=3600"}).code == 0);
   // The first of them was started alone: its sandbox lets it dial nobody.
-  CHECK(contains(site.said({"handover"}), "\"node3\" at " + Site::place(3) + " takes over"));
+  CHECK(
+      contains(site.said({"handover"}), "\"node3\" at " + Site::place(3) + " becomes the leader"));
   std::swap(site.leads, site.stands_by);
-  site.leads->expect_err("\"node3\" leads in epoch");
+  site.leads->expect_err("\"node3\" is the leader (epoch");
   CHECK(contains(site.said({"include", "elsewhere"}), "nodes of elsewhere may take a seat again"));
-  CHECK(contains(site.said({"status"}), "cannot be a standby since it was started alone: stop it"));
+  CHECK(
+      contains(site.said({"status"}), "cannot be a standby because it was started alone; stop it"));
   site.stands_by->signal(SIGTERM);
   CHECK(site.stands_by->wait().code == 0);
   // Whoever takes its place can be handed the lead, and hand it back.
   site.stands_by = site.daemon(0, {"--standby-of=" + Site::place(3)});
   for (const int heir : {0, 3}) {
-    site.leads->expect_err("is a standby: it would lead");
+    site.leads->expect_err("is in sync and can become the leader");
     (void)site.both();
-    CHECK(contains(site.said({"handover"}), Site::place(heir) + " leads, in epoch"));
+    CHECK(contains(site.said({"handover"}), Site::place(heir) + " is the leader (epoch "));
     std::swap(site.leads, site.stands_by);
   }
   site.end_all();

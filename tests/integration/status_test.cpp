@@ -180,7 +180,7 @@ TEST_CASE("an id of an event of an earlier cpprund brings all events, with a rem
   REQUIRE_MESSAGE(at != std::string::npos, first);
   const std::string id = first.substr(at + 5, first.find('\n', at + 1) - at - 5);
   const std::string second = with_job({"-H", "Last-Event-ID: " + id});
-  CHECK_MESSAGE(contains(second, "Last-Event-ID is of another run"), second);
+  CHECK_MESSAGE(contains(second, "Last-Event-ID is from another run"), second);
   CHECK_MESSAGE(contains(second, "node_joined"), second);  // the first event of this run
 }
 
@@ -236,10 +236,10 @@ TEST_CASE("another user of the machine sees nothing, unless it was opened to the
       // Behind a secret a token would help.
       CHECK(answer.starts_with(has_secret() ? "HTTP/1.1 401 Unauthorized\r\n"
                                             : "HTTP/1.1 403 Forbidden\r\n"));
-      CHECK(contains(answer, "only the user that runs this (uid 0) has read access"));
+      CHECK(contains(answer, "only the user that runs this program (uid 0) has read access"));
       CHECK_FALSE(contains(answer, "seen"));
-      command.expect_err(has_secret() ? "may not ask for /api/v1/jobs/seen: only the user"
-                                      : "may not look: only the user that runs this");
+      command.expect_err(has_secret() ? "no access to /api/v1/jobs/seen: only the user"
+                                      : "no read access: only the user that runs this");
     } else {
       CHECK(answer.starts_with("HTTP/1.1 200 OK\r\n"));
     }

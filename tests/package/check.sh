@@ -111,7 +111,7 @@ check_static() {
   if said=$(in_root "$root" /cpprund --port 0 --secret-file /tmp/secret 2>&1); then
     stop "the static cpprund takes a secret"
   fi
-  grep -q "a static build of cpprun cannot open" <<<"$said" || stop "not refused in words: $said"
+  grep -q "a static build of cpprun cannot load" <<<"$said" || stop "not refused in words: $said"
   note "  static programs refuse a secret: $(tail -n 1 <<<"$said")"
 }
 

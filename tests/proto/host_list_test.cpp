@@ -35,12 +35,12 @@ TEST_CASE("what is no host list is refused with what is wrong and what to write"
   CHECK(expanded("a,,b").find("has an empty name") != std::string::npos);
   for (const auto* broken : {"n[1", "n1]", "n[1-[2]]"}) {
     CAPTURE(broken);
-    CHECK(expanded(broken).find("a bracket without its partner") != std::string::npos);
+    CHECK(expanded(broken).find("an unmatched bracket") != std::string::npos);
   }
   for (const auto* broken :
        {"n[]", "n[a-b]", "n[3-1]", "n[1-]", "n[-1]", "n[1,]", "n[99999999999]"}) {
     CAPTURE(broken);
-    CHECK(expanded(broken).find("is no list of numbers and ranges") != std::string::npos);
+    CHECK(expanded(broken).find("is not a list of numbers and ranges") != std::string::npos);
   }
 }
 

@@ -78,29 +78,29 @@ TEST_CASE("an answer without a length or chunks ends with the connection, which 
 }
 
 TEST_CASE("what is cut off is said to be") {
-  CHECK(ReplyReader(body_max).end().error().reason == "it closed the connection without an answer");
+  CHECK(ReplyReader(body_max).end().error().reason == "connection closed without a response");
   for (const std::size_t size : {1U, 30U, 150U, 175U, 190U}) {
     CAPTURE(size);
     ReplyReader reader = read_in_pieces(in_chunks.substr(0, size), 1000);
     CHECK(reader.has_begun());
     const auto ended = reader.end();
     REQUIRE_FALSE(ended);
-    CHECK(ended.error().reason == "it closed the connection within its answer");
+    CHECK(ended.error().reason == "connection closed in the middle of the response");
   }
 }
 
 TEST_CASE("what is no answer, too long, or more than one is refused in words") {
-  CHECK(why_refused("SSH-2.0-x\r\n\r\n") == "it does not speak HTTP");
-  CHECK(why_refused("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n") == "it does not speak HTTP");
+  CHECK(why_refused("SSH-2.0-x\r\n\r\n") == "the response is not HTTP");
+  CHECK(why_refused("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n") == "the response is not HTTP");
   CHECK(why_refused("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n") ==
-        "it does not speak HTTP");
+        "the response is not HTTP");
   CHECK(why_refused("HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n") ==
-        "its answer has more than 1000 bytes");
+        "the response has more than 1000 bytes");
   CHECK(why_refused("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFF\r\n") ==
-        "its answer has more than 1000 bytes");
-  CHECK(why_refused(with_length + "HTTP/1.1") == "it says more than it was asked");
+        "the response has more than 1000 bytes");
+  CHECK(why_refused(with_length + "HTTP/1.1") == "data after the end of the response");
   CHECK(why_refused("HTTP/1.1 200 OK\r\nA: " + std::string(100'000, 'x'))
-            .find("head of its answer") != std::string::npos);
+            .find("headers of the response") != std::string::npos);
   CHECK(why_refused(in_chunks.substr(0, in_chunks.size() - 4) + std::string(100'000, 'x')) != "");
   CHECK(why_refused("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" +
                     std::string(100'000, 'x')) != "");

@@ -196,7 +196,7 @@ TEST_CASE("two frames in one packet are decoded one after the other") {
 
 TEST_CASE("a frame that nobody could have meant is refused with a reason") {
   CHECK(decode(std::string("\xff\xff\xff\x7f", 4)).error().reason ==
-        "a link frame of 2147483647 bytes was announced, the limit is 32768");
+        "a link frame of 2147483647 bytes, and the maximum is 32768");
   CHECK(decode(frame_of(R"({"say":"dance"})")).error().reason == "unknown link message \"dance\"");
   CHECK_FALSE(decode(frame_of(R"({"say":"waiting"})")).has_value());
   CHECK_FALSE(decode(frame_of(R"({"say":"waiting","reason":7})")).has_value());

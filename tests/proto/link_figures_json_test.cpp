@@ -108,7 +108,7 @@ TEST_CASE("a figure beyond what anybody believes is told as the last that is bel
 TEST_CASE("numbers of a stranger's worker are looked at, each of them") {
   CHECK(refusal_of_rows("[[0,1,1,0,-1,-1,-1,-1,-1,-1,-1,-1]]").empty());
   CHECK(refusal_of_rows("[[2048,1,1,0,0,0,0,0,0,0,0,0]]") ==
-        "a link frame that cannot be read: local_rank=2048, which cannot be");
+        "invalid link frame: local_rank=2048 is out of range");
   CHECK(refusal_of_rows("[[0,-1,1,0,0,0,0,0,0,0,0,0]]").find("pid=-1") != std::string::npos);
   CHECK(refusal_of_rows("[[0,1,5,0,0,0,0,0,0,0,0,0]]").find("state=5") != std::string::npos);
   CHECK(refusal_of_rows("[[0,1,1,-1,0,0,0,0,0,0,0,0]]").find("since=-1") != std::string::npos);

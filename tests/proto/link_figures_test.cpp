@@ -21,7 +21,7 @@ TEST_CASE("figures are whole numbers, and -1 where nothing is known") {
 TEST_CASE("a number that cannot be is named") {
   FiguresRow row = row_of({});
   row[2] = 5;
-  CHECK(figures_of(row).error().reason == "state=5, which cannot be");
+  CHECK(figures_of(row).error().reason == "state=5 is out of range");
   CHECK(name_of_column(2) == "state");
   CHECK(to_text(WorkerState::succeeded) == "succeeded");
 }

@@ -35,9 +35,9 @@ std::string refusal_of_text(std::string_view body) {
 TEST_CASE("no worker ends with a code or a signal that no kernel tells") {
   // 256 is 0 to whoever waits for the process.
   CHECK(refusal_of(failed_with({false, 256})) ==
-        "a link frame \"failed\" that says status=256, which cannot be");
+        "invalid link message \"failed\": status=256 is out of range");
   CHECK(refusal_of(failed_with({false, 0})) ==
-        "a link frame \"failed\" that says status=0, which cannot be");
+        "invalid link message \"failed\": status=0 is out of range");
   CHECK(refusal_of(failed_with({false, -1})).find("status=-1") != std::string::npos);
   CHECK(refusal_of(failed_with({true, 0})).find("signal=0") != std::string::npos);
   CHECK(refusal_of(failed_with({true, 65})).find("signal=65") != std::string::npos);
@@ -51,10 +51,10 @@ TEST_CASE("no worker ends with a code or a signal that no kernel tells") {
 TEST_CASE("a thousand addresses and names of five thousand bytes end the link") {
   Join join{.job = "j", .host = "h"};
   join.addresses.assign(1000, "10.0.0.1");
-  CHECK(refusal_of(join) == "a link frame \"join\" that says 1000 addresses, the limit is 4");
+  CHECK(refusal_of(join) == "invalid link message \"join\": 1000 addresses, and the maximum is 4");
   join.addresses = {std::string(46, '1')};
   CHECK(refusal_of(join) ==
-        "a link frame \"join\" that says an address with 46 bytes, the limit is 45");
+        "invalid link message \"join\": an address of 46 bytes, and the maximum is 45");
   join.addresses.clear();
   join.restarts.final_codes.assign(9, 1);
   CHECK(refusal_of(join).find("9 codes in final") != std::string::npos);
@@ -65,7 +65,7 @@ TEST_CASE("a thousand addresses and names of five thousand bytes end the link") 
   CHECK(refusal_of(join).empty());
   join.host = std::string(256, 'h');
   CHECK(refusal_of(join) ==
-        "a link frame \"join\" that says a host with 256 bytes, the limit is 255");
+        "invalid link message \"join\": a host of 256 bytes, and the maximum is 255");
   join.host = "h";
   join.role = std::string(bounds::role_bytes_max * 3 + 1, 'r');
   CHECK(refusal_of(join).find("a role with 385 bytes") != std::string::npos);
@@ -77,7 +77,7 @@ TEST_CASE("a thousand addresses and names of five thousand bytes end the link") 
 TEST_CASE("a number that does not fit its place is refused and not cut") {
   // 2^32 + 1 would be 1.
   CHECK(refusal_of_text(R"({"say":"drained","round":4294967297})") ==
-        "a link frame that cannot be read: round is not a whole number that fits there");
+        "invalid link frame: round is not a whole number, or out of range");
   CHECK_FALSE(refusal_of_text(R"({"say":"drained","round":-1})").empty());
   CHECK_FALSE(refusal_of_text(R"({"say":"drained","round":1.5})").empty());
   CHECK_FALSE(refusal_of_text(R"({"say":"drained","round":true})").empty());
@@ -95,7 +95,7 @@ TEST_CASE("a number that does not fit its place is refused and not cut") {
 TEST_CASE("nobody has computed unsaved, or is watched, for less than no time or for ever") {
   CHECK(refusal_of_text(R"({"say":"drained","round":1,"unsaved_ms":2147483647})").empty());
   CHECK(refusal_of_text(R"({"say":"drained","round":1,"unsaved_ms":-1})") ==
-        "a link frame \"drained\" that says unsaved_ms=-1, which cannot be");
+        "invalid link message \"drained\": unsaved_ms=-1 is out of range");
   CHECK_FALSE(refusal_of_text(R"({"say":"drained","round":1,"unsaved_ms":2147483648})").empty());
   CHECK(refusal_of_text(R"({"say":"heartbeat","sent":1,"trip":0,"watch_ms":3600000})").empty());
   CHECK_FALSE(
@@ -141,7 +141,7 @@ TEST_CASE("ranks and pids below zero are nobody's, and sentences have their boun
   CHECK(refusal_of(failed).find("a cause with 65 bytes") != std::string::npos);
   const std::string long_text(7000, 'x');
   CHECK(refusal_of_text("{\"say\":\"leave\",\"signal\":15,\"reason\":\"" + long_text + "\"}") ==
-        "a link frame \"leave\" that says a reason with 7000 bytes, the limit is 6147");
+        "invalid link message \"leave\": a reason of 7000 bytes, and the maximum is 6147");
   // What the encoder cuts is within it.
   CHECK(refusal_of(Leave{.signal = 15, .reason = long_text}).empty());
 }

@@ -42,13 +42,12 @@ TEST_CASE("a frame between cppruns that is none is told") {
   const std::string frame = standby_frame({.kind = Kind::log, .job = "job"}).substr(4);
   CHECK(reason(frame).empty());
   CHECK(reason(std::string_view(frame).substr(0, frame.size() - 1)) ==
-        "a link frame between cppruns that is cut off");
-  CHECK(reason(std::string_view(frame).substr(0, 5)) ==
-        "a link frame that is none of those between cppruns");
-  CHECK(reason("") == "a link frame that is none of those between cppruns");
+        "a truncated replication frame");
+  CHECK(reason(std::string_view(frame).substr(0, 5)) == "not a replication frame");
+  CHECK(reason("") == "not a replication frame");
   std::string unknown = frame;
   unknown[1] = 11;
-  CHECK(reason(unknown) == "a link frame between cppruns of unknown kind 11");
+  CHECK(reason(unknown) == "a replication frame of unknown kind 11");
 }
 
 }  // namespace link_standby_frame_test

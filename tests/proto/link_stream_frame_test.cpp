@@ -70,7 +70,7 @@ TEST_CASE("a frame that is not there in full is waited for, and one that is too 
   }
   const std::string huge = std::string("\xff\xff\xff\x7f", 4);
   CHECK(first_frame(huge).error().reason ==
-        "a link frame of 2147483647 bytes was announced, the limit is 32768");
+        "a link frame of 2147483647 bytes, and the maximum is 32768");
 }
 
 TEST_CASE("a frame of streams that is torn or says what nobody says is refused") {
@@ -78,11 +78,11 @@ TEST_CASE("a frame of streams that is torn or says what nobody says is refused")
   std::size_t torn = 0;
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     const std::string trouble = trouble_with(std::string_view(bytes).substr(0, size));
-    if (trouble == "a link frame of streams that ends in the middle of a record") ++torn;
+    if (trouble == "a link frame with a truncated stream record") ++torn;
   }
   // Cut between two records, or before the mark, it is torn nowhere.
   CHECK(torn == bytes.size() - 1 - all_kinds.size());
-  CHECK(trouble_with("{\"say\":\"join\"}") == "a link frame that carries no streams");
+  CHECK(trouble_with("{\"say\":\"join\"}") == "a link frame without streams");
   std::string strange = frame_of({all_kinds[0]}).substr(4);
   strange[5] = 9;
   CHECK(trouble_with(strange) == "a link frame with a record of unknown kind 9");

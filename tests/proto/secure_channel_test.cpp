@@ -134,25 +134,26 @@ TEST_CASE("while a secret is exchanged for another, both are taken") {
   Pair late(client_of(old_one), server);
   exchange(late.client, late.server);
   CHECK(!late.server.is_established());
-  CHECK(late.server.reason() == "it holds the secret \"old\", and this side holds \"new\"");
+  CHECK(late.server.reason() == "wrong secret: the client has \"old\", and this side has \"new\"");
 }
 
 TEST_CASE("each is told what is wrong with the other's secret") {
   Pair unknown(client_of(secret_named("red")), server_of({secret_named("blue")}));
   REQUIRE(unknown.client.say("a job's name"));
   exchange(unknown.client, unknown.server);
-  CHECK(unknown.server.reason() == "it holds the secret \"red\", and this side holds \"blue\"");
-  CHECK(unknown.client.reason() == "it does not hold the secret \"red\", which this side holds");
+  CHECK(unknown.server.reason() ==
+        "wrong secret: the client has \"red\", and this side has \"blue\"");
+  CHECK(unknown.client.reason() == "wrong secret: the server does not have \"red\"");
   CHECK(unknown.server.take_heard().empty());
 
   Pair differing(client_of(secret_named("blue", 1)), server_of({secret_named("blue", 2)}));
   exchange(differing.client, differing.server);
   CHECK(differing.server.reason() ==
-        "its secret has the id \"blue\" as one of this side's has, but another key: copy the file "
+        "wrong secret: both sides have the id \"blue\", but with different keys; copy the file "
         "from one to the other");
   CHECK(differing.client.reason() ==
-        "its secret has the id \"blue\" as this side's has, but another key: copy the file from "
-        "one to the other");
+        "wrong secret: both sides have the id \"blue\", but with different keys; copy the file "
+        "from one to the other");
   CHECK(!differing.client.is_established());
   CHECK(!differing.server.is_established());
 }
@@ -164,8 +165,8 @@ TEST_CASE("the alert for a wrong key of the right id is known from every version
     const std::string record = {'\x15', 3, 3, 0, 2, 2, static_cast<char>(alert)};
     CHECK(!client.hear(record));
     CHECK(client.reason() ==
-          "its secret has the id \"blue\" as this side's has, but another key: copy the file from "
-          "one to the other");
+          "wrong secret: both sides have the id \"blue\", but with different keys; copy the file "
+          "from one to the other");
   }
 }
 
@@ -174,21 +175,22 @@ TEST_CASE("whoever holds no secret is told apart from whoever holds another") {
   CHECK(sniff(client.take_outgoing()) == Protocol::secure);
   CHECK(!client.hear(no_secret_here));
   CHECK(client.reason() ==
-        "it holds no secret, and this side holds \"blue\": start both with the same, or this one "
-        "without");
+        "the server has no secret, and this side has \"blue\"; start both with the same secret, or "
+        "this side without");
   CHECK(!client.hear("more"));
   CHECK(!client.say("more"));
 
   SecureChannel second(client_of(secret_named("blue")));
   CHECK(!second.hear("cpprun1\n{\"type\":\"...\"}"));
-  CHECK(second.reason() == "what it answers is not TLS: is that a cpprun master with a secret?");
+  CHECK(second.reason() ==
+        "the response is not TLS; check that a cpprun master with a secret listens there");
 }
 
 TEST_CASE("TLS without the secret proves nothing, whatever certificate is shown") {
   SecureChannel server(server_of({secret_named("blue")}));
   Stranger browser(/*is_server=*/false);
   CHECK(!browser.talk_to(server));
-  CHECK(server.reason() == "it speaks TLS, but offers no secret of cpprun");
+  CHECK(server.reason() == "a TLS client without a secret of cpprun");
 
   SecureChannel client(client_of(secret_named("blue")));
   CHECK(client.say("a job's name"));

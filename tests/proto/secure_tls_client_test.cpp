@@ -104,15 +104,16 @@ TEST_CASE("a server is believed for the names in its certificate alone") {
   CHECK(why(own, "::1%lo") == "");
   for (const char* host : {"other.example", "127.0.0.2", "etcd"}) {
     CAPTURE(host);
-    CHECK(contains(why(own, host), "its certificate is not for \"" + std::string(host) + "\""));
+    CHECK(contains(why(own, host),
+                   "the certificate of the server is not for \"" + std::string(host) + "\""));
   }
 }
 
-TEST_CASE("a certificate that nobody we trust has signed, or one that is over, is not believed") {
+TEST_CASE("a certificate that nobody we trust has signed, or one that is over, is not trusted") {
   const Certified foreign = certify("etcd", "DNS:etcd.example", &stranger());
   CHECK(contains(why(foreign, "etcd.example"),
-                 "is not believed (unable to get local issuer certificate): name the file"));
-  CHECK(contains(why(certify("etcd", "DNS:etcd.example"), "etcd.example"), "is not believed"));
+                 "is not trusted (unable to get local issuer certificate); give the file"));
+  CHECK(contains(why(certify("etcd", "DNS:etcd.example"), "etcd.example"), "is not trusted"));
   const Certified over = certify("etcd", "DNS:etcd.example", &authority(), -60);
   CHECK(contains(why(over, "etcd.example"), "certificate has expired"));
 }
@@ -131,7 +132,7 @@ TEST_CASE("a server that wants to see a certificate is shown one, or says no in 
   };
   CHECK(reason_with(&client) == "");
   CHECK(contains(reason_with(nullptr), "or requires one"));
-  CHECK(contains(reason_with(&foreign), "the server rejected our client certificate"));
+  CHECK(contains(reason_with(&foreign), "the server rejected the client certificate"));
 }
 
 TEST_CASE("every alert with which a server rejects a certificate is known by its number") {
@@ -141,14 +142,14 @@ TEST_CASE("every alert with which a server rejects a certificate is known by its
     TlsClientChannel client(trusting(authority()), "etcd.example");
     const std::string record = {'\x15', 3, 3, 0, 2, 2, static_cast<char>(alert)};
     CHECK_FALSE(client.hear(record));
-    CHECK(contains(client.reason(), "the server rejected our client certificate"));
+    CHECK(contains(client.reason(), "the server rejected the client certificate"));
   }
 }
 
 TEST_CASE("a server without TLS is told from one with") {
   TlsClientChannel client(trusting(authority()), "etcd.example");
   CHECK_FALSE(client.hear("HTTP/1.0 400 Bad Request\r\n\r\n"));
-  CHECK(client.reason() == "what it answers is not TLS: is http:// meant?");
+  CHECK(client.reason() == "the response is not TLS; try http://");
   CHECK_FALSE(client.hear("more"));
   CHECK_FALSE(client.say("more"));
 }
@@ -161,15 +162,15 @@ TEST_CASE("files that are not what they should be are named") {
   CHECK(why_not_made({.authorities = ca, .certificate = certificate, .key = key}) == "");
   CHECK(why_not_made({}) == "");
   CHECK(contains(why_not_made({.authorities = {"hello", "ca.pem"}}),
-                 "\"ca.pem\" holds no certificate in PEM"));
+                 "\"ca.pem\" has no PEM certificate"));
   CHECK(contains(why_not_made({.authorities = ca, .certificate = certificate}),
-                 "\"client.pem\" is a certificate of ours, and its key is not named"));
+                 "\"client.pem\" is a client certificate, but its key is missing"));
   CHECK(contains(why_not_made({.authorities = ca, .key = key}),
-                 "the certificate that it belongs to is not named"));
+                 "is a key, but its client certificate is missing"));
   CHECK(contains(why_not_made({.authorities = ca, .certificate = key, .key = key}),
-                 "\"client.key\" holds no certificate in PEM"));
+                 "\"client.key\" has no PEM certificate"));
   CHECK(contains(why_not_made({.authorities = ca, .certificate = certificate, .key = certificate}),
-                 "\"client.pem\" holds no private key in PEM"));
+                 "\"client.pem\" has no PEM private key"));
   CHECK(contains(why_not_made({.authorities = ca,
                                .certificate = certificate,
                                .key = {authority().key_pem(), "ca.key"}}),

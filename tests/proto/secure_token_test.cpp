@@ -48,7 +48,7 @@ std::string answer(const std::string& token, const TokenUse& use = {},
 
 constexpr TokenUse to_read{.purpose = TokenPurpose::read};
 constexpr TokenUse to_order{.purpose = TokenPurpose::order};
-const std::string no_token = "this is no token of cpprun, or not all of one";
+const std::string no_token = "this is not a token of cpprun, or only a part of one";
 
 }  // namespace
 
@@ -81,7 +81,7 @@ TEST_CASE("a token for reading gives no orders, one for orders reads as well") {
   const auto reads = token_of({.purpose = TokenPurpose::read, .expiry_unix_seconds = expiry});
   const auto orders = token_of({.purpose = TokenPurpose::order, .expiry_unix_seconds = expiry});
   CHECK(answer(reads, to_read) == "good");
-  CHECK(answer(reads, to_order) == "the token is for reading, and this is an order");
+  CHECK(answer(reads, to_order) == "the token gives read access only, and this is a command");
   CHECK(answer(orders, to_order) == "good");
   CHECK(answer(orders, to_read) == "good");
 }
@@ -90,7 +90,7 @@ TEST_CASE("a token ends with its last second, and says since when") {
   const auto token = token_of({.purpose = TokenPurpose::read, .expiry_unix_seconds = expiry});
   CHECK(answer(token, to_read, at(expiry - 1)) == "good");
   CHECK(answer(token, to_read, at(expiry)) ==
-        "the token expired 0 s ago; \"cpprunctl token\" makes another");
+        "the token expired 0 s ago; create another with \"cpprunctl token\"");
   CHECK(answer(token, to_read, at(expiry + 119)).find(" 119 s ago") != std::string::npos);
   CHECK(answer(token, to_read, at(expiry + 120)).find(" 2 min ago") != std::string::npos);
   CHECK(answer(token, to_read, at(expiry + 7200)).find(" 2 h ago") != std::string::npos);
@@ -103,8 +103,8 @@ TEST_CASE("a token for one job is refused for another, and for what concerns all
   CHECK(answer(token, {.purpose = TokenPurpose::order, .job = "a"}) == "good");
   CHECK(answer(token, {.purpose = TokenPurpose::read, .job = "a"}) == "good");
   CHECK(answer(token, {.purpose = TokenPurpose::order, .job = "b"}) ==
-        "the token is for the job \"a\" alone");
-  CHECK(answer(token, to_order) == "the token is for the job \"a\" alone");
+        "the token is for job \"a\" only");
+  CHECK(answer(token, to_order) == "the token is for job \"a\" only");
   const auto of_all = token_of({.purpose = TokenPurpose::read, .expiry_unix_seconds = expiry});
   CHECK(answer(of_all, {.purpose = TokenPurpose::read, .job = "b"}) == "good");
 }
@@ -112,13 +112,13 @@ TEST_CASE("a token for one job is refused for another, and for what concerns all
 TEST_CASE("a token of a secret that is not known is refused by the secret's name") {
   const auto token = token_of({.expiry_unix_seconds = expiry});
   CHECK(answer(token, to_read, at(0), "other") ==
-        "the token was made with the secret \"2026.a\", which is not known here");
+        "the token was made with the secret \"2026.a\", which this server does not have");
   // The same name, another key.
   const auto flipped =
       check_token(openssl(), secrets_of("2026.a", "ff" + digits.substr(2)), token, at(0), to_read);
   REQUIRE_FALSE(flipped);
   CHECK(flipped.error().reason ==
-        "the token is damaged, or was made with another secret that is called \"2026.a\" as well");
+        "the token is damaged, or was made with another secret with the id \"2026.a\"");
 }
 
 TEST_CASE("whichever of two secrets it was made with, it is good") {

@@ -35,5 +35,5 @@ TEST_CASE("what does not belong here has a name in the log") {
   CHECK(describe("\x16\x03\x01") == "a TLS handshake");
   CHECK(describe("SSH-2.0-x") == "an SSH client");
   CHECK(sniff("\xff\xff") == Protocol::unknown);
-  CHECK(describe("\xff\xff") == "no protocol known here");
+  CHECK(describe("\xff\xff") == "an unknown protocol");
 }

@@ -70,7 +70,7 @@ TEST_CASE("ten thousand nodes may work for three years") {
 }
 
 TEST_CASE("a job to which nothing has happened has no time") {
-  CHECK(to_text(TimeUse{}) == "no time went by");
+  CHECK(to_text(TimeUse{}) == "no time elapsed");
 }
 
 TEST_CASE("every account has a name of its own") {

@@ -64,8 +64,7 @@ TEST_CASE("words in order are read") {
 }
 
 TEST_CASE("an empty value is a mistake of every option and positional") {
-  const std::string hint =
-      "\n  hint: check that the shell variable it is made of is set, or leave it out\n";
+  const std::string hint = "\n  hint: check that the shell variable is set, or leave it out\n";
   CHECK(mistake({"stop", ""}) == "tool: error: argument 2: empty value" + hint);
   CHECK(mistake({"stop", "-f", ""}) == "tool: error: argument 3: empty value" + hint);
   CHECK(mistake({"--address", "", "stop"}) == "tool: error: --address: empty value" + hint);
@@ -113,7 +112,8 @@ TEST_CASE("sizes have units, and do not overflow") {
   CHECK(program.bytes == 64U << 20);
   for (const char* wrong : {"-1", "64X", "M", "0x10", "99999999999999P", "1.5G"}) {
     CAPTURE(wrong);
-    CHECK(mistake({"--size", wrong}).find("is not a number of bytes, as 500000, 64M or 4GiB\n") !=
+    CHECK(mistake({"--size", wrong})
+              .find("is not a number of bytes, such as 500000, 64M or 4GiB\n") !=
           std::string::npos);
   }
 }

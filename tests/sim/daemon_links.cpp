@@ -139,7 +139,7 @@ class DaemonLinks::Wire : public std::enable_shared_from_this<Wire> {
         if (ends_[at].is_open) hear_frame(at, bytes);
         return;
       case What::fin:
-        return end_at(at, "the other side closed it");
+        return end_at(at, "connection closed by the peer");
       case What::reset:
         return end_at(at, is_up_ || at == 1 ? "connection reset by peer" : "connection refused");
     }

@@ -44,7 +44,7 @@ void EtcdHost::ask(int who, const election::Ask& ask, TimePoint deadline,
     return;
   }
   universe_.time.at(deadline, [this, flight] {
-    answer(flight, tl::unexpected(etcd::Failure{Kind::silent, "nothing has come"}));
+    answer(flight, tl::unexpected(etcd::Failure{Kind::silent, "no response"}));
   });
   send(flight);
 }

@@ -213,7 +213,7 @@ void Network::arrive_at_coordinator(const ConnectionRef& connection, const Packe
     }
     const bool broken = packet.kind == Packet::Kind::reset;
     end(connection, Side::coordinator,
-        broken ? "connection reset by peer" : "the other side closed it", broken);
+        broken ? "connection reset by peer" : "connection closed by the peer", broken);
   });
 }
 
@@ -235,7 +235,8 @@ void Network::arrive_at_agent(const ConnectionRef& connection, const Packet& pac
     } else {
       const bool refused = !connection->up && packet.kind == Packet::Kind::reset;
       end(connection, Side::agent,
-          refused ? "connection refused: nothing listens there (yet)" : "the other side closed it",
+          refused ? "connection refused: nothing listens there (yet)"
+                  : "connection closed by the peer",
           packet.kind == Packet::Kind::reset);
     }
   });

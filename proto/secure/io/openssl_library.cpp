@@ -11,9 +11,8 @@ namespace cpprun {
 // A static program has no dynamic linker and cannot open libraries (cmake/package).
 Result<OpenSsl> open_openssl(std::string_view purpose) {
   return failure(
-      fmt::format("{} needs OpenSSL 3, which a static build of cpprun cannot open: take the "
-                  "tarball that has no "
-                  "\"static\" in its name, the wheel or the .deb",
+      fmt::format("{} needs OpenSSL 3, which a static build of cpprun cannot load; use the tarball "
+                  "without \"static\" in its name, the wheel or the .deb",
                   purpose));
 }
 
@@ -26,7 +25,7 @@ constexpr const char* library_name = "libssl.so.3";
 
 std::string what_went_wrong() {
   const char* const text = ::dlerror();
-  return text == nullptr ? "no reason is given" : text;
+  return text == nullptr ? "no reason given" : text;
 }
 
 }  // namespace
@@ -35,9 +34,8 @@ Result<OpenSsl> open_openssl(std::string_view purpose) {
   void* const library = ::dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return failure(
-        fmt::format("{} needs OpenSSL 3, which cannot be opened here ({}): install it (Debian and "
-                    "Ubuntu call it "
-                    "libssl3, others openssl-libs)",
+        fmt::format("{} needs OpenSSL 3, which cannot be loaded ({}); install it (package libssl3 "
+                    "on Debian and Ubuntu, openssl-libs on others)",
                     purpose, what_went_wrong()));
   }
   OpenSsl functions;
@@ -59,7 +57,7 @@ Result<OpenSsl> open_openssl(std::string_view purpose) {
   // Neither openssl.cnf nor exit handlers are wanted here.
   if (functions.OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr) !=
       1) {
-    return failure("OpenSSL cannot be set up here");
+    return failure("cannot initialize OpenSSL");
   }
   return functions;
 }

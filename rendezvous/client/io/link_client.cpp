@@ -25,7 +25,7 @@ std::string to_text(const asio::error_code& error) {
     return "connection refused: nothing listens there (yet)";
   }
   if (error == asio::error::host_unreachable || error == asio::error::network_unreachable) {
-    return error.message() + ": is the address right, and on a network of this machine?";
+    return error.message() + "; check the address and the routes of this machine";
   }
   return error.message();
 }
@@ -63,17 +63,16 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
       connect_next();
       return;
     }
-    limit("its name could not be resolved in time: is the name server reachable?");
+    limit("name resolution timed out; check that the name server is reachable");
     resolver_.async_resolve(
         host, std::to_string(port), tcp::resolver::numeric_service,
         [self = shared_from_this(), host](const asio::error_code& error,
                                           const tcp::resolver::results_type& results) {
           if (self->over_) return;
           if (error) {
-            self->fail(
-                fmt::format("the name \"{}\" cannot be resolved ({}): use an address, or "
-                            "add the name to /etc/hosts or DNS",
-                            host, error.message()));
+            self->fail(fmt::format(
+                "cannot resolve \"{}\" ({}); use an address, or add the name to /etc/hosts or DNS",
+                host, error.message()));
             return;
           }
           for (const auto& result : results) self->endpoints_.push_back(result.endpoint());
@@ -129,8 +128,9 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
     socket_.close(ignored);
     timed_out_.clear();
     refused_ = false;
-    limit(fmt::format("no answer within {} s: packets are dropped (a firewall, or a wrong address)",
-                      std::chrono::duration<double>(step_max_).count()));
+    limit(fmt::format(
+        "connection timed out after {} s: packets are dropped (a firewall or a wrong address)",
+        std::chrono::duration<double>(step_max_).count()));
     socket_.async_connect(endpoints_[next_],
                           [self = shared_from_this()](const asio::error_code& error) {
                             if (self->over_) return;
@@ -145,7 +145,7 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
 
   void greet() {
     if (secure_) return greet_secretly();
-    limit("it accepts connections but does not greet: is that a cpprun master?");
+    limit("connected, but received no greeting; check that a cpprun master listens there");
     asio::async_write(socket_, asio::buffer(link::preamble),
                       [](const asio::error_code&, std::size_t) {
                         // A failure shows in the read below.
@@ -159,37 +159,39 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
             self->succeed();
           } else if (length > 0) {
             self->give_up_address(fmt::format(
-                "something that is not a cpprun master answers there (it said \"{}\"): is the port "
-                "right?",
+                "the program at this port is not a cpprun master (it sent \"{}\"); check the port",
                 printable(heard)));
           } else {
             self->give_up_address(
-                "it closed the connection without a greeting: is that a cpprun master?");
+                "connection closed without a greeting; check that a cpprun master listens there");
           }
         });
   }
 
   void greet_secretly() {
-    limit("it accepts connections but does not answer a handshake: is that a cpprun master?");
+    limit(
+        "connected, but received no response to the handshake; check that a cpprun master listens "
+        "there");
     handshake_ = std::make_shared<SecureHandshake>(std::move(socket_), secure_, std::string());
     socket_ = tcp::socket(timer_.get_executor());  // for the next address, if there is one
-    handshake_->start(link::preamble, {.done =
-                                           [self = shared_from_this()](SecureHandshake::Done done) {
-                                             if (self->over_) return;
-                                             self->handshake_ = nullptr;
-                                             if (!done.heard.starts_with(link::preamble)) {
-                                               return self->give_up_address(
-                                                   "it holds the secret, but is no cpprun master");
-                                             }
-                                             done.heard.erase(0, link::preamble.size());
-                                             self->succeed(std::move(done));
-                                           },
-                                       .failed =
-                                           [self = shared_from_this()](const std::string& reason) {
-                                             if (self->over_) return;
-                                             self->handshake_ = nullptr;
-                                             self->give_up_address(reason);
-                                           }});
+    handshake_->start(link::preamble,
+                      {.done =
+                           [self = shared_from_this()](SecureHandshake::Done done) {
+                             if (self->over_) return;
+                             self->handshake_ = nullptr;
+                             if (!done.heard.starts_with(link::preamble)) {
+                               return self->give_up_address(
+                                   "the server has the secret, but is not a cpprun master");
+                             }
+                             done.heard.erase(0, link::preamble.size());
+                             self->succeed(std::move(done));
+                           },
+                       .failed =
+                           [self = shared_from_this()](const std::string& reason) {
+                             if (self->over_) return;
+                             self->handshake_ = nullptr;
+                             self->give_up_address(reason);
+                           }});
   }
 
   void give_up_address(const std::string& reason) {

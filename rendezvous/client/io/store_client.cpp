@@ -52,7 +52,7 @@ Result<FileDescriptor> connect_to(const addrinfo& address, TimePoint deadline) {
   if (!fd) return failure(errno_text(errno));
   if (connect(fd.get(), address.ai_addr, address.ai_addrlen) != 0) {
     if (errno != EINPROGRESS) return failure(errno_text(errno));
-    if (!await(fd.get(), POLLOUT, deadline)) return failure("no answer");
+    if (!await(fd.get(), POLLOUT, deadline)) return failure("no response");
     int error = 0;
     socklen_t size = sizeof error;
     if (getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
@@ -77,15 +77,15 @@ Result<void> shake_hands(int fd, TimePoint deadline) {
   c10d::encode(c10d::Pong{nonce}, expected);
   std::string heard;
   while (heard.size() < expected.size()) {
-    if (!await(fd, POLLIN, deadline)) return failure("it answers, but not as a store");
+    if (!await(fd, POLLIN, deadline)) return failure("the server is not a store");
     std::array<char, 4> bytes{};
     const ssize_t count = ::recv(fd, bytes.data(), expected.size() - heard.size(), 0);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (count < 0) return failure(errno_text(errno));
-    if (count == 0) return failure("it closed the connection");
+    if (count == 0) return failure("connection closed");
     heard.append(bytes.data(), static_cast<std::size_t>(count));
   }
-  if (heard != expected) return failure("it answers, but not as a store");
+  if (heard != expected) return failure("the server is not a store");
   return {};
 }
 
@@ -215,7 +215,7 @@ void StoreExchange::ask(const c10d::Request& request, std::string what, Duration
 bool StoreExchange::is_of_this_process() {
   if (broken_.empty() && ::getpid() != owner_) {
     fail("process " + std::to_string(owner_) +
-         " opened this connection before a fork: open another one in the forked process");
+         " opened this connection before a fork; open another one in the forked process");
   }
   return broken_.empty();
 }
@@ -285,14 +285,14 @@ void StoreExchange::read() {
 
 void StoreExchange::take_replies() {
   while (broken_.empty() && !inbox_.empty() && inbox_.size() >= needed_) {
-    if (under_way_.empty()) return fail("the store sent something that was not asked for");
+    if (under_way_.empty()) return fail("unexpected data from the store");
     const c10d::DecodedReply decoded = decoder_.decode(inbox_.view(), under_way_.front().expected);
     if (const auto* more = std::get_if<c10d::NeedMoreReply>(&decoded)) {
       needed_ = more->size;
       return;
     }
     if (const auto* malformed = std::get_if<c10d::MalformedReply>(&decoded)) {
-      return fail("the store answered with " + malformed->reason);
+      return fail("invalid reply from the store: " + malformed->reason);
     }
     needed_ = 0;
     const auto& complete = std::get<c10d::CompleteReply>(decoded);
@@ -313,7 +313,7 @@ void StoreExchange::finish(Asked& asked, const c10d::Reply& reply) {
     Asked leftover;
     leftover.expected = asked.expected;
     leftover.deadline = Clock::now() + options_.timeout;
-    leftover.what = "the cancelling of a wait";
+    leftover.what = "the cancellation of a wait";
     leftover.answered = [](const Result<c10d::Reply>&) {};
     leftover.is_wait = true;
     under_way_.push_front(std::move(leftover));
@@ -335,7 +335,7 @@ void StoreExchange::expire() {
   }
   // After any other timeout, replies can no longer be matched to requests.
   if (under_way_.front().deadline <= now) {
-    fail("no answer from the store to " + under_way_.front().what);
+    fail("no response from the store to " + under_way_.front().what);
   }
 }
 
@@ -634,7 +634,7 @@ Result<void> StoreClient::written() {
     pollfd watched{client_->descriptor(), POLLOUT, 0};
     const auto patience = std::chrono::ceil<std::chrono::milliseconds>(timeout_).count();
     const int count = poll(&watched, 1, static_cast<int>(patience));
-    if (count == 0) return failure("the store takes nothing");
+    if (count == 0) return failure("the store does not read");
     if (count < 0 && errno != EINTR) return failure("cannot write: " + errno_text(errno));
     client_->write();
   }

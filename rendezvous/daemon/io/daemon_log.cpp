@@ -98,12 +98,12 @@ void DaemonLog::tell_lost_lines() {
   if (lost_lines_ == 0) return;
   const std::uint64_t lost = std::exchange(lost_lines_, 0);
   say(LogLevel::warning,
-      fmt::format("{} lines were lost: the reader of this log did not keep up", lost));
+      fmt::format("dropped {} log lines: the reader of this log is too slow", lost));
 }
 
 void DaemonLog::tell_lost_bytes(std::uint64_t bytes) {
   say(LogLevel::warning,
-      fmt::format("{} bytes of this log could not be written and are lost", bytes));
+      fmt::format("lost {} bytes of this log: they could not be written", bytes));
 }
 
 }  // namespace cpprun

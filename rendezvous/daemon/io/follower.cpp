@@ -70,7 +70,7 @@ void Follower::dial() {
                           .streams = [this](std::string_view frame) { return hear_frame(frame); },
                           .room = {},
                           .down = [this](const std::string& reason) { went_down(reason); }});
-  if (!client) return went_down("no link can be made: " + client.error().reason);
+  if (!client) return went_down("cannot open a link: " + client.error().reason);
   dial_at_ = TimePoint::max();
   client_ = *std::move(client);
   client_->dial_once();
@@ -90,7 +90,7 @@ void Follower::went_down(const std::string& reason, Duration silence) {
   dial_at_ = loop_.now() + (is_refused ? refused_pause : dial_pause);
   if (!is_refused && !next_) {
     say_once(LogLevel::info,
-             fmt::format("no message from the cpprund at {}: {}", to_string(at_), reason));
+             fmt::format("no contact with the cpprund at {}: {}", to_string(at_), reason));
   }
   // If the redirect does not lead to a leader, the original peer may know another one.
   if (next_) {
@@ -112,7 +112,7 @@ void Follower::tick() {
     heard_ = without_sleep(heard_, now, overslept(tick_due_, now, bounds::standby_beat));
     if (is_up_ && loop_.now() - heard_ > bounds::standby_silence) {
       client_->hang_up();
-      went_down("it has said nothing for a second", bounds::standby_silence);
+      went_down("no message for 1 s", bounds::standby_silence);
       if (asked_.host.empty()) return;
     }
     if (is_up_) client_->send(link::Heartbeat{});
@@ -128,9 +128,8 @@ void Follower::hear(const link::Message& message) {
   heard_ = loop_.now();
   if (const auto* const leads = std::get_if<link::Leads>(&message)) return begin_anew(*leads);
   if (const auto* const refused = std::get_if<link::Refused>(&message)) {
-    say_once(LogLevel::info,
-             fmt::format("the cpprund at {} does not take this one as its standby: {}",
-                         to_string(at_), refused->reason));
+    say_once(LogLevel::info, fmt::format("the cpprund at {} rejected this standby: {}",
+                                         to_string(at_), refused->reason));
     is_refused_ = true;
     return;
   }
@@ -146,24 +145,24 @@ void Follower::hear(const link::Message& message) {
 void Follower::begin_anew(const link::Leads& leads) {
   const auto refuse = [this](const std::string& reason) {
     say_once(LogLevel::warning,
-             fmt::format("the cpprund at {} is not followed: {}", to_string(at_), reason));
+             fmt::format("not following the cpprund at {}: {}", to_string(at_), reason));
     client_->hang_up();
     went_down(reason);
   };
   if (leads.epoch < own_.epoch) {
-    return refuse(fmt::format("it leads in epoch {}, but another one has led in epoch {}",
-                              leads.epoch, own_.epoch));
+    return refuse(fmt::format("its epoch {} is older than epoch {} of another leader", leads.epoch,
+                              own_.epoch));
   }
   if (leads.cluster != own_.cluster) {
     return refuse(
-        fmt::format("it belongs to the cluster \"{}\", and this cpprund to \"{}\": "
-                    "start both with the same --etcd and --cluster",
+        fmt::format("the leader belongs to cluster \"{}\", this cpprund to \"{}\"; start both with "
+                    "the same --etcd and --cluster",
                     leads.cluster, own_.cluster));
   }
   if (leads.has_etcd != own_.has_etcd) {
-    return refuse(leads.has_etcd ? "etcd says who leads there, and this one does not ask it: start "
-                                   "it with the same --etcd and --cluster"
-                                 : "it does not ask etcd who leads, and this one does: start both "
+    return refuse(leads.has_etcd ? "the leader uses --etcd, but this cpprund does not; start it "
+                                   "with the same --etcd and --cluster"
+                                 : "this cpprund uses --etcd, but the leader does not; start both "
                                    "with the same --etcd and --cluster");
   }
   forget();
@@ -179,13 +178,13 @@ void Follower::hear_elsewhere(const link::NotLeading& other) {
   const Place there{other.address, other.port};
   if (there.host.empty()) {
     return say_once(LogLevel::warning,
-                    fmt::format("the cpprund at {} does not lead, and knows of none that does: if "
-                                "that is so, restart one of them without --standby-of",
+                    fmt::format("the cpprund at {} is not the leader and knows no leader; if there "
+                                "is none, restart one cpprund without --standby-of",
                                 to_string(at_)));
   }
   if (to_string(there) == own_.address) return callbacks_.is_said_to_lead(other.epoch);
   if (there == at_) return;
-  say_once(LogLevel::info, fmt::format("the cpprund at {} does not lead; it names {} as the leader",
+  say_once(LogLevel::info, fmt::format("the cpprund at {} is not the leader; it refers to {}",
                                        to_string(at_), to_string(there)));
   next_ = {there, other.epoch};
 }
@@ -211,10 +210,10 @@ void Follower::release() {
 
 std::string Follower::hear_frame(std::string_view frame) {
   heard_ = loop_.now();
-  if (!is_heard_) return "it has not said that it leads";
+  if (!is_heard_) return "replication data before the leader's greeting";
   const auto record = link::read_standby_frame(frame);
   if (!record) return record.error().reason;
-  if (record->number <= has_) return "it says something twice";
+  if (record->number <= has_) return "a replication record was sent twice";
   if (const auto taken = take(*record); !taken) return taken.error().reason;
   has_ = record->number;
   if (!std::exchange(says_soon_, true)) {
@@ -275,7 +274,7 @@ Result<void> Follower::take(const link::StandbyRecord& record) {
     case Kind::renew:
       break;
   }
-  return failure("it sent a message that only a standby sends");
+  return failure("a replication record that only a standby sends");
 }
 
 // An image of a store is expensive. The first retry is immediate; further ones are spaced with
@@ -285,9 +284,9 @@ void Follower::cannot_follow(const std::string& job, const std::string& reason) 
   renewal.is_wanted = true;
   renewal.at = loop_.now() + renewal.pause;
   renewal.pause = std::min<Duration>(2 * renewal.pause + renew_pause, renew_pause_max);
-  callbacks_.say(LogLevel::warning,
-                 fmt::format("job \"{}\": its store cannot be followed, and is asked for anew: {}",
-                             job, reason));
+  callbacks_.say(
+      LogLevel::warning,
+      fmt::format("job \"{}\": cannot replicate its store, requesting it again: {}", job, reason));
   ask_anew();
 }
 

@@ -50,10 +50,9 @@ bool OwnerAccess::sees_all(const std::string& owner) const {
 Result<std::shared_ptr<SecureContext>> OwnerAccess::for_dialing() const {
   if (holders_.empty()) return std::shared_ptr<SecureContext>();
   if (dialing_ == nullptr) {
-    return failure(
-        fmt::format("--secrets has no secret with access to all users' jobs: put a secret called "
-                    "\"{}\" there",
-                    admin_name));
+    return failure(fmt::format(
+        "--secrets: no secret has access to all users' jobs; add a secret file named \"{}\"",
+        admin_name));
   }
   return dialing_->for_dialing();
 }
@@ -67,20 +66,20 @@ Result<void> OwnerReload::load() {
   if (!options_.has_secrets()) {
     if (options_.requires_secret) {
       return failure(
-          "CPPRUN_REQUIRE_SECRET=1 asks for a secret, and this daemon has none: "
-          "--secrets or --secret-file names it, \"cpprunctl keygen\" makes one");
+          "CPPRUN_REQUIRE_SECRET=1 requires a secret, and this daemon has none; create one with "
+          "\"cpprunctl keygen\" and name it with --secrets or --secret-file");
     }
     if (!options_.looks_for_secret) return {};
-    hooks_.say(
-        LogLevel::info,
-        "holds no secret: any client that reaches its port may join its jobs and use its stores");
+    hooks_.say(LogLevel::info,
+               "no secret: any client that reaches this port can join jobs and use their stores");
     return {};
   }
   auto loaded = read();
   // The user's own file, which no flag or variable names and which is optional.
   const bool is_own = options_.secret_file == options_.own_secret_file;
   if (!loaded && options_.secrets_folder.empty() && is_own) {
-    return failure(loaded.error().reason + "; --no-secret serves all clients");
+    return failure(loaded.error().reason +
+                   "; to serve all clients without a secret, use --no-secret");
   }
   return loaded;
 }
@@ -91,12 +90,12 @@ Result<void> OwnerReload::read() {
   auto files = read_owner_files(options_);
   if (!files) return tl::unexpected(std::move(files.error()));
   for (const auto& name : files->passed_over) {
-    hooks_.say(LogLevel::info, fmt::format("passes over \"{}/{}\", which is no file of secrets",
+    hooks_.say(LogLevel::info, fmt::format("ignoring \"{}/{}\": not a secret file",
                                            plain_line(options_.secrets_folder), plain_line(name)));
   }
   const std::string known = owners_text(files->owners);
   if (auto taken = hooks_.take(std::move(files->owners)); !taken) return taken;
-  hooks_.say(LogLevel::info, "knows the secrets of " + known);
+  hooks_.say(LogLevel::info, "loaded the secrets of " + known);
   return {};
 }
 
@@ -110,19 +109,18 @@ void OwnerReload::wait() {
 
 void OwnerReload::reload() {
   if (!options_.has_secrets()) {
-    hooks_.say(
-        LogLevel::info,
-        "SIGHUP: nothing to reload, this daemon was started without a secret; where there is "
-        "one now, start it again");
+    hooks_.say(LogLevel::info,
+               "SIGHUP: nothing to reload, because this daemon was started without a secret; "
+               "restart it to use one");
     return;
   }
   const auto loaded = read();
   if (loaded) return;
   hooks_.say(LogLevel::error,
-             fmt::format("SIGHUP: the secrets stay as they were: {}{}", loaded.error().reason,
+             fmt::format("SIGHUP: keeping the previous secrets: {}{}", loaded.error().reason,
                          options_.has_sandbox
-                             ? "; what was put elsewhere since the start is closed to this daemon: "
-                               "where that is it, restart it"
+                             ? "; if the secrets have moved to another directory, restart this "
+                               "daemon (its sandbox blocks other directories)"
                              : ""));
 }
 

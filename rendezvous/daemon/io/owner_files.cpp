@@ -28,20 +28,20 @@ struct CloseFolder {
 };
 
 tl::unexpected<Error> refused(const std::string& folder, std::string_view why) {
-  return failure(fmt::format("cannot take secrets from \"{}\": {}", plain_line(folder), why));
+  return failure(fmt::format("cannot use the secrets in \"{}\": {}", plain_line(folder), why));
 }
 
 // Why other users could decide which clients are admitted; empty if they cannot.
 std::string objection(const struct stat& folder, const std::string& path) {
   const uid_t self = ::geteuid();
   if (folder.st_uid != self && folder.st_uid != 0) {
-    return fmt::format("it belongs to uid {}, who could change it, and this runs as uid {}",
+    return fmt::format("owned by uid {}, who could change it, and cpprund runs as uid {}",
                        folder.st_uid, self);
   }
   // In a sticky directory other users cannot replace files, and files that they add are rejected
   // because of their uid. Kubernetes mounts a Secret like that.
   if ((folder.st_mode & write_bits_of_others) != 0 && (folder.st_mode & S_ISVTX) == 0) {
-    return fmt::format("others than its owner may change it (mode {:04o}); chmod 700 {}",
+    return fmt::format("writable by other users (mode {:04o}); chmod 700 {}",
                        folder.st_mode & mode_bits, plain_line(path));
   }
   return {};
@@ -82,12 +82,11 @@ Result<OwnerFiles> read_folder(const std::string& path) {
     }
     const std::string file = fmt::format("{}/{}", path, name);
     if (!is_owner_name(name)) {
-      return refused(file,
-                     "its name is no owner's; use letters, digits, dots, dashes and "
-                     "underscores, 64 of them at most");
+      return refused(
+          file, "invalid owner name; use at most 64 letters, digits, dots, dashes and underscores");
     }
     if (files.owners.size() == owners_max) {
-      return refused(path, fmt::format("it has files of more than {} owners", owners_max));
+      return refused(path, fmt::format("more than {} owners", owners_max));
     }
     auto secrets = read_secret_in(folder, name, file);
     if (!secrets) return tl::unexpected(std::move(secrets.error()));
@@ -96,8 +95,8 @@ Result<OwnerFiles> read_folder(const std::string& path) {
         {.name = std::move(name), .secrets = std::move(*secrets), .sees_all = sees_all});
   }
   if (files.owners.empty()) {
-    return refused(path, fmt::format("it has no secret file, so no client would have access; "
-                                     "\"cpprunctl keygen {}/NAME\" makes one",
+    return refused(path, fmt::format("no secret file, so no client would have access; create one "
+                                     "with \"cpprunctl keygen {}/NAME\"",
                                      plain_line(path)));
   }
   if (auto checked = check_owners(files.owners); !checked) {

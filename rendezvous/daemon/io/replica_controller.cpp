@@ -220,37 +220,39 @@ void ReplicaController::adopt(const std::shared_ptr<LinkEnd>& channel, const lin
   std::string reason;
   // This member dialled its own address without knowing.
   if (follow.name == options_.name) {
-    channel->hang_up("it is itself");
+    channel->hang_up("connected to itself");
     if (const auto epoch = follower_.sent_for()) lead_again(*epoch);
     return;
   }
   if (!callbacks_.sees_all(owner)) {
     reason = fmt::format(
-        "it has a secret of \"{}\", which has no access to all users' jobs: a standby "
-        "needs the secret of \"{}\", or of the only owner",
+        "the standby's secret of \"{}\" has no access to all users' jobs; use the secret of "
+        "\"{}\", or of the only owner",
         owner, admin_name);
   } else if (follow.address == options_.place) {
     reason = fmt::format(
-        "\"{}\" says that it is met at {}, and so is this one: give each its own --advertise",
+        "\"{}\" advertises {}, the address of another cpprund; give each cpprund its own "
+        "--advertise",
         called(follow.name), follow.address);
   } else if (leads_ && is_of_this_cluster(follow) && follow.epoch > epoch_) {
     // Only etcd decides who the leader is.
     if (!election_) epoch_max_ = std::max(epoch_max_, follow.epoch);
     reason = fmt::format(
-        "it has heard of epoch {}, and this one leads in epoch {}: another one leads since",
+        "the standby knows epoch {}, newer than the leader's epoch {}: another cpprund has become "
+        "the leader",
         follow.epoch, epoch_);
   } else if (!leads_) {
     // Without a leader_, leader_place_ is only an address to try.
     const std::string place = leader_.empty() ? std::string() : leader_place_;
-    channel->send(link::NotLeading{.reason = "this cpprund does not lead",
+    channel->send(link::NotLeading{.reason = "this cpprund is not the leader",
                                    .address = host_of_place(place),
                                    .port = port_of_place(place),
                                    .epoch = epoch_});
-    return channel->hang_up("it does not lead");
+    return channel->hang_up("not the leader");
   }
   if (reason.empty()) return standbys_.adopt(channel, follow);
   callbacks_.say(LogLevel::warning,
-                 fmt::format("refused a standby ({}): {}", peer.host_text(), reason));
+                 fmt::format("rejected standby {}: {}", peer.host_text(), reason));
   channel->send(link::Refused{reason});
   channel->hang_up(reason);
 }
@@ -262,14 +264,14 @@ void ReplicaController::follow_place(const std::string& name, const std::string&
   const auto parsed = parse_place(place);
   if (!parsed) {
     callbacks_.say(LogLevel::error,
-                   fmt::format("the place of the cpprund that leads {}", parsed.error().reason));
+                   fmt::format("invalid address of the leader: {}", parsed.error().reason));
     return;
   }
-  stop_leading(fmt::format("\"{}\" leads in epoch {}", called(name), epoch));
+  stop_leading(fmt::format("\"{}\" is the leader in epoch {}", called(name), epoch));
   leader_ = name;
   leader_place_ = place;
-  (void)server_.follow({name.empty() ? fmt::format("the cpprund at {} leads", place)
-                                     : fmt::format("\"{}\" leads", called(name)),
+  (void)server_.follow({name.empty() ? fmt::format("the leader is {}", place)
+                                     : fmt::format("the leader is \"{}\"", called(name)),
                         parsed->host, parsed->port});
   follower_.follow(parsed->host, parsed->port, own_follow());
 }
@@ -280,7 +282,8 @@ void ReplicaController::heard_leader(const link::Leads& leads, const Place& ther
   epoch_ = leads.epoch;
   leader_ = leads.name;
   if (!election_) leader_place_ = to_string(there);
-  (void)server_.follow({fmt::format("\"{}\" leads", called(leader_)), there.host, there.port});
+  (void)server_.follow(
+      {fmt::format("the leader is \"{}\"", called(leader_)), there.host, there.port});
   own_records_.clear();
   has_led_ = false;
   callbacks_.forget_own();
@@ -290,9 +293,9 @@ void ReplicaController::heard_leader(const link::Leads& leads, const Place& ther
 
 // The leader may still lead, so clients are still redirected there.
 void ReplicaController::lost_leader(const std::string& reason, Duration silence) {
-  watch_.lost(ports_.loop.now() - silence, "its link is lost: " + reason);
-  callbacks_.say(LogLevel::warning, fmt::format("the link to \"{}\", which leads, is lost: {}",
-                                                called(leader_), reason));
+  watch_.lost(ports_.loop.now() - silence, "lost contact with the previous leader: " + reason);
+  callbacks_.say(LogLevel::warning,
+                 fmt::format("lost contact with the leader \"{}\": {}", called(leader_), reason));
   // The leader may have been killed, in which case its guard resigns for it right now.
   if (election_ && silence == Duration{}) election_->tell(election::Attend{.is_imminent = true});
   if (leads_ || expects_lead_) return;
@@ -308,8 +311,9 @@ void ReplicaController::keep_self(bool has_all) {
 void ReplicaController::caught_up() {
   const auto& records = follower_.records();
   const std::size_t jobs = records.size() - records.count(hosts_record_name);
-  callbacks_.say(LogLevel::info, fmt::format("is a standby of \"{}\" (epoch {}), with {} job{}",
-                                             called(leader_), epoch_, jobs, jobs == 1 ? "" : "s"));
+  callbacks_.say(LogLevel::info,
+                 fmt::format("this cpprund is a standby of \"{}\" (epoch {}, {} job{})",
+                             called(leader_), epoch_, jobs, jobs == 1 ? "" : "s"));
 }
 
 // --- status and events ---------------------------------------------------------------------------
@@ -324,12 +328,12 @@ void ReplicaController::note_leader(bool is_won) {
   const auto waited =
       std::chrono::duration_cast<std::chrono::milliseconds>(ports_.loop.now() - asked_->muted);
   const bool is_heir = called(leader_) == called(asked_->heir);
-  answer_asked(is_heir ? Result<std::string>(fmt::format(
-                             "\"{}\" at {} leads, in epoch {}; no client was answered for at "
-                             "most {} ms",
-                             called(leader_), leader_place_, epoch_, waited.count() + 1))
-                       : failure(fmt::format("\"{}\" at {} leads, and not \"{}\"", called(leader_),
-                                             leader_place_, called(asked_->heir))));
+  answer_asked(is_heir
+                   ? Result<std::string>(fmt::format(
+                         "\"{}\" at {} is the leader (epoch {}); clients waited at most {} ms",
+                         called(leader_), leader_place_, epoch_, waited.count() + 1))
+                   : failure(fmt::format("\"{}\" at {} became the leader instead of \"{}\"",
+                                         called(leader_), leader_place_, called(asked_->heir))));
 }
 
 DaemonSnapshot ReplicaController::seen() const {
@@ -399,21 +403,21 @@ void ReplicaController::hear(const election::Action& action) {
           [this](const election::Unreachable& it) { on(it); },
           [&](const election::Reachable&) {
             silence_alarm_->call_off();
-            no_trouble(trouble_.unreachable, "etcd answers again");
+            no_trouble(trouble_.unreachable, "etcd responds again");
           },
           [&](const election::Unwritable& it) {
-            callbacks_.say(LogLevel::warning, "etcd: " + it.reason);
+            callbacks_.say(LogLevel::warning, it.reason);
             note_trouble(trouble_.unwritable, it.reason, !it.is_refused);
           },
           [&](const election::Writable&) {
-            no_trouble(trouble_.unwritable, "etcd takes changes again");
+            no_trouble(trouble_.unwritable, "etcd accepts writes again");
           },
           [&](const election::Inconsistent& it) {
-            callbacks_.say(LogLevel::warning, "etcd: " + it.reason);
+            callbacks_.say(LogLevel::warning, it.reason);
             note_trouble(trouble_.barred, it.reason, false);
             if (!leads_) (void)server_.follow({it.reason});
           },
-          [&](const election::Unbarred&) { no_trouble(trouble_.barred, "etcd is what it was"); },
+          [&](const election::Unbarred&) { no_trouble(trouble_.barred, "etcd data is restored"); },
           [this](const election::ClusterIs& it) { memory_.cluster = it.id; },
       },
       action);
@@ -424,7 +428,7 @@ void ReplicaController::note_trouble(std::string& kind, const std::string& reaso
   kind = reason;
   trouble_.is_silence = is_silence;
   look_whether_etcd_is_waited_for();
-  cannot_hand_over("no other cpprund can lead now: " + reason);
+  cannot_hand_over("no other cpprund can become the leader: " + reason);
 }
 
 // "etcd at http://a:2379 not responding for 7.0 s".
@@ -469,11 +473,12 @@ void ReplicaController::on(const election::NobodyLeads& left) {
   if (is_resigning_) return pass_on();
   if (leads_ || expects_lead_) return;
   watch_.lost(ports_.loop.now(),
-              left.heir.empty() ? std::string("its lease in etcd has ended")
-                                : fmt::format("it has handed over to \"{}\"", called(left.heir)));
+              left.heir.empty()
+                  ? std::string("the leader's lease in etcd ended")
+                  : fmt::format("leadership was transferred to \"{}\"", called(left.heir)));
   leader_.clear();
   leader_place_.clear();
-  (void)server_.follow({"there is no leader at the moment"});
+  (void)server_.follow({"there is no leader"});
 }
 
 void ReplicaController::on(const election::LeaderIs& leader) {
@@ -487,7 +492,7 @@ void ReplicaController::on(const election::LeaderIs& leader) {
       leader.name == options_.name ||
       (called(leader.name) == called(options_.name) && leader.card == options_.place);
   if (is_own) {
-    (void)server_.follow({"the lease that it had in an earlier life has not ended yet"});
+    (void)server_.follow({"the lease of its previous run has not ended yet"});
     return;
   }
   epoch_ = static_cast<std::uint64_t>(leader.epoch);
@@ -523,7 +528,7 @@ void ReplicaController::heard_written(std::uint64_t through) {
 void ReplicaController::heard_refused(const election::NotWritten& refused) {
   published_.erase(refused.number);
   if (std::exchange(refused_, refused.reason) == refused.reason) return;
-  callbacks_.say(LogLevel::warning, "etcd does not have it for the next leader: " + refused.reason);
+  callbacks_.say(LogLevel::warning, "not saved in etcd for the next leader: " + refused.reason);
 }
 
 void ReplicaController::make_known(const std::vector<std::string>& names) {
@@ -548,15 +553,15 @@ void ReplicaController::make_known(const std::vector<std::string>& names) {
 
 void ReplicaController::hand_over(HandedOver then) {
   const auto begun =
-      asked_ ? failure(fmt::format("it is just being handed over to \"{}\"", called(asked_->heir)))
+      asked_ ? failure(fmt::format("a handover to \"{}\" is in progress", called(asked_->heir)))
              : begin_hand_over();
   if (!begun) return then(begun);
   asked_ = {heir_, ports_.loop.now(), std::move(then)};
   asked_alarm_->ring_in(bounds::hand_over_answer, [this] {
     if (!asked_) return;
     answer_asked(failure(fmt::format(
-        "it was handed over to \"{}\", which was not heard to lead within {} s: its log and "
-        "cpprunctl status say what it does",
+        "leadership was transferred to \"{}\", but it has not reported as the leader within {} s; "
+        "see its log and cpprunctl status",
         called(asked_->heir),
         std::chrono::duration_cast<std::chrono::seconds>(bounds::hand_over_answer).count())));
   });
@@ -575,24 +580,24 @@ Error ReplicaController::nobody_to_hand_over_to() const {
   const auto standbys = standbys_.seen();
   if (standbys.empty()) {
     return Error{fmt::format(
-        "this cpprund has no standby: start another one with {}",
+        "this cpprund has no standby; start another cpprund with {}",
         election_ ? "the same --etcd and --cluster" : "--standby-of=" + options_.place)};
   }
   return Error{fmt::format(
-      "no standby is in sync: \"{}\" at {} is {} bytes behind; ask again when "
-      "cpprunctl status says that it is in sync",
+      "no standby is in sync: \"{}\" at {} is {} bytes behind; retry when cpprunctl status shows "
+      "it as in sync",
       called(standbys.front().name), standbys.front().place, standbys.front().bytes_behind)};
 }
 
 Result<std::string> ReplicaController::begin_hand_over() {
-  if (!leads_) return failure("this cpprund does not lead");
+  if (!leads_) return failure("this cpprund is not the leader");
   if (!heir_.empty())
-    return failure(fmt::format("it is just being handed over to \"{}\"", called(heir_)));
+    return failure(fmt::format("a handover to \"{}\" is in progress", called(heir_)));
   // The successor could not win, and the cluster would have no leader.
   if (!trouble_.text().empty()) {
     return failure(
-        fmt::format("no other cpprund can lead now, since etcd takes no changes: {}; this "
-                    "one remains the leader until it does",
+        fmt::format("no other cpprund can become the leader while etcd accepts no writes: {}; this "
+                    "cpprund stays the leader",
                     trouble_.text()));
   }
   std::string heir;
@@ -604,13 +609,13 @@ Result<std::string> ReplicaController::begin_hand_over() {
   if (heir.empty()) return tl::unexpected<Error>(nobody_to_hand_over_to());
   heir_ = heir;
   heir_is_told_ = false;
-  callbacks_.say(LogLevel::info, fmt::format("hands over to \"{}\"", called(heir_)));
+  callbacks_.say(LogLevel::info, fmt::format("transferring leadership to \"{}\"", called(heir_)));
   alarm_->ring_in(bounds::hand_over_patience, [this] { give_up_hand_over(); });
   // An etcd without space still renews leases, but no successor could win. A write tells whether it
   // has space.
   if (election_) make_known(standbys_.names());
   heir_waits_for_ = last_number_;
-  return fmt::format("hands over to \"{}\" at {}", called(heir_), heir_place_);
+  return fmt::format("transferring leadership to \"{}\" at {}", called(heir_), heir_place_);
 }
 
 // Pauses all replies, so that the successor can catch up completely.
@@ -618,7 +623,8 @@ void ReplicaController::fall_silent() {
   if (std::exchange(is_mute_, true)) return;
   muted_until_ = server_.speaks_until();
   server_.speak_until(ports_.loop.now());
-  watch_.lost(ports_.loop.now(), fmt::format("it has handed over to \"{}\"", called(heir_)));
+  watch_.lost(ports_.loop.now(),
+              fmt::format("leadership was transferred to \"{}\"", called(heir_)));
   if (asked_) asked_->muted = ports_.loop.now();
 }
 
@@ -640,7 +646,8 @@ void ReplicaController::pass_on() {
   const std::string heir = heir_;
   const std::string place = heir_place_;
   standbys_.hand_over(heir);
-  stop_leading(fmt::format("it has handed over to \"{}\"", called(heir)), /*is_planned=*/true);
+  stop_leading(fmt::format("leadership was transferred to \"{}\"", called(heir)),
+               /*is_planned=*/true);
   if (election_) {
     if (left_) withdraw();
     return;
@@ -665,10 +672,10 @@ void ReplicaController::stay_behind(const std::string& heir, const std::string& 
   epoch_max_ = std::max(epoch_max_, epoch_);
   leader_ = heir;
   leader_place_ = place;
-  answer_asked(fmt::format(
-      "\"{}\" at {} takes over, in epoch {}; this cpprund was started alone and cannot be "
-      "its standby: stop it",
-      called(heir), place, epoch_));
+  answer_asked(
+      fmt::format("\"{}\" at {} becomes the leader (epoch {}); this cpprund was started alone and "
+                  "cannot be its standby; stop it",
+                  called(heir), place, epoch_));
   note_leader(false);
 }
 
@@ -682,8 +689,8 @@ void ReplicaController::give_up_hand_over() {
   if (is_resigning_) return pass_on();
   if (left_) return withdraw();
   if (heir_is_told_) return;
-  lead_on(is_mute_ ? fmt::format("\"{}\" does not say that it has everything", called(heir_))
-                   : std::string("etcd does not say that it takes changes"));
+  lead_on(is_mute_ ? fmt::format("\"{}\" has not confirmed that it is in sync", called(heir_))
+                   : std::string("etcd has not confirmed a write"));
 }
 
 // Aborts a transfer before the successor has received the order to take over.
@@ -702,29 +709,31 @@ void ReplicaController::not_handed_over(const std::string& reason) {
 
 // Aborts the transfer because of `reason`, and sends the replies that were paused.
 void ReplicaController::lead_on(const std::string& reason) {
-  callbacks_.say(LogLevel::warning, reason + ": this one leads on");
+  callbacks_.say(LogLevel::warning, reason + "; this cpprund stays the leader");
   heir_.clear();
   heir_place_.clear();
   heir_is_told_ = false;
   alarm_->call_off();
   if (std::exchange(is_mute_, false)) server_.speak_until(muted_until_);
-  if (asked_) answer_asked(failure(reason + ": this one leads on; ask again"));
+  if (asked_) answer_asked(failure(reason + "; this cpprund stays the leader; retry"));
   note_leader(false);
   if (const auto names = std::exchange(unknown_names_, {}); !names.empty()) make_known(names);
 }
 
 // The leader transfers leadership to this member.
 void ReplicaController::take_over(std::uint64_t epoch) {
-  callbacks_.say(LogLevel::info, fmt::format("\"{}\" hands over", called(leader_)));
+  callbacks_.say(LogLevel::info,
+                 fmt::format("\"{}\" transfers leadership to this cpprund", called(leader_)));
   watch_.lost(ports_.loop.now(),
-              fmt::format("it has handed over to \"{}\"", called(options_.name)));
+              fmt::format("leadership was transferred to \"{}\"", called(options_.name)));
   if (!election_) return lead(epoch + 1);
   expects_lead_ = true;
   follower_.leave();
-  (void)server_.follow({.reason = "this cpprund is about to lead", .is_about_to_lead = true});
+  (void)server_.follow(
+      {.reason = "this cpprund is about to become the leader", .is_about_to_lead = true});
   alarm_->ring_in(bounds::hand_over_patience, [this] {
     if (leads_ || !std::exchange(expects_lead_, false)) return;
-    (void)server_.follow({"there is no leader at the moment"});
+    (void)server_.follow({"there is no leader"});
     if (left_) withdraw();
   });
   election_->tell(election::Attend{.is_imminent = true});
@@ -737,7 +746,7 @@ void ReplicaController::lead_again(std::uint64_t epoch) {
   if (leads_ || epoch < epoch_max_) return;
   callbacks_.say(
       LogLevel::info,
-      fmt::format("this cpprund leads again: the cpprund at {} is its standby", leader_place_));
+      fmt::format("this cpprund is the leader again, with {} as its standby", leader_place_));
   lead(std::max(own_epoch(), epoch + 1));
 }
 
@@ -760,8 +769,8 @@ void ReplicaController::end_leading() {
   const bool has_none = options_.leaves_nothing && knows_no_job();
   if (leads_ && !has_none && !trouble_.text().empty()) {
     callbacks_.say(LogLevel::warning,
-                   fmt::format("no other cpprund can lead now, and this one exits: the standby "
-                               "leads when etcd takes changes again: {}",
+                   fmt::format("exiting without a new leader, because etcd accepts no writes: {}; "
+                               "the standby takes over when etcd accepts writes again",
                                trouble_.text()));
   }
   const bool hands_over = leads_ && !has_none && (!heir_.empty() || begin_hand_over().has_value());
@@ -811,14 +820,14 @@ void ReplicaController::left() {
 bool ReplicaController::recover_all() {
   const bool is_named = std::ranges::find(found_.synced, options_.name) != found_.synced.end();
   const bool is_synced = !election_ || found_.synced.empty() || is_named;
-  if (is_synced && follower_.is_whole()) return recover(follower_.records(), "its standby's copy");
-  if (is_synced && has_led_) return recover(own_records_, "what it had when it led last");
+  if (is_synced && follower_.is_whole()) return recover(follower_.records(), "its own replica");
+  if (is_synced && has_led_) return recover(own_records_, "its state as the previous leader");
   server_.end_replicas({});
   if (is_synced && callbacks_.recover_own()) return true;
   callbacks_.forget_own();
   std::map<std::string, std::string> records;
   for (const election::Record& each : found_.records) records[each.name] = each.record;
-  return recover(records, "etcd's records, without the stores");
+  return recover(records, "etcd, without the contents of their stores");
 }
 
 bool ReplicaController::recover(const std::map<std::string, std::string>& records,
@@ -834,8 +843,8 @@ bool ReplicaController::recover(const std::map<std::string, std::string>& record
     auto record = read_job_record(bytes, moment());
     if (!record || record->job() != job) {
       callbacks_.say(LogLevel::error,
-                     fmt::format("job \"{}\" does not go on: its record {}", job,
-                                 record ? "is of another job" : record.error().reason));
+                     fmt::format("cannot resume job \"{}\": its record {}", job,
+                                 record ? "belongs to another job" : record.error().reason));
       server_.end_replica(job);
       continue;
     }
@@ -849,17 +858,15 @@ bool ReplicaController::recover(const std::map<std::string, std::string>& record
   }
   if (count == 0) return true;
   callbacks_.say(LogLevel::info,
-                 fmt::format("resumes {} job{}: {}", count, count == 1 ? "" : "s", source));
+                 fmt::format("resuming {} job{} from {}", count, count == 1 ? "" : "s", source));
   return false;
 }
 
 void ReplicaController::recover_hosts(const std::string& bytes) {
   auto hosts = read_hosts_record(bytes, moment());
   if (hosts) return server_.recover_hosts(*std::move(hosts));
-  callbacks_.say(LogLevel::error,
-                 fmt::format("hosts that were excluded get seats until they are excluded again: "
-                             "their record {}",
-                             hosts.error().reason));
+  callbacks_.say(LogLevel::error, fmt::format("excluded hosts are admitted again: their record {}",
+                                              hosts.error().reason));
 }
 
 }  // namespace cpprun

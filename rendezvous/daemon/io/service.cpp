@@ -69,7 +69,7 @@ Result<FileDescriptor> take_passed_socket(const Activation& activation) {
   const int flags = ::fcntl(first_passed_descriptor, F_GETFL);
   if (::fcntl(first_passed_descriptor, F_SETFD, FD_CLOEXEC) != 0 ||
       ::fcntl(first_passed_descriptor, F_SETFL, flags | O_NONBLOCK) != 0) {
-    return failure("cannot serve on the socket that was passed: " + errno_text(errno));
+    return failure("cannot serve on the passed socket: " + errno_text(errno));
   }
   return FileDescriptor(first_passed_descriptor);
 }

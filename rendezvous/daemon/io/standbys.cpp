@@ -95,7 +95,7 @@ Standbys::Standbys(EventLoop loop, Callbacks callbacks)
     : loop_(std::move(loop)), callbacks_(std::move(callbacks)), alarm_(loop_.make_alarm()) {}
 
 Standbys::~Standbys() {
-  end("this cpprund ends");
+  end("this cpprund exits");
 }
 
 void Standbys::begin(const link::Leads& own) {
@@ -121,35 +121,34 @@ void Standbys::end(const std::string& reason) {
 
 void Standbys::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow& follow) {
   const auto refuse = [&](const std::string& reason) {
-    callbacks_.say(LogLevel::warning,
-                   fmt::format("the cpprund \"{}\" at {} is not taken as a standby: {}",
-                               called(follow.name), follow.address, reason));
+    callbacks_.say(LogLevel::warning, fmt::format("rejected standby \"{}\" at {}: {}",
+                                                  called(follow.name), follow.address, reason));
     channel->send(link::Refused{reason});
     channel->hang_up(reason);
   };
-  if (!is_begun_) return refuse("this cpprund does not lead");
+  if (!is_begun_) return refuse("this cpprund is not the leader");
   if (called(follow.name) == called(own_.name)) {
-    return refuse(fmt::format("this one is called \"{}\" as well: give each its own --name",
+    return refuse(fmt::format("the leader is called \"{}\" too; give each cpprund its own --name",
                               called(follow.name)));
   }
   if (follow.cluster != own_.cluster) {
     return refuse(
-        fmt::format("it belongs to the cluster \"{}\", and this cpprund to \"{}\": all of a "
-                    "cluster name the same etcd and the same --cluster",
+        fmt::format("the standby belongs to cluster \"{}\", the leader to \"{}\"; start both with "
+                    "the same --etcd and --cluster",
                     follow.cluster, own_.cluster));
   }
   // Otherwise it would lead beside the leader that etcd elects, or receive the lead and never win.
   if (follow.has_etcd != own_.has_etcd) {
     return refuse(own_.has_etcd
-                      ? "etcd says who leads here, and it does not ask it: start it with the same "
-                        "--etcd and --cluster, and without --standby-of"
-                      : "it asks etcd who leads, and this one does not: start both with the same "
-                        "--etcd and --cluster, or neither with --etcd");
+                      ? "the leader uses --etcd, but the standby does not; start the standby with "
+                        "the same --etcd and --cluster, and without --standby-of"
+                      : "the standby uses --etcd, but the leader does not; start both with the "
+                        "same --etcd and --cluster, or neither with --etcd");
   }
   if ((follow.features & link::standby_features) != link::standby_features) {
     return refuse(
-        fmt::format("cpprund {} cannot keep what cpprund {} has to be kept: upgrade it "
-                    "first, then this one",
+        fmt::format("the standby's cpprund {} is too old for the leader's cpprund {}; upgrade the "
+                    "standby first, then the leader",
                     follow.version, own_.version));
   }
   const auto before = std::ranges::find_if(
@@ -157,22 +156,23 @@ void Standbys::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow
   // Another life of that member. If the earlier life is gone without notice, it will have been
   // removed by the time this one asks again.
   if (before != standbys_.end() && before->first != follow.name) {
-    return refuse(fmt::format("another standby is called \"{}\", at {}: give each its own --name",
-                              called(follow.name), before->second->who().address));
+    return refuse(
+        fmt::format("another standby is called \"{}\" too, at {}; give each cpprund its own --name",
+                    called(follow.name), before->second->who().address));
   }
   const auto twin = std::ranges::find_if(standbys_, [&](const auto& each) {
     return each.second->who().address == follow.address && each.first != follow.name;
   });
   if (twin != standbys_.end()) {
-    return refuse(
-        fmt::format("\"{}\" says that it is met there as well: give each its own --advertise",
-                    called(twin->first)));
+    return refuse(fmt::format(
+        "standby \"{}\" advertises the same address; give each cpprund its own --advertise",
+        called(twin->first)));
   }
   if (before != standbys_.end()) {
-    ended(*before->second, "it has come anew");
+    ended(*before->second, "it reconnected");
   } else if (standbys_.size() >= callbacks_.standbys_max) {
     const std::string reason =
-        fmt::format("it has {} standbys, which is the limit", standbys_.size());
+        fmt::format("the leader has {} standbys, the maximum", standbys_.size());
     channel->send(link::Refused{reason});
     return channel->hang_up(reason);
   }
@@ -190,9 +190,8 @@ void Standbys::ended(Standby& standby, const std::string& reason) {
   if (found.empty() || found.mapped().get() != &standby) return;
   const bool was_in_sync =
       std::ranges::find(known_names_, standby.who().name) != known_names_.end();
-  callbacks_.say(
-      was_in_sync ? LogLevel::warning : LogLevel::info,
-      fmt::format("\"{}\" is no longer a standby: {}", called(standby.who().name), reason));
+  callbacks_.say(was_in_sync ? LogLevel::warning : LogLevel::info,
+                 fmt::format("lost standby \"{}\": {}", called(standby.who().name), reason));
   standby.leave(reason);
   // Nothing further is sent to it that replies could wait for. It may still become leader until
   // its exclusion is published, so replies wait for that.
@@ -206,11 +205,10 @@ void Standbys::ended(Standby& standby, const std::string& reason) {
 void Standbys::no_longer_wait_for(Standby& standby) {
   callbacks_.say(
       LogLevel::warning,
-      fmt::format(
-          "\"{}\" has been {} bytes behind for {} s and is no longer waited for: it would not "
-          "lead before it has caught up (is the network between them fast enough?)",
-          called(standby.who().name), standby.bytes_behind(),
-          std::chrono::duration<double>(bounds::standby_silence).count()));
+      fmt::format("standby \"{}\" is out of sync: {} bytes behind for {} s; it cannot become the "
+                  "leader until it has caught up; check the network between the two",
+                  called(standby.who().name), standby.bytes_behind(),
+                  std::chrono::duration<double>(bounds::standby_silence).count()));
   standby.fall_behind();
   if (may_lead_.contains(standby.who().name)) callbacks_.wait_for(next_place());
   look_at_names();
@@ -237,9 +235,9 @@ void Standbys::known(const std::vector<std::string>& names) {
   if (!is_begun_) return;
   for (const std::string& name : names) {
     if (name == own_.name || std::ranges::find(known_names_, name) != known_names_.end()) continue;
-    callbacks_.say(LogLevel::info, fmt::format("\"{}\" is a standby: it would lead if this cpprund "
-                                               "were lost",
-                                               called(name)));
+    callbacks_.say(
+        LogLevel::info,
+        fmt::format("standby \"{}\" is in sync and can become the leader", called(name)));
   }
   known_names_ = names;
   if (names == asked_names_) {
@@ -285,9 +283,10 @@ void Standbys::look_at_what_is_asked() {
   if (name.empty()) return;
   callbacks_.say(
       LogLevel::error,
-      fmt::format("replies to all nodes are on hold: \"{}\" is gone, and etcd has not recorded yet "
-                  "that it must not lead: start that cpprund again, or make etcd take changes",
-                  called(name)));
+      fmt::format(
+          "replies to all nodes are paused: \"{}\" is lost, and etcd has not recorded yet that it "
+          "must not become the leader; restart that cpprund, or make etcd accept writes",
+          called(name)));
 }
 
 // --- replication to the standbys -----------------------------------------------------------------
@@ -355,14 +354,13 @@ void Standbys::beat() {
     }
     // Each call may end replication for all standbys. They stay in memory until this turn is over.
     for (Standby* const each : silent) {
-      ended(*each, fmt::format("it has said nothing for {} s",
+      ended(*each, fmt::format("no message for {} s",
                                std::chrono::duration<double>(bounds::standby_silence).count()));
     }
     for (Standby* const each : swamped) {
-      ended(*each,
-            fmt::format("{} bytes wait for it, and the network to it is slower than the changes "
-                        "of the stores: it has to start again",
-                        each->bytes_behind()));
+      ended(*each, fmt::format("{} bytes are queued, because the network is slower than the "
+                               "changes of the stores; the standby has to start again",
+                               each->bytes_behind()));
     }
     for (Standby* const each : slow) {
       if (is_begun_) no_longer_wait_for(*each);
@@ -508,8 +506,8 @@ std::string Standbys::Standby::hear(std::string_view frame) {
     all_.callbacks_.logs->renew(*this, std::string(record->job));
     return {};
   }
-  if (record->kind != Kind::has) return "it sent a message that only the leader sends";
-  if (record->number > last_) return "it acknowledged what it was never sent";
+  if (record->kind != Kind::has) return "a replication record that only the leader sends";
+  if (record->number > last_) return "acknowledged a record that was never sent";
   has_ = std::max(has_, record->number);
   for (; !sent_.empty() && sent_.front().place <= has_; sent_.pop_front()) {
     bytes_had_ = sent_.front().bytes;

@@ -36,14 +36,13 @@ constexpr auto lock_look = std::chrono::milliseconds(5);
 // exclusive.
 std::optional<std::string> objection_to(int folder) {
   struct stat facts {};
-  if (::fstat(folder, &facts) != 0) return "cannot be looked at: " + errno_text(errno);
+  if (::fstat(folder, &facts) != 0) return "cannot be examined: " + errno_text(errno);
   if (facts.st_uid != ::geteuid()) {
-    return fmt::format("belongs to uid {}, and cpprund runs as {}: give it a directory of its own",
+    return fmt::format("is owned by uid {}, and cpprund runs as uid {}; give it its own directory",
                        facts.st_uid, ::geteuid());
   }
   if ((facts.st_mode & 022) != 0) {
-    return fmt::format("can be written by others (mode {:o}): chmod 700 closes it",
-                       facts.st_mode & 0777U);
+    return fmt::format("is writable by other users (mode {:o}); chmod 700", facts.st_mode & 0777U);
   }
   return std::nullopt;
 }
@@ -67,7 +66,7 @@ std::string own_boot() {
 
 Result<FileDescriptor> open_state_folder(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return state_refused("cannot make the directory \"{}\": {}", path, errno_text(errno));
+    return state_refused("cannot create the directory \"{}\": {}", path, errno_text(errno));
   }
   FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder)
@@ -89,14 +88,13 @@ Result<FileDescriptor> lock_state_folder(int folder, const std::string& path, Du
       const int other = pid_in(lock.get());
       if (other > 0 && ::kill(other, 0) != 0 && errno == ESRCH) {
         return state_refused(
-            "the last records of pid {}, which is gone, are still being written to \"{}\": its "
-            "disk is slow, or does not answer",
+            "process {} has exited, but its last records are still being written to \"{}\": the "
+            "disk is slow or not responding",
             other, path);
       }
       return state_refused(
-          "another cpprund keeps its jobs in \"{}\" (pid {}): give each daemon a directory of "
-          "its own",
-          path, other);
+          "\"{}\" is in use by another cpprund (pid {}); give each daemon its own directory", path,
+          other);
     }
     std::this_thread::sleep_for(lock_look);
   }
@@ -116,7 +114,7 @@ constexpr std::size_t ring_bytes_before_image = 8 * 1024 * 1024;
 // The longest that nodes wait for the disk. It is shorter than any lease.
 constexpr auto synced_patience = std::chrono::milliseconds(1000);
 constexpr const char* would_not_know =
-    "cpprund goes on, and would not know its jobs again if it were ended now";
+    "cpprund continues, but its jobs would be lost if it exited now";
 
 }  // namespace
 
@@ -145,11 +143,11 @@ StateJournal::StateJournal(asio::io_context& context, FileDescriptor folder, Fil
 
 Result<void> StateJournal::begin_writer(HelperProcesses& side) {
   auto ring = SharedRing::make(ring_bytes);
-  if (!ring) return state_refused("cannot begin its writer: {}", ring.error().reason);
+  if (!ring) return state_refused("cannot start the process that writes: {}", ring.error().reason);
   ring_ = *std::move(ring);
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    return state_refused("cannot begin its writer: {}", errno_text(errno));
+    return state_refused("cannot start the process that writes: {}", errno_text(errno));
   }
   orders_.assign(ends[0]);
   const FileDescriptor theirs(ends[1]);
@@ -157,7 +155,7 @@ Result<void> StateJournal::begin_writer(HelperProcesses& side) {
       side.start({folder_.get(), theirs.get(), lock_.get()}, [this, orders = theirs.get()] {
         write_states(folder_.get(), orders, *ring_, options_.syncs);
       });
-  if (!pid) return state_refused("cannot begin its writer: {}", pid.error().reason);
+  if (!pid) return state_refused("cannot start the process that writes: {}", pid.error().reason);
   writer_ = *pid;
   listen();
   return {};
@@ -170,22 +168,22 @@ Result<void> StateJournal::look(HelperProcesses& side) {
         say(text_of(read_states(options_.path, [&say] { say(still_reading); })));
       },
       options_.patience);
-  if (!text) return state_refused("the disk of \"{}\" does not answer", options_.path);
+  if (!text) return state_refused("the disk of \"{}\" is not responding", options_.path);
   auto read = state_files_of(*text);
   text.reset();  // it may be large
   if (!read) return state_refused("\"{}\" {}", options_.path, read.error().reason);
   last_number_ = read->last_number;
   last_alive_ = read->alive;
   for (const std::string& each : read->wrong) {
-    say_(LogLevel::warning, fmt::format("--state: \"{}\" has {}: its job is lost, or its store is",
-                                        options_.path, each));
+    say_(LogLevel::warning,
+         fmt::format("--state: \"{}\": {}; its job or its store is lost", options_.path, each));
   }
   for (auto& [number, bytes, generation] : read->files) {
     auto record = record_of_state_file(bytes);
     if (record) {
       found_.push_back({number, *std::move(record)});
     } else if (record.error().is_later) {
-      return state_refused("\"{}/{}\" {}: use the cpprund that wrote it, or another directory",
+      return state_refused("\"{}/{}\" {}; use the cpprund that wrote it, or another directory",
                            options_.path, state_name(number, "state"), record.error().clause);
     } else {
       set_aside(number, record.error().clause);
@@ -206,16 +204,16 @@ Result<void> StateJournal::take_logs(StateFiles read) {
     const std::string name = options_.path + "/" + log_name(number, generation);
     auto log = read_log_file(file);
     if (!log && log.error().is_later) {
-      return state_refused("\"{}\" {}: use the cpprund that wrote it, or another directory", name,
+      return state_refused("\"{}\" {}; use the cpprund that wrote it, or another directory", name,
                            log.error().clause);
     }
     if (!log) {
       const std::string aside = name.substr(0, name.size() - 3) + "damaged";
       const bool is_aside = ::rename(name.c_str(), aside.c_str()) == 0;
       say_(LogLevel::warning,
-           fmt::format("--state: \"{}\" {}: the store of its job is lost, and its round restarts{}",
+           fmt::format("--state: \"{}\" {}; the store of its job is lost, and its round restarts{}",
                        name, log.error().clause,
-                       is_aside ? fmt::format("; the file is now \"{}\"", aside) : ""));
+                       is_aside ? fmt::format("; the file was renamed to \"{}\"", aside) : ""));
     } else if (log->is_whole && (log->has_end || (log->is_synced && log->boot != own_boot()))) {
       found->log = FoundLog{generation, log->size, log->round, std::move(log->bytes)};
     }
@@ -231,9 +229,10 @@ void StateJournal::set_aside(std::uint64_t number, const std::string& why) {
   const std::string name = state_name(number, "state");
   const std::string aside = state_name(number, "damaged");
   const bool is_aside = ::renameat(folder_.get(), name.c_str(), folder_.get(), aside.c_str()) == 0;
-  say_(LogLevel::warning,
-       fmt::format("--state: \"{}/{}\" {}: its content is lost; {}", options_.path, name,
-                   plain_line(why), is_aside ? "the file is now " + aside : "it stays there"));
+  say_(LogLevel::warning, fmt::format("--state: \"{}/{}\" {}; its content is lost, and {}",
+                                      options_.path, name, plain_line(why),
+                                      is_aside ? "the file was renamed to " + aside
+                                               : "the file could not be renamed"));
 }
 
 // --- to the writer -------------------------------------------------------------------------------
@@ -327,7 +326,7 @@ void StateJournal::hear() {
       // No writer is left that could make room in the ring, so do not let callers wait for it.
       logs_through_ = last_log_ticket_;
       if (logs_.written) logs_.written(logs_through_);
-      say_(LogLevel::error, fmt::format("--state: the process that writes to \"{}\" has ended: {}",
+      say_(LogLevel::error, fmt::format("--state: the process that writes to \"{}\" has exited; {}",
                                         options_.path, would_not_know));
       return changed_();
     }
@@ -341,7 +340,7 @@ void StateJournal::hear() {
   if (is_settled() && !wrong_.empty()) {
     wrong_.clear();
     say_(LogLevel::info,
-         fmt::format("--state: \"{}\" is written again: its jobs are known there", options_.path));
+         fmt::format("--state: writes to \"{}\" resumed; all jobs are saved", options_.path));
   }
   changed_();
   listen();
@@ -461,7 +460,7 @@ void StateJournal::pass_over_sleep() {
 void StateJournal::look_at_patience() {
   const bool is_late = !outstanding_.empty() &&
                        Clock::now() - outstanding_.begin()->second.since >= write_patience();
-  if (is_late || are_logs_late()) trouble("its disk does not answer");
+  if (is_late || are_logs_late()) trouble("the disk is not responding");
 }
 
 bool StateJournal::are_logs_late() const {

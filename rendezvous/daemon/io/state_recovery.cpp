@@ -105,7 +105,7 @@ void LogDirectory::add(const std::string& job, std::optional<File> Log::*to,
 void LogDirectory::put(LogOrder order, const std::string& job, File& file, std::string_view bytes) {
   file.bytes += bytes.size();
   const auto ticket = folder_.put_log(order, job, file.generation, bytes);
-  if (!ticket) return broke(job, "its disk does not keep up with the changes of the stores");
+  if (!ticket) return broke(job, "the disk is too slow for the changes of the stores");
   if (folder_.syncs()) callbacks_.wait_for(*ticket);
 }
 
@@ -162,7 +162,7 @@ Result<void> StateRecovery::load(CoordinatorServer& server, const std::string& s
   keep_from(server);
   const auto of_later = [this](const Error& error) {
     return failure(fmt::format(
-        "--state: a record in \"{}\" {}: use the cpprund that wrote it, or another directory",
+        "--state: a record in \"{}\" {}; use the cpprund that wrote it, or another directory",
         path_, error.reason));
   };
   std::set<std::string> jobs;
@@ -196,8 +196,8 @@ Result<void> StateRecovery::load(CoordinatorServer& server, const std::string& s
     if (!record && is_of_later(record.error())) return of_later(record.error());
     const bool is_twice = record && !jobs.insert(record->job()).second;
     if (!record || is_twice) {
-      folder_->set_aside(
-          number, is_twice ? "is of a job of which there is another file" : record.error().reason);
+      folder_->set_aside(number,
+                         is_twice ? "is a second file of the same job" : record.error().reason);
       continue;
     }
     folder_->adopt(number, record->job());
@@ -262,9 +262,8 @@ bool StateRecovery::recover(CoordinatorServer& server) {
     if (left.log) logs_->adopt(left.record.job(), *left.log);
     server.recover(std::move(left.record), std::move(left.store_log));
   }
-  log_.say(LogLevel::info, fmt::format("keeps what it has to know of its jobs in \"{}\"; {} of "
-                                       "them {} to go on",
-                                       path_, count, count == 1 ? "is" : "are"));
+  log_.say(LogLevel::info, fmt::format("state directory \"{}\": resuming {} job{}", path_, count,
+                                       count == 1 ? "" : "s"));
   return has_any;
 }
 
@@ -278,10 +277,9 @@ void StateRecovery::forget_all() {
   }
   hosts_left_.clear();
   for (const Left& left : std::exchange(left_, {})) {
-    log_.say(LogLevel::info,
-             fmt::format("--state: what \"{}\" has of job \"{}\" is of before another cpprund led, "
-                         "and is forgotten",
-                         path_, left.record.job()));
+    log_.say(LogLevel::info, fmt::format("--state: \"{}\": discarded the state of job \"{}\", "
+                                         "because another cpprund has been the leader since",
+                                         path_, left.record.job()));
   }
   for (const std::string& job : folder_->kept()) {
     if (job == self_name) continue;

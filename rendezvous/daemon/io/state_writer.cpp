@@ -51,8 +51,8 @@ Result<std::string> read_whole(
     const std::function<void()>& goes_on = [] {}) {
   struct stat facts {};
   if (::fstat(descriptor, &facts) != 0) return failure(errno_text(errno));
-  if (!S_ISREG(facts.st_mode)) return failure("is no file");
-  if (facts.st_size > bytes_max) return failure("is too large for what it should be");
+  if (!S_ISREG(facts.st_mode)) return failure("is not a regular file");
+  if (facts.st_size > bytes_max) return failure("is too large");
   std::string bytes(static_cast<std::size_t>(facts.st_size), '\0');
   std::size_t done = 0;
   while (done < bytes.size()) {

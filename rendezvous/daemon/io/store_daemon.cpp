@@ -122,21 +122,20 @@ Result<FileDescriptor> passed_socket(const Result<Activation>& activation) {
 ListenOptions listen_options(const DaemonOptions& options, FileDescriptor& passed, DaemonLog& log) {
   if (!passed) return {.host = options.host, .port = options.port, .dialect = options.dialect};
   log.say(LogLevel::info,
-          fmt::format("serves on the socket that was passed, {}{}",
-                      local_address_of(passed.get()).text(),
-                      options.names_address ? ": --host and --port do not count" : ""));
+          fmt::format("serving on the passed socket {}{}", local_address_of(passed.get()).text(),
+                      options.names_address ? "; --host and --port are ignored" : ""));
   return {
       .host = {}, .port = 0, .dialect = options.dialect, .hosts = {}, .passed = passed.release()};
 }
 
 void connect(ServiceNotifier& notifier, const Environment& environment, DaemonLog& log) {
   const auto address = notify_address(environment);
-  debug(log, "cannot tell the service manager",
+  debug(log, "cannot notify the service manager",
         address ? notifier.connect(*address) : address.error().reason);
 }
 
 void tell(ServiceNotifier& notifier, const std::string& message, DaemonLog& log) {
-  debug(log, "the service manager was not told", notifier.say(message));
+  debug(log, "cannot notify the service manager", notifier.say(message));
 }
 
 PlainStore plain_store(const DaemonOptions& options) {
@@ -178,10 +177,10 @@ Result<ReplicaControllerOptions> options_of_set(const DaemonOptions& options,
       to_string(options.advertised.empty() ? Place{host, listening.port}
                                            : *parse_place(options.advertised, listening.port));
   if (!options.standby_of.empty() && to_string(*parse_place(options.standby_of)) == set.place) {
-    return failure(fmt::format(
-        "--standby-of={} is the address of this cpprund itself: give the address of the "
-        "leader, or omit it, and this one leads",
-        options.standby_of));
+    return failure(
+        fmt::format("--standby-of={} is the address of this cpprund itself; give the address of "
+                    "the leader, or omit the flag to start a leader",
+                    options.standby_of));
   }
   if (options.etcd.empty()) return set;
   EtcdAccess access{.endpoints = *parse_etcd_endpoints(options.etcd),
@@ -379,7 +378,7 @@ namespace {
 // is set if the directory is not the one in $TMPDIR, and says why.
 Result<DoorFolder> prepared_door(HelperProcesses& side, const std::vector<DoorFolder>& folders,
                                  std::string& note) {
-  std::string why = "there is no directory for it";
+  std::string why = "there is no directory for the control socket";
   const DoorFolder* wrong_temporary = nullptr;
   bool has_why = false;
   for (const auto& folder : folders) {
@@ -396,11 +395,12 @@ Result<DoorFolder> prepared_door(HelperProcesses& side, const std::vector<DoorFo
       return folder;
     }
     if (!has_why || !folder.is_parent_own) {
-      why = wrong
-                ? *wrong
-                : fmt::format(
-                      "the directory \"{}\" for control sockets is on a disk that does not answer",
-                      folder.path());
+      why =
+          wrong
+              ? *wrong
+              : fmt::format(
+                    "the directory \"{}\" for control sockets is on a disk that is not responding",
+                    folder.path());
     }
     if (!folder.is_parent_own && wrong_temporary == nullptr) wrong_temporary = &folder;
     has_why = true;
@@ -456,10 +456,10 @@ void shut_in(const DaemonOptions& options, const std::optional<DoorFolder>& door
   if (!in_force.why_none.empty()) {
     // A kernel without Landlock is normal; a kernel that rejects it is misconfigured.
     log.say(in_force.has_failed ? LogLevel::warning : LogLevel::debug,
-            fmt::format("Landlock is not in force: {}", in_force.why_none));
+            fmt::format("Landlock is not active: {}", in_force.why_none));
   }
   for (const auto& each : in_force.left_out)
-    log.say(LogLevel::debug, "the sandbox closes: " + each);
+    log.say(LogLevel::debug, "the sandbox blocks access to " + each);
   log.say(LogLevel::info, sandbox_line(in_force, wants));
 }
 

@@ -119,7 +119,7 @@ void LeaseGuard::start() {
   started_ = boot_now();
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    return ended("cannot make a socket: " + errno_text(errno));
+    return ended("cannot create a socket: " + errno_text(errno));
   }
   FileDescriptor mine(ends[0]);
   const FileDescriptor theirs(ends[1]);
@@ -141,7 +141,7 @@ void LeaseGuard::send(const std::string& message) {
 void LeaseGuard::watch() {
   pipe_.async_wait(asio::posix::stream_descriptor::wait_read,
                    [this](const asio::error_code& cancelled) {
-                     if (!cancelled) ended(fmt::format("its process (pid {}) ended", pid_));
+                     if (!cancelled) ended(fmt::format("process {} exited", pid_));
                    });
 }
 
@@ -150,11 +150,10 @@ void LeaseGuard::ended(const std::string& why) {
   pipe_.close(ignored);
   const bool was_short = boot_now() - started_ < restart_pause_max;
   pause_ = was_short ? std::clamp(2 * pause_, restart_pause, restart_pause_max) : restart_pause;
-  say_(
-      LogLevel::warning,
-      fmt::format("the lease guard is not running: {}; starting it again in {:.1f} s (until then a "
-                  "leader that is killed is replaced when its lease ends, not at once)",
-                  why, in_seconds(pause_)));
+  say_(LogLevel::warning,
+       fmt::format("the lease guard is not running: {}; restarting it in {:.1f} s (until then, a "
+                   "killed leader is replaced when its lease ends, not at once)",
+                   why, in_seconds(pause_)));
   timer_.expires_after(pause_);
   timer_.async_wait([this](const asio::error_code& cancelled) {
     if (!cancelled) start();

@@ -31,7 +31,7 @@ std::string to_text(const asio::error_code& error) {
     return "connection refused: nothing listens there (yet)";
   }
   if (error == asio::error::host_unreachable || error == asio::error::network_unreachable) {
-    return error.message() + ": is the address right, and on a network of this machine?";
+    return error.message() + "; check the address and the routes of this machine";
   }
   return error.message();
 }
@@ -39,7 +39,7 @@ std::string to_text(const asio::error_code& error) {
 Result<TlsIdentity::Pem> read_pem(const std::string& path) {
   if (path.empty()) return TlsIdentity::Pem{};
   const auto cannot = [&path](const std::string& why) {
-    return failure(fmt::format("cannot read \"{}\", which is for etcd: {}", path, why));
+    return failure(fmt::format("cannot read \"{}\" for etcd: {}", path, why));
   };
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) return cannot(errno_text(errno));
@@ -52,10 +52,10 @@ Result<TlsIdentity::Pem> read_pem(const std::string& path) {
     if (count == 0) break;
     pem.text.append(chunk.data(), static_cast<std::size_t>(count));
     if (pem.text.size() > bounds::etcd_pem_bytes_max) {
-      return cannot(fmt::format("it has more than {} bytes", bounds::etcd_pem_bytes_max));
+      return cannot(fmt::format("more than {} bytes", bounds::etcd_pem_bytes_max));
     }
   }
-  if (pem.text.empty()) return cannot("it is empty");
+  if (pem.text.empty()) return cannot("the file is empty");
   return pem;
 }
 
@@ -68,7 +68,7 @@ Result<std::shared_ptr<TlsClientContext>> open_tls(const EtcdAccess& access) {
       return std::shared_ptr<TlsClientContext>();
     }
     return failure(
-        "certificates for etcd are given, but no etcd endpoint begins with https://: the "
+        "certificates for etcd are given, but no etcd endpoint begins with https://, so the "
         "connection would not be encrypted");
   }
   TlsIdentity identity;
@@ -113,18 +113,17 @@ void EtcdConnection::ask(std::string bytes, Duration timeout, Done done) {
 }
 
 std::string EtcdConnection::silence() const {
-  return fmt::format("nothing has come within {:.1f} s: {}", in_seconds(timeout_),
-                     is_asked_
-                         ? "is it stopped, or cut off from the other members?"
-                         : "packets are dropped (a firewall, or a wrong address), or its name "
-                           "server does not answer");
+  return fmt::format("no response within {:.1f} s: {}", in_seconds(timeout_),
+                     is_asked_ ? "the member is stopped, or cut off from the other members"
+                               : "packets are dropped (a firewall or a wrong address), or the name "
+                                 "server is not responding");
 }
 
 // For a connection that the server closed.
 std::string EtcdConnection::why_closed() const {
-  if (reader_->has_begun()) return "it has closed the connection within its answer";
-  return fmt::format("it has closed the connection without an answer{}",
-                     is_new_ && !tls_ ? ": is https:// meant?" : "");
+  if (reader_->has_begun()) return "connection closed in the middle of the response";
+  return fmt::format("connection closed without a response{}",
+                     is_new_ && !tls_ ? "; try https://" : "");
 }
 
 void EtcdConnection::close() {
@@ -164,8 +163,8 @@ void EtcdConnection::resolve() {
         if (life != self->life_) return;
         if (error) {
           return self->fail(Kind::unreachable,
-                            fmt::format("the name \"{}\" cannot be resolved ({}): use an address, "
-                                        "or add the name to /etc/hosts or DNS",
+                            fmt::format("cannot resolve \"{}\" ({}); use an address, or add the "
+                                        "name to /etc/hosts or DNS",
                                         self->endpoint_.host, error.message()));
         }
         for (const auto& each : results) self->addresses_.found.push_back(each.endpoint());
@@ -280,7 +279,7 @@ void EtcdConnection::read() {
 
 Result<void> EtcdConnection::take(std::string_view bytes) {
   if (!channel_) {
-    return done_ ? reader_->hear(bytes) : failure("it speaks without having been asked");
+    return done_ ? reader_->hear(bytes) : failure("data without a request");
   }
   const bool goes_on = channel_->hear(bytes);
   const std::string heard = channel_->take_heard();
@@ -289,7 +288,7 @@ Result<void> EtcdConnection::take(std::string_view bytes) {
   if (channel_->is_established()) is_asked_ = true;
   if (!goes_on) return failure(channel_->reason());
   if (heard.empty()) return {};
-  return done_ ? reader_->hear(heard) : failure("it speaks without having been asked");
+  return done_ ? reader_->hear(heard) : failure("data without a request");
 }
 
 void EtcdConnection::fail(Kind kind, std::string why) {

@@ -40,7 +40,7 @@ std::string open_first(int socket, const DoorPlan& plan, int pid) {
 }  // namespace
 
 std::string no_door_text(const std::string& why) {
-  return fmt::format("cpprunctl finds this only by --address: {}", why);
+  return fmt::format("no control socket, so cpprunctl needs --address: {}", why);
 }
 
 ControlSocket::ControlSocket(asio::io_context& context, HelperProcesses& side, DoorPlan plan,
@@ -77,7 +77,7 @@ void ControlSocket::open() {
   asio::error_code error;
   if (socket) visitors_.assign(socket.get(), error);
   if (!socket || error) {
-    return callbacks_.trouble("no socket for tools can be had: " +
+    return callbacks_.trouble("cannot create the control socket: " +
                               (socket ? error.message() : errno_text(errno)));
   }
   (void)socket.release();  // now owned by the stream
@@ -140,7 +140,7 @@ void ControlSocket::opened(const std::string& answer) {
     if (callbacks_.opened) callbacks_.opened(path_);
     return listen();
   }
-  const auto why = answer.empty() ? "who was to make it has ended" : answer.substr(1);
+  const auto why = answer.empty() ? "the process that creates it has exited" : answer.substr(1);
   callbacks_.trouble(no_door_text(why));
 }
 

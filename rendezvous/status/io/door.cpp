@@ -53,10 +53,11 @@ class OpenFolder {
 // Why the directory is unsuitable; empty if it belongs to this user and is closed to others.
 std::string objection_to(const OpenFolder& folder) {
   struct stat facts {};
-  if (::fstat(folder.get(), &facts) != 0) return "cannot be looked at: " + errno_text(errno);
-  if (facts.st_uid != ::geteuid()) return fmt::format("belongs to uid {}", facts.st_uid);
+  if (::fstat(folder.get(), &facts) != 0) return "cannot be examined: " + errno_text(errno);
+  if (facts.st_uid != ::geteuid()) return fmt::format("is owned by uid {}", facts.st_uid);
   if ((facts.st_mode & 077) != 0) {
-    return fmt::format("is open to others (mode {:o}): chmod 700 closes it", facts.st_mode & 0777U);
+    return fmt::format("is accessible to other users (mode {:o}); chmod 700",
+                       facts.st_mode & 0777U);
   }
   return {};
 }
@@ -68,10 +69,10 @@ bool is_own(const std::string& folder) {
 
 Result<OpenFolder> make_folder(const DoorFolder& place) {
   if (place.is_parent_own && !is_own(place.parent))
-    return cannot(place, "would belong to another user");
+    return cannot(place, "is in a directory of another user");
   const auto path = place.path();
   if (::mkdir(path.c_str(), for_the_owner_alone) != 0 && errno != EEXIST) {
-    return cannot(place, "cannot be made: " + errno_text(errno));
+    return cannot(place, "cannot be created: " + errno_text(errno));
   }
   OpenFolder folder(path);
   if (!folder) {
@@ -179,7 +180,7 @@ Result<std::string> open_door(int socket, const DoorFolder& place, int pid) {
     if (bound) return place.path() + "/" + *bound;
     // The last process to leave has removed the directory meanwhile.
     if (bound.error() != ENOENT || attempt == attempts_max) {
-      return cannot(place, "takes no socket: " + errno_text(bound.error()));
+      return cannot(place, "cannot hold a socket: " + errno_text(bound.error()));
     }
   }
 }

@@ -174,10 +174,10 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   }
 
   http::Response refusal_of(const http::Request& request, const std::string& why) const {
-    server_->callbacks_.refused(fmt::format("{} may not ask for {}: {}", name_,
+    server_->callbacks_.refused(fmt::format("{}: no access to {}: {}", name_,
                                             plain_line(request.target, target_shown_bytes), why));
     return {.status = unauthorized,
-            .body = fmt::format("{}; a token helps (cpprunctl token)\n", why),
+            .body = fmt::format("{}; or use a token (cpprunctl token)\n", why),
             .fields = {{"WWW-Authenticate", "Bearer"}}};
   }
 
@@ -268,7 +268,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     const std::string objection = memory_->hold(held);
     const bool may_always = held <= bytes_always || standing_ == Standing::proven || is_by_secret_;
     if (objection.empty() || may_always) return true;
-    server_->callbacks_.refused(fmt::format("{} is not answered: {}", name_, objection));
+    server_->callbacks_.refused(fmt::format("{}: request dropped: {}", name_, objection));
     end();
     return false;
   }
@@ -307,8 +307,8 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
       try {
         self->answer_at_last({.status = 503,
                               .type = "application/json",
-                              .body = error_json("what came of it is not known yet: look whether "
-                                                 "it was done before you ask again")});
+                              .body = error_json("the result is not known yet; check whether the "
+                                                 "command was executed before you retry")});
       } catch (const std::bad_alloc&) {
         self->end();  // out of memory: only this connection ends
       }
@@ -389,16 +389,16 @@ void StatusServer::receive(FileDescriptor socket, const Comer& comer, std::strin
                             : is_known ? Standing::proven
                                        : Standing::admitted;
   if (visits_.size() >= limits_.connections && !make_room(standing)) {
-    return callbacks_.refused(fmt::format("{} may not look now: {} others are being answered",
+    return callbacks_.refused(fmt::format("{}: rejected, because {} other clients are being served",
                                           comer.name, visits_.size()));
   }
   const std::string objection = may ? std::string() : may.error().reason;
   if (!may && callbacks_.credential == nullptr) {
-    callbacks_.refused(fmt::format("{} may not look: {}", comer.name, objection));
+    callbacks_.refused(fmt::format("{}: no read access: {}", comer.name, objection));
   }
   const auto visit = std::make_shared<Visit>(*this, comer, standing, std::move(first_bytes));
   if (const std::string why = visit->take(std::move(socket)); !why.empty()) {
-    return callbacks_.refused(fmt::format("{} cannot be answered: {}", comer.name, why));
+    return callbacks_.refused(fmt::format("{}: cannot respond: {}", comer.name, why));
   }
   visits_.push_back(visit);
   visit->begin(objection);
@@ -418,7 +418,8 @@ std::size_t StatusServer::watchers() const {
 // One owner takes at most half of the watcher slots, and all owners together leave some free.
 std::string StatusServer::objection_to_watching(const std::optional<std::string>& owner) const {
   const std::size_t all = watchers();
-  if (all >= limits_.watchers) return fmt::format("{} others watch already", all);
+  if (all >= limits_.watchers)
+    return fmt::format("{} clients already follow the events, which is the maximum", all);
   if (!owner) return {};
   std::size_t own = 0;
   std::size_t owners = 0;
@@ -428,10 +429,13 @@ std::string StatusServer::objection_to_watching(const std::optional<std::string>
     if (visit->watched_owner() == owner) ++own;
   }
   if (own >= (limits_.watchers + 1) / 2) {
-    return fmt::format("{} others watch already with a secret of \"{}\"", own, *owner);
+    return fmt::format(
+        "{} clients already follow the events with a secret of \"{}\", which is the maximum", own,
+        *owner);
   }
   if (owners + operators_watch >= limits_.watchers) {
-    return fmt::format("{} others watch already; the places that are left are for \"admin\"", all);
+    return fmt::format(
+        "{} clients already follow the events; the remaining slots are for \"admin\"", all);
   }
   return {};
 }

@@ -391,7 +391,7 @@ void ConnectionSet::Impl::handle(const epoll_event& event) {
   if (!sessions_.is_paused(id)) return read(id);
   // Nothing is read from a paused connection, but these two are reported all the same.
   if ((event.events & (EPOLLHUP | EPOLLERR)) != 0) {
-    sessions_.close(id, "left with replies unread", true);
+    sessions_.close(id, "disconnected with unread replies", true);
   }
 }
 
@@ -497,7 +497,7 @@ void ConnectionSet::Impl::accept_some(std::uint32_t number) {
 
 bool ConnectionSet::Impl::make_room(ConnectionId newest) {
   const bool had_silent = sessions_.close_silent(
-      "it said nothing, and others need its descriptor (ulimit -Hn)", newest);
+      "idle, and its file descriptor is needed for others (raise ulimit -Hn)", newest);
   perform();
   return had_silent;
 }
@@ -543,7 +543,8 @@ void ConnectionSet::Impl::open_connection(int fd, const PeerAddress& peer, std::
   // A silent connection from this address must not keep out one with something to say.
   if (const std::string objection = accounting_->objection_to_connection(peer);
       !objection.empty()) {
-    if (!sessions_.close_silent_of(peer, "it said nothing, and others came from its address")) {
+    if (!sessions_.close_silent_of(
+            peer, "idle, and its address needs the connection for another client")) {
       return port.host->note({.peer = peer, .text = "refused: " + objection});
     }
     perform();
@@ -598,7 +599,7 @@ void ConnectionSet::Impl::read(ConnectionId id) {
   if (room.empty()) return;
   const ssize_t count = ::recv(sessions_.socket_of(id), room.data(), room.size(), 0);
   if (count > 0) return sessions_.received(id, static_cast<std::size_t>(count));
-  if (count == 0) return sessions_.close(id, "the client left", true);
+  if (count == 0) return sessions_.close(id, "disconnected", true);
   if (is_full_or_empty(errno)) return;
   const int error = errno;
   sessions_.close(id, errno_text(error), is_departure(error));
@@ -716,7 +717,7 @@ StoreStream* ConnectionSet::Impl::stream_of(int socket) {
 Result<ConnectionId> ConnectionSet::Impl::open_stream(ListenerId listener, const PeerAddress& peer,
                                                       std::shared_ptr<StoreStream> stream) {
   Port& port = ports_.at(listener.value);
-  if (port.host == nullptr) return failure("its store is closed");
+  if (port.host == nullptr) return failure("the store is closed");
   if (const std::string objection = accounting_->objection_to_connection(peer);
       !objection.empty()) {
     port.host->note({.peer = peer, .text = "refused: " + objection});
@@ -813,7 +814,7 @@ void ConnectionSet::Impl::hear_stream(const ToldStream& told) {
     perform();
   }
   if (told.news.is_over && sessions_.is_heard(told.id)) {
-    sessions_.close(told.id, "the client left", true);
+    sessions_.close(told.id, "disconnected", true);
   }
 }
 

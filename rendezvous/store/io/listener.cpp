@@ -212,7 +212,7 @@ Result<OpenPort> open_port(const std::vector<std::string>& hosts, std::uint16_t 
 
 Result<OpenPort> take_port(FileDescriptor socket) {
   const PeerAddress local = local_address_of(socket.get());
-  if (local.port == 0) return failure("cannot serve on a socket that is bound to no port");
+  if (local.port == 0) return failure("cannot serve on a socket that is not bound to a port");
   set_inherited_options(socket.get());
   OpenPort open;
   if (!takes_everybody(socket.get())) {

@@ -118,7 +118,7 @@ Result<std::unique_ptr<StoreForwarder>> StoreForwarder::open(asio::io_context& c
   if (!error) acceptor.listen(bounds::store_forwarder_backlog, error);
   if (error) {
     return failure("cannot open a port of 127.0.0.1 for this node's workers: " + error.message() +
-                   "; is the loopback interface up? With --store=direct none is needed");
+                   "; bring up the loopback interface, or use --store=direct");
   }
   return std::unique_ptr<StoreForwarder>(
       new StoreForwarder(context, std::move(acceptor), std::move(callbacks)));
@@ -178,12 +178,13 @@ void StoreForwarder::turn_soon() {
 
 Result<void> admit_worker(const SocketPair& pair) {
   const auto owner = owner_of_peer(pair);
-  if (!owner) return failure("its user cannot be determined: " + owner.error().reason);
+  if (!owner) return failure("the user of the connection is unknown: " + owner.error().reason);
   const auto own = static_cast<std::uint32_t>(::geteuid());
   // Root can read our memory anyway.
   if (*owner == own || *owner == 0) return {};
   return failure(fmt::format(
-      "it is of user {}, and the store of this node is for the workers of user {}", *owner, own));
+      "a connection of uid {}, and the store of this node serves workers of uid {} only", *owner,
+      own));
 }
 
 }  // namespace cpprun

@@ -32,7 +32,7 @@ class OpenHost : public StoreHost {
                   std::string /*first_bytes*/) override {
     note({.ordinary = false,
           .peer = peer,
-          .text = "closed: it is the agent of a job, and this port serves a plain store only"});
+          .text = "closed: an agent of a job connected, and this port serves a plain store only"});
   }
   void note(Note note) override {
     if (note.ordinary || !log_) return;

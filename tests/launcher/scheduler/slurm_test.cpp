@@ -97,7 +97,8 @@ TEST_CASE("a node list that cannot be read is told as the reason that there is n
   environment["SLURM_STEP_NODELIST"] = "n[1-";
   const auto facts = slurm_facts(environment);
   CHECK_FALSE(facts->master);
-  CHECK(facts->no_master.find("SLURM_STEP_NODELIST: host list \"n[1-\" has a bracket") == 0);
+  CHECK(facts->no_master.find("SLURM_STEP_NODELIST: host list \"n[1-\" has an unmatched bracket") ==
+        0);
 }
 
 TEST_CASE("a batch script runs on one of its nodes, and is told so") {

@@ -72,7 +72,7 @@ TEST_CASE("a request is judged by the token it shows") {
 
   request.authorization = bearer(secret, {.expiry_unix_seconds = expiry, .job = "other"});
   CHECK(credential_of(request, *secure, in_time).error().reason ==
-        "the token is for the job \"other\" alone");
+        "the token is for job \"other\" only");
   request.authorization = bearer(secret_named("red"), {.expiry_unix_seconds = expiry});
   CHECK_FALSE(credential_of(request, *secure, in_time));
   request.authorization = "Basic YTpi";
@@ -82,7 +82,7 @@ TEST_CASE("a request is judged by the token it shows") {
   auto order = asking("/api/v1/jobs/mine/stop", http::Method::post);
   order.authorization = bearer(secret, {.expiry_unix_seconds = expiry});
   CHECK(credential_of(order, *secure, in_time).error().reason ==
-        "the token is for reading, and this is an order");
+        "the token gives read access only, and this is a command");
   order.authorization = bearer(
       secret, {.purpose = TokenPurpose::order, .expiry_unix_seconds = expiry, .job = "mine"});
   CHECK(credential_of(order, *secure, in_time)->may_order);

@@ -35,15 +35,15 @@ TEST_CASE("what was passed to this process is ours, what was passed to another i
   CHECK(said("77", "999999")->count == 999999);
   CHECK(said("78", "1")->count == 0);
   CHECK(said("78", "1")->remark ==
-        "the sockets of LISTEN_FDS are those of process 78, not of this one, 77: start cpprund "
-        "without a shell around it, or by exec");
+        "ignoring LISTEN_FDS: the sockets were passed to process 78, and this is process 77; start "
+        "cpprund without a shell, or with exec");
   CHECK(said("77", "1")->remark.empty());
 }
 
 TEST_CASE("variables that make no sense are refused by their names") {
   CHECK(said("me", "1").error().reason ==
-        "cannot tell which sockets were passed: LISTEN_PID=me is no process id; unset LISTEN_FDS "
-        "and LISTEN_PID, or let a .socket unit start cpprund");
+        "cannot tell which sockets were passed: LISTEN_PID=me is not a process id; unset "
+        "LISTEN_FDS and LISTEN_PID, or start cpprund by a .socket unit");
   CHECK_FALSE(said("0", "1").has_value());
   CHECK_FALSE(said("-77", "1").has_value());
   CHECK_FALSE(said("", "1").has_value());
@@ -60,17 +60,18 @@ TEST_CASE("one TCP socket that listens can be served on") {
 
 TEST_CASE("every other socket is refused by what it is, with what to write instead") {
   CHECK(refusal({.kind = Kind::udp, .address = "[::]:29400"}) ==
-        "cannot serve on the socket that was passed: descriptor 3 is a UDP socket on [::]:29400; "
-        "write ListenStream= instead of ListenDatagram= in its .socket unit");
+        "cannot serve on the passed socket: descriptor 3 is a UDP socket on [::]:29400; write "
+        "ListenStream= instead of ListenDatagram= in its .socket unit");
   CHECK(refusal({.kind = Kind::unix_socket}) ==
-        "cannot serve on the socket that was passed: descriptor 3 is a Unix socket; give "
-        "ListenStream= in its .socket unit a TCP port, as ListenStream=29400");
+        "cannot serve on the passed socket: descriptor 3 is a Unix socket; set ListenStream= in "
+        "its .socket unit to a TCP port, such as 29400");
   CHECK(refusal({.kind = Kind::tcp, .address = "127.0.0.1:7"}) ==
-        "cannot serve on the socket that was passed: descriptor 3 is a TCP socket that does not "
-        "listen on 127.0.0.1:7; set Accept=no in its .socket unit");
-  CHECK(refusal({.kind = Kind::no_socket}).find("is no socket; let a .socket unit") !=
-        std::string::npos);
-  CHECK(refusal({.kind = Kind::not_open}).find("is not open; let a .socket unit") !=
+        "cannot serve on the passed socket: descriptor 3 is a TCP socket that does not listen on "
+        "127.0.0.1:7; set Accept=no in its .socket unit");
+  CHECK(
+      refusal({.kind = Kind::no_socket}).find("is not a socket; start cpprund by a .socket unit") !=
+      std::string::npos);
+  CHECK(refusal({.kind = Kind::not_open}).find("is not open; start cpprund by a .socket unit") !=
         std::string::npos);
   CHECK(refusal({.kind = Kind::other_socket}).find("a socket of another protocol; give") !=
         std::string::npos);
@@ -80,7 +81,7 @@ TEST_CASE("more than one socket is refused, with what they are") {
   const PassedFacts tcp{.kind = Kind::tcp, .listens = true, .address = "0.0.0.0:29400"};
   CHECK(judge_passed(2, {tcp, {.kind = Kind::unix_socket}}).error().reason ==
         "cannot serve on 2 passed sockets (descriptor 3 is a listening TCP socket on "
-        "0.0.0.0:29400, descriptor 4 is a Unix socket): cpprund serves on one; leave one "
+        "0.0.0.0:29400, descriptor 4 is a Unix socket): cpprund needs exactly one; keep one "
         "ListenStream= in its .socket unit");
   CHECK(judge_passed(999999, {tcp, tcp}).error().reason.find(", ...): cpprund") !=
         std::string::npos);

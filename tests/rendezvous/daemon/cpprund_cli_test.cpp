@@ -144,8 +144,8 @@ TEST_CASE("the level of the log comes from its flag, else from the environment, 
   REQUIRE(std::holds_alternative<CommandLineEnd>(wrong));
   CHECK(std::get<CommandLineEnd>(wrong).exit_code == 2);
   CHECK(std::get<CommandLineEnd>(wrong).text ==
-        "cpprund: error: CPPRUN_LOG_LEVEL=loud is not a level\n"
-        "  hint: use error, warning, info or debug\n");
+        "cpprund: error: CPPRUN_LOG_LEVEL=loud is not a log level\n  hint: use error, warning, "
+        "info or debug\n");
 }
 
 TEST_CASE("a daemon may host jobs alone") {

@@ -52,24 +52,24 @@ TEST_CASE("SIGHUP reads the secrets again, and a broken file changes none of the
   put(folder, "alice~", "");
   Program daemon(with({"--secrets", folder.path()}));
   daemon.port();
-  CHECK(line_with(daemon, "passes over").find("/alice~\"") != std::string::npos);
-  CHECK(line_with(daemon, "knows the secrets").ends_with("knows the secrets of alice"));
+  CHECK(line_with(daemon, "ignoring").find("/alice~\"") != std::string::npos);
+  CHECK(line_with(daemon, "loaded the secrets").ends_with("loaded the secrets of alice"));
 
   put(folder, "bob", secret("b") + secret("b2"));
   daemon.signal(SIGHUP);
-  CHECK(line_with(daemon, "knows the secrets")
-            .ends_with("knows the secrets of alice, bob (2 secrets)"));
+  CHECK(line_with(daemon, "loaded the secrets")
+            .ends_with("loaded the secrets of alice, bob (2 secrets)"));
 
   put(folder, "bob", "not a secret " + digits);
   daemon.signal(SIGHUP);
   const auto line = line_with(daemon, "SIGHUP");
-  CHECK(line.find("SIGHUP: the secrets stay as they were: cannot take a secret from \"" +
-                  folder.path() + "/bob\": line 1 is no secret of cpprun") != std::string::npos);
+  CHECK(line.find("SIGHUP: keeping the previous secrets: cannot use the secret in \"" +
+                  folder.path() + "/bob\": line 1 is not a secret of cpprun") != std::string::npos);
   CHECK(line.find(digits) == std::string::npos);
 
   std::filesystem::remove(folder.path() + "/bob");
   daemon.signal(SIGHUP);
-  CHECK(line_with(daemon, "knows the secrets").ends_with("knows the secrets of alice"));
+  CHECK(line_with(daemon, "loaded the secrets").ends_with("loaded the secrets of alice"));
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
@@ -78,10 +78,10 @@ TEST_CASE("a daemon of one owner reads its file again") {
   const auto path = put(folder, "key", secret("a"));
   Program daemon(with({"--secret-file", path}));
   daemon.port();
-  CHECK(line_with(daemon, "knows the secrets").ends_with("knows the secrets of default"));
+  CHECK(line_with(daemon, "loaded the secrets").ends_with("loaded the secrets of default"));
   put(folder, "key", secret("a") + secret("b"));
   daemon.signal(SIGHUP);
-  CHECK(line_with(daemon, "knows the secrets").ends_with("of default (2 secrets)"));
+  CHECK(line_with(daemon, "loaded the secrets").ends_with("of default (2 secrets)"));
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
@@ -93,22 +93,23 @@ TEST_CASE("that there is --no-secret is said at the start, and not to who goes o
   const std::string words = "HOME=" + folder.path() + " XDG_CONFIG_HOME= CPPRUN_SECRET_FILE= exec";
   Program daemon(with({}), {.words = words});
   daemon.port();
-  CHECK(line_with(daemon, "knows the secrets").ends_with("knows the secrets of default"));
+  CHECK(line_with(daemon, "loaded the secrets").ends_with("loaded the secrets of default"));
   put(folder, own, "not a secret");
   daemon.signal(SIGHUP);
   const auto line = line_with(daemon, "SIGHUP");
-  CHECK(line.find("the secrets stay as they were: cannot take a secret from") != std::string::npos);
+  CHECK(line.find("keeping the previous secrets: cannot use the secret in") != std::string::npos);
   CHECK(line.find("--no-secret") == std::string::npos);
   CHECK(daemon.end_with(SIGTERM) == 0);
   Program refused(with({}), {.words = words});
-  CHECK(line_with(refused, "cannot take").ends_with("; --no-secret serves all clients"));
+  CHECK(line_with(refused, "cannot use")
+            .ends_with("; to serve all clients without a secret, use --no-secret"));
   CHECK(refused.exit_code() == 1);
 }
 
 TEST_CASE("a daemon that has to hold a secret and has none does not start") {
   Program daemon(with({}), {.words = "HOME= XDG_CONFIG_HOME= CPPRUN_SECRET_FILE= "
                                      "CPPRUN_REQUIRE_SECRET=1 exec"});
-  CHECK(line_with(daemon, "CPPRUN_REQUIRE_SECRET=1 asks for a secret, and this daemon has none") !=
+  CHECK(line_with(daemon, "CPPRUN_REQUIRE_SECRET=1 requires a secret, and this daemon has none") !=
         "");
   CHECK(daemon.exit_code() == 1);
 }
@@ -117,11 +118,11 @@ TEST_CASE("a daemon without secrets has nothing to reload, and goes on") {
   Program daemon(with({}), {.words = "HOME= XDG_CONFIG_HOME= CPPRUN_SECRET_FILE= exec"});
   daemon.port();
   CHECK(daemon.first_err_line().ends_with(
-      "holds no secret: any client that reaches its port may join its jobs and use its stores"));
+      "no secret: any client that reaches this port can join jobs and use their stores"));
   daemon.signal(SIGHUP);
   CHECK(line_with(daemon, "SIGHUP")
-            .ends_with("SIGHUP: nothing to reload, this daemon was started without a secret; "
-                       "where there is one now, start it again"));
+            .ends_with("SIGHUP: nothing to reload, because this daemon was started without a "
+                       "secret; restart it to use one"));
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
@@ -130,7 +131,7 @@ TEST_CASE("a daemon whose secrets are wrong at the start does not start") {
   put(folder, "alice", secret("a"));
   put(folder, "bob", secret("a"));
   Program daemon(with({"--secrets", folder.path()}));
-  CHECK(line_with(daemon, "alice").find("\"alice\" and \"bob\" both have") != std::string::npos);
+  CHECK(line_with(daemon, "alice").find("\"alice\" and \"bob\" have") != std::string::npos);
   CHECK(daemon.exit_code() == 1);
   Program lost(with({"--secret-file", folder.path() + "/gone"}));
   CHECK(line_with(lost, "gone").find("No such file or directory") != std::string::npos);

@@ -130,8 +130,8 @@ TEST_CASE("a socket that was passed is served on, whatever the flags say, and sa
                  {.words = passes_one, .passed = {socket.get()}});
   const auto said = "127.0.0.1:" + std::to_string(port);
   CHECK(daemon.out_line() == "cpprund listening on " + said);
-  CHECK(daemon.err_line().ends_with("serves on the socket that was passed, " + said +
-                                    ": --host and --port do not count"));
+  CHECK(daemon.err_line().ends_with("serving on the passed socket " + said +
+                                    "; --host and --port are ignored"));
   CHECK(serves(port));
   CHECK(sealed_word(port).find("sealed") != std::string::npos);
   CHECK(daemon.end_with(SIGTERM) == 0);
@@ -142,7 +142,7 @@ TEST_CASE("a job's port is where the socket that was passed is, and nowhere else
   const auto port = local_address_of(socket.get()).port;
   Program daemon({}, {.words = passes_one, .passed = {socket.get()}});
   CHECK(daemon.out_line().starts_with("cpprund listening on 127.0.0.1:"));
-  CHECK(daemon.err_line().find("do not count") == std::string::npos);
+  CHECK(daemon.err_line().find("are ignored") == std::string::npos);
   const auto heard = sealed_word(port);
   const auto at = heard.find("\"store_port\":");
   REQUIRE(at != std::string::npos);
@@ -184,7 +184,7 @@ TEST_CASE("a socket that is passed to somebody else is left alone") {
   Program daemon({"--host", "127.0.0.1", "--port", "0"},
                  {.words = "LISTEN_PID=1 LISTEN_FDS=1 exec", .passed = {socket.get()}});
   CHECK(daemon.port() != local_address_of(socket.get()).port);
-  CHECK(line_with(daemon, "those of process 1, not of this one").ends_with("or by exec"));
+  CHECK(line_with(daemon, "passed to process 1, and this is process").ends_with("or with exec"));
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
@@ -201,7 +201,8 @@ TEST_CASE("what is passed and cannot be served on is refused by what it is") {
   CHECK(refusal({}, "exec 3>&-; " + passes_one).find("descriptor 3 is not open") !=
         std::string::npos);
   CHECK(refusal({tcp.get(), local.get()}, "LISTEN_PID=$$ LISTEN_FDS=2 exec")
-            .find("descriptor 4 is a Unix socket): cpprund serves on one;") != std::string::npos);
+            .find("descriptor 4 is a Unix socket): cpprund needs exactly one;") !=
+        std::string::npos);
   CHECK(refusal({tcp.get()}, "LISTEN_PID=$$ LISTEN_FDS=999999 exec")
             .find("cannot serve on 999999 passed sockets") != std::string::npos);
   CHECK(refusal({tcp.get()}, "LISTEN_PID=$$ LISTEN_FDS=many exec")
@@ -239,10 +240,11 @@ TEST_CASE("a manager that cannot be told is no reason not to serve") {
   Manager dead(own_name("/tmp/"));
   dead.dies();
   for (const auto& [name, why] : std::vector<std::pair<std::string, std::string>>{
-           {own_name("/tmp/"), "cannot tell the service manager: Connection refused"},
-           {"/no/such/socket", "cannot tell the service manager: No such file or directory"},
+           {own_name("/tmp/"), "cannot notify the service manager: Connection refused"},
+           {"/no/such/socket", "cannot notify the service manager: No such file or directory"},
            {std::string(200, '/'), "NOTIFY_SOCKET has 200 bytes"},
-           {"vsock:2:9", "NOTIFY_SOCKET=vsock:2:9 is neither a path nor @ and a name"}}) {
+           {"vsock:2:9",
+            "NOTIFY_SOCKET=vsock:2:9 is neither a path nor an abstract name such as @NAME"}}) {
     Program daemon({"--host", "127.0.0.1", "--port", "0", "--verbose"},
                    {.words = "NOTIFY_SOCKET=" + name + " exec"});
     CHECK(serves(daemon.port()));

@@ -89,7 +89,7 @@ TEST_CASE("cpprund closes who goes over its memory, and serves everybody else") 
   (void)greedy->set("k", std::string(40 << 20, 'v'));
   const std::string line = daemon.err_line();
   CHECK(line.find("closed: its address holds ") != std::string::npos);
-  CHECK(line.ends_with(" of the 32.0 MiB that it may"));
+  CHECK(line.ends_with(" of at most 32.0 MiB"));
   CHECK(modest->get("k", 10s) == "v");
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
@@ -285,7 +285,7 @@ TEST_CASE("torn messages of many links stay within the memory, and others are se
   const std::string line = daemon.err_line();
   CHECK(line.find("Z cpprund: 127.0.0.1:") != std::string::npos);
   CHECK(line.find(" closed: its address holds ") != std::string::npos);
-  CHECK(line.ends_with(" of the 4.0 MiB that it may"));
+  CHECK(line.ends_with(" of at most 4.0 MiB"));
   CHECK(modest->get("k", 10s) == "v");
   CHECK(resident_kib(daemon.pid()) < before + 16 * 1024);
   // One agent is still let in: what is small has its reserve.
@@ -306,9 +306,9 @@ TEST_CASE("a daemon full of jobs whose nodes have gone takes the next job in the
   }
   const RawClient next = agent_of(port, "next");
   CHECK(has_seat(next));
-  CHECK(
-      daemon.err_line().ends_with("Z cpprund: warning: job \"gone\" gives its place to another: all 2 are "
-                                  "taken (--max-jobs), and none of its nodes is connected"));
+  CHECK(daemon.err_line().ends_with(
+      "Z cpprund: warning: job \"gone\" gives its place to another: all 2 are "
+      "taken (--max-jobs), and none of its nodes is connected"));
   // Whoever has nodes that are connected keeps its place.
   const RawClient refused = agent_of(port, "refused");
   CHECK(refused.heard.find("this daemon runs 2 jobs, its limit") != std::string::npos);
@@ -381,7 +381,7 @@ TEST_CASE("more silent connections than there are descriptors keep no agent out"
   const auto crowd = crowd_of(400, port, "");
   CHECK(seats_an_agent(port));
   CHECK(daemon.err_line().ends_with(
-      "closed: it said nothing, and others need its descriptor (ulimit -Hn)"));
+      "closed: idle, and its file descriptor is needed for others (raise ulimit -Hn)"));
   Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = port});
   REQUIRE(client);
   CHECK(client->add("n", 3) == 3);

@@ -36,7 +36,7 @@ TEST_CASE("the first that is heard of is no change, unless this one has won") {
 TEST_CASE("a change has the first reason and the time since nobody led") {
   LeaderWatch watch;
   watch.leads(at(1s), alice);
-  watch.lost(TimePoint{} + 10s, "its link is lost");
+  watch.lost(TimePoint{} + 10s, "no message for 1 s");
   watch.lost(TimePoint{} + 12s, "its lease has ended");
   const auto change = watch.leads(at(13s), bob);
   REQUIRE(change);
@@ -46,7 +46,7 @@ TEST_CASE("a change has the first reason and the time since nobody led") {
                                 .to = "b",
                                 .to_place = "b:1",
                                 .epoch = 4,
-                                .reason = "its link is lost",
+                                .reason = "no message for 1 s",
                                 .silence = 3s});
   CHECK(watch.last() == change);
   CHECK(watch.changes() == 1);
@@ -56,13 +56,13 @@ TEST_CASE("a change has the first reason and the time since nobody led") {
 TEST_CASE("one that is heard again has changed nothing, and what was lost is forgotten") {
   LeaderWatch watch;
   watch.leads(at(1s), alice);
-  watch.lost(TimePoint{} + 10s, "its link is lost");
+  watch.lost(TimePoint{} + 10s, "no message for 1 s");
   CHECK_FALSE(watch.leads(at(11s), alice));
   CHECK(watch.since() == WallTime{} + 1001s);
   const auto change = watch.leads(at(13s), bob);
   REQUIRE(change);
   CHECK_FALSE(change->silence);
-  CHECK(change->reason != "its link is lost");
+  CHECK(change->reason != "no message for 1 s");
 }
 
 TEST_CASE("the same one in a later epoch has led anew") {

@@ -27,13 +27,13 @@ TEST_CASE("a path stays a path, and @ stands for a name without a file") {
 
 TEST_CASE("what is no name of a socket is refused, with why") {
   CHECK(address_of("vsock:2:1").error().reason ==
-        "NOTIFY_SOCKET=vsock:2:1 is neither a path nor @ and a name");
+        "NOTIFY_SOCKET=vsock:2:1 is neither a path nor an abstract name such as @NAME");
   CHECK_FALSE(address_of("@").has_value());
   CHECK_FALSE(address_of("/").has_value());
   CHECK_FALSE(address_of("relative").has_value());
   CHECK(address_of("/" + std::string(106, 'n')).has_value());
   CHECK(address_of("/" + std::string(199, 'n')).error().reason ==
-        "NOTIFY_SOCKET has 200 bytes, and no socket's name has more than 107");
+        "NOTIFY_SOCKET has 200 bytes, and the maximum is 107");
 }
 
 TEST_CASE("a message is lines of names and values") {

@@ -48,16 +48,18 @@ TEST_CASE("the log says what is in force, and nothing that is not") {
   const SandboxWants tools{.door = DoorFolder{.parent = "/run", .name = "b"}};
   const SandboxWants all{.readable = {"/a", "/b"}, .door = tools.door};
   CHECK(sandbox_line({.version = 7, .no_privileges = true, .no_dumps = true}, tools) ==
-        "sandbox: no files but the socket for tools, no TCP connection out and no port of its "
-        "choice, no signal to a stranger, no new privileges, no dump of its memory");
+        "sandbox: no file access except the control socket, no outgoing TCP connections, no fixed "
+        "ports, no "
+        "signals to other programs, no new privileges, no core dumps");
   CHECK(sandbox_line({.version = 7}, {.connects = true}) ==
-        "sandbox: no files, no port of its choice, no signal to a stranger");
+        "sandbox: no file access, no fixed ports, no signals to other programs");
   CHECK(sandbox_line({.version = 3, .no_privileges = true}, {}) ==
-        "sandbox: no files, no new privileges");
+        "sandbox: no file access, no new privileges");
   CHECK(sandbox_line({.version = 3}, all) ==
-        "sandbox: no files but the socket for tools and /a, /b to read");
-  CHECK(sandbox_line({.version = 1}, {.readable = {"/a"}}) == "sandbox: no files but /a to read");
+        "sandbox: no file access except the control socket and /a, /b (read only)");
+  CHECK(sandbox_line({.version = 1}, {.readable = {"/a"}}) ==
+        "sandbox: no file access except /a (read only)");
   CHECK(sandbox_line({.no_privileges = true, .no_dumps = true}, tools) ==
-        "sandbox: no new privileges, no dump of its memory");
-  CHECK(sandbox_line({}, tools) == "sandbox: nothing is in force");
+        "sandbox: no new privileges, no core dumps");
+  CHECK(sandbox_line({}, tools) == "sandbox: not available");
 }

@@ -55,14 +55,12 @@ TEST_CASE("a life goes on where everything it has said is there still") {
 TEST_CASE("what lies in a folder is of one cluster, and of nobody without an etcd") {
   const SelfRecord found{.life = "1", .set = "tonight"};
   CHECK_FALSE(objection_to(found, "tonight"));
-  CHECK(
-      objection_to(found, "default") ==
-      "has the jobs of the cluster \"tonight\", and this cpprund is of \"default\": start it with "
-      "the --etcd of that one and --cluster=tonight, or give it another directory");
-  CHECK(
-      objection_to(found, "") ==
-      "has the jobs of the cluster \"tonight\", and this cpprund has no --etcd: start it with the "
-      "--etcd of that one and --cluster=tonight, or give it another directory");
+  CHECK(objection_to(found, "default") ==
+        "has the jobs of cluster \"tonight\", and this cpprund belongs to \"default\"; use the "
+        "--etcd of that cluster and --cluster=tonight, or another directory");
+  CHECK(objection_to(found, "") ==
+        "has the jobs of cluster \"tonight\", and this cpprund has no --etcd; use the --etcd of "
+        "that cluster and --cluster=tonight, or another directory");
 }
 
 }  // namespace self_record_json_test

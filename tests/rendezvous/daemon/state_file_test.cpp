@@ -40,7 +40,7 @@ TEST_CASE("no cut and no changed byte is taken for a record") {
       CHECK((!read || *read == "a record of a job"));
     }
   }
-  CHECK(wrong_with(whole + "x") == "is damaged: 18 bytes are there, and 17 were written");
+  CHECK(wrong_with(whole + "x") == "is damaged: 18 bytes instead of 17");
 }
 
 TEST_CASE("what a later cpprund has written is called that") {

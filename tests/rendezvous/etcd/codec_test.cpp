@@ -167,13 +167,12 @@ TEST_CASE("what is no answer of etcd's is called that") {
     CHECK(failure_of(reading, 200, body).kind == Kind::nonsense);
     CHECK(failure_of(keep_alive, 200, body).kind == Kind::nonsense);
   }
-  CHECK(
-      failure_of(grant, 404, "404 page not found").said ==
-      "it answers with HTTP 404, and with \"404 page not found\", which is no JSON of its gateway");
+  CHECK(failure_of(grant, 404, "404 page not found").said ==
+        "HTTP 404: \"404 page not found\" is not a JSON object");
   // Well formed, and not what was asked for.
   CHECK(failure_of(grant, 200, in_braces(R"(,"ID":"78","TTL":"3")")).said.find("another lease") !=
         std::string::npos);
-  CHECK(failure_of(grant, 200, in_braces(R"(,"ID":"77")")).said.find("no time") !=
+  CHECK(failure_of(grant, 200, in_braces(R"(,"ID":"77")")).said.find("without a duration") !=
         std::string::npos);
   CHECK(failure_of(grant, 200, in_braces(R"(,"ID":"77","TTL":"9999999999999999999")")).kind ==
         Kind::nonsense);
@@ -182,16 +181,16 @@ TEST_CASE("what is no answer of etcd's is called that") {
   CHECK(failure_of(reading, 200, in_braces(R"(,"succeeded":"yes"})")).kind == Kind::nonsense);
   CHECK(failure_of(reading, 200, in_braces(R"(,"succeeded":true,"responses":[
                      {"response_range":{"kvs":[{"key":"?"}]}},{}])"))
-            .said.find("no base64") != std::string::npos);
+            .said.find("is not base64") != std::string::npos);
 }
 
 TEST_CASE("neither depth nor number is believed") {
-  CHECK(failure_of(grant, 200, std::string(1'000'000, '[')).said.find("nested too deep") !=
+  CHECK(failure_of(grant, 200, std::string(1'000'000, '[')).said.find("nested too deeply") !=
         std::string::npos);
   std::string many = "{}";
   for (int each = 0; each < 300; ++each) many += ",{}";
   CHECK(failure_of(reading, 200, in_braces(R"(,"succeeded":true,"responses":[)" + many + "]"))
-            .said.find("has 301 parts, the limit is 256") != std::string::npos);
+            .said.find("has 301 elements, the maximum is 256") != std::string::npos);
 }
 
 TEST_CASE("damaged answers are refused in words, and harm nobody") {

@@ -45,7 +45,8 @@ TEST_CASE("a right that is not renewed ends by itself, whatever is said at that 
   // The answer is there in the same moment, and comes too late.
   alpha.answer(keep);
   REQUIRE(alpha.count<election::Deposed>() == 1);
-  CHECK(alpha.last<election::Deposed>().reason == "etcd has not confirmed its lease for 1.9 s");
+  CHECK(alpha.last<election::Deposed>().reason ==
+        "etcd has not confirmed the leader's lease for 1.9 s");
   CHECK_FALSE(alpha.last<election::Deposed>().is_orderly);
   CHECK_FALSE(alpha.leads());
 }
@@ -63,7 +64,7 @@ TEST_CASE("the reason says what etcd has answered last") {
     }
   }
   const auto reason = alpha.last<election::Deposed>().reason;
-  CHECK(reason.find("etcd has not confirmed its lease for") == 0);
+  CHECK(reason.find("etcd has not confirmed the leader's lease for") == 0);
   CHECK(reason.find("no quorum (\"etcdserver: no leader\")") != std::string::npos);
   CHECK(alpha.count<election::Unreachable>() == 1);
 }
@@ -97,7 +98,7 @@ TEST_CASE("a lease that is gone is the end, once the key is seen to be gone") {
   alpha.pass(600ms);
   REQUIRE(alpha.count<election::Deposed>() == 1);
   CHECK(alpha.last<election::Deposed>().reason ==
-        "its key in etcd is gone: its lease has ended, or the key was deleted");
+        "the leader's key in etcd is gone: its lease has ended, or the key was deleted");
 }
 
 TEST_CASE("a member that knows nothing of the lease is believed only about the key") {
@@ -122,7 +123,8 @@ TEST_CASE("who sees another one lead is deposed at once") {
   etcd.change({etcd::Put{table_keys.leader(), to_json(LeaderCard{"beta", ""})}});
   alpha.pass(600ms);
   REQUIRE(alpha.count<election::Deposed>() == 1);
-  CHECK(alpha.last<election::Deposed>().reason.find("\"beta\" leads since epoch") == 0);
+  CHECK(alpha.last<election::Deposed>().reason.find("\"beta\" has been the leader since epoch") ==
+        0);
   CHECK(alpha.last<election::LeaderIs>().name == "beta");
 }
 

@@ -276,7 +276,7 @@ TEST_CASE("what somebody else has written under its keys stops it, in words") {
   Candidate alpha(etcd, "alpha");
   alpha.tell(election::Enter{});
   alpha.pass(1s);
-  CHECK(alpha.last<election::Inconsistent>().reason.find("was not written by a cpprun") !=
+  CHECK(alpha.last<election::Inconsistent>().reason.find("has unexpected content") !=
         std::string::npos);
   etcd.model.remove(table_keys.leader());
   alpha.pass(1s);

@@ -50,8 +50,8 @@ TEST_CASE("what was written by somebody else is said to be") {
   std::vector<etcd::Outcome> outcomes(3);
   outcomes[0] = one(keys.leader(), "hello", 1, 1);
   CHECK(read_view(keys, {}, outcomes).error().reason ==
-        "what stands in etcd under \"/cpprun/test/leader\" was not written by a cpprun of ours (it "
-        "is no JSON of ours): take another --cluster (cpprun: --rdzv-id), or remove the key");
+        "the etcd key \"/cpprun/test/leader\" has unexpected content (not a JSON "
+        "object); use another --cluster (cpprun: --rdzv-id), or remove the key");
   outcomes[0] = {};
   outcomes[1] = one(keys.synced(), "{}", 1, 1);
   CHECK_FALSE(read_view(keys, {}, outcomes));
@@ -65,11 +65,11 @@ TEST_CASE("an etcd that is not the one of before is objected to") {
   CHECK(objection_to(view, {"4567", 0}, keys)->find("cluster 0123 is under \"/cpprun/test/\"") ==
         0);
   CHECK(objection_to(view, {"0123", 11}, keys)
-            ->find("knows of no epoch after 10 under \"/cpprun/test/\", where 11 was seen") !=
+            ->find("etcd has epoch 10 under \"/cpprun/test/\", where it had epoch 11") !=
         std::string::npos);
   view.leader = ElectionView::Leader{.epoch = 11};
   CHECK_FALSE(objection_to(view, {"0123", 11}, keys));
-  CHECK(objection_to(ElectionView{}, {"0123", 0}, keys)->find("was it emptied") !=
+  CHECK(objection_to(ElectionView{}, {"0123", 0}, keys)->find("it was emptied") !=
         std::string::npos);
 }
 

@@ -240,7 +240,7 @@ void ElectionWorld::ask(int who, const election::Ask& ask) {
   // The timeout is measured by its own clock.
   const TimePoint deadline = program.clock.truth(program.clock.local(now()) + ask.timeout);
   timeline_.at(deadline, [this, flight] {
-    answer(flight, tl::unexpected(etcd::Failure{Kind::silent, "nothing has come"}));
+    answer(flight, tl::unexpected(etcd::Failure{Kind::silent, "no response"}));
   });
   if (is_lost(who, ask.endpoint)) return;
   timeline_.later(delay(), [this, flight] {

@@ -89,7 +89,7 @@ TEST_CASE("after somebody else has won nothing is changed any more") {
   CHECK(alpha.count<election::Written>() == 0);
   REQUIRE(alpha.count<election::Deposed>() == 1);
   CHECK(alpha.last<election::Deposed>().reason ==
-        "etcd no longer takes its changes: another cpprund is the leader");
+        "etcd rejected a write of the leader: another cpprund is the leader");
 }
 
 TEST_CASE("who is synced is published, whoever leads among them") {
@@ -136,11 +136,11 @@ TEST_CASE("who does not lead writes nothing") {
   Candidate alpha(etcd, "alpha");
   alpha.serve();
   alpha.tell(election::Keep{"a", "1", 1});
-  CHECK(alpha.last<election::NotWritten>() == election::NotWritten{1, "it does not lead"});
+  CHECK(alpha.last<election::NotWritten>() == election::NotWritten{1, "not the leader"});
   CHECK(alpha.count<election::Written>() == 0);
   alpha.tell(election::HandOver{"beta"});
   CHECK(alpha.last<election::NotHandedOver>().reason ==
-        "it does not lead, and cannot hand over to \"beta\"");
+        "cannot transfer leadership to \"beta\": not the leader");
 }
 
 TEST_CASE("what etcd refuses at once is tried one by one, and what it refuses alone is told") {
@@ -190,7 +190,7 @@ TEST_CASE("an etcd without room is led on in, and what waits is written when it 
   CHECK(etcd.now > TimePoint{} + 4s);
   CHECK(alpha.leads());
   CHECK(alpha.count<election::Unwritable>() == 1);
-  CHECK(alpha.last<election::Unwritable>().reason.find("has no room left") != std::string::npos);
+  CHECK(alpha.last<election::Unwritable>().reason.find("is out of space") != std::string::npos);
   CHECK(alpha.last<election::Unwritable>().is_refused);
   alpha.serve();
   CHECK(alpha.count<election::Writable>() == 1);
@@ -212,7 +212,7 @@ TEST_CASE("who hands over decides nothing any more before the other one can") {
   alpha.tell(election::Keep{"a", "1", 2});
   alpha.tell(election::HandOver{"beta"});
   CHECK(alpha.last<election::Deposed>() ==
-        election::Deposed{"it hands over to \"beta\"", /*is_orderly=*/true});
+        election::Deposed{"leadership was transferred to \"beta\"", /*is_orderly=*/true});
   CHECK(etcd.model.find(table_keys.leader()) != nullptr);
   alpha.serve();
   // What was wished for before is written, and nothing that is wished for after.
@@ -237,7 +237,7 @@ TEST_CASE("nobody hands over to whom has not everything") {
     alpha.tell(election::HandOver{name});
     CHECK(alpha.leads());
     CHECK(alpha.last<election::NotHandedOver>().reason ==
-          fmt::format("etcd does not say yet that \"{}\" has everything", name));
+          fmt::format("etcd has not recorded yet that \"{}\" is in sync", name));
   }
 }
 

@@ -39,36 +39,37 @@ TEST_CASE("they are written as they are read") {
 }
 
 TEST_CASE("each mistake is told with what would be right") {
-  CHECK(why("") == "no member of etcd is named: one looks like http://host:2379");
-  CHECK(why("a,,b") == "there is nothing between two commas, or at an end");
-  CHECK(why("ftp://a") == "\"ftp://a\" begins with ftp://: etcd is asked by http:// or https://");
+  CHECK(why("") == "no etcd endpoint is given; write http://HOST:2379");
+  CHECK(why("a,,b") == "there is an empty entry between commas");
+  CHECK(why("ftp://a") == "\"ftp://a\" begins with ftp://; use http:// or https://");
   CHECK(why("me:secret@a") ==
-        "\"me:secret@a\" has an @: a user and a password are given on their own");
+        "\"me:secret@a\" has an @; give the user and the password separately");
   CHECK(why("http://a/v3") ==
-        "\"http://a/v3\" has \"/v3\" after the address: only a host and a port belong here");
-  CHECK(why("[::1") == "\"[::1\" opens a bracket and does not close it");
+        "\"http://a/v3\" has \"/v3\" after the address; give only a host and a port");
+  CHECK(why("[::1") == "\"[::1\" has an opening bracket without a closing one");
   CHECK(why("::1") ==
-        "\"::1\" has several colons: an IPv6 address stands in brackets, as in [::1]:2379");
-  CHECK(why("[::1]2379") == "\"[::1]2379\" has \"2379\" where \":port\" is expected");
+        "\"::1\" has several colons; write an IPv6 address in brackets, such as [::1]:2379");
+  CHECK(why("[::1]2379") == "\"[::1]2379\" has \"2379\" instead of \":port\"");
   for (const char* text : {"a:", "a:x", "a:0", "a:65536", "a:-1", "a: 1"}) {
     CAPTURE(text);
-    CHECK(why(text).find("a port is a number from 1 to 65535, and etcd's own is 2379") !=
+    CHECK(why(text).find("use a number from 1 to 65535 (the default of etcd is 2379)") !=
           std::string::npos);
   }
   for (const char* text : {"http://", "a b", "[]", "[host]:1", "http://:2379", "ä"}) {
     CAPTURE(text);
-    CHECK(why(text).find("a host is a name, an IPv4 address, or an IPv6 address in brackets") !=
+    CHECK(why(text).find("use a name, an IPv4 address, or an IPv6 address in brackets") !=
           std::string::npos);
   }
 }
 
 TEST_CASE("all mistakes are told at once, and members without end are refused") {
   CHECK(why("a:x,b,c:y") ==
-        "\"a:x\" has the port \"x\": a port is a number from 1 to 65535, and etcd's own is 2379; "
-        "\"c:y\" has the port \"y\": a port is a number from 1 to 65535, and etcd's own is 2379");
+        "\"a:x\" has the invalid port \"x\"; use a number from 1 to 65535 (the default of etcd is "
+        "2379); \"c:y\" has the invalid port \"y\"; use a number from 1 to 65535 (the default of "
+        "etcd is 2379)");
   std::string many = "a";
   for (int each = 0; each < 20; ++each) many += ",a" + std::to_string(each);
-  CHECK(why(many) == "21 etcd endpoints are listed, and the limit is 16: a few are enough");
+  CHECK(why(many) == "21 etcd endpoints are given, and the maximum is 16");
 }
 
 }  // namespace etcd_endpoint_test

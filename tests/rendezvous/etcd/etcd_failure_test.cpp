@@ -57,17 +57,17 @@ TEST_CASE("people are told who was asked, what was answered, and what would help
   };
   CHECK(text(Kind::unreachable, "connection refused") ==
         "etcd at http://a:2379 cannot be reached: connection refused");
-  CHECK(text(Kind::silent, "nothing has come within 0.5 s") ==
-        "etcd at http://a:2379 does not answer: nothing has come within 0.5 s");
+  CHECK(text(Kind::silent, "no response within 0.5 s") ==
+        "etcd at http://a:2379 is not responding: no response within 0.5 s");
   CHECK(text(Kind::unavailable, "etcdserver: no leader") ==
-        "etcd at http://a:2379 has no quorum (\"etcdserver: no leader\"): more than half of its "
+        "etcd at http://a:2379 has no quorum (\"etcdserver: no leader\"); more than half of its "
         "members must run and reach each other");
   CHECK(text(Kind::no_space, "space exceeded").find("`etcdctl alarm disarm`") != std::string::npos);
   CHECK(text(Kind::unauthenticated, "x").find("give a user and a password") != std::string::npos);
-  CHECK(text(Kind::forbidden, "x").find("are user and password right") != std::string::npos);
-  CHECK(text(Kind::rejected, "x") == "etcd at http://a:2379 refuses: \"x\"");
-  CHECK(text(Kind::nonsense, "it does not speak HTTP") ==
-        "what answers at http://a:2379 is no etcd of 3.4 or later: it does not speak HTTP");
+  CHECK(text(Kind::forbidden, "x").find("check the user and the password") != std::string::npos);
+  CHECK(text(Kind::rejected, "x") == "etcd at http://a:2379 rejected the request: \"x\"");
+  CHECK(text(Kind::nonsense, "the response is not HTTP") ==
+        "the server at http://a:2379 is not etcd 3.4 or later: the response is not HTTP");
 }
 
 }  // namespace etcd_failure_test

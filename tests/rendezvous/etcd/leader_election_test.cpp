@@ -16,17 +16,17 @@ static_assert(StateMachine<LeaderElection>);
 
 TEST_CASE("options that cannot be are told in words") {
   CHECK_FALSE(impossible(options_named("alpha")));
-  CHECK(impossible(options_named(""))->find("a name has 1 to 255 bytes") == 0);
+  CHECK(impossible(options_named(""))->find("a name must have 1 to 255 bytes") == 0);
   CHECK(impossible(options_named(std::string(256, 'n'))));
   auto options = options_named("alpha");
   options.card = std::string(100'000, 'c');
-  CHECK(impossible(options)->find("the limit is 16384") != std::string::npos);
+  CHECK(impossible(options)->find("the maximum is 16384") != std::string::npos);
   options = options_named("alpha");
   options.endpoints.clear();
-  CHECK(impossible(options) == "no member of etcd is named");
+  CHECK(impossible(options) == "no etcd endpoint is given");
   options = options_named("alpha");
   options.ttl = 500ms;
-  CHECK(impossible(options)->find("it has to be 1 to 600 s") != std::string::npos);
+  CHECK(impossible(options)->find("is not within 1 to 600 s") != std::string::npos);
 }
 
 TEST_CASE("nobody answers, and somebody does again: each is told once") {

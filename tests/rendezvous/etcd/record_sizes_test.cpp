@@ -36,17 +36,15 @@ TEST_CASE("records are counted by name") {
 
 TEST_CASE("a record beyond a bound is refused with the figures") {
   RecordSizes sizes;
-  CHECK(why(sizes, "", 1) == "a record without a name cannot be kept in etcd");
-  CHECK(why(sizes, std::string(300, 'n'), 1)
-            .find("has 300 bytes, and a record in etcd has at most "
-                  "256") != std::string::npos);
+  CHECK(why(sizes, "", 1) == "a record without a name");
+  CHECK(why(sizes, std::string(300, 'n'), 1).find("has 300 bytes, and the maximum is 256") !=
+        std::string::npos);
   CHECK(why(sizes, "a", bounds::election_record_bytes_max + 1) ==
-        "the record of \"a\" has 1048577 bytes, and one in etcd has at most 1048576");
+        "the record of \"a\" has 1048577 bytes, and the maximum is 1048576");
   for (std::size_t each = 0; each < bounds::election_records_max; ++each) {
     REQUIRE(why(sizes, fmt::format("{}", each), 1) == "");
   }
-  CHECK(why(sizes, "more", 1) ==
-        "\"more\" would be one record more than the 1024 that are kept in etcd");
+  CHECK(why(sizes, "more", 1) == "no room for the record of \"more\": the maximum is 1024 records");
   CHECK(why(sizes, "7", 2) == "");  // It is there already.
 }
 
@@ -56,8 +54,7 @@ TEST_CASE("all of them together have a bound, too") {
   for (std::size_t each = 0; each < count; ++each) {
     REQUIRE(why(sizes, fmt::format("{}", each), bounds::election_record_bytes_max) == "");
   }
-  CHECK(why(sizes, "more", 1).find("the records in etcd would have 134217729 bytes") !=
-        std::string::npos);
+  CHECK(why(sizes, "more", 1).find("the records would have 134217729 bytes") != std::string::npos);
   CHECK(why(sizes, "0", bounds::election_record_bytes_max - 1) == "");
   CHECK(why(sizes, "more", 1) == "");
 }

@@ -81,7 +81,7 @@ TEST_CASE("a link that hangs up with a full socket says everything before it end
   pair.run_until([&] { return !pair.reader_ended.empty() && !pair.sender_ended.empty(); });
   CHECK(pair.heard.size() == count);
   CHECK(pair.sender_ended == "enough");
-  CHECK(pair.reader_ended == "the other side closed it");
+  CHECK(pair.reader_ended == "connection closed by the peer");
 }
 
 TEST_CASE("a link that is broken off is no link that was closed") {
@@ -91,14 +91,14 @@ TEST_CASE("a link that is broken off is no link that was closed") {
   pair.run_until([&] { return !pair.reader_ended.empty() && !pair.sender_ended.empty(); });
   CHECK(pair.reader->broke());
   CHECK(pair.reader_ended == "Connection reset by peer");
-  CHECK(pair.sender_ended == "it was given up here");
+  CHECK(pair.sender_ended == "connection aborted");
 }
 
 TEST_CASE("a link whose other side does not read is cut off at a bound, aloud") {
   Pair pair;
   for (int number = 0; number < 2000; ++number) pair.sender->send(numbered(number));
   pair.run_until([&] { return !pair.sender_ended.empty(); });
-  CHECK(pair.sender_ended.starts_with("it does not read: more than"));
+  CHECK(pair.sender_ended.starts_with("the peer does not read: more than"));
 }
 
 TEST_CASE("what waits for a link is told to whoever keeps the books, down to the last of it") {

@@ -122,8 +122,7 @@ TEST_CASE("a server that is no cpprun is named by what it said") {
   Guest guest{context, http->local_endpoint().port()};
   guest.client.dial();
   run_until(context, [&] { return !guest.reason.empty(); });
-  CHECK(guest.reason.find("not a cpprun master answers there (it said \"HTTP/1.1\")") !=
-        std::string::npos);
+  CHECK(guest.reason.find("not a cpprun master (it sent \"HTTP/1.1\")") != std::string::npos);
 }
 
 TEST_CASE("a server that closes without a word is suspected aloud") {
@@ -132,7 +131,8 @@ TEST_CASE("a server that closes without a word is suspected aloud") {
   Guest guest{context, silent->local_endpoint().port()};
   guest.client.dial();
   run_until(context, [&] { return !guest.reason.empty(); });
-  CHECK(guest.reason == "it closed the connection without a greeting: is that a cpprun master?");
+  CHECK(guest.reason ==
+        "connection closed without a greeting; check that a cpprun master listens there");
 }
 
 TEST_CASE("an agent that talks nonsense after its greeting is cut off and nobody else is") {

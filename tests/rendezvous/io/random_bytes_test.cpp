@@ -95,6 +95,6 @@ TEST_CASE("where there are none the program ends, and says why") {
   }
   CHECK(ended.code == 1);
   CHECK(ended.said ==
-        "cpprun: error: the kernel gives no random numbers (getrandom: Function not implemented; "
-        "/dev/urandom: Too many open files)\n");
+        "cpprun: error: cannot get random numbers from the kernel (getrandom: Function not "
+        "implemented; /dev/urandom: Too many open files)\n");
 }

@@ -39,7 +39,7 @@ std::string refusal(const std::string& path) {
   const auto read = read_secret_file(path);
   if (read) return "taken";
   CHECK(read.error().reason.find(digits.substr(2, 8)) == std::string::npos);
-  const std::string begin = "cannot take a secret from \"" + path + "\": ";
+  const std::string begin = "cannot use the secret in \"" + path + "\": ";
   REQUIRE(read.error().reason.starts_with(begin));
   return read.error().reason.substr(begin.size());
 }
@@ -65,10 +65,10 @@ TEST_CASE("a file that is its owner's alone is read") {
 TEST_CASE("a file that others may use is refused with the command that helps") {
   const Folder folder;
   const auto path = secret_in(folder, "secret", line, 0640);
-  CHECK(refusal(path) == "others than its owner may use it (mode 0640); chmod 600 " + path);
+  CHECK(refusal(path) == "accessible to other users (mode 0640); chmod 600 " + path);
   for (const mode_t mode : {0604, 0620, 0602, 0610, 0601}) {
     CHECK(::chmod(path.c_str(), mode) == 0);
-    CHECK(refusal(path).starts_with("others than its owner may use it"));
+    CHECK(refusal(path).starts_with("accessible to other users"));
   }
 }
 
@@ -76,17 +76,17 @@ TEST_CASE("what is no file is refused, and never waited for") {
   const Folder folder;
   const std::string pipe = folder.path() + "/pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
-  CHECK(refusal(pipe) == "it is a pipe; give a file");
-  CHECK(refusal(folder.path()) == "it is a directory; give a file");
-  CHECK(refusal(folder.path() + "/") == "it is a directory; give a file");
-  CHECK(refusal("/dev/null") == "it is a device; give a file");
+  CHECK(refusal(pipe) == "a pipe, not a regular file");
+  CHECK(refusal(folder.path()) == "a directory, not a regular file");
+  CHECK(refusal(folder.path() + "/") == "a directory, not a regular file");
+  CHECK(refusal("/dev/null") == "a device, not a regular file");
   const std::string socket = folder.path() + "/socket";
   const FileDescriptor server(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, socket.c_str(), socket.size() + 1);
   REQUIRE(::bind(server.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
-  CHECK(refusal(socket) == "it is a socket; give a file");
+  CHECK(refusal(socket) == "a socket, not a regular file");
 }
 
 TEST_CASE("a link on the way to the file is followed, as where volumes are mounted") {
@@ -108,7 +108,7 @@ TEST_CASE("a file of a mounted Secret of Kubernetes is read through its links") 
   CHECK(refusal(volume + "/secret") == "taken");
   // Where the links lead is judged as any file is.
   REQUIRE(::chmod((volume + "/..data/secret").c_str(), 0440) == 0);
-  CHECK(refusal(volume + "/secret").starts_with("others than its owner may use it (mode 0440)"));
+  CHECK(refusal(volume + "/secret").starts_with("accessible to other users (mode 0440)"));
   std::filesystem::create_symlink(volume + "/secret", folder.path() + "/absolute");
   REQUIRE(::chmod((volume + "/..data/secret").c_str(), 0600) == 0);
   CHECK(refusal(folder.path() + "/absolute") == "taken");
@@ -126,20 +126,19 @@ TEST_CASE("a link is refused where others could lead it elsewhere, or where it l
   std::filesystem::create_symlink("open/link", folder.path() + "/far");
   CHECK(refusal(folder.path() + "/far") == "taken");
   REQUIRE(::chmod(open.c_str(), 0770) == 0);
-  const std::string why =
-      "others than its owner may change its directory \"" + open + "\" (mode 0770)";
+  const std::string why = "its directory \"" + open + "\" is writable by other users (mode 0770)";
   CHECK(refusal(open + "/link") == why);
   CHECK(refusal(folder.path() + "/far") == why);
   std::filesystem::create_symlink("circle", folder.path() + "/circle");
   CHECK(refusal(folder.path() + "/circle") == "Too many levels of symbolic links");
   std::filesystem::create_symlink("gone", folder.path() + "/nowhere");
   CHECK(refusal(folder.path() + "/nowhere") ==
-        "it is a symbolic link to \"" + folder.path() + "/gone\", which does not exist");
+        "a symbolic link to \"" + folder.path() + "/gone\", which does not exist");
   CHECK(may_have_secret(folder.path() + "/nowhere"));
   std::filesystem::create_symlink(".", folder.path() + "/here");
-  CHECK(refusal(folder.path() + "/here") == "it leads to a directory; give a file");
+  CHECK(refusal(folder.path() + "/here") == "a link to a directory, not to a regular file");
   std::filesystem::create_symlink("/dev/null", folder.path() + "/device");
-  CHECK(refusal(folder.path() + "/device") == "it is a device; give a file");
+  CHECK(refusal(folder.path() + "/device") == "a device, not a regular file");
 }
 
 TEST_CASE("a link of another user, or a directory of one on its way, is refused") {
@@ -149,13 +148,13 @@ TEST_CASE("a link of another user, or a directory of one on its way, is refused"
   const std::string link = folder.path() + "/link";
   std::filesystem::create_symlink("secret", link);
   REQUIRE(::lchown(link.c_str(), somebody_else, somebody_else) == 0);
-  CHECK(refusal(link) == "a link on its way belongs to uid 65534, who could change it");
+  CHECK(refusal(link) == "a symbolic link in its path is owned by uid 65534, who could change it");
   const std::string theirs = folder.path() + "/theirs";
   std::filesystem::create_directory(theirs);
   std::filesystem::create_symlink("../secret", theirs + "/link");
   REQUIRE(::chown(theirs.c_str(), somebody_else, somebody_else) == 0);
   CHECK(refusal(theirs + "/link") ==
-        "its directory \"" + theirs + "\" belongs to uid 65534, who could change it");
+        "its directory \"" + theirs + "\" is owned by uid 65534, who could change it");
 }
 
 TEST_CASE("a file that root has given to a group of this user is read, and is not changed by it") {
@@ -174,37 +173,37 @@ TEST_CASE("a file that root has given to a group of this user is read, and is no
   };
   CHECK(as_somebody() == "taken");
   REQUIRE(::chmod(path.c_str(), 0460) == 0);
-  CHECK(as_somebody().starts_with("others than its owner may use it (mode 0460)"));
+  CHECK(as_somebody().starts_with("accessible to other users (mode 0460)"));
   REQUIRE(::chmod(path.c_str(), 0444) == 0);
-  CHECK(as_somebody().starts_with("others than its owner may use it (mode 0444)"));
+  CHECK(as_somebody().starts_with("accessible to other users (mode 0444)"));
 }
 
 TEST_CASE("what stands in it has to be secrets, and few of them") {
   const Folder folder;
-  CHECK(refusal(secret_in(folder, "empty", "")) == "it holds no secret");
+  CHECK(refusal(secret_in(folder, "empty", "")) == "no secret found");
   CHECK(refusal(secret_in(folder, "nothing", std::string(64, '\0'))) ==
-        "line 1 is no secret of cpprun (cpprun1:ID:64 hexadecimal digits)");
+        "line 1 is not a secret of cpprun (cpprun1:ID:64 hexadecimal digits)");
   CHECK(refusal(secret_in(folder, "zeros", "cpprun1:a:" + std::string(64, '0'))) ==
-        "line 1 has a key that is one byte repeated");
+        "line 1 has a key of one repeated byte");
   CHECK(refusal(secret_in(folder, "words", "hunter2 " + digits)) ==
-        "line 1 is no secret of cpprun (cpprun1:ID:64 hexadecimal digits)");
+        "line 1 is not a secret of cpprun (cpprun1:ID:64 hexadecimal digits)");
   CHECK(refusal(secret_in(folder, "large", std::string(16385, '\n'))) ==
-        "it has 16385 bytes, and no file of secrets has more than 16384; is it another?");
+        "16385 bytes, and a secret file has at most 16384; check the path");
   CHECK(refusal(secret_in(folder, "full", std::string(16384 - line.size(), '\n') + line)) ==
         "taken");
 }
 
 TEST_CASE("a file whose size the kernel does not tell is read no further than the limit") {
   // Files of /proc have no size, and this one belongs to root or to us.
-  CHECK(refusal("/proc/self/maps").starts_with("others than its owner may use it"));
+  CHECK(refusal("/proc/self/maps").starts_with("accessible to other users"));
   CHECK(refusal("/proc/self/environ") != "taken");
 }
 
 TEST_CASE("a file that is not there is refused with what makes one") {
   const Folder folder;
   const std::string path = folder.path() + "/gone";
-  CHECK(refusal(path) == "No such file or directory; \"cpprunctl keygen " + path +
-                             "\" makes one, for all nodes the same");
+  CHECK(refusal(path) == "No such file or directory; create it with \"cpprunctl keygen " + path +
+                             "\" and copy it to every node");
   CHECK(refusal(folder.path() + "/no/secret").starts_with("No such file or directory; "));
 }
 
@@ -215,7 +214,7 @@ TEST_CASE("a folder in which everybody may replace the file is refused, unless i
   const auto path = secret_in(folder, "open/secret");
   REQUIRE(::chmod(place.c_str(), 0777) == 0);
   CHECK(refusal(path) ==
-        "all users may replace files in its directory (mode 0777); chmod o-w " + place + "/");
+        "its directory is writable by all users (mode 0777); chmod o-w " + place + "/");
   REQUIRE(::chmod(place.c_str(), 01777) == 0);
   CHECK(refusal(path) == "taken");
   REQUIRE(::chmod(place.c_str(), 0755) == 0);
@@ -228,8 +227,8 @@ TEST_CASE("a file of another user is refused") {
   const auto path = secret_in(folder);
   REQUIRE(::chown(path.c_str(), somebody_else, somebody_else) == 0);
   CHECK(refusal(path) ==
-        "it belongs to uid 65534, who could change it, and this runs as uid 0; give a file of "
-        "your own, or of root");
+        "owned by uid 65534, who could change it, and this program runs as uid 0; use a file that "
+        "is owned by you or by root");
 }
 
 TEST_CASE("a file that cannot be read says who should be able to") {
@@ -243,7 +242,7 @@ TEST_CASE("a file that cannot be read says who should be able to") {
   const std::string why = refusal(of_root);
   const std::string taken = refusal(own);
   REQUIRE(::seteuid(0) == 0);
-  CHECK(why == "Permission denied; it has to be readable for uid 65534");
+  CHECK(why == "Permission denied; make it readable for uid 65534");
   CHECK(taken == "taken");
 }
 
@@ -283,7 +282,7 @@ TEST_CASE("settings of somebody else, which this user cannot enter, hold no secr
   REQUIRE(found);
   CHECK(found->empty());
   REQUIRE_FALSE(named);
-  CHECK(named.error().reason.ends_with("Permission denied; it has to be readable for uid 65534"));
+  CHECK(named.error().reason.ends_with("Permission denied; make it readable for uid 65534"));
 }
 
 TEST_CASE("a dash is standard input, to its end") {
@@ -301,7 +300,7 @@ TEST_CASE("a dash is standard input, to its end") {
   REQUIRE(read);
   CHECK(read->size() == 1);
   REQUIRE_FALSE(again);
-  CHECK(again.error().reason.starts_with("cannot take a secret from \"standard input\": "));
+  CHECK(again.error().reason.starts_with("cannot use the secret in \"standard input\": "));
 }
 
 }  // namespace secret_file_test

@@ -132,16 +132,16 @@ TEST_CASE("an end that its owner has closed is nobody's, and not root's") {
   connected.theirs.reset();
   const auto owner = owner_of_peer(connected.ours.get(), peer);
   REQUIRE_FALSE(owner);
-  CHECK(owner.error().reason.find("its other end is") != std::string::npos);
+  CHECK(owner.error().reason.find("the client's socket") != std::string::npos);
 }
 
 TEST_CASE("an answer is read, and what is none is refused with a reason") {
   CHECK(read_owner(found(1000, 7), pair_of_ipv4) == 1000U);
-  CHECK(why(found(0, 0)) == "its other end is closed");
-  CHECK(why(found(0, 7, 5001)) == "the kernel tells of another connection");
-  CHECK(why(refused(ENOENT)) == "its other end is gone");
-  CHECK(why(refused(EPERM)) == "the kernel does not tell: Operation not permitted");
-  CHECK(why("") == "the kernel's answer is torn");
+  CHECK(why(found(0, 0)) == "the client's socket is closed");
+  CHECK(why(found(0, 7, 5001)) == "the kernel reported another connection");
+  CHECK(why(refused(ENOENT)) == "the client's socket no longer exists");
+  CHECK(why(refused(EPERM)) == "the kernel reports an error: Operation not permitted");
+  CHECK(why("") == "incomplete reply from the kernel");
   for (std::size_t size = 0; size < found(1000, 7).size(); ++size) {
     CHECK_FALSE(read_owner(found(1000, 7).substr(0, size), pair_of_ipv4));
   }

@@ -39,7 +39,7 @@ bool has(const std::string& text, const std::string& part) {
 
 TEST_CASE("a pair with etcd and everything in sync warns of nothing, and says who goes on") {
   CHECK(warnings_of(pair_of()).empty());
-  CHECK(cover_text(pair_of()) == "if the machine of its cpprund is lost, \"b\" resumes the job");
+  CHECK(cover_text(pair_of()) == "if the machine of the cpprund is lost, \"b\" resumes the job");
 }
 
 TEST_CASE("a standby that is missing, behind, or on the same machine is warned of, with the cure") {
@@ -47,14 +47,14 @@ TEST_CASE("a standby that is missing, behind, or on the same machine is warned o
   daemon.standbys.clear();
   CHECK(only_warning(daemon) ==
         "no standby: if this machine is lost, the workers of its jobs are stopped, and restart "
-        "without their stores when a cpprund leads again; start another cpprund with the same "
+        "with empty stores when there is a leader again; start another cpprund with the same "
         "--etcd and --cluster on another machine");
   daemon.standbys = {{.name = "b", .place = "10.0.0.2:29400", .bytes_behind = 7}};
   CHECK(has(only_warning(daemon),
             "\"b\" at 10.0.0.2:29400 is a standby, but not in sync "
             "yet (7 bytes behind)"));
   daemon.standbys = {standby("10.0.0.1:29401")};
-  CHECK(has(only_warning(daemon), "all that could lead are on this machine (10.0.0.1)"));
+  CHECK(has(only_warning(daemon), "can become the leader is on this machine (10.0.0.1)"));
   CHECK(has(cover_text(daemon), "the workers of its jobs are stopped"));
   daemon.standbys.push_back(standby("10.0.0.3:29400"));
   CHECK(warnings_of(daemon).empty());
@@ -63,23 +63,22 @@ TEST_CASE("a standby that is missing, behind, or on the same machine is warned o
 TEST_CASE("a lone daemon warns by what it keeps") {
   DaemonSnapshot daemon{.name = "a", .place = "a:29400", .leads = true, .leader = "a"};
   CHECK(only_warning(daemon) ==
-        "no standby: if this machine is lost, the workers of its jobs are stopped, and the "
-        "next cpprund does not know the jobs; start two cpprunds with --etcd on two machines");
-  CHECK(cover_text(daemon) == "if the machine of its cpprund is lost, the job is lost");
+        "no standby: if this machine is lost, its jobs are lost and their workers are stopped; "
+        "start two cpprunds with --etcd on two machines");
+  CHECK(cover_text(daemon) == "if the machine of the cpprund is lost, the job is lost");
   daemon.durable = true;
-  CHECK(
-      has(only_warning(daemon),
-          "are stopped, unless it is back with its state directory (--state) within their lease"));
-  CHECK(has(cover_text(daemon), "the next one resumes the job"));
+  CHECK(has(only_warning(daemon),
+            "are stopped, unless the cpprund is back with its state directory (--state) within "
+            "their lease"));
+  CHECK(has(cover_text(daemon), "the next cpprund resumes the job"));
   daemon.durable = false;
-  CHECK(has(only_warning(daemon), "it cannot write to its state directory (--state)"));
+  CHECK(has(only_warning(daemon), "cannot write to its state directory (--state; see its log)"));
 }
 
 TEST_CASE("without a judge a standby helps only where the lead is handed over") {
   DaemonSnapshot daemon = pair_of();
   daemon.has_etcd = false;
-  CHECK(has(only_warning(daemon),
-            "\"b\" is a standby, but leads only when the lead is handed over to it"));
+  CHECK(has(only_warning(daemon), "\"b\" is a standby, but becomes the leader only by a handover"));
   daemon.leads = false;
   daemon.standbys.clear();
   daemon.is_in_sync = true;
@@ -89,11 +88,11 @@ TEST_CASE("without a judge a standby helps only where the lead is handed over") 
 TEST_CASE("trouble with etcd is warned of by whoever leads and whoever stands by") {
   DaemonSnapshot daemon = pair_of();
   daemon.trouble = "no member answers";
-  CHECK(has(only_warning(daemon), "etcd cannot be relied on (no member answers)"));
+  CHECK(has(only_warning(daemon), "etcd is unavailable (no member answers)"));
   CHECK_FALSE(has(cover_text(daemon), "\"b\" goes on"));
   daemon.leads = false;
   daemon.is_in_sync = true;
-  CHECK(has(only_warning(daemon), "etcd cannot be relied on"));
+  CHECK(has(only_warning(daemon), "etcd is unavailable"));
 }
 
 TEST_CASE("one that stands by warns where it lacks something, or nobody leads") {
@@ -108,15 +107,15 @@ TEST_CASE("one that stands by warns where it lacks something, or nobody leads") 
 
 TEST_CASE("a change of the leader is a line") {
   LeaderChange change{.to = "b", .to_place = "b:1", .epoch = 7, .reason = "it has begun"};
-  CHECK(leader_changed_text(change) == "\"b\" leads in epoch 7: it has begun");
+  CHECK(leader_changed_text(change) == "\"b\" is the leader (epoch 7): it has begun");
   change.from = "a";
   change.silence = 12ms;
   CHECK(leader_changed_text(change) ==
-        "\"b\" leads in epoch 7 in the place of \"a\": it has begun; no leader for 0.012 s");
+        "\"b\" is the leader (epoch 7), replacing \"a\": it has begun; no leader for 0.012 s");
   change.from = "b";
   change.from_place = "b:1";
   CHECK(leader_changed_text(change) ==
-        "\"b\" leads again in epoch 7: it has begun; no leader for 0.012 s");
+        "\"b\" is the leader again (epoch 7): it has begun; no leader for 0.012 s");
 }
 
 }  // namespace daemon_snapshot_test

@@ -16,8 +16,7 @@ TEST_CASE("an event is told to those who watch as it is to those who come later"
 }
 
 TEST_CASE("an id of another run is foreign, and everything is told with a remark") {
-  const std::string note =
-      ": Last-Event-ID is of another run: these are all events that are kept\n\n";
+  const std::string note = ": Last-Event-ID is from another run; sending all stored events\n\n";
   EventRing before("before");
   EventRing ring("after");
   for (const auto* line : {"1", "2", "3"}) {

@@ -93,15 +93,15 @@ TEST_CASE("a daemon's job says whether the next cpprund would go on with it") {
     return json::parse(job_json(details_of(table.job, at_ten.now, daemon), at_ten));
   };
   CHECK(read({})["warnings"].size() == 1);
-  CHECK(read({})["cover"] == "if the machine of its cpprund is lost, the job is lost");
+  CHECK(read({})["cover"] == "if the machine of the cpprund is lost, the job is lost");
   CHECK(read(true)["durable"] == true);
   CHECK(read(true)["cover"] ==
-        "if its cpprund exits, the next one resumes the job; if that machine is lost with "
-        "its disk, the job is lost");
+        "if the cpprund exits, the next cpprund resumes the job; if the machine is lost with its "
+        "disk, the job is lost");
   CHECK(read(false)["durable"] == false);
   CHECK(read(false)["cover"] ==
-        "if its cpprund exits, the job is lost: it cannot write to its state directory "
-        "(--state); its log says why");
+        "if the cpprund exits, the job is lost, because it cannot write to its state directory "
+        "(--state; see its log)");
 }
 
 TEST_CASE("bytes of a worker that are no text do not spoil an answer") {

@@ -31,7 +31,7 @@ TEST_CASE("whoever has shown a credential may look from anywhere, and order wher
   CHECK(may_look(StatusAccess::user, holder, 1000));
   CHECK_FALSE(may_look(StatusAccess::none, holder, 1000));
   CHECK(may_order(holder, 1000).error().reason ==
-        "that token lets its holder look, and ask for nothing: make one with --order");
+        "this token gives read access only; create one with cpprunctl token --order");
   holder.credential->may_order = true;
   CHECK(may_order(holder, 1000));
 }
@@ -40,9 +40,9 @@ TEST_CASE("by default the user that runs it may look, and root, from the machine
   CHECK(may_look(StatusAccess::user, mine, own));
   CHECK(may_look(StatusAccess::user, root, own));
   CHECK(refusal(StatusAccess::user, other) ==
-        "only the user that runs this (uid 1000) has read access, and this is a connection of uid "
-        "1001; "
-        "--status-access=host gives all users of this machine read access");
+        "only the user that runs this program (uid 1000) has read access, and this is a connection "
+        "of uid 1001; to give all users of this machine read access, start with "
+        "--status-access=host");
   CHECK(refusal(StatusAccess::user, remote).find("ssh -L") != std::string::npos);
 }
 
@@ -66,8 +66,8 @@ TEST_CASE("only the user that runs it and root may ask for something, from the m
   CHECK(may_order(mine, own));
   CHECK(may_order(root, own));
   CHECK(objection(other) ==
-        "only the user that runs this (uid 1000) and root may ask for that, whatever "
-        "--status-access says, and this is a connection of uid 1001");
+        "only root and the user that runs this program (uid 1000) have control access, and this is "
+        "a connection of uid 1001");
   CHECK(objection(remote).find("ssh -L") != std::string::npos);
   CHECK(objection(unknown).find("no netlink") != std::string::npos);
 }

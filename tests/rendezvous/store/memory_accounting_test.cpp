@@ -28,7 +28,7 @@ TEST_CASE("connections of one address share a page, and have a limit") {
   const AccountId one = accounting.open_connection(address(1));
   CHECK(accounting.open_connection(address(1)) == one);
   CHECK(accounting.objection_to_connection(address(1)) ==
-        "its address has all of the 2 connections that it may");
+        "its address has reached its limit of 2 connections");
   CHECK(accounting.objection_to_connection(address(2)).empty());
   CHECK(accounting.open_connection(address(2)) != one);
   accounting.close_connection(one);
@@ -44,7 +44,7 @@ TEST_CASE("whoever has a network of IPv6 addresses has one page, with either hal
   const AccountId account = accounting.open_connection(one);
   CHECK(accounting.open_connection(other) == account);
   CHECK(accounting.objection_to_connection(other) ==
-        "its network 2001:db8:1:2::/64 has all of the 2 connections that it may");
+        "its network 2001:db8:1:2::/64 has reached its limit of 2 connections");
   PeerAddress neighbour = one;
   neighbour.ip[7] = 3;
   CHECK(accounting.objection_to_connection(neighbour).empty());
@@ -74,12 +74,12 @@ TEST_CASE("who goes over a limit is told which, with the figures") {
   const AccountId three = accounting.open_connection(address(3));
   accounting.charge(one, 300 * mib, 5);
   CHECK(accounting.objection(one, 0).empty());
-  CHECK(accounting.objection(one, 1) == "its address holds 300.0 of the 300.0 MiB that it may");
-  CHECK(accounting.objection(one, 0, 1) == "its address holds 5 of the 5 keys that it may");
+  CHECK(accounting.objection(one, 1) == "its address holds 300.0 of at most 300.0 MiB");
+  CHECK(accounting.objection(one, 0, 1) == "its address holds 5 of at most 5 keys");
   accounting.charge(two, 300 * mib);
   // The last eighth is for small things.
   CHECK(accounting.objection(three, 200 * mib) ==
-        "all clients together hold 600.0 of the 700.0 MiB that they may");
+        "all clients together hold 600.0 of at most 700.0 MiB");
   CHECK(accounting.objection(three, 100 * mib).empty());
   accounting.charge(three, 199 * mib);
   CHECK_FALSE(accounting.objection(three, mib).empty());

@@ -104,8 +104,8 @@ TEST_CASE("requests that were decided one after the other are one record") {
 }
 
 TEST_CASE("what is no record is told, and nothing is believed of its lengths") {
-  CHECK(reason_of("\x63") == "a record of kind 99, which there is not");
-  CHECK(reason_of(std::string(1, '\0')) == "a record of kind 0, which there is not");
+  CHECK(reason_of("\x63") == "a record of unknown kind 99");
+  CHECK(reason_of(std::string(1, '\0')) == "a record of unknown kind 0");
   const std::string endless = "\x03" + std::string(10, '\xff');
   CHECK(reason_of(endless) == "a record of kind 3 with a number that is too large");
   // A length of 2^62.

@@ -43,7 +43,7 @@ TEST_CASE("what there is no room for does not begin") {
   const std::vector<KeyValue> entries{{"a", "1"}, {"b", "2"}};
   Actions actions;
   CHECK(store.begin_parts(alice, MultiSet{entries}, {account, nullptr}, actions) ==
-        "its network ::/64 holds 0 of the 1 keys that it may");
+        "its network ::/64 holds 0 of at most 1 keys");
 }
 
 TEST_CASE("the parts of a reply are those of the whole") {

@@ -167,20 +167,20 @@ TEST_CASE("whoever does not keep to the rules is told so") {
   CHECK(complaint({{.kind = Kind::bytes, .stream = one, .place = 0, .bytes = "x"}}) ==
         "a link frame about stream 1, which was never opened");
   CHECK(complaint({open, {.kind = Kind::bytes, .stream = one, .place = 2, .bytes = "x"}}) ==
-        "a link frame that leaves bytes of stream 1 out");
+        "a link frame that skips bytes of stream 1");
   CHECK(complaint({open, {.kind = Kind::taken, .stream = one, .place = 1}}) ==
-        "a link frame that takes what stream 1 never said");
+        "a link frame that acknowledges bytes that stream 1 never sent");
   const std::string much(101, 'x');
   CHECK(complaint({open, {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = much}}) ==
         "more than 100 bytes of stream 1, which were not requested");
   CHECK(complaint({open,
                    {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = "xyz"},
                    {.kind = Kind::closed, .stream = one, .place = 2}}) ==
-        "a link frame that ends stream 1 before what was said");
+        "a link frame that ends stream 1 before its last byte");
   CHECK(complaint({open,
                    {.kind = Kind::closed, .stream = one, .place = 2},
                    {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = "xyz"}}) ==
-        "bytes of stream 1 behind its end");
+        "bytes of stream 1 after its end");
   std::vector<link::StreamRecord> crowd;
   StoreStreams crowded(round_one);
   std::string refusal;
@@ -233,7 +233,7 @@ TEST_CASE("whoever speaks of what is over is answered once, and cut off where it
   for (int turn = 0; refusal.empty() && turn < 100'000; ++turn) {
     refusal = hear(coordinator, {open, other});
   }
-  CHECK(refusal == "it speaks of streams that are over, and does not listen");
+  CHECK(refusal == "too many records about closed streams");
 }
 
 }  // namespace store_streams_test

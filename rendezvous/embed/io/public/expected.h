@@ -41,7 +41,7 @@ class [[nodiscard]] Expected {
  private:
   void demand() const {
     if (value_) return;
-    std::fprintf(stderr, "cpprun: the value of a failure was asked for: %s\n", error().c_str());
+    std::fprintf(stderr, "cpprun: value() was called on an error: %s\n", error().c_str());
     std::abort();
   }
 

@@ -188,7 +188,7 @@ TEST_CASE("what answers but is no store is found out") {
       StoreClient::open({.host = "127.0.0.1", .port = open->port, .connect_timeout = 10ms});
   impostor.join();
   REQUIRE_FALSE(client);
-  CHECK(client.error().reason.ends_with("it answers, but not as a store"));
+  CHECK(client.error().reason.ends_with("the server is not a store"));
 }
 
 TEST_CASE("an asynchronous client has many requests under way, answered in order") {

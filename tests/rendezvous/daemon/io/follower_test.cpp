@@ -86,8 +86,7 @@ TEST_CASE("each link is made anew, with what is the secret then") {
   staged.loop.pass(1s);
   CHECK(staged.lines == 1);
   CHECK(staged.said.back() ==
-        "no message from the cpprund at alpha:1: no link can be made: the secret cannot "
-        "be read");
+        "no contact with the cpprund at alpha:1: cannot open a link: the secret cannot be read");
   staged.refusal.clear();
   staged.loop.pass(1s);
   CHECK(staged.lines == 2);
@@ -121,8 +120,8 @@ TEST_CASE("who leads by etcd is not followed by one that does not ask it") {
       link::Leads{.name = "alpha", .cluster = "c", .epoch = 1, .has_etcd = true});
   CHECK(staged.line->is_hung_up);
   CHECK(staged.said.front() ==
-        "the cpprund at alpha:1 is not followed: etcd says who leads there, and this one does not "
-        "ask it: start it with the same --etcd and --cluster");
+        "not following the cpprund at alpha:1: the leader uses --etcd, but this cpprund does not; "
+        "start it with the same --etcd and --cluster");
 }
 
 TEST_CASE("a store that cannot be followed is asked for anew at once, and then less and less") {

@@ -61,33 +61,34 @@ TEST_CASE("one file that is wrong is the reason why none is taken") {
   const Folder folder;
   put(folder, "alice", "a");
   put(folder, "bob", "b", 0644);
-  CHECK(refusal(folder).starts_with("cannot take a secret from \"" + folder.path() +
-                                    "/bob\": others than its owner may use it (mode 0644)"));
+  CHECK(refusal(folder).starts_with("cannot use the secret in \"" + folder.path() +
+                                    "/bob\": accessible to other users (mode 0644)"));
   put(folder, "bob", "a");
-  CHECK(refusal(folder).find("\"alice\" and \"bob\" both have a secret of the id \"a\"") !=
+  CHECK(refusal(folder).find("\"alice\" and \"bob\" have secrets with the same id \"a\"") !=
         std::string::npos);
   put(folder, "bob", "b");
   CHECK(refusal(folder) == "taken");
   put(folder, "bob smith", "c");
-  CHECK(refusal(folder).find("/bob smith\": its name is no owner's") != std::string::npos);
+  CHECK(refusal(folder).find("/bob smith\": invalid owner name") != std::string::npos);
   std::filesystem::remove(folder.path() + "/bob smith");
   std::filesystem::create_directory(folder.path() + "/more");
-  CHECK(refusal(folder).ends_with("/more\": it is a directory; give a file"));
+  CHECK(refusal(folder).ends_with("/more\": a directory, not a regular file"));
 }
 
 TEST_CASE("a folder that holds nobody's secret, or is not there, is refused") {
   const Folder folder;
-  CHECK(refusal(folder) == "cannot take secrets from \"" + folder.path() +
-                               "\": it has no secret file, so no client would have access; "
-                               "\"cpprunctl keygen " +
-                               folder.path() + "/NAME\" makes one");
+  CHECK(refusal(folder) ==
+        "cannot use the secrets in \"" + folder.path() +
+            "\": no secret file, so no client would have access; create one with "
+            "\"cpprunctl keygen " +
+            folder.path() + "/NAME\"");
   put(folder, ".hidden", "a");
-  CHECK(refusal(folder).find("it has no secret file") != std::string::npos);
+  CHECK(refusal(folder).find("no secret file") != std::string::npos);
   DaemonOptions options;
   options.secrets_folder = folder.path() + "/gone";
   REQUIRE_FALSE(read_owner_files(options));
   CHECK(read_owner_files(options).error().reason ==
-        "cannot take secrets from \"" + folder.path() + "/gone\": No such file or directory");
+        "cannot use the secrets in \"" + folder.path() + "/gone\": No such file or directory");
 }
 
 TEST_CASE("a folder that others may change is refused with the command that helps") {
@@ -96,8 +97,8 @@ TEST_CASE("a folder that others may change is refused with the command that help
   REQUIRE(::chmod(folder.path().c_str(), 0755) == 0);
   CHECK(refusal(folder) == "taken");
   REQUIRE(::chmod(folder.path().c_str(), 0770) == 0);
-  CHECK(refusal(folder) == "cannot take secrets from \"" + folder.path() +
-                               "\": others than its owner may change it (mode 0770); chmod 700 " +
+  CHECK(refusal(folder) == "cannot use the secrets in \"" + folder.path() +
+                               "\": writable by other users (mode 0770); chmod 700 " +
                                folder.path());
   // As Kubernetes mounts a Secret: nothing in it can be replaced, and what is added is judged.
   REQUIRE(::chmod(folder.path().c_str(), 01777) == 0);
@@ -108,7 +109,7 @@ TEST_CASE("a folder that others may change is refused with the command that help
     return;
   }
   REQUIRE(::chown(folder.path().c_str(), 65534, 65534) == 0);
-  CHECK(refusal(folder).find("it belongs to uid 65534") != std::string::npos);
+  CHECK(refusal(folder).find("owned by uid 65534") != std::string::npos);
 }
 
 TEST_CASE("one file is one owner's, and a daemon may have none") {

@@ -94,7 +94,7 @@ TEST_CASE("whatever else is there is refused by what it is") {
   CHECK(says(said_of(bound(AF_UNIX, SOCK_DGRAM, false).get()), "3 is a Unix socket;"));
   CHECK(says(said_of(bound(AF_NETLINK, SOCK_RAW, false).get()), "a socket of another protocol;"));
   CHECK(says(said_of(FileDescriptor(::open("/dev/null", O_RDWR | O_CLOEXEC)).get()),
-             "descriptor 3 is no socket;"));
+             "descriptor 3 is not a socket;"));
   CHECK(says(said_of(-1), "descriptor 3 is not open;"));
 }
 
@@ -103,8 +103,8 @@ TEST_CASE("of more than one the first few are named, however many are announced"
   CHECK(says(said_of(socket.get(), 2),
              "cannot serve on 2 passed sockets (descriptor 3 is a "
              "listening TCP socket on 127.0.0.1:"));
-  CHECK(says(said_of(socket.get(), 2), "descriptor 4 is not open): cpprund serves on one;"));
-  CHECK(says(said_of(socket.get(), 999999), ", ...): cpprund serves on one;"));
+  CHECK(says(said_of(socket.get(), 2), "descriptor 4 is not open): cpprund needs exactly one;"));
+  CHECK(says(said_of(socket.get(), 999999), ", ...): cpprund needs exactly one;"));
 }
 
 }  // namespace passed_socket_test

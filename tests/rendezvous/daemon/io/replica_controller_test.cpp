@@ -83,7 +83,7 @@ TEST_CASE("one record that etcd cannot have is said once, and is no trouble of t
   alpha.etcd_says(election::NotWritten{number, "it has 2000000 bytes"});
   alpha.etcd_says(election::NotWritten{alpha.set.keep("job", "much"), "it has 2000000 bytes"});
   CHECK(alpha.said.size() == before + 1);
-  CHECK(alpha.says("etcd does not have it for the next leader: it has 2000000 bytes"));
+  CHECK(alpha.says("not saved in etcd for the next leader: it has 2000000 bytes"));
   CHECK(alpha.set.seen().trouble.empty());
   CHECK(alpha.set.keep("other", "1") > 0);
 }
@@ -100,8 +100,8 @@ TEST_CASE("a hand-over that etcd does not know enough for leaves everything as i
   CHECK_FALSE(alpha.may_speak());
   alpha.etcd_says(election::NotHandedOver{"so it is"});
   CHECK(alpha.server.speaks_until() == renewed);
-  CHECK(alpha.answer == "refused: so it is: this one leads on; ask again");
-  CHECK(alpha.says("so it is: this one leads on"));
+  CHECK(alpha.answer == "refused: so it is; this cpprund stays the leader; retry");
+  CHECK(alpha.says("so it is; this cpprund stays the leader"));
   // As often as somebody asks.
   alpha.hand_over();
   CHECK(alpha.election->all<election::HandOver>().size() == 2);
@@ -117,7 +117,8 @@ TEST_CASE("a hand-over that is refused in the moment in which it is asked for is
   for (int time = 0; time < 2; ++time) {
     alpha.answer.clear();
     alpha.hand_over();
-    CHECK(alpha.answer == "refused: etcd does not know it yet: this one leads on; ask again");
+    CHECK(alpha.answer ==
+          "refused: etcd does not know it yet; this cpprund stays the leader; retry");
     CHECK(alpha.may_speak());
   }
 }
@@ -143,18 +144,18 @@ TEST_CASE("who ends and cannot hand over withdraws") {
   REQUIRE(alpha.election->all<election::HandOver>().size() == 1);
   alpha.etcd_says(election::NotHandedOver{"so it is"});
   CHECK(alpha.election->all<election::Withdraw>().size() == 1);
-  alpha.etcd_says(election::Deposed{"it withdraws", /*is_orderly=*/true});
+  alpha.etcd_says(election::Deposed{"the leader resigned", /*is_orderly=*/true});
   alpha.etcd_says(election::Withdrawn{});
   CHECK(is_over);
 }
 
 TEST_CASE("nothing is handed over while nobody could win") {
   StagedLeader alpha;
-  alpha.etcd_says(election::Unwritable{"etcd at a:2379 has no room left"});
+  alpha.etcd_says(election::Unwritable{"etcd at a:2379 is out of space"});
   alpha.hand_over();
   CHECK(alpha.answer ==
-        "refused: no other cpprund can lead now, since etcd takes no changes: etcd at a:2379 has "
-        "no room left; this one remains the leader until it does");
+        "refused: no other cpprund can become the leader while etcd accepts no writes: etcd at "
+        "a:2379 is out of space; this cpprund stays the leader");
   CHECK(alpha.election->all<election::HandOver>().empty());
   CHECK(alpha.may_speak());
   // It cannot be told to stay.
@@ -162,7 +163,7 @@ TEST_CASE("nothing is handed over while nobody could win") {
   alpha.loop.pass(bounds::last_words);
   CHECK(alpha.election->all<election::HandOver>().empty());
   CHECK(alpha.election->all<election::Withdraw>().size() == 1);
-  CHECK(alpha.says("no other cpprund can lead now, and this one exits"));
+  CHECK(alpha.says("exiting without a new leader, because etcd accepts no writes"));
 }
 
 TEST_CASE("an etcd that is found to be full when somebody hands over keeps the lead where it is") {
@@ -171,10 +172,10 @@ TEST_CASE("an etcd that is found to be full when somebody hands over keeps the l
   alpha.loop.settle();
   // Nobody has to wait for that.
   CHECK(alpha.may_speak());
-  alpha.etcd_says(election::Unwritable{"etcd at a:2379 has no room left", true});
+  alpha.etcd_says(election::Unwritable{"etcd at a:2379 is out of space", true});
   CHECK(alpha.answer ==
-        "no other cpprund can lead now: etcd at a:2379 has no room left: this one leads on; ask "
-        "again");
+        "no other cpprund can become the leader: etcd at a:2379 is out of space; this cpprund "
+        "stays the leader; retry");
   CHECK(alpha.election->all<election::HandOver>().empty());
   CHECK(alpha.may_speak());
 }
@@ -191,7 +192,7 @@ TEST_CASE("whoever says that it is met where the leader is is not taken") {
                    .has_etcd = true},
                   {}, "");
   CHECK(std::get<link::Refused>(twin->messages.front()).reason ==
-        "\"charlie\" says that it is met at alpha:1, and so is this one: give each its own "
+        "\"charlie\" advertises alpha:1, the address of another cpprund; give each cpprund its own "
         "--advertise");
 }
 
@@ -202,7 +203,8 @@ TEST_CASE("who is to end while it hands over, and is deposed meanwhile, ends") {
   alpha.hand_over();
   bool is_over = false;
   alpha.set.leave([&] { is_over = true; });
-  alpha.etcd_says(election::Deposed{"etcd has not confirmed its lease", /*is_orderly=*/false});
+  alpha.etcd_says(
+      election::Deposed{"etcd has not confirmed the leader's lease", /*is_orderly=*/false});
   alpha.loop.pass(bounds::hand_over_patience);
   CHECK(alpha.election->all<election::Withdraw>().size() == 1);
   alpha.etcd_says(election::Withdrawn{});
@@ -228,7 +230,7 @@ TEST_CASE("a name that is too long is not etcd's fault") {
   ReplicaController set(other.ports(), server, options, other.callbacks());
   const auto started = set.start();
   REQUIRE_FALSE(started.has_value());
-  CHECK(started.error().reason.starts_with("--name: a name has 1 to 255 bytes"));
+  CHECK(started.error().reason.starts_with("--name: a name must have 1 to 255 bytes"));
 }
 
 // --- two of one name -----------------------------------------------------------------------------
@@ -241,8 +243,7 @@ TEST_CASE("a leader of the same name at another place is somebody else, and is a
   StagedDaemon again;
   again.etcd_says(election::LeaderIs{6, "alpha#0", "alpha:1", {}});
   CHECK(again.dialled.empty());
-  CHECK(again.server.followed().reason ==
-        "the lease that it had in an earlier life has not ended yet");
+  CHECK(again.server.followed().reason == "the lease of its previous run has not ended yet");
 }
 
 // --- without etcd --------------------------------------------------------------------------------
@@ -258,7 +259,7 @@ struct StagedFollower : StagedDaemon {
     loop.settle();
   }
   void hear_that_leads(const std::string& host, std::uint64_t epoch) {
-    hear(link::NotLeading{"it does not lead", host, host.empty() ? 0 : 1, epoch});
+    hear(link::NotLeading{"not the leader", host, host.empty() ? 0 : 1, epoch});
     if (!set.seen().leads) line->callbacks.down("it has hung up");
     loop.pass(1s);
   }
@@ -270,7 +271,7 @@ TEST_CASE("whoever is to stand by for one that does not lead finds the one that 
   StagedFollower alpha;
   CHECK(alpha.dialled == "bravo:1");
   alpha.hear_that_leads("charlie", 7);
-  CHECK(alpha.says("the cpprund at bravo:1 does not lead; it names charlie:1 as the leader"));
+  CHECK(alpha.says("the cpprund at bravo:1 is not the leader; it refers to charlie:1"));
   CHECK(alpha.dialled == "charlie:1");
   alpha.hear(link::Leads{"charlie#3", "c", "1", link::standby_features, 7});
   CHECK(alpha.set.seen().leader == "charlie");
@@ -291,7 +292,7 @@ TEST_CASE("one that is begun anew, and is followed by the one it is to stand by 
   CHECK(alpha.set.seen().leads);
   CHECK(alpha.set.seen().epoch == 5001);
   CHECK(alpha.has_own);
-  CHECK(alpha.says("this cpprund leads again: the cpprund at bravo:1 is its standby"));
+  CHECK(alpha.says("this cpprund is the leader again, with bravo:1 as its standby"));
   const auto bravo = alpha.adopt("bravo#2");
   CHECK(std::holds_alternative<link::Leads>(bravo->messages.front()));
 }
@@ -304,7 +305,7 @@ TEST_CASE("the same where its place is named in other words than its own") {
   alpha.hear_that_leads("alpha.example", 5000);
   REQUIRE(alpha.dialled == "alpha.example:1");
   const auto itself = alpha.adopt("alpha#1");
-  CHECK(itself->ended == "it is itself");
+  CHECK(itself->ended == "connected to itself");
   CHECK(alpha.set.seen().leads);
   CHECK(alpha.set.seen().epoch == 5001);
 }
@@ -318,9 +319,9 @@ TEST_CASE("one that has handed over does not lead by the word of whoever has not
   alpha.loop.settle();
   REQUIRE(alpha.dialled == "bravo:1");
   alpha.line->callbacks.up("local");
-  alpha.line->callbacks.message(link::NotLeading{"it does not lead", "alpha", 1, epoch});
+  alpha.line->callbacks.message(link::NotLeading{"not the leader", "alpha", 1, epoch});
   CHECK_FALSE(alpha.set.seen().leads);
-  alpha.line->callbacks.message(link::NotLeading{"it does not lead", "alpha", 1, epoch + 1});
+  alpha.line->callbacks.message(link::NotLeading{"not the leader", "alpha", 1, epoch + 1});
   CHECK(alpha.set.seen().leads);
 }
 
@@ -333,8 +334,8 @@ TEST_CASE("two that are each to stand by for the other say so, and neither names
   alpha.hear_that_leads("", 0);
   CHECK_FALSE(alpha.set.seen().leads);
   CHECK(
-      alpha.says("the cpprund at bravo:1 does not lead, and knows of none that does: if that is "
-                 "so, restart one of them without --standby-of"));
+      alpha.says("the cpprund at bravo:1 is not the leader and knows no leader; if there is none, "
+                 "restart one cpprund without --standby-of"));
 }
 
 TEST_CASE("whoever has heard of a later epoch is not taken by one of an earlier epoch") {
@@ -351,7 +352,8 @@ TEST_CASE("whoever has heard of a later epoch is not taken by one of an earlier 
                    .has_etcd = true},
                   {}, "");
   CHECK(std::get<link::Refused>(link->messages.front()).reason ==
-        "it has heard of epoch 6, and this one leads in epoch 5: another one leads since");
+        "the standby knows epoch 6, newer than the leader's epoch 5: another cpprund has become "
+        "the leader");
   // Its right is etcd's to take.
   CHECK(alpha.may_speak());
 }

@@ -108,7 +108,7 @@ TEST_CASE("one that is there but too slow is waited for a second, and then is no
     leader.beat(*bravo);
     leader.loop.pass(100ms);
   }
-  CHECK(leader.says("bytes behind for 1 s and is no longer waited for"));
+  CHECK(leader.says("bytes behind for 1 s; it cannot become the leader"));
   CHECK(leader.asked == Names{"alpha"});
   // It may lead until that is known.
   CHECK_FALSE(leader.is_told());
@@ -135,14 +135,14 @@ TEST_CASE("of what a standby does not take no more than a bound waits for it") {
     leader.beat(*bravo);
     leader.loop.pass(100ms);
   }
-  CHECK(leader.says("is no longer waited for"));
+  CHECK(leader.says("is out of sync"));
   for (auto told = record.size(); told < bounds::standby_bytes_behind_max; told += record.size()) {
     CHECK(bravo->ended.empty());
     leader.standbys.keep("job", record);
     leader.beat(*bravo);
     leader.loop.pass(bounds::standby_beat);
   }
-  CHECK(leader.says("the network to it is slower than the changes of the stores"));
+  CHECK(leader.says("the network is slower than the changes of the stores"));
   CHECK_FALSE(bravo->ended.empty());
 }
 
@@ -162,7 +162,7 @@ TEST_CASE("two that are too slow at once are left by one that leads no more when
   CHECK(bravo->ended == "it leads no more");
   CHECK(charlie->ended == "it leads no more");
   CHECK(std::ranges::count_if(leader.said, [](const std::string& it) {
-          return it.find("no longer waited for") != it.npos;
+          return it.find("is out of sync") != it.npos;
         }) == 1);
 }
 
@@ -171,13 +171,13 @@ TEST_CASE("one that says nothing is not waited for, and what all wait for then i
   const auto bravo = leader.stand_by("bravo");
   leader.standbys.keep("job", "record");
   leader.loop.pass(bounds::standby_silence + bounds::standby_beat);
-  CHECK(leader.says("\"bravo\" is no longer a standby: it has said nothing for 1 s"));
+  CHECK(leader.says("lost standby \"bravo\": no message for 1 s"));
   CHECK_FALSE(leader.is_told());
-  CHECK_FALSE(leader.says("replies to all nodes are on hold"));
+  CHECK_FALSE(leader.says("replies to all nodes are paused"));
   // etcd does not answer.
   leader.loop.pass(bounds::standby_silence + bounds::standby_beat);
   CHECK(leader.says(
-      "replies to all nodes are on hold: \"bravo\" is gone, and etcd has not recorded yet"));
+      "replies to all nodes are paused: \"bravo\" is lost, and etcd has not recorded yet"));
   leader.standbys.known({"alpha"});
   CHECK(leader.is_told());
 }
@@ -196,7 +196,7 @@ TEST_CASE("own sleep is no silence of those that stand by") {
   leader.loop.sleep(60s);
   leader.beat(*bravo);
   leader.loop.pass(bounds::standby_silence + 2 * bounds::standby_beat);
-  CHECK(leader.says("\"bravo\" is no longer a standby: it has said nothing for 1 s"));
+  CHECK(leader.says("lost standby \"bravo\": no message for 1 s"));
 }
 
 TEST_CASE("a standby that comes anew takes its own place, and one of the same name does not") {
@@ -205,15 +205,15 @@ TEST_CASE("a standby that comes anew takes its own place, and one of the same na
   leader.has_all(*bravo);
   const auto twin = leader.adopt("bravo#2");
   CHECK(std::get<link::Refused>(twin->messages.front()).reason ==
-        "another standby is called \"bravo\", at bravo#1:1: give each its own --name");
+        "another standby is called \"bravo\" too, at bravo#1:1; give each cpprund its own --name");
   CHECK_FALSE(twin->ended.empty());
   CHECK(bravo->ended.empty());
   const auto again = leader.adopt("bravo#1");
-  CHECK(bravo->ended == "it has come anew");
+  CHECK(bravo->ended == "it reconnected");
   CHECK(std::holds_alternative<link::Leads>(again->messages.front()));
   // Another life of it, after the one before is known to be gone.
   leader.loop.pass(bounds::standby_silence + bounds::standby_beat);
-  CHECK(again->ended == "it has said nothing for 1 s");
+  CHECK(again->ended == "no message for 1 s");
   const auto anew = leader.adopt("bravo#2");
   CHECK(std::holds_alternative<link::Leads>(anew->messages.front()));
 }
@@ -246,11 +246,9 @@ link::Follow bravo_of(const std::string& cluster, int features, bool has_etcd) {
 TEST_CASE("a standby of another cluster is refused, with both names") {
   Leader leader;
   CHECK(refusal_of(leader, bravo_of("d", link::standby_features, false)) ==
-        "it belongs to the cluster \"d\", and this cpprund to \"c\": all of a cluster name the "
-        "same etcd "
-        "and the same --cluster");
-  CHECK(
-      leader.says("the cpprund \"bravo\" at bravo:1 is not taken as a standby: it belongs to the"));
+        "the standby belongs to cluster \"d\", the leader to \"c\"; start both with the same "
+        "--etcd and --cluster");
+  CHECK(leader.says("rejected standby \"bravo\" at bravo:1: the standby belongs to"));
   CHECK(leader.standbys.seen().empty());
 }
 
@@ -260,25 +258,26 @@ TEST_CASE("two that say that they are met at one place are not both taken") {
   auto twin = bravo_of("c", link::standby_features, false);
   twin.name = "charlie";
   CHECK(refusal_of(leader, twin) ==
-        "\"bravo\" says that it is met there as well: give each its own --advertise");
+        "standby \"bravo\" advertises the same address; give each cpprund its own --advertise");
 }
 
 TEST_CASE("a standby that cannot keep what there is to keep is refused, with both versions") {
   Leader leader;
   CHECK(refusal_of(leader, bravo_of("c", 0, false)) ==
-        "cpprund 2 cannot keep what cpprund 1 has to be kept: upgrade it first, then this one");
+        "the standby's cpprund 2 is too old for the leader's cpprund 1; upgrade the standby first, "
+        "then the leader");
 }
 
 TEST_CASE("whoever has no etcd does not stand by for one that has, and the other way round") {
   Leader leader;
   CHECK(refusal_of(leader, bravo_of("c", link::standby_features, true)) ==
-        "it asks etcd who leads, and this one does not: start both with the same --etcd and "
+        "the standby uses --etcd, but the leader does not; start both with the same --etcd and "
         "--cluster, or neither with --etcd");
   Leader judged;
   judged.standbys.begin({.name = "alpha", .cluster = "c", .version = "1", .has_etcd = true});
   CHECK(refusal_of(judged, bravo_of("c", link::standby_features, false)) ==
-        "etcd says who leads here, and it does not ask it: start it with the same --etcd and "
-        "--cluster, and without --standby-of");
+        "the leader uses --etcd, but the standby does not; start the standby with the same --etcd "
+        "and --cluster, and without --standby-of");
 }
 
 }  // namespace standbys_test

@@ -171,25 +171,24 @@ TEST_CASE("one daemon a folder") {
   const Place place;
   Daemon daemon;
   REQUIRE(daemon.open(place.path));
-  CHECK(refusal(place.path, 20ms) == "--state: another cpprund keeps its jobs in \"" + place.path +
-                                         "\" (pid " + std::to_string(::getpid()) +
-                                         "): give each daemon a directory of its own");
+  CHECK(refusal(place.path, 20ms) ==
+        "--state: \"" + place.path + "\" is in use by another cpprund (pid " +
+            std::to_string(::getpid()) + "); give each daemon its own directory");
 }
 
 TEST_CASE("a folder is made where there is none, and is nobody else's") {
   const Place place;
   CHECK(refusal(place.path + "/new").empty());
   CHECK(fs::status(place.path + "/new").permissions() == fs::perms::owner_all);
-  CHECK(refusal(place.path + "/no/parent").starts_with("--state: cannot make the directory"));
+  CHECK(refusal(place.path + "/no/parent").starts_with("--state: cannot create the directory"));
   place.put("file", "");
   CHECK(refusal(place.path + "/file").starts_with("--state: cannot open the directory"));
   REQUIRE(::chmod(place.path.c_str(), 0777) == 0);
-  CHECK(
-      refusal(place.path).ends_with("\" can be written by others (mode 777): chmod 700 closes it"));
+  CHECK(refusal(place.path).ends_with("\" is writable by other users (mode 777); chmod 700"));
   REQUIRE(::chmod(place.path.c_str(), 0700) == 0);
   if (::geteuid() != 0) return;  // Nobody else can give files away.
   REQUIRE(::chown(place.path.c_str(), 12345, 0) == 0);
-  CHECK(refusal(place.path).find("belongs to uid 12345, and cpprund runs as 0") !=
+  CHECK(refusal(place.path).find("is owned by uid 12345, and cpprund runs as uid 0") !=
         std::string::npos);
 }
 
@@ -204,10 +203,10 @@ TEST_CASE("what is damaged is set aside and said, and what is nobody's business 
   Daemon daemon;
   REQUIRE(daemon.open(place.path));
   CHECK(daemon.folder->take_found().size() == 1);
-  CHECK(daemon.says(
-      "job-3.state\" is damaged: 5 bytes are there, and 90 were written: its content is lost; "
-      "the file is now job-3.damaged"));
-  CHECK(daemon.says("has job-6.state is no file: its job is lost"));
+  CHECK(
+      daemon.says("job-3.state\" is damaged: 5 bytes instead of 90; its content is lost, and the "
+                  "file was renamed to job-3.damaged"));
+  CHECK(daemon.says("job-6.state is not a regular file; its job or its store is lost"));
   daemon.folder->keep("new", "record");
   CHECK(daemon.until([&] { return daemon.folder->is_settled(); }));
   CHECK(place.has("job-10.state"));  // No number is taken twice.
@@ -222,7 +221,7 @@ TEST_CASE("what a later cpprund has written is not touched") {
   place.put("job-3.state", "cpprund-state 2 and so on");
   CHECK(refusal(place.path)
             .ends_with("job-3.state\" is of version 2, and this cpprund reads version "
-                       "1: use the cpprund that wrote it, or another directory"));
+                       "1; use the cpprund that wrote it, or another directory"));
   CHECK(place.has("job-3.state"));
 }
 
@@ -242,7 +241,7 @@ TEST_CASE("a full disk is said once, and what could not be written is when there
   CHECK_FALSE(daemon.folder->is_settled());
   const rlimit large{RLIM_INFINITY, RLIM_INFINITY};
   REQUIRE(::prlimit(daemon.folder->writer(), RLIMIT_FSIZE, &large, nullptr) == 0);
-  CHECK(daemon.until([&] { return daemon.says("is written again"); }));
+  CHECK(daemon.until([&] { return daemon.says("resumed; all jobs are saved"); }));
   CHECK(daemon.said.size() == 2);  // However often it was tried.
   daemon.folder.reset();
   CHECK(records_in(place.path) == std::vector<std::string>{lengthy});
@@ -256,7 +255,7 @@ TEST_CASE("a disk that does not answer holds nobody up, and gets the newest when
   for (int word = 0; word < 2000; ++word) {
     daemon.folder->keep("job" + std::to_string(word % 300), std::to_string(word));
   }
-  CHECK(daemon.until([&] { return daemon.says("its disk does not answer; cpprund goes on"); }));
+  CHECK(daemon.until([&] { return daemon.says("the disk is not responding; cpprund continues"); }));
   CHECK_FALSE(daemon.folder->is_settled());
   REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
   CHECK(daemon.until([&] { return daemon.folder->is_settled(); }));
@@ -287,7 +286,7 @@ TEST_CASE("whoever waits for room hears of it when the writer is gone") {
   bool is_heard = false;
   daemon.folder->on_logs({.failed = {}, .written = [&](std::uint64_t) { is_heard = true; }});
   REQUIRE(::kill(daemon.folder->writer(), SIGKILL) == 0);
-  CHECK(daemon.until([&] { return daemon.says("has ended"); }));
+  CHECK(daemon.until([&] { return daemon.says("has exited"); }));
   CHECK(is_heard);
   CHECK(daemon.folder->has_room_for_image());
 }
@@ -329,7 +328,7 @@ TEST_CASE("nobody waits for a disk of which it was said that it does not work") 
   bool was_told = false;
   daemon.folder->on_change([&] { was_told = daemon.folder->written_through() == change; });
   CHECK(daemon.until([&] { return was_told; }));
-  CHECK(daemon.says("its disk does not answer; cpprund goes on"));
+  CHECK(daemon.says("the disk is not responding; cpprund continues"));
   CHECK_FALSE(daemon.folder->is_durable());
   const auto second = daemon.folder->keep("j", "record");
   CHECK(second > change);

@@ -324,7 +324,7 @@ TEST_CASE("what is damaged in the middle is told with its place, and the job goe
   REQUIRE(next.open(place.path));
   CHECK_FALSE(next.folder->take_found().at(0).log);
   REQUIRE(next.said.size() == 1);
-  CHECK(next.said[0].find("is damaged: what stands at byte") != std::string::npos);
+  CHECK(next.said[0].find("is damaged: wrong checksum at byte") != std::string::npos);
   CHECK(next.said[0].find("the store of its job is lost, and its round restarts") !=
         std::string::npos);
 }

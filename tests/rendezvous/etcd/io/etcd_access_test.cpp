@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Elections in an etcd that wants to know who asks: by a password, or by certificates.
+// Elections in an etcd that requires authentication: by a password, or by certificates.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -86,9 +86,9 @@ TEST_CASE("a user with a password leads, also after etcd has forgotten the token
   EtcdCluster etcd(EtcdCluster::Options{.words = {"--auth-token-ttl=2"}});
   demand_passwords(etcd);
   Stage stage({.endpoints = etcd.endpoints()});
-  CHECK(contains(why_unreachable(stage, "nobody"), "wants to know who asks"));
+  CHECK(contains(why_unreachable(stage, "nobody"), "requires authentication"));
   stage.reach({.endpoints = etcd.endpoints(), .user = "cpprun", .password = "wrong"});
-  CHECK(contains(why_unreachable(stage, "liar"), "are user and password right"));
+  CHECK(contains(why_unreachable(stage, "liar"), "check the user and the password"));
 
   stage.reach({.endpoints = etcd.endpoints(), .user = "cpprun", .password = "secret word"});
   Candidate& alpha = stage.add("alpha");
@@ -122,7 +122,8 @@ TEST_CASE("a user who may not touch these keys is told so") {
   REQUIRE_FALSE(contains(answer, "\"error\""));
   demand_passwords(etcd);
   Stage stage({.endpoints = etcd.endpoints(), .user = "guest", .password = "guest"});
-  CHECK(contains(why_unreachable(stage, "guest"), "may that user read and write our keys?"));
+  CHECK(
+      contains(why_unreachable(stage, "guest"), "this user may read and write the keys of cpprun"));
 }
 
 TEST_CASE("who knows its certificates leads behind TLS, and nobody else") {
@@ -151,37 +152,39 @@ TEST_CASE("who knows its certificates leads behind TLS, and nobody else") {
   EtcdAccess wrong = right;
   wrong.authorities_file = path("other.pem");
   stage.reach(wrong);
-  CHECK(contains(why_unreachable(stage, "distrustful"), "its certificate is not believed"));
+  CHECK(contains(why_unreachable(stage, "distrustful"),
+                 "the certificate of the server is not trusted"));
   wrong = right;
   wrong.certificate_file.clear();
   wrong.key_file.clear();
   stage.reach(wrong);
-  CHECK(contains(why_unreachable(stage, "nameless"), "rejected our client certificate"));
+  CHECK(contains(why_unreachable(stage, "nameless"), "rejected the client certificate"));
   wrong = right;
   wrong.endpoints = {{true, "localhost", etcd.port(0)}};
   stage.reach(wrong);
-  CHECK(contains(why_unreachable(stage, "elsewhere"), "its certificate is not for \"localhost\""));
+  CHECK(contains(why_unreachable(stage, "elsewhere"),
+                 "the certificate of the server is not for \"localhost\""));
   wrong.endpoints = {{false, "127.0.0.1", etcd.port(0)}};
   wrong.authorities_file.clear();
   wrong.certificate_file.clear();
   wrong.key_file.clear();
   stage.reach(wrong);
-  CHECK(contains(why_unreachable(stage, "plain"), "is https:// meant?"));
+  CHECK(contains(why_unreachable(stage, "plain"), "; try https://"));
   CHECK(alpha.leads());
 
   EtcdAccess bad = right;
   bad.key_file = path("server.key");
   CHECK(contains(open_tls(bad).error().reason, "is not the key of the certificate in"));
   bad.key_file = path("client.pem");
-  CHECK(contains(open_tls(bad).error().reason, "holds no private key"));
+  CHECK(contains(open_tls(bad).error().reason, "has no PEM private key"));
   bad.key_file = path("nothing");
   CHECK(contains(open_tls(bad).error().reason, "No such file or directory"));
   bad = right;
   bad.authorities_file = path("client.key");
-  CHECK(contains(open_tls(bad).error().reason, "holds no certificate in PEM"));
+  CHECK(contains(open_tls(bad).error().reason, "has no PEM certificate"));
   bad.key_file.clear();
   bad.authorities_file = path("ca.pem");
-  CHECK(contains(open_tls(bad).error().reason, "its key is not named"));
+  CHECK(contains(open_tls(bad).error().reason, "its key is missing"));
   bad.endpoints = {{false, "127.0.0.1", 1}};
   CHECK(contains(open_tls(bad).error().reason, "would not be encrypted"));
 }

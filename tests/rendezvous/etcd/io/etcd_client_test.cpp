@@ -168,7 +168,7 @@ TEST_CASE("nobody there was not asked, and nobody who answers may have heard") {
   Scene silent([](const std::string&) { return std::nullopt; });
   const auto failed = silent.failure(50ms);
   CHECK(failed.kind == Kind::silent);
-  CHECK(contains(failed.said, "s: is it stopped, or cut off from the other members?"));
+  CHECK(contains(failed.said, "s: the member is stopped, or cut off from the other members"));
   // What it answers later is for nobody: another connection is made.
   CHECK(silent.failure(50ms).kind == Kind::silent);
   CHECK(silent.server.connections() == 2);
@@ -182,25 +182,24 @@ TEST_CASE("a name that leads nowhere is told") {
              [&](etcd::Heard answer) { heard = std::move(answer); });
   while (!heard) context.run_one();
   CHECK(heard->error().kind == Kind::unreachable);
-  CHECK(contains(heard->error().said, "the name \"no-such-host.invalid\" cannot be resolved"));
+  CHECK(contains(heard->error().said, "cannot resolve \"no-such-host.invalid\""));
 }
 
 TEST_CASE("a server that says something else than etcd is called that") {
   const auto closes = failure_of([](const std::string&) { return std::string(); });
   CHECK(closes ==
-        etcd::Failure{Kind::silent,
-                      "it has closed the connection without an answer: is https:// meant?"});
+        etcd::Failure{Kind::silent, "connection closed without a response; try https://"});
   const auto other = failure_of([](const std::string&) { return "SSH-2.0-OpenSSH\r\n\r\n"; });
-  CHECK(other == etcd::Failure{Kind::nonsense, "it does not speak HTTP"});
+  CHECK(other == etcd::Failure{Kind::nonsense, "the response is not HTTP"});
   const auto page = failure_of([](const std::string&) { return with_length("<html>"); });
   CHECK(page.kind == Kind::nonsense);
-  CHECK(contains(page.said, "with \"<html>\", which is no JSON of its gateway"));
+  CHECK(contains(page.said, "\"<html>\" is not a JSON object"));
   const auto twice =
       failure_of([](const std::string&) { return with_length(granted) + with_length(granted); });
-  CHECK(twice == etcd::Failure{Kind::nonsense, "it says more than it was asked"});
+  CHECK(twice == etcd::Failure{Kind::nonsense, "data after the end of the response"});
   const auto endless = failure_of(
       [](const std::string&) { return "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"; });
-  CHECK(contains(endless.said, "its answer has more than 33554432 bytes"));
+  CHECK(contains(endless.said, "the response has more than 33554432 bytes"));
 }
 
 TEST_CASE("whoever closes within an answer has not given it") {
@@ -212,7 +211,7 @@ TEST_CASE("whoever closes within an answer has not given it") {
   scene.server.close_all();
   while (!heard) scene.context.run_one();
   CHECK(heard->error() ==
-        etcd::Failure{Kind::silent, "it has closed the connection within its answer"});
+        etcd::Failure{Kind::silent, "connection closed in the middle of the response"});
 }
 
 TEST_CASE("a user's token is fetched first, and fetched anew when it is forgotten") {

@@ -72,10 +72,10 @@ TEST_CASE("without a quorum whoever leads is deposed by its own clock, and one l
   fmt::print("quorum lost, and deposed after {:.2f} s\n", in_seconds(boot_now() - stopped));
   const auto deposed = *alpha.last<election::Deposed>();
   CHECK_FALSE(deposed.is_orderly);
-  CHECK(integration::contains(deposed.reason, "etcd has not confirmed its lease for"));
+  CHECK(integration::contains(deposed.reason, "etcd has not confirmed the leader's lease for"));
   stage.await([&] { return alpha.count<election::Unreachable>() == 1; }, "alpha says so");
   CHECK(integration::contains(alpha.last<election::Unreachable>()->reason,
-                              "is it stopped, or cut off from the other members?"));
+                              "the member is stopped, or cut off from the other members"));
   CHECK(stage.leaders() == 0);
   const auto going_on = boot_now();
   etcd.go_on(1);
@@ -192,7 +192,7 @@ TEST_CASE("an etcd without room is led on in, and takes what was kept when it ha
   }
   alpha.tell(election::Keep{"job", "record", 2});
   stage.await([&] { return alpha.count<election::Unwritable>() == 1; }, "alpha says so");
-  CHECK(integration::contains(alpha.last<election::Unwritable>()->reason, "has no room left"));
+  CHECK(integration::contains(alpha.last<election::Unwritable>()->reason, "is out of space"));
   stage.run_for(4s);
   CHECK(alpha.leads());
   CHECK(alpha.count<election::Deposed>() == 0);

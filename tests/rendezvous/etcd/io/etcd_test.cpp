@@ -144,7 +144,7 @@ TEST_CASE("who leads hands over in a moment, and withdraws in one") {
   auto begun = boot_now();
   pair.alpha.tell(election::HandOver{"beta"});
   CHECK(pair.alpha.last<election::Deposed>() ==
-        election::Deposed{"it hands over to \"beta\"", /*is_orderly=*/true});
+        election::Deposed{"leadership was transferred to \"beta\"", /*is_orderly=*/true});
   stage.await([&] { return pair.beta.leads(); }, "beta leads");
   fmt::print("handed over in {:.0f} ms\n", 1000 * in_seconds(boot_now() - begun));
   stage.await([&] { return sees(pair.alpha, "beta"); }, "alpha follows");
@@ -187,11 +187,10 @@ TEST_CASE("another etcd than the one before is neither led nor followed") {
   Candidate& emptied = stage.add("emptied", stage_ttl, {.cluster = "0123"});
   emptied.tell(election::Enter{});
   stage.await([&] { return emptied.count<election::Inconsistent>() == 1; }, "it is barred");
-  CHECK(
-      emptied.last<election::Inconsistent>()->reason ==
-      "etcd has nothing under \"/cpprun/test/\", where cluster 0123 was known: was it emptied, or "
-      "is it another etcd? Restart every cpprund of this cluster, with an empty --state directory "
-      "if it has one");
+  CHECK(emptied.last<election::Inconsistent>()->reason ==
+        "etcd has no data under \"/cpprun/test/\", where it had cluster 0123: it was emptied, or "
+        "it is another etcd; restart every cpprund of this cluster, with an empty --state "
+        "directory if it has one");
   stage.kill(emptied);
   Candidate& alpha = stage.add("alpha");
   alpha.tell(election::Enter{});
@@ -208,10 +207,10 @@ TEST_CASE("another etcd than the one before is neither led nor followed") {
                restored.count<election::Inconsistent>() == 1 && sees(same, "alpha");
       },
       "two are barred");
-  CHECK(
-      integration::contains(other.last<election::Inconsistent>()->reason, "where 0123 was known"));
+  CHECK(integration::contains(other.last<election::Inconsistent>()->reason,
+                              "in etcd instead of 0123"));
   CHECK(integration::contains(restored.last<election::Inconsistent>()->reason,
-                              "was it restored from an old snapshot"));
+                              "it was restored from an old snapshot"));
   stage.kill(same);
   stage.kill(alpha);
   stage.run_for(6s);

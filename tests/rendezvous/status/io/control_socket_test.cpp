@@ -117,7 +117,8 @@ TEST_CASE("a program that ends before it is needed has made none") {
 TEST_CASE("where none can be made, that is said with the reason") {
   Stage stage("/proc/not-there");
   stage.until([&] { return !stage.trouble.empty(); });
-  CHECK(stage.trouble.starts_with("cpprunctl finds this only by --address: the directory"));
+  CHECK(
+      stage.trouble.starts_with("no control socket, so cpprunctl needs --address: the directory"));
   CHECK(stage.door->path().empty());
 }
 

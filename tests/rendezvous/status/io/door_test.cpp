@@ -111,13 +111,13 @@ TEST_CASE("a folder that is open to others, a link or no folder is refused") {
   const std::string path = in(folder).path();
   REQUIRE(fs::create_directory(path));
   fs::permissions(path, fs::perms::all);
-  CHECK(refusal(in(folder)).find("is open to others (mode 777)") != std::string::npos);
+  CHECK(refusal(in(folder)).find("is accessible to other users (mode 777)") != std::string::npos);
   fs::remove(path);
   fs::create_directory_symlink(folder.path(), path);
   CHECK(refusal(in(folder)).ends_with("is not a directory"));
   CHECK(doors_in(in(folder)).empty());
   const DoorFolder nowhere{.parent = folder.path() + "/not-there", .name = "cpprun-0"};
-  CHECK(refusal(nowhere).find("cannot be made: No such file") != std::string::npos);
+  CHECK(refusal(nowhere).find("cannot be created: No such file") != std::string::npos);
 }
 
 TEST_CASE("somebody else's folder is refused, and so is their runtime folder") {
@@ -130,9 +130,9 @@ TEST_CASE("somebody else's folder is refused, and so is their runtime folder") {
   REQUIRE(fs::create_directory(path));
   fs::permissions(path, fs::perms::owner_all);
   REQUIRE(::chown(path.c_str(), 65534, 65534) == 0);
-  CHECK(refusal(in(folder)).find("belongs to uid 65534") != std::string::npos);
+  CHECK(refusal(in(folder)).find("is owned by uid 65534") != std::string::npos);
   CHECK(refusal({.parent = path, .name = "cpprun", .is_parent_own = true})
-            .ends_with("would belong to another user"));
+            .ends_with("is in a directory of another user"));
 }
 
 }  // namespace door_test

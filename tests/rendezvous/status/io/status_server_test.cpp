@@ -178,7 +178,7 @@ TEST_CASE("whoever has asked for something hears that it is not known what came 
   Stage stage(StatusAccess::user, {.outcome = {}});
   Client client = stage.visitor("GET /later HTTP/1.1\r\nHost: localhost\r\n\r\n");
   stage.until_heard(client, "HTTP/1.1 503 ");
-  stage.until_heard(client, "{\"error\":\"what came of it is not known yet");
+  stage.until_heard(client, "{\"error\":\"the result is not known yet");
   static_assert(bounds::outcome_patience < bounds::ask_patience);
   static_assert(bounds::outcome_patience > bounds::hand_over_answer);
 }
@@ -202,10 +202,10 @@ TEST_CASE("whoever may not look is told why, and what they ask is not looked at"
   Client client = stage.visitor(get_short);
   stage.until_closed(client);
   CHECK(client.heard.starts_with("HTTP/1.1 403 Forbidden\r\n"));
-  CHECK(client.heard.ends_with("nothing is shown here (--status-access=none)\n"));
+  CHECK(client.heard.ends_with("read access is disabled (--status-access=none)\n"));
   CHECK(stage.asked == 0);
   REQUIRE(stage.lines.size() == 1);
-  CHECK(stage.lines[0].find("may not look: nothing is shown here") != std::string::npos);
+  CHECK(stage.lines[0].find("no read access: read access is disabled") != std::string::npos);
 }
 
 TEST_CASE("what is no request is refused, and the connection closed") {
@@ -324,7 +324,7 @@ TEST_CASE("where everybody is being answered the next one is refused, in the log
   stage.until_closed(next);
   CHECK(next.heard.empty());
   REQUIRE(stage.lines.size() == 1);
-  CHECK(stage.lines[0].find("may not look now") != std::string::npos);
+  CHECK(stage.lines[0].find("rejected, because") != std::string::npos);
 }
 
 TEST_CASE("a server that ends closes its visitors") {

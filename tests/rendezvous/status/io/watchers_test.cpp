@@ -133,7 +133,7 @@ TEST_CASE("no more than so many watch, and the next one is told so") {
   stage.until_heard(first, "first");
   stage.until_heard(second, "first");
   Watcher third = stage.come();
-  stage.until_heard(third, "2 others watch already");
+  stage.until_heard(third, "2 clients already follow the events");
   CHECK(third.heard.starts_with("HTTP/1.1 503 "));
   CHECK(stage.server.watchers() == 2);
 }
@@ -158,7 +158,7 @@ TEST_CASE("whoever is somebody else is refused at the socket, too") {
   });
   CHECK(stranger.heard.starts_with("HTTP/1.1 403 "));
   REQUIRE(stage.lines.size() == 1);
-  CHECK(stage.lines[0].find("may not look: only the user that runs this") != std::string::npos);
+  CHECK(stage.lines[0].find("no read access: only the user that runs this") != std::string::npos);
 }
 
 TEST_CASE("a look at the head of an answer that goes on ends with it") {

@@ -126,5 +126,5 @@ TEST_CASE("a socket for IPv6 and IPv4 stands for every interface, one for IPv6 a
 TEST_CASE("a socket without a port is refused") {
   CHECK(
       take_port(FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))).error().reason ==
-      "cannot serve on a socket that is bound to no port");
+      "cannot serve on a socket that is not bound to a port");
 }

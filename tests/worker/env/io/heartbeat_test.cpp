@@ -91,10 +91,11 @@ TEST_CASE("a file that cannot be made is said and ends nothing") {
 TEST_CASE("what is no heartbeat is refused") {
   CHECK(parse_heartbeat("short").error().reason == "a heartbeat has 64 bytes, this file has 5");
   CHECK(parse_heartbeat(std::string(64, 'x')).error().reason ==
-        "no heartbeat: it does not begin with CPPRUNHB");
+        "not a heartbeat file: it does not begin with CPPRUNHB");
   std::string newer = "CPPRUNHB" + std::string(56, '\0');
   newer[8] = 3;
-  CHECK(parse_heartbeat(newer).error().reason == "a heartbeat of version 3, known is 2");
+  CHECK(parse_heartbeat(newer).error().reason ==
+        "a heartbeat file of version 3; only version 2 is supported");
 }
 
 }  // namespace heartbeat_test
