@@ -48,7 +48,7 @@ std::string to_cpu_list(const CpuSet& cpus) {
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, NumaBinding>, 4> names = {{
+constexpr std::array<std::pair<std::string_view, NumaBinding>, 4> binding_names = {{
     {"node", NumaBinding::node},
     {"socket", NumaBinding::socket},
     {"exclusive", NumaBinding::exclusive},
@@ -197,7 +197,7 @@ Result<WorkerBinding> settle_binding(NumaBinding binding, const Result<Topology>
 }
 
 std::optional<NumaBinding> numa_binding_named(std::string_view name) {
-  for (const auto& [each, binding] : names) {
+  for (const auto& [each, binding] : binding_names) {
     if (each == name) return binding;
   }
   return std::nullopt;
