@@ -350,7 +350,7 @@ void Coordinator::look_after(const std::string& job, std::size_t said_before, Ac
     ended_.add(*entry.job.since(), measured(entry.job, *entry.job.since()));
   }
   actions.emplace_back(coordinator::Note{fmt::format("job \"{}\" is over", job)});
-  forget(job, "its job is over", actions);
+  forget(job, "the job is over", actions);
 }
 
 void Coordinator::forget(const std::string& job, const std::string& why, Actions& actions) {
@@ -743,7 +743,7 @@ OrderOutcome Coordinator::order_of_host(TimePoint now, const Order& order, Actio
   }
   if (!excludes && exclusions_.include(now, order.whom)) {
     keep_hosts(actions);
-    outcome = {Kind::done, fmt::format("nodes of {} may take a seat again", order.whom)};
+    outcome = {Kind::done, fmt::format("nodes of {} may join again", order.whom)};
   }
   for (const std::string& job : jobs) {
     Order of_job = order;
@@ -822,7 +822,7 @@ std::optional<Coordinator::Seat> Coordinator::seat_of(LinkId link) const {
 
 Result<void> Coordinator::admit(const std::string& job, const std::string& peer) const {
   const JobTable::Entry* const entry = jobs_.find(job);
-  if (entry == nullptr) return failure("its job is over");
+  if (entry == nullptr) return failure("the job is over");
   return entry->job.admit(peer);
 }
 

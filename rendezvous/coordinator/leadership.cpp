@@ -70,7 +70,7 @@ bool StandbyElection::is_outdated(const link::Join& join) {
 }
 
 std::string StandbyElection::objection_to(const link::Join& join) {
-  if (is_outdated(join)) return "its agent speaks through a newer link";
+  if (is_outdated(join)) return "replaced by a newer connection of the same agent";
   if (!is_vote(own_)) {
     return "this standby is still in contact with the coordinator, or does not know this round";
   }

@@ -70,7 +70,7 @@ TEST_CASE(
   Command again = site.daemon();
   expect_each({&first, &second}, " of 2, restart 0\n", 2);
   for (Command* const each : {&first, &second}) {
-    each->expect_err("its cpprund was restarted, and the store of the round was lost");
+    each->expect_err("cpprund was restarted, and the store of the round was lost");
   }
   again.expect_err("job \"cluster\" goes on: its 2 nodes have 2 s to come back");
   again.signal(SIGTERM);  // As for an upgrade.

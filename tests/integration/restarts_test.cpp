@@ -28,7 +28,7 @@ TEST_CASE("an exit code that is listed ends the job at once, and it is said why"
       run(job({"--max-restarts=3", "--no-restart-codes=7,SIGSEGV"}, {"say", "here", "exit", "7"}));
   CHECK(ended.code == 7);
   CHECK(ended.out == "here\n");
-  CHECK(contains(ended.err, "not restarted: exit code 7 is among --no-restart-codes"));
+  CHECK(contains(ended.err, "not restarted: exit code 7 is listed in --no-restart-codes"));
 }
 
 TEST_CASE("an exit code that is not listed spends the whole budget") {

@@ -29,7 +29,7 @@ constexpr std::array speakers = {
     Speaker{"launcher/agent/agent_text.cpp", "; another job's master"},
     Speaker{"rendezvous/client/io/link_client.cpp"},
     Speaker{"rendezvous/job/job_terms.cpp"},
-    Speaker{"rendezvous/job/job_texts.cpp", "there are two masters"},
+    Speaker{"rendezvous/job/job_texts.cpp", "two masters of"},
     Speaker{"rendezvous/coordinator/coordinator.cpp", "this master runs job"},
     Speaker{"rendezvous/coordinator/coordinator.cpp", "this daemon"},
     Speaker{"rendezvous/coordinator/job_table.cpp", "job \"…\" has lost its place"},

@@ -69,7 +69,7 @@ TEST_CASE("an order is done, noted and answered once") {
   CHECK(stage.order(t0, of_job(Order::Kind::stop, "a")).is_done());
   CHECK(all<coordinator::Answered>(stage.actions).size() == 1);
   CHECK(all<coordinator::Note>(stage.actions).back().line ==
-        "uid 7 asks to stop job \"a\": job \"a\" ends: 1 node was told to end the workers");
+        "uid 7 asks to stop job \"a\": job \"a\" is stopping its workers on 1 node");
   REQUIRE(all<coordinator::Say>(stage.actions).size() == 1);
   CHECK(std::get<link::Drain>(all<coordinator::Say>(stage.actions)[0].message).reason ==
         "uid 7 stopped the job");
@@ -165,7 +165,8 @@ TEST_CASE("a job that cannot do without a host keeps it, and no other job does f
   Stage stage;
   stage.join(LinkId{1}, "b", "beta");
   const std::string objection =
-      "job \"b\": 0 nodes would be left of at least 1: start another first, which takes over";
+      "job \"b\": only 0 nodes would be left, but the job needs at least 1; start another node "
+      "first";
   CHECK(stage.order(t0, exclude("beta")) == OrderOutcome{Outcome::not_now, objection});
   // Those still to come can do without it, whether another job is here or not.
   const OrderOutcome alone = stage.order(t0, exclude("beta", 60s));
@@ -178,14 +179,14 @@ TEST_CASE("a job that cannot do without a host keeps it, and no other job does f
   const OrderOutcome outcome = stage.order(t0, exclude("beta", 60s));
   CHECK(outcome.is_done());
   CHECK(outcome.sentence ==
-        "beta is excluded from job \"a\" for 60 s; no node of it is here; so it is for all to "
+        "beta is excluded from job \"a\" for 60 s; no node is on this host; so it is for all to "
         "come; but " +
             objection);
   CHECK(outcome.kept_by == std::vector<std::string>{"b"});
   stage.join(LinkId{3}, "c", "beta");  // refused: it is still to come
   CHECK(stage.order(t0, exclude("alpha", 60s)).kind == Outcome::done);
   CHECK(stage.order(t0, exclude("gamma")).sentence ==
-        "gamma is excluded from job \"a\" until the job is over; no node of it is here; so it is "
+        "gamma is excluded from job \"a\" until the job is over; no node is on this host; so it is "
         "for all 2 jobs that are here");
 }
 

@@ -122,7 +122,7 @@ TEST_CASE("a daemon forgets a job that everybody has left, and closes its store"
   coordinator.handle(t0, Coordinator::Said{a, link::Succeeded{RoundNumber{1}}});
   const auto over = coordinator.handle(t0, Coordinator::Closed{a, "bye"});
   CHECK(all<coordinator::CloseStore>(over) ==
-        std::vector{coordinator::CloseStore{"k", "its job is over"}});
+        std::vector{coordinator::CloseStore{"k", "the job is over"}});
   CHECK(coordinator.job_count() == 0);
   CHECK_FALSE(coordinator.admit("k", "127.0.0.1").has_value());
   CHECK_FALSE(coordinator.done());
@@ -163,7 +163,7 @@ TEST_CASE("every line of a daemon about a job says whose it is; a host has only 
   coordinator.handle(t0, Coordinator::StoreReady{"k", 4444});
   const auto broken = coordinator.handle(t0, Coordinator::Closed{a, "reset"});
   CHECK(all<coordinator::Note>(broken)[0].line ==
-        "job \"k\": the link of node 0 on alpha broke: reset; it has 9 s to come back");
+        "job \"k\": lost contact with node 0 on alpha: reset; waiting 9 s for it to reconnect");
 }
 
 TEST_CASE("numbers that would break a round are refused with their name, and no job begins") {
@@ -173,7 +173,7 @@ TEST_CASE("numbers that would break a round are refused with their name, and no 
   join.local_world_size = -7;
   const auto refused = said<link::Refused>(coordinator.handle(t0, Coordinator::Said{a, join}));
   REQUIRE(refused.size() == 1);
-  CHECK(refused[0].reason == "its join says workers=-7, which cannot be");
+  CHECK(refused[0].reason == "invalid join message: workers=-7 is out of range");
   CHECK(coordinator.job_count() == 0);
 }
 
@@ -315,7 +315,7 @@ TEST_CASE("whoever asks who hosts is told, itself too, and a second master is no
   CHECK(said<link::Hosts>(answered)[0] == link::Hosts{.job = "j", .host = "alpha", .pid = 1});
   REQUIRE(all<coordinator::Note>(answered).size() == 1);
   CHECK(all<coordinator::Note>(answered)[0].line.find(
-            "there are two masters of job \"j\": beta (pid 2, 10.0.0.1) hosts it") == 0);
+            "two masters of job \"j\": beta (pid 2, 10.0.0.1) hosts it") == 0);
   CHECK(all<coordinator::HangUp>(answered).size() == 1);
   open(coordinator, LinkId{4});
   const auto itself = coordinator.handle(
@@ -360,15 +360,16 @@ TEST_CASE("those who wait for a master that cannot come yet are told why, until 
   told(t0 + 4s);
   const auto waiting = told(t0 + 5s);
   REQUIRE(waiting.size() == 1);
-  CHECK(waiting[0].reason ==
-        "1 of 3 nodes are here; missing: node rank 0, node rank 2; the master cannot resolve its "
-        "own name");
+  CHECK(
+      waiting[0].reason ==
+      "1 of 3 nodes have joined; missing: node rank 0, node rank 2; the master cannot resolve its "
+      "own name");
   come(a, 0);
   told(t0 + 7s);
   told(t0 + 9s);
   const auto later = told(t0 + 10s);
   REQUIRE_FALSE(later.empty());
-  CHECK(later[0].reason == "2 of 3 nodes are here; missing: node rank 2");
+  CHECK(later[0].reason == "2 of 3 nodes have joined; missing: node rank 2");
 }
 
 TEST_CASE("the host of a job that is over stays for those who are connected and not told yet") {
@@ -383,7 +384,7 @@ TEST_CASE("the host of a job that is over stays for those who are connected and 
   late.host = "late";
   CHECK(said<link::Finish>(coordinator.handle(t0, Coordinator::Said{b, late})).size() == 1);
   CHECK_FALSE(coordinator.done());
-  coordinator.handle(t0, Coordinator::Closed{b, "its job is over"});
+  coordinator.handle(t0, Coordinator::Closed{b, "the job is over"});
   CHECK(coordinator.done());
 }
 

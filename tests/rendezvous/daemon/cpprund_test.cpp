@@ -301,7 +301,7 @@ TEST_CASE("a daemon full of jobs whose nodes have gone takes the next job in the
   REQUIRE(has_seat(stays));
   REQUIRE(has_seat(agent_of(port, "gone")));
   std::string line = daemon.err_line();
-  while (!line.empty() && line.find("\"gone\": the link of") == std::string::npos) {
+  while (!line.empty() && line.find("\"gone\": lost contact with") == std::string::npos) {
     line = daemon.err_line();
   }
   const RawClient next = agent_of(port, "next");

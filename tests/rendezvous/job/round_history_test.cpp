@@ -43,8 +43,8 @@ TEST_CASE("a round is remembered with what broke it, and counted by the cause") 
 TEST_CASE("a round that only changed who is here is no failure and no restart") {
   RoundHistory history;
   history.sealed(t0, RoundNumber{1}, 0);
-  history.closed(t0 + 1s, RoundEnd{.reason = "1 more node is here", .change = true}, false);
-  CHECK(history.list()[0].reason == "1 more node is here");
+  history.closed(t0 + 1s, RoundEnd{.reason = "1 more node joined", .change = true}, false);
+  CHECK(history.list()[0].reason == "1 more node joined");
   CHECK(history.failures().empty());
   CHECK(history.restarts().empty());
 }
