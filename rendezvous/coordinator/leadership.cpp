@@ -138,10 +138,9 @@ std::optional<link::NotLeading> DaemonRole::objection_to(const link::Join& join)
                             .port = following_->port};
   }
   if (members_ && join.epoch > members_->epoch) {
-    return link::NotLeading{
-        fmt::format("this cpprund leads in epoch {}, and this node has followed one of "
-                    "epoch {}",
-                    members_->epoch, join.epoch)};
+    return link::NotLeading{fmt::format(
+        "this cpprund is the leader in epoch {}, but this node has followed the leader of epoch {}",
+        members_->epoch, join.epoch)};
   }
   return std::nullopt;
 }

@@ -149,7 +149,7 @@ TEST_CASE("a master that is started anew is found by whoever leads, and is a nod
   first.wait_for_exit();
   expect_each({&second, &third}, " of 2, restart 0\n");
   Command anew(job.node(0), cluster.options());
-  anew.expect_err("is led by node1; this node joins it there");
+  anew.expect_err("has another leader, node1; this node joins it");
   expect_each({&anew, &second, &third}, " of 3, restart 0\n", 1);
   look_at_events(cluster, 0);
   end_all(second, {&anew, &third});

@@ -72,8 +72,8 @@ TEST_CASE("a host seats its own job and refuses every other with both names") {
   open(coordinator, b);
   const auto refused = coordinator.handle(t0, Coordinator::Said{a, single("k")});
   CHECK(said<link::Refused>(refused)[0].reason ==
-        "this master runs job \"j\", but alpha came for job \"k\": give every node the same "
-        "--rdzv-id, and each job its own port");
+        "this master runs job \"j\", but alpha has job \"k\"; use the same --rdzv-id on every "
+        "node, and one port per job");
   CHECK(all<coordinator::HangUp>(refused).size() == 1);
   const auto sealed = coordinator.handle(t0, Coordinator::Said{b, single("j")});
   CHECK(said<link::Sealed>(sealed)[0].store_port == 7);
@@ -143,7 +143,7 @@ TEST_CASE("a job whose store cannot be opened is refused with the reason") {
   coordinator.handle(t0, Coordinator::Said{a, single("k")});
   const auto refused = coordinator.handle(t0, Coordinator::StoreFailed{"k", "no descriptors left"});
   CHECK(said<link::Refused>(refused)[0].reason ==
-        "no store can be opened for this job: no descriptors left");
+        "cannot open a store for this job: no descriptors left");
 }
 
 TEST_CASE("who greets and never joins is cut off, and so is who begins with something else") {
@@ -208,8 +208,9 @@ TEST_CASE("one address cannot take the places of all jobs, by whatever it asks f
   const auto refused = said<link::Refused>(come("10.6.6.6", greedy));
   REQUIRE(refused.size() == 1);
   CHECK(refused[0].reason ==
-        "this daemon waits for a silent node for 120 s at most, but alpha came with 2147483.647 s "
-        "(keep_alive_interval times keep_alive_max_attempt of --rdzv-conf): ask for less, or start "
+        "this daemon accepts a lease of at most 120 s, but alpha has 2147483.647 s "
+        "(keep_alive_interval times keep_alive_max_attempt of --rdzv-conf); use a shorter lease, "
+        "or start "
         "cpprund with --max-lease=2147484");
   for (int i = 0; i < 2000; ++i) {
     greedy = single("squat" + std::to_string(i));
@@ -235,7 +236,8 @@ TEST_CASE("one address has so many links, and is told why there are no more") {
       coordinator.handle(t0, Coordinator::Opened{{.link = LinkId{3}, .peer = "10.0.0.1"}});
   REQUIRE(said<link::Refused>(actions).size() == 1);
   CHECK(said<link::Refused>(actions)[0].reason ==
-        "10.0.0.1 has 2 links here already, the limit of one address (--max-links-per-address of "
+        "10.0.0.1 already has 2 connections here, the maximum per address (--max-links-per-address "
+        "of "
         "cpprund)");
   CHECK(all<coordinator::HangUp>(actions).size() == 1);
   // What it still says is not heard, and somebody else comes in.
@@ -378,7 +380,7 @@ TEST_CASE("the host of a job that is over stays for those who are connected and 
   coordinator.handle(t0, Coordinator::Said{a, single("j")});
   open(coordinator, b);
   coordinator.handle(t0, Coordinator::Said{a, link::Succeeded{RoundNumber{1}}});
-  coordinator.handle(t0, Coordinator::Closed{a, "its cpprun ends"});
+  coordinator.handle(t0, Coordinator::Closed{a, "its cpprun exits"});
   CHECK_FALSE(coordinator.done());
   auto late = single("j");
   late.host = "late";

@@ -168,7 +168,7 @@ TEST_CASE("save is for those who still compute, once at a time, and for all of t
   const auto asked = table.order(t0 + 1s, save);
   CHECK(said<link::Save>(asked.actions, b).empty());
   CHECK(said<link::Save>(asked.actions, a).size() == 1);
-  refused(table.order(t0 + 1500ms, save), Outcome::not_now, "ask again in 1.5 s");
+  refused(table.order(t0 + 1500ms, save), Outcome::not_now, "retry in 1.5 s");
   CHECK(table.order(t0 + 3s, save).outcome.is_done());
   table.close(t0 + 2s, b, true);
   refused(table.order(t0 + 5s, save), Outcome::not_now, "node 1 on host1 is broken");
