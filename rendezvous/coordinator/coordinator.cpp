@@ -741,8 +741,8 @@ OrderOutcome Coordinator::order_of_host(TimePoint now, const Order& order, Actio
     const auto done = exclusions_.exclude(now, order.whom, now + order.length, why);
     if (!done) return {Kind::not_now, done.error().reason};
     keep_hosts(actions);
-    outcome = {Kind::done, fmt::format("{} is excluded from all jobs{} for {} s", order.whom,
-                                       objection ? " to come" : "", in_seconds(order.length))};
+    outcome = {Kind::done, fmt::format("{} is excluded from all {}jobs for {} s", order.whom,
+                                       objection ? "new " : "", in_seconds(order.length))};
   }
   if (!excludes && exclusions_.include(now, order.whom)) {
     keep_hosts(actions);

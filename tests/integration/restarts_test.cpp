@@ -107,9 +107,9 @@ TEST_CASE(
     return ended.err;
   };
   CHECK(contains(refused(folder.write("other", R"({"cpprun_restart_state":1,"job":"x"})")),
-                 "belongs to job \"x\", and this is \"standalone\""));
-  CHECK(contains(refused(folder.write("mine", "step 7\n")),
-                 "is no state of restarts as cpprun writes it"));
+                 "belongs to job \"x\", but this is job \"standalone\""));
+  CHECK(
+      contains(refused(folder.write("mine", "step 7\n")), "is not a restart state file of cpprun"));
   CHECK(Folder::read(folder.path() + "/mine") == "step 7\n");
   CHECK(contains(refused("/dev/null"), "is not a regular file"));
   CHECK(contains(refused(folder.path()), "is not a regular file"));

@@ -261,7 +261,7 @@ TEST_CASE("owners at one daemon neither join nor see each other's jobs, and admi
 
   const auto taken = run(job("echo stolen"), holding("bob"));
   CHECK(taken.code == 1);
-  CHECK(contains(taken.err, "another user's job is called \"train\""));
+  CHECK(contains(taken.err, "job id \"train\" belongs to another user"));
   CHECK(contains(ask("alice", {"ls"}).out, "train"));
   CHECK(contains(ask("admin", {"ls"}).out, "train"));
   CHECK_FALSE(contains(ask("bob", {"ls"}).out, "train"));

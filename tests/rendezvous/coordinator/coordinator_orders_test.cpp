@@ -171,7 +171,7 @@ TEST_CASE("a job that cannot do without a host keeps it, and no other job does f
   // Those still to come can do without it, whether another job is here or not.
   const OrderOutcome alone = stage.order(t0, exclude("beta", 60s));
   CHECK(alone.is_done());
-  CHECK(alone.sentence == "beta is excluded from all jobs to come for 60 s; but " + objection);
+  CHECK(alone.sentence == "beta is excluded from all new jobs for 60 s; but " + objection);
   CHECK(alone.kept_by == std::vector<std::string>{"b"});
   CHECK(std::holds_alternative<link::Refused>(
       all<coordinator::Say>(stage.join(LinkId{4}, "d", "beta"))[0].message));

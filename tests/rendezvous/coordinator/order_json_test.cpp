@@ -58,15 +58,15 @@ TEST_CASE("what cannot be meant is named") {
         "reason has 300 bytes, and the maximum is 200");
   CHECK(objection(Kind::stop, R"({"node": "3"})") == "stop takes no \"node\"");
   CHECK(objection(Kind::stop, R"({"job": "a"})") == "stop takes no \"job\"");
-  CHECK(objection(Kind::exclude, R"({"job": ""})").starts_with("job has to be the name of a job"));
-  CHECK(objection(Kind::save, R"({"signal": "SIGKILL"})").starts_with("SIGKILL would end"));
-  CHECK(objection(Kind::save, R"({"signal": "now"})").starts_with("signal \"now\" is not known"));
+  CHECK(objection(Kind::exclude, R"({"job": ""})").starts_with("job must be the name of a job"));
+  CHECK(objection(Kind::save, R"({"signal": "SIGKILL"})").starts_with("SIGKILL would terminate"));
+  CHECK(objection(Kind::save, R"({"signal": "now"})").starts_with("unknown signal \"now\""));
   CHECK(objection(Kind::drain, "").starts_with("no node given"));
   CHECK(objection(Kind::drain, R"({"node": -3})") == "node must be a string");
   for (const char* length : {"0", "-1", "1e9", "\"2h\"", "null"}) {
     CAPTURE(length);
     CHECK(objection(Kind::exclude, std::string("{\"for_s\": ") + length + "}")
-              .starts_with("for_s has to be a number"));
+              .starts_with("for_s must be a number"));
   }
 }
 

@@ -48,7 +48,7 @@ TEST_CASE("a job is joined by those alone who hold the secret of whoever began i
         "job id \"train\" belongs to another user; choose another --rdzv-id");
   coordinator.handle(t0, Coordinator::StoreReady{"train", 4000});
   CHECK(coordinator.owner_of("train") == "alice");
-  CHECK(refusal(join(coordinator, 3, "bob")).starts_with("another user's job"));
+  CHECK(refusal(join(coordinator, 3, "bob")).starts_with("job id \"train\" belongs"));
   CHECK(coordinator.find("train")->round().size() == 1);
   CHECK(refusal(join(coordinator, 4, "alice")) == "");
   CHECK(coordinator.find("train")->round().size() == 2);

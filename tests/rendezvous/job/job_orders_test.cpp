@@ -230,7 +230,7 @@ TEST_CASE("elastic: the others go on as fewer, while they are enough") {
 TEST_CASE("a node without which nobody can go on is not drained") {
   Table table;
   table.seal();
-  refused(table.order(t0, drain("1")), Outcome::not_now, "start another first");
+  refused(table.order(t0, drain("1")), Outcome::not_now, "start another node first");
   refused(table.order(t0, drain("0")), Outcome::not_now, "hosts the coordinator");
   refused(table.order(t0, drain("2")), Outcome::unknown, "its nodes are node 0 on host0");
   refused(table.order(t0, drain("nobody")), Outcome::unknown, "\"nobody\"");
@@ -251,7 +251,7 @@ TEST_CASE("a spare leaves at once, and disturbs nobody") {
 TEST_CASE("who is drained twice leaves once") {
   WithSpare table;
   table.order(t0 + 1s, drain("1"));
-  refused(table.order(t0 + 1s, drain("1")), Outcome::not_now, "leaves already");
+  refused(table.order(t0 + 1s, drain("1")), Outcome::not_now, "is already leaving");
 }
 
 TEST_CASE("a node that leaves and falls silent meanwhile is no failure") {
@@ -313,7 +313,7 @@ TEST_CASE("a host is excluded by its address as well, and may be included again"
 TEST_CASE("a host without which nobody can go on is not excluded either") {
   Table table;
   table.seal();
-  refused(table.order(t0, exclude("host1")), Outcome::not_now, "start another first");
+  refused(table.order(t0, exclude("host1")), Outcome::not_now, "start another node first");
   refused(table.order(t0, exclude("host0")), Outcome::not_now, "hosts the coordinator");
   CHECK(table.job.objection_to_exclude("host1"));
   CHECK_FALSE(table.job.objection_to_exclude("host2"));
