@@ -351,8 +351,8 @@ std::string warnings_text(const std::vector<std::string>& warnings, const Canvas
 namespace {
 
 constexpr std::string_view indent = "    ";
-// The program's name in the advice, because the coordinator does not know it.
-constexpr const char* program = "the program";
+// Stands for the program's path in the hint, because the coordinator does not know it.
+constexpr const char* program = "PROGRAM";
 
 // Prefixes every line of foreign text with a mark, so that it is not taken for cpprunctl's own
 // output.

@@ -101,7 +101,7 @@ Result<void> Newcomers::open(TimePoint now, const Caller& caller) {
   if (!caller.local) {
     if (!links_of_source_.take(caller.peer)) {
       return failure(fmt::format(
-          "{} has {} links here already, the limit of one address (--max-links-per-address of "
+          "{} already has {} connections here, the maximum per address (--max-links-per-address of "
           "cpprund)",
           source_of(caller.peer), links_of_source_.most()));
     }

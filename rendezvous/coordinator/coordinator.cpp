@@ -47,7 +47,7 @@ void Coordinator::on(TimePoint now, const Opened& event, Actions& actions) {
   actions.emplace_back(coordinator::Say{link, link::Refused{reason}});
   actions.emplace_back(coordinator::HangUp{link, reason});
   actions.emplace_back(coordinator::Note{
-      .line = "refused a link: " + reason, .level = LogLevel::warning, .of_stranger = true});
+      .line = "rejected a connection: " + reason, .level = LogLevel::warning, .of_stranger = true});
 }
 
 void Coordinator::on(TimePoint now, const Said& event, Actions& actions) {
@@ -63,7 +63,7 @@ void Coordinator::on(TimePoint now, const Said& event, Actions& actions) {
   }
   const auto* first = std::get_if<link::Join>(&event.message);
   if (first == nullptr) {
-    actions.emplace_back(coordinator::HangUp{event.link, "its first message was not a join"});
+    actions.emplace_back(coordinator::HangUp{event.link, "the first message was not a join"});
     return;
   }
   join(now, caller, *first, actions);
@@ -93,12 +93,12 @@ void Coordinator::answer(TimePoint now, const Caller& caller, const link::WhoHos
     }
   }
   actions.emplace_back(coordinator::Say{caller.link, answer});
-  actions.emplace_back(coordinator::HangUp{caller.link, "it has its answer"});
+  actions.emplace_back(coordinator::HangUp{caller.link, "query answered"});
 }
 
 void Coordinator::introduce(const Caller& caller, const link::WhoHosts& agent, Actions& actions) {
   if (!newcomers_.introduce(caller, agent)) {
-    actions.emplace_back(coordinator::HangUp{caller.link, "it has introduced itself already"});
+    actions.emplace_back(coordinator::HangUp{caller.link, "introduced itself twice"});
     return;
   }
   actions.emplace_back(
@@ -112,7 +112,7 @@ void Coordinator::welcome(Job& job, const JoinRequest& request, Actions& actions
   for (const auto& [agent, caller] : newcomers_.introductions_of(request.join.agent)) {
     if (agent.job != request.join.job || caller.owner != request.caller.owner) continue;
     if (!job.speaks_from(agent, caller.peer)) continue;
-    actions.emplace_back(coordinator::HangUp{caller.link, "its agent has joined"});
+    actions.emplace_back(coordinator::HangUp{caller.link, "the agent has joined"});
   }
 }
 
@@ -127,7 +127,7 @@ void Coordinator::join(TimePoint now, const Caller& caller, const link::Join& jo
   if (const auto owner = owner_of(join.job); owner && *owner != caller.owner) {
     // Say nothing about the owner or the job.
     coordinator::refuse({caller.link, caller.peer}, join.host,
-                        fmt::format("another user's job is called \"{}\": choose another "
+                        fmt::format("job id \"{}\" belongs to another user; choose another "
                                     "--rdzv-id",
                                     join.job),
                         actions);
@@ -150,12 +150,11 @@ void Coordinator::join(TimePoint now, const Caller& caller, const link::Join& jo
     return;
   }
   if (options_.only) {
-    coordinator::refuse(
-        {caller.link, caller.peer}, join.host,
-        fmt::format("this master runs job \"{}\", but {} came for job \"{}\": give every node "
-                    "the same --rdzv-id, and each job its own port",
-                    options_.only->id, join.host, join.job),
-        actions);
+    coordinator::refuse({caller.link, caller.peer}, join.host,
+                        fmt::format("this master runs job \"{}\", but {} has job \"{}\"; use the "
+                                    "same --rdzv-id on every node, and one port per job",
+                                    options_.only->id, join.host, join.job),
+                        actions);
     return;
   }
   if (JobTable::Opening* const opening = jobs_.opening(join.job)) {
@@ -181,20 +180,20 @@ void Coordinator::begin_job(TimePoint now, const Caller& caller, const link::Joi
   };
   if (join.lease > limits.lease) {
     return refuse(fmt::format(
-        "this daemon waits for a silent node for {} s at most, but {} came with {} s "
-        "(keep_alive_interval times keep_alive_max_attempt of --rdzv-conf): ask for less, or start "
+        "this daemon accepts a lease of at most {} s, but {} has {} s (keep_alive_interval times "
+        "keep_alive_max_attempt of --rdzv-conf); use a shorter lease, or start "
         "cpprund with --max-lease={}",
         in_seconds(limits.lease), join.host, in_seconds(join.lease),
         std::ceil(in_seconds(join.lease))));
   }
   if (join.job == hosts_record_name) {
-    return refuse("no job may have that name, a record's own: choose another --rdzv-id");
+    return refuse("this job id is reserved; choose another --rdzv-id");
   }
   const auto may = places_.check(now, join.job, caller.peer);
   if (!may) return refuse(may.error().reason);
   if (const auto excluded = exclusions_.objection(now, join, caller.peer)) return refuse(*excluded);
   if (places_.is_full() && !make_place(actions)) {
-    return refuse(fmt::format("this daemon runs {} jobs, its limit (--max-jobs)", limits.jobs));
+    return refuse(fmt::format("this daemon runs {} jobs, the maximum (--max-jobs)", limits.jobs));
   }
   places_.take(caller.peer);
   jobs_.add_link(caller.link, join.job);
@@ -209,7 +208,7 @@ void Coordinator::on(TimePoint now, const StoreReady& event, Actions& actions) {
   if (!opening || opening->nodes.empty()) {
     // All nodes that wanted this job have left in the meantime.
     if (opening) places_.give_back(opening->founder);
-    actions.emplace_back(coordinator::CloseStore{event.job, "all nodes of its job have left"});
+    actions.emplace_back(coordinator::CloseStore{event.job, "all nodes of the job have left"});
     return;
   }
   ended_.forget(event.job);
@@ -219,7 +218,7 @@ void Coordinator::on(TimePoint now, const StoreReady& event, Actions& actions) {
                             opening->founder, opening->owner, 0});
   actions.emplace_back(coordinator::Note{
       first.store_is_local
-          ? fmt::format("job \"{}\" begins; its nodes' links lead to its store", event.job)
+          ? fmt::format("job \"{}\" begins; workers reach its store through their nodes", event.job)
           : fmt::format("job \"{}\" begins; its store is on port {}", event.job, event.port)});
   entry.job.exclude_as(exclusions_);
   const std::size_t said_before = actions.size();
@@ -232,15 +231,15 @@ void Coordinator::on(TimePoint, const StoreFailed& event, Actions& actions) {
   if (!opening) return;
   places_.give_back(opening->founder);
   if (opening->before) {
-    actions.emplace_back(coordinator::Note{
-        .line = fmt::format("job \"{}\" cannot go on: no store can be opened for it: {}", event.job,
-                            event.reason),
-        .level = LogLevel::warning});
-    actions.emplace_back(coordinator::CloseStore{event.job, "its job cannot go on"});
+    actions.emplace_back(
+        coordinator::Note{.line = fmt::format("job \"{}\" cannot resume: cannot open its store: {}",
+                                              event.job, event.reason),
+                          .level = LogLevel::warning});
+    actions.emplace_back(coordinator::CloseStore{event.job, "the job cannot resume"});
   }
   for (const auto& [caller, each] : opening->nodes) {
     coordinator::refuse({caller.link, caller.peer}, each.host,
-                        "no store can be opened for this job: " + event.reason, actions);
+                        "cannot open a store for this job: " + event.reason, actions);
   }
 }
 
@@ -282,7 +281,7 @@ void Coordinator::hear(TimePoint now, const Said& event, Actions& actions) {
   // A reconnecting agent repeats right after its join what may have been lost.
   if (early_.keep(event.link, event.message)) return;
   actions.emplace_back(
-      coordinator::HangUp{event.link, "it says more than any node before its job is there"});
+      coordinator::HangUp{event.link, "too many messages before the job is ready"});
 }
 
 void Coordinator::on(TimePoint now, const Closed& event, Actions& actions) {
@@ -350,7 +349,7 @@ void Coordinator::look_after(const std::string& job, std::size_t said_before, Ac
     ended_.add(*entry.job.since(), measured(entry.job, *entry.job.since()));
   }
   actions.emplace_back(coordinator::Note{fmt::format("job \"{}\" is over", job)});
-  forget(job, "its job is over", actions);
+  forget(job, "the job is over", actions);
 }
 
 void Coordinator::forget(const std::string& job, const std::string& why, Actions& actions) {
@@ -370,24 +369,25 @@ bool Coordinator::make_place(Actions& actions) {
   }
   if (!gone || !places_.keep_name(*gone, jobs_.at(*gone).founder, its->until)) return false;
   actions.emplace_back(coordinator::Note{
-      .line = fmt::format("job \"{}\" gives its place to another: all {} are taken (--max-jobs), "
-                          "and none of its nodes is connected",
+      .line = fmt::format("job \"{}\" was dropped for a new job: all {} slots are taken "
+                          "(--max-jobs), and none of its nodes is connected",
                           *gone, options_.limits.jobs),
       .level = LogLevel::warning});
-  forget(*gone, "its job gave its place to another", actions);
+  forget(*gone, "the job was dropped for a new job", actions);
   return true;
 }
 
 Coordinator::Actions Coordinator::advance(TimePoint now) {
   Actions actions;
   for (const LinkId link : newcomers_.expire(now)) {
-    actions.emplace_back(coordinator::HangUp{link, "it greeted, and then said nothing"});
+    actions.emplace_back(coordinator::HangUp{link, "no message after the greeting"});
   }
   const bool hurries = is_over();
   for (const LinkId link : newcomers_.make_room(now, hurries)) {
-    const auto* why = hurries ? "the job is over" : "others need its descriptor (ulimit -Hn)";
+    const auto* why =
+        hurries ? "the job is over" : "its file descriptor is needed for others (raise ulimit -Hn)";
     actions.emplace_back(
-        coordinator::HangUp{link, fmt::format("it greeted, and then said nothing, and {}", why)});
+        coordinator::HangUp{link, fmt::format("no message after the greeting, and {}", why)});
   }
   places_.forget_names(now);
   for (const std::string& job : jobs_.take_due(now)) {
@@ -419,7 +419,7 @@ void Coordinator::on(TimePoint now, const Standing& event, Actions& actions) {
   if (election_->stands()) return consider_leading(now, actions);
   // They may follow the other coordinator again.
   for (const auto& [caller, join] : election_->dismiss()) {
-    redirect(caller.link, {"the coordinator answers again"}, actions);
+    redirect(caller.link, {"the coordinator responds again"}, actions);
   }
 }
 
@@ -478,22 +478,22 @@ void Coordinator::hear_leader(TimePoint now, const Caller& caller, const link::W
     if (!led_) {
       actions.emplace_back(coordinator::Note{
           is_transferred ? fmt::format("leadership moved to {}", leader.host)
-                         : fmt::format("job \"{}\" is led by {}; this node joins it there",
+                         : fmt::format("job \"{}\" has another leader, {}; this node joins it",
                                        options_.only->id, leader.host)});
     }
     led_ = led;
     look_after(options_.only->id, said_before, actions);
   } else if (entry != nullptr && !entry->job.over()) {
     actions.emplace_back(coordinator::Note{
-        .line = fmt::format("{} ({}) leads a job \"{}\" as well: one of the two has to end",
+        .line = fmt::format("{} ({}) is the leader of another job \"{}\"; stop one of the two",
                             leader.host, caller.peer, options_.only->id),
         .level = LogLevel::warning});
   }
-  actions.emplace_back(coordinator::HangUp{caller.link, "it has its answer"});
+  actions.emplace_back(coordinator::HangUp{caller.link, "query answered"});
 }
 
 void Coordinator::turn_away(const Caller& caller, const link::Join& join, Actions& actions) const {
-  const std::string reason = "this coordinator lost leadership: a standby may lead the job";
+  const std::string reason = "this coordinator lost leadership; a standby may be the leader by now";
   if (led_ && join.can_lead) {
     actions.emplace_back(coordinator::Say{caller.link, *led_});
   } else if (caller.local) {
@@ -509,7 +509,7 @@ void Coordinator::on(TimePoint, const Leads& event, Actions& actions) {
   role_.lead(event.members);
   for (const LinkId link : role_.switching()) tell_members(link, actions);
   actions.emplace_back(
-      coordinator::Note{fmt::format("this cpprund leads, in epoch {}", event.members.epoch)});
+      coordinator::Note{fmt::format("this cpprund is the leader (epoch {})", event.members.epoch)});
 }
 
 void Coordinator::on(TimePoint, const Follows& event, Actions& actions) {
@@ -538,10 +538,12 @@ void Coordinator::drop_everything(const Follows& event, Actions& actions) {
   for (const auto& [link, job] : jobs_.links()) redirect(link, answer, actions);
   for (const auto& [link, caller] : newcomers_.all()) redirect(link, answer, actions);
   for (const auto& [job, entry] : jobs_.all()) {
-    actions.emplace_back(coordinator::CloseStore{job, "its job goes on elsewhere", true});
+    actions.emplace_back(
+        coordinator::CloseStore{job, "the job continues on another cpprund", true});
   }
   for (const auto& [job, opening] : jobs_.openings()) {
-    actions.emplace_back(coordinator::CloseStore{job, "its job goes on elsewhere", true});
+    actions.emplace_back(
+        coordinator::CloseStore{job, "the job continues on another cpprund", true});
   }
   CoordinatorOptions options = options_;
   options.follows = true;
@@ -612,10 +614,10 @@ void Coordinator::on(TimePoint, const Recovered& event, Actions& actions) {
 void Coordinator::on(TimePoint now, const StoreLost& event, Actions& actions) {
   JobTable::Entry* const entry = jobs_.find(event.job);
   if (entry == nullptr) return;
-  actions.emplace_back(coordinator::Note{
-      .line = fmt::format("job \"{}\": the store of its round cannot be gone on with: {}",
-                          event.job, event.reason),
-      .level = LogLevel::warning});
+  actions.emplace_back(
+      coordinator::Note{.line = fmt::format("job \"{}\": cannot restore the store of its round: {}",
+                                            event.job, event.reason),
+                        .level = LogLevel::warning});
   const std::size_t said_before = actions.size();
   entry->store.clear();
   entry->job.lose_store(now, actions);
@@ -629,7 +631,7 @@ void Coordinator::on(TimePoint now, const HostsExcluded& event, Actions& actions
   keep_hosts(actions);  // keeps them here too, or deletes the record if all have expired
   if (hosts.empty()) return;
   actions.emplace_back(
-      coordinator::Note{fmt::format("excluded from all jobs to come, as before: {}", hosts)});
+      coordinator::Note{fmt::format("still excluded from all new jobs: {}", hosts)});
 }
 
 void Coordinator::recover(TimePoint now, const StoreReady& event, const JobTable::Opening& opening,
@@ -640,10 +642,10 @@ void Coordinator::recover(TimePoint now, const StoreReady& event, const JobTable
                                                  Store{}, opening.founder, opening.owner, 0});
   const Job& job = entry.job;
   actions.emplace_back(coordinator::Note{
-      job.over() ? fmt::format("job \"{}\" is over, and {} of its nodes may not know it yet",
+      job.over() ? fmt::format("job \"{}\" is over, but {} of its nodes may not have been notified",
                                event.job, job.round().size())
-                 : fmt::format("job \"{}\" goes on: its {} nodes have {} s to come back", event.job,
-                               job.round().size(), in_seconds(job.lease()))});
+                 : fmt::format("job \"{}\" resumes; its {} nodes must reconnect within {} s",
+                               event.job, job.round().size(), in_seconds(job.lease()))});
   if (has_store) actions.emplace_back(coordinator::RestoreStore{event.job});
   const std::size_t said_before = actions.size();
   for (const JoinRequest& each : opening.nodes) enter(now, entry, each, actions);
@@ -679,22 +681,22 @@ OrderOutcome Coordinator::order(TimePoint now, const Order& order, Actions& acti
   if (const auto& following = role_.following()) {
     return {Kind::not_now, following->port == 0
                                ? fmt::format("this cpprund is a standby: {}", following->reason)
-                               : fmt::format("this cpprund is a standby: ask the leader at {}:{}",
+                               : fmt::format("this cpprund is a standby; use the leader at {}:{}",
                                              following->address, following->port)};
   }
   if (order.is_about_the_daemon()) {
     return {Kind::not_now,
-            fmt::format("job \"{}\" is hosted by one of its nodes, which cannot hand over: it "
-                        "stays the host until the job is over; jobs that are hosted by two "
-                        "cpprunds (--rdzv-endpoint) do not notice which of them leads",
-                        options_.only->id)};
+            fmt::format(
+                "job \"{}\" is hosted by one of its nodes, which cannot hand over; to move a job "
+                "between hosts without interruption, host it with two cpprunds (--rdzv-endpoint)",
+                options_.only->id)};
   }
   if (order.is_about_a_host() && order.job.empty()) return order_of_host(now, order, actions);
   if (jobs_.opening(order.job) != nullptr) {
-    return {Kind::not_now, fmt::format("job \"{}\" is just about to begin: ask again", order.job)};
+    return {Kind::not_now, fmt::format("job \"{}\" is starting; retry", order.job)};
   }
   if (!knows(order.job)) {
-    return {Kind::unknown, fmt::format("no job \"{}\" is known here", order.job)};
+    return {Kind::unknown, fmt::format("unknown job \"{}\"", order.job)};
   }
   if (order.kind == Order::Kind::forget) return forget_on_order(now, order, actions);
   return order_of_job(now, order, actions);
@@ -731,19 +733,20 @@ OrderOutcome Coordinator::order_of_host(TimePoint now, const Order& order, Actio
   const bool lasts = order.length > Duration{};
   const bool is_for_jobs_to_come = !options_.only && excludes && lasts;
   if (jobs.empty() && objection && !is_for_jobs_to_come) return *std::move(objection);
-  OrderOutcome outcome{Kind::unknown, fmt::format("{} is not excluded here", order.whom)};
-  if (excludes && !lasts) outcome = {Kind::not_now, "no job is here: say for how long (for_s)"};
+  OrderOutcome outcome{Kind::unknown, fmt::format("{} is not excluded", order.whom)};
+  if (excludes && !lasts)
+    outcome = {Kind::not_now, "no job is running here; set a duration (for_s)"};
   if (is_for_jobs_to_come) {
     const std::string why = told_by(order, "excluded " + order.whom);
     const auto done = exclusions_.exclude(now, order.whom, now + order.length, why);
     if (!done) return {Kind::not_now, done.error().reason};
     keep_hosts(actions);
-    outcome = {Kind::done, fmt::format("{} is excluded from all jobs{} for {} s", order.whom,
-                                       objection ? " to come" : "", in_seconds(order.length))};
+    outcome = {Kind::done, fmt::format("{} is excluded from all {}jobs for {} s", order.whom,
+                                       objection ? "new " : "", in_seconds(order.length))};
   }
   if (!excludes && exclusions_.include(now, order.whom)) {
     keep_hosts(actions);
-    outcome = {Kind::done, fmt::format("nodes of {} may take a seat again", order.whom)};
+    outcome = {Kind::done, fmt::format("nodes of {} may join again", order.whom)};
   }
   for (const std::string& job : jobs) {
     Order of_job = order;
@@ -752,17 +755,17 @@ OrderOutcome Coordinator::order_of_host(TimePoint now, const Order& order, Actio
     if (jobs.size() == 1 || !outcome.is_done()) outcome = std::move(done);
   }
   if (jobs.size() == 1 && is_for_jobs_to_come && outcome.is_done()) {
-    outcome.sentence += "; so it is for all to come";
+    outcome.sentence += "; this also applies to new jobs";
   }
   if (jobs.size() > 1 && outcome.is_done()) {
-    outcome.sentence += fmt::format("; so it is for {}{} jobs that are here",
-                                    keep_it == 0 ? "all " : "", jobs.size());
+    outcome.sentence +=
+        fmt::format("; this applies to {}{} jobs here", keep_it == 0 ? "all " : "", jobs.size());
   }
   if (objection && outcome.is_done()) {
     outcome.kept_by = std::move(kept_by);
     outcome.sentence += keep_it == 1 ? fmt::format("; but {}", objection->sentence)
-                                     : fmt::format("; but {} jobs keep it, among them {}", keep_it,
-                                                   objection->sentence);
+                                     : fmt::format("; but {} jobs keep this host, for example {}",
+                                                   keep_it, objection->sentence);
   }
   return outcome;
 }
@@ -772,19 +775,20 @@ OrderOutcome Coordinator::order_of_host(TimePoint now, const Order& order, Actio
 OrderOutcome Coordinator::forget_on_order(TimePoint now, const Order& order, Actions& actions) {
   const JobTable::Entry& entry = jobs_.at(order.job);
   if (options_.only) {
-    return {Kind::not_now,
-            fmt::format("job \"{}\" is hosted by this cpprun, and goes with it: stop it instead",
-                        order.job)};
+    return {
+        Kind::not_now,
+        fmt::format("job \"{}\" is hosted by this cpprun and cannot be forgotten; stop it instead",
+                    order.job)};
   }
   const auto unattended = entry.job.unattended();
   if (!entry.job.over() && !unattended) {
     return {Kind::not_now,
-            fmt::format("job \"{}\" is not over, and has nodes: stop it first", order.job)};
+            fmt::format("job \"{}\" is not over and has nodes; stop it first", order.job)};
   }
   std::optional<TimePoint> kept_until;
   for (const auto& [link, member] : entry.job.round().members()) {
     if (member->connected) {
-      actions.emplace_back(coordinator::HangUp{link, "its job is forgotten"});
+      actions.emplace_back(coordinator::HangUp{link, "the job was forgotten"});
     } else {
       kept_until = std::max(kept_until.value_or(now), *member->broke_at + entry.job.lease());
     }
@@ -793,15 +797,14 @@ OrderOutcome Coordinator::forget_on_order(TimePoint now, const Order& order, Act
   if (!has_name_kept) {
     places_.give_back(entry.founder);
   } else if (!places_.keep_name(order.job, entry.founder, *kept_until)) {
-    return {Kind::not_now, "too many jobs were forgotten a moment ago: ask again in a minute"};
+    return {Kind::not_now, "too many jobs were forgotten a moment ago; retry in a minute"};
   }
-  forget(std::string(order.job), told_by(order, "had it forgotten"), actions);
-  const std::string until = has_name_kept
-                                ? fmt::format(
-                                      "; a new job may have its name in {:.0f} s, when its nodes "
-                                      "can no longer compute",
-                                      in_seconds(*kept_until - now))
-                                : std::string();
+  forget(std::string(order.job), told_by(order, "forgot the job"), actions);
+  const std::string until = has_name_kept ? fmt::format(
+                                                "; a new job can use its name in {:.0f} s, when "
+                                                "none of its workers can still be running",
+                                                in_seconds(*kept_until - now))
+                                          : std::string();
   return {Kind::done, fmt::format("job \"{}\" is forgotten{}", order.job, until)};
 }
 
@@ -822,7 +825,7 @@ std::optional<Coordinator::Seat> Coordinator::seat_of(LinkId link) const {
 
 Result<void> Coordinator::admit(const std::string& job, const std::string& peer) const {
   const JobTable::Entry* const entry = jobs_.find(job);
-  if (entry == nullptr) return failure("its job is over");
+  if (entry == nullptr) return failure("the job is over");
   return entry->job.admit(peer);
 }
 

@@ -117,7 +117,7 @@ http::Response health(const Look& /*look*/) {
 http::Response all_metrics(const Look& look) {
   const auto& [coordinator, moment, address, request, owner, daemon] = look;
   if (owner)
-    return refusal(403, "these metrics are of all users' jobs: use the secret of \"admin\"");
+    return refusal(403, "the metrics cover the jobs of all users; use the secret of \"admin\"");
   const MetricsFormat format = metrics_format(request.accept);
   std::vector<JobSnapshot> jobs = coordinator.ended().told(moment.now);
   for (const Job* job : coordinator.jobs_after({}, bounds::status_jobs_measured_max)) {
@@ -138,12 +138,12 @@ http::Response of_job(const Look& look) {
   const Job* job = is_shown ? coordinator.find(*id) : nullptr;
   if (job == nullptr) {
     const auto name = plain_line(id.value_or(std::string(rest)), bounds::name_shown_bytes_max);
-    return refusal(404, fmt::format("no job \"{}\" is known here", name));
+    return refusal(404, fmt::format("unknown job \"{}\"", name));
   }
   if (!wants_nodes) return json_response(job_json(details_of(*job, moment.now, daemon), moment));
   const auto place = node_place(address.after);
   if (!address.after.empty() && !place) {
-    return refusal(400, "after= is no place that an earlier page has named as its next");
+    return refusal(400, "invalid after=; use the value of next of an earlier page");
   }
   const std::size_t most = bounds::status_nodes_shown_max;
   const auto page = nodes_of(*job, moment.now,
@@ -155,7 +155,7 @@ http::Response of_job(const Look& look) {
 
 http::Response the_daemon(const Look& look) {
   if (look.daemon) return json_response(daemon_json(*look.daemon, look.moment));
-  return refusal(404, "this is a cpprun, which hosts its own job: /api/v1/jobs shows it");
+  return refusal(404, "this is a cpprun, not a cpprund; /api/v1/jobs shows its job");
 }
 
 // For a path with a placeholder, `show` parses the name in it.
@@ -193,8 +193,8 @@ bool is_shown_path(std::string_view target) {
 
 http::Response not_allowed(const http::Request& request) {
   const bool is_order = is_order_path(request.target);
-  http::Response response = refusal(
-      405, is_order ? "that is asked for with POST" : "there is nothing to be changed here");
+  http::Response response =
+      refusal(405, is_order ? "use POST for commands" : "this path is read-only; use GET");
   response.fields.emplace_back("Allow", is_order ? "POST" : "GET, HEAD");
   return response;
 }
@@ -208,15 +208,14 @@ http::Response answer(const Coordinator& coordinator, const HostNames& names,
                       const std::optional<std::string>& owner,
                       const std::optional<DaemonSnapshot>& daemon) {
   if (!is_for_us(names, request)) {
-    return refusal(421, fmt::format("this machine is not called \"{}\": ask for it by an address",
+    return refusal(421, fmt::format("\"{}\" is not a name of this machine; use its address",
                                     plain_line(request.host, bounds::name_shown_bytes_max)));
   }
   const bool is_look = request.method == http::Method::get || request.method == http::Method::head;
   if (!is_look || is_order_path(request.target)) return not_allowed(request);
   const auto address = address_of(request.target);
   if (!address)
-    return refusal(
-        400, "nothing but after=…, limit=… and ranks=0 may follow an address's question mark");
+    return refusal(400, "invalid query; valid parameters are after=…, limit=… and ranks=0");
   const auto path = address->path;
   const auto* const route = std::ranges::find(routes, path, &Route::path);
   const Look look{coordinator, moment, *address, request, owner, daemon};
@@ -224,7 +223,7 @@ http::Response answer(const Coordinator& coordinator, const HostNames& names,
   const bool is_of_job =
       path.starts_with(jobs_path) && path.substr(jobs_path.size()).starts_with('/');
   if (is_of_job) return of_job(look);
-  return refusal(404, "there is nothing at this address; / shows what there is");
+  return refusal(404, "not found; / is the status page");
 }
 
 std::optional<Coordinator::LookedAt> looked_at(const http::Request& request) {
@@ -310,11 +309,11 @@ bool is_order_path(std::string_view target) {
 std::variant<Order, http::Response> order_of(const http::Request& request, const Visitor& visitor,
                                              const OrderDesk& desk) {
   if (!request.host.empty() && !http::is_own_host(request.host, desk.names)) {
-    return refusal(421, fmt::format("this machine is not called \"{}\": ask for it by an address",
+    return refusal(421, fmt::format("\"{}\" is not a name of this machine; use its address",
                                     plain_line(request.host, bounds::name_shown_bytes_max)));
   }
   if (request.has_origin) {
-    return refusal(403, "a page in a browser may not ask for that: use a terminal");
+    return refusal(403, "commands from a web page are rejected; use cpprunctl");
   }
   const auto address = order_address(request.target);
   if (!address) {
@@ -323,8 +322,8 @@ std::variant<Order, http::Response> order_of(const http::Request& request, const
                          request.target.starts_with(daemon_prefix);
     if (is_near && !is_shown_path(request.target)) {
       return refusal(404,
-                     "unknown command: a job takes stop, restart, save, drain and forget, "
-                     "a host exclude and include, a daemon handover");
+                     "unknown command; jobs have stop, restart, save, drain and forget, hosts have "
+                     "exclude and include, daemons have handover");
     }
     return not_allowed(request);
   }
@@ -334,10 +333,10 @@ std::variant<Order, http::Response> order_of(const http::Request& request, const
   // Required even for an empty body: a page in a browser cannot send this type without a CORS
   // preflight.
   if (!is_json(request.content_type)) {
-    return refusal(415, "say Content-Type: application/json, with an empty body as well");
+    return refusal(415, "Content-Type must be application/json, even for an empty body");
   }
   const auto name = unescaped(address->name);
-  if (!name) return refusal(400, "a percent sign in the address is no escape");
+  if (!name) return refusal(400, "invalid percent-encoding in the path");
   const auto plain = plain_line(*name, bounds::job_id_bytes_max + bounds::host_bytes_max);
   Order order{.kind = address->kind, .by = name_of(visitor)};
   (order.is_about_a_host() ? order.whom : order.job) = plain;
@@ -351,14 +350,14 @@ std::optional<http::Response> objection_of_owners(const Order& order, const Visi
                                                   const Coordinator& coordinator) {
   if (!visitor.credential || !visitor.credential->owner) return std::nullopt;
   if (order.is_about_a_host() && order.job.empty()) {
-    return refusal(403, "hosts are shared by all users: use the secret of \"admin\"");
+    return refusal(403, "hosts are shared by all users; use the secret of \"admin\"");
   }
   if (order.is_about_the_daemon()) {
-    return refusal(403, "a handover concerns all users' jobs: use the secret of \"admin\"");
+    return refusal(403, "a handover affects the jobs of all users; use the secret of \"admin\"");
   }
   if (coordinator.owner_of(order.job) == visitor.credential->owner) return std::nullopt;
-  return refusal(404, fmt::format("no job \"{}\" is known here",
-                                  plain_line(order.job, bounds::name_shown_bytes_max)));
+  return refusal(
+      404, fmt::format("unknown job \"{}\"", plain_line(order.job, bounds::name_shown_bytes_max)));
 }
 
 http::Response answer_to(const OrderOutcome& outcome) {
@@ -432,7 +431,7 @@ Credential credential_of(const std::string& secret_id, const std::string& addres
 Result<Credential> credential_of(const http::Request& request, const SecureContext& secure,
                                  WallTime now, const HolderOf& whose) {
   const auto token = shown_token(request.authorization);
-  if (!token) return failure("what it shows is no token (Authorization: Bearer cpprun1…)");
+  if (!token) return failure("not a token (expected Authorization: Bearer cpprun1…)");
   const std::string_view shown = *token;
   const WantedToken wanted = token_wanted_for(request);
   const auto terms = check_token(secure.openssl(), secure.secrets(), shown, now,

@@ -87,23 +87,23 @@ void DeadlineQueue::take(std::size_t at) {
 Result<void> JobPlaces::check(TimePoint now, const std::string& job,
                               const std::string& address) const {
   if (const auto kept_until = names_.deadline_of(job)) {
-    return failure(fmt::format(
-        "job \"{}\" has lost its place here while none of its nodes was connected, and they may "
-        "compute for {} s more: come again then, or take another --rdzv-id",
-        job, std::ceil(in_seconds(*kept_until - now))));
+    return failure(
+        fmt::format("job \"{}\" was dropped while none of its nodes was connected, and its workers "
+                    "may run for another {} s; retry then, or use another --rdzv-id",
+                    job, std::ceil(in_seconds(*kept_until - now))));
   }
   const std::size_t has = of_source_.taken(address);
   if (has >= limits_.per_source) {
-    return failure(fmt::format(
-        "{} has begun {} jobs here that are not over, the limit of one address: start cpprund with "
-        "a larger --max-jobs-per-address where that is too few",
-        source_of(address), limits_.per_source));
+    return failure(
+        fmt::format("{} has {} unfinished jobs here, the maximum per address; start cpprund with a "
+                    "larger --max-jobs-per-address",
+                    source_of(address), limits_.per_source));
   }
   if (taken_ + reserved() >= limits_.jobs && reserved() > 0 && has >= bounds::jobs_few) {
-    return failure(fmt::format(
-        "{} has begun {} jobs here that are not over, and the last {} of {} places are for "
-        "addresses with fewer than {}: start cpprund with a larger --max-jobs",
-        source_of(address), has, reserved(), limits_.jobs, bounds::jobs_few));
+    return failure(
+        fmt::format("{} has {} unfinished jobs here, and the last {} of {} slots are reserved for "
+                    "addresses with fewer than {}; start cpprund with a larger --max-jobs",
+                    source_of(address), has, reserved(), limits_.jobs, bounds::jobs_few));
   }
   return {};
 }
@@ -229,13 +229,13 @@ std::optional<std::string> JobTable::check() const {
     };
     if (const auto broken = entry->job.check()) return broken_of(*broken);
     if (deadlines_.deadline_of(id) != entry->job.next_deadline()) {
-      return broken_of("its deadline is not on the agenda");
+      return broken_of("its deadline is not scheduled");
     }
     for (const auto& [link, member] : entry->job.round().members()) {
       if (!member->connected) continue;
       const std::string* const known = job_of(link);
       if (known == nullptr || *known != id) {
-        return broken_of(fmt::format("the link of {} leads elsewhere", name_of(*member)));
+        return broken_of(fmt::format("the link of {} belongs to another job", name_of(*member)));
       }
     }
   }

@@ -70,7 +70,7 @@ bool StandbyElection::is_outdated(const link::Join& join) {
 }
 
 std::string StandbyElection::objection_to(const link::Join& join) {
-  if (is_outdated(join)) return "its agent speaks through a newer link";
+  if (is_outdated(join)) return "replaced by a newer connection of the same agent";
   if (!is_vote(own_)) {
     return "this standby is still in contact with the coordinator, or does not know this round";
   }
@@ -138,10 +138,9 @@ std::optional<link::NotLeading> DaemonRole::objection_to(const link::Join& join)
                             .port = following_->port};
   }
   if (members_ && join.epoch > members_->epoch) {
-    return link::NotLeading{
-        fmt::format("this cpprund leads in epoch {}, and this node has followed one of "
-                    "epoch {}",
-                    members_->epoch, join.epoch)};
+    return link::NotLeading{fmt::format(
+        "this cpprund is the leader in epoch {}, but this node has followed the leader of epoch {}",
+        members_->epoch, join.epoch)};
   }
   return std::nullopt;
 }

@@ -88,7 +88,7 @@ class DaemonRole {
   };
 
   explicit DaemonRole(bool follows) {
-    if (follows) follow({"it is not known yet which cpprund leads"});
+    if (follows) follow({"the leader is not known yet"});
   }
 
   void lead(const link::Members& members) {

@@ -19,10 +19,11 @@ namespace {
 using nlohmann::json;
 
 Result<std::string> read_text(const std::string& key, const json& value, std::size_t bytes_max) {
-  if (!value.is_string()) return failure(fmt::format("{} has to be a text in quotes", key));
+  if (!value.is_string()) return failure(fmt::format("{} must be a string", key));
   auto text = value.get<std::string>();
   if (text.size() > bytes_max) {
-    return failure(fmt::format("{} has {} bytes, the limit is {}", key, text.size(), bytes_max));
+    return failure(
+        fmt::format("{} has {} bytes, and the maximum is {}", key, text.size(), bytes_max));
   }
   return plain_line(text);
 }
@@ -32,7 +33,7 @@ Result<void> read_signal(const json& value, Order& order) {
   if (!name) return failure(name.error().reason);
   const auto number = signal_number(*name);
   if (!number) {
-    return failure(fmt::format("signal \"{}\" is not known; \"SIGUSR1\" is one", *name));
+    return failure(fmt::format("unknown signal \"{}\"; use a name such as \"SIGUSR1\"", *name));
   }
   if (const auto objection = objection_to_signal(*number)) return failure(*objection);
   order.signal = *number;
@@ -61,10 +62,10 @@ Result<void> read_length(const json& value, Order& order) {
   const double most = in_seconds(bounds::exclusion_max);
   const double seconds = value.is_number() ? value.get<double>() : 0;
   if (!(seconds > 0 && seconds <= most)) {
-    return failure(fmt::format(
-        "for_s has to be a number of seconds above 0 and up to {:.0f}; leave it out to mean until "
-        "the job is over",
-        most));
+    return failure(
+        fmt::format("for_s must be a number of seconds above 0 and up to {:.0f}; omit it to "
+                    "exclude the host until the job is over",
+                    most));
   }
   order.length = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
   return {};
@@ -83,7 +84,7 @@ Result<void> read_member(const std::string& key, const json& value, Order& order
   if (key == "job" && order.is_about_a_host()) {
     auto job = read_text(key, value, bounds::job_id_bytes_max);
     if (!job) return failure(job.error().reason);
-    if (job->empty()) return failure("job has to be the name of a job; leave it out to mean all");
+    if (job->empty()) return failure("job must be the name of a job; omit it for all jobs");
     order.job = *std::move(job);
     return {};
   }
@@ -97,13 +98,14 @@ Result<void> read_order(const std::string& body, Order& order) {
   if (order.kind == Order::Kind::save) order.signal = *signal_number("SIGUSR1");
   const json object = body.empty() ? json::object() : parse_json(body);
   if (!object.is_object()) {
-    return failure(R"(the body has to be a JSON object, as {"reason": "…"}, or empty)");
+    return failure(R"(the body must be a JSON object, such as {"reason": "…"}, or empty)");
   }
   for (const auto& [key, value] : object.items()) {
     if (auto read = read_member(key, value, order); !read) return read;
   }
   if (order.kind == Order::Kind::drain && order.whom.empty()) {
-    return failure(R"(say which: {"node": "3"}, its rank, or the name of its host)");
+    return failure(
+        R"(no node given; use {"node": "3"} with the rank or the host name of the node)");
   }
   return {};
 }

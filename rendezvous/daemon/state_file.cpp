@@ -40,7 +40,7 @@ tl::unexpected<NoState> damaged_state(std::string clause) {
 
 tl::unexpected<NoState> state_of_version(std::uint64_t said, std::uint64_t known) {
   return tl::unexpected<NoState>(NoState{
-      .clause = fmt::format("is of version {}, and this cpprund reads version {}", said, known),
+      .clause = fmt::format("is of version {}, but this cpprund reads version {}", said, known),
       .is_later = true});
 }
 

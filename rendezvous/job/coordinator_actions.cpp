@@ -10,7 +10,7 @@ void refuse(const Whom& whom, const std::string& host, const std::string& reason
   actions.emplace_back(Say{whom.link, link::Refused{reason}});
   actions.emplace_back(HangUp{whom.link, reason});
   actions.emplace_back(
-      Note{.line = fmt::format("refused the node on {} ({}): {}", host, whom.peer, reason),
+      Note{.line = fmt::format("rejected the node on {} ({}): {}", host, whom.peer, reason),
            .level = LogLevel::warning,
            .of_stranger = true});
 }

@@ -26,8 +26,9 @@ Result<void> Exclusions::exclude(TimePoint now, const std::string& host,
     return {};
   }
   if (entries_.size() >= bounds::exclusions_max) {
-    return failure(fmt::format("{} hosts are excluded already, the limit: include some again",
-                               bounds::exclusions_max));
+    return failure(
+        fmt::format("{} hosts are already excluded, the maximum; include some of them again",
+                    bounds::exclusions_max));
   }
   entries_.insert(found, {host, until, why});
   return {};

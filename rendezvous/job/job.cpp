@@ -72,7 +72,7 @@ void Job::lose_host(TimePoint now, TimePoint heard, LinkId link, Actions& action
   const TimeKept kept{*this, now};
   const TimePoint last = std::min(std::max(heard, rounds_.sealed_at()), now);
   if (round().find(link) != nullptr) nodes_.round().set_broken(link, last);
-  lose(now, {.holder = link, .heard = last}, "it hosted the job, and no longer responds", actions);
+  lose(now, {.holder = link, .heard = last}, "no response from its coordinator", actions);
   rounds_.settle(now, nodes_, actions);
 }
 
@@ -126,7 +126,7 @@ void Job::join(TimePoint now, const Caller& caller, const link::Join& join, Acti
     }
     if (!reason) {
       actions.emplace_back(coordinator::Say{caller.link, link::brief(*finish)});
-      actions.emplace_back(coordinator::HangUp{caller.link, "its job is over"});
+      actions.emplace_back(coordinator::HangUp{caller.link, "the job is over"});
       return;
     }
   }
@@ -158,7 +158,8 @@ bool Job::rejoin(TimePoint now, const Caller& caller, const link::Join& join, Ac
   if (!knows_its_round && (is_of_a_round ? !join.idle : member.peer != caller.peer)) return false;
   if (caller.link < *old_link) {
     // A late message through the older link: connections overtake each other.
-    actions.emplace_back(coordinator::HangUp{caller.link, "its agent speaks through a newer link"});
+    actions.emplace_back(
+        coordinator::HangUp{caller.link, "replaced by a newer connection of the same agent"});
     return true;
   }
   if (knows_its_round) {
@@ -185,7 +186,8 @@ bool Job::rejoin(TimePoint now, const Caller& caller, const link::Join& join, Ac
     rounds_.resumed_without_seat(now, caller.link, join, nodes_, actions);
     return true;
   }
-  actions.emplace_back(coordinator::HangUp{*old_link, "its agent speaks through a newer link"});
+  actions.emplace_back(
+      coordinator::HangUp{*old_link, "replaced by a newer connection of the same agent"});
   nodes_.round().leave(*old_link);
   return false;
 }
@@ -201,7 +203,7 @@ void Job::give_up_seat(TimePoint now, LinkId link, Actions& actions) {
   const Member& member = *round().find(link);
   if (over() || round().phase() != Round::Phase::sealed) return;
   if (member.state != State::running) return;
-  const std::string why = fmt::format("{} is back without its seat", name_of(member));
+  const std::string why = fmt::format("{} rejoined without its workers", name_of(member));
   // It must not be asked to drain: it is in no round.
   nodes_.round().set_state(link, State::waiting, now);
   rounds_.break_politely(now, why, nodes_, actions);
@@ -209,7 +211,7 @@ void Job::give_up_seat(TimePoint now, LinkId link, Actions& actions) {
 
 Result<void> Job::admit(const std::string& peer) const {
   if (round().phase() == Round::Phase::gathering || over()) return failure("no round is running");
-  if (has_lost_its_store() || is_deposed()) return failure("the store of its round is gone");
+  if (has_lost_its_store() || is_deposed()) return failure("the store of this round was lost");
   return round().admits(peer);
 }
 
@@ -227,47 +229,47 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message, Actions
   const auto is_current = [this](RoundNumber number) {
     return number == round().number() && !over();
   };
-  std::visit(Overloaded{
-                 [&](const link::Failed& m) {
-                   // A node without a seat in this round means another round.
-                   if (!is_current(m.round) || member->state == State::waiting) return;
-                   if (!is_of(*member, m.failure.rank)) {
-                     actions.emplace_back(coordinator::HangUp{
-                         link, fmt::format("it told of rank {}, which is none of {}",
-                                           m.failure.rank.value, name_of(*member))});
-                     return;
-                   }
-                   rounds_.failed(now, *member, m, nodes_, actions);
-                 },
-                 [&](const link::Succeeded& m) {
-                   if (is_current(m.round)) rounds_.succeeded(now, link, nodes_, actions);
-                 },
-                 [&](const link::Drained& m) {
-                   if (is_current(m.round)) rounds_.drained(now, link, m, nodes_, actions);
-                 },
-                 [&](const link::Leave& m) {
-                   if (!over()) rounds_.leave(now, link, m, nodes_, actions);
-                 },
-                 [&](const link::Heartbeat& m) {
-                   if (!m.notice.empty()) noticed(now, *member, m.notice, actions);
-                   // The coordinator's own agent shares its clock, and has no link that could fall
-                   // silent.
-                   if (!member->local) answer(now, link, m, actions);
-                 },
-                 [&](const link::Stands& m) {
-                   if (is_current(m.round)) rounds_.stands(now, link, m, nodes_, actions);
-                 },
-                 [&](const link::Status& m) {
-                   if (!is_current(m.round) || member->state == State::waiting) return;
-                   nodes_.round().figures_of(link).hear(now, m, member->join.local_world_size);
-                 },
-                 [&](const auto&) {
-                   // A second Join, or a message that only coordinators send.
-                   actions.emplace_back(
-                       coordinator::HangUp{link, "it sent a message that no agent sends here"});
-                 },
-             },
-             message);
+  std::visit(
+      Overloaded{
+          [&](const link::Failed& m) {
+            // A node without a seat in this round means another round.
+            if (!is_current(m.round) || member->state == State::waiting) return;
+            if (!is_of(*member, m.failure.rank)) {
+              actions.emplace_back(coordinator::HangUp{
+                  link, fmt::format("reported rank {}, which does not belong to {}",
+                                    m.failure.rank.value, name_of(*member))});
+              return;
+            }
+            rounds_.failed(now, *member, m, nodes_, actions);
+          },
+          [&](const link::Succeeded& m) {
+            if (is_current(m.round)) rounds_.succeeded(now, link, nodes_, actions);
+          },
+          [&](const link::Drained& m) {
+            if (is_current(m.round)) rounds_.drained(now, link, m, nodes_, actions);
+          },
+          [&](const link::Leave& m) {
+            if (!over()) rounds_.leave(now, link, m, nodes_, actions);
+          },
+          [&](const link::Heartbeat& m) {
+            if (!m.notice.empty()) noticed(now, *member, m.notice, actions);
+            // The coordinator's own agent shares its clock, and has no link that could fall
+            // silent.
+            if (!member->local) answer(now, link, m, actions);
+          },
+          [&](const link::Stands& m) {
+            if (is_current(m.round)) rounds_.stands(now, link, m, nodes_, actions);
+          },
+          [&](const link::Status& m) {
+            if (!is_current(m.round) || member->state == State::waiting) return;
+            nodes_.round().figures_of(link).hear(now, m, member->join.local_world_size);
+          },
+          [&](const auto&) {
+            // A second Join, or a message that only coordinators send.
+            actions.emplace_back(coordinator::HangUp{link, "unexpected message from an agent"});
+          },
+      },
+      message);
   if (over() || is_deposed() || !nodes_.reject_claimant(link, terms(), actions)) return;
   rounds_.settle(now, nodes_, actions);
   rounds_.consider_sealing(now, nodes_, actions);
@@ -319,7 +321,7 @@ void Job::close(TimePoint now, const Closing& closing, Actions& actions) {
   if (!over() && broken && may_rejoin(*member)) {
     round.set_broken(link, now);
     actions.emplace_back(coordinator::Note{
-        fmt::format("the link of {} broke: {}; the next round waits up to {} s for it",
+        fmt::format("lost contact with {}: {}; the next round waits up to {} s for it",
                     name_of(*member), reason, in_seconds(lease()))});
     return;
   }
@@ -344,10 +346,10 @@ void Job::close(TimePoint now, const Closing& closing, Actions& actions) {
     return;
   }
   round.set_broken(link, now);
-  actions.emplace_back(
-      coordinator::Note{.line = fmt::format("the link of {} broke: {}; it has {} s to come back",
-                                            name_of(*member), reason, in_seconds(lease())),
-                        .level = LogLevel::warning});
+  actions.emplace_back(coordinator::Note{
+      .line = fmt::format("lost contact with {}: {}; waiting {} s for it to reconnect",
+                          name_of(*member), reason, in_seconds(lease())),
+      .level = LogLevel::warning});
 }
 
 // It has drained and waits for the next round. If that round were sealed without it, it would have
@@ -380,7 +382,7 @@ void Job::advance(TimePoint now, Actions& actions) {
 void Job::give_up_silent(TimePoint now, Actions& actions) {
   const auto silent = nodes_.round().leases().expire(now);
   if (silent.empty()) return;
-  const std::string why = fmt::format("silent for {} s", in_seconds(lease()));
+  const std::string why = fmt::format("no response for {} s", in_seconds(lease()));
   for (const Leases::Expired& each : silent) lose(now, each, why, actions);
   rounds_.settle(now, nodes_, actions);
   rounds_.consider_lost_store(now, nodes_, actions);
@@ -404,7 +406,7 @@ void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string&
     // It has no workers left, and no node waits for it. It keeps its place until the round is over,
     // and learns the result when it reconnects.
     actions.emplace_back(coordinator::Note{fmt::format(
-        "{} cannot be reached: {}; all of its workers had ended with 0", name_of(member), why)});
+        "{} cannot be reached: {}; all of its workers had exited with 0", name_of(member), why)});
     if (member.connected) actions.emplace_back(coordinator::HangUp{link, why});
     if (member.connected) round.set_broken(link, expired.heard);
     round.leases().forget(link);
@@ -427,10 +429,11 @@ OrderOutcome Job::order(TimePoint now, const Order& order, Actions& actions) {
   const auto leads_until = leadership().leads_until();
   if (leads_until && *leads_until <= now) rounds_.check_lease(now, nodes_, actions);
   if (is_deposed()) {
-    return {Kind::not_now, "this coordinator is cut off from its job, which may be led elsewhere"};
+    return {Kind::not_now,
+            "this coordinator lost contact with the nodes; a standby may be the leader by now"};
   }
   if (leadership().transfer_until()) {
-    return {Kind::not_now, "leadership of this job is being transferred: ask again in a moment"};
+    return {Kind::not_now, "leadership of this job is being transferred; retry in a moment"};
   }
   if (const auto& finish = rounds_.finish()) {
     return {Kind::not_now, fmt::format("job \"{}\" is over: {}", terms().id, finish->reason)};
@@ -452,12 +455,12 @@ OrderOutcome Job::order(TimePoint now, const Order& order, Actions& actions) {
     case Order::Kind::handover:  // not for a job but for its coordinator
       break;
   }
-  return {Kind::not_now, fmt::format("job \"{}\" is not over: stop it first", terms().id)};
+  return {Kind::not_now, fmt::format("job \"{}\" is not over; stop it first", terms().id)};
 }
 
 OrderOutcome Job::stop(TimePoint now, const Order& order, Actions& actions) {
   if (rounds_.round_end().stop) {
-    return {Kind::not_now, fmt::format("job \"{}\" is being ended already: {}", terms().id,
+    return {Kind::not_now, fmt::format("job \"{}\" is already stopping: {}", terms().id,
                                        rounds_.round_end().why_no_other)};
   }
   const std::string says = told_by(order, "stopped the job");
@@ -468,46 +471,46 @@ OrderOutcome Job::stop(TimePoint now, const Order& order, Actions& actions) {
   rounds_.stop(now, says, nodes_, actions);
   const std::size_t nodes = round().seated();
   rounds_.settle(now, nodes_, actions);
-  return {Kind::done, fmt::format("job \"{}\" ends: {} {} to end the workers", terms().id,
-                                  node_count_text(nodes), nodes == 1 ? "was told" : "were told")};
+  return {Kind::done, fmt::format("job \"{}\" is stopping its workers on {}", terms().id,
+                                  node_count_text(nodes))};
 }
 
 // Polite, as for a newcomer: nothing has failed, so no restart is used.
 OrderOutcome Job::restart(TimePoint now, const Order& order, Actions& actions) {
   if (round().phase() == Round::Phase::draining) {
-    return {Kind::not_now, fmt::format("round {} is being ended already: {}",
-                                       round().number().value, rounds_.round_end().reason)};
+    return {Kind::not_now, fmt::format("round {} is already stopping: {}", round().number().value,
+                                       rounds_.round_end().reason)};
   }
   if (round().phase() == Round::Phase::gathering) {
-    return {Kind::not_now, "no round runs that could be begun again: " + waits_for(now)};
+    return {Kind::not_now, "no running round to restart: " + waits_for(now)};
   }
   rounds_.break_politely(now, told_by(order, "restarted the job"), nodes_, actions,
                          /*is_ordered=*/true);
   rounds_.settle(now, nodes_, actions);
-  return {Kind::done, fmt::format("round {} is being ended, and the next one follows; that costs "
-                                  "no restart",
-                                  round().number().value)};
+  return {Kind::done,
+          fmt::format(
+              "round {} is stopping, and the next one follows; this does not count as a restart",
+              round().number().value)};
 }
 
 OrderOutcome Job::save(TimePoint now, int signal, Actions& actions) {
   if (const auto objection = objection_to_signal(signal)) return {Kind::malformed, *objection};
   if (round().phase() != Round::Phase::sealed) {
-    return {Kind::not_now, "no workers run that could save: " + waits_for(now)};
+    return {Kind::not_now, "no workers are running: " + waits_for(now)};
   }
   // A node with an inaccurate clock offset signals a little later than the others, and keeps only
   // one order.
   const bool is_another = save_ && save_->round == round().number();
   if (is_another && now < save_->due + bounds::save_lead) {
-    return {Kind::not_now, fmt::format("the workers were asked to save a moment ago: ask again in "
+    return {Kind::not_now, fmt::format("a save was requested a moment ago; retry in "
                                        "{:.1f} s",
                                        in_seconds(save_->due + bounds::save_lead - now))};
   }
   // If some ranks miss a save, the others wait for them or the checkpoint is incomplete.
   if (round().away() > 0) {
-    return {Kind::not_now,
-            fmt::format("the link of {} is broken, and all ranks have to hear of it: "
-                        "ask again when it is back",
-                        round().who_is_away())};
+    return {Kind::not_now, fmt::format("lost contact with {}, and a save needs all ranks; retry "
+                                       "when all nodes have reconnected",
+                                       round().who_is_away())};
   }
   const TimePoint due = now + bounds::save_lead;
   save_ = {round().number(), due};
@@ -521,14 +524,14 @@ OrderOutcome Job::save(TimePoint now, int signal, Actions& actions) {
     actions.emplace_back(coordinator::Say{link, link::Save{round().number(), signal, at}});
     workers += member->join.local_world_size;
   }
-  return {Kind::done, fmt::format("{} goes to the {} of round {} in {} s", signal_name(signal),
+  return {Kind::done, fmt::format("sending {} to the {} of round {} in {} s", signal_name(signal),
                                   workers == 1 ? "worker" : fmt::format("{} workers", workers),
                                   round().number().value, in_seconds(bounds::save_lead))};
 }
 
 void Job::noticed(TimePoint now, const Member& member, const std::string& notice,
                   Actions& actions) {
-  const std::string what = fmt::format("preemption notice of {} ({})", name_of(member), notice);
+  const std::string what = fmt::format("preemption notice from {} ({})", name_of(member), notice);
   const auto outcome = save(now, SIGUSR1, actions);
   actions.emplace_back(coordinator::Note{
       fmt::format("{}: {}{}", what, outcome.is_done() ? "" : "no save: ", outcome.sentence)});
@@ -537,10 +540,9 @@ void Job::noticed(TimePoint now, const Member& member, const std::string& notice
 OrderOutcome Job::drain(TimePoint now, const Order& order, Actions& actions) {
   const auto links = nodes_.nodes_called(order.whom);
   if (links.empty()) {
-    return {Kind::unknown,
-            fmt::format("no node of job \"{}\" has the rank, the name or the address \"{}\"; here "
-                        "are {}",
-                        terms().id, order.whom, round().who_is_here())};
+    return {Kind::unknown, fmt::format("no node of job \"{}\" has the rank, the host name or the "
+                                       "address \"{}\"; its nodes are {}",
+                                       terms().id, order.whom, round().who_is_here())};
   }
   if (auto objection = objection_to_dismiss(links)) return *std::move(objection);
   const std::string who = name_of(*round().find(links.front()));
@@ -568,9 +570,10 @@ OrderOutcome Job::exclude(TimePoint now, const Order& order, Actions& actions) {
   if (!links.empty()) dismiss(now, links, why, actions);
   const std::string length = until ? fmt::format("for {} s", in_seconds(order.length))
                                    : std::string("until the job is over");
-  const std::string who = links.empty() ? "no node of it is here"
-                                        : fmt::format("{} of it {}", node_count_text(links.size()),
-                                                      links.size() == 1 ? "leaves" : "leave");
+  const std::string who = links.empty()
+                              ? "no node is on this host"
+                              : fmt::format("{} on this host {}", node_count_text(links.size()),
+                                            links.size() == 1 ? "leaves" : "leave");
   return {Kind::done, fmt::format("{} is excluded from job \"{}\" {}; {}", order.whom, terms().id,
                                   length, who)};
 }
@@ -579,12 +582,12 @@ OrderOutcome Job::include(TimePoint now, const Order& order) {
   Exclusions& exclusions = nodes_.exclusions();
   if (exclusions.include(now, order.whom)) {
     return {Kind::done,
-            fmt::format("nodes of {} may take a seat in job \"{}\" again", order.whom, terms().id)};
+            fmt::format("nodes of {} may join job \"{}\" again", order.whom, terms().id)};
   }
   const std::string others = exclusions.list(now);
-  return {Kind::unknown,
-          fmt::format("{} is not excluded from job \"{}\"{}", order.whom, terms().id,
-                      others.empty() ? std::string("; no host is") : "; these are: " + others)};
+  return {Kind::unknown, fmt::format("{} is not excluded from job \"{}\"{}", order.whom, terms().id,
+                                     others.empty() ? std::string("; no host is excluded")
+                                                    : "; excluded hosts: " + others)};
 }
 
 std::optional<OrderOutcome> Job::objection_to_dismiss(const std::vector<LinkId>& links) const {

@@ -64,15 +64,15 @@ std::optional<GroupRank> JobLeadership::standby_node(const Round& round) const {
 
 // In parentheses; empty if there should be a standby.
 const char* JobLeadership::why_no_standby(std::size_t seated) const {
-  if (!is_elastic_) return " (a job of a fixed size has none)";
+  if (!is_elastic_) return " (fixed-size jobs have none)";
   if (!is_wanted_) return " (--standby=none)";
-  return seated < bounds::standby_nodes_min ? " (it takes three nodes)" : "";
+  return seated < bounds::standby_nodes_min ? " (needs three nodes)" : "";
 }
 
 std::string JobLeadership::cover_text(const Round& round) const {
   if (round.phase() != Round::Phase::sealed || round.seated() < 2) return {};
   const Member* const host = round.local_member();
-  if (host == nullptr) return "if the machine of its cpprund is lost, the job is lost";
+  if (host == nullptr) return "the job ends if the machine of its cpprund is lost";
   if (!standby_node(round)) {
     return fmt::format("no standby{}: the job ends if {} is lost",
                        standby_ ? " yet" : why_no_standby(round.seated()), name_of(*host));
@@ -86,8 +86,9 @@ std::string JobLeadership::exposure_text(const Round& round) const {
   // Only where there should be a standby and is none.
   if (round.local_member() == nullptr || standby_) return {};
   if (*why_no_standby(round.seated()) != '\0') return {};
-  return fmt::format("{}; run this version of cpprun on all nodes, or let two cpprunds host it",
-                     cover_text(round));
+  return fmt::format(
+      "{}; run this version of cpprun on all nodes, or host the job with two cpprunds",
+      cover_text(round));
 }
 
 // A standby is useful in this round: nodes may vote in it, or will.

@@ -88,9 +88,10 @@ std::optional<link::Waiting> JobNodes::wait_for_seat(const link::Join& join) con
   const Member* holder = join.node_rank ? round_.holder_of(*join.node_rank) : nullptr;
   if (holder == nullptr) return std::nullopt;
   return link::Waiting{fmt::format(
-      "node rank {} is that of {} (pid {}){} within {} s its seat is free", *join.node_rank,
-      holder->join.host, holder->join.pid,
-      holder->connected ? "; if that says nothing" : ", whose link broke; if it is not back",
+      "node rank {} is taken by {} (pid {}){} within {} s", *join.node_rank, holder->join.host,
+      holder->join.pid,
+      holder->connected ? "; it becomes free unless that node responds"
+                        : ", which lost contact; it becomes free unless that node reconnects",
       in_seconds(round_.leases().length()))};
 }
 
@@ -108,7 +109,8 @@ void JobNodes::resume(TimePoint now, LinkId old_link, const Caller& caller, cons
                       Actions& actions) {
   const LinkId link = caller.link;
   if (round_.find(old_link)->connected) {
-    actions.emplace_back(coordinator::HangUp{old_link, "its agent speaks through a newer link"});
+    actions.emplace_back(
+        coordinator::HangUp{old_link, "replaced by a newer connection of the same agent"});
   }
   round_.move(old_link, link);
   round_.set_broken(link, std::nullopt);
@@ -123,7 +125,7 @@ void JobNodes::resume(TimePoint now, LinkId old_link, const Caller& caller, cons
   // Tells it that its own lease is renewed.
   actions.emplace_back(coordinator::Say{link, link::Heartbeat{.sent = join.sent}});
   actions.emplace_back(
-      coordinator::Note{fmt::format("the link of {} is back", name_of(*round_.find(link)))});
+      coordinator::Note{fmt::format("{} reconnected", name_of(*round_.find(link)))});
 }
 
 bool JobNodes::reject_claimant(LinkId holder, const JobTerms& terms, Actions& actions) {
@@ -177,9 +179,9 @@ std::optional<std::string> JobNodes::objection_to_evict(const std::vector<LinkId
   for (const LinkId link : links) {
     const Member& member = *round_.find(link);
     if (member.local) {
-      return fmt::format("{} hosts the coordinator and cannot be drained or excluded: {}",
+      return fmt::format("{} hosts the coordinator and cannot be drained or excluded; {}",
                          name_of(member),
-                         has_standby ? "to let it leave, send SIGTERM to its cpprun, which "
+                         has_standby ? "to remove it, send SIGTERM to its cpprun, which "
                                        "transfers leadership to the standby"
                                      : "stop the job instead");
     }
@@ -187,16 +189,17 @@ std::optional<std::string> JobNodes::objection_to_evict(const std::vector<LinkId
     ++leave;
     is_needed = is_needed || member.group_rank;
   }
-  if (leave == 0) return fmt::format("{} leaves already", name_of(*round_.find(links.front())));
+  if (leave == 0) return fmt::format("{} is already leaving", name_of(*round_.find(links.front())));
   if (!is_needed) return std::nullopt;  // spares, and nodes that wait for a first round
   if (round_.phase() == Round::Phase::sealed && round_.count(Member::State::succeeded) > 0) {
-    return "some nodes have finished their work, and would have to do it again: wait for the end, "
-           "or stop the job";
+    return "some nodes have finished and would have to repeat their work; wait for the end of the "
+           "job, or stop it";
   }
   const std::size_t left = round_.staying() - leave;
   if (left >= static_cast<std::size_t>(nodes_min)) return std::nullopt;
-  return fmt::format("{} would be left of at least {}: start another first, which takes over",
-                     node_count_text(left), nodes_min);
+  return fmt::format(
+      "only {} would be left, but the job needs at least {}; start another node first",
+      node_count_text(left), nodes_min);
 }
 
 std::vector<LinkId> JobNodes::evict(const std::vector<LinkId>& links, const std::string& why) {

@@ -396,21 +396,21 @@ std::optional<std::string> objection_to_seats(const JobRecord& record) {
   const JobTerms terms = terms_of(record.nodes.front().join);
   std::set<int> seats;
   for (const JobRecord::Node& each : record.nodes) {
-    if (each.join.job != record.job()) return "it is of two jobs";
-    if (disagreement(terms, each.join)) return "its nodes do not agree";
+    if (each.join.job != record.job()) return "it has nodes of two jobs";
+    if (disagreement(terms, each.join)) return "its nodes have different settings";
     const bool waits = each.state == State::waiting;
-    if (!each.group_rank && !waits) return "a node has no number";
+    if (!each.group_rank && !waits) return "a node has no rank";
     if (each.group_rank && !seats.insert(each.group_rank->value).second) {
-      return "two nodes have one number";
+      return "two nodes have the same rank";
     }
-    if (waits != (record.phase == Phase::gathering)) return "a seat and its round do not fit";
+    if (waits != (record.phase == Phase::gathering)) return "a seat contradicts its round";
     if (record.phase == Phase::sealed && each.state == State::drained) return "drained too early";
   }
   return std::nullopt;
 }
 
 tl::unexpected<Error> no_record(const std::string& what) {
-  return failure(fmt::format("is no record of a job as cpprund writes it ({})", what));
+  return failure(fmt::format("is not a job record of cpprund ({})", what));
 }
 
 }  // namespace
@@ -420,7 +420,7 @@ Result<JobRecord> read_job_record(std::string_view bytes, const ClockPair& momen
   const Json said = json.is_object() ? json.value(job_record::version_key, Json()) : Json();
   if (!said.is_number_unsigned()) return no_record(job_record::version_key);
   if (said != job_record::version) {
-    return failure(fmt::format("is of version {}, and this cpprund reads version {}", said.dump(),
+    return failure(fmt::format("is of version {}, but this cpprund reads version {}", said.dump(),
                                job_record::version));
   }
   try {
@@ -508,20 +508,20 @@ bool is_hosts_record(std::string_view bytes) {
 Result<std::vector<Exclusions::Entry>> read_hosts_record(std::string_view bytes,
                                                          const ClockPair& moment) {
   const auto no_record = [](const std::string& what) {
-    return failure(fmt::format("is none of excluded hosts as cpprund writes it ({})", what));
+    return failure(fmt::format("is not a record of excluded hosts of cpprund ({})", what));
   };
   const Json json = record_in(bytes);
   const Json said = json.is_object() ? json.value(version_key, Json()) : Json();
   if (!said.is_number_unsigned()) return no_record(version_key);
   if (said != version) {
     return failure(
-        fmt::format("is of version {}, and this cpprund reads version {}", said.dump(), version));
+        fmt::format("is of version {}, but this cpprund reads version {}", said.dump(), version));
   }
   auto entries = exclusions_of(json.value("exclusions", Json()), moment);
   if (!entries) return no_record(entries.error().reason);
   // Only an exclusion from a single job may have no end time: it ends with the job.
   if (std::ranges::any_of(*entries, [](const auto& each) { return !each.until; })) {
-    return no_record("one has no end");
+    return no_record("an exclusion has no end");
   }
   return entries;
 }
@@ -583,10 +583,9 @@ Json at(const Json& json, const char* name) {
 }
 
 tl::unexpected<Error> not_ours(const std::string& key) {
-  return failure(
-      fmt::format("is no state of restarts as cpprun writes it ({}); remove it, and the "
-                  "job begins with its whole budget",
-                  key));
+  return failure(fmt::format(
+      "is not a restart state file of cpprun ({}); remove it to start with the full restart budget",
+      key));
 }
 
 }  // namespace
@@ -633,21 +632,20 @@ std::string restart_state_json(const RestartState& state, const std::string& job
 Result<RestartState> read_restart_state(std::string_view text, const std::string& job,
                                         const ClockPair& moment) {
   const Json json = parse_json(text);
-  if (!json.is_object()) return not_ours("it is no JSON object");
+  if (!json.is_object()) return not_ours("not a JSON object");
   const auto said = whole_at(json, state_version_key, UINT64_MAX);
   if (!said) return not_ours(state_version_key);
   if (*said != state_version) {
-    return failure(fmt::format(
-        "is of version {}, and this cpprun reads version {}; use the cpprun that wrote it, or "
-        "remove it and the job begins with its whole budget",
-        *said, state_version));
+    return failure(
+        fmt::format("is of version {}, but this cpprun reads version {}; use the cpprun that wrote "
+                    "it, or remove it to start with the full restart budget",
+                    *said, state_version));
   }
   const Json whose = at(json, "job");
   if (!whose.is_string()) return not_ours("job");
   if (whose != job) {
     return failure(fmt::format(
-        "belongs to job \"{}\", and this is \"{}\"; give each job a file of its own, or name the "
-        "job by --rdzv-id",
+        "belongs to job \"{}\", but this is job \"{}\"; use one file per job, or set --rdzv-id",
         plain_line(whose.get<std::string>()), job));
   }
   auto state = restart_state_of(json, moment);

@@ -402,7 +402,7 @@ void JobRounds::consider_growing(TimePoint now, std::optional<LinkId> newcomer, 
   // Earlier spares know this already: a thousand of them must not get a message for each newcomer.
   if (!last_call_.over_at()) send_spares(was_called ? std::nullopt : newcomer, round, actions);
   if (!grows) return;
-  break_politely(now, fmt::format("{} more {} here", spares, spares == 1 ? "node is" : "nodes are"),
+  break_politely(now, fmt::format("{} more {} joined", spares, spares == 1 ? "node" : "nodes"),
                  nodes, actions);
 }
 
@@ -577,7 +577,7 @@ void JobRounds::exclude_failing_host(TimePoint now, const std::string& host, Job
   if (!links.empty()) {
     objection = objection_to_evict(links, nodes);
   } else if (staying < static_cast<std::size_t>(terms_.nodes_min)) {
-    objection = fmt::format("{} is left of at least {}: start another, which takes over",
+    objection = fmt::format("only {} left, but the job needs at least {}; start another node",
                             node_count_text(staying), terms_.nodes_min);
   }
   if (!objection) {
@@ -586,9 +586,9 @@ void JobRounds::exclude_failing_host(TimePoint now, const std::string& host, Job
     }
   }
   if (objection) {
-    actions.emplace_back(coordinator::Note{
-        .line = fmt::format("{}; it would get no other seat, but {}", why, *objection),
-        .level = LogLevel::warning});
+    actions.emplace_back(
+        coordinator::Note{.line = fmt::format("{}; cannot exclude the host: {}", why, *objection),
+                          .level = LogLevel::warning});
     return;
   }
   actions.emplace_back(
@@ -600,7 +600,7 @@ void JobRounds::exclude_failing_host(TimePoint now, const std::string& host, Job
 std::optional<std::string> JobRounds::objection_to_evict(const std::vector<LinkId>& links,
                                                          const JobNodes& nodes) const {
   if (round_end_.stop) {
-    return fmt::format("job \"{}\" is being ended already: {}", terms_.id, round_end_.why_no_other);
+    return fmt::format("job \"{}\" is already stopping: {}", terms_.id, round_end_.why_no_other);
   }
   return nodes.objection_to_evict(links, terms_.nodes_min, leadership_.standby_place().has_value());
 }
@@ -614,8 +614,7 @@ void JobRounds::consider_lost_store(TimePoint now, JobNodes& nodes, Actions& act
 }
 
 void JobRounds::break_for_lost_store(TimePoint now, JobNodes& nodes, Actions& actions) {
-  break_politely(now, "its cpprund was restarted, and the store of the round was lost", nodes,
-                 actions);
+  break_politely(now, "cpprund was restarted, and the store of the round was lost", nodes, actions);
 }
 
 void JobRounds::stop(TimePoint now, const std::string& why, JobNodes& nodes, Actions& actions) {
@@ -684,7 +683,7 @@ bool JobRounds::step_aside(TimePoint now, const link::Led& led, JobNodes& nodes,
     if (member->connected && member->join.can_lead)
       actions.emplace_back(coordinator::Say{link, led});
     if (member->connected && !member->local) {
-      actions.emplace_back(coordinator::HangUp{link, "its job is led elsewhere"});
+      actions.emplace_back(coordinator::HangUp{link, "the job has another leader"});
     }
   }
   return true;
@@ -701,7 +700,7 @@ void JobRounds::check_lease(TimePoint now, JobNodes& nodes, Actions& actions) {
 void JobRounds::depose(TimePoint now, JobNodes& nodes, Actions& actions) {
   Round& round = nodes.round();
   const std::string why = fmt::format(
-      "too few of the {} nodes of round {} answer: the standby at {} may lead them by now",
+      "too few of the {} nodes of round {} respond; the standby at {} may be the leader by now",
       round.seated(), round.number().value, leadership_.standby_address());
   actions.emplace_back(coordinator::Note{.line = why, .level = LogLevel::warning});
   for (const auto& [link, member] : round.members()) {
@@ -816,11 +815,11 @@ std::optional<std::string> JobRounds::check(const JobNodes& nodes) const {
   const Round& round = nodes.round();
   if (auto broken = round.check()) return broken;
   if (over()) {
-    return status_due_ || pause_until_ ? std::optional<std::string>{"it is over and waits"}
+    return status_due_ || pause_until_ ? std::optional<std::string>{"it is over but still waits"}
                                        : std::nullopt;
   }
   if (leadership_.is_deposed()) {
-    return next_deadline(nodes) ? std::optional<std::string>{"it may not decide, and waits"}
+    return next_deadline(nodes) ? std::optional<std::string>{"it is not the leader but still waits"}
                                 : std::nullopt;
   }
   const Round::Phase phase = round.phase();
@@ -835,7 +834,7 @@ std::optional<std::string> JobRounds::check(const JobNodes& nodes) const {
   const bool a_node_is_done = round.count(State::succeeded) > 0;
   if (phase == Round::Phase::sealed && has_lost_its_store_ && round.away() == 0 &&
       (terms_.store_is_local || !a_node_is_done)) {
-    return "its round goes on without a store";
+    return "its round continues without a store";
   }
   return round.check_leases();
 }

@@ -32,34 +32,34 @@ JobTerms terms_of(const link::Join& join) {
 
 std::optional<std::string> disagreement(const JobTerms& terms, const link::Join& join) {
   if (join.nodes_min != terms.nodes_min || join.nodes_max != terms.nodes_max) {
-    return fmt::format("this job runs with {}, but {} came with {}; start every node with the same",
+    return fmt::format("this job uses {}, but {} has {}; use the same value on every node",
                        nodes_text(terms.nodes_min, terms.nodes_max), join.host,
                        nodes_text(join.nodes_min, join.nodes_max));
   }
   if (join.restarts != terms.restarts) {
-    return fmt::format(
-        "this job runs with {}, but {} came with {}; the budget is the job's, start every node "
-        "with the same",
-        to_text(terms.restarts), join.host, to_text(join.restarts));
+    return fmt::format("this job uses {}, but {} has {}; use the same restart budget on every node",
+                       to_text(terms.restarts), join.host, to_text(join.restarts));
   }
   if (join.store_is_local != terms.store_is_local) {
     return fmt::format(
-        "this job runs with {}, but {} came with {} (local is the default of a node with a secret, "
-        "direct of one without); start every node with the same",
+        "this job uses {}, but {} has {} (the default is local with a secret, direct without); use "
+        "the same value on every node",
         store_text(terms.store_is_local), join.host, store_text(join.store_is_local));
   }
   if (join.node_rank && (*join.node_rank < 0 || *join.node_rank >= terms.nodes_max)) {
-    return fmt::format("--node_rank={} on {} is outside 0…{} of {}", *join.node_rank, join.host,
-                       terms.nodes_max - 1, nodes_text(terms.nodes_min, terms.nodes_max));
+    return fmt::format("--node-rank={} on {} is out of range (0 to {} with {})", *join.node_rank,
+                       join.host, terms.nodes_max - 1,
+                       nodes_text(terms.nodes_min, terms.nodes_max));
   }
   return std::nullopt;
 }
 
 std::optional<std::string> impossible(const link::Join& join) {
   const auto outside = [](const char* name, std::int64_t value) {
-    return fmt::format("its join says {}={}, which cannot be", name, value);
+    return fmt::format("invalid join message: {}={} is out of range", name, value);
   };
-  if (join.job.empty()) return "its join names no job: give every node the same --rdzv-id";
+  if (join.job.empty())
+    return "invalid join message: no job id; use the same --rdzv-id on every node";
   if (join.nodes_min < 1) return outside("min", join.nodes_min);
   if (join.nodes_max < join.nodes_min || join.nodes_max > bounds::nodes_max) {
     return outside("max", join.nodes_max);
@@ -85,15 +85,15 @@ std::optional<std::string> impossible(const link::Join& join) {
 
 std::string unknown_round_of(const link::Join& join) {
   return fmt::format(
-      "round {}, in which every worker of {} ended with 0, is not known here: this is another "
-      "master, or that job is over and forgotten",
+      "unknown round {}, in which all workers of {} exited with 0: this is a different master, or "
+      "the job is over and was forgotten",
       join.after.value, join.host);
 }
 
 std::string seat_taken_text(const JobTerms& terms, const Member& holder, const link::Join& join) {
   return fmt::format(
-      "node rank {} is taken by {} (pid {}); {} (pid {}) asked for it too: give each node its "
-      "own --node_rank, from 0 to {}",
+      "node rank {} is taken by {} (pid {}), but {} (pid {}) has the same; give each node its own "
+      "--node-rank, from 0 to {}",
       *join.node_rank, holder.join.host, holder.join.pid, join.host, join.pid, terms.nodes_max - 1);
 }
 
@@ -102,8 +102,9 @@ std::optional<std::string> join_check(const JobTerms& terms, const Round& round,
   if (join.after != RoundNumber{} && !join.idle) {
     // Its workers may be alive while other nodes have their ranks: it must not join as it is.
     return fmt::format(
-        "round {}, of which {} still is, does not go on here: either this node was silent "
-        "for {} s and was given up, or this is another master",
+        "round {}, which {} takes part in, is not running here: the node did not respond for {} s "
+        "and was declared "
+        "lost, or this is a different master",
         join.after.value, join.host, in_seconds(lease));
   }
   if (join.done && join.after.value > round.number().value) return unknown_round_of(join);
@@ -112,8 +113,8 @@ std::optional<std::string> join_check(const JobTerms& terms, const Round& round,
   if (join.lease != Duration{} &&
       join.lease != std::chrono::floor<std::chrono::milliseconds>(lease)) {
     return fmt::format(
-        "this job declares a node lost after {} s, but {} came with {} s (keep_alive_interval "
-        "times keep_alive_max_attempt of --rdzv-conf); start every node with the same",
+        "this job declares a node lost after {} s, but {} has {} s (keep_alive_interval times "
+        "keep_alive_max_attempt of --rdzv-conf); use the same values on every node",
         in_seconds(lease), join.host, in_seconds(join.lease));
   }
   if (join.node_rank) {

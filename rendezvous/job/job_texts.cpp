@@ -21,9 +21,9 @@ link::Failure failure_of_lost(const Member& member, Duration lease, WallTime tim
           .pid = member.join.pid,
           .status = {.signalled = false, .value = 1},
           .time = time,
-          .message = fmt::format("{}{} is lost: nothing was heard of it for {} s; the machine, "
-                                 "its network or its cpprun is down",
-                                 name_of(member), where, in_seconds(lease)),
+          .message = fmt::format(
+              "{}{} is lost: no response for {} s; the machine, its network or its cpprun is down",
+              name_of(member), where, in_seconds(lease)),
           .cause = std::string(link::node_lost)};
 }
 
@@ -53,8 +53,8 @@ std::string with_host_of_address(std::string message, const Round& round) {
 
 std::string second_master_text(const link::WhoHosts& other, const std::string& peer) {
   return fmt::format(
-      "there are two masters of {}: {} (pid {}, {}) hosts it as well as this machine; "
-      "start one of them, and no other, with --node-rank=0 (or is_host=true)",
+      "two masters of {}: {} (pid {}, {}) hosts it, and so does this machine; start only one of "
+      "them with --node-rank=0 (or is_host=true)",
       quoted_job(other.job), other.host, other.pid, peer);
 }
 
@@ -76,11 +76,10 @@ std::string status_of(const Round& round, const JobTerms& terms, const Waits& wa
     const std::string running = round.who_is(Member::State::running);
     const std::string succeeded = round.who_is(Member::State::succeeded);
     if (running.empty() && succeeded.empty() && round.away() > 0) {
-      return fmt::format("{}; waiting for the link of {} to be back", waits.reason,
-                         round.who_is_away());
+      return fmt::format("{}; waiting for {} to reconnect", waits.reason, round.who_is_away());
     }
     const char* const both = running.empty() || succeeded.empty() ? "" : ", ";
-    return fmt::format("{}; waiting for {}{}{} to end the workers", waits.reason, running, both,
+    return fmt::format("{}; waiting for {}{}{} to stop the workers", waits.reason, running, both,
                        succeeded);
   }
   std::string text = round.who_is_missing(terms.nodes_max);

@@ -69,8 +69,8 @@ std::string text_of(const Order& order) {
 std::optional<std::string> objection_to_signal(int signal) {
   if (!asks_to_end(signal)) return std::nullopt;
   return fmt::format(
-      "{} would end or halt the workers: to save, take SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT, SIGURG "
-      "or SIGIO, for which they have a handler",
+      "{} would terminate or suspend the workers; use a signal that they handle: SIGUSR1, SIGUSR2, "
+      "SIGWINCH, SIGCONT, SIGURG or SIGIO",
       signal_name(signal));
 }
 

@@ -57,7 +57,7 @@ RestartPolicy::Verdict RestartPolicy::decide(TimePoint now, const End& end, bool
   }
   if (!rules_.may_restart()) return no("no restart is allowed");
   if (!end.lost && lists(rules_.final_codes, status)) {
-    return no(fmt::format("{} is among --no-restart-codes", code_text(status)));
+    return no(fmt::format("{} is listed in --no-restart-codes", code_text(status)));
   }
   if (is_looping) {
     return no(fmt::format("rank {} died within {} s of its start {} times in a row",
@@ -67,11 +67,12 @@ RestartPolicy::Verdict RestartPolicy::decide(TimePoint now, const End& end, bool
   if (rules_.fruitless_max > 0 && state_.fruitless >= rules_.fruitless_max)
     return no(fruitless_text());
   if (!end.lost && lists(rules_.free_codes, status)) {
-    return spend(now, nobodys_fault,
-                 fmt::format("{} asks for a restart that costs nothing", code_text(status)));
+    return spend(
+        now, nobodys_fault,
+        fmt::format("a restart after {} does not count (--free-restart-codes)", code_text(status)));
   }
   if (purse != nullptr && !purse->max) {
-    return spend(now, purse->cause, fmt::format("restarts after {} have no limit", purse->cause));
+    return spend(now, purse->cause, fmt::format("restarts after {} are unlimited", purse->cause));
   }
   const std::string name = purse ? purse->cause : whole_job;
   const std::string after = purse ? fmt::format(" after {}", purse->cause) : "";
@@ -164,7 +165,7 @@ std::string RestartPolicy::fruitless_text() const {
       : state_.farthest.step > 0 ? fmt::format("beyond step {}", state_.farthest.step)
                                  : fmt::format("beyond {} s", in_seconds(fruitful_life));
   return fmt::format(
-      "the last {} came not {} (--max-no-progress={})",
+      "the last {} made no progress {} (--max-no-progress={})",
       state_.fruitless == 1 ? "restart" : fmt::format("{} restarts", state_.fruitless), where,
       rules_.fruitless_max);
 }

@@ -500,8 +500,10 @@ std::optional<std::string> Round::check() const {
     if (member.claims) ++claims;
     const Member* const holder = member.claims ? holder_of(*member.join.node_rank) : &member;
     if (holder == nullptr) return "a node claims a seat that no node has";
-    if (member.claims && member.state != State::waiting) return "who claims a seat has one";
-    if (member.connected == member.broke_at.has_value()) return "a link is there, and is broken";
+    if (member.claims && member.state != State::waiting)
+      return "a node that claims a seat already has one";
+    if (member.connected == member.broke_at.has_value())
+      return "a link is both connected and broken";
     if (member.state == State::waiting) continue;
     if (!member.group_rank) return fmt::format("{} has no number", member.join.host);
     if (!seats.insert(*member.group_rank).second) {
@@ -529,7 +531,7 @@ std::optional<std::string> Round::check_leases() const {
 }
 
 std::string Round::who_is_missing(int nodes_wanted) const {
-  std::string text = fmt::format("{} of {} nodes are here", members_.size(), nodes_wanted);
+  std::string text = fmt::format("{} of {} nodes have joined", members_.size(), nodes_wanted);
   std::string missing;
   std::size_t named = 0;
   // Missing ranks are known only if every node has given its rank.
@@ -625,8 +627,8 @@ void Admission::follow(const Round& round) {
 Result<void> Admission::check(const std::string& address) const {
   if (is_loopback(address) ? admits_loopback_ : admitted_.contains(address)) return {};
   return failure(
-      "no node of the round that runs reaches its master from that address: give every node the "
-      "same address of the master, as a number");
+      "no node of the running round connects from this address; use the same numeric master "
+      "address on every node");
 }
 
 }  // namespace cpprun

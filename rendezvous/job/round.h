@@ -275,7 +275,7 @@ class Round {
   // Members that have a seat in the sealed or draining round.
   std::size_t seated() const { return size() - count(Member::State::waiting); }
 
-  // "2 of 4 nodes are here; missing: node rank 1, node rank 3"
+  // "2 of 4 nodes have joined; missing: node rank 1, node rank 3"
   std::string who_is_missing(int nodes_wanted) const;
   // "node 1 on host-b, node 2 on host-c": some of the members in that state.
   std::string who_is(Member::State state) const;

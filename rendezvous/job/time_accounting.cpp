@@ -183,9 +183,9 @@ TimeUse TimeAccounting::told(TimePoint now) const {
 
 std::optional<std::string> TimeAccounting::check() const {
   const auto is_negative = [](NodeDuration time) { return time < NodeDuration{}; };
-  if (std::ranges::any_of(now_.kept, is_negative)) return "an account has less than no time";
+  if (std::ranges::any_of(now_.kept, is_negative)) return "an account has negative time";
   for (const LostTime& each : now_.lost) {
-    if (std::ranges::any_of(each.time, is_negative)) return "a cause has taken less than no time";
+    if (std::ranges::any_of(each.time, is_negative)) return "a cause has negative time";
   }
   return std::nullopt;
 }

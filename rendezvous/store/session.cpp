@@ -198,12 +198,12 @@ std::optional<std::string> Session::check() const {
     return fmt::format("connection {} {}", id.value, what);
   };
   const bool has_outbox = backlog != nullptr && !backlog->outbox.empty();
-  if (awaits_writable && !has_outbox) return broken("waits to be sent nothing");
+  if (awaits_writable && !has_outbox) return broken("waits to send, but has nothing to send");
   if (has_outbox && !awaits_writable && !is_queued_to_send) {
-    return broken("has replies that are never sent");
+    return broken("has replies that will never be sent");
   }
-  if (is_paused && !awaits_writable) return broken("is paused for ever");
-  if (is_paused && !is_timed) return broken("may stall for ever");
+  if (is_paused && !awaits_writable) return broken("is paused forever");
+  if (is_paused && !is_timed) return broken("may stall forever");
   return std::nullopt;
 }
 

@@ -17,7 +17,7 @@ namespace cpprun {
 
 namespace {
 
-constexpr const char* lacks_memory = "there is no memory for what it wants";
+constexpr const char* lacks_memory = "out of memory";
 
 // A sender of a large value holds up other clients for no longer than it takes to copy this much.
 constexpr std::size_t large_read_max = 1024 * 1024;
@@ -625,7 +625,7 @@ void StoreSessions::look_at_others(Session& session) {
       session.is_paused ? bounds::store_reply_bytes_max : limits_.outbox_bytes_max;
   const std::size_t waiting = session.backlog->outbox.size();
   if (waiting > outbox_max) {
-    close(session, fmt::format("takes none of the {} bytes that wait for it", waiting));
+    close(session, fmt::format("reads none of the {} bytes waiting for it", waiting));
   }
 }
 
@@ -723,7 +723,7 @@ bool StoreSessions::advance_next() {
       break;
     case TimerKind::greeting:
       if (session->speaks == Speaks::unknown_yet) {
-        close(*session, "it began to greet, and then said nothing");
+        close(*session, "incomplete greeting");
       }
       break;
     case TimerKind::stall:
@@ -744,7 +744,7 @@ void StoreSessions::look_at_reader(Session& session) {
     return turns_.arm(TimerKind::stall, session.id,
                       is_held ? limits_.reader_stall_max / 16 : limits_.reader_stall_max - idle);
   }
-  close(session, fmt::format("took none of the {} bytes that wait for it in {} ms",
+  close(session, fmt::format("read none of the {} bytes waiting for it in {} ms",
                              session.backlog->outbox.size(),
                              std::chrono::duration_cast<std::chrono::milliseconds>(idle).count()));
 }
@@ -963,7 +963,7 @@ void StoreSessions::end_replay(std::uint32_t port) {
 std::optional<std::string> StoreSessions::check() const {
   if (next_action_ < actions_.size()) return std::nullopt;  // half done
   if (gathered_for_.value != 0 || !replies_.empty()) return "replies without a recipient";
-  if (served_.value != 0 || !last_reason_.empty()) return "a visit without an end";
+  if (served_.value != 0 || !last_reason_.empty()) return "a turn without an end";
   for (const Session& session : table_.slots()) {
     if (session.id.value == 0 || session.is_doomed) continue;
     if (auto broken = check(session)) return broken;
@@ -979,7 +979,7 @@ std::optional<std::string> StoreSessions::check(const Session& session) const {
     return fmt::format("connection {} {}", session.id.value, what);
   };
   if (session.awaits_turn && !turns_.will_decide(session.id)) {
-    return of("waits for a turn that does not come");
+    return of("waits for a turn that never comes");
   }
   if (session.backlog == nullptr) return std::nullopt;
   const Backlog& backlog = *session.backlog;
@@ -987,7 +987,7 @@ std::optional<std::string> StoreSessions::check(const Session& session) const {
   const bool is_held =
       session.awaits_turn || session.is_paused || (long_ && long_->from() == session.id);
   if (session.speaks == Speaks::store && is_left && !is_held && !is_replayed(session)) {
-    return of("has requests that are never decided");
+    return of("has requests that will never be decided");
   }
   return std::nullopt;
 }

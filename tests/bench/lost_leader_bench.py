@@ -144,7 +144,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         etcd = Etcd(folder)
         leads = Daemon(program, "a", free_port(), etcd.urls)
-        leads.expect("this cpprund leads")
+        leads.expect("this cpprund is the leader")
         follows = Daemon(program, "b", free_port(), etcd.urls)
         leads.expect("is in sync and can become the leader")
         worker = Worker(options, f"127.0.0.1:{leads.port},127.0.0.1:{follows.port}", folder)
@@ -158,7 +158,7 @@ def main():
                     leads.process.send_signal(word)
                     leads.process.wait()
                 waits.append(worker.longest_around(happens))
-                follows.expect("this cpprund leads")
+                follows.expect("this cpprund is the leader")
                 leads.begin()
                 leads, follows = follows, leads
                 leads.expect("is in sync and can become the leader")

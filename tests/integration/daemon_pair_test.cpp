@@ -80,7 +80,7 @@ TEST_CASE(
   nodes.expect_progress();
   site.cluster.hosts.pull_cable(0);
   site.leads->expect_err("this cpprund is no longer the leader");
-  site.stands_by->expect_err("this cpprund leads");
+  site.stands_by->expect_err("this cpprund is the leader");
   nodes.expect_progress();
   site.cluster.hosts.plug_in(0);
   site.leads->expect_err("is a standby of \"node3\"");
@@ -97,7 +97,7 @@ TEST_CASE("one that has slept while another one led says nothing to anybody when
   Nodes nodes(site, 6);
   nodes.expect_progress();
   site.leads->signal(SIGSTOP);
-  site.stands_by->expect_err("this cpprund leads");
+  site.stands_by->expect_err("this cpprund is the leader");
   nodes.expect_progress();
   site.leads->signal(SIGCONT);
   site.leads->expect_err("is a standby of \"node3\"");
@@ -150,13 +150,13 @@ TEST_CASE("one that finds everything in its folder goes on by itself, where nobo
   const Folder state;
   const Words words = {"--etcd=" + site.etcd.endpoints("http://"), "--state=" + state.path()};
   site.leads = site.daemon(0, words);
-  site.leads->expect_err("this cpprund leads");
+  site.leads->expect_err("this cpprund is the leader");
   Nodes nodes(site, 6);
   for (int times = 0; times < 2; ++times) {
     nodes.expect_progress();
     kill_at_once(*site.leads);
     site.leads = site.daemon(0, words);
-    site.leads->expect_err("this cpprund leads");
+    site.leads->expect_err("this cpprund is the leader");
   }
   nodes.expect_all_added();
   site.stands_by = site.member(3);
@@ -181,7 +181,7 @@ TEST_CASE("without etcd the one that stands by leads when it is handed over, and
   site.stands_by->expect_err("lost contact with the leader");
   site.leads->signal(SIGCONT);
   site.leads->expect_err("is in sync and can become the leader", 2);
-  CHECK_FALSE(contains(site.stands_by->err(), "this cpprund leads"));
+  CHECK_FALSE(contains(site.stands_by->err(), "this cpprund is the leader"));
   nodes.expect_all_added();
   site.end_all();
 }

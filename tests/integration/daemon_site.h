@@ -34,13 +34,13 @@ struct Site {
   // The first of them leads, and the other one knows everything.
   void begin_pair() {
     leads = member(0);
-    leads->expect_err("this cpprund leads");
+    leads->expect_err("this cpprund is the leader");
     stands_by = member(3);
     leads->expect_err("is in sync and can become the leader");
   }
   // What was lost is back, and stands by for the other one.
   void change_places(std::unique_ptr<Command> back) {
-    stands_by->expect_err("this cpprund leads");
+    stands_by->expect_err("this cpprund is the leader");
     leads = std::move(stands_by);
     stands_by = std::move(back);
     leads->expect_err("is in sync and can become the leader");

@@ -90,7 +90,7 @@ void disturb(Site& site, Training& training, const std::string& progress) {
   std::cout << "--- the cable of the host of the one that leads now (node3)\n";
   training.expect_progress(progress);
   site.cluster.hosts.pull_cable(3);
-  site.stands_by->expect_err("this cpprund leads");
+  site.stands_by->expect_err("this cpprund is the leader");
   training.expect_progress(progress);
   site.cluster.hosts.plug_in(3);
   std::swap(site.leads, site.stands_by);

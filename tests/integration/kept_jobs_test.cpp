@@ -70,9 +70,9 @@ TEST_CASE(
   Command again = site.daemon();
   expect_each({&first, &second}, " of 2, restart 0\n", 2);
   for (Command* const each : {&first, &second}) {
-    each->expect_err("its cpprund was restarted, and the store of the round was lost");
+    each->expect_err("cpprund was restarted, and the store of the round was lost");
   }
-  again.expect_err("job \"cluster\" goes on: its 2 nodes have 2 s to come back");
+  again.expect_err("job \"cluster\" resumes; its 2 nodes must reconnect within 2 s");
   again.signal(SIGTERM);  // As for an upgrade.
   CHECK(again.wait().code == 0);
   Command upgraded = site.daemon();
@@ -163,12 +163,12 @@ TEST_CASE("a host that is excluded from all jobs to come is so when the daemon i
   daemon.signal(SIGTERM);
   CHECK(daemon.wait().code == 0);
   Command again = site.daemon();
-  again.expect_err("excluded from all jobs to come, as before: " + Hosts::host_name(1));
+  again.expect_err("still excluded from all new jobs: " + Hosts::host_name(1));
   const Ended refused = Command(site.cluster.node(1, direct), site.cluster.options()).wait();
   CHECK(refused.code == 1);
   CHECK_MESSAGE(contains(refused.err, Hosts::host_name(1) + " is excluded for 3"), refused.err);
   CHECK(site.ctl({"include", Hosts::host_name(1)}).code == 0);
-  CHECK(contains(site.ctl({"include", Hosts::host_name(1)}).err, "is not excluded here"));
+  CHECK(contains(site.ctl({"include", Hosts::host_name(1)}).err, "is not excluded"));
   again.signal(SIGTERM);
   CHECK(again.wait().code == 0);
   site.expect_nothing_left();

@@ -303,9 +303,7 @@ TEST_CASE("nodes that want different ways to the store are told so") {
   const auto second = job.node(1, {"get", "wait"}, {"--store=direct"});
   const auto of_second = second->wait();
   CHECK(of_second.code == 1);
-  CHECK(contains(of_second.err,
-                 "this job runs with --store=local, but node1 came with "
-                 "--store=direct"));
+  CHECK(contains(of_second.err, "this job uses --store=local, but node1 has --store=direct"));
   first->signal(SIGTERM);
   CHECK(first->wait().code == 143);
   job.cluster.expect_nothing_left();

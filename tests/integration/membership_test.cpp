@@ -73,7 +73,7 @@ TEST_CASE("a job for one to two nodes begins with one, grows with a second, and 
   Command second(meeting.agent(stay));
   second.expect_out("here\n");
   first.expect_out("here\nhere\n");
-  first.expect_err("1 more node is here");
+  first.expect_err("1 more node joined");
   second.signal(SIGTERM);
   CHECK(second.wait().code == 143);
   first.expect_out("here\nhere\nhere\n");

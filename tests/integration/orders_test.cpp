@@ -89,7 +89,7 @@ TEST_CASE("stop ends the job everywhere with 143, and report and events say who 
             .status == 403);
   const Answer stopped = post(meeting.port, job + "stop", {{"reason", "maintenance"}});
   CHECK(stopped.status == 200);
-  CHECK(stopped.body["said"] == "job \"asked\" ends: 2 nodes were told to end the workers");
+  CHECK(stopped.body["said"] == "job \"asked\" is stopping its workers on 2 nodes");
   const auto of_first = first.wait();
   const auto of_second = second.wait();
   const std::string reason =
@@ -134,7 +134,7 @@ TEST_CASE("save reaches every worker that has a handler, and harms none that has
   command.expect_out("restart 0\n", 3);
   const Answer saved = post(meeting.port, job + "save");
   CHECK(saved.status == 200);
-  CHECK(saved.body["said"] == "SIGUSR1 goes to the 3 workers of round 1 in 1 s");
+  CHECK(saved.body["said"] == "sending SIGUSR1 to the 3 workers of round 1 in 1 s");
   command.expect_out("saves\n", 2);
   command.expect_err("rank 1 has no handler for SIGUSR1, which would kill it");
   CHECK(post(meeting.port, job + "save", {{"signal", "SIGKILL"}}).status == 400);

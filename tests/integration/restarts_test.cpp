@@ -28,7 +28,7 @@ TEST_CASE("an exit code that is listed ends the job at once, and it is said why"
       run(job({"--max-restarts=3", "--no-restart-codes=7,SIGSEGV"}, {"say", "here", "exit", "7"}));
   CHECK(ended.code == 7);
   CHECK(ended.out == "here\n");
-  CHECK(contains(ended.err, "not restarted: exit code 7 is among --no-restart-codes"));
+  CHECK(contains(ended.err, "not restarted: exit code 7 is listed in --no-restart-codes"));
 }
 
 TEST_CASE("an exit code that is not listed spends the whole budget") {
@@ -107,9 +107,9 @@ TEST_CASE(
     return ended.err;
   };
   CHECK(contains(refused(folder.write("other", R"({"cpprun_restart_state":1,"job":"x"})")),
-                 "belongs to job \"x\", and this is \"standalone\""));
-  CHECK(contains(refused(folder.write("mine", "step 7\n")),
-                 "is no state of restarts as cpprun writes it"));
+                 "belongs to job \"x\", but this is job \"standalone\""));
+  CHECK(
+      contains(refused(folder.write("mine", "step 7\n")), "is not a restart state file of cpprun"));
   CHECK(Folder::read(folder.path() + "/mine") == "step 7\n");
   CHECK(contains(refused("/dev/null"), "is not a regular file"));
   CHECK(contains(refused(folder.path()), "is not a regular file"));

@@ -136,7 +136,7 @@ TEST_CASE("a node without the secret ends at once with the cure, and the job doe
   CHECK(stranger.code == 1);
   CHECK(stranger.out == "");
   CHECK(contains(stranger.err, "this master requires a secret"));
-  first.expect_err("it holds no secret, and this side takes only those who hold its own");
+  first.expect_err("the client has no secret, but this side requires one");
   for (Command* each : {&first, &second}) each->signal(SIGTERM);
   CHECK(first.wait().code == 128 + SIGTERM);
   CHECK(second.wait().code == 128 + SIGTERM);
@@ -158,7 +158,7 @@ TEST_CASE("both sides are told whose secret is wrong, and how") {
        "wrong secret: the server does not have \"red\""},
       {blue, other_blue, "wrong secret: both sides have the id \"blue\", but with different keys",
        "wrong secret: both sides have the id \"blue\", but with different keys"},
-      {"", blue, "it wants TLS, and this side holds no secret",
+      {"", blue, "the client uses a secret, but this side has none",
        "the server has no secret, and this side has \"blue\""},
   };
   for (const auto& [of_first, of_second, heard_by_first, heard_by_second] : diagnostics) {
@@ -261,7 +261,7 @@ TEST_CASE("owners at one daemon neither join nor see each other's jobs, and admi
 
   const auto taken = run(job("echo stolen"), holding("bob"));
   CHECK(taken.code == 1);
-  CHECK(contains(taken.err, "another user's job is called \"train\""));
+  CHECK(contains(taken.err, "job id \"train\" belongs to another user"));
   CHECK(contains(ask("alice", {"ls"}).out, "train"));
   CHECK(contains(ask("admin", {"ls"}).out, "train"));
   CHECK_FALSE(contains(ask("bob", {"ls"}).out, "train"));
@@ -324,7 +324,7 @@ TEST_CASE("a token lets its bearer look until its time is over, and no other ask
   // Nor is there a store for whoever cannot prove anything: that client is closed unanswered.
   const std::string hello("\0\316\367\205\074\015\007\000\000\000", 10);
   CHECK(heard_from(speak(std::stoi(port), hello)).empty());
-  daemon.expect_err("this daemon is for those alone who hold a secret");
+  daemon.expect_err("this daemon requires a secret");
   daemon.expect_err("no access to /metrics");
   daemon.signal(SIGTERM);
   CHECK(daemon.wait().code == 0);

@@ -150,7 +150,7 @@ TEST_CASE("whoever cannot hand over says why, and what helps") {
       contains(site.said({"handover"}), "\"node3\" at " + Site::place(3) + " becomes the leader"));
   std::swap(site.leads, site.stands_by);
   site.leads->expect_err("\"node3\" is the leader (epoch");
-  CHECK(contains(site.said({"include", "elsewhere"}), "nodes of elsewhere may take a seat again"));
+  CHECK(contains(site.said({"include", "elsewhere"}), "nodes of elsewhere may join again"));
   CHECK(
       contains(site.said({"status"}), "cannot be a standby because it was started alone; stop it"));
   site.stands_by->signal(SIGTERM);

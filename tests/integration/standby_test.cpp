@@ -94,7 +94,7 @@ TEST_CASE("a master whose host loses its power is gone, and the others go on as 
   first.wait_for_exit();
   second.expect_err(leads);
   expect_each({&second, &third}, " of 2, restart 0\n");
-  second.expect_err("node 0 on node0 is lost: it hosted the job, and no longer responds");
+  second.expect_err("node 0 on node0 is lost: no response from its coordinator");
   second.expect_out("rank 0 of 2");
   end_all(second, {&third});
   cluster.expect_nothing_left();
@@ -149,7 +149,7 @@ TEST_CASE("a master that is started anew is found by whoever leads, and is a nod
   first.wait_for_exit();
   expect_each({&second, &third}, " of 2, restart 0\n");
   Command anew(job.node(0), cluster.options());
-  anew.expect_err("is led by node1; this node joins it there");
+  anew.expect_err("has another leader, node1; this node joins it");
   expect_each({&anew, &second, &third}, " of 3, restart 0\n", 1);
   look_at_events(cluster, 0);
   end_all(second, {&anew, &third});
@@ -167,7 +167,7 @@ TEST_CASE("a master that is cut off while its round drains leads again when it i
     each->expect_err("stopping the workers");
   }
   cluster.hosts.pull_cable(0);
-  job.first().expect_err("is lost: silent for", 2);
+  job.first().expect_err("is lost: no response for", 2);
   cluster.hosts.plug_in(0);
   expect_each({&job.first(), &job.second(), &job.third()}, " of 3, restart ", 2);
   for (Command* const each : {&job.first(), &job.second(), &job.third()}) each->signal(SIGKILL);

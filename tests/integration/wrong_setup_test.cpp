@@ -155,7 +155,7 @@ TEST_CASE("a name that node 0 cannot resolve is told as that, and node 1 says wh
   Command first(hosts.on(0, static_node(0, "trainer")));
   Command second(hosts.on(1, static_node(1, "trainer")));
   first.expect_err("cannot resolve \"trainer\"");
-  second.expect_err("1 of 2 nodes are here; missing: node rank 0");
+  second.expect_err("1 of 2 nodes have joined; missing: node rank 0");
   expect_refused(first.wait(), {"10.77.0.1 (fabric0)"});
   expect_refused(second.wait(), {"cannot resolve its own name \"trainer\""});
 }

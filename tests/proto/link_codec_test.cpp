@@ -85,7 +85,7 @@ TEST_CASE("every other link message survives the wire") {
   check_round_trip(Record{RoundNumber{3}, 1, 2, std::string("a\0\xFF\"\n", 5)});
   check_round_trip(Stands{RoundNumber{3}, 29500});
   check_round_trip(Standby{RoundNumber{3}, "fd00::2", 29500});
-  check_round_trip(NotLeading{"the coordinator answers again"});
+  check_round_trip(NotLeading{"the coordinator responds again"});
   check_round_trip(Led{"10.0.0.7", 29500});
   check_round_trip(NotLeading{"it stands by", "10.0.0.7", 29400});
   check_round_trip(NotLeading{"it stands by", "10.0.0.7", 29400, std::uint64_t{1} << 60});

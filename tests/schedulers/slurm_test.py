@@ -175,7 +175,7 @@ class SlurmTest(unittest.TestCase):
         self.slurm.hosts.power_off("n4")
         said += started.communicate(timeout=slurm.SECONDS_MAX)[0]
         self.assertEqual(said.count("world 3"), 3, said)
-        self.assertIn("node 3 on n4 is lost: silent for 3 s", said)
+        self.assertIn("node 3 on n4 is lost: no response for 3 s", said)
         self.expect_nobody()
 
     def requeue(self, job):

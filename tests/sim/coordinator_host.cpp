@@ -304,7 +304,7 @@ void CoordinatorHost::say(const coordinator::HangUp& hang_up) {
   }
   const ConnectionRef connection = network_->find(hang_up.link);
   if (!connection) return;
-  if (!is_of_set() && hang_up.reason.starts_with("silent for ")) {
+  if (!is_of_set() && hang_up.reason.starts_with("no response for ")) {
     universe_.judge.coordinator_gives_up(connection->node, connection->arrived);
   }
   network_->close(connection, Side::coordinator);

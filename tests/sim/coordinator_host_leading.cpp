@@ -57,7 +57,7 @@ void CoordinatorHost::speak_until(std::optional<TimePoint> until) {
   has_kept_quiet_ = false;
   for (const LinkId link : network_->links_at(place_)) {
     missed_something_.insert(link);
-    say(coordinator::HangUp{link, "it has not been told everything"});
+    say(coordinator::HangUp{link, "messages may be missing"});
   }
 }
 

@@ -28,7 +28,7 @@ void CoordinatorHost::asked(const link::WhoHosts& question, const std::string& a
   const LinkId link{++universe_.last_link.value};
   tell(Coordinator::Opened{{.link = link, .peer = address, .local = false}});
   tell(Coordinator::Said{link, question});
-  tell(Coordinator::Closed{link, "it has its answer"});
+  tell(Coordinator::Closed{link, "query answered"});
 }
 
 // In parts that are smaller than real ones: a job here has few nodes.

@@ -49,7 +49,7 @@ void HostedStores::replica_is_whole(const std::string& job) {
 void HostedStores::end_replica(const std::string& job) {
   if (!has_replica(job)) return;
   const auto replica = served_->replicas.extract(job);
-  close(job, "its store is kept elsewhere");
+  close(job, "this replica of the store was dropped");
 }
 
 void HostedStores::end_replicas(const std::map<std::string, std::string>& but_of) {

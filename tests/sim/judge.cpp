@@ -137,7 +137,7 @@ void Judge::coordinator_breaks(int job, const link::Drain& drain) {
   JobRecord& record = jobs_[index(job)];
   if (record.round.number != drain.round || std::exchange(record.is_broken, true)) return;
   const bool for_newcomers =
-      drain.reason.ends_with(" node is here") || drain.reason.ends_with(" nodes are here");
+      drain.reason.ends_with(" node joined") || drain.reason.ends_with(" nodes joined");
   must(!must_turn_ || for_newcomers, "a cpprund was lost, and a round breaks: " + drain.reason);
   // One of several says later what it has decided.
   must(!for_newcomers || !record.somebody_is_done || scenario_.set,

@@ -87,7 +87,7 @@ TEST_CASE(
 TEST_CASE("a round breaks when its nodes are told first, and not when one is told again") {
   Court court;
   court.seal(0, 30000);
-  const link::Drain drain{court.first, "1 more node is here"};
+  const link::Drain drain{court.first, "1 more node joined"};
   SUBCASE("a node had finished by then") {
     court.judge.coordinator_hears_success(0, court.first);
     court.judge.coordinator_breaks(0, drain);

@@ -44,7 +44,7 @@ class CoordinatorServer::JobPort : public Port {
     const Job* const its = server_.coordinator_.machine().find(job_);
     if (its != nullptr && its->terms().store_is_local) {
       return failure(
-          "workers of this job reach its store through cpprun of their own node (--store=local)");
+          "workers of this job must reach its store through cpprun on their node (--store=local)");
     }
     auto admitted = server_.coordinator_.machine().admit(job_, peer.host_text());
     if (admitted) server_.note_asked(job_);
@@ -90,7 +90,7 @@ class CoordinatorServer::LocalPort : public JobPort {
     return {};
   }
   void adopt_link(FileDescriptor, PeerAddress peer, std::string) override {
-    server_.refuse(peer, "an agent at the port of this node's workers");
+    server_.refuse(peer, "an agent connected to the port for local workers");
   }
 
  private:
@@ -106,9 +106,9 @@ class CoordinatorServer::PlainPort : public Port {
       case PlainStore::served:
         return {};
       case PlainStore::refused:
-        return failure("this daemon hosts jobs only (--no-plain-store)");
+        return failure("this daemon serves jobs only (--no-plain-store)");
       case PlainStore::behind_secret:
-        return failure("this daemon is for those alone who hold a secret");
+        return failure("this daemon requires a secret");
     }
     return {};
   }

@@ -279,7 +279,7 @@ void CoordinatorServer::hear_local_agent(const link::Message& message) {
 
 void CoordinatorServer::local_agent_left() {
   if (!local_link_) return;
-  tell(Coordinator::Closed{*std::exchange(local_link_, std::nullopt), "its cpprun ends"});
+  tell(Coordinator::Closed{*std::exchange(local_link_, std::nullopt), "its cpprun exits"});
 }
 
 void CoordinatorServer::tell_of(const Coordinator::Action& action) {
@@ -457,7 +457,7 @@ void CoordinatorServer::require_secret(std::shared_ptr<SecureContext> secure, Ho
   holder_of_ = std::move(whose);
   const auto through = [this](SecureHandshake::Done done, const PeerAddress& peer) {
     if (!done.channel->is_valid_still()) {
-      return refuse(peer, "its secret was taken away while it proved that it holds it");
+      return refuse(peer, "its secret was removed during the TLS handshake");
     }
     const Protocol speaks = sniff(done.heard);
     if (speaks == Protocol::http && status_) return show_holder(std::move(done), peer);
@@ -485,7 +485,7 @@ void CoordinatorServer::secrets_changed() {
 void CoordinatorServer::show_holder(SecureHandshake::Done done, const PeerAddress& peer) {
   auto credential = credential_of(done.channel->secret_id(), peer.host_text(), holder_of_);
   if (pumps_.use_count() > static_cast<long>(2 * bounds::status_connections_max)) {
-    return refuse(peer, "too many tools are being answered");
+    return refuse(peer, "too many connections from tools");
   }
   const auto place = std::make_shared<PumpPlace>(pumps_, connections_.shared_accounting(), peer);
   (void)place->memory.hold(pump_bytes);  // There are few, and each has authenticated itself.
@@ -512,7 +512,7 @@ std::optional<asio::ip::tcp::socket> CoordinatorServer::stream_of(FileDescriptor
   if (error) {
     callbacks_.note({.ordinary = false,
                      .peer = peer,
-                     .text = "cannot serve its link: " + error.message(),
+                     .text = "cannot serve the connection: " + error.message(),
                      .peer_is = "agent"});
     return std::nullopt;
   }
@@ -527,7 +527,7 @@ void CoordinatorServer::adopt_secure(FileDescriptor socket, const PeerAddress& p
     // client sees the connection closed.
     (void)::send(socket.get(), no_secret_here.data(), no_secret_here.size(),
                  MSG_NOSIGNAL | MSG_DONTWAIT);
-    return refuse(peer, "it wants TLS, and this side holds no secret (--secret-file)");
+    return refuse(peer, "the client uses a secret, but this side has none (--secret-file)");
   }
   if (auto stream = stream_of(std::move(socket), peer)) {
     tls_acceptor_->adopt(*std::move(stream), peer, std::move(first_bytes));
@@ -551,11 +551,11 @@ void CoordinatorServer::refuse_open_link(int socket, const PeerAddress& peer) {
   const std::string answer =
       std::string(link::preamble) +
       link::encode(link::Refused{
-          "this master requires a secret: start cpprun with its secret in --secret-file or in "
+          "this master requires a secret; start cpprun with its secret in --secret-file or in "
           "~/.config/cpprun/secret"});
   // If that cannot be sent, the client sees the connection closed.
   (void)::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  refuse(peer, "it holds no secret, and this side takes only those who hold its own");
+  refuse(peer, "the client has no secret, but this side requires one");
 }
 
 void CoordinatorServer::begin_link(const std::shared_ptr<LinkChannel>& channel,
@@ -669,8 +669,8 @@ void CoordinatorServer::restore_store(const std::string& job) {
   replay.end();
   if (heard && replay.is_whole()) return logs_.go_on(job, round, &replay);
   routes_.forget(job);
-  connections_.close_clients(job_ports_.at(job).listener, "the store of its round is lost");
-  tell(Coordinator::StoreLost{job, heard ? "its log ends in the middle" : heard.error().reason});
+  connections_.close_clients(job_ports_.at(job).listener, "the store of the round was lost");
+  tell(Coordinator::StoreLost{job, heard ? "its log is incomplete" : heard.error().reason});
 }
 
 void CoordinatorServer::note_asked(const std::string& job) {
@@ -726,7 +726,7 @@ std::string CoordinatorServer::hear_streams(LinkId link, const PeerAddress& peer
   return reason;
 }
 
-// The log's keepers get it before any node gets what follows from it.
+// The log is replicated before any node receives a reply that depends on it.
 void CoordinatorServer::send_streams(LinkId link, std::string_view frame) {
   if (const std::string* const job = coordinator_.machine().job_of(link)) logs_.flush(*job);
   if (!may_speak() || held_.hold(link, frame)) return;
@@ -759,8 +759,7 @@ void CoordinatorServer::speak_until(std::optional<TimePoint> until) {
   if (!has_kept_quiet_ || !may_speak()) return;
   has_kept_quiet_ = false;
   const std::string reason =
-      "it has not been told everything: this cpprund did not know for a "
-      "moment that it leads";
+      "messages may be missing: this cpprund was not sure for a moment that it is the leader";
   const auto channels = channels_;
   for (const auto& [link, channel] : channels) {
     // Nothing broke, but the agent has to reconnect for what it has missed.
@@ -780,7 +779,7 @@ void CoordinatorServer::adopt_follower(LinkId link, const link::Follow& follow,
   asio::post(context_, [this, link, follow, peer, owner] {
     const auto found = channels_.extract(link);
     if (found.empty()) return;
-    tell(Coordinator::Closed{link, "it is a standby cpprund"});
+    tell(Coordinator::Closed{link, "the peer is a standby cpprund"});
     callbacks_.follower(found.mapped(), follow, peer, owner);
   });
 }
@@ -871,7 +870,7 @@ void CoordinatorServer::replica_is_whole(const std::string& job) {
 void CoordinatorServer::end_replica(const std::string& job) {
   const auto replica = replicas_.extract(job);
   if (replica.empty()) return;
-  close_store(job, "its store is kept elsewhere");
+  close_store(job, "this replica of the store was dropped");
 }
 
 void CoordinatorServer::end_replicas(const std::map<std::string, std::string>& but_of) {

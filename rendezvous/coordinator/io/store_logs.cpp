@@ -114,7 +114,7 @@ Result<void> StoreReplay::hear(std::string_view bytes) {
       reader_.hear(std::exchange(bytes, {}));
       heard = go_on(sessions, has_more);
     });
-    if (!is_done) return failure("there is no memory for it");
+    if (!is_done) return failure("out of memory");
   }
   return heard;
 }
@@ -186,12 +186,12 @@ Result<void> StoreReplay::on(StoreSessions& sessions, StoreRecord record) {
     case RecordKind::session:
       return on_client(sessions, record);
   }
-  return failure("a record of no kind");
+  return failure("a record of unknown kind");
 }
 
 Result<void> StoreReplay::open(const StoreRecord& record) {
   const auto peer = peer_of(record.key);
-  if (!peer) return failure("a record with an address that is none");
+  if (!peer) return failure("a record with an invalid address");
   auto& streams = nodes_[record.node];
   if (streams == nullptr) {
     streams = place_.routes.of({place_.job, place_.round, record.node}, *peer);
@@ -217,7 +217,7 @@ Result<void> StoreReplay::on_client(StoreSessions& sessions, const StoreRecord& 
   const Client client = found->second;
   const auto must = [&record](bool is_right) -> Result<void> {
     if (is_right) return {};
-    return failure(fmt::format("a record of kind {} that does not follow from those before it",
+    return failure(fmt::format("a record of kind {} that contradicts earlier records",
                                static_cast<int>(record.kind)));
   };
   StoreRecord of_stream = record;
@@ -237,7 +237,7 @@ Result<void> StoreReplay::on_client(StoreSessions& sessions, const StoreRecord& 
       return {};
     case RecordKind::closed:
       clients_.erase(found);
-      sessions.close(client.id, "it was closed there", true);
+      sessions.close(client.id, "closed on the leader", true);
       return {};
     case RecordKind::renamed:
       renamed_[ConnectionId{record.place}] = client;

@@ -44,7 +44,7 @@ std::unique_ptr<PeerMemory> TlsAcceptor::memory_for(const PeerAddress& peer) {
   const bool is_full = !accounting_->objection(AccountId{}, 0).empty();
   const std::string address = is_full ? std::string() : peer.source().host_text();
   if (const auto oldest = places_.oldest_of(address)) {
-    turn_out(*oldest, "others came, and it had not proven anything yet");
+    turn_out(*oldest, "evicted before authentication to make room for newer clients");
     objection = memory->hold_at_all(bytes_of_handshake);
   }
   if (objection.empty()) return memory;
@@ -61,10 +61,11 @@ void TlsAcceptor::adopt(asio::ip::tcp::socket socket, const PeerAddress& peer,
     handshake =
         std::make_shared<SecureHandshake>(std::move(socket), secure_, std::move(first_bytes));
   } catch (const std::bad_alloc&) {
-    return callbacks_.refused(peer, "there is no memory for it");
+    return callbacks_.refused(peer, "out of memory");
   }
   const auto taken = places_.take(boot_now(), peer.source().host_text());
-  if (taken.evicted) turn_out(*taken.evicted, "others came, and it had not proven anything yet");
+  if (taken.evicted)
+    turn_out(*taken.evicted, "evicted before authentication to make room for newer clients");
   visitors_[taken.id] = {peer, handshake, std::move(memory)};
   handshake->start(
       link_preamble,
@@ -88,7 +89,7 @@ void TlsAcceptor::turn_out(HandshakeId id, std::string reason) {
 
 void TlsAcceptor::expire() {
   for (const HandshakeId id : places_.expire(boot_now())) {
-    turn_out(id, "it has not proven in time that it holds the secret");
+    turn_out(id, "no proof of the secret in time");
   }
   timer_.arm(places_.next_deadline());
 }

@@ -210,7 +210,7 @@ TEST_CASE("who has succeeded and is back when its round went on without it is a 
   Stage stage;
   succeed(stage);
   SUBCASE("told to wait for a seat") {
-    stage.heard(t0 + 2s, link::Waiting{"1 of 2 nodes are here"});
+    stage.heard(t0 + 2s, link::Waiting{"1 of 2 nodes have joined"});
     CHECK(work<supervisor::Spawn>(stage.heard(t0 + 2500ms, seat(second))).size() == 1);
   }
   SUBCASE("given one at once") {

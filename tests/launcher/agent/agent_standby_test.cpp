@@ -108,7 +108,7 @@ TEST_CASE("a vote that was given binds until the standby says that it does not l
   // It is up again, and says so.
   stage.agent.advance(t0 + 31s);
   stage.agent.handle(t0 + 31s, agent::LinkUp{"10.0.0.2"});
-  stage.heard(t0 + 31s, link::NotLeading{"the coordinator answers again"});
+  stage.heard(t0 + 31s, link::NotLeading{"the coordinator responds again"});
   stage.agent.handle(t0 + 31s, agent::LinkDown{"closed"});
   const auto free = stage.dialled(t0 + 40s);
   CHECK(std::ranges::count(free, master) > 0);

@@ -50,13 +50,13 @@ TEST_CASE("an unreachable master is dialled again with growing pauses, and said 
 TEST_CASE("who is not seated in time gives up, says what it waited for, and exits with 1") {
   Stage stage;
   stage.join();
-  stage.heard(t0 + 599s, link::Waiting{"1 of 2 nodes are here; missing: node rank 0"});
+  stage.heard(t0 + 599s, link::Waiting{"1 of 2 nodes have joined; missing: node rank 0"});
   const auto last = stage.agent.advance(t0 + 600s);
   CHECK(said<link::Leave>(last).size() == 1);
   REQUIRE(all<agent::Exit>(last).size() == 1);
   CHECK(all<agent::Exit>(last)[0].code == 1);
   CHECK(all<agent::Exit>(last)[0].reason ==
-        "gave up after 600 s: 1 of 2 nodes are here; missing: node rank 0");
+        "gave up after 600 s: 1 of 2 nodes have joined; missing: node rank 0");
   CHECK_FALSE(all<agent::Exit>(last)[0].had_workers);
 }
 

@@ -16,7 +16,7 @@ TEST_CASE("every join says that this agent turns, and the greatest epoch that it
   REQUIRE(joined.size() == 1);
   CHECK(joined[0].turns);
   CHECK(joined[0].epoch == 0);
-  stage.heard(t0, link::Waiting{"1 of 2 nodes are here"});
+  stage.heard(t0, link::Waiting{"1 of 2 nodes have joined"});
   stage.heard(t0, members(6));
   stage.down(t0 + 1s);
   stage.pass(t0 + 1050ms);
@@ -92,9 +92,8 @@ TEST_CASE("what workers say goes to nobody before it has shown that it leads") {
   Set stage;
   CHECK(all<agent::SpeakForWorkers>(stage.up(t0)).empty());
   // To a newcomer's master any word will do: there is nothing to be said yet.
-  CHECK(
-      all<agent::SpeakForWorkers>(stage.heard(t0, link::Waiting{"1 of 2 nodes are here"})).size() ==
-      1);
+  CHECK(all<agent::SpeakForWorkers>(stage.heard(t0, link::Waiting{"1 of 2 nodes have joined"}))
+            .size() == 1);
   stage.heard(t0, members(6));
   stage.heard(t0, seat());
   stage.answered(t0 + 1s);
@@ -128,14 +127,14 @@ TEST_CASE("one of an earlier epoch leads no more: it is left, told of once, and 
 TEST_CASE("who waits for a seat leaves one of an earlier epoch for the next place, at once") {
   Set stage;
   stage.join();
-  stage.heard(t0, link::Waiting{"1 of 2 nodes are here"});
+  stage.heard(t0, link::Waiting{"1 of 2 nodes have joined"});
   stage.heard(t0, members(7));
   stage.down(t0 + 1s);
   stage.pass(t0 + 1050ms);
   stage.down(t0 + 1050ms, "connection refused");
   REQUIRE(stage.dialled_until(t0 + 1050ms) == Asked{b});
   stage.up(t0 + 1100ms);
-  stage.heard(t0 + 1100ms, link::Waiting{"1 of 2 nodes are here"});
+  stage.heard(t0 + 1100ms, link::Waiting{"1 of 2 nodes have joined"});
   CHECK(all<agent::HangUp>(stage.heard(t0 + 1100ms, members(6))).size() == 1);
   CHECK(stage.dialled_until(t0 + 1100ms) == Asked{c});
 }

@@ -48,7 +48,7 @@ struct Set : Stage {
   // At the first of them, which has said so.
   void run_at_first(std::uint64_t epoch = 6) {
     join();
-    heard(t0, link::Waiting{"1 of 2 nodes are here"});
+    heard(t0, link::Waiting{"1 of 2 nodes have joined"});
     heard(t0, members(epoch));
     heard(t0, seat());
     worker(t0, supervisor::Started{LocalRank{0}, 100});

@@ -90,10 +90,10 @@ TEST_CASE("a job that is over says with what, and one that waits says for what")
   CHECK(job_sentence(over) == "job \"seen\" ended with exit code 137: rank 3 failed");
   JobView waits = running();
   waits.state = "gathering";
-  waits.waits_for = "1 of 2 nodes are here";
+  waits.waits_for = "1 of 2 nodes have joined";
   const auto text = status_text(waits, {}, {});
   CHECK(text.find("has been waiting for nodes") != std::string::npos);
-  CHECK(text.find("\n1 of 2 nodes are here\n") != std::string::npos);
+  CHECK(text.find("\n1 of 2 nodes have joined\n") != std::string::npos);
   JobView alone = running();
   alone.cover = "if node 0 on a is lost, the job is lost";
   CHECK(status_text(alone, {}, {}).find("\nif node 0 on a is lost, the job is lost\n") !=

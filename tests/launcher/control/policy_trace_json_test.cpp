@@ -27,7 +27,7 @@ constexpr std::string_view events =
     R"("cause":"out_of_memory","consequence":false}}
 {"time":1062.0,"event":"round_sealed","job":"j","host":"a","node":0,"round":2}
 {"time":1100.0,"event":"node_lost","job":"j","host":"a","node":0,"round":2,)"
-    R"("changed_host":"b","changed_node":1,"reason":"silent for 3 s"}
+    R"("changed_host":"b","changed_node":1,"reason":"no response for 3 s"}
 {"time":1101.0,"event":"round_sealed","job":"j","host":"a","node":0,"round":3}
 )";
 
@@ -62,7 +62,7 @@ TEST_CASE("a report's attempts are such a history, too") {
         {"round":1,"restart":0,"began":50.0,"ended":80.0,"reason":"","failure":
           {"rank":2,"host":"h","exit_code":3,"signal":null,"time":79.5,"cause":"silent_exit"}},
         {"round":2,"restart":1,"began":81.0,"ended":99.0,
-         "reason":"1 more node is here","failure":null}]})",
+         "reason":"1 more node joined","failure":null}]})",
       "");
   REQUIRE(trace);
   CHECK(trace->rounds == 2);

@@ -85,8 +85,8 @@ TEST_CASE("the last failure, or what is waited for, stands in the second line") 
   view.job->rounds = {{.round = 1, .failure = FailureView{.rank = 2, .host = "h", .exit_code = 9}}};
   CHECK(top_frame(view, {}, small_terminal, small_height)[1] ==
         "last failure: rank 2 on h: exit code 9");
-  view.job->waits_for = "1 of 2 nodes are here";
-  CHECK(top_frame(view, {}, small_terminal, small_height)[1] == "1 of 2 nodes are here");
+  view.job->waits_for = "1 of 2 nodes have joined";
+  CHECK(top_frame(view, {}, small_terminal, small_height)[1] == "1 of 2 nodes have joined");
 }
 
 TEST_CASE("keys sort, turn round, move and quit") {

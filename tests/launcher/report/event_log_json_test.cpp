@@ -38,14 +38,14 @@ std::set<std::string> members(const nlohmann::json& json) {
 
 TEST_CASE("every line says when, what, of which job and where") {
   auto event_log = event_log_of_node();
-  const auto json = event(event_log, event_log::Waiting{"1 of 2 nodes are here"});
+  const auto json = event(event_log, event_log::Waiting{"1 of 2 nodes have joined"});
   CHECK(json.at("time") == 1795262400.25);
   CHECK(json.at("event") == "waiting");
   CHECK(json.at("job") == "job7");
   CHECK(json.at("host") == "node1");
   CHECK(json.at("node") == 0);
   CHECK(json.at("round") == 0);
-  CHECK(json.at("reason") == "1 of 2 nodes are here");
+  CHECK(json.at("reason") == "1 of 2 nodes have joined");
 }
 
 TEST_CASE("from a sealed round on, lines carry its number and this node's") {

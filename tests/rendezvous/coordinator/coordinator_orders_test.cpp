@@ -69,7 +69,7 @@ TEST_CASE("an order is done, noted and answered once") {
   CHECK(stage.order(t0, of_job(Order::Kind::stop, "a")).is_done());
   CHECK(all<coordinator::Answered>(stage.actions).size() == 1);
   CHECK(all<coordinator::Note>(stage.actions).back().line ==
-        "uid 7 asks to stop job \"a\": job \"a\" ends: 1 node was told to end the workers");
+        "uid 7 asks to stop job \"a\": job \"a\" is stopping its workers on 1 node");
   REQUIRE(all<coordinator::Say>(stage.actions).size() == 1);
   CHECK(std::get<link::Drain>(all<coordinator::Say>(stage.actions)[0].message).reason ==
         "uid 7 stopped the job");
@@ -78,9 +78,9 @@ TEST_CASE("an order is done, noted and answered once") {
 TEST_CASE("of a job that is not known nothing can be asked, nor of one that just begins") {
   Stage stage;
   CHECK(stage.order(t0, of_job(Order::Kind::stop, "a")) ==
-        OrderOutcome{Outcome::unknown, "no job \"a\" is known here"});
+        OrderOutcome{Outcome::unknown, "unknown job \"a\""});
   CHECK(all<coordinator::Note>(stage.actions)[0].line ==
-        "uid 7 asks to stop job \"a\": refused: no job \"a\" is known here");
+        "uid 7 asks to stop job \"a\": refused: unknown job \"a\"");
   stage.coordinator.handle(t0, Coordinator::Opened{{.link = LinkId{1}, .peer = "10.0.0.1"}});
   stage.coordinator.handle(
       t0, Coordinator::Said{LinkId{1}, link::Join{.job = "a", .host = "alpha", .pid = 1}});
@@ -91,7 +91,7 @@ TEST_CASE("a job that runs is not forgotten, and one that is hosted never is") {
   Stage stage;
   stage.join(LinkId{1}, "a", "alpha");
   CHECK(stage.order(t0, of_job(Order::Kind::forget, "a")) ==
-        OrderOutcome{Outcome::not_now, "job \"a\" is not over, and has nodes: stop it first"});
+        OrderOutcome{Outcome::not_now, "job \"a\" is not over and has nodes; stop it first"});
   Stage hosting(JobTerms{.id = "a"});
   hosting.join(LinkId{1}, "a", "alpha");
   CHECK(hosting.order(t0, of_job(Order::Kind::forget, "a")).kind == Outcome::not_now);
@@ -118,8 +118,8 @@ TEST_CASE("the name of a job whose nodes may still compute is kept until they ca
   stage.join(LinkId{1}, "a", "alpha");
   stage.coordinator.handle(t0 + 1s, Coordinator::Closed{LinkId{1}, "reset", true});
   CHECK(stage.order(t0 + 2s, of_job(Order::Kind::forget, "a")).sentence ==
-        "job \"a\" is forgotten; a new job may have its name in 2 s, when its nodes can "
-        "no longer compute");
+        "job \"a\" is forgotten; a new job can use its name in 2 s, when none of its workers can "
+        "still be running");
   stage.coordinator.handle(t0 + 3s, Coordinator::Opened{{.link = LinkId{2}, .peer = "10.0.0.1"}});
   const auto refused = stage.coordinator.handle(
       t0 + 3s, Coordinator::Said{LinkId{2}, link::Join{.job = "a", .host = "alpha", .pid = 2}});
@@ -158,19 +158,20 @@ TEST_CASE("a host may be excluded from one job alone, and included again") {
   include.job = "a";
   CHECK(stage.order(t0, include).is_done());
   order.job = "c";
-  CHECK(stage.order(t0, order) == OrderOutcome{Outcome::unknown, "no job \"c\" is known here"});
+  CHECK(stage.order(t0, order) == OrderOutcome{Outcome::unknown, "unknown job \"c\""});
 }
 
 TEST_CASE("a job that cannot do without a host keeps it, and no other job does for its sake") {
   Stage stage;
   stage.join(LinkId{1}, "b", "beta");
   const std::string objection =
-      "job \"b\": 0 nodes would be left of at least 1: start another first, which takes over";
+      "job \"b\": only 0 nodes would be left, but the job needs at least 1; start another node "
+      "first";
   CHECK(stage.order(t0, exclude("beta")) == OrderOutcome{Outcome::not_now, objection});
   // Those still to come can do without it, whether another job is here or not.
   const OrderOutcome alone = stage.order(t0, exclude("beta", 60s));
   CHECK(alone.is_done());
-  CHECK(alone.sentence == "beta is excluded from all jobs to come for 60 s; but " + objection);
+  CHECK(alone.sentence == "beta is excluded from all new jobs for 60 s; but " + objection);
   CHECK(alone.kept_by == std::vector<std::string>{"b"});
   CHECK(std::holds_alternative<link::Refused>(
       all<coordinator::Say>(stage.join(LinkId{4}, "d", "beta"))[0].message));
@@ -178,15 +179,15 @@ TEST_CASE("a job that cannot do without a host keeps it, and no other job does f
   const OrderOutcome outcome = stage.order(t0, exclude("beta", 60s));
   CHECK(outcome.is_done());
   CHECK(outcome.sentence ==
-        "beta is excluded from job \"a\" for 60 s; no node of it is here; so it is for all to "
-        "come; but " +
+        "beta is excluded from job \"a\" for 60 s; no node is on this host; this also applies to "
+        "new jobs; but " +
             objection);
   CHECK(outcome.kept_by == std::vector<std::string>{"b"});
   stage.join(LinkId{3}, "c", "beta");  // refused: it is still to come
   CHECK(stage.order(t0, exclude("alpha", 60s)).kind == Outcome::done);
   CHECK(stage.order(t0, exclude("gamma")).sentence ==
-        "gamma is excluded from job \"a\" until the job is over; no node of it is here; so it is "
-        "for all 2 jobs that are here");
+        "gamma is excluded from job \"a\" until the job is over; no node is on this host; this "
+        "applies to all 2 jobs here");
 }
 
 TEST_CASE("a job that one of its nodes hosts is handed over to nobody, and what helps is said") {

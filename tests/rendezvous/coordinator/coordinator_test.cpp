@@ -72,8 +72,8 @@ TEST_CASE("a host seats its own job and refuses every other with both names") {
   open(coordinator, b);
   const auto refused = coordinator.handle(t0, Coordinator::Said{a, single("k")});
   CHECK(said<link::Refused>(refused)[0].reason ==
-        "this master runs job \"j\", but alpha came for job \"k\": give every node the same "
-        "--rdzv-id, and each job its own port");
+        "this master runs job \"j\", but alpha has job \"k\"; use the same --rdzv-id on every "
+        "node, and one port per job");
   CHECK(all<coordinator::HangUp>(refused).size() == 1);
   const auto sealed = coordinator.handle(t0, Coordinator::Said{b, single("j")});
   CHECK(said<link::Sealed>(sealed)[0].store_port == 7);
@@ -122,7 +122,7 @@ TEST_CASE("a daemon forgets a job that everybody has left, and closes its store"
   coordinator.handle(t0, Coordinator::Said{a, link::Succeeded{RoundNumber{1}}});
   const auto over = coordinator.handle(t0, Coordinator::Closed{a, "bye"});
   CHECK(all<coordinator::CloseStore>(over) ==
-        std::vector{coordinator::CloseStore{"k", "its job is over"}});
+        std::vector{coordinator::CloseStore{"k", "the job is over"}});
   CHECK(coordinator.job_count() == 0);
   CHECK_FALSE(coordinator.admit("k", "127.0.0.1").has_value());
   CHECK_FALSE(coordinator.done());
@@ -143,7 +143,7 @@ TEST_CASE("a job whose store cannot be opened is refused with the reason") {
   coordinator.handle(t0, Coordinator::Said{a, single("k")});
   const auto refused = coordinator.handle(t0, Coordinator::StoreFailed{"k", "no descriptors left"});
   CHECK(said<link::Refused>(refused)[0].reason ==
-        "no store can be opened for this job: no descriptors left");
+        "cannot open a store for this job: no descriptors left");
 }
 
 TEST_CASE("who greets and never joins is cut off, and so is who begins with something else") {
@@ -163,7 +163,7 @@ TEST_CASE("every line of a daemon about a job says whose it is; a host has only 
   coordinator.handle(t0, Coordinator::StoreReady{"k", 4444});
   const auto broken = coordinator.handle(t0, Coordinator::Closed{a, "reset"});
   CHECK(all<coordinator::Note>(broken)[0].line ==
-        "job \"k\": the link of node 0 on alpha broke: reset; it has 9 s to come back");
+        "job \"k\": lost contact with node 0 on alpha: reset; waiting 9 s for it to reconnect");
 }
 
 TEST_CASE("numbers that would break a round are refused with their name, and no job begins") {
@@ -173,7 +173,7 @@ TEST_CASE("numbers that would break a round are refused with their name, and no 
   join.local_world_size = -7;
   const auto refused = said<link::Refused>(coordinator.handle(t0, Coordinator::Said{a, join}));
   REQUIRE(refused.size() == 1);
-  CHECK(refused[0].reason == "its join says workers=-7, which cannot be");
+  CHECK(refused[0].reason == "invalid join message: workers=-7 is out of range");
   CHECK(coordinator.job_count() == 0);
 }
 
@@ -208,8 +208,9 @@ TEST_CASE("one address cannot take the places of all jobs, by whatever it asks f
   const auto refused = said<link::Refused>(come("10.6.6.6", greedy));
   REQUIRE(refused.size() == 1);
   CHECK(refused[0].reason ==
-        "this daemon waits for a silent node for 120 s at most, but alpha came with 2147483.647 s "
-        "(keep_alive_interval times keep_alive_max_attempt of --rdzv-conf): ask for less, or start "
+        "this daemon accepts a lease of at most 120 s, but alpha has 2147483.647 s "
+        "(keep_alive_interval times keep_alive_max_attempt of --rdzv-conf); use a shorter lease, "
+        "or start "
         "cpprund with --max-lease=2147484");
   for (int i = 0; i < 2000; ++i) {
     greedy = single("squat" + std::to_string(i));
@@ -235,7 +236,8 @@ TEST_CASE("one address has so many links, and is told why there are no more") {
       coordinator.handle(t0, Coordinator::Opened{{.link = LinkId{3}, .peer = "10.0.0.1"}});
   REQUIRE(said<link::Refused>(actions).size() == 1);
   CHECK(said<link::Refused>(actions)[0].reason ==
-        "10.0.0.1 has 2 links here already, the limit of one address (--max-links-per-address of "
+        "10.0.0.1 already has 2 connections here, the maximum per address (--max-links-per-address "
+        "of "
         "cpprund)");
   CHECK(all<coordinator::HangUp>(actions).size() == 1);
   // What it still says is not heard, and somebody else comes in.
@@ -315,7 +317,7 @@ TEST_CASE("whoever asks who hosts is told, itself too, and a second master is no
   CHECK(said<link::Hosts>(answered)[0] == link::Hosts{.job = "j", .host = "alpha", .pid = 1});
   REQUIRE(all<coordinator::Note>(answered).size() == 1);
   CHECK(all<coordinator::Note>(answered)[0].line.find(
-            "there are two masters of job \"j\": beta (pid 2, 10.0.0.1) hosts it") == 0);
+            "two masters of job \"j\": beta (pid 2, 10.0.0.1) hosts it") == 0);
   CHECK(all<coordinator::HangUp>(answered).size() == 1);
   open(coordinator, LinkId{4});
   const auto itself = coordinator.handle(
@@ -360,15 +362,16 @@ TEST_CASE("those who wait for a master that cannot come yet are told why, until 
   told(t0 + 4s);
   const auto waiting = told(t0 + 5s);
   REQUIRE(waiting.size() == 1);
-  CHECK(waiting[0].reason ==
-        "1 of 3 nodes are here; missing: node rank 0, node rank 2; the master cannot resolve its "
-        "own name");
+  CHECK(
+      waiting[0].reason ==
+      "1 of 3 nodes have joined; missing: node rank 0, node rank 2; the master cannot resolve its "
+      "own name");
   come(a, 0);
   told(t0 + 7s);
   told(t0 + 9s);
   const auto later = told(t0 + 10s);
   REQUIRE_FALSE(later.empty());
-  CHECK(later[0].reason == "2 of 3 nodes are here; missing: node rank 2");
+  CHECK(later[0].reason == "2 of 3 nodes have joined; missing: node rank 2");
 }
 
 TEST_CASE("the host of a job that is over stays for those who are connected and not told yet") {
@@ -377,13 +380,13 @@ TEST_CASE("the host of a job that is over stays for those who are connected and 
   coordinator.handle(t0, Coordinator::Said{a, single("j")});
   open(coordinator, b);
   coordinator.handle(t0, Coordinator::Said{a, link::Succeeded{RoundNumber{1}}});
-  coordinator.handle(t0, Coordinator::Closed{a, "its cpprun ends"});
+  coordinator.handle(t0, Coordinator::Closed{a, "its cpprun exits"});
   CHECK_FALSE(coordinator.done());
   auto late = single("j");
   late.host = "late";
   CHECK(said<link::Finish>(coordinator.handle(t0, Coordinator::Said{b, late})).size() == 1);
   CHECK_FALSE(coordinator.done());
-  coordinator.handle(t0, Coordinator::Closed{b, "its job is over"});
+  coordinator.handle(t0, Coordinator::Closed{b, "the job is over"});
   CHECK(coordinator.done());
 }
 

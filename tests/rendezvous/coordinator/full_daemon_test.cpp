@@ -70,7 +70,8 @@ TEST_CASE("a newcomer gets the place of the job that its nodes left first, and n
   CHECK(all<coordinator::CloseStore>(begun)[0].job == "first");
   REQUIRE(all<coordinator::Note>(begun).size() == 1);
   CHECK(all<coordinator::Note>(begun)[0].line ==
-        "job \"first\" gives its place to another: all 3 are taken (--max-jobs), and none of its "
+        "job \"first\" was dropped for a new job: all 3 slots are taken (--max-jobs), and none of "
+        "its "
         "nodes is connected");
   CHECK(daemon.coordinator.knows("alive"));
   CHECK(daemon.coordinator.knows("later"));
@@ -83,7 +84,7 @@ TEST_CASE("a job with a node that is connected keeps its place, and who comes is
   daemon.begin(t0, "one");
   daemon.begin(t0, "two");
   const auto begun = daemon.begin(t0 + 1s, "new");
-  CHECK(refusal(begun) == "this daemon runs 2 jobs, its limit (--max-jobs)");
+  CHECK(refusal(begun) == "this daemon runs 2 jobs, the maximum (--max-jobs)");
   CHECK(daemon.coordinator.job_count() == 2);
 }
 
@@ -94,8 +95,8 @@ TEST_CASE("nobody begins a job whose nodes may still compute since it lost its p
   daemon.begin(t0 + 20s, "new");
   daemon.leave(t0 + 20s, 2);
   CHECK(refusal(daemon.begin(t0 + 30s, "j")) ==
-        "job \"j\" has lost its place here while none of its nodes was connected, and they may "
-        "compute for 80 s more: come again then, or take another --rdzv-id");
+        "job \"j\" was dropped while none of its nodes was connected, and its workers may run for "
+        "another 80 s; retry then, or use another --rdzv-id");
   // From the moment in which their own lease is over.
   REQUIRE(daemon.coordinator.next_deadline() <= t0 + 110s);
   daemon.coordinator.advance(t0 + 110s);

@@ -62,7 +62,7 @@ TEST_CASE("who introduces itself first is admitted from there as soon as its rou
   CHECK(std::get<link::Hosts>(std::get<coordinator::Say>(answer[0]).message).itself);
   CHECK_FALSE(coordinator.admit("j", "fd00::7").has_value());
   // Its other link is of no use any more.
-  CHECK(hung_up(join(coordinator)) == "its agent has joined");
+  CHECK(hung_up(join(coordinator)) == "the agent has joined");
   CHECK(coordinator.admit("j", "fd00::7").has_value());
   CHECK(coordinator.admit("j", "10.0.0.1").has_value());
   CHECK_FALSE(coordinator.admit("j", "fd00::8").has_value());
@@ -90,11 +90,11 @@ TEST_CASE("an introduction counts while its link is there, and is made once") {
     coordinator.advance(t0 + bounds::join_patience - bounds::coordinator_nap);
     coordinator.advance(t0 + bounds::join_patience - bounds::coordinator_blink);
     CHECK(hung_up(coordinator.advance(t0 + bounds::join_patience)) ==
-          "it greeted, and then said nothing");
+          "no message after the greeting");
   }
   SUBCASE("it introduces itself again") {
     CHECK(hung_up(coordinator.handle(t0, Coordinator::Said{another_link, node})) ==
-          "it has introduced itself already");
+          "introduced itself twice");
     coordinator.handle(t0, Coordinator::Closed{another_link, "hung up"});
   }
   join(coordinator);

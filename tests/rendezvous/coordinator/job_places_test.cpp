@@ -39,11 +39,11 @@ TEST_CASE("the last quarter of the places is for addresses that have few") {
   CHECK(take_all(places, "10.6.6.4", 2000) == bounds::jobs_few);
   CHECK_FALSE(places.is_full());
   CHECK(reason(places, t0, "10.6.6.1") ==
-        "10.6.6.1 has begun 256 jobs here that are not over, the limit of one address: start "
-        "cpprund with a larger --max-jobs-per-address where that is too few");
+        "10.6.6.1 has 256 unfinished jobs here, the maximum per address; start cpprund with a "
+        "larger --max-jobs-per-address");
   CHECK(reason(places, t0, "10.6.6.4") ==
-        "10.6.6.4 has begun 8 jobs here that are not over, and the last 256 of 1024 places are for "
-        "addresses with fewer than 8: start cpprund with a larger --max-jobs");
+        "10.6.6.4 has 8 unfinished jobs here, and the last 256 of 1024 slots are reserved for "
+        "addresses with fewer than 8; start cpprund with a larger --max-jobs");
   CHECK(reason(places, t0, "10.0.0.1") == "");
   for (std::size_t i = 0; i <= bounds::jobs_few; ++i) places.give_back("10.6.6.1");
   CHECK(reason(places, t0, "10.6.6.4") == "");
@@ -63,8 +63,8 @@ TEST_CASE("the name of a job that lost its place is nobody's until its nodes hav
   REQUIRE(places.keep_name("j", "10.6.6.1", t0 + 90s));
   CHECK_FALSE(places.is_full());
   CHECK(reason(places, t0 + 30500ms, "10.0.0.1") ==
-        "job \"j\" has lost its place here while none of its nodes was connected, and they may "
-        "compute for 60 s more: come again then, or take another --rdzv-id");
+        "job \"j\" was dropped while none of its nodes was connected, and its workers may run for "
+        "another 60 s; retry then, or use another --rdzv-id");
   CHECK(places.check(t0, "k", "10.0.0.1").has_value());
   // It counts for who began it: else one address could have any number of names kept.
   CHECK_FALSE(places.check(t0, "k", "10.6.6.1").has_value());

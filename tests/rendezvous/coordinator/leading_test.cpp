@@ -164,7 +164,7 @@ TEST_CASE("an order is refused where nobody leads, with the place to ask at") {
       coordinator.handle(t0, Coordinator::Ordered{1, {.kind = Order::Kind::stop, .job = "j"}});
   REQUIRE(all<coordinator::Answered>(answered).size() == 1);
   CHECK(all<coordinator::Answered>(answered)[0].outcome.sentence ==
-        "this cpprund is a standby: ask the leader at 10.0.0.9:29400");
+        "this cpprund is a standby; use the leader at 10.0.0.9:29400");
 }
 
 TEST_CASE("who leads is asked to hand over, and whoever asked is told what came of it") {
@@ -188,7 +188,7 @@ TEST_CASE("one that stands by hands nothing over, and says who can") {
       coordinator.handle(t0, Coordinator::Ordered{1, {.kind = Order::Kind::handover}});
   REQUIRE(all<coordinator::Answered>(told).size() == 1);
   CHECK(all<coordinator::Answered>(told)[0].outcome.sentence ==
-        "this cpprund is a standby: ask the leader at 10.0.0.9:29400");
+        "this cpprund is a standby; use the leader at 10.0.0.9:29400");
 }
 
 TEST_CASE("whoever comes before it leads is heard when it does, with all that was said") {

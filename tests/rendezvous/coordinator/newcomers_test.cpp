@@ -71,7 +71,7 @@ TEST_CASE("who greets and says nothing holds up the end of a hosted job for a mo
   const auto gone = hung_up(coordinator.advance(end));
   REQUIRE(gone.size() == 1);
   CHECK(gone[0].link == LinkId{11});
-  CHECK(gone[0].reason == "it greeted, and then said nothing, and the job is over");
+  CHECK(gone[0].reason == "no message after the greeting, and the job is over");
   CHECK(coordinator.done());
 }
 

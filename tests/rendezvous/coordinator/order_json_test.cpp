@@ -43,7 +43,7 @@ TEST_CASE("what is said is taken") {
   CHECK(read(Kind::drain, R"({"node": "host-b"})").whom == "host-b");
   CHECK(read(Kind::drain, R"({"node": 3})").whom == "3");
   CHECK(read(Kind::drain, R"({"node": 3.0})").whom == "3");
-  CHECK(objection(Kind::drain, R"({"node": 3.5})") == "node has to be a text in quotes");
+  CHECK(objection(Kind::drain, R"({"node": 3.5})") == "node must be a string");
   CHECK(read(Kind::exclude, R"({"for_s": 7200})").length == 2h);
   CHECK(read(Kind::exclude, R"({"for_s": 0.5})").length == 500ms);
   CHECK(read(Kind::exclude, R"({"job": "a"})").job == "a");
@@ -53,20 +53,20 @@ TEST_CASE("what is said is taken") {
 TEST_CASE("what cannot be meant is named") {
   CHECK(objection(Kind::stop, "stop").find("JSON object") != std::string::npos);
   CHECK(objection(Kind::stop, "[]").find("JSON object") != std::string::npos);
-  CHECK(objection(Kind::stop, R"({"reason": 7})") == "reason has to be a text in quotes");
+  CHECK(objection(Kind::stop, R"({"reason": 7})") == "reason must be a string");
   CHECK(objection(Kind::stop, "{\"reason\": \"" + std::string(300, 'x') + "\"}") ==
-        "reason has 300 bytes, the limit is 200");
+        "reason has 300 bytes, and the maximum is 200");
   CHECK(objection(Kind::stop, R"({"node": "3"})") == "stop takes no \"node\"");
   CHECK(objection(Kind::stop, R"({"job": "a"})") == "stop takes no \"job\"");
-  CHECK(objection(Kind::exclude, R"({"job": ""})").starts_with("job has to be the name of a job"));
-  CHECK(objection(Kind::save, R"({"signal": "SIGKILL"})").starts_with("SIGKILL would end"));
-  CHECK(objection(Kind::save, R"({"signal": "now"})").starts_with("signal \"now\" is not known"));
-  CHECK(objection(Kind::drain, "").starts_with("say which"));
-  CHECK(objection(Kind::drain, R"({"node": -3})") == "node has to be a text in quotes");
+  CHECK(objection(Kind::exclude, R"({"job": ""})").starts_with("job must be the name of a job"));
+  CHECK(objection(Kind::save, R"({"signal": "SIGKILL"})").starts_with("SIGKILL would terminate"));
+  CHECK(objection(Kind::save, R"({"signal": "now"})").starts_with("unknown signal \"now\""));
+  CHECK(objection(Kind::drain, "").starts_with("no node given"));
+  CHECK(objection(Kind::drain, R"({"node": -3})") == "node must be a string");
   for (const char* length : {"0", "-1", "1e9", "\"2h\"", "null"}) {
     CAPTURE(length);
     CHECK(objection(Kind::exclude, std::string("{\"for_s\": ") + length + "}")
-              .starts_with("for_s has to be a number"));
+              .starts_with("for_s must be a number"));
   }
 }
 

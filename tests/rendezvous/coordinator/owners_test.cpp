@@ -45,10 +45,10 @@ TEST_CASE("a job is joined by those alone who hold the secret of whoever began i
   // While its store is being opened, and once it is there.
   CHECK(coordinator.owner_of("train") == "alice");
   CHECK(refusal(join(coordinator, 2, "bob")) ==
-        "another user's job is called \"train\": choose another --rdzv-id");
+        "job id \"train\" belongs to another user; choose another --rdzv-id");
   coordinator.handle(t0, Coordinator::StoreReady{"train", 4000});
   CHECK(coordinator.owner_of("train") == "alice");
-  CHECK(refusal(join(coordinator, 3, "bob")).starts_with("another user's job"));
+  CHECK(refusal(join(coordinator, 3, "bob")).starts_with("job id \"train\" belongs"));
   CHECK(coordinator.find("train")->round().size() == 1);
   CHECK(refusal(join(coordinator, 4, "alice")) == "");
   CHECK(coordinator.find("train")->round().size() == 2);

@@ -106,8 +106,7 @@ TEST_CASE("metrics tell how a job ended when its nodes are gone, until one of it
 TEST_CASE("what is not there is refused in words, with a status") {
   const Coordinator daemon = daemon_with({"a"});
   CHECK(get(daemon, "/api/v1/jobs/b").status == 404);
-  CHECK(json::parse(get(daemon, "/api/v1/jobs/b\"").body)["error"] ==
-        "no job \"b\"\" is known here");
+  CHECK(json::parse(get(daemon, "/api/v1/jobs/b\"").body)["error"] == "unknown job \"b\"\"");
   for (const char* target :
        {"/nothing", "//", "/api", "/api/v1/jobsx", "/api/v1/jobs/", "/api/v1/jobs/a/",
         "/api/v1/jobs/a/nodes/", "/api/v1/jobs/%", "/../healthz", "/api/v1/jobs//nodes"}) {

@@ -150,7 +150,7 @@ TEST_CASE("when the coordinator answers again, whoever has voted is free to foll
   standby.come(LinkId{201}, join_of(2, 4));
   const auto freed = standby.stand(0);
   REQUIRE(said<link::NotLeading>(freed, LinkId{201}) != nullptr);
-  CHECK(said<link::NotLeading>(freed, LinkId{201})->reason == "the coordinator answers again");
+  CHECK(said<link::NotLeading>(freed, LinkId{201})->reason == "the coordinator responds again");
   // That vote is not counted later.
   standby.stand();
   CHECK_FALSE(leads(standby.come(LinkId{202}, join_of(3, 4))));

@@ -77,7 +77,7 @@ TEST_CASE("a request is judged by the token it shows") {
   CHECK_FALSE(credential_of(request, *secure, in_time));
   request.authorization = "Basic YTpi";
   CHECK(credential_of(request, *secure, in_time).error().reason ==
-        "what it shows is no token (Authorization: Bearer cpprun1…)");
+        "not a token (expected Authorization: Bearer cpprun1…)");
 
   auto order = asking("/api/v1/jobs/mine/stop", http::Method::post);
   order.authorization = bearer(secret, {.expiry_unix_seconds = expiry});

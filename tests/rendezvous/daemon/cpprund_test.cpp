@@ -107,7 +107,7 @@ TEST_CASE("where the machine has no memory left, the client that wants it is clo
   CHECK(modest->set("k", "v"));
   daemon.limit_memory(rlim_t{100} << 20);
   (void)greedy->set("k", std::string(200 << 20, 'v'));
-  CHECK(daemon.err_line().ends_with("closed: there is no memory for what it wants"));
+  CHECK(daemon.err_line().ends_with("closed: out of memory"));
   CHECK(modest->get("k", 10s) == "v");
   CHECK(daemon.end_with(SIGTERM) == 0);
 #endif
@@ -188,7 +188,7 @@ TEST_CASE("a daemon without a plain store serves no client of one, and says why"
   REQUIRE(poll(&watched, 1, 10'000) == 1);
   // How a client of PyTorch 2.2 or later begins.
   CHECK(client.offer(std::string_view("\0\xCE\xF7\x85\x3C", 5)) == 5);
-  CHECK(daemon.err_line().ends_with("closed: this daemon hosts jobs only (--no-plain-store)"));
+  CHECK(daemon.err_line().ends_with("closed: this daemon serves jobs only (--no-plain-store)"));
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
@@ -301,17 +301,17 @@ TEST_CASE("a daemon full of jobs whose nodes have gone takes the next job in the
   REQUIRE(has_seat(stays));
   REQUIRE(has_seat(agent_of(port, "gone")));
   std::string line = daemon.err_line();
-  while (!line.empty() && line.find("\"gone\": the link of") == std::string::npos) {
+  while (!line.empty() && line.find("\"gone\": lost contact with") == std::string::npos) {
     line = daemon.err_line();
   }
   const RawClient next = agent_of(port, "next");
   CHECK(has_seat(next));
   CHECK(daemon.err_line().ends_with(
-      "Z cpprund: warning: job \"gone\" gives its place to another: all 2 are "
-      "taken (--max-jobs), and none of its nodes is connected"));
+      "Z cpprund: warning: job \"gone\" was dropped for a new job: all 2 slots are taken "
+      "(--max-jobs), and none of its nodes is connected"));
   // Whoever has nodes that are connected keeps its place.
   const RawClient refused = agent_of(port, "refused");
-  CHECK(refused.heard.find("this daemon runs 2 jobs, its limit") != std::string::npos);
+  CHECK(refused.heard.find("this daemon runs 2 jobs, the maximum") != std::string::npos);
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 

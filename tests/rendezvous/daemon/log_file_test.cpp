@@ -83,7 +83,7 @@ TEST_CASE("what is no log, or a later one's, is said") {
   const auto later = read_log_file("cpprund-log 2 5 0 b\n");
   REQUIRE_FALSE(later);
   CHECK(later.error().is_later);
-  CHECK(later.error().clause == "is of version 2, and this cpprund reads version 1");
+  CHECK(later.error().clause == "is of version 2, but this cpprund reads version 1");
 }
 
 }  // namespace log_file_test

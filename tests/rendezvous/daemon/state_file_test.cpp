@@ -47,7 +47,7 @@ TEST_CASE("what a later cpprund has written is called that") {
   const auto later = record_of_state_file("cpprund-state 2 whatever");
   REQUIRE(!later);
   CHECK(later.error().is_later);
-  CHECK(later.error().clause == "is of version 2, and this cpprund reads version 1");
+  CHECK(later.error().clause == "is of version 2, but this cpprund reads version 1");
 }
 
 }  // namespace state_file_test

@@ -44,7 +44,7 @@ TEST_CASE("whoever leads no more leaves all of its jobs, however many there are"
                            {.to_local_agent = [](const link::Message&) {},
                             .note =
                                 [&begun](const Note& note) {
-                                  if (note.text.find(" goes on") != note.text.npos) ++begun;
+                                  if (note.text.find(" resumes") != note.text.npos) ++begun;
                                 },
                             .done = nullptr,
                             .keep_record = [](const auto&, const auto&) { return 0; },

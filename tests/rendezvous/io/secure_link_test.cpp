@@ -56,7 +56,7 @@ TEST_CASE("an agent without the secret is refused in words, and so is one with a
   open.client.dial();
   run_until(context, [&] { return !open.heard.empty(); });
   CHECK(std::get<link::Refused>(open.heard[0]).reason.starts_with("this master requires a secret"));
-  CHECK(was_noted(master, "refused: it holds no secret"));
+  CHECK(was_noted(master, "refused: the client has no secret"));
 
   Guest other{context, master.port, loopback, client_of(secret_named("red"))};
   other.client.dial();
@@ -75,7 +75,7 @@ TEST_CASE("an agent with a secret hears that its master has none") {
   guest.client.dial();
   run_until(context, [&] { return !guest.reason.empty(); });
   CHECK(guest.reason.starts_with("the server has no secret, and this side has \"blue\""));
-  CHECK(was_noted(master, "it wants TLS, and this side holds no secret"));
+  CHECK(was_noted(master, "the client uses a secret, but this side has none"));
 }
 
 TEST_CASE("a master that answers in clear is not believed by whoever holds a secret") {
@@ -144,7 +144,7 @@ TEST_CASE("half handshakes push out each other, and nobody who holds the secret"
   }
   CHECK(door.size() == 4);
   CHECK(refused.size() == 16);
-  CHECK(refused.front() == "others came, and it had not proven anything yet");
+  CHECK(refused.front() == "evicted before authentication to make room for newer clients");
 
   tcp::socket agent = dial(context, port);
   take();
@@ -173,7 +173,7 @@ TEST_CASE("whoever does not prove anything in time is turned out") {
   door.adopt(acceptor.accept(), PeerAddress{}, std::string("\x16\x03", 2));
   Reader reader{stranger};
   run_until(context, [&] { return reader.is_closed; });
-  CHECK(refused == std::vector<std::string>{"it has not proven in time that it holds the secret"});
+  CHECK(refused == std::vector<std::string>{"no proof of the secret in time"});
   CHECK(door.size() == 0);
 }
 

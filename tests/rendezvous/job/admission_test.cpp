@@ -15,8 +15,8 @@ TEST_CASE("a store is for the machines whose links are in the round that runs") 
   admission.follow(round);
   CHECK(admission.check("10.0.0.1").has_value());
   CHECK(admission.check("10.0.0.2").error().reason ==
-        "no node of the round that runs reaches its master from that address: give every node the "
-        "same address of the master, as a number");
+        "no node of the running round connects from this address; use the same numeric master "
+        "address on every node");
 }
 
 TEST_CASE(

@@ -11,7 +11,7 @@ TEST_CASE("a refusal is said, logged with who it was, and ends the link") {
   CHECK(actions == coordinator::Actions{
                        coordinator::Say{LinkId{7}, link::Refused{"no seat"}},
                        coordinator::HangUp{LinkId{7}, "no seat"},
-                       coordinator::Note{.line = "refused the node on beta (10.0.0.2): no seat",
+                       coordinator::Note{.line = "rejected the node on beta (10.0.0.2): no seat",
                                          .level = LogLevel::warning,
                                          .of_stranger = true}});
 }

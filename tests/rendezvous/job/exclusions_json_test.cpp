@@ -54,7 +54,7 @@ TEST_CASE("what is no record of excluded hosts is refused, and says so") {
   CHECK_FALSE(is_hosts_record(cbor({{"cpprund_record", 1}})));
   CHECK(read_hosts_record(cbor({{"cpprund_hosts", 2}, {"exclusions", Json::array()}}), here)
             .error()
-            .reason == "is of version 2, and this cpprund reads version 1");
+            .reason == "is of version 2, but this cpprund reads version 1");
   for (const Json& wrong :
        {Json(7), Json::array({7}), Json::array({{{"host", "n3"}, {"why", "x"}}}),
         Json::array({{{"host", "n3"}, {"until", 9e18}, {"why", "x"}}}),

@@ -19,10 +19,9 @@ TEST_CASE("who is started in a dead agent's place waits for its lease, and then 
   const auto waits = back(table, t0 + 1500ms, restarted);
   CHECK(said<link::Refused>(waits, newer).empty());
   REQUIRE(!said<link::Waiting>(waits, newer).empty());
-  CHECK(
-      said<link::Waiting>(waits, newer).back().reason ==
-      "node rank 1 is that of host1 (pid 101), whose link broke; if it is not back within 3 s its "
-      "seat is free");
+  CHECK(said<link::Waiting>(waits, newer).back().reason ==
+        "node rank 1 is taken by host1 (pid 101), which lost contact; it becomes free unless that "
+        "node reconnects within 3 s");
   const auto lost = table.awake(t0 + 3s);
   CHECK(said<link::Drain>(lost, a)[0].reason == "node 1 on host1 is lost");
   const auto next = table.drained(t0 + 3s, 1, {a});
@@ -59,7 +58,8 @@ TEST_CASE("who is started in the place of a node that is dead without a word has
   CHECK(said<link::Refused>(waits, newer).empty());
   REQUIRE(!said<link::Waiting>(waits, newer).empty());
   CHECK(said<link::Waiting>(waits, newer).back().reason ==
-        "node rank 1 is that of host1 (pid 101); if that says nothing within 3 s its seat is free");
+        "node rank 1 is taken by host1 (pid 101); it becomes free unless that node responds within "
+        "3 s");
   const auto lost = table.awake(t0 + 4s);
   CHECK(said<link::Drain>(lost, a)[0].reason == "node 1 on host1 is lost");
   const auto next = table.drained(t0 + 4s, 1, {a});
@@ -77,8 +77,8 @@ TEST_CASE("who came for a seat is refused with the next word of whoever has it")
   const auto heard = table.hear(t0 + 1500ms, b, link::Heartbeat{});
   REQUIRE(said<link::Refused>(heard, newer).size() == 1);
   CHECK(said<link::Refused>(heard, newer)[0].reason ==
-        "node rank 1 is taken by host1 (pid 101); host1 (pid 999) asked for it too: give each node "
-        "its own --node_rank, from 0 to 1");
+        "node rank 1 is taken by host1 (pid 101), but host1 (pid 999) has the same; give each node "
+        "its own --node-rank, from 0 to 1");
   CHECK(table.job.round().size() == 2);
   CHECK(table.job.round().phase() == Round::Phase::sealed);
 }

@@ -102,7 +102,7 @@ TEST_CASE("elastic: below MIN those who are left wait for others") {
   table.awake(t0 + 3s);
   CHECK(said<link::Finish>(table.hear(t0 + 3s, a, link::Drained{RoundNumber{1}}), a).empty());
   CHECK(said<link::Waiting>(table.advance(t0 + 8s), a)[0].reason ==
-        "1 of 3 nodes are here; at least 2 are needed");
+        "1 of 3 nodes have joined; at least 2 are needed");
   table.join(t0 + 9s, LinkId{4}, elastic("d"));
   table.hear(t0 + 11s, LinkId{4}, link::Heartbeat{});
   CHECK(table.job.round().phase() == Round::Phase::gathering);
@@ -132,7 +132,7 @@ TEST_CASE("elastic: a newcomer that fills the last seat is let in at once") {
   table.join(t0, a, one, true);
   table.advance(t0 + 30s);
   const auto polite = table.join(t0 + 40s, b, two);
-  CHECK(said<link::Drain>(polite, a)[0].reason == "1 more node is here");
+  CHECK(said<link::Drain>(polite, a)[0].reason == "1 more node joined");
   const auto next = table.hear(t0 + 40s, a, link::Drained{RoundNumber{1}});
   CHECK(said<link::Sealed>(next, a)[0].group_rank == GroupRank{0});
   CHECK(said<link::Sealed>(next, b)[0].group_rank == GroupRank{1});

@@ -121,7 +121,7 @@ TEST_CASE("an end that is listed is final, and it is said why") {
   REQUIRE(finish.size() == 1);
   CHECK(finish[0].exit_code == 2);
   CHECK(finish[0].reason ==
-        "rank 3 on host1 failed; not restarted: exit code 2 is among --no-restart-codes");
+        "rank 3 on host1 failed; not restarted: exit code 2 is listed in --no-restart-codes");
 }
 
 TEST_CASE("with a pause the next round begins after it, and everybody is told how long it is") {
@@ -187,7 +187,7 @@ TEST_CASE("a node tells only of its own workers, and what is known of it is not 
   CHECK(said<link::Drain>(lied, a).empty());
   REQUIRE(lied.size() == 1);
   CHECK(std::get<coordinator::HangUp>(lied[0]).reason ==
-        "it told of rank 0, which is none of node 1 on host1");
+        "reported rank 0, which does not belong to node 1 on host1");
   link::Failed dressed_up = failure_of(3, 1s, false, 9);
   dressed_up.failure.host = "host0";
   dressed_up.failure.group_rank = GroupRank{0};
@@ -262,10 +262,9 @@ TEST_CASE("why there is no restart is said in the words of who leaves") {
     return over.empty() ? "" : over[0].reason;
   };
   SUBCASE("its patience was over when the round was sealed") {
-    CHECK(
-        reason_after({.signal = 0, .reason = "gave up after 20 s: 4 of 5 nodes are here"}) ==
-        "rank 0 on host0 failed; not restarted: node 1 on host1 leaves: gave up after 20 s: 4 of 5 "
-        "nodes are here");
+    CHECK(reason_after({.signal = 0, .reason = "gave up after 20 s: 4 of 5 nodes have joined"}) ==
+          "rank 0 on host0 failed; not restarted: node 1 on host1 leaves: gave up after 20 s: 4 of "
+          "5 nodes have joined");
   }
   SUBCASE("it was asked to stop") {
     CHECK(

@@ -69,14 +69,12 @@ TEST_CASE("a job that ends with the node that hosts it says so, and warns where 
   const std::string lost = ": the job ends if node 0 on host0 is lost";
   const std::string normal;  // no warning
   // The command line turns the standby of such a job off, whatever --standby says.
-  CHECK(texts(2, 2, false) ==
-        std::pair("no standby (a job of a fixed size has none)" + lost, normal));
-  CHECK(texts(2, 2, true) ==
-        std::pair("no standby (a job of a fixed size has none)" + lost, normal));
+  CHECK(texts(2, 2, false) == std::pair("no standby (fixed-size jobs have none)" + lost, normal));
+  CHECK(texts(2, 2, true) == std::pair("no standby (fixed-size jobs have none)" + lost, normal));
   CHECK(texts(1, 3, false) == std::pair("no standby (--standby=none)" + lost, normal));
-  CHECK(texts(1, 2, true) == std::pair("no standby (it takes three nodes)" + lost, normal));
+  CHECK(texts(1, 2, true) == std::pair("no standby (needs three nodes)" + lost, normal));
   const std::string helps =
-      "; run this version of cpprun on all nodes, or let two cpprunds host it";
+      "; run this version of cpprun on all nodes, or host the job with two cpprunds";
   CHECK(texts(1, 3, true) == std::pair("no standby" + lost, "no standby" + lost + helps));
   CHECK(texts(1, 1, true) == std::pair(normal, normal));
   CHECK(Three().job.exposure_text() == "");  // one is about to stand by
@@ -200,7 +198,8 @@ TEST_CASE("a coordinator that nobody follows gives up before its standby may lea
   CHECK(table.job.is_deposed());
   REQUIRE(said<link::Refused>(actions, a).size() == 1);
   CHECK(said<link::Refused>(actions, a)[0].reason ==
-        "too few of the 3 nodes of round 1 answer: the standby at 10.0.0.2 may lead them by now");
+        "too few of the 3 nodes of round 1 respond; the standby at 10.0.0.2 may be the leader by "
+        "now");
   CHECK(std::ranges::count_if(actions, [](const auto& each) {
           return std::holds_alternative<coordinator::HangUp>(each);
         }) == 2);

@@ -92,7 +92,7 @@ TEST_CASE("an agent that slept longer than its lease is refused with what it sti
   late.after = RoundNumber{1};
   const auto refused = said<link::Refused>(three.join(t0 + 60s, LinkId{9}, late), LinkId{9});
   REQUIRE(refused.size() == 1);
-  CHECK(refused[0].reason.find("does not go on here") != std::string::npos);
+  CHECK(refused[0].reason.find("is not running here") != std::string::npos);
   CHECK(three.job.round().size() == 2);
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("an agent whose workers are gone already comes in again as anybody wou
   back.idle = true;
   const auto polite = three.join(t0 + 4s, LinkId{9}, back);
   CHECK(said<link::Refused>(polite, LinkId{9}).empty());
-  CHECK(said<link::Drain>(polite, a)[0].reason == "1 more node is here");
+  CHECK(said<link::Drain>(polite, a)[0].reason == "1 more node joined");
 }
 
 namespace {
@@ -162,7 +162,7 @@ TEST_CASE("an agent that has been in a later round is told of no seat in an olde
   back.idle = true;
   const auto again = join_from(table, b, c, back);
   CHECK(said<link::Sealed>(again, c).empty());
-  CHECK(said<link::Drain>(again, a)[0].reason == "node 1 on host1 is back without its seat");
+  CHECK(said<link::Drain>(again, a)[0].reason == "node 1 on host1 rejoined without its workers");
 }
 
 TEST_CASE("of three nodes each is told of its seat again as it was told at first") {
@@ -207,7 +207,7 @@ TEST_CASE("an agent that may have had its seat and given it up is not told again
   table.join(t0, b, node(1));
   const auto again = join_from(table, b, c, node(1));
   CHECK(said<link::Sealed>(again, c).empty());
-  CHECK(said<link::Drain>(again, a)[0].reason == "node 1 on host1 is back without its seat");
+  CHECK(said<link::Drain>(again, a)[0].reason == "node 1 on host1 rejoined without its workers");
   const auto next = table.drained(t0 + 1s, 1, {a});
   CHECK(said<link::Sealed>(next, c)[0].round == RoundNumber{2});
   CHECK(said<link::Sealed>(next, c)[0].restart_count == 0);
@@ -268,7 +268,7 @@ TEST_CASE("a round is broken once for all who come until the last call is over")
   }
   const auto polite = said<link::Drain>(table.advance(t0 + 70s), a);
   REQUIRE(polite.size() == 1);
-  CHECK(polite[0].reason == "3 more nodes are here");
+  CHECK(polite[0].reason == "3 more nodes joined");
   // One that comes while the round drains is let in with them.
   CHECK(said<link::Drain>(come(t0 + 71s, 5), a).empty());
   const auto next = table.drained(t0 + 71s, 1, {a});

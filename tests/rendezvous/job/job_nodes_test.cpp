@@ -46,13 +46,13 @@ TEST_CASE("a node can be evicted if enough others stay and it does not host the 
   JobNodes nodes = seated();
   CHECK_FALSE(nodes.objection_to_evict({LinkId{2}}, 2, false));
   CHECK(nodes.objection_to_evict({LinkId{2}}, 3, false) ==
-        "2 nodes would be left of at least 3: start another first, which takes over");
+        "only 2 nodes would be left, but the job needs at least 3; start another node first");
   CHECK(nodes.objection_to_evict({LinkId{1}}, 2, false) ==
-        "node 0 on host0 hosts the coordinator and cannot be drained or excluded: stop the job "
+        "node 0 on host0 hosts the coordinator and cannot be drained or excluded; stop the job "
         "instead");
   CHECK(nodes.evict({LinkId{2}}, "ann drained it") == std::vector{LinkId{2}});
   CHECK(nodes.evict({LinkId{2}}, "ann drained it").empty());
-  CHECK(nodes.objection_to_evict({LinkId{2}}, 2, false) == "node 1 on host1 leaves already");
+  CHECK(nodes.objection_to_evict({LinkId{2}}, 2, false) == "node 1 on host1 is already leaving");
 }
 
 TEST_CASE("an evicted agent is rejected when it asks for a seat again, and another one is not") {

@@ -104,10 +104,10 @@ TEST_CASE("what is asked twice, or after the end, gets a sentence") {
   Table table;
   table.seal();
   table.order(t0 + 1s, stop);
-  refused(table.order(t0 + 1s, stop), Outcome::not_now, "is being ended already");
-  refused(table.order(t0 + 1s, restart), Outcome::not_now, "is being ended already");
-  refused(table.order(t0 + 1s, save), Outcome::not_now, "no workers run");
-  refused(table.order(t0 + 1s, drain("1")), Outcome::not_now, "is being ended already");
+  refused(table.order(t0 + 1s, stop), Outcome::not_now, "is already stopping");
+  refused(table.order(t0 + 1s, restart), Outcome::not_now, "is already stopping");
+  refused(table.order(t0 + 1s, save), Outcome::not_now, "no workers are running");
+  refused(table.order(t0 + 1s, drain("1")), Outcome::not_now, "is already stopping");
   table.drained(t0 + 2s, 1, {a, b});
   for (const Order& each : {stop, restart, save, drain("1"), exclude("host1"), include("host1")}) {
     refused(table.order(t0 + 3s, each), Outcome::not_now,
@@ -141,7 +141,7 @@ TEST_CASE("workers that fail because the round is restarted are nobody's failure
 TEST_CASE("there is nothing to restart while nobody runs") {
   Table table;
   table.join(t0, a, node(0), true);
-  refused(table.order(t0, restart), Outcome::not_now, "1 of 2 nodes are here");
+  refused(table.order(t0, restart), Outcome::not_now, "1 of 2 nodes have joined");
 }
 
 // --- save ----------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ TEST_CASE("save names one moment, to each node by its own clock") {
   // b's clock is an hour ahead.
   table.hear(t0 + 1s, b, link::Heartbeat{.sent = 1h + 1s, .round_trip = {}});
   const auto asked = table.order(t0 + 2s, save);
-  CHECK(asked.outcome.sentence == "SIGUSR1 goes to the 4 workers of round 1 in 1 s");
+  CHECK(asked.outcome.sentence == "sending SIGUSR1 to the 4 workers of round 1 in 1 s");
   const auto here = said<link::Save>(asked.actions, a);
   const auto there = said<link::Save>(asked.actions, b);
   REQUIRE(here.size() == 1);
@@ -168,7 +168,7 @@ TEST_CASE("save is for those who still compute, once at a time, and for all of t
   const auto asked = table.order(t0 + 1s, save);
   CHECK(said<link::Save>(asked.actions, b).empty());
   CHECK(said<link::Save>(asked.actions, a).size() == 1);
-  refused(table.order(t0 + 1500ms, save), Outcome::not_now, "ask again in 1.5 s");
+  refused(table.order(t0 + 1500ms, save), Outcome::not_now, "retry in 1.5 s");
   CHECK(table.order(t0 + 3s, save).outcome.is_done());
   table.close(t0 + 2s, b, true);
   refused(table.order(t0 + 5s, save), Outcome::not_now, "node 1 on host1 is broken");
@@ -193,7 +193,7 @@ TEST_CASE("a signal that ends or halts workers saves nothing") {
   table.seal();
   for (const int signal : {SIGKILL, SIGSTOP, SIGTERM, SIGSEGV, SIGTSTP, SIGHUP}) {
     refused(table.order(t0, {.kind = Order::Kind::save, .signal = signal}), Outcome::malformed,
-            "would end or halt the workers");
+            "would terminate or suspend the workers");
   }
 }
 
@@ -223,19 +223,21 @@ TEST_CASE("elastic: the others go on as fewer, while they are enough") {
   CHECK(table.order(t0 + 1s, drain("2")).outcome.is_done());
   const auto next = table.drained(t0 + 2s, 1, {c, b, a});
   CHECK(said<link::Sealed>(next, a)[0].group_world_size == 2);
-  refused(table.order(t0 + 3s, drain("1")), Outcome::not_now, "1 node would be left of at least 2");
+  refused(table.order(t0 + 3s, drain("1")), Outcome::not_now,
+          "only 1 node would be left, but the job needs at least 2");
 }
 
 TEST_CASE("a node without which nobody can go on is not drained") {
   Table table;
   table.seal();
-  refused(table.order(t0, drain("1")), Outcome::not_now, "start another first");
+  refused(table.order(t0, drain("1")), Outcome::not_now, "start another node first");
   refused(table.order(t0, drain("0")), Outcome::not_now, "hosts the coordinator");
-  refused(table.order(t0, drain("2")), Outcome::unknown, "here are node 0 on host0");
+  refused(table.order(t0, drain("2")), Outcome::unknown, "its nodes are node 0 on host0");
   refused(table.order(t0, drain("nobody")), Outcome::unknown, "\"nobody\"");
   WithSpare finished;
   finished.hear(t0 + 1s, a, link::Succeeded{RoundNumber{1}});
-  refused(finished.order(t0 + 1s, drain("1")), Outcome::not_now, "have finished their work");
+  refused(finished.order(t0 + 1s, drain("1")), Outcome::not_now,
+          "have finished and would have to repeat their work");
 }
 
 TEST_CASE("a spare leaves at once, and disturbs nobody") {
@@ -249,7 +251,7 @@ TEST_CASE("a spare leaves at once, and disturbs nobody") {
 TEST_CASE("who is drained twice leaves once") {
   WithSpare table;
   table.order(t0 + 1s, drain("1"));
-  refused(table.order(t0 + 1s, drain("1")), Outcome::not_now, "leaves already");
+  refused(table.order(t0 + 1s, drain("1")), Outcome::not_now, "is already leaving");
 }
 
 TEST_CASE("a node that leaves and falls silent meanwhile is no failure") {
@@ -285,7 +287,7 @@ TEST_CASE("an excluded host leaves, and gets no seat before its time") {
   WithSpare table;
   const auto asked = table.order(t0 + 1s, exclude("host-b", 60s));
   CHECK(asked.outcome.sentence ==
-        "host-b is excluded from job \"j\" for 60 s; 1 node of it leaves");
+        "host-b is excluded from job \"j\" for 60 s; 1 node on this host leaves");
   table.drained(t0 + 2s, 1, {b, a});
   link::Join other = any("host-b");
   other.pid = 8;
@@ -301,7 +303,7 @@ TEST_CASE("a host is excluded by its address as well, and may be included again"
   Table table;
   table.join(t0, a, node(0), true);
   CHECK(table.order(t0, exclude("10.0.0.2")).outcome.sentence ==
-        "10.0.0.2 is excluded from job \"j\" until the job is over; no node of it is here");
+        "10.0.0.2 is excluded from job \"j\" until the job is over; no node is on this host");
   CHECK(said<link::Refused>(table.join(t0 + 24h, b, node(1)), b).size() == 1);
   CHECK(table.order(t0 + 25h, include("10.0.0.2")).outcome.is_done());
   refused(table.order(t0 + 25h, include("10.0.0.2")), Outcome::unknown, "no host is");
@@ -311,7 +313,7 @@ TEST_CASE("a host is excluded by its address as well, and may be included again"
 TEST_CASE("a host without which nobody can go on is not excluded either") {
   Table table;
   table.seal();
-  refused(table.order(t0, exclude("host1")), Outcome::not_now, "start another first");
+  refused(table.order(t0, exclude("host1")), Outcome::not_now, "start another node first");
   refused(table.order(t0, exclude("host0")), Outcome::not_now, "hosts the coordinator");
   CHECK(table.job.objection_to_exclude("host1"));
   CHECK_FALSE(table.job.objection_to_exclude("host2"));
@@ -392,7 +394,8 @@ TEST_CASE("a host without which the job cannot go on keeps its seat, and everybo
   table.join(t0, a, any("host-a"), true);
   table.join(t0, b, any("host-b"));
   const auto last = fail_on_b(table, 1, 2);
-  CHECK(notes_of(last).find("it would get no other seat, but 1 node would be left of at least 2") !=
+  CHECK(notes_of(last).find(
+            "cannot exclude the host: only 1 node would be left, but the job needs at least 2") !=
         std::string::npos);
   CHECK(said<link::Dismissed>(last, b).empty());
   CHECK(said<link::Sealed>(last, b).size() == 1);

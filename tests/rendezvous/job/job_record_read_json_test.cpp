@@ -36,20 +36,20 @@ std::string refusal_of_changed(const std::function<void(Json&)>& change) {
 }  // namespace
 
 TEST_CASE("what is no record is refused in words") {
-  CHECK(refusal("").starts_with("is no record of a job as cpprund writes it"));
-  CHECK(refusal("{}").starts_with("is no record of a job as cpprund writes it"));
+  CHECK(refusal("").starts_with("is not a job record of cpprund"));
+  CHECK(refusal("{}").starts_with("is not a job record of cpprund"));
   CHECK(refusal_of_changed([](Json& json) { json["cpprund_job"] = 2; }) ==
-        "is of version 2, and this cpprund reads version 1");
+        "is of version 2, but this cpprund reads version 1");
   CHECK(refusal_of_changed([](Json& json) {
           json["nodes"] = Json::array();
         }).ends_with("(no nodes)"));
   CHECK(refusal_of_changed([](Json& json) { json["phase"] = "asleep"; }).ends_with("(asleep)"));
   CHECK(refusal_of_changed([](Json& json) {
           json["nodes"][1]["node"] = 0;
-        }).ends_with("(two nodes have one number)"));
+        }).ends_with("(two nodes have the same rank)"));
   CHECK(refusal_of_changed([](Json& json) {
           json["nodes"][1]["state"] = "waiting";
-        }).ends_with("(a seat and its round do not fit)"));
+        }).ends_with("(a seat contradicts its round)"));
   CHECK(refusal_of_changed([](Json& json) {
           json["phase"] = "sealed";
         }).ends_with("(drained too early)"));

@@ -70,12 +70,12 @@ TEST_CASE("a round begins anew when all of its nodes are back, and that costs no
   Sealed table;
   Next next{t0 + 60s, table.job};
   CHECK(next.job.has_lost_its_store());
-  CHECK(next.job.admit("10.0.0.1").error().reason == "the store of its round is gone");
+  CHECK(next.job.admit("10.0.0.1").error().reason == "the store of this round was lost");
   CHECK(said<link::Drain>(next.join(t0 + 61s, new_a, again(next.job, 0, 1)), new_a).empty());
   const auto back = next.join(t0 + 62s, new_b, again(next.job, 1, 1));
   REQUIRE(said<link::Drain>(back, new_a).size() == 1);
   CHECK(said<link::Drain>(back, new_b)[0].reason ==
-        "its cpprund was restarted, and the store of the round was lost");
+        "cpprund was restarted, and the store of the round was lost");
   next.hear(t0 + 63s, new_a, link::Drained{RoundNumber{1}});
   const auto sealed = next.hear(t0 + 63s, new_b, link::Drained{RoundNumber{1}});
   REQUIRE(said<link::Sealed>(sealed, new_b).size() == 1);

@@ -27,21 +27,21 @@ TEST_CASE("every disagreement names both sides and the flag") {
   auto nodes = join();
   nodes.nodes_max = 5;
   CHECK(disagreement(terms, nodes) ==
-        "this job runs with --nnodes=2:4, but beta came with --nnodes=2:5; start every node with "
-        "the same");
+        "this job uses --nnodes=2:4, but beta has --nnodes=2:5; use the same value on every node");
   auto restarts = join();
   restarts.restarts.max = 0;
   CHECK(disagreement(terms, restarts) ==
-        "this job runs with --max-restarts=3, but beta came with --max-restarts=0; the budget is "
-        "the job's, start every node with the same");
+        "this job uses --max-restarts=3, but beta has --max-restarts=0; use the same restart "
+        "budget on every node");
   auto store = join();
   store.store_is_local = true;
   CHECK(disagreement(terms, store) ==
-        "this job runs with --store=direct, but beta came with --store=local (local is the default "
-        "of a node with a secret, direct of one without); start every node with the same");
+        "this job uses --store=direct, but beta has --store=local (the default is local with a "
+        "secret, direct without); use the same value on every node");
   auto rank = join();
   rank.node_rank = 4;
-  CHECK(disagreement(terms, rank) == "--node_rank=4 on beta is outside 0…3 of --nnodes=2:4");
+  CHECK(disagreement(terms, rank) ==
+        "--node-rank=4 on beta is out of range (0 to 3 with --nnodes=2:4)");
 }
 
 }  // namespace job_terms_test

@@ -57,7 +57,7 @@ TEST_CASE("while somebody is missing, those who wait are told who it is") {
   table.hear(t0 + 2s, b, link::Heartbeat{});
   table.hear(t0 + 4s, b, link::Heartbeat{});
   CHECK(said<link::Waiting>(table.advance(t0 + 5s), b) ==
-        std::vector{link::Waiting{"1 of 2 nodes are here; missing: node rank 0"}});
+        std::vector{link::Waiting{"1 of 2 nodes have joined; missing: node rank 0"}});
 }
 
 TEST_CASE("two nodes with one node rank: the second is refused and both are named") {
@@ -66,8 +66,8 @@ TEST_CASE("two nodes with one node rank: the second is refused and both are name
   const auto actions = table.join(t0, b, node(0, 2, "beta"));
   REQUIRE(said<link::Refused>(actions, b).size() == 1);
   CHECK(said<link::Refused>(actions, b)[0].reason ==
-        "node rank 0 is taken by alpha (pid 100); beta (pid 100) asked for it too: give each node "
-        "its own --node_rank, from 0 to 1");
+        "node rank 0 is taken by alpha (pid 100), but beta (pid 100) has the same; give each node "
+        "its own --node-rank, from 0 to 1");
   CHECK(std::holds_alternative<coordinator::HangUp>(actions[1]));
   CHECK(table.job.round().size() == 1);
 }
@@ -77,10 +77,9 @@ TEST_CASE("a node with other terms is refused with both sides' terms") {
   auto other = node(1);
   other.nodes_min = other.nodes_max = 3;
   CHECK(said<link::Refused>(table.join(t0, b, other), b)[0].reason ==
-        "this job runs with --nnodes=2, but host1 came with --nnodes=3; start every node with the "
-        "same");
+        "this job uses --nnodes=2, but host1 has --nnodes=3; use the same value on every node");
   CHECK(said<link::Refused>(table.join(t0, b, node(2)), b)[0].reason ==
-        "--node_rank=2 on host2 is outside 0…1 of --nnodes=2");
+        "--node-rank=2 on host2 is out of range (0 to 1 with --nnodes=2)");
 }
 
 TEST_CASE("when every worker of every node ended with 0 the job is over with 0") {
@@ -197,7 +196,7 @@ TEST_CASE("after a node was lost its replacement takes the seat, which costs no 
   table.hear(t0 + 3s, a, link::Drained{RoundNumber{1}});
   CHECK(table.job.round().phase() == Round::Phase::gathering);
   CHECK(said<link::Waiting>(table.advance(t0 + 8s), a)[0].reason ==
-        "1 of 2 nodes are here; missing: node rank 1");
+        "1 of 2 nodes have joined; missing: node rank 1");
   const auto sealed = table.join(t0 + 9s, c, node(1, 2, "spare"));
   CHECK(said<link::Sealed>(sealed, c)[0].group_rank == GroupRank{1});
   CHECK(said<link::Sealed>(sealed, a)[0].restart_count == 0);

@@ -25,8 +25,8 @@ Round round_of(int nodes) {
 
 TEST_CASE("an elastic job says with how many it starts, and when") {
   CHECK(status_of(round_of(1), terms, {.reason = "", .last_call = 11'500ms}) ==
-        "1 of 2 nodes are here; starts with 1 in 12 s if no other node joins");
-  CHECK(status_of(round_of(1), terms, {.reason = ""}) == "1 of 2 nodes are here");
+        "1 of 2 nodes have joined; starts with 1 in 12 s if no other node joins");
+  CHECK(status_of(round_of(1), terms, {.reason = ""}) == "1 of 2 nodes have joined");
 }
 
 TEST_CASE("a pause before a restart says why and how long") {
@@ -41,7 +41,7 @@ TEST_CASE("while workers are still ended, it is said whose") {
   round.set_state(LinkId{2}, Member::State::succeeded, {});
   round.break_up();
   CHECK(status_of(round, terms, {.reason = "rank 1 on h0 failed"}) ==
-        "rank 1 on h0 failed; waiting for node 0 on h0, node 1 on h1 to end the workers");
+        "rank 1 on h0 failed; waiting for node 0 on h0, node 1 on h1 to stop the workers");
 }
 
 TEST_CASE("a lost node is spoken for") {
@@ -51,8 +51,8 @@ TEST_CASE("a lost node is spoken for") {
   CHECK(failure.host == "h0");
   CHECK(failure.cause == "node_lost");
   CHECK(failure.message ==
-        "node 0 on h0 (10.0.0.1) is lost: nothing was heard of it for 3 s; the machine, its "
-        "network or its cpprun is down");
+        "node 0 on h0 (10.0.0.1) is lost: no response for 3 s; the machine, its network or its "
+        "cpprun is down");
 }
 
 TEST_CASE(
@@ -73,9 +73,10 @@ TEST_CASE("a change of a node names its host, and its rank once it had a seat") 
   CHECK(change_of(*round.find(LinkId{1}), Kind::joined) ==
         coordinator::NodeChange{.kind = Kind::joined, .host = "h0"});
   round.seal(1, {});
-  CHECK(change_of(*round.find(LinkId{1}), Kind::lost, "silent for 3 s") ==
-        coordinator::NodeChange{
-            .kind = Kind::lost, .host = "h0", .rank = GroupRank{0}, .reason = "silent for 3 s"});
+  CHECK(
+      change_of(*round.find(LinkId{1}), Kind::lost, "no response for 3 s") ==
+      coordinator::NodeChange{
+          .kind = Kind::lost, .host = "h0", .rank = GroupRank{0}, .reason = "no response for 3 s"});
 }
 
 TEST_CASE("a job without an id of its own is not called none") {

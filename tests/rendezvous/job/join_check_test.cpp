@@ -20,8 +20,8 @@ link::Join node(int rank) {
 
 TEST_CASE("a node rank is given once, and one may wait to see whether its holder is there") {
   const std::string taken =
-      "node rank 1 is taken by beta (pid 7); beta (pid 7) asked for it too: give each node its "
-      "own --node_rank, from 0 to 1";
+      "node rank 1 is taken by beta (pid 7), but beta (pid 7) has the same; give each node its "
+      "own --node-rank, from 0 to 1";
   Round round;
   CHECK_FALSE(join_check(terms, round, 3s, node(1)));
   round.enter(LinkId{1}, {.join = node(1)});
@@ -39,8 +39,9 @@ TEST_CASE("who still is of a round that does not go on here does not come in as 
   link::Join late = node(1);
   late.after = RoundNumber{4};
   CHECK(join_check(terms, Round{}, 3s, late) ==
-        "round 4, of which beta still is, does not go on here: either this node was silent for 3 s "
-        "and was given up, or this is another master");
+        "round 4, which beta takes part in, is not running here: the node did not respond for 3 s "
+        "and was declared "
+        "lost, or this is a different master");
   late.idle = true;
   CHECK_FALSE(join_check(terms, Round{}, 3s, late));
 }
@@ -49,8 +50,8 @@ TEST_CASE("a node that believes in another lease is refused: its workers would o
   link::Join patient = node(1);
   patient.lease = std::chrono::milliseconds(30'000);
   CHECK(join_check(terms, Round{}, 3s, patient) ==
-        "this job declares a node lost after 3 s, but beta came with 30 s (keep_alive_interval "
-        "times keep_alive_max_attempt of --rdzv-conf); start every node with the same");
+        "this job declares a node lost after 3 s, but beta has 30 s (keep_alive_interval times "
+        "keep_alive_max_attempt of --rdzv-conf); use the same values on every node");
   patient.lease = std::chrono::milliseconds(3000);
   CHECK_FALSE(join_check(terms, Round{}, 3s, patient));
 }
@@ -63,22 +64,23 @@ TEST_CASE("what the command line refuses is refused on the wire as well") {
     return impossible(join).value_or("");
   };
   CHECK(changed([](auto& j) { j.job.clear(); }) ==
-        "its join names no job: give every node the same --rdzv-id");
-  CHECK(changed([](auto& j) { j.lease = 1ms; }) == "its join says lease_ms=1, which cannot be");
+        "invalid join message: no job id; use the same --rdzv-id on every node");
+  CHECK(changed([](auto& j) { j.lease = 1ms; }) ==
+        "invalid join message: lease_ms=1 is out of range");
   CHECK(changed([](auto& j) { j.lease = 100ms; }) == "");
-  CHECK(changed([](auto& j) { j.nodes_min = 0; }) == "its join says min=0, which cannot be");
-  CHECK(changed([](auto& j) { j.nodes_max = 1; }) == "its join says max=1, which cannot be");
+  CHECK(changed([](auto& j) { j.nodes_min = 0; }) == "invalid join message: min=0 is out of range");
+  CHECK(changed([](auto& j) { j.nodes_max = 1; }) == "invalid join message: max=1 is out of range");
   CHECK(changed([](auto& j) { j.local_world_size = 1 << 30; }) ==
-        "its join says workers=1073741824, which cannot be");
+        "invalid join message: workers=1073741824 is out of range");
   CHECK(changed([](auto& j) { j.restarts.max = -1; }) ==
-        "its join says restarts=-1, which cannot be");
+        "invalid join message: restarts=-1 is out of range");
   CHECK(changed([](auto& j) { j.lease = std::chrono::milliseconds(-5); }) ==
-        "its join says lease_ms=-5, which cannot be");
+        "invalid join message: lease_ms=-5 is out of range");
   // The round after the next would have number 0.
   CHECK(changed([](auto& j) { j.after.value = 4'294'967'294; }) ==
-        "its join says after=4294967294, which cannot be");
+        "invalid join message: after=4294967294 is out of range");
   CHECK(changed([](auto& j) { j.nodes_max = 1'000'001; }) ==
-        "its join says max=1000001, which cannot be");
+        "invalid join message: max=1000001 is out of range");
 }
 
 }  // namespace join_check_test

@@ -31,7 +31,7 @@ TEST_CASE("it is said who asks for what, and why") {
 TEST_CASE("to save, a signal is taken that ends nobody who has a handler") {
   CHECK_FALSE(objection_to_signal(SIGUSR1));
   CHECK_FALSE(objection_to_signal(SIGUSR2));
-  CHECK(objection_to_signal(SIGKILL)->starts_with("SIGKILL would end or halt"));
+  CHECK(objection_to_signal(SIGKILL)->starts_with("SIGKILL would terminate or suspend"));
   CHECK(objection_to_signal(SIGSTOP));
   CHECK(objection_to_signal(0));
 }

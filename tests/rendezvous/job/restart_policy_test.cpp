@@ -73,9 +73,9 @@ TEST_CASE("a pause that is longer than the limit stays what it was") {
 TEST_CASE("a listed end is final, exit codes and signals each by their own number") {
   const RestartRules terms{.max = 3, .final_codes = {2, -9}};
   CHECK(RestartPolicy{terms}.judge(t0, exit_with(2)).reason ==
-        "exit code 2 is among --no-restart-codes");
+        "exit code 2 is listed in --no-restart-codes");
   CHECK(RestartPolicy{terms}.judge(t0, exit_with(-9)).reason ==
-        "signal 9 is among --no-restart-codes");
+        "signal 9 is listed in --no-restart-codes");
   CHECK(RestartPolicy{terms}.judge(t0, exit_with(9)).restart);
   CHECK(RestartPolicy{terms}.judge(t0, exit_with(-2)).restart);
 }
@@ -132,7 +132,7 @@ TEST_CASE(
   RestartPolicy policy{RestartRules{.budgets = {{"preempt", {}}}}};
   for (int i = 0; i < 1000; ++i) {
     CHECK(policy.judge(t0, ended_by("terminated")).reason ==
-          "restarts after preempt have no limit");
+          "restarts after preempt are unlimited");
   }
   CHECK(policy.restarts_left(t0, policy.rules().budgets[0]) == std::nullopt);
   CHECK(policy.judge(t0, ended_by("segfault")).reason == "no restart is allowed");
@@ -162,7 +162,7 @@ TEST_CASE("a code that is nobody's fault costs nothing") {
   RestartPolicy policy{RestartRules{.max = 1, .free_codes = {75, -12}}};
   for (int i = 0; i < 5; ++i) {
     CHECK(policy.judge(t0, exit_with(75)).reason ==
-          "exit code 75 asks for a restart that costs nothing");
+          "a restart after exit code 75 does not count (--free-restart-codes)");
     CHECK(policy.judge(t0, exit_with(-12)).counts);
   }
   CHECK(policy.restarts_left(t0) == 1);
@@ -189,12 +189,13 @@ TEST_CASE("restarts in a row that come no further than before are too many at so
   };
   // The first round was no restart.
   CHECK(play({{0, 0, true}, {0, 0, true}, {0, 0, false}}) ==
-        "the last 2 restarts came not beyond 60 s (--max-no-progress=2)");
+        "the last 2 restarts made no progress beyond 60 s (--max-no-progress=2)");
   CHECK(play({{50, 0, true}, {40, 0, true}, {51, 0, true}, {51, 0, true}, {30, 0, false}}) ==
-        "the last 2 restarts came not beyond step 51 (--max-no-progress=2)");
+        "the last 2 restarts made no progress beyond step 51 (--max-no-progress=2)");
   // Steps after the last checkpoint are lost, however many.
   CHECK(play({{150, 100, true}, {180, 100, true}, {190, 100, false}}) ==
-        "the last 2 restarts came not beyond the checkpoint of step 100 (--max-no-progress=2)");
+        "the last 2 restarts made no progress beyond the checkpoint of step 100 "
+        "(--max-no-progress=2)");
   CHECK(play({{150, 100, true}, {180, 100, true}, {250, 200, true}, {250, 200, true}}) ==
         "restart 4 of 99");
 }

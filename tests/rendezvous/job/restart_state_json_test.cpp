@@ -62,10 +62,10 @@ TEST_CASE("a moment of the future counts as now: clocks differ, and a window mus
 
 TEST_CASE("another job's file is refused with both names, and a later version with both") {
   CHECK(refusal(restart_state_json(used(), "slurm-8.0", here)) ==
-        "belongs to job \"slurm-8.0\", and this is \"slurm-7.0\"; give each job a file of its own, "
-        "or name the job by --rdzv-id");
+        "belongs to job \"slurm-8.0\", but this is job \"slurm-7.0\"; use one file per job, or set "
+        "--rdzv-id");
   CHECK(refusal(R"({"cpprun_restart_state":2,"job":"slurm-7.0"})")
-            .starts_with("is of version 2, and this cpprun reads version 1"));
+            .starts_with("is of version 2, but this cpprun reads version 1"));
 }
 
 TEST_CASE("what is no state is refused with the key that says so") {
@@ -76,9 +76,9 @@ TEST_CASE("what is no state is refused with the key that says so") {
     return refusal(changed.dump());
   };
   CHECK(refusal("") ==
-        "is no state of restarts as cpprun writes it (it is no JSON object); remove it, and the "
-        "job begins with its whole budget");
-  CHECK(refusal("[1]").find("(it is no JSON object)") != std::string::npos);
+        "is not a restart state file of cpprun (not a JSON object); remove it to start with the "
+        "full restart budget");
+  CHECK(refusal("[1]").find("(not a JSON object)") != std::string::npos);
   CHECK(refusal("{}").find("(cpprun_restart_state)") != std::string::npos);
   CHECK(with("job", 7).find("(job)") != std::string::npos);
   CHECK(with("restarts_used", -1).find("(restarts_used)") != std::string::npos);

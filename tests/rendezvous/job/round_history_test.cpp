@@ -43,8 +43,8 @@ TEST_CASE("a round is remembered with what broke it, and counted by the cause") 
 TEST_CASE("a round that only changed who is here is no failure and no restart") {
   RoundHistory history;
   history.sealed(t0, RoundNumber{1}, 0);
-  history.closed(t0 + 1s, RoundEnd{.reason = "1 more node is here", .change = true}, false);
-  CHECK(history.list()[0].reason == "1 more node is here");
+  history.closed(t0 + 1s, RoundEnd{.reason = "1 more node joined", .change = true}, false);
+  CHECK(history.list()[0].reason == "1 more node joined");
   CHECK(history.failures().empty());
   CHECK(history.restarts().empty());
 }
@@ -94,7 +94,7 @@ TEST_CASE("a job remembers its rounds, and since when it is what it is") {
              link::Failed{.round = RoundNumber{1},
                           .failure = {.rank = Rank{1}, .status = {true, 9}, .cause = "killed"}});
   CHECK(table.job.since() == t0 + 4s);
-  CHECK(table.job.waits_for(t0 + 4s).find("to end the workers") != std::string::npos);
+  CHECK(table.job.waits_for(t0 + 4s).find("to stop the workers") != std::string::npos);
   table.hear(t0 + 5s, a, link::Drained{RoundNumber{1}});
   CHECK(table.job.round().find(a)->since == t0 + 5s);
   table.hear(t0 + 6s, b, link::Drained{RoundNumber{1}});

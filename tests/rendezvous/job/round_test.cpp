@@ -103,10 +103,10 @@ TEST_CASE("an agent keeps its seat when it speaks through another link") {
 TEST_CASE("who is missing is said by rank where ranks are known, and is never a long list") {
   Round round;
   round.enter(a, member("a", 1));
-  CHECK(round.who_is_missing(3) == "1 of 3 nodes are here; missing: node rank 0, node rank 2");
+  CHECK(round.who_is_missing(3) == "1 of 3 nodes have joined; missing: node rank 0, node rank 2");
   CHECK(round.who_is_missing(100).ends_with("node rank 8 and others"));
   round.enter(b, member("b"));
-  CHECK(round.who_is_missing(3) == "2 of 3 nodes are here");
+  CHECK(round.who_is_missing(3) == "2 of 3 nodes have joined");
 }
 
 TEST_CASE("those in one state are named by number and host, in order") {

@@ -65,7 +65,7 @@ TEST_CASE("a job that is forgotten may begin anew under its name") {
   Daemon daemon;
   link::Finish finish;
   CHECK_FALSE(daemon.say(finish).is_null());
-  CHECK(daemon.tell(coordinator::CloseStore{"a", "its job is over"}).is_null());
+  CHECK(daemon.tell(coordinator::CloseStore{"a", "the job is over"}).is_null());
   CHECK_FALSE(daemon.say(finish).is_null());
 }
 

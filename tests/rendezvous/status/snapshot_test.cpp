@@ -56,7 +56,7 @@ TEST_CASE("a failure is seen at once, and of every round that it broke") {
                           .failure = {.rank = Rank{3}, .status = {true, 9}, .cause = "killed"}});
   const auto draining = details_of(table.job, t0 + 5s);
   CHECK(draining.job.state == JobState::draining);
-  CHECK(draining.waits_for.find("to end the workers") != std::string::npos);
+  CHECK(draining.waits_for.find("to stop the workers") != std::string::npos);
   REQUIRE(draining.rounds.size() == 1);
   CHECK_FALSE(draining.rounds[0].ended);
   CHECK(draining.rounds[0].root->rank == Rank{3});

@@ -61,7 +61,7 @@ struct Pair {
       CHECK(to.replay_listed(record.client, record.count, record.bytes));
     }
     if (record.kind == Kind::abandoned) to.replay_abandoned(record.client);
-    if (record.kind == Kind::closed) second.sessions.close(record.client, "it was closed there");
+    if (record.kind == Kind::closed) second.sessions.close(record.client, "closed on the leader");
     kinds.push_back(record.kind);
   }
 

@@ -105,7 +105,7 @@ TEST_CASE("where there is no memory for a client it ends, and nobody else does")
   sockets.ask(other, hello);
   sockets.sessions.lack_memory(sockets[greedy].id);
   CHECK(sockets.ask(other, request(c10d::Add{"n", 1})) == number(1));
-  CHECK(sockets[greedy].end == "there is no memory for what it wants");
+  CHECK(sockets[greedy].end == "out of memory");
   CHECK_FALSE(sockets[other].end);
 }
 

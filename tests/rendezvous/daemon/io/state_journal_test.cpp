@@ -220,7 +220,7 @@ TEST_CASE("what a later cpprund has written is not touched") {
   const Place place;
   place.put("job-3.state", "cpprund-state 2 and so on");
   CHECK(refusal(place.path)
-            .ends_with("job-3.state\" is of version 2, and this cpprund reads version "
+            .ends_with("job-3.state\" is of version 2, but this cpprund reads version "
                        "1; use the cpprund that wrote it, or another directory"));
   CHECK(place.has("job-3.state"));
 }

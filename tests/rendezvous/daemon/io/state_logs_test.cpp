@@ -340,7 +340,7 @@ TEST_CASE("a log of a later cpprund is refused") {
   std::ofstream(fs::path(place.path) / place.logs().at(0)) << "cpprund-log 2 5 0 x\n";
   Daemon next;
   CHECK_FALSE(next.open(place.path));
-  CHECK(next.refusal.find("is of version 2, and this cpprund reads version 1: use the cpprund that "
+  CHECK(next.refusal.find("is of version 2, but this cpprund reads version 1; use the cpprund that "
                           "wrote it, or another directory") != std::string::npos);
 }
 

@@ -294,7 +294,7 @@ TEST_CASE("the connections of a port that is closed go a few in each turn, with 
     clients.emplace_back(job->port);
     served.ask(clients.back(), hello + request(c10d::Add{"n", 1}), 8);
   }
-  served.set.stop_listening(job->id, "its job is over");
+  served.set.stop_listening(job->id, "the job is over");
   CHECK(served.set.connection_count() == 200);
   // Whoever drives the set is told, although nobody has said anything.
   pollfd watched{served.set.descriptor(), POLLIN, 0};
@@ -305,7 +305,7 @@ TEST_CASE("the connections of a port that is closed go a few in each turn, with 
   CHECK(served.set.listen(served, {.host = "127.0.0.1"})->id.value == 2);
   until_present(served, 0);
   CHECK(served.notes.size() == 1);
-  CHECK(served.has_note("closed 200 connections: its job is over"));
+  CHECK(served.has_note("closed 200 connections: the job is over"));
   CHECK(poll(&watched, 1, 0) == 0);
   CHECK(served.set.listen(served, {.host = "127.0.0.1"})->id.value == 1);
 }
