@@ -72,7 +72,7 @@ void Job::lose_host(TimePoint now, TimePoint heard, LinkId link, Actions& action
   const TimeKept kept{*this, now};
   const TimePoint last = std::min(std::max(heard, rounds_.sealed_at()), now);
   if (round().find(link) != nullptr) nodes_.round().set_broken(link, last);
-  lose(now, {.holder = link, .heard = last}, "no response from its coordinator", actions);
+  lose(now, {.holder = link, .heard = last}, "it hosted the job and does not respond", actions);
   rounds_.settle(now, nodes_, actions);
 }
 

@@ -94,7 +94,7 @@ TEST_CASE("a master whose host loses its power is gone, and the others go on as 
   first.wait_for_exit();
   second.expect_err(leads);
   expect_each({&second, &third}, " of 2, restart 0\n");
-  second.expect_err("node 0 on node0 is lost: no response from its coordinator");
+  second.expect_err("node 0 on node0 is lost: it hosted the job and does not respond");
   second.expect_out("rank 0 of 2");
   end_all(second, {&third});
   cluster.expect_nothing_left();
