@@ -70,7 +70,8 @@ class MpiTest(unittest.TestCase):
         code, said = mpirun.run(2, [CPPRUN, "--no-scheduler", "--standalone", "--nproc-per-node=2",
                                     "--no-python", MESSAGES, "--backend", "mpi"])
         self.assertNotEqual(code, 0, said)
-        self.assertRegex(said, r"ranks 0 and 1 of the group are both process [01] of MPI_COMM_WORLD")
+        self.assertRegex(said, "ranks 0 and 1 of the group are both "
+                               r"process [01] of MPI_COMM_WORLD")
 
     def test_workers_without_mpirun_are_refused(self):
         ended = subprocess.run(
