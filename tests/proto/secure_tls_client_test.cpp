@@ -109,7 +109,7 @@ TEST_CASE("a server is believed for the names in its certificate alone") {
   }
 }
 
-TEST_CASE("a certificate that nobody we trust has signed, or one that is over, is not trusted") {
+TEST_CASE("a certificate that nobody we trust has signed, or one that is over, is not believed") {
   const Certified foreign = certify("etcd", "DNS:etcd.example", &stranger());
   CHECK(contains(why(foreign, "etcd.example"),
                  "is not trusted (unable to get local issuer certificate); give the file"));
