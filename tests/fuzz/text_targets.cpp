@@ -70,7 +70,10 @@ void config_file(std::string_view bytes) {
   if (const auto* wrong = std::get_if<CliDiagnostics>(&outcome)) {
     promise(!wrong->diagnostics.empty(), "a refusal without a reason");
     for (const std::string& mistake : wrong->diagnostics) {
-      promise(!mistake.empty() && mistake.find('\n') == std::string::npos, "no single line");
+      const std::string fact = mistake.substr(0, mistake.find("\n  hint: "));
+      const std::string hint = mistake.substr(std::min(fact.size() + 1, mistake.size()));
+      promise(!fact.empty() && (fact + hint).find('\n') == std::string::npos,
+              "neither a line nor a line with a hint");
     }
     return;
   }

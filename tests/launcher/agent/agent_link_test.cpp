@@ -326,7 +326,7 @@ TEST_CASE("a master at another's address says so at once, asks who hosts there, 
   const auto up = stage.agent.handle(t0, agent::LinkUp{"10.0.0.2", {"10.0.0.1"}});
   REQUIRE(all<agent::TellWarning>(up).size() == 1);
   CHECK(all<agent::TellWarning>(up)[0].sentence.find(
-            "10.0.0.1 is not an address of this machine") == 0);
+            "the master's address 10.0.0.1 is not assigned to this machine") == 0);
   CHECK(said<link::Join>(up).size() == 1);
   REQUIRE(stage.agent.next_deadline() == t0);
   const auto asks = all<agent::AskWhoHosts>(stage.agent.advance(t0));
