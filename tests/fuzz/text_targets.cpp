@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tests/fuzz/text_targets.h"
 
+#include <algorithm>
 #include <string>
 #include <variant>
 #include <vector>

@@ -65,7 +65,7 @@ TEST_CASE("a monitored barrier names who does not come") {
 TEST_CASE("splits that do not fit are refused before anybody waits") {
   const ProcessGroup group = init_process_group(Context{});
   CHECK_THROWS_WITH_AS(all_to_all_single(numbers(3, 0), group, {}, {2}),
-                       "all_to_all_single: input splits [2] should be 1 numbers that add up to 3",
+                       "all_to_all_single: input splits [2] must be 1 numbers that add up to 3",
                        DistributedError);
   CHECK_THROWS_AS(all_to_all({}, {}, group), DistributedError);
 }
