@@ -68,10 +68,10 @@ TEST_CASE("a thousand addresses and names of five thousand bytes end the link") 
         "invalid link message \"join\": a host of 256 bytes, and the maximum is 255");
   join.host = "h";
   join.role = std::string(bounds::role_bytes_max * 3 + 1, 'r');
-  CHECK(refusal_of(join).find("a role with 385 bytes") != std::string::npos);
+  CHECK(refusal_of(join).find("a role of 385 bytes") != std::string::npos);
   join.role = "r";
   join.job = std::string(bounds::job_id_bytes_max * 3 + 1, 'j');
-  CHECK(refusal_of(join).find("a job's id with 769 bytes") != std::string::npos);
+  CHECK(refusal_of(join).find("a job's id of 769 bytes") != std::string::npos);
 }
 
 TEST_CASE("a number that does not fit its place is refused and not cut") {
@@ -138,7 +138,7 @@ TEST_CASE("ranks and pids below zero are nobody's, and sentences have their boun
   CHECK(refusal_of(failed).find("local_rank=2048") != std::string::npos);
   failed = failed_with({false, 1});
   failed.failure.cause = std::string(65, 'c');
-  CHECK(refusal_of(failed).find("a cause with 65 bytes") != std::string::npos);
+  CHECK(refusal_of(failed).find("a cause of 65 bytes") != std::string::npos);
   const std::string long_text(7000, 'x');
   CHECK(refusal_of_text("{\"say\":\"leave\",\"signal\":15,\"reason\":\"" + long_text + "\"}") ==
         "invalid link message \"leave\": a reason of 7000 bytes, and the maximum is 6147");
@@ -148,9 +148,9 @@ TEST_CASE("ranks and pids below zero are nobody's, and sentences have their boun
 
 TEST_CASE("a question for the host and its answer have the bounds of a join") {
   CHECK(refusal_of(WhoHosts{.job = "j", .host = "h", .pid = 7}).empty());
-  CHECK(refusal_of(WhoHosts{.job = std::string(800, 'j')}).find("a job's id with 800 bytes") !=
+  CHECK(refusal_of(WhoHosts{.job = std::string(800, 'j')}).find("a job's id of 800 bytes") !=
         std::string::npos);
-  CHECK(refusal_of(Hosts{.host = std::string(5000, 'h')}).find("a host with ") !=
+  CHECK(refusal_of(Hosts{.host = std::string(5000, 'h')}).find("a host of ") !=
         std::string::npos);
   CHECK(refusal_of(Hosts{.pid = -1}).find("pid=-1") != std::string::npos);
   Sealed sealed{.round = RoundNumber{1}, .store_port = 29500};

@@ -98,7 +98,7 @@ TEST_CASE("numbers are decimal digits within a range that is told in short") {
                             "port", "99999999999999999999999999999999"}) {
     CAPTURE(wrong);
     const auto text = mistake({"--port", wrong, "stop"});
-    CHECK(text.starts_with(std::string("tool: --port: \"") + wrong +
+    CHECK(text.starts_with(std::string("tool: error: --port: \"") + wrong +
                            "\" is not a whole number from 0 to 65535\n"));
   }
   Program octal;

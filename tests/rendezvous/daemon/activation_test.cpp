@@ -51,7 +51,7 @@ TEST_CASE("variables that make no sense are refused by their names") {
   for (const std::string fds : {"", "one", "-1", "1 ", "99999999999"}) {
     CHECK_FALSE(said("77", fds).has_value());
   }
-  CHECK(said("77", "a\nb").error().reason.find("LISTEN_FDS=a?b is no count") != std::string::npos);
+  CHECK(said("77", "a\nb").error().reason.find("LISTEN_FDS=a?b is not a count") != std::string::npos);
 }
 
 TEST_CASE("one TCP socket that listens can be served on") {
@@ -73,7 +73,7 @@ TEST_CASE("every other socket is refused by what it is, with what to write inste
       std::string::npos);
   CHECK(refusal({.kind = Kind::not_open}).find("is not open; start cpprund by a .socket unit") !=
         std::string::npos);
-  CHECK(refusal({.kind = Kind::other_socket}).find("a socket of another protocol; give") !=
+  CHECK(refusal({.kind = Kind::other_socket}).find("a socket of another protocol; set") !=
         std::string::npos);
 }
 

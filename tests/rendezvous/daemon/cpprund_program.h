@@ -97,7 +97,7 @@ class Program {
   // But for what it says first of all where it has no secret.
   std::string any_err_line() {
     std::string line = first_err_line();
-    if (line.find(" cpprund: holds no secret: ") != std::string::npos) line = first_err_line();
+    if (line.find(" cpprund: no secret: ") != std::string::npos) line = first_err_line();
     return line;
   }
   std::string first_err_line() { return line_of(err_); }

@@ -197,7 +197,7 @@ TEST_CASE("what is passed and cannot be served on is refused by what it is") {
   const FileDescriptor local(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   CHECK(refusal({local.get()}).find("descriptor 3 is a Unix socket") != std::string::npos);
   const FileDescriptor file(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  CHECK(refusal({file.get()}).find("descriptor 3 is no socket") != std::string::npos);
+  CHECK(refusal({file.get()}).find("descriptor 3 is not a socket") != std::string::npos);
   CHECK(refusal({}, "exec 3>&-; " + passes_one).find("descriptor 3 is not open") !=
         std::string::npos);
   CHECK(refusal({tcp.get(), local.get()}, "LISTEN_PID=$$ LISTEN_FDS=2 exec")
@@ -206,7 +206,7 @@ TEST_CASE("what is passed and cannot be served on is refused by what it is") {
   CHECK(refusal({tcp.get()}, "LISTEN_PID=$$ LISTEN_FDS=999999 exec")
             .find("cannot serve on 999999 passed sockets") != std::string::npos);
   CHECK(refusal({tcp.get()}, "LISTEN_PID=$$ LISTEN_FDS=many exec")
-            .find("LISTEN_FDS=many is no count") != std::string::npos);
+            .find("LISTEN_FDS=many is not a count") != std::string::npos);
 }
 
 TEST_CASE("what was passed goes to nobody whom the daemon starts") {

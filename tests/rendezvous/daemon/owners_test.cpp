@@ -41,7 +41,7 @@ TEST_CASE("two owners of one id are refused, and both are named") {
   const auto checked = check_owners({owner("alice", {"a", "b"}), owner("bob", {"c", "b"})});
   REQUIRE_FALSE(checked);
   CHECK(checked.error().reason.starts_with(
-      "\"alice\" and \"bob\" have secrets with the same id \"b\", "));
+      "\"alice\" and \"bob\" have secrets with the same id \"b\"; "));
 }
 
 TEST_CASE("owners are told by name, and many of them by number") {

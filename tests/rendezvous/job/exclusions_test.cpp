@@ -54,7 +54,7 @@ TEST_CASE("there are not more than a few, and that is said") {
   for (std::size_t i = 0; i < bounds::exclusions_max; ++i) {
     REQUIRE(exclusions.exclude(t0, "host" + std::to_string(i), t0 + 1s, ""));
   }
-  CHECK(exclusions.exclude(t0, "alpha", {}, "").error().reason.find("the limit") !=
+  CHECK(exclusions.exclude(t0, "alpha", {}, "").error().reason.find("the maximum") !=
         std::string::npos);
   CHECK(exclusions.exclude(t0, "host7", {}, ""));
   CHECK(exclusions.exclude(t0 + 1s, "alpha", {}, ""));

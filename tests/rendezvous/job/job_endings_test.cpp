@@ -309,7 +309,7 @@ TEST_CASE("how far the nodes of a round came counts as one, and is forgotten wit
   CHECK(said<link::Finish>(end_at(2, 10, 11), a).empty());
   const auto finish = said<link::Finish>(end_at(3, 5, 11), a);
   REQUIRE(finish.size() == 1);
-  CHECK(finish[0].reason.ends_with("came not beyond step 11 (--max-no-progress=1)"));
+  CHECK(finish[0].reason.ends_with("made no progress beyond step 11 (--max-no-progress=1)"));
 }
 
 TEST_CASE("a rank that ended with 0 while the others communicated is named") {

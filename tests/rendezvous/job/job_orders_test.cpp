@@ -171,7 +171,7 @@ TEST_CASE("save is for those who still compute, once at a time, and for all of t
   refused(table.order(t0 + 1500ms, save), Outcome::not_now, "retry in 1.5 s");
   CHECK(table.order(t0 + 3s, save).outcome.is_done());
   table.close(t0 + 2s, b, true);
-  refused(table.order(t0 + 5s, save), Outcome::not_now, "node 1 on host1 is broken");
+  refused(table.order(t0 + 5s, save), Outcome::not_now, "lost contact with node 1 on host1");
 }
 
 TEST_CASE("a preemption notice of one node has all ranks save, and is answered as any heartbeat") {

@@ -86,7 +86,7 @@ TEST_CASE("who would store more than there is room for is dropped, and nobody el
   REQUIRE(BookedStore::is_dropped(actions));
   CHECK(std::get<Drop>(actions[0]).connection == bob);
   CHECK(std::get<Drop>(actions[0])
-            .reason.starts_with("all clients together hold 0.8 of the 0.8 MiB"));
+            .reason.starts_with("all clients together hold 0.8 of at most 0.8 MiB"));
   CHECK(booked.store.key_count() == 1);
   CHECK(booked.apply(booked.one, Get{"k"}).size() == 1);
   // There is room for what is small.

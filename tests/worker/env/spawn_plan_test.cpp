@@ -33,7 +33,7 @@ TEST_CASE("a worker of a launcher does not start workers") {
 TEST_CASE("a node that the plan does not have is refused") {
   const auto refused = spawned_environments({.workers_of_node = {8, 2}, .node = 2}, {});
   REQUIRE_FALSE(refused.has_value());
-  CHECK(refused.error().reason == "node index 2 is out of range: 2 nodes are numbered 0 to 1");
+  CHECK(refused.error().reason == "node index 2 is out of range: the 2 nodes are numbered 0 to 1");
 }
 
 TEST_CASE("a node without workers is refused") {
