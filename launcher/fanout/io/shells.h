@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "launcher/fanout/bootstrap.h"
-#include "launcher/fanout/branch.h"
+#include "launcher/fanout/fan_out.h"
 #include "launcher/fanout/message.h"
 #include "proto/environment.h"
 

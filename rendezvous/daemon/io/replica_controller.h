@@ -25,7 +25,6 @@
 #include "rendezvous/coordinator/io/replicated_coordinator.h"
 #include "rendezvous/daemon/io/follower.h"
 #include "rendezvous/daemon/io/standbys.h"
-#include "rendezvous/daemon/leader_watch.h"
 #include "rendezvous/daemon/owners.h"
 #include "rendezvous/etcd/election_events.h"
 #include "rendezvous/etcd/election_view.h"

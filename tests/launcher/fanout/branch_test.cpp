@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/fanout/branch.h"
+#include "launcher/fanout/fan_out.h"
 
 #include <doctest/doctest.h>
 

@@ -6,8 +6,6 @@
 #include <csignal>
 #include <map>
 
-#include "launcher/fanout/branch.h"
-
 namespace fan_out_test {
 
 using namespace cpprun;

@@ -11,7 +11,6 @@
 #include <memory>
 #include <set>
 
-#include "launcher/fanout/branch.h"
 #include "launcher/fanout/fan_out.h"
 
 namespace simulated_hosts_test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/daemon/leader_watch.h"
+#include "rendezvous/status/daemon_snapshot.h"
 
 #include <doctest/doctest.h>
 
