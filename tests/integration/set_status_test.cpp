@@ -79,7 +79,7 @@ TEST_CASE("both of a pair say who leads and who stands by, and the lead is hande
   const std::string text = site.said({"status"});
   CHECK(contains(text, "\"node3\" at " + Site::place(3)));
   CHECK(contains(text, ": in sync"));
-  CHECK(contains(text, "the leader is \"node0\" at " + Site::place(0)));
+  CHECK(contains(text, "the jobs are on the leader \"node0\" at " + Site::place(0)));
 
   Nodes nodes(site, 24);
   nodes.first->expect_out("sum is ");
