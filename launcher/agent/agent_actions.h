@@ -8,17 +8,36 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/agent/agent_messages.h"
-#include "launcher/agent/misconfiguration.h"
 #include "launcher/failure/diagnosis.h"
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/plan.h"
+#include "launcher/workers/heartbeat_monitor.h"
 #include "launcher/workers/supervisor.h"
 #include "proto/bounds.h"
+#include "proto/clock.h"
 #include "proto/ids.h"
 #include "proto/link/message.h"
 
 namespace cpprun {
+
+// What can be observed of one worker from outside.
+struct WorkerSight {
+  LocalRank local_rank;
+  std::optional<HeartbeatReading> beat = {};
+  std::optional<std::int64_t> resident_kib = {};
+  std::optional<Duration> cpu = {};  // since the worker was started
+  std::optional<Duration> last_words = {};
+  friend bool operator==(const WorkerSight&, const WorkerSight&) = default;
+};
+
+// One observation of the first worker on the coordinator's host.
+struct WorldLook {
+  bool store_asked = false;            // a worker of this round has contacted the store
+  std::vector<std::string> listeners;  // "pid 812 listens on port 12355", worker or child
+  std::vector<std::string> spawned;    // "pid 812", started by Python's multiprocessing
+  Duration processor_time{};           // of the worker and its descendants
+  friend bool operator==(const WorldLook&, const WorldLook&) = default;
+};
 
 namespace agent {
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "proto/bounds.h"
+#include "proto/link/codec.h"
 
 namespace cpprun {
 
@@ -15,6 +16,7 @@ void CoordinatorLink::came_up(TimePoint now, bool in_doubt) {
   up_since_ = now;
   in_doubt_ = in_doubt;
   doubted_ = {};
+  has_heard_ = false;
   dial_due_.reset();
   if (!local()) heartbeat_due_ = now + heartbeat_pause();
 }
@@ -32,7 +34,8 @@ void CoordinatorLink::dial_by(TimePoint when) {
   if (!up_) dial_due_ = std::min(dial_due_.value_or(when), when);
 }
 
-void CoordinatorLink::went_down(TimePoint now, Pause pause) {
+void CoordinatorLink::went_down(TimePoint now, Pause pause, bool fell_silent) {
+  if (std::exchange(has_heard_, false) && !in_doubt_) alone_since_ = fell_silent ? heard_at() : now;
   up_ = false;
   in_doubt_ = false;
   moment_ = {};  // for another coordinator it may mean something else
@@ -45,12 +48,14 @@ void CoordinatorLink::went_down(TimePoint now, Pause pause) {
 }
 
 void CoordinatorLink::heard(TimePoint now) {
+  if (!std::exchange(has_heard_, true)) unanswered_ = now - alone_since_;
   heard_ = now;
   prove(up_since_);
   dial_pause_ = {};
 }
 
 void CoordinatorLink::overslept(TimePoint now) {
+  confirm_by_ = now + timeouts_.lease;
   heard_ = now;
   if (up_ && !local()) heartbeat_due_ = now;
   if (!up_) dial_by(now);
@@ -121,81 +126,6 @@ std::optional<TimePoint> CoordinatorLink::next_deadline() const {
   return std::min(*dial_due_, *heartbeat_due_);
 }
 
-Places::Places(const Endpoint& first, std::vector<Endpoint> named)
-    : named_(std::move(named)), led_last_(first), at_(first) {}
-
-std::vector<Endpoint> Places::all() const {
-  std::vector<Endpoint> all{led_last_};
-  const auto add = [&all](const Endpoint& place) {
-    if (std::ranges::find(all, place) == all.end()) all.push_back(place);
-  };
-  std::ranges::for_each(told_, add);
-  std::ranges::for_each(named_, add);
-  if (hinted_) add(*hinted_);
-  return all;
-}
-
-bool Places::was_asked(const Endpoint& place) const {
-  return std::ranges::find(asked_, place) != asked_.end();
-}
-
-std::optional<Endpoint> Places::left() const {
-  if (hinted_ && !was_asked(*hinted_)) return hinted_;
-  for (const Endpoint& each : all()) {
-    if (!was_asked(each)) return each;
-  }
-  return std::nullopt;
-}
-
-const Endpoint& Places::next() {
-  auto place = left();
-  if (!place) {
-    begin_turn();
-    ++turns_;
-    place = left();
-  }
-  at_ = *place;
-  asked_.push_back(at_);
-  leads_ = false;
-  return at_;
-}
-
-void Places::begin_turn() {
-  asked_.clear();
-  hints_ = 0;
-}
-
-void Places::leads() {
-  leads_ = true;
-  led_last_ = at_;
-  hinted_.reset();
-  turns_ = 0;
-}
-
-// It reported this itself, so a new cycle begins, in which it counts as asked.
-void Places::leads_no_more() {
-  if (!std::exchange(leads_, false)) return;
-  begin_turn();
-  asked_.push_back(at_);
-}
-
-void Places::hint(const Endpoint& there) {
-  if (!was_asked(at_)) asked_.push_back(at_);
-  // Do not follow an endless chain of redirects.
-  if (hints_ == static_cast<int>(bounds::members_max)) return;
-  ++hints_;
-  hinted_ = there;
-}
-
-bool Places::lost(bool fell_silent) {
-  if (std::exchange(leads_, false)) {
-    begin_turn();
-    if (fell_silent) asked_.push_back(at_);
-    return !fell_silent;
-  }
-  return !left();
-}
-
 std::optional<agent::LinkUp> place_alone(const Config& config,
                                          const std::optional<std::string>& literal) {
   if (config.nodes_max != 1) return std::nullopt;
@@ -210,41 +140,72 @@ agent::LinkUp place_among_nodes(const std::vector<std::string>& addresses,
   return {way.value_or(std::string{}), addresses};
 }
 
-void DuplicateMasterCheck::look_at(TimePoint now, std::vector<std::string> addresses) {
-  addresses_ = std::move(addresses);
-  if (addresses_.size() > bounds::node_addresses_max) addresses_.resize(bounds::node_addresses_max);
-  due_.reset();
-  if (!addresses_.empty()) due_ = now;
+namespace {
+
+// The precision on the wire: the coordinator in this process must get the same values as others.
+Duration milliseconds(Duration duration) {
+  return std::chrono::floor<std::chrono::milliseconds>(duration);
 }
 
-std::vector<std::string> DuplicateMasterCheck::take_due(TimePoint now) {
-  if (!due_ || *due_ > now) return {};
-  due_ = now + bounds::status_interval;
-  return addresses_;
+bool fits(const link::Join& join) {
+  return link::encode(join).size() <= bounds::round_frame_bytes_max;
 }
 
-DuplicateMasterVerdict judge_rival(const Config& config, const AgentFacts& facts,
-                                   const link::Hosts& answer) {
-  const std::string where = to_string(config.endpoint);
-  if (answer.itself) return {};
-  if (answer.job.empty()) {
-    return {.sentence = fmt::format(
-                "a cpprund listens at {}, but this node hosts its job itself: to use the daemon, "
-                "set --rdzv-backend=c10d and --rdzv-endpoint={}, without --node-rank",
-                where, where)};
+std::vector<std::string> addresses_for_others(const std::vector<NetworkInterface>& interfaces) {
+  std::vector<std::string> addresses;
+  for (const NetworkInterface& each : interfaces) {
+    if (each.loopback || !each.up) continue;
+    for (const std::string& address : each.addresses) {
+      // Link-local addresses mean something else on every machine.
+      if (!address.starts_with("fe80:")) addresses.push_back(address);
+    }
   }
-  if (answer.job != config.job) {
-    return {.sentence =
-                fmt::format("{} is the master of another job, \"{}\", at {}, where the other nodes "
-                            "of this job connect: give each job its own address",
-                            answer.host, answer.job, where)};
+  return addresses;
+}
+
+}  // namespace
+
+link::Join join_message(const Config& config, const AgentFacts& facts, const JoinState& state) {
+  link::Join join{.job = config.job,
+                  .host = facts.host,
+                  .pid = facts.pid,
+                  .agent = facts.agent,
+                  .node_rank = config.node_rank,
+                  .nodes_min = config.nodes_min,
+                  .nodes_max = config.nodes_max,
+                  .local_world_size = config.local_world_size,
+                  .role = config.role,
+                  .restarts = config.restarts,
+                  .lease = milliseconds(config.lease()),
+                  .last_call = milliseconds(config.last_call),
+                  .after = state.after,
+                  .idle = state.idle,
+                  .done = state.done,
+                  .sent = state.sent,
+                  .store_is_local = config.store == StoreWay::local,
+                  // In a cluster, another cpprund takes over.
+                  .can_lead = config.may_have_standby() && state.epoch == 0,
+                  .vote = state.vote,
+                  .turns = true,
+                  .epoch = state.epoch,
+                  .fresh = state.fresh};
+  for (Duration* const each :
+       {&join.restarts.backoff, &join.restarts.window, &join.restarts.host_limit.window}) {
+    *each = milliseconds(*each);
   }
-  const std::string job = answer.job == "none" ? "this job" : fmt::format("job \"{}\"", answer.job);
-  return {.sentence =
-              fmt::format("two masters of {}: {} (pid {}) hosts it at {}, and so does this node, "
-                          "{}; start only one of them with --node-rank=0 (or is_host=true)",
-                          job, answer.host, answer.pid, where, facts.host),
-          .same_job = true};
+  auto addresses = addresses_for_others(facts.interfaces);
+  if (addresses.size() <= bounds::node_addresses_max) {
+    // Usually all of them fit, and one encoding shows it.
+    join.addresses = addresses;
+    if (fits(join)) return join;
+    join.addresses.clear();
+  }
+  for (std::string& address : addresses) {
+    if (join.addresses.size() == bounds::node_addresses_max) return join;
+    join.addresses.push_back(std::move(address));
+    if (!fits(join)) join.addresses.pop_back();
+  }
+  return join;
 }
 
 }  // namespace cpprun

@@ -1,22 +1,48 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The agent's link to its coordinator: when to send, dial and give up (CoordinatorLink), which
-// endpoint to ask (Places), and detection of a second master (DuplicateMasterCheck).
+// The agent's link to its coordinator: when to send, dial and give up (CoordinatorLink), and what
+// this node reports about itself.
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "launcher/agent/agent_actions.h"
-#include "launcher/agent/agent_messages.h"
 #include "launcher/config.h"
-#include "launcher/endpoint.h"
+#include "launcher/plan/interfaces.h"
+#include "launcher/plan/plan.h"
 #include "proto/clock.h"
+#include "proto/ids.h"
 #include "proto/link/message.h"
 #include "proto/result.h"
 
 namespace cpprun {
+
+// What the agent knows about its machine. All of it is known before the agent starts.
+struct AgentFacts {
+  std::string host;
+  int pid = 0;
+  std::uint32_t agent = 0;         // random; see link::Join
+  bool hosts_coordinator = false;  // if so, the link is a call within this process and cannot break
+  ResolvedProgram program;
+  NodeFacts node;                            // `sockets` is filled in once the link is up
+  std::vector<NetworkInterface> interfaces;  // of this machine
+};
+
+struct JoinState {
+  RoundNumber after{};      // the last round it took part in; 0 for a newcomer
+  bool idle = false;        // no worker of that round is alive here
+  bool done = false;        // idle because all workers exited with 0
+  link::AgentTime sent{};   // now, by our clock
+  RoundNumber vote{};       // see link::Join
+  std::uint64_t epoch = 0;  // see link::Join
+  bool fresh = false;       // it has never had a seat
+};
+
+// Includes as many of this machine's addresses as fit in the frame.
+link::Join join_message(const Config& config, const AgentFacts& facts, const JoinState& state);
 
 // The timing of the agent's link to its coordinator: when to send a heartbeat, when to dial and
 // when to give up. It has no knowledge of rounds and workers. A local link, within the
@@ -67,8 +93,12 @@ class CoordinatorLink {
     if (!up_) dial_due_ = when;
   }
 
-  // This process was suspended until now and could not receive anything meanwhile.
+  // This process was suspended until now, for longer than its lease, and could not receive anything
+  // meanwhile. The lease then lasts for another one, in which the coordinator can confirm the seat.
   void overslept(TimePoint now);
+  bool awaits_confirmation() const { return confirm_by_.has_value(); }
+  // The coordinator did so, or it is too late for that.
+  void end_confirmation() { confirm_by_.reset(); }
 
   // What is due. Each item is returned once.
   struct Due {
@@ -87,8 +117,8 @@ class CoordinatorLink {
   void leads(Duration patience);
   // The seat is lost, and with it the takeover window.
   void lose_seat();
-  // The link could not be made, or it broke.
-  void went_down(TimePoint now, Pause pause = Pause::grows);
+  // The link could not be made, or it broke, or it was given up because it fell silent.
+  void went_down(TimePoint now, Pause pause = Pause::grows, bool fell_silent = false);
   // Any received message proves that what we sent when this link came up has arrived.
   void heard(TimePoint now);
   // The coordinator replied to what we sent at `sent`. `moment`: its own clock when it replied.
@@ -108,13 +138,17 @@ class CoordinatorLink {
     return is_one_of_several_ ? timeouts_.lease / 2 : timeouts_.lease;
   }
   bool silent(TimePoint now) const { return !local() && up_ && silent_at() <= now; }
-  // When our lease and the takeover window after it run out.
+  // How long there was no leader before the first message on this link.
+  Duration unanswered() const { return unanswered_; }
+  // When our lease and the takeover window after it run out, and when this node gives up its seat:
+  // later if the coordinator may still confirm it.
   TimePoint lease_over_at() const;
+  TimePoint seat_ends_at() const { return confirm_by_.value_or(lease_over_at()); }
   Duration patience() const { return patience_; }
   bool lease_is_over(TimePoint now) const { return !local() && lease_over_at() <= now; }
   // The watchdog's deadline: halfway between ours and the coordinator's, so that it acts only if
   // this process did not.
-  TimePoint overdue_at() const { return lease_over_at() + margin() / 2; }
+  TimePoint overdue_at() const { return seat_ends_at() + margin() / 2; }
   // How much shorter our lease is than the coordinator's: killing takes a moment.
   Duration margin() const;
   // When we sent the latest message known to have arrived, and how long ago that was.
@@ -138,6 +172,10 @@ class CoordinatorLink {
   TimePoint kept_until_{};  // set by earlier replies under a larger takeover window
   bool in_doubt_ = false;
   TimePoint doubted_{};  // becomes proof_ if the peer turns out to be the leader
+  std::optional<TimePoint> confirm_by_;
+  bool has_heard_ = false;   // received a message on this link
+  Duration unanswered_{};    // silence before the first message on this link
+  TimePoint alone_since_{};  // since the last leader was lost or fell silent
   bool is_one_of_several_ = false;
   Duration round_trip_{};
   Duration dial_pause_{};  // grows with every failed attempt
@@ -145,51 +183,6 @@ class CoordinatorLink {
   std::optional<TimePoint> heartbeat_due_;
   Duration beat_pause_{};     // zero: as in timeouts_
   link::AgentTime moment_{};  // the latest received
-};
-
-// The endpoints of a cluster of cppruns, and which one to ask next for the leader. Each is asked
-// once in a cycle. It has no knowledge of time or links.
-class Places {
- public:
-  // The endpoints that the flags name, one or several.
-  Places(const Endpoint& first, std::vector<Endpoint> named);
-
-  bool several() const { return all().size() > 1; }
-  // Each endpoint once, in the order in which they are asked. The last leader comes first.
-  std::vector<Endpoint> all() const;
-  // The endpoint asked last.
-  const Endpoint& at() const { return at_; }
-  // The endpoint to ask now. Starts another cycle if every endpoint was asked.
-  const Endpoint& next();
-  // Completed cycles since a leader was last found.
-  int turns() const { return turns_; }
-
-  // leads(): the endpoint at() is the leader. leads_no_more(): it reported that it is a follower.
-  void leads();
-  void leads_no_more();
-  // The leader reported the other endpoints.
-  void told(std::vector<Endpoint> others) { told_ = std::move(others); }
-  // at() reported that `there` is the leader. It is asked next unless it was asked in this cycle,
-  // so two endpoints that name each other are asked once in a cycle.
-  void hint(const Endpoint& there);
-  // The link to at() is lost, or could not be made. A former leader is asked once more first,
-  // unless it fell silent. Returns whether it is too early to ask the next one at once.
-  bool lost(bool fell_silent);
-
- private:
-  bool was_asked(const Endpoint& place) const;
-  std::optional<Endpoint> left() const;
-  void begin_turn();
-
-  std::vector<Endpoint> named_;
-  std::vector<Endpoint> told_;
-  std::optional<Endpoint> hinted_;
-  Endpoint led_last_;
-  Endpoint at_;
-  bool leads_ = false;           // whether at_ is the leader
-  std::vector<Endpoint> asked_;  // in this cycle
-  int hints_ = 0;                // in this cycle
-  int turns_ = 0;
 };
 
 // How other nodes see the node that hosts the coordinator. For other nodes the link provides this.
@@ -204,32 +197,5 @@ std::optional<agent::LinkUp> place_alone(const Config& config,
 // route to the first.
 agent::LinkUp place_among_nodes(const std::vector<std::string>& addresses,
                                 const Result<std::string>& way);
-
-// Two nodes of one job that both believe they are its master wait for each other forever. So a
-// waiting master whose address belongs to another machine asks there periodically which master
-// hosts. The reply comes from another master, or from this node itself through a detour such as
-// NAT.
-class DuplicateMasterCheck {
- public:
-  // Asks nothing if all addresses of the master belong to this machine.
-  void look_at(TimePoint now, std::vector<std::string> addresses);
-  void stop() { due_.reset(); }
-  std::optional<TimePoint> next_deadline() const { return due_; }
-  // The addresses to ask now. Empty if nothing is due.
-  std::vector<std::string> take_due(TimePoint now);
-
- private:
-  std::vector<std::string> addresses_;
-  std::optional<TimePoint> due_;
-};
-
-struct DuplicateMasterVerdict {
-  std::string sentence;  // empty: there is no second master
-  bool same_job = false;
-};
-
-// What the reply means for this node.
-DuplicateMasterVerdict judge_rival(const Config& config, const AgentFacts& facts,
-                                   const link::Hosts& answer);
 
 }  // namespace cpprun

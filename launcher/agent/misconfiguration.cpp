@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "launcher/endpoint.h"
+#include "proto/bounds.h"
 #include "proto/text.h"
 #include "proto/worker_contract.h"
 
@@ -368,6 +369,120 @@ std::optional<std::string> better_than_loopback(const std::vector<NetworkInterfa
       });
   if (foreign.empty() || found == interfaces.end()) return std::nullopt;
   return found->name;
+}
+
+void DuplicateMasterCheck::look_at(TimePoint now, std::vector<std::string> addresses) {
+  addresses_ = std::move(addresses);
+  if (addresses_.size() > bounds::node_addresses_max) addresses_.resize(bounds::node_addresses_max);
+  due_.reset();
+  if (!addresses_.empty()) due_ = now;
+}
+
+std::vector<std::string> DuplicateMasterCheck::take_due(TimePoint now) {
+  if (!due_ || *due_ > now) return {};
+  due_ = now + bounds::status_interval;
+  return addresses_;
+}
+
+DuplicateMasterVerdict judge_rival(const Config& config, const AgentFacts& facts,
+                                   const link::Hosts& answer) {
+  const std::string where = to_string(config.endpoint);
+  if (answer.itself) return {};
+  if (answer.job.empty()) {
+    return {.sentence = fmt::format(
+                "a cpprund listens at {}, but this node hosts its job itself: to use the daemon, "
+                "set --rdzv-backend=c10d and --rdzv-endpoint={}, without --node-rank",
+                where, where)};
+  }
+  if (answer.job != config.job) {
+    return {.sentence =
+                fmt::format("{} is the master of another job, \"{}\", at {}, where the other nodes "
+                            "of this job connect: give each job its own address",
+                            answer.host, answer.job, where)};
+  }
+  const std::string job = answer.job == "none" ? "this job" : fmt::format("job \"{}\"", answer.job);
+  return {.sentence =
+              fmt::format("two masters of {}: {} (pid {}) hosts it at {}, and so does this node, "
+                          "{}; start only one of them with --node-rank=0 (or is_host=true)",
+                          job, answer.host, answer.pid, where, facts.host),
+          .same_job = true};
+}
+
+void SetupChecks::reached(TimePoint now, const Config& config, const AgentFacts& facts,
+                          std::string local_address, const std::vector<std::string>& addresses,
+                          Actions& actions) {
+  way_.local_address = std::move(local_address);
+  if (!facts.hosts_coordinator) return;
+  doubt_ = doubt_of_master(config, addresses, facts.interfaces);
+  if (doubt_ && doubt_->strong) actions.emplace_back(agent::TellWarning{doubt_->sentence});
+  if (config.nodes_max == 1) return;
+  rivals_.look_at(now, those_of_others(addresses, facts.interfaces));
+}
+
+void SetupChecks::sealed(TimePoint now, const std::vector<std::string>& neighbour,
+                         AgentFacts& facts, Actions& actions) {
+  rivals_.stop();
+  doubt_.reset();
+  if (facts.hosts_coordinator) self_launch_.began(now);
+  way_.neighbour = neighbour;
+  SocketInterfaces& sockets = facts.node.sockets;
+  if (const auto better = better_than_loopback(facts.interfaces, way_)) {
+    for (auto* const each : {&sockets.gloo, &sockets.tensorpipe, &sockets.nccl}) {
+      if (*each) *each = *better;
+    }
+    if (sockets.gloo) sockets.said = *better;
+  }
+  const auto stray = cpprun::stray_interface(facts.interfaces, way_, facts.node.environment);
+  if (stray && *stray != stray_interface_) actions.emplace_back(agent::TellWarning{*stray});
+  stray_interface_ = stray.value_or("");
+}
+
+void SetupChecks::ask_for_rivals(TimePoint now, const Config& config, const AgentFacts& facts,
+                                 Actions& actions) {
+  auto addresses = rivals_.take_due(now);
+  if (addresses.empty()) return;
+  actions.emplace_back(agent::AskWhoHosts{
+      std::move(addresses),
+      config.endpoint.port,
+      {.job = config.job, .host = facts.host, .pid = facts.pid, .agent = facts.agent}});
+}
+
+std::optional<std::string> SetupChecks::answered(const Config& config, const AgentFacts& facts,
+                                                 const link::Hosts& hosts, Actions& actions) {
+  const DuplicateMasterVerdict verdict = judge_rival(config, facts, hosts);
+  rivals_.stop();  // The answer will not change within the next few seconds.
+  if (verdict.same_job) return verdict.sentence;
+  if (!verdict.sentence.empty()) actions.emplace_back(agent::TellWarning{verdict.sentence});
+  return std::nullopt;
+}
+
+void SetupChecks::look_at_world(TimePoint now, bool are_running, Actions& actions) {
+  if (!are_running) self_launch_.over();
+  if (self_launch_.take_due(now)) actions.emplace_back(agent::LookAtWorld{});
+}
+
+void SetupChecks::seen(TimePoint now, const WorldLook& look, Actions& actions) {
+  if (auto sentence = self_launch_.judge(now, look)) {
+    actions.emplace_back(agent::TellWarning{*std::move(sentence)});
+  }
+}
+
+std::optional<TimePoint> SetupChecks::next_deadline() const {
+  const auto rivals = rivals_.next_deadline();
+  const auto look = self_launch_.next_deadline();
+  return rivals && look ? std::min(*rivals, *look) : rivals ? rivals : look;
+}
+
+void SetupChecks::tell_doubt(Actions& actions) const {
+  if (doubt_ && !doubt_->strong) actions.emplace_back(agent::TellWarning{doubt_->sentence});
+}
+
+void SetupChecks::explain(const AgentFacts& facts, Evidence& evidence) const {
+  const auto connection = failed_connection(evidence.last_lines);
+  if (!connection) return;
+  std::string& stray = evidence.host_facts.stray_interface;
+  stray = unconnected_interface(facts.interfaces, way_, facts.node.environment, *connection)
+              .value_or(stray);
 }
 
 }  // namespace cpprun

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Setups in which a job waits forever: a script that launches processes of its own
-// (SelfLaunchDetector), and unreachable interfaces.
+// (SelfLaunchDetector), a second master (DuplicateMasterCheck), and unreachable interfaces.
+// SetupChecks has the checks of one agent.
 
 #include <map>
 #include <optional>
@@ -9,20 +10,17 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/agent/agent_actions.h"
+#include "launcher/agent/coordinator_link.h"
+#include "launcher/config.h"
+#include "launcher/failure/evidence.h"
 #include "launcher/plan/interfaces.h"
+#include "launcher/plan/meeting_place.h"
 #include "proto/clock.h"
 #include "proto/environment.h"
+#include "proto/link/message.h"
 
 namespace cpprun {
-
-// One observation of the first worker on the coordinator's host.
-struct WorldLook {
-  bool store_asked = false;            // a worker of this round has contacted the store
-  std::vector<std::string> listeners;  // "pid 812 listens on port 12355", worker or child
-  std::vector<std::string> spawned;    // "pid 812", started by Python's multiprocessing
-  Duration processor_time{};           // of the worker and its descendants
-  friend bool operator==(const WorldLook&, const WorldLook&) = default;
-};
 
 // A script that launches processes of its own (mp.spawn, a server) waits forever under cpprun, as
 // it does under torchrun. Its ranks look for a store that no process hosts, because torch leaves
@@ -58,7 +56,7 @@ class SelfLaunchDetector {
   std::optional<Duration> processor_time_;
 };
 
-// Parsers for the kernel's tables in /proc. io/world_look reads the files.
+// Parsers for the kernel's tables in /proc. io/worker_runtime reads the files.
 
 // Adds the listening ports of a table such as net/tcp, by socket inode.
 void add_listening(std::string_view table, std::map<std::string, int>& port_of_inode);
@@ -121,5 +119,76 @@ std::optional<std::string> unconnected_interface(const std::vector<NetworkInterf
 // reaches the neighbour. None if the current choice works.
 std::optional<std::string> better_than_loopback(const std::vector<NetworkInterface>& interfaces,
                                                 const WayToOthers& way);
+
+// Two nodes of one job that both believe they are its master wait for each other forever. So a
+// waiting master whose address belongs to another machine asks there periodically which master
+// hosts. The reply comes from another master, or from this node itself through a detour such as
+// NAT.
+class DuplicateMasterCheck {
+ public:
+  // Asks nothing if all addresses of the master belong to this machine.
+  void look_at(TimePoint now, std::vector<std::string> addresses);
+  void stop() { due_.reset(); }
+  std::optional<TimePoint> next_deadline() const { return due_; }
+  // The addresses to ask now. Empty if nothing is due.
+  std::vector<std::string> take_due(TimePoint now);
+
+ private:
+  std::vector<std::string> addresses_;
+  std::optional<TimePoint> due_;
+};
+
+struct DuplicateMasterVerdict {
+  std::string sentence;  // empty: there is no second master
+  bool same_job = false;
+};
+
+// What the reply means for this node.
+DuplicateMasterVerdict judge_rival(const Config& config, const AgentFacts& facts,
+                                   const link::Hosts& answer);
+
+// The checks of one agent: of its address and its interfaces while it waits for other nodes, and of
+// its first worker while a round runs. Each problem is reported once.
+class SetupChecks {
+ public:
+  using Actions = std::vector<agent::Action>;
+
+  explicit SetupChecks(SelfLaunchDetector::Timeouts timeouts) : self_launch_(timeouts) {}
+
+  // The master is reached from `local_address`. If this node is the master, `addresses` are those
+  // at which other nodes are to reach it.
+  void reached(TimePoint now, const Config& config, const AgentFacts& facts,
+               std::string local_address, const std::vector<std::string>& addresses,
+               Actions& actions);
+  // A round is sealed, so `neighbour` is known. May correct the interfaces that the workers use.
+  void sealed(TimePoint now, const std::vector<std::string>& neighbour, AgentFacts& facts,
+              Actions& actions);
+  // Asks the hosts behind the master's address which job they host, if that is due.
+  void ask_for_rivals(TimePoint now, const Config& config, const AgentFacts& facts,
+                      Actions& actions);
+  // The reply. If there is a second master of this job, returns the reason for which this node
+  // exits.
+  std::optional<std::string> answered(const Config& config, const AgentFacts& facts,
+                                      const link::Hosts& hosts, Actions& actions);
+  // Looks at the first worker, if that is due and the workers are running.
+  void look_at_world(TimePoint now, bool are_running, Actions& actions);
+  void seen(TimePoint now, const WorldLook& look, Actions& actions);
+  std::optional<TimePoint> next_deadline() const;
+
+  // A weaker doubt about the master's address, which is reported while nodes are missing.
+  void tell_doubt(Actions& actions) const;
+  const std::optional<Doubt>& doubt() const { return doubt_; }
+  // The last warning about an unreachable interface; may be empty.
+  const std::string& stray_interface() const { return stray_interface_; }
+  // Adds the interface of a failed connection that a worker has reported.
+  void explain(const AgentFacts& facts, Evidence& evidence) const;
+
+ private:
+  std::optional<Doubt> doubt_;  // about the address at which other nodes are to reach this master
+  DuplicateMasterCheck rivals_;
+  WayToOthers way_;  // of the last round
+  std::string stray_interface_;
+  SelfLaunchDetector self_launch_;
+};
 
 }  // namespace cpprun

@@ -23,7 +23,6 @@ struct Speaker {
 
 constexpr std::array speakers = {
     Speaker{"launcher/plan/meeting_place.cpp"},
-    Speaker{"launcher/agent/coordinator_link.cpp"},
     Speaker{"launcher/agent/misconfiguration.cpp"},
     Speaker{"launcher/plan/interfaces.cpp"},
     Speaker{"launcher/agent/agent_text.cpp", "; another job's master"},

@@ -6,67 +6,30 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <asio/post.hpp>
 #include <new>
 #include <system_error>
 #include <utility>
 
 #include "launcher/agent/agent_text.h"
 #include "launcher/io/wall_clock.h"
+#include "launcher/output/io/log_dir.h"
+#include "launcher/plan/io/addresses.h"
 #include "launcher/plan/meeting_place.h"
 #include "launcher/report/io/terminal.h"
 #include "proto/bounds.h"
+#include "proto/signal_names.h"
+#include "proto/worker_contract.h"
 #include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/random_bytes.h"
 
 namespace cpprun::io {
 
-void Introduction::begin(std::vector<std::string> addresses, int port, const link::WhoHosts& who,
-                         std::function<void()> done) {
-  end();
-  links_.clear();
-  if (addresses.size() > bounds::node_addresses_max) addresses.resize(bounds::node_addresses_max);
-  if (addresses.empty()) return done();
-  done_ = std::move(done);
-  left_ = addresses.size();
-  answered_.assign(addresses.size(), 0);
-  for (std::size_t at = 0; at < addresses.size(); ++at) {
-    const auto ended = [this, at] {
-      if (std::exchange(answered_[at], 1) == 0) one_is_done();
-    };
-    links_.push_back(std::make_unique<LinkClient>(
-        context_, addresses[at], port,
-        LinkClient::Callbacks{.up = [this, at, who](const std::string&) { links_[at]->send(who); },
-                              .message = [ended](const link::Message&) { ended(); },
-                              .down = [ended](const std::string&) { ended(); }},
-        secure_));
-  }
-  patience_.expires_after(bounds::introduction_patience);
-  patience_.async_wait([this](const asio::error_code& cancelled) {
-    if (cancelled || left_ == 0) return;
-    left_ = 1;
-    one_is_done();
-  });
-  for (const auto& link : links_) link->dial();
-}
-
-void Introduction::end() {
-  done_ = nullptr;
-  left_ = 0;
-  patience_.cancel();
-}
-
-void Introduction::one_is_done() {
-  if (left_ == 0 || --left_ > 0) return;
-  patience_.cancel();
-  if (auto done = std::exchange(done_, nullptr)) done();
-}
-
 namespace {
 
-TimePoint now() {
-  return boot_now();
-}
+// How long to wait for the consoles after a stop signal. Its sender may send KILL after 30 s, of
+// which the workers' grace period takes up to 25 s.
+constexpr auto patience_when_asked = std::chrono::seconds(3);
 
 }  // namespace
 
@@ -82,11 +45,59 @@ Runtime::Runtime(RunInputs inputs, Watchdog watchdog)
       agent_number_(std::max(1U, static_cast<std::uint32_t>(random_word()))),
       messages_(inputs_.style),
       pump_(context_, *inputs_.side, 1, 2, inputs_.style.timed),
-      strangers_timer_(context_, [this] { tell_held_back(now()); }),
-      introduction_(context_),
+      strangers_timer_(context_, [this] { tell_held_back(boot_now()); }),
+      workers_(context_, inputs_, watchdog_, pump_, callbacks_of_workers()),
       security_(std::move(inputs_.secrets)),
+      hosted_(context_, inputs_, security_, callbacks_of_hosted()),
+      client_(context_, security_,
+              {.job = inputs_.config.job,
+               .host = inputs_.host,
+               .pid = ::getpid(),
+               .agent = agent_number_,
+               .joins = true},
+              {.post = [this](Agent::Event event) { post(std::move(event)); },
+               .refused =
+                   [this](const PeerAddress& peer, const std::string& why) {
+                     hear_coordinator({.ordinary = false, .peer = peer, .text = "refused: " + why});
+                   }}),
       error_file_(context_, *inputs_.side, bounds::disk_patience_at_end),
       agent_(effects()) {}
+
+WorkerRuntime::Callbacks Runtime::callbacks_of_workers() {
+  return {.post = [this](Agent::Event event) { post(std::move(event)); },
+          .note = [this](const event_log::Event& event) { note(event); },
+          .warn = [this](const std::string& sentence) { warn(sentence); },
+          .error = [this](const std::string& sentence) { say_error(sentence); },
+          .spared_ended =
+              [this](int pid) {
+                if (pid == watchdog_.pid()) replace_watchdog();
+                if (pid == inputs_.rendezvous_pid) rendezvous_ended();
+              }};
+}
+
+HostedCoordinator::Callbacks Runtime::callbacks_of_hosted() {
+  return {
+      .server = {.to_local_agent = {},
+                 .note = [this](const Note& note) { hear_coordinator(note); },
+                 .done =
+                     [this] {
+                       if (exit_) leave_when_everything_is_said();
+                     },
+                 .node_changed =
+                     [this](const auto& change) { note(event_log::NodeChanged{change}); },
+                 .round_over = [this](const auto& root) { attempts_.judged(root); },
+                 .ordered = [this](const auto& answered) { note(event_log::Ordered{answered}); },
+                 .events_wanted = [this] { tell_kept(); },
+                 .door_opened = [this](const std::string& path) { watchdog_.set_door(path); }},
+      .post = [this](Agent::Event event) { post(std::move(event)); },
+      .leads =
+          [this] {
+            client_.close();
+            reopen_local_store();
+          },
+      .note = [this](const std::string& sentence) { say(sentence); },
+      .warn = [this](const std::string& sentence) { warn(sentence); }};
+}
 
 // The watchdog kills processes that are still there after a job that had to give some up.
 Runtime::~Runtime() {
@@ -94,40 +105,35 @@ Runtime::~Runtime() {
   inputs_.output_files = {};
   // The watchdog removes our private directory in either case. This process must not block on that
   // disk.
-  const bool nobody_is_left = !processes_ || processes_->nobody_is_left();
-  const bool is_told = !nobody_is_left || watchdog_.release(bounds::disk_patience_at_end);
-  if (logs_ && is_told) logs_->hand_over_folder();
-  if (coordinator_ && is_told) coordinator_->hand_over_door();
-  logs_.reset();
+  const bool is_told =
+      !workers_.nobody_is_left() || watchdog_.release(bounds::disk_patience_at_end);
+  if (hosted_.leader() != nullptr && is_told) hosted_.leader()->hand_over_door();
+  workers_.end_logs(is_told);
 }
 
 int Runtime::run() {
   started_ = wall_now();
-  inputs_.output_files.serve(
-      context_, [this](const std::string& sentence) { pump_.say(messages_.warning(sentence)); });
+  inputs_.output_files.serve(context_, [this](const std::string& sentence) { warn(sentence); });
   if (const auto opened = open(); !opened) {
     const agent::Exit last{.code = 1, .reason = opened.error().reason};
-    pump_.say(messages_.error(last.reason));
+    say_error(last.reason);
     leave_report(report_facts(last));
     leave_when_everything_is_said();
     context_.run();
     return 1;
   }
-  for (const std::string& note : inputs_.config.notes) pump_.say(messages_.note(note));
-  if (const auto note = threads_note(inputs_.config, inputs_.environment)) {
-    pump_.say(messages_.note(*note));
-  }
-  if (coordinator_ && inputs_.config.status_access != StatusAccess::none) {
+  for (const std::string& note : inputs_.config.notes) say(note);
+  if (const auto note = threads_note(inputs_.config, inputs_.environment)) say(*note);
+  if (hosted_.leader() != nullptr && inputs_.config.status_access != StatusAccess::none) {
     pump_.say(messages_.detail(
         fmt::format("status page: http://127.0.0.1:{}/", inputs_.config.endpoint.port)));
   }
-  if (coordinator_ && !security_.has_secret()) {
-    if (const auto open = open_port_note(inputs_.config, inputs_.config.endpoint.host)) {
-      pump_.say(messages_.note(*open));
-    }
+  if (hosted_.leader() != nullptr && !security_.has_secret()) {
+    const auto open = open_port_note(inputs_.config, inputs_.config.endpoint.host);
+    if (open) say(*open);
   }
   for (const std::string& name : signals_->not_handled()) {
-    pump_.say(messages_.warning(fmt::format("the signal {} cannot be handled", name)));
+    warn(fmt::format("the signal {} cannot be handled", name));
   }
   inputs_.output_files.begin({inputs_.config.job, inputs_.host, inputs_.program.argv.front()});
   watch_for_notice();
@@ -150,7 +156,7 @@ int Runtime::run() {
 // run; the workers are killed together with their owner.
 int Runtime::break_off(const std::string& why) {
   const agent::Exit last{.code = 1, .reason = "cpprun itself cannot continue: " + why};
-  pump_.say(messages_.error(last.reason));
+  say_error(last.reason);
   leave_report(report_facts(last));
   context_.restart();
   leave_within(bounds::console_patience_pressed);
@@ -171,9 +177,9 @@ void Runtime::signalled(int signal, const SignalSender& sender) {
   const auto by = ended_by(signal, sender, inputs_.environment, wall_now());
   const auto from = to_text(sender);
   if (!from.empty() || !by.who.empty()) {
-    pump_.say(messages_.note(fmt::format(
-        "{}{}{}{}", signal_name(signal), from.empty() ? "" : " came from " + from,
-        by.who.empty() ? "" : ": " + by.who, by.hint.empty() ? "" : "\n  hint: " + by.hint)));
+    say(fmt::format("{}{}{}{}", signal_name(signal), from.empty() ? "" : " came from " + from,
+                    by.who.empty() ? "" : ": " + by.who,
+                    by.hint.empty() ? "" : "\n  hint: " + by.hint));
   }
   // Only output is left to write, so a second signal need not wait for its reader.
   if (exit_ && asks_to_end(signal)) return leave_within(bounds::console_patience_pressed);
@@ -183,13 +189,12 @@ void Runtime::signalled(int signal, const SignalSender& sender) {
 
 void Runtime::watch_for_notice() {
   if (!inputs_.notice) return;
-  notices_.emplace(context_, *inputs_.side, *inputs_.notice,
-                   PreemptionWatch::Callbacks{
-                       .noticed = [this](const std::string& what) { post(agent::Noticed{what}); },
-                       .failed =
-                           [this](const std::string& why) {
-                             pump_.say(messages_.warning("warning: --preemption-notice: " + why));
-                           }});
+  notices_.emplace(
+      context_, *inputs_.side, *inputs_.notice,
+      PreemptionWatch::Callbacks{
+          .noticed = [this](const std::string& what) { post(agent::Noticed{what}); },
+          .failed =
+              [this](const std::string& why) { warn("warning: --preemption-notice: " + why); }});
 }
 
 Result<void> Runtime::open() {
@@ -205,48 +210,15 @@ Result<void> Runtime::open() {
       inputs_.config.notes.push_back(other_folder_text(inputs_.environment, refusal));
     }
   }
-  auto logs = LogDir::make(inputs_.config, inputs_.environment, watchdog_.folder(), *inputs_.side);
-  if (!logs) return tl::unexpected<Error>(logs.error());
-  logs_.emplace(std::move(*logs));
-  if (!logs_->note().empty()) inputs_.config.notes.push_back(logs_->note());
-  collector_.emplace(context_, *inputs_.side, pump_, inputs_.environment, logs_->run_folder());
-
-  processes_.emplace(
-      context_,
-      WorkerProcesses::Callbacks{
-          .exited =
-              [this](LocalRank rank, link::ExitStatus status) {
-                const auto index = static_cast<std::size_t>(rank.value);
-                note(event_log::WorkerExited{specs_[index].rank, rank, pids_[index], status});
-                post(agent::FromWorker{supervisor::Exited{rank, status, wall_now()}});
-              },
-          .group_gone =
-              [this](LocalRank rank) {
-                watchdog_.remove_group(pids_[static_cast<std::size_t>(rank.value)]);
-                pump_.close(rank);
-                post(agent::FromWorker{supervisor::GroupGone{rank}});
-              },
-          .tree_seen =
-              [this](std::vector<TreeProcess> seen) {
-                post(agent::FromWorker{supervisor::TreeSeen{std::move(seen)}});
-              },
-          .spared_ended =
-              [this](int pid) {
-                if (pid == watchdog_.pid()) replace_watchdog();
-                if (pid == inputs_.rendezvous_pid) rendezvous_ended();
-              }},
-      spared_children(),
-      WorkerProcesses::Terms{.open_files = inputs_.open_files,
-                             .job_processes = inputs_.job_processes,
-                             .niceness = inputs_.niceness,
-                             .side = inputs_.side.get(),
-                             .environment = inputs_.environment});
+  std::vector<int> spared = {watchdog_.pid()};
+  if (inputs_.rendezvous_pid > 0) spared.push_back(inputs_.rendezvous_pid);
+  if (const auto opened = workers_.open(std::move(spared)); !opened) return opened;
   take_signals();
   agent_.begin(
       Agent{inputs_.config, AgentFacts{.host = inputs_.host,
                                        .pid = ::getpid(),
                                        .agent = agent_number_,
-                                       .hosts_coordinator = coordinator_ != nullptr,
+                                       .hosts_coordinator = hosted_.leader() != nullptr,
                                        .program = inputs_.program,
                                        .node = {.environment = inputs_.environment,
                                                 .host = inputs_.host,
@@ -255,11 +227,39 @@ Result<void> Runtime::open() {
                                                 .local_store_port = local_store_port_,
                                                 .sockets = {},
                                                 .cpus = inputs_.cpus,
-                                                .run_folder = logs_->run_folder(),
-                                                .error_folder = logs_->error_folder(),
+                                                .run_folder = workers_.run_folder(),
+                                                .error_folder = workers_.error_folder(),
                                                 .console = console_facts()},
                                        .interfaces = inputs_.interfaces}});
   return {};
+}
+
+// Creates the coordinator itself, or a client for it.
+Result<void> Runtime::open_coordinator() {
+  const auto hosting = decide_hosting(
+      inputs_.config,
+      {.host_name = inputs_.host, .interfaces = inputs_.interfaces, .addresses_of = addresses_of});
+  if (!hosting) return tl::unexpected<Error>(hosting.error());
+  if (*hosting != Hosting::never) {
+    const auto hosted = hosted_.open();
+    if (hosted || *hosting == Hosting::must) return hosted;
+  }
+  return client_.open(inputs_.config.endpoint);
+}
+
+Result<void> Runtime::open_local_store() {
+  if (inputs_.config.store != StoreWay::local) return {};
+  auto* const leader = hosted_.leader();
+  const auto port = leader != nullptr ? leader->open_local_store() : client_.open_store();
+  if (!port) return tl::unexpected<Error>(port.error());
+  local_store_port_ = *port;
+  return {};
+}
+
+void Runtime::reopen_local_store() {
+  if (const auto opened = open_local_store(); !opened) {
+    say_error("the workers of this node cannot reach their store: " + opened.error().reason);
+  }
 }
 
 // Messages about the job are always shown. Of those about unidentified connections to our port,
@@ -269,7 +269,7 @@ void Runtime::hear_coordinator(const Note& said) {
       said.peer ? fmt::format("{} {}: {}", said.peer_is, said.peer->text(), said.text) : said.text;
   // A client that simply disconnects is normal; workers do it all the time.
   if (said.ordinary) return pump_.say(messages_.detail(text));
-  if (!said.of_job && !unidentified_connections_.pass(now(), said.text, pump_.is_behind())) {
+  if (!said.of_job && !unidentified_connections_.pass(boot_now(), said.text, pump_.is_behind())) {
     strangers_timer_.arm(unidentified_connections_.next_deadline());
     return;
   }
@@ -281,22 +281,29 @@ void Runtime::hear_coordinator(const Note& said) {
 void Runtime::tell_held_back(TimePoint until) {
   for (const std::string& line : unidentified_connections_.advance(until)) {
     note(event_log::CoordinatorNoted{line});
-    pump_.say(messages_.note(line));
+    say(line);
   }
   strangers_timer_.arm(unidentified_connections_.next_deadline());
 }
 
 // --- the loop ------------------------------------------------------------------------------------
 
+void Runtime::post(Agent::Event event) {
+  if (auto* const up = std::get_if<agent::LinkUp>(&event)) up->local_store_port = local_store_port_;
+  notice_watchdog();
+  agent_.post(std::move(event));
+}
+
+void Runtime::notice_watchdog() {
+  if (watchdog_.has_fired()) agent_.post(agent::Fenced{});
+}
+
 // The agent enforces the fence itself. The watchdog does it if cpprun is stopped or hangs, even
 // between two of these actions. So the fence is set before any worker is started under it, and
 // removed only after all workers were sent the signal that ends them.
 Driver<Agent>::Effects Runtime::effects() {
-  return {.now = now,
-          .perform =
-              [this](const agent::Action& action) {
-                std::visit([this](const auto& what) { on(what); }, action);
-              },
+  return {.now = boot_now,
+          .perform = [this](const agent::Action& action) { perform(action); },
           .arm = [this](std::optional<TimePoint> deadline) { timer_.arm(deadline); },
           .decided =
               [this](const auto&) {
@@ -318,20 +325,14 @@ void Runtime::replace_watchdog() {
                           ? failure("too many were killed")
                           : watchdog_.start_again();
   if (posted) {
-    processes_->spare(watchdog_.pid());
-    pump_.say(messages_.note("the watchdog of this cpprun was killed; another one has taken over"));
+    workers_.spare(watchdog_.pid());
+    say("the watchdog of this cpprun was killed; another one has taken over");
     return;
   }
-  pump_.say(messages_.warning(fmt::format(
+  warn(fmt::format(
       "the watchdog of this cpprun was killed and could not be replaced ({}): if cpprun is killed "
       "or stopped as well, processes that its workers started keep running",
-      posted.error().reason)));
-}
-
-std::vector<int> Runtime::spared_children() const {
-  std::vector<int> spared = {watchdog_.pid()};
-  if (inputs_.rendezvous_pid > 0) spared.push_back(inputs_.rendezvous_pid);
-  return spared;
+      posted.error().reason));
 }
 
 // The supervisor restarts a cpprund that exits. Here the supervisor itself has exited.
@@ -342,33 +343,282 @@ void Runtime::rendezvous_ended() {
       "host the job",
       inputs_.rendezvous_pid);
   note(event_log::CoordinatorNoted{text});
-  pump_.say(messages_.warning(
-      text + "\n  hint: the job runs as long as another node hosts it; start this node again"));
+  warn(text + "\n  hint: the job runs as long as another node hosts it; start this node again");
 }
 
 // Formatting a line costs as much as a few system calls, so skip it if nothing consumes the line.
 void Runtime::note(const event_log::Event& event) {
   const bool on_console = inputs_.config.logs.events_on_console;
-  const bool is_shown = coordinator_ && coordinator_->shows_events();
+  auto* const leader = hosted_.leader();
+  const bool is_shown = leader != nullptr && leader->shows_events();
   const bool is_wanted = on_console || inputs_.output_files.keeps_events();
   if (!is_wanted && !is_shown) return;
-  if (!is_wanted && !coordinator_->is_watched()) {
+  if (!is_wanted && !leader->is_watched()) {
     kept_.emplace_back(wall_now(), event);
     if (kept_.size() > bounds::events_unsaid_max) tell_kept();
     return;
   }
   tell_kept();
   const auto line = inputs_.output_files.line(event);
-  if (is_shown) coordinator_->tell_event(line);
+  if (is_shown) leader->tell_event(line);
   if (on_console) pump_.say(line);
   inputs_.output_files.append(line);
 }
 
 void Runtime::tell_kept() {
-  if (!coordinator_) return;
+  if (hosted_.leader() == nullptr) return;
   for (const auto& [time, event] : std::exchange(kept_, {})) {
-    coordinator_->tell_event(inputs_.output_files.line(time, event));
+    hosted_.leader()->tell_event(inputs_.output_files.line(time, event));
   }
+}
+
+// --- actions of the agent ------------------------------------------------------------------------
+
+void Runtime::perform(const agent::Action& action) {
+  auto* const leader = hosted_.leader();
+  std::visit(Overloaded{
+                 [&](const agent::Dial& m) {
+                   inputs_.config.endpoint = m.at;
+                   leader != nullptr ? hosted_.dial() : client_.dial(m);
+                 },
+                 [&](const agent::HangUp& m) {
+                   leader != nullptr ? leader->local_agent_left() : client_.hang_up(m);
+                 },
+                 [&](const agent::Say& m) {
+                   leader != nullptr ? leader->hear_local_agent(m.message) : client_.say(m.message);
+                 },
+                 [&](const agent::SpeakForWorkers&) { client_.speak_for_workers(); },
+                 [&](const agent::AskWhoHosts& m) { client_.ask_who_hosts(m); },
+                 [&](const agent::StandBy& m) { stand_by(m); },
+                 [&](const agent::Stand& m) { hosted_.stand(m.own); },
+                 [&](const agent::TakeOver& m) { hosted_.take_over(m.own); },
+                 [&](const agent::StepDown&) { step_down(); },
+                 [&](const agent::Prepare& m) {
+                   ends_.clear();
+                   workers_.prepare(m);
+                 },
+                 [&](const agent::Work& m) { workers_.work(m); },
+                 [&](const agent::Examine& m) { workers_.examine(m); },
+                 [&](const agent::LookAtWorld&) {
+                   workers_.look_at_world(leader == nullptr || leader->store_was_asked());
+                 },
+                 [&](const agent::LookAtWorkers& m) { workers_.look_at_workers(m); },
+                 [&](const agent::TellWaiting& m) {
+                   note(event_log::Waiting{m.reason});
+                   pump_.say(messages_.waiting(m.reason));
+                 },
+                 [&](const agent::TellFailed& m) {
+                   const LocalRank rank = m.failed.outcome.local_rank;
+                   // Before any signal is sent, while it is still visible where the worker hangs.
+                   if (m.failed.outcome.hung_for) workers_.look_before_kill(rank);
+                   pump_.say(messages_.failed(m.failed, workers_.spec(rank).argv.front()));
+                 },
+                 [&](const agent::TellNote& m) { say(m.sentence); },
+                 [&](const agent::TellDetail& m) { pump_.say(messages_.detail(m.sentence)); },
+                 [&](const agent::TellWarning& m) { warn(m.sentence); },
+                 [&](const agent::TellNearMiss& m) {
+                   note(event_log::LeaseNearlyMissed{m.silence, m.lease});
+                   warn(lease_nearly_missed_text(m.lease, m.patience, m.silence));
+                 },
+                 [&](const agent::Exit& m) { exit(m); },
+                 [&](const auto& m) { tell(m); },
+             },
+             action);
+}
+
+void Runtime::stand_by(const agent::StandBy& action) {
+  const auto port = hosted_.stand_by(action.record);
+  if (port) return post(agent::StandsBy{action.round, *port});
+  warn("this node cannot continue the job if its master is lost (--standby): " +
+       port.error().reason);
+}
+
+void Runtime::step_down() {
+  tell_kept();
+  hosted_.step_down();
+  reopen_local_store();
+}
+
+void Runtime::tell(const agent::TellStarted& action) {
+  if (action.sealed.restart_count > restarts_) announce_report("");
+  client_.begin_round(action.sealed.round);
+  restarts_ = action.sealed.restart_count;
+  group_rank_ = action.sealed.group_rank;
+  attempts_.begin(wall_now(), action.sealed);
+  note(event_log::RoundSealed{action.sealed});
+  pump_.say(messages_.started(inputs_.config, action.sealed, inputs_.program, action.sockets,
+                              inputs_.config.endpoint.host));
+}
+
+void Runtime::tell(const agent::TellDraining& action) {
+  note(event_log::Draining{action.draining.reason, action.draining.signal});
+  pump_.say(messages_.draining(action.draining));
+  attempts_.draining(action.draining.reason);
+  workers_.look_at_beats();  // read how long nothing was saved while the workers still report it
+  // The sender of the stop request may wait less time than the workers are given, so write the
+  // report now. Post it, because the workers must be signalled first and a disk may hang.
+  asio::post(context_, [this, reason = action.draining.reason] {
+    if (!exit_) announce_report(reason);
+  });
+}
+
+// Called before the signal is sent, while the worker's state can still be inspected.
+void Runtime::tell(const agent::TellKilling& action) {
+  const LocalRank rank = action.killing.local_rank;
+  const std::string seen = workers_.look_before_kill(rank);
+  note(event_log::WorkerKilled{rank, seen});
+  pump_.say(messages_.killing(action.killing, inputs_.config.grace, seen));
+}
+
+void Runtime::tell(const agent::TellDiagnosed& action) {
+  note(event_log::WorkerFailed{action.failure});
+  if (action.failure.cause != told_to_end) attempts_.failed(action.failure);
+  ends_.push_back(action.end);
+}
+
+void Runtime::tell(const agent::TellTurned& action) {
+  const std::string from = to_string(action.from);
+  const std::string to = to_string(action.to);
+  note(event_log::LeaderChanged{from, to, action.epoch, action.silence});
+  leaders_.add({.time = wall_now(),
+                .from_place = from,
+                .to_place = to,
+                .epoch = action.epoch,
+                .silence = action.silence});
+  say(turned_text(from, to, action.epoch, action.silence, action.keeps_workers));
+}
+
+// --- the end -------------------------------------------------------------------------------------
+
+void Runtime::exit(const agent::Exit& action) {
+  exit_ = action;
+  tell_held_back(TimePoint::max());
+  if (exit_->root) attempts_.judged(*exit_->root);
+  const auto facts = report_facts(*exit_);
+  note(event_log::JobEnded{exit_->code, exit_->reason, facts.root});
+  // Stopped on request, rejected, or the master is lost: no worker of this job is to blame.
+  if (exit_->code != 0) pump_.say(facts.root ? report(facts) : messages_.error(facts.reason));
+  leave_report(facts);
+  ++files_to_leave_;
+  inputs_.output_files.finish_events([this] { file_is_left(); });
+  ++files_to_leave_;
+  const bool goes_on = exit_->code != 0;
+  if (!hosted_.finish_restart_state(goes_on, [this] { file_is_left(); })) file_is_left();
+  if (exit_->root) leave_error_file(*exit_->root);
+  // Its content has been read by now. If a worker had to be given up, the directory stays until the
+  // end.
+  if (workers_.nobody_is_left()) watchdog_.give_up_folder();
+  if (hosted_.leader() == nullptr) {
+    leave_when_everything_is_said();
+    return;
+  }
+  // The other nodes still have to receive the result. The coordinator reports when they have, or
+  // the timeout expires.
+  farewell_.expires_after(bounds::farewell_max);
+  farewell_.async_wait([this](const asio::error_code& cancelled) {
+    if (!cancelled) leave_when_everything_is_said();
+  });
+}
+
+ReportFacts Runtime::report_facts(const agent::Exit& last) const {
+  ReportFacts facts{.job = inputs_.config.job,
+                    .entrypoint = inputs_.program.entrypoint,
+                    .program = inputs_.program.argv,
+                    .interpreter = inputs_.program.interpreter,
+                    .host = inputs_.host,
+                    .group_rank = last.group_rank,
+                    .master = hosted_.leader() != nullptr || last.group_rank == GroupRank{},
+                    .pid = ::getpid(),
+                    .exit_code = last.code,
+                    .restarts = restarts_,
+                    .started = started_,
+                    .ended = wall_now(),
+                    .root = last.root,
+                    .ends = ends_,
+                    .consequences = last.consequences,
+                    .consequence_count = last.consequence_count,
+                    .time = last.time,
+                    .attempts = attempts_.list(wall_now()),
+                    .attempts_left_out = attempts_.left_out(),
+                    .leaders = leaders_,
+                    .reason = last.reason,
+                    .logs = workers_.run_folder(),
+                    .utc_offset_seconds = inputs_.utc_offset_seconds,
+                    .colour = inputs_.style.colour};
+  const auto& arguments = inputs_.config.program.arguments;
+  facts.program.insert(facts.program.end(), arguments.begin(), arguments.end());
+  if (facts.root && facts.root->time == WallTime{}) facts.root->time = facts.ended;
+  return facts;
+}
+
+void Runtime::leave_report(const ReportFacts& facts) {
+  if (!inputs_.output_files.keeps_report()) return;
+  const auto beside = fmt::format(".node{}", facts.group_rank.value);
+  ++files_to_leave_;
+  inputs_.output_files.leave_report_later(
+      report_json(facts), beside, [this](const Result<std::string>& left) {
+        const auto& wanted = inputs_.config.logs.report_file;
+        if (!left) {
+          say_error(left.error().reason);
+        } else if (*left != wanted) {
+          warn(fmt::format("--report: another node writes to \"{}\"; this node's report is \"{}\"",
+                           wanted, *left));
+        }
+        file_is_left();
+      });
+}
+
+// Writes that the job runs, or why its workers are being stopped.
+void Runtime::announce_report(const std::string& reason) {
+  if (!inputs_.output_files.keeps_report()) return;
+  auto facts = report_facts(agent::Exit{.reason = reason});
+  facts.running = true;
+  inputs_.output_files.announce_report_later(report_json(facts));
+}
+
+// Writes the root cause where torchrun would have written it, for the process that started cpprun.
+void Runtime::leave_error_file(const link::Failure& root) {
+  const std::string* path = find_variable(inputs_.environment, contract::error_file);
+  if (path == nullptr || path->empty()) return;
+  for (const DiagnosedEnd& end : ends_) {
+    const Evidence& each = end.evidence();
+    if (each.outcome.rank != root.rank || each.error_text.empty()) continue;
+    const auto text = with_exit_code(each.error_text, link::exit_code_of(root.status));
+    if (!text) {
+      warn(text.error().reason);
+      continue;
+    }
+    ++files_to_leave_;
+    error_file_.ask(
+        [path = *path, text = *text] {
+          const auto written = write_whole_file(path, text);
+          return written ? std::string() : written.error().reason;
+        },
+        [this, path = *path](const std::optional<std::string>& wrong) {
+          const auto why =
+              wrong.value_or(fmt::format("cannot write \"{}\": its disk does not respond", path));
+          if (!why.empty()) warn(why);
+          file_is_left();
+        });
+  }
+}
+
+void Runtime::file_is_left() {
+  --files_to_leave_;
+  if (files_to_leave_ == 0 && flush_after_) leave_within(*flush_after_);
+}
+
+void Runtime::leave_when_everything_is_said() {
+  if (leaving_) return;
+  leave_within(is_asked_to_end_ ? patience_when_asked : bounds::console_patience);
+}
+
+void Runtime::leave_within(Duration patience) {
+  leaving_ = true;
+  farewell_.cancel();
+  flush_after_ = std::min(flush_after_.value_or(patience), patience);
+  // Writing the files may produce more output, on success or failure.
+  if (files_to_leave_ == 0) pump_.flush(*flush_after_, [this] { context_.stop(); });
 }
 
 }  // namespace cpprun::io

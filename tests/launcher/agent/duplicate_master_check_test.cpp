@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/agent/coordinator_link.h"
+#include "launcher/agent/misconfiguration.h"
 
 #include <doctest/doctest.h>
 

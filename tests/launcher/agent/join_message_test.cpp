@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/agent/agent_messages.h"
+#include "launcher/agent/coordinator_link.h"
 
 #include <doctest/doctest.h>
 

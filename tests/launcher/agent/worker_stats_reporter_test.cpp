@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/agent/agent_messages.h"
+#include "launcher/agent/local_workers.h"
 
 #include <doctest/doctest.h>
 

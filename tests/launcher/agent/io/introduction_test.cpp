@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/agent/io/runtime.h"
+#include "launcher/agent/io/coordinator_client.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/agent/io/world_look.h"
+#include "launcher/agent/io/worker_runtime.h"
 
 #include <doctest/doctest.h>
 #include <netinet/in.h>

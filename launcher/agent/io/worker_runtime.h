@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// Performs the agent's actions on this node's workers (WorkerRuntime), and inspects one of them
+// (look_at_world).
+
+#include <asio/io_context.hpp>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launcher/agent/agent.h"
+#include "launcher/agent/io/preparation.h"
+#include "launcher/failure/io/evidence_collector.h"
+#include "launcher/output/io/log_dir.h"
+#include "launcher/output/io/output_pump.h"
+#include "launcher/report/event_log_json.h"
+#include "launcher/workers/io/heartbeat_files.h"
+#include "launcher/workers/io/process.h"
+#include "launcher/workers/io/watchdog.h"
+#include "proto/ids.h"
+#include "proto/result.h"
+
+namespace cpprun::io {
+
+// Inspects a worker and its descendants once: which of them listen on a port, which were started by
+// Python's multiprocessing, and how much CPU time they have used.
+WorldLook look_at_world(int pid);
+
+// The processes of this node's workers, with their logs, heartbeat files and evidence. What happens
+// to them becomes an event of the agent. Makes no decisions.
+class WorkerRuntime {
+ public:
+  struct Callbacks {
+    std::function<void(Agent::Event)> post;
+    std::function<void(const event_log::Event&)> note;
+    // For the console.
+    std::function<void(const std::string& sentence)> warn;
+    std::function<void(const std::string& sentence)> error;
+    // A child of cpprun that is not a worker has exited.
+    std::function<void(int pid)> spared_ended;
+  };
+
+  // All of these must outlive this object.
+  WorkerRuntime(asio::io_context& context, RunInputs& inputs, Watchdog& watchdog, OutputPump& pump,
+                Callbacks callbacks);
+
+  // Creates the directories for logs and error files. `spared` are children of cpprun that are not
+  // workers.
+  Result<void> open(std::vector<int> spared);
+  void spare(int pid) { processes_->spare(pid); }
+  // Empty: open() has not been called, or failed, or there is no such directory.
+  std::string run_folder() const { return logs_ ? logs_->run_folder() : std::string(); }
+  std::string error_folder() const { return logs_ ? logs_->error_folder() : std::string(); }
+  // Removes the private directory, unless another process does.
+  void end_logs(bool is_handed_over);
+  bool nobody_is_left() const { return !processes_ || processes_->nobody_is_left(); }
+
+  // What the agent's actions request.
+  void prepare(const agent::Prepare& action);
+  void work(const agent::Work& action);
+  void examine(const agent::Examine& action);
+  // `store_asked`: a worker of this round has contacted the store.
+  void look_at_world(bool store_asked);
+  void look_at_workers(const agent::LookAtWorkers& action);
+  void look_at_beats();
+  // Before a signal is sent, while it is still visible what the worker does. Returns that.
+  std::string look_before_kill(LocalRank local_rank);
+  const WorkerSpec& spec(LocalRank local_rank) const {
+    return specs_[static_cast<std::size_t>(local_rank.value)];
+  }
+
+ private:
+  WorkerProcesses::Callbacks callbacks_of_processes();
+  void tell(supervisor::ProcessEvent event) {
+    callbacks_.post(agent::FromWorker{std::move(event)});
+  }
+  void spawn(WorkerSpec spec);
+  void deliver(const supervisor::SignalWorker& action);
+  int& pid_of(LocalRank local_rank) { return pids_[static_cast<std::size_t>(local_rank.value)]; }
+
+  asio::io_context& context_;
+  RunInputs& inputs_;
+  Watchdog& watchdog_;
+  OutputPump& pump_;
+  Callbacks callbacks_;
+  std::optional<WorkerProcesses> processes_;
+  std::optional<LogDir> logs_;
+  std::optional<EvidenceCollector> collector_;
+  std::vector<WorkerSpec> specs_;      // of the current attempt
+  std::vector<int> pids_;              // by local rank; 0 before the start
+  HeartbeatFiles heartbeat_files_;     // of these workers
+  std::optional<SpawnError> no_room_;  // set if the log directories could not be created
+};
+
+}  // namespace cpprun::io

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/agent/local_workers.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include "launcher/agent/agent_text.h"
+
+namespace cpprun {
+
+namespace {
+
+// Thousandths of a step per second.
+std::int64_t rate_of(std::int64_t steps, Duration took) {
+  if (took <= Duration{}) return 0;
+  return static_cast<std::int64_t>(1000.0 * static_cast<double>(steps) / in_seconds(took));
+}
+
+std::optional<std::int64_t> where_told(std::uint64_t figure) {
+  return figure == 0 ? std::nullopt : std::optional(static_cast<std::int64_t>(figure));
+}
+
+}  // namespace
+
+bool WorkerStatsReporter::watch(TimePoint now, Duration length) {
+  until_ = std::max(until_, now + length);
+  return !std::exchange(is_looking_, true);
+}
+
+bool WorkerStatsReporter::changed(TimePoint now) {
+  return now < until_ && !std::exchange(is_looking_, true);
+}
+
+link::Status WorkerStatsReporter::tell(TimePoint now, RoundNumber round,
+                                       const std::vector<WorkerView>& workers,
+                                       const std::vector<WorkerSight>& sights) {
+  is_looking_ = false;
+  std::vector<link::WorkerStats> all;
+  for (const WorkerView& view : workers) {
+    const auto seen = std::ranges::find(sights, view.local_rank, &WorkerSight::local_rank);
+    const WorkerSight none{.local_rank = view.local_rank};
+    all.push_back(figures_of(now, view, seen == sights.end() ? none : *seen));
+  }
+  const std::vector<std::size_t> order = in_turn(workers);
+  // A frame always fits one worker, and at most this many of the smallest.
+  constexpr std::size_t told_max = 24;
+  link::Status status;
+  for (std::size_t count = std::min(order.size(), told_max); count > 0; --count) {
+    std::vector<std::size_t> chosen(order.begin(),
+                                    order.begin() + static_cast<std::ptrdiff_t>(count));
+    std::ranges::sort(chosen);
+    status = {.round = round};
+    for (const std::size_t index : chosen) status.workers.push_back(all[index]);
+    if (link::brief(status) != status) continue;
+    for (const std::size_t index : chosen) memories_[all[index].local_rank].told = all[index].state;
+    next_ = (order[count - 1] + 1) % workers.size();
+    break;
+  }
+  return status;
+}
+
+// First the workers with an unreported state change, then those after the last reported one.
+std::vector<std::size_t> WorkerStatsReporter::in_turn(
+    const std::vector<WorkerView>& workers) const {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < workers.size(); ++i) order.push_back((next_ + i) % workers.size());
+  std::ranges::stable_partition(order, [&](std::size_t index) {
+    const auto known = memories_.find(workers[index].local_rank);
+    return known != memories_.end() && known->second.told != workers[index].state;
+  });
+  return order;
+}
+
+link::WorkerStats WorkerStatsReporter::figures_of(TimePoint now, const WorkerView& view,
+                                                  const WorkerSight& sight) {
+  link::WorkerStats figures{.local_rank = view.local_rank,
+                            .pid = view.pid,
+                            .state = view.state,
+                            .since = now - view.since,
+                            .resident_kib = sight.resident_kib,
+                            .last_words = sight.last_words};
+  const auto [at, is_first] = memories_.try_emplace(view.local_rank);
+  Memory& memory = at->second;
+  if (is_first) memory.looked = view.since;
+  if (sight.cpu && now > memory.looked) {
+    figures.cpu_percent = static_cast<std::int64_t>(100.0 * in_seconds(*sight.cpu - memory.cpu) /
+                                                    in_seconds(now - memory.looked));
+    memory.cpu = *sight.cpu;
+  }
+  memory.looked = now;
+  if (!sight.beat) return figures;
+  const HeartbeatReading& beat = *sight.beat;
+  const std::int64_t step = where_told(beat.step).value_or(static_cast<std::int64_t>(beat.beats));
+  const Duration silence = now - beat.last;
+  if (memory.beat == TimePoint{} || step < memory.step) {
+    memory.rate.reset();  // nothing to compare with
+  } else if (step > memory.step) {
+    memory.rate = rate_of(step - memory.step, beat.last - memory.beat);
+  } else if (memory.rate) {
+    memory.rate = std::min(*memory.rate, rate_of(1, std::max(silence, Duration{1})));
+  }
+  memory.step = step;
+  memory.beat = beat.last;
+  figures.step = step;
+  figures.millisteps_per_second = memory.rate;
+  figures.samples = where_told(beat.samples);
+  figures.checkpoint_step = where_told(beat.checkpoint_step);
+  figures.last_beat = silence;
+  return figures;
+}
+
+void LocalWorkers::begin(TimePoint now, std::vector<WorkerSpec> specs, PendingFailures::Place place,
+                         std::string stray_interface, Actions& actions) {
+  place_ = std::move(place);
+  stray_interface_ = std::move(stray_interface);
+  pending_failures_ = {};
+  settled_.reset();
+  drained_ = {.round = place_.round};
+  saving_.reset();
+  are_paused_ = false;
+  asleep_ = {};
+  stats_.begin();
+  supervisor_.emplace(std::move(specs), policy_, beat_timeout_);
+  pass_on(now, supervisor_->start(now), actions);
+}
+
+void LocalWorkers::handle(TimePoint now, const supervisor::ProcessEvent& event, Actions& actions) {
+  if (!supervisor_) return;
+  std::visit(
+      Overloaded{
+          [&](const supervisor::Started& m) { pending_failures_.started(now, m.local_rank); },
+          [&](const supervisor::Exited& m) { pending_failures_.noticed(now, m.local_rank); },
+          [&](const supervisor::SpawnFailed& m) { pending_failures_.noticed(now, m.local_rank); },
+          [&](const supervisor::HeartbeatsSeen& m) {
+            drained_.unsaved = unsaved_of(m.readings);
+            drained_.reached = reached_of(m.readings);
+          },
+          [](const auto&) {},
+      },
+      event);
+  tell(now, std::visit([](const auto& each) { return supervisor::Event{each}; }, event), actions);
+}
+
+void LocalWorkers::advance(TimePoint now, Actions& actions) {
+  if (supervisor_) pass_on(now, supervisor_->advance(worker_time(now)), actions);
+  if (saving_ && saving_->at <= now) {
+    deliver(now, std::exchange(saving_, std::nullopt)->signal, actions);
+  }
+}
+
+std::optional<TimePoint> LocalWorkers::next_deadline() const {
+  auto soonest = supervisor_ ? supervisor_->next_deadline() : std::nullopt;
+  if (soonest) *soonest += asleep_;
+  if (saving_ && (!soonest || saving_->at < *soonest)) soonest = saving_->at;
+  return soonest;
+}
+
+void LocalWorkers::tell(TimePoint now, const supervisor::Event& event, Actions& actions) {
+  if (supervisor_) pass_on(now, supervisor_->handle(worker_time(now), event), actions);
+}
+
+void LocalWorkers::stop(TimePoint now, const std::string& reason, int signal, Actions& actions) {
+  resume(now, actions);
+  tell(now, supervisor::Stop{reason, signal}, actions);
+}
+
+void LocalWorkers::pause(TimePoint now, Duration asleep, Actions& actions) {
+  asleep_ += asleep;
+  are_paused_ = true;
+  forward(now, SIGSTOP, actions);
+}
+
+void LocalWorkers::resume(TimePoint now, Actions& actions) {
+  if (std::exchange(are_paused_, false)) forward(now, SIGCONT, actions);
+}
+
+void LocalWorkers::stop_requested(TimePoint now, int signal) {
+  stopped_by_ = signal;
+  pending_failures_.stopped(now);
+}
+
+// Signal first and collect evidence later, so that no worker keeps computing behind a slow disk.
+void LocalWorkers::pass_on(TimePoint now, const Supervisor::Actions& from, Actions& actions) {
+  std::optional<Outcome> failed;
+  bool is_ending = false;
+  for (const supervisor::Action& action : from) {
+    std::visit(
+        Overloaded{
+            [&](const supervisor::Failed& m) {
+              actions.emplace_back(agent::TellFailed{m});
+              failed = m.outcome;
+              if (m.outcome.hung_for) pending_failures_.noticed(now, m.outcome.local_rank);
+              pending_failures_.asked(m.outcome.local_rank);
+            },
+            [&](const supervisor::Draining& m) {
+              actions.emplace_back(agent::TellDraining{m});
+              is_ending = true;
+            },
+            [&](const supervisor::Killing& m) { actions.emplace_back(agent::TellKilling{m}); },
+            [&](const supervisor::StillEnding& m) {
+              actions.emplace_back(agent::TellNote{still_ending_text(m, stopped_by_)});
+            },
+            [&](const supervisor::Leftover& m) {
+              actions.emplace_back(agent::TellNote{leftover_text(m, policy_.grace)});
+            },
+            [&](const supervisor::Settled& m) { settled(m, actions); },
+            [&](const auto& m) { actions.emplace_back(agent::Work{m}); },
+        },
+        action);
+  }
+  if (is_ending) sample_if_watched(now, actions);
+  // The coordinator is notified once the evidence is in: see examined().
+  if (failed) actions.emplace_back(agent::Examine{*failed, stray_interface_});
+}
+
+// No worker of this attempt is alive here.
+void LocalWorkers::settled(const supervisor::Settled& settled, Actions& actions) {
+  const std::optional<Outcome>& first = settled.first_failure;
+  for (const Outcome& outcome : settled.outcomes) {
+    const bool is_first = first && first->local_rank == outcome.local_rank;
+    if (!outcome.good() && !is_first) {
+      pending_failures_.asked(outcome.local_rank);
+      actions.emplace_back(agent::Examine{outcome, stray_interface_});
+    }
+    if (outcome.given_up && !exit_)
+      exit_ = agent::Exit{.code = 1, .reason = unkillable_text(outcome)};
+  }
+  if (settled.unswept && !exit_) actions.emplace_back(agent::TellNote{unswept_text()});
+  settled_ = settled;
+}
+
+std::optional<link::Failed> LocalWorkers::examined(Evidence evidence, Actions& actions) {
+  auto judged = pending_failures_.judge(std::move(evidence), place_);
+  actions.emplace_back(agent::TellDiagnosed{std::move(judged.end), std::move(judged.failure)});
+  return std::move(judged.told);
+}
+
+std::optional<LocalWorkers::End> LocalWorkers::take_end() {
+  if (!settled_ || !pending_failures_.complete()) return std::nullopt;
+  const supervisor::Settled settled = *std::exchange(settled_, std::nullopt);
+  return End{.succeeded = !settled.first_failure && settled.drain_reason.empty(),
+             .left_early = pending_failures_.first_to_leave(settled.outcomes, place_),
+             .exit = exit_};
+}
+
+void LocalWorkers::watch(TimePoint now, Duration length, Actions& actions) {
+  if (stats_.watch(now, length)) actions.emplace_back(agent::LookAtWorkers{supervisor_->workers()});
+}
+
+void LocalWorkers::sample_if_watched(TimePoint now, Actions& actions) {
+  if (!supervisor_ || !stats_.changed(now)) return;
+  actions.emplace_back(agent::LookAtWorkers{supervisor_->workers()});
+}
+
+link::Status LocalWorkers::sampled(TimePoint now, const std::vector<WorkerSight>& sights) {
+  return stats_.tell(now, place_.round, supervisor_->workers(), sights);
+}
+
+std::optional<std::string> LocalWorkers::check() const {
+  if (!supervisor_) return "it runs workers without a supervisor";
+  if (settled_ && pending_failures_.complete())
+    return "its workers are gone and it reports nothing";
+  return supervisor_->check();
+}
+
+}  // namespace cpprun
