@@ -71,7 +71,7 @@ struct Fault {
 };
 
 Fault fault_of(const boost::system::error_code& error) {
-  if (error == beast::error::bad_version) return {505, "only versions 1.0 and 1.1 of HTTP are supported"};
+  if (error == beast::error::bad_version) return {505, "only HTTP 1.0 and 1.1 are supported"};
   if (error == beast::error::header_limit) return {431, "the headers are too long"};
   return {400, "not an HTTP request"};
 }

@@ -51,7 +51,8 @@ TEST_CASE("variables that make no sense are refused by their names") {
   for (const std::string fds : {"", "one", "-1", "1 ", "99999999999"}) {
     CHECK_FALSE(said("77", fds).has_value());
   }
-  CHECK(said("77", "a\nb").error().reason.find("LISTEN_FDS=a?b is not a count") != std::string::npos);
+  CHECK(said("77", "a\nb").error().reason.find("LISTEN_FDS=a?b is not a count") !=
+        std::string::npos);
 }
 
 TEST_CASE("one TCP socket that listens can be served on") {
