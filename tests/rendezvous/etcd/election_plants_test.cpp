@@ -77,7 +77,7 @@ const std::vector<Plant> plants = {
 
 TEST_CASE("each planted bug breaks a promise, and without one none is broken") {
   int number = 0;
-  const char* const only = std::getenv("CONTEST_BUG");
+  const char* const only = std::getenv("ELECTION_BUG");
   for (const Plant& plant : plants) {
     ++number;
     if (only != nullptr && std::to_string(number) != only) continue;

@@ -34,8 +34,8 @@ ElectionWorld::Options options_of(std::uint64_t seed) {
 }  // namespace
 
 TEST_CASE("no two lead at once, nothing that was written is lost, and somebody leads in the end") {
-  const auto first = from_environment("CONTEST_FIRST", 1);
-  const auto seeds = from_environment("CONTEST_SEEDS", 400);
+  const auto first = from_environment("ELECTION_FIRST", 1);
+  const auto seeds = from_environment("ELECTION_SEEDS", 400);
   int leaders = 0;
   std::size_t requests = 0;
   std::size_t steps = 0;
@@ -45,7 +45,7 @@ TEST_CASE("no two lead at once, nothing that was written is lost, and somebody l
     const std::string broken = world.play();
     if (!broken.empty()) {
       for (const auto& line : world.trace()) fmt::print("{}\n", line);
-      FAIL("CONTEST_FIRST=" << seed << " CONTEST_SEEDS=1: " << broken);
+      FAIL("ELECTION_FIRST=" << seed << " ELECTION_SEEDS=1: " << broken);
     }
     leaders += world.leaders();
     requests += world.requests();
@@ -60,7 +60,7 @@ TEST_CASE("no two lead at once, nothing that was written is lost, and somebody l
 }
 
 TEST_CASE("with the default lease an etcd that is slow takes no lead") {
-  const auto seeds = from_environment("CONTEST_SEEDS", 400) / 8;
+  const auto seeds = from_environment("ELECTION_SEEDS", 400) / 8;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     auto options = options_of(seed);
     options.ttl = bounds::election_ttl;
