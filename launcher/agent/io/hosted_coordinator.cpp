@@ -243,7 +243,8 @@ void HostedCoordinator::dial() {
 void HostedCoordinator::place_found(const Result<std::vector<std::string>>& addresses) {
   if (!addresses) {
     const std::string& why = addresses.error().reason;
-    leader_->local_agent_waits(unresolved_for_others(inputs_.config, why));
+    // This node may have stepped down while the name was being resolved.
+    if (leader_) leader_->local_agent_waits(unresolved_for_others(inputs_.config, why));
     callbacks_.post(agent::LinkDown{why});
     return;
   }
