@@ -14,6 +14,7 @@
 #include "proto/bounds.h"
 #include "proto/text.h"
 #include "rendezvous/daemon/place.h"
+#include "rendezvous/etcd/bounds.h"
 
 namespace cpprun {
 

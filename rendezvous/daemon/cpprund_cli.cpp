@@ -15,6 +15,7 @@
 #include "proto/secure/secret.h"
 #include "proto/text.h"
 #include "rendezvous/daemon/place.h"
+#include "rendezvous/etcd/bounds.h"
 #include "rendezvous/etcd/etcd_endpoint.h"
 
 namespace cpprun {

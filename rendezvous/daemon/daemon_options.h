@@ -12,6 +12,7 @@
 #include "proto/clock.h"
 #include "proto/secure/secret.h"
 #include "rendezvous/daemon/place.h"
+#include "rendezvous/etcd/bounds.h"
 #include "rendezvous/logging.h"
 #include "rendezvous/status/door_places.h"
 #include "rendezvous/status/status_access.h"

@@ -10,10 +10,10 @@
 #include <optional>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "proto/parse_json.h"
 #include "proto/state_machine.h"
 #include "proto/text.h"
+#include "rendezvous/etcd/bounds.h"
 
 namespace cpprun::etcd {
 

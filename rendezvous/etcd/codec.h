@@ -2,8 +2,8 @@
 #pragma once
 // Requests and replies as the JSON of etcd's gRPC gateway: 64-bit numbers are strings, keys and
 // values are base64, members that are false, zero or empty are omitted, and errors come in three
-// shapes. A reply is trusted only within the limits of proto/bounds.h. Nothing here throws to
-// the caller.
+// shapes. A reply is trusted only within the limits of rendezvous/etcd/bounds.h. Nothing here
+// throws to the caller.
 
 #include <tl/expected.hpp>
 

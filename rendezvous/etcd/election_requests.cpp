@@ -9,6 +9,7 @@
 
 #include "proto/bounds.h"
 #include "proto/text.h"
+#include "rendezvous/etcd/bounds.h"
 
 namespace cpprun {
 

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "proto/bounds.h"
 #include "proto/text.h"
+#include "rendezvous/etcd/bounds.h"
 
 namespace cpprun {
 

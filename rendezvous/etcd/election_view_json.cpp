@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "proto/bounds.h"
 #include "proto/parse_json.h"
+#include "rendezvous/etcd/bounds.h"
 
 namespace cpprun {
 

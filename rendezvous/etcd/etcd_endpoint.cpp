@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "proto/bounds.h"
 #include "proto/text.h"
+#include "rendezvous/etcd/bounds.h"
 
 namespace cpprun {
 

@@ -10,6 +10,7 @@
 #include "proto/bounds.h"
 #include "proto/state_machine.h"
 #include "proto/text.h"
+#include "rendezvous/etcd/bounds.h"
 
 namespace cpprun {
 

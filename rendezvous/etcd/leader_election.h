@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "proto/bounds.h"
 #include "proto/clock.h"
 #include "proto/state_machine.h"
+#include "rendezvous/etcd/bounds.h"
 #include "rendezvous/etcd/election_events.h"
 #include "rendezvous/etcd/election_requests.h"
 #include "rendezvous/etcd/election_view.h"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "proto/bounds.h"
 #include "proto/clock.h"
+#include "rendezvous/etcd/bounds.h"
 #include "rendezvous/etcd/election_view.h"
 #include "rendezvous/etcd/etcd_request.h"
 

@@ -5,8 +5,8 @@
 #include <array>
 #include <string>
 
-#include "proto/bounds.h"
 #include "proto/http/client.h"
+#include "rendezvous/etcd/bounds.h"
 #include "rendezvous/etcd/codec.h"
 #include "rendezvous/etcd/election_view.h"
 #include "rendezvous/etcd/etcd_endpoint.h"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "rendezvous/daemon/place.h"
+#include "rendezvous/etcd/bounds.h"
 
 namespace cpprun::sim {
 

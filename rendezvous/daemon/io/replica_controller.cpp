@@ -10,6 +10,7 @@
 #include "proto/bounds.h"
 #include "proto/state_machine.h"
 #include "rendezvous/daemon/place.h"
+#include "rendezvous/etcd/bounds.h"
 #include "rendezvous/job/job_record_json.h"
 
 namespace cpprun {

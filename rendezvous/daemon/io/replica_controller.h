@@ -26,6 +26,7 @@
 #include "rendezvous/daemon/io/follower.h"
 #include "rendezvous/daemon/io/standbys.h"
 #include "rendezvous/daemon/owners.h"
+#include "rendezvous/etcd/bounds.h"
 #include "rendezvous/etcd/election_events.h"
 #include "rendezvous/etcd/election_view.h"
 #include "rendezvous/etcd/etcd_endpoint.h"

@@ -12,8 +12,8 @@
 #include <optional>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "proto/text.h"
+#include "rendezvous/etcd/bounds.h"
 #include "rendezvous/etcd/io/etcd_client.h"
 #include "rendezvous/etcd/leader_lease.h"
 #include "rendezvous/io/event_loop.h"

@@ -18,6 +18,7 @@
 #include "proto/http/client.h"
 #include "proto/secure/io/openssl_library.h"
 #include "proto/text.h"
+#include "rendezvous/etcd/bounds.h"
 #include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun {

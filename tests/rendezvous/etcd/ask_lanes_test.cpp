@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/bounds.h"
+#include "rendezvous/etcd/bounds.h"
 
 namespace ask_lanes_test {
 

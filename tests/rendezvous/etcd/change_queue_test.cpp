@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "proto/bounds.h"
+#include "rendezvous/etcd/bounds.h"
 
 namespace change_queue_test {
 

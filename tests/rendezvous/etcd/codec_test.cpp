@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "proto/bounds.h"
+#include "rendezvous/etcd/bounds.h"
 #include "tests/sim/random.h"
 
 namespace codec_test {

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/bounds.h"
+#include "rendezvous/etcd/bounds.h"
 #include "tests/rendezvous/etcd/election_table.h"
 
 namespace election_asking_test {

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "rendezvous/etcd/bounds.h"
 #include "rendezvous/etcd/election_view.h"
 #include "rendezvous/etcd/leader_lease.h"
 #include "tests/rendezvous/etcd/election_table.h"

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "proto/bounds.h"
 #include "proto/text.h"
+#include "rendezvous/etcd/bounds.h"
 #include "tests/rendezvous/etcd/election_world.h"
 
 using namespace cpprun;

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/bounds.h"
+#include "rendezvous/etcd/bounds.h"
 
 using namespace cpprun;
 using namespace std::chrono_literals;

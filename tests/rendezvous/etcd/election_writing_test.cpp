@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "proto/bounds.h"
+#include "rendezvous/etcd/bounds.h"
 #include "rendezvous/etcd/election_view.h"
 #include "tests/rendezvous/etcd/election_table.h"
 
