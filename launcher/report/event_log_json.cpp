@@ -106,7 +106,7 @@ struct EventWriter {
   }
   const char* operator()(const event_log::JobEnded& m) const {
     json["exit_code"] = m.exit_code;
-    json["reason"] = m.reason;
+    json["reason"] = on_one_line(m.reason);
     json["root"] = m.root ? to_json(*m.root, executable) : OrderedJson(nullptr);
     return "job_ended";
   }

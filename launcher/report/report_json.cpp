@@ -59,6 +59,14 @@ OrderedJson attempt_json(const Attempt& attempt) {
 
 }  // namespace
 
+std::string on_one_line(std::string message) {
+  constexpr std::string_view line = "\n  hint: ";
+  for (auto at = message.find(line); at != std::string::npos; at = message.find(line, at)) {
+    message.replace(at, line.size(), "; ");
+  }
+  return message;
+}
+
 std::string report_json(const ReportFacts& facts) {
   OrderedJson json;
   json["version"] = report_version;
@@ -66,7 +74,7 @@ std::string report_json(const ReportFacts& facts) {
   json["job"] = facts.job;
   json["succeeded"] = facts.running ? OrderedJson(nullptr) : OrderedJson(facts.exit_code == 0);
   json["exit_code"] = facts.running ? OrderedJson(nullptr) : OrderedJson(facts.exit_code);
-  json["reason"] = facts.reason;
+  json["reason"] = on_one_line(facts.reason);
   json["host"] = facts.host;
   json["pid"] = facts.pid;
   json["node"] = facts.group_rank.value;

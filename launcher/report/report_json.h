@@ -16,6 +16,9 @@ double unix_seconds(WallTime time);
 // message, cause, reason, advice, consequence.
 nlohmann::ordered_json to_json(const link::Failure& failure, const std::string& executable);
 
+// A message for a member of JSON: "fact\n  hint: what to do" becomes "fact; what to do".
+std::string on_one_line(std::string message);
+
 // Serializes `json`. Invalid UTF-8 is replaced, since worker output may contain it.
 std::string to_text(const nlohmann::ordered_json& json, int indent = -1);
 

@@ -29,22 +29,13 @@ void complain(const std::string& text) {
   std::fputs(text.c_str(), stderr);
 }
 
-// For JSON: a hint has no line of its own there.
-std::string on_one_line(std::string text) {
-  constexpr std::string_view line = "\n  hint: ";
-  for (auto at = text.find(line); at != std::string::npos; at = text.find(line, at)) {
-    text.replace(at, line.size(), "; ");
-  }
-  return text;
-}
-
 void leave_report(const RunInputs& inputs, const Refusal& refusal) {
   if (!inputs.output_files.keeps_report()) return;
   auto facts = facts_before_the_start(inputs);
   facts.running = false;
   facts.ended = facts.started;
   facts.exit_code = refusal.code;
-  facts.reason = on_one_line(refusal.reason);
+  facts.reason = refusal.reason;
   const auto left = inputs.output_files.leave_report(report_json(facts), "." + inputs.host);
   if (!left) complain(ConsoleMessages{inputs.style}.error(left.error().reason));
 }

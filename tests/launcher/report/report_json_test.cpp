@@ -72,6 +72,11 @@ TEST_CASE("a job that ended well has a report without a root") {
   CHECK(json.at("others").empty());
 }
 
+TEST_CASE("a hint is a part of the reason in the report as JSON") {
+  const auto json = json_of({.exit_code = 2, .reason = "no script given\n  hint: add one"});
+  CHECK(json.at("reason") == "no script given; add one");
+}
+
 TEST_CASE("the cpprunds that have led the job are told, with how long nobody answered") {
   ReportFacts facts{.exit_code = 1, .reason = "r"};
   CHECK(json_of(facts).at("leader_changes").empty());
