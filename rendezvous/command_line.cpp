@@ -25,6 +25,10 @@ CommandLineEnd mistake(const CLI::App& app, const std::string& fact, const std::
   return {usage_error, fmt::format("{}: error: {}\n  hint: {}\n", app.get_name(), fact, hint)};
 }
 
+std::string help_hint(const CLI::App& app) {
+  return app.get_name() + " --help lists all flags";
+}
+
 std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   std::vector<const CLI::App*> all{&app};
   for (const auto* each : app.get_subcommands({})) all.push_back(each);
@@ -92,8 +96,7 @@ CommandLineEnd unknown(const CLI::App& app, const std::string& word) {
                             : fmt::format("unexpected argument \"{}\"", shown(word));
   const auto* const near = nearest(typed, names);
   return mistake(app, fact,
-                 near != nullptr ? fmt::format("did you mean {}?", *near)
-                                 : fmt::format("{} --help lists all flags", app.get_name()));
+                 near != nullptr ? fmt::format("did you mean {}?", *near) : help_hint(app));
 }
 
 }  // namespace
@@ -114,7 +117,7 @@ std::optional<CommandLineEnd> read_words_into(CLI::App& app, int argc, const cha
       return CommandLineEnd{0, out.str()};
     }
     if (!left.empty()) return unknown(app, left.front());
-    return mistake(app, error.what(), app.get_name() + " --help lists all flags");
+    return mistake(app, error.what(), help_hint(app));
   }
 }
 
