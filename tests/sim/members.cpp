@@ -96,7 +96,7 @@ void Members::judge_the_end() {
 void Members::commit(const Fault& fault) {
   Member& member = victim_of(fault);
   healed_ = std::max(healed_, universe_.time.now() + fault.lasts);
-  // A skewed clock ends no cpprund: what is in sync counts when one is lost.
+  // A skewed clock does not end a cpprund. Whether a standby is in sync counts at the loss.
   if (fault.kind != FaultKind::daemon_skew && is_turn(member)) universe_.judge.expect_turn();
   universe_.trace.line(universe_.time.now(), "… of cpprund {}", member.number());
   switch (fault.kind) {

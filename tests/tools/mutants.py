@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Changes one line of the product at a time, and looks whether the unit tests notice.
+"""Changes one line of the product at a time, and checks whether the unit tests fail.
 
     tests/tools/mutants.py [--count 20] [--seed N] [--room rendezvous/job] [--folder build/mutants]
 
 Works on a clone of HEAD in FOLDER, never on your files. For each mutant it builds and runs the test
-programs of the room, then prints one line: killed, survived or invalid (does not compile). The last
-lines are the share that was killed, and every survivor with its change, to be judged by a person: a
-mutant that changes nothing that anybody could notice is no gap.
+programs of the room, then prints one line: killed, survived or invalid (does not compile). At the
+end it prints the share that was killed, and every survivor with its change. A person has to judge
+those: a change without any effect is not a gap in the tests.
 """
 import argparse
+import contextlib
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -36,14 +38,14 @@ ROOMS = {
     "launcher/fanout": ["launcher_test"],
 }
 
-# What a slip of the hand would do: the pattern, and what stands there instead.
-SLIPS = [
+# Typical mistakes: a pattern, and its replacement.
+MISTAKES = [
     (r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "),
     (r" == ", " != "), (r" != ", " == "), (r" && ", " || "), (r" \|\| ", " && "),
     (r" \+ ", " - "), (r" - ", " + "), (r"\btrue\b", "false"), (r"\bfalse\b", "true"),
     (r"if \(!", "if ("), (r"\bif \((?=[a-z])", "if (!"), (r"std::min", "std::max"),
     (r"std::max", "std::min"), (r"\+\+(?=[a-z_]+_?;)", "--"), (r"return (?=[a-z_]+\(.*\);$)", ""),
-    # A statement that is forgotten.
+    # A missing statement.
     (r"^( +)([a-z_]+_? (?:\+|-)?= [^;]*;)$", r"\1// \2"),
     (r"^( +)([a-z_.]+(?:->|\.)?[a-z_]+\([^;]*\);)$", r"\1// \2"),
 ]
@@ -58,7 +60,7 @@ def run(command, cwd, seconds=1800):
 
 
 def places(tree, room):
-    """All (file, line number, changed line) that a slip could produce in that room."""
+    """All possible mutants of that room: (file, line number, changed line)."""
     found = []
     names = subprocess.run(["git", "ls-files", f"{room}/*.cpp"], cwd=tree, check=True,
                            capture_output=True, text=True).stdout.split()
@@ -72,7 +74,7 @@ def places(tree, room):
                           line)
             if re.match(r"\s*(//|#|CPPRUN|static_assert|template|constexpr)", code):
                 continue
-            for pattern, instead in SLIPS:
+            for pattern, instead in MISTAKES:
                 for match in re.finditer(pattern, code):
                     changed = line[:match.start()] + match.expand(instead) + line[match.end():]
                     if changed != line:
@@ -88,13 +90,17 @@ def judge(tree, build, programs, jobs):
             return "invalid" if "error:" in said else f"killed by the build of {program}"
         path = subprocess.run(["find", build, "-name", program, "-type", "f"],
                               capture_output=True, text=True, check=True).stdout.split()[0]
-        environment = os.environ | {"CPPRUN_SOURCE_FOLDER": tree}
-        try:
-            done = subprocess.run([path], cwd=os.path.dirname(path), capture_output=True,
-                                  env=environment, timeout=300)
-        except subprocess.TimeoutExpired:
-            return f"killed by {program} (hangs)"
-        if done.returncode != 0:
+        with subprocess.Popen([path], cwd=os.path.dirname(path), stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, start_new_session=True,
+                              env=os.environ | {"CPPRUN_SOURCE_FOLDER": tree}) as test:
+            try:
+                code = test.wait(timeout=300)
+            except subprocess.TimeoutExpired:
+                return f"killed by {program} (hangs)"
+            finally:  # what it started, too
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(test.pid, signal.SIGKILL)
+        if code != 0:
             return f"killed by {program}"
     return "survived"
 
