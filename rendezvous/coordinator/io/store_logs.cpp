@@ -275,7 +275,9 @@ StoreLogs::~StoreLogs() {
 // --- keepers -------------------------------------------------------------------------------------
 
 void StoreLogs::attach(LogKeeper& keeper) {
-  if (!keepers_.insert(&keeper).second) return;
+  if (keepers_.contains(&keeper)) return;
+  keeper.attached_as_ = ++attached_;
+  keepers_.insert(&keeper);
   for (const auto& [job, log] : logs_) {
     take_down(job, *log);
     log->wants_image.insert(&keeper);
@@ -413,7 +415,7 @@ void StoreLogs::flush(const std::string& job, Log& log) {
   }
   // A keeper whose log is long asks for an image from within add_log(), hence the copy of the set.
   // It continues its log until the image is complete, so what is logged now is confirmed at once.
-  for (LogKeeper* const keeper : std::set<LogKeeper*>(log.live)) keeper->add_log(job, bytes);
+  for (LogKeeper* const keeper : Keepers(log.live)) keeper->add_log(job, bytes);
   if (log.image && log.image->at()) log.since_image += bytes;
 }
 
@@ -478,14 +480,14 @@ void StoreLogs::go_on_with_image(const std::string& job, Log& log) {
     return;
   }
   const std::string bytes = log.image->take();
-  for (LogKeeper* const keeper : std::set<LogKeeper*>(log.image_for)) {
+  for (LogKeeper* const keeper : Keepers(log.image_for)) {
     keeper->add_image(job, bytes);
   }
   if (!is_whole) return;
   flush(job, log);
   log.image.reset();
   const std::string since = std::exchange(log.since_image, {});
-  const std::set<LogKeeper*> have = std::exchange(log.image_for, {});
+  const Keepers have = std::exchange(log.image_for, {});
   log.live.insert(have.begin(), have.end());
   for (LogKeeper* const keeper : have) {
     if (!since.empty()) keeper->add_image(job, since);

@@ -123,6 +123,10 @@ class LogKeeper {
   virtual bool go_on_log(const std::string& job) = 0;
   // The log is no longer needed or usable.
   virtual void end_log(const std::string& job) = 0;
+
+ private:
+  friend class StoreLogs;
+  std::uint64_t attached_as_ = 0;  // a number that StoreLogs counts
 };
 
 // Passes the logs of jobs' stores to keepers: a directory, another cpprund, or both. It does so for
@@ -173,13 +177,22 @@ class StoreLogs {
   void flush();
 
  private:
+  // Keepers are served in the order in which they were attached, so that a simulated run does not
+  // depend on addresses.
+  struct InOrder {
+    bool operator()(const LogKeeper* a, const LogKeeper* b) const {
+      if (a->attached_as_ != b->attached_as_) return a->attached_as_ < b->attached_as_;
+      return std::less<>()(a, b);
+    }
+  };
+  using Keepers = std::set<LogKeeper*, InOrder>;
   struct Log {
     RoundNumber round{};
     StoreLog log;
-    std::set<LogKeeper*> live;         // have all of it
-    std::set<LogKeeper*> wants_image;  // have nothing yet, or too much
+    Keepers live;         // have all of it
+    Keepers wants_image;  // have nothing yet, or too much
     std::optional<StoreImage> image;
-    std::set<LogKeeper*> image_for;
+    Keepers image_for;
     std::string since_image;  // what was logged since the image began
   };
   void take_down(const std::string& job, Log& log);
@@ -194,7 +207,8 @@ class StoreLogs {
   ConnectionSet& connections_;
   StreamRoutes& routes_;
   const Callbacks callbacks_;
-  std::set<LogKeeper*> keepers_;
+  std::uint64_t attached_ = 0;
+  Keepers keepers_;
   std::map<std::string, std::unique_ptr<Log>> logs_;  // of the current rounds
   bool is_going_on_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
