@@ -75,15 +75,15 @@ struct EventWriter {
     return m.change.kind == coordinator::NodeChange::Kind::lost ? "node_lost" : "node_left";
   }
   const char* operator()(const event_log::Ordered& m) const {
-    const auto& [ticket, order, outcome] = m.answered;
-    json["order"] = name_of(order.kind);
-    json["by"] = order.by;
-    json["reason"] = order.reason;
-    json["whom"] = order.whom.empty() ? OrderedJson(nullptr) : OrderedJson(order.whom);
+    const auto& [ticket, command, outcome] = m.answered;
+    json["order"] = name_of(command.kind);
+    json["by"] = command.by;
+    json["reason"] = command.reason;
+    json["whom"] = command.whom.empty() ? OrderedJson(nullptr) : OrderedJson(command.whom);
     json["signal"] =
-        order.kind == Order::Kind::save ? OrderedJson(signal_name(order.signal)) : OrderedJson();
+        command.kind == OperatorCommand::Kind::save ? OrderedJson(signal_name(command.signal)) : OrderedJson();
     json["for_s"] =
-        order.length > Duration{} ? OrderedJson(in_seconds(order.length)) : OrderedJson();
+        command.length > Duration{} ? OrderedJson(in_seconds(command.length)) : OrderedJson();
     json["outcome"] = name_of(outcome.kind);
     json["said"] = outcome.sentence;
     return "order";

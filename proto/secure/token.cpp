@@ -101,8 +101,8 @@ std::optional<Parsed> parse(std::string_view text) {
   if (!expiry || *expiry < 0 || !purpose || !is_secret_id(text)) return std::nullopt;
   parsed.terms.expiry_unix_seconds = *expiry;
   parsed.id = text;
-  if (*purpose == name_of(TokenPurpose::order)) {
-    parsed.terms.purpose = TokenPurpose::order;
+  if (*purpose == name_of(TokenPurpose::control)) {
+    parsed.terms.purpose = TokenPurpose::control;
   } else if (*purpose != name_of(TokenPurpose::read)) {
     return std::nullopt;
   }
@@ -154,7 +154,7 @@ Result<TokenTerms> check_token(const OpenSsl& openssl, const Secrets& secrets,
     return failure(fmt::format("the token expired {} ago; create another with \"cpprunctl token\"",
                                length_text(now_seconds - terms.expiry_unix_seconds)));
   }
-  if (use.purpose == TokenPurpose::order && terms.purpose != TokenPurpose::order) {
+  if (use.purpose == TokenPurpose::control && terms.purpose != TokenPurpose::control) {
     return failure("the token gives read access only, and this is a command");
   }
   if (!terms.job.empty() && terms.job != use.job) {

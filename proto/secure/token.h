@@ -23,7 +23,7 @@ namespace cpprun {
 
 enum class TokenPurpose {
   read,
-  order,  // includes read: a client with control access has to see the effect
+  control,  // includes read: a client with control access has to see the effect
 };
 
 // The content of a token.

@@ -17,7 +17,7 @@ namespace cpprun {
 
 namespace {
 
-using Kind = OrderOutcome::Kind;
+using Kind = CommandResult::Kind;
 
 }  // namespace
 
@@ -656,56 +656,56 @@ void Coordinator::recover(TimePoint now, const StoreReady& event, const JobTable
 
 void Coordinator::on(TimePoint now, const Ordered& event, Actions& actions) {
   // A handover takes a while. Its reply follows HandedOver.
-  if (event.order.is_about_the_daemon() && !follows() && !options_.only) {
-    actions.emplace_back(coordinator::Note{text_of(event.order)});
-    actions.emplace_back(coordinator::HandOver{event.ticket, event.order});
+  if (event.command.is_about_the_daemon() && !follows() && !options_.only) {
+    actions.emplace_back(coordinator::Note{text_of(event.command)});
+    actions.emplace_back(coordinator::HandOver{event.ticket, event.command});
     return;
   }
   Actions done;
-  const OrderOutcome outcome = order(now, event.order, done);
+  const CommandResult outcome = command(now, event.command, done);
   // The log shows who gave the command before it shows the effects.
   actions.emplace_back(coordinator::Note{fmt::format(
-      "{}: {}{}", text_of(event.order), outcome.is_done() ? "" : "refused: ", outcome.sentence)});
+      "{}: {}{}", text_of(event.command), outcome.is_done() ? "" : "refused: ", outcome.sentence)});
   actions.insert(actions.end(), done.begin(), done.end());
-  actions.emplace_back(coordinator::Answered{event.ticket, event.order, outcome});
+  actions.emplace_back(coordinator::Answered{event.ticket, event.command, outcome});
 }
 
 void Coordinator::on(TimePoint, const HandedOver& event, Actions& actions) {
-  const auto& [ticket, order, outcome] = event;
+  const auto& [ticket, command, outcome] = event;
   actions.emplace_back(coordinator::Note{fmt::format(
-      "{}: {}{}", text_of(order), outcome.is_done() ? "" : "not done: ", outcome.sentence)});
-  actions.emplace_back(coordinator::Answered{ticket, order, outcome});
+      "{}: {}{}", text_of(command), outcome.is_done() ? "" : "not done: ", outcome.sentence)});
+  actions.emplace_back(coordinator::Answered{ticket, command, outcome});
 }
 
-OrderOutcome Coordinator::order(TimePoint now, const Order& order, Actions& actions) {
+CommandResult Coordinator::command(TimePoint now, const OperatorCommand& command, Actions& actions) {
   if (const auto& following = role_.following()) {
     return {Kind::not_now, following->port == 0
                                ? fmt::format("this cpprund is a standby: {}", following->reason)
                                : fmt::format("this cpprund is a standby; use the leader at {}:{}",
                                              following->address, following->port)};
   }
-  if (order.is_about_the_daemon()) {
+  if (command.is_about_the_daemon()) {
     return {Kind::not_now,
             fmt::format(
                 "job \"{}\" is hosted by one of its nodes, which cannot hand over; to move a job "
                 "between hosts without interruption, host it with two cpprunds (--rdzv-endpoint)",
                 options_.only->id)};
   }
-  if (order.is_about_a_host() && order.job.empty()) return order_of_host(now, order, actions);
-  if (jobs_.opening(order.job) != nullptr) {
-    return {Kind::not_now, fmt::format("job \"{}\" is starting; retry", order.job)};
+  if (command.is_about_a_host() && command.job.empty()) return command_about_host(now, command, actions);
+  if (jobs_.opening(command.job) != nullptr) {
+    return {Kind::not_now, fmt::format("job \"{}\" is starting; retry", command.job)};
   }
-  if (!knows(order.job)) {
-    return {Kind::unknown, fmt::format("unknown job \"{}\"", order.job)};
+  if (!knows(command.job)) {
+    return {Kind::unknown, fmt::format("unknown job \"{}\"", command.job)};
   }
-  if (order.kind == Order::Kind::forget) return forget_on_order(now, order, actions);
-  return order_of_job(now, order, actions);
+  if (command.kind == OperatorCommand::Kind::forget) return forget_on_command(now, command, actions);
+  return command_to_job(now, command, actions);
 }
 
-OrderOutcome Coordinator::order_of_job(TimePoint now, const Order& order, Actions& actions) {
+CommandResult Coordinator::command_to_job(TimePoint now, const OperatorCommand& command, Actions& actions) {
   const std::size_t said_before = actions.size();
-  OrderOutcome outcome = jobs_.at(order.job).job.order(now, order, actions);
-  look_after(order.job, said_before, actions);
+  CommandResult outcome = jobs_.at(command.job).job.command(now, command, actions);
+  look_after(command.job, said_before, actions);
   return outcome;
 }
 
@@ -717,41 +717,41 @@ void Coordinator::keep_hosts(Actions& actions) const {
 // Applies the command to each job on its own. A job that cannot run without the host keeps it,
 // which does not stop the exclusion from other jobs, including future ones. If no job can exclude
 // the host, nothing changes.
-OrderOutcome Coordinator::order_of_host(TimePoint now, const Order& order, Actions& actions) {
+CommandResult Coordinator::command_about_host(TimePoint now, const OperatorCommand& command, Actions& actions) {
   auto jobs = jobs_.running();  // may have nodes of the host
-  const bool excludes = order.kind == Order::Kind::exclude;
-  std::optional<OrderOutcome> objection;  // the first one
+  const bool excludes = command.kind == OperatorCommand::Kind::exclude;
+  std::optional<CommandResult> objection;  // the first one
   std::vector<std::string> kept_by;
   const std::size_t keep_it = !excludes ? 0 : std::erase_if(jobs, [&](const std::string& job) {
-    auto its = jobs_.at(job).job.objection_to_exclude(order.whom);
+    auto its = jobs_.at(job).job.objection_to_exclude(command.whom);
     if (!its) return false;
     its->sentence = fmt::format("job \"{}\": {}", job, its->sentence);
     if (!objection) objection = std::move(its);
     if (kept_by.size() < bounds::jobs_named_max) kept_by.push_back(job);
     return true;
   });
-  const bool lasts = order.length > Duration{};
+  const bool lasts = command.length > Duration{};
   const bool is_for_jobs_to_come = !options_.only && excludes && lasts;
   if (jobs.empty() && objection && !is_for_jobs_to_come) return *std::move(objection);
-  OrderOutcome outcome{Kind::unknown, fmt::format("{} is not excluded", order.whom)};
+  CommandResult outcome{Kind::unknown, fmt::format("{} is not excluded", command.whom)};
   if (excludes && !lasts)
     outcome = {Kind::not_now, "no job is running here; set a duration (for_s)"};
   if (is_for_jobs_to_come) {
-    const std::string why = told_by(order, "excluded " + order.whom);
-    const auto done = exclusions_.exclude(now, order.whom, now + order.length, why);
+    const std::string why = told_by(command, "excluded " + command.whom);
+    const auto done = exclusions_.exclude(now, command.whom, now + command.length, why);
     if (!done) return {Kind::not_now, done.error().reason};
     keep_hosts(actions);
-    outcome = {Kind::done, fmt::format("{} is excluded from all {}jobs for {} s", order.whom,
-                                       objection ? "new " : "", in_seconds(order.length))};
+    outcome = {Kind::done, fmt::format("{} is excluded from all {}jobs for {} s", command.whom,
+                                       objection ? "new " : "", in_seconds(command.length))};
   }
-  if (!excludes && exclusions_.include(now, order.whom)) {
+  if (!excludes && exclusions_.include(now, command.whom)) {
     keep_hosts(actions);
-    outcome = {Kind::done, fmt::format("nodes of {} may join again", order.whom)};
+    outcome = {Kind::done, fmt::format("nodes of {} may join again", command.whom)};
   }
   for (const std::string& job : jobs) {
-    Order of_job = order;
+    OperatorCommand of_job = command;
     of_job.job = job;
-    OrderOutcome done = order_of_job(now, of_job, actions);
+    CommandResult done = command_to_job(now, of_job, actions);
     if (jobs.size() == 1 || !outcome.is_done()) outcome = std::move(done);
   }
   if (jobs.size() == 1 && is_for_jobs_to_come && outcome.is_done()) {
@@ -772,18 +772,18 @@ OrderOutcome Coordinator::order_of_host(TimePoint now, const Order& order, Actio
 
 // Disconnected nodes of the job may still compute. A new job of that name would reuse their ranks,
 // so the name stays reserved until they cannot.
-OrderOutcome Coordinator::forget_on_order(TimePoint now, const Order& order, Actions& actions) {
-  const JobTable::Entry& entry = jobs_.at(order.job);
+CommandResult Coordinator::forget_on_command(TimePoint now, const OperatorCommand& command, Actions& actions) {
+  const JobTable::Entry& entry = jobs_.at(command.job);
   if (options_.only) {
     return {
         Kind::not_now,
         fmt::format("job \"{}\" is hosted by this cpprun and cannot be forgotten; stop it instead",
-                    order.job)};
+                    command.job)};
   }
   const auto unattended = entry.job.unattended();
   if (!entry.job.over() && !unattended) {
     return {Kind::not_now,
-            fmt::format("job \"{}\" is not over and has nodes; stop it first", order.job)};
+            fmt::format("job \"{}\" is not over and has nodes; stop it first", command.job)};
   }
   std::optional<TimePoint> kept_until;
   for (const auto& [link, member] : entry.job.round().members()) {
@@ -796,16 +796,16 @@ OrderOutcome Coordinator::forget_on_order(TimePoint now, const Order& order, Act
   const bool has_name_kept = kept_until && *kept_until > now;
   if (!has_name_kept) {
     places_.give_back(entry.founder);
-  } else if (!places_.keep_name(order.job, entry.founder, *kept_until)) {
+  } else if (!places_.keep_name(command.job, entry.founder, *kept_until)) {
     return {Kind::not_now, "too many jobs were forgotten a moment ago; retry in a minute"};
   }
-  forget(std::string(order.job), told_by(order, "forgot the job"), actions);
+  forget(std::string(command.job), told_by(command, "forgot the job"), actions);
   const std::string until = has_name_kept ? fmt::format(
                                                 "; a new job can use its name in {:.0f} s, when "
                                                 "none of its workers can still be running",
                                                 in_seconds(*kept_until - now))
                                           : std::string();
-  return {Kind::done, fmt::format("job \"{}\" is forgotten{}", order.job, until)};
+  return {Kind::done, fmt::format("job \"{}\" is forgotten{}", command.job, until)};
 }
 
 // --- what others read ----------------------------------------------------------------------------

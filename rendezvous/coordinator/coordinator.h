@@ -144,13 +144,13 @@ class Coordinator {
   // is handled. Only a handover takes a while: its reply follows HandedOver.
   struct Ordered {
     std::uint64_t ticket = 0;
-    Order order;
+    OperatorCommand command;
   };
   // The reply to HandOver. Another daemon may be the leader by now.
   struct HandedOver {
     std::uint64_t ticket = 0;
-    Order order;
-    OrderOutcome outcome;
+    OperatorCommand command;
+    CommandResult outcome;
   };
 
   // A client reads the status of this job, or of all jobs if none is named.
@@ -277,10 +277,10 @@ class Coordinator {
                Actions& actions);
   void keep_hosts(Actions& actions) const;
 
-  OrderOutcome order(TimePoint now, const Order& order, Actions& actions);
-  OrderOutcome order_of_job(TimePoint now, const Order& order, Actions& actions);
-  OrderOutcome order_of_host(TimePoint now, const Order& order, Actions& actions);
-  OrderOutcome forget_on_order(TimePoint now, const Order& order, Actions& actions);
+  CommandResult command(TimePoint now, const OperatorCommand& command, Actions& actions);
+  CommandResult command_to_job(TimePoint now, const OperatorCommand& command, Actions& actions);
+  CommandResult command_about_host(TimePoint now, const OperatorCommand& command, Actions& actions);
+  CommandResult forget_on_command(TimePoint now, const OperatorCommand& command, Actions& actions);
 
   // The one hosted job is over, or continues elsewhere because this coordinator leaves.
   bool is_over() const;

@@ -13,7 +13,7 @@
 
 #include "proto/bounds.h"
 #include "proto/text.h"
-#include "rendezvous/coordinator/order_json.h"
+#include "rendezvous/coordinator/operator_command_json.h"
 #include "rendezvous/status/metrics.h"
 #include "rendezvous/status/page.h"
 #include "rendezvous/status/status_json.h"
@@ -192,7 +192,7 @@ bool is_shown_path(std::string_view target) {
 }
 
 http::Response not_allowed(const http::Request& request) {
-  const bool is_order = is_order_path(request.target);
+  const bool is_order = is_command_path(request.target);
   http::Response response =
       refusal(405, is_order ? "use POST for commands" : "this path is read-only; use GET");
   response.fields.emplace_back("Allow", is_order ? "POST" : "GET, HEAD");
@@ -212,7 +212,7 @@ http::Response answer(const Coordinator& coordinator, const HostNames& names,
                                     plain_line(request.host, bounds::name_shown_bytes_max)));
   }
   const bool is_look = request.method == http::Method::get || request.method == http::Method::head;
-  if (!is_look || is_order_path(request.target)) return not_allowed(request);
+  if (!is_look || is_command_path(request.target)) return not_allowed(request);
   const auto address = address_of(request.target);
   if (!address)
     return refusal(400, "invalid query; valid parameters are after=…, limit=… and ranks=0");
@@ -265,27 +265,27 @@ namespace {
 constexpr std::uint32_t root = 0;
 
 // The target of a command, still escaped, and what to do with it.
-struct OrderAddress {
+struct CommandAddress {
   std::string_view name;
-  Order::Kind kind;
+  OperatorCommand::Kind kind;
 };
 
 // Nothing if the path is not the path of a command.
-std::optional<OrderAddress> order_address(std::string_view target) {
+std::optional<CommandAddress> command_address(std::string_view target) {
   if (target.starts_with(daemon_prefix)) {
-    const auto kind = order_kind(target.substr(daemon_prefix.size()));
-    const bool is_known = kind && Order{.kind = *kind}.is_about_the_daemon();
-    return is_known ? std::optional(OrderAddress{.name = {}, .kind = *kind}) : std::nullopt;
+    const auto kind = command_kind(target.substr(daemon_prefix.size()));
+    const bool is_known = kind && OperatorCommand{.kind = *kind}.is_about_the_daemon();
+    return is_known ? std::optional(CommandAddress{.name = {}, .kind = *kind}) : std::nullopt;
   }
   const bool is_of_job = target.starts_with(jobs_prefix);
   if (!is_of_job && !target.starts_with(hosts_prefix)) return std::nullopt;
   target.remove_prefix(is_of_job ? jobs_prefix.size() : hosts_prefix.size());
   const auto slash = target.find('/');
   if (slash == std::string_view::npos || slash == 0) return std::nullopt;
-  const auto kind = order_kind(target.substr(slash + 1));
-  if (!kind || Order{.kind = *kind}.is_about_the_daemon()) return std::nullopt;
-  if (Order{.kind = *kind}.is_about_a_host() == is_of_job) return std::nullopt;
-  return OrderAddress{.name = target.substr(0, slash), .kind = *kind};
+  const auto kind = command_kind(target.substr(slash + 1));
+  if (!kind || OperatorCommand{.kind = *kind}.is_about_the_daemon()) return std::nullopt;
+  if (OperatorCommand{.kind = *kind}.is_about_a_host() == is_of_job) return std::nullopt;
+  return CommandAddress{.name = target.substr(0, slash), .kind = *kind};
 }
 
 // "application/json", optionally followed by parameters such as "; charset=utf-8".
@@ -302,12 +302,12 @@ std::string name_of(const Visitor& visitor) {
 
 }  // namespace
 
-bool is_order_path(std::string_view target) {
-  return order_address(target).has_value();
+bool is_command_path(std::string_view target) {
+  return command_address(target).has_value();
 }
 
-std::variant<Order, http::Response> order_of(const http::Request& request, const Visitor& visitor,
-                                             const OrderDesk& desk) {
+std::variant<OperatorCommand, http::Response> order_of(const http::Request& request, const Visitor& visitor,
+                                             const CommandDesk& desk) {
   if (!request.host.empty() && !http::is_own_host(request.host, desk.names)) {
     return refusal(421, fmt::format("\"{}\" is not a name of this machine; use its address",
                                     plain_line(request.host, bounds::name_shown_bytes_max)));
@@ -315,7 +315,7 @@ std::variant<Order, http::Response> order_of(const http::Request& request, const
   if (request.has_origin) {
     return refusal(403, "commands from a web page are rejected; use cpprunctl");
   }
-  const auto address = order_address(request.target);
+  const auto address = command_address(request.target);
   if (!address) {
     const bool is_near = request.target.starts_with(jobs_prefix) ||
                          request.target.starts_with(hosts_prefix) ||
@@ -327,7 +327,7 @@ std::variant<Order, http::Response> order_of(const http::Request& request, const
     }
     return not_allowed(request);
   }
-  if (const auto may = may_order(visitor, desk.own_user); !may) {
+  if (const auto may = may_control(visitor, desk.own_user); !may) {
     return refusal(403, may.error().reason);
   }
   // Required even for an empty body: a page in a browser cannot send this type without a CORS
@@ -338,40 +338,40 @@ std::variant<Order, http::Response> order_of(const http::Request& request, const
   const auto name = unescaped(address->name);
   if (!name) return refusal(400, "invalid percent-encoding in the path");
   const auto plain = plain_line(*name, bounds::job_id_bytes_max + bounds::host_bytes_max);
-  Order order{.kind = address->kind, .by = name_of(visitor)};
-  (order.is_about_a_host() ? order.whom : order.job) = plain;
-  if (const auto read = read_order(request.body, order); !read) {
+  OperatorCommand command{.kind = address->kind, .by = name_of(visitor)};
+  (command.is_about_a_host() ? command.whom : command.job) = plain;
+  if (const auto read = read_command(request.body, command); !read) {
     return refusal(400, read.error().reason);
   }
-  return order;
+  return command;
 }
 
-std::optional<http::Response> objection_of_owners(const Order& order, const Visitor& visitor,
+std::optional<http::Response> objection_of_owners(const OperatorCommand& command, const Visitor& visitor,
                                                   const Coordinator& coordinator) {
   if (!visitor.credential || !visitor.credential->owner) return std::nullopt;
-  if (order.is_about_a_host() && order.job.empty()) {
+  if (command.is_about_a_host() && command.job.empty()) {
     return refusal(403, "hosts are shared by all users; use the secret of \"admin\"");
   }
-  if (order.is_about_the_daemon()) {
+  if (command.is_about_the_daemon()) {
     return refusal(403, "a handover affects the jobs of all users; use the secret of \"admin\"");
   }
-  if (coordinator.owner_of(order.job) == visitor.credential->owner) return std::nullopt;
+  if (coordinator.owner_of(command.job) == visitor.credential->owner) return std::nullopt;
   return refusal(
-      404, fmt::format("unknown job \"{}\"", plain_line(order.job, bounds::name_shown_bytes_max)));
+      404, fmt::format("unknown job \"{}\"", plain_line(command.job, bounds::name_shown_bytes_max)));
 }
 
-http::Response answer_to(const OrderOutcome& outcome) {
+http::Response answer_to(const CommandResult& outcome) {
   http::Response response{.type = json_type, .body = outcome_json(outcome)};
   switch (outcome.kind) {
-    case OrderOutcome::Kind::done:
+    case CommandResult::Kind::done:
       break;
-    case OrderOutcome::Kind::malformed:
+    case CommandResult::Kind::malformed:
       response.status = 400;
       break;
-    case OrderOutcome::Kind::unknown:
+    case CommandResult::Kind::unknown:
       response.status = 404;
       break;
-    case OrderOutcome::Kind::not_now:
+    case CommandResult::Kind::not_now:
       response.status = 409;
       break;
   }
@@ -395,7 +395,7 @@ std::optional<std::string_view> shown_token(std::string_view authorization) {
 
 WantedToken token_wanted_for(const http::Request& request) {
   const bool orders = request.method == http::Method::post;
-  WantedToken wanted{.purpose = orders ? TokenPurpose::order : TokenPurpose::read};
+  WantedToken wanted{.purpose = orders ? TokenPurpose::control : TokenPurpose::read};
   std::string_view target = request.target;
   if (!target.starts_with(jobs_prefix)) return wanted;
   target.remove_prefix(jobs_prefix.size());
@@ -421,7 +421,7 @@ Duration time_left(const TokenTerms& terms, WallTime now) {
 Credential credential_of(const std::string& secret_id, const std::string& address,
                          const HolderOf& whose) {
   Credential credential{.holder = fmt::format("{} with the secret \"{}\"", address, secret_id),
-                        .may_order = true};
+                        .may_control = true};
   if (Holder holder = holder_of(whose, secret_id); !holder.sees_all) {
     credential.owner = std::move(holder.owner);
   }
@@ -439,7 +439,7 @@ Result<Credential> credential_of(const http::Request& request, const SecureConte
   if (!terms) return tl::unexpected<Error>(terms.error());
   const std::string id = secret_id_of_token(shown);
   Credential credential{.holder = fmt::format("a token of the secret \"{}\"", id),
-                        .may_order = terms->purpose == TokenPurpose::order,
+                        .may_control = terms->purpose == TokenPurpose::control,
                         .lasts = time_left(*terms, now)};
   if (Holder holder = holder_of(whose, id); !holder.sees_all) {
     credential.owner = std::move(holder.owner);

@@ -17,7 +17,7 @@
 #include "proto/secure/tls.h"
 #include "proto/secure/token.h"
 #include "rendezvous/coordinator/coordinator.h"
-#include "rendezvous/job/order.h"
+#include "rendezvous/job/operator_command.h"
 #include "rendezvous/status/snapshot.h"
 #include "rendezvous/status/status_access.h"
 
@@ -49,23 +49,23 @@ std::optional<Coordinator::LookedAt> looked_at(const http::Request& request);
 std::optional<std::string> unescaped(std::string_view text);
 
 // Whether the path takes commands, that is, POST.
-bool is_order_path(std::string_view target);
+bool is_command_path(std::string_view target);
 
 // What is needed to check a command: the names of this machine, and the user who runs this program.
-struct OrderDesk {
+struct CommandDesk {
   const HostNames& names;
   std::uint32_t own_user = 0;
 };
-std::variant<Order, http::Response> order_of(const http::Request& request, const Visitor& visitor,
-                                             const OrderDesk& desk);
+std::variant<OperatorCommand, http::Response> order_of(const http::Request& request, const Visitor& visitor,
+                                             const CommandDesk& desk);
 
 // Checks whether a client that holds the secret of one owner among several may give this command.
 // It may not control other owners' jobs, or learn whether they exist, and it may not control hosts
 // or the daemon. Nothing: the command is allowed.
-std::optional<http::Response> objection_of_owners(const Order& order, const Visitor& visitor,
+std::optional<http::Response> objection_of_owners(const OperatorCommand& command, const Visitor& visitor,
                                                   const Coordinator& coordinator);
 
-http::Response answer_to(const OrderOutcome& outcome);
+http::Response answer_to(const CommandResult& outcome);
 
 // What a token must permit for this request. A path that names one job requires a token for that
 // job, all others a token for all jobs.

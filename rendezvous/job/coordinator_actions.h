@@ -10,7 +10,7 @@
 
 #include "proto/ids.h"
 #include "proto/link/message.h"
-#include "rendezvous/job/order.h"
+#include "rendezvous/job/operator_command.h"
 #include "rendezvous/logging.h"
 
 namespace cpprun {
@@ -84,15 +84,15 @@ struct NodeChange {
 // The result of an order. Emitted once for each order; observers get it as an event.
 struct Answered {
   std::uint64_t ticket = 0;  // of the order
-  Order order;
-  OrderOutcome outcome;
+  OperatorCommand command;
+  CommandResult outcome;
   friend bool operator==(const Answered&, const Answered&) = default;
 };
 
 // This daemon and a standby daemon swap roles. The driver answers with Coordinator::HandedOver.
 struct HandOver {
   std::uint64_t ticket = 0;
-  Order order;
+  OperatorCommand command;
   friend bool operator==(const HandOver&, const HandOver&) = default;
 };
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "proto/bounds.h"
-#include "rendezvous/job/order.h"
+#include "rendezvous/job/operator_command.h"
 
 namespace cpprun {
 

@@ -16,7 +16,7 @@ namespace cpprun {
 namespace {
 
 using coordinator::NodeChange;
-using Kind = OrderOutcome::Kind;
+using Kind = CommandResult::Kind;
 using State = Member::State;
 
 bool is_of(const Member& member, Rank rank) {
@@ -423,7 +423,7 @@ void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string&
 
 // --- orders --------------------------------------------------------------------------------------
 
-OrderOutcome Job::order(TimePoint now, const Order& order, Actions& actions) {
+CommandResult Job::command(TimePoint now, const OperatorCommand& command, Actions& actions) {
   const TimeKept kept{*this, now};
   rounds_.record_changed();
   const auto leads_until = leadership().leads_until();
@@ -438,32 +438,32 @@ OrderOutcome Job::order(TimePoint now, const Order& order, Actions& actions) {
   if (const auto& finish = rounds_.finish()) {
     return {Kind::not_now, fmt::format("job \"{}\" is over: {}", terms().id, finish->reason)};
   }
-  switch (order.kind) {
-    case Order::Kind::stop:
-      return stop(now, order, actions);
-    case Order::Kind::restart:
-      return restart(now, order, actions);
-    case Order::Kind::save:
-      return save(now, order.signal, actions);
-    case Order::Kind::drain:
-      return drain(now, order, actions);
-    case Order::Kind::exclude:
-      return exclude(now, order, actions);
-    case Order::Kind::include:
-      return include(now, order);
-    case Order::Kind::forget:
-    case Order::Kind::handover:  // not for a job but for its coordinator
+  switch (command.kind) {
+    case OperatorCommand::Kind::stop:
+      return stop(now, command, actions);
+    case OperatorCommand::Kind::restart:
+      return restart(now, command, actions);
+    case OperatorCommand::Kind::save:
+      return save(now, command.signal, actions);
+    case OperatorCommand::Kind::drain:
+      return drain(now, command, actions);
+    case OperatorCommand::Kind::exclude:
+      return exclude(now, command, actions);
+    case OperatorCommand::Kind::include:
+      return include(now, command);
+    case OperatorCommand::Kind::forget:
+    case OperatorCommand::Kind::handover:  // not for a job but for its coordinator
       break;
   }
   return {Kind::not_now, fmt::format("job \"{}\" is not over; stop it first", terms().id)};
 }
 
-OrderOutcome Job::stop(TimePoint now, const Order& order, Actions& actions) {
+CommandResult Job::stop(TimePoint now, const OperatorCommand& command, Actions& actions) {
   if (rounds_.round_end().stop) {
     return {Kind::not_now, fmt::format("job \"{}\" is already stopping: {}", terms().id,
                                        rounds_.round_end().why_no_other)};
   }
-  const std::string says = told_by(order, "stopped the job");
+  const std::string says = told_by(command, "stopped the job");
   if (round().phase() == Round::Phase::gathering) {
     rounds_.end({.exit_code = 128 + SIGTERM, .reason = says}, now, nodes_, actions);
     return {Kind::done, fmt::format("job \"{}\" is over; no worker ran", terms().id)};
@@ -476,7 +476,7 @@ OrderOutcome Job::stop(TimePoint now, const Order& order, Actions& actions) {
 }
 
 // Polite, as for a newcomer: nothing has failed, so no restart is used.
-OrderOutcome Job::restart(TimePoint now, const Order& order, Actions& actions) {
+CommandResult Job::restart(TimePoint now, const OperatorCommand& command, Actions& actions) {
   if (round().phase() == Round::Phase::draining) {
     return {Kind::not_now, fmt::format("round {} is already stopping: {}", round().number().value,
                                        rounds_.round_end().reason)};
@@ -484,7 +484,7 @@ OrderOutcome Job::restart(TimePoint now, const Order& order, Actions& actions) {
   if (round().phase() == Round::Phase::gathering) {
     return {Kind::not_now, "no running round to restart: " + waits_for(now)};
   }
-  rounds_.break_politely(now, told_by(order, "restarted the job"), nodes_, actions,
+  rounds_.break_politely(now, told_by(command, "restarted the job"), nodes_, actions,
                          /*is_ordered=*/true);
   rounds_.settle(now, nodes_, actions);
   return {Kind::done,
@@ -493,7 +493,7 @@ OrderOutcome Job::restart(TimePoint now, const Order& order, Actions& actions) {
               round().number().value)};
 }
 
-OrderOutcome Job::save(TimePoint now, int signal, Actions& actions) {
+CommandResult Job::save(TimePoint now, int signal, Actions& actions) {
   if (const auto objection = objection_to_signal(signal)) return {Kind::malformed, *objection};
   if (round().phase() != Round::Phase::sealed) {
     return {Kind::not_now, "no workers are running: " + waits_for(now)};
@@ -537,63 +537,63 @@ void Job::noticed(TimePoint now, const Member& member, const std::string& notice
       fmt::format("{}: {}{}", what, outcome.is_done() ? "" : "no save: ", outcome.sentence)});
 }
 
-OrderOutcome Job::drain(TimePoint now, const Order& order, Actions& actions) {
-  const auto links = nodes_.nodes_called(order.whom);
+CommandResult Job::drain(TimePoint now, const OperatorCommand& command, Actions& actions) {
+  const auto links = nodes_.nodes_called(command.whom);
   if (links.empty()) {
     return {Kind::unknown, fmt::format("no node of job \"{}\" has the rank, the host name or the "
                                        "address \"{}\"; its nodes are {}",
-                                       terms().id, order.whom, round().who_is_here())};
+                                       terms().id, command.whom, round().who_is_here())};
   }
   if (auto objection = objection_to_dismiss(links)) return *std::move(objection);
   const std::string who = name_of(*round().find(links.front()));
   const std::string whom =
-      links.size() == 1 ? who : fmt::format("{} of {}", node_count_text(links.size()), order.whom);
-  dismiss(now, links, told_by(order, "drained " + whom), actions);
+      links.size() == 1 ? who : fmt::format("{} of {}", node_count_text(links.size()), command.whom);
+  dismiss(now, links, told_by(command, "drained " + whom), actions);
   return {Kind::done, fmt::format("{} {} job \"{}\"", whom, links.size() == 1 ? "leaves" : "leave",
                                   terms().id)};
 }
 
-std::optional<OrderOutcome> Job::objection_to_exclude(const std::string& host) const {
+std::optional<CommandResult> Job::objection_to_exclude(const std::string& host) const {
   if (over()) return std::nullopt;
   const auto links = nodes_.nodes_of_host(host);
   return links.empty() ? std::nullopt : objection_to_dismiss(links);
 }
 
-OrderOutcome Job::exclude(TimePoint now, const Order& order, Actions& actions) {
-  if (auto objection = objection_to_exclude(order.whom)) return *std::move(objection);
-  const auto until = order.length > Duration{} ? std::optional(now + order.length) : std::nullopt;
-  const std::string why = told_by(order, "excluded " + order.whom);
-  if (const auto done = nodes_.exclusions().exclude(now, order.whom, until, why); !done) {
+CommandResult Job::exclude(TimePoint now, const OperatorCommand& command, Actions& actions) {
+  if (auto objection = objection_to_exclude(command.whom)) return *std::move(objection);
+  const auto until = command.length > Duration{} ? std::optional(now + command.length) : std::nullopt;
+  const std::string why = told_by(command, "excluded " + command.whom);
+  if (const auto done = nodes_.exclusions().exclude(now, command.whom, until, why); !done) {
     return {Kind::not_now, done.error().reason};
   }
-  const auto links = nodes_.nodes_of_host(order.whom);
+  const auto links = nodes_.nodes_of_host(command.whom);
   if (!links.empty()) dismiss(now, links, why, actions);
-  const std::string length = until ? fmt::format("for {} s", in_seconds(order.length))
+  const std::string length = until ? fmt::format("for {} s", in_seconds(command.length))
                                    : std::string("until the job is over");
   const std::string who = links.empty()
                               ? "no node is on this host"
                               : fmt::format("{} on this host {}", node_count_text(links.size()),
                                             links.size() == 1 ? "leaves" : "leave");
-  return {Kind::done, fmt::format("{} is excluded from job \"{}\" {}; {}", order.whom, terms().id,
+  return {Kind::done, fmt::format("{} is excluded from job \"{}\" {}; {}", command.whom, terms().id,
                                   length, who)};
 }
 
-OrderOutcome Job::include(TimePoint now, const Order& order) {
+CommandResult Job::include(TimePoint now, const OperatorCommand& command) {
   Exclusions& exclusions = nodes_.exclusions();
-  if (exclusions.include(now, order.whom)) {
+  if (exclusions.include(now, command.whom)) {
     return {Kind::done,
-            fmt::format("nodes of {} may join job \"{}\" again", order.whom, terms().id)};
+            fmt::format("nodes of {} may join job \"{}\" again", command.whom, terms().id)};
   }
   const std::string others = exclusions.list(now);
-  return {Kind::unknown, fmt::format("{} is not excluded from job \"{}\"{}", order.whom, terms().id,
+  return {Kind::unknown, fmt::format("{} is not excluded from job \"{}\"{}", command.whom, terms().id,
                                      others.empty() ? std::string("; no host is excluded")
                                                     : "; excluded hosts: " + others)};
 }
 
-std::optional<OrderOutcome> Job::objection_to_dismiss(const std::vector<LinkId>& links) const {
+std::optional<CommandResult> Job::objection_to_dismiss(const std::vector<LinkId>& links) const {
   auto objection = rounds_.objection_to_evict(links, nodes_);
   if (!objection) return std::nullopt;
-  return OrderOutcome{Kind::not_now, *std::move(objection)};
+  return CommandResult{Kind::not_now, *std::move(objection)};
 }
 
 // These nodes get no other seat. They go as soon as none of the round's workers is alive there.

@@ -20,7 +20,7 @@
 #include "rendezvous/job/job_rounds.h"
 #include "rendezvous/job/job_terms.h"
 #include "rendezvous/job/leases.h"
-#include "rendezvous/job/order.h"
+#include "rendezvous/job/operator_command.h"
 #include "rendezvous/job/round.h"
 
 namespace cpprun {
@@ -126,11 +126,11 @@ class Job {
   void close(TimePoint now, const Closing& closing, Actions& actions);
   // Executes an operator's order at once, or rejects it with a sentence that includes a hint. None
   // is queued. `forget` is handled by the owner of this object.
-  OrderOutcome order(TimePoint now, const Order& order, Actions& actions);
+  CommandResult command(TimePoint now, const OperatorCommand& command, Actions& actions);
   // The hosts that are excluded wherever this job runs. To be called before any node joins.
   void exclude_as(const Exclusions& exclusions) { nodes_.exclusions() = exclusions; }
   // Why the nodes of that host cannot be asked to leave; nothing if they can, or if there are none.
-  std::optional<OrderOutcome> objection_to_exclude(const std::string& host) const;
+  std::optional<CommandResult> objection_to_exclude(const std::string& host) const;
   void advance(TimePoint now, Actions& actions);
   // A worker of the running round has used its store: from now on its time counts as training.
   void store_asked(TimePoint now) { rounds_.store_asked(now, round()); }
@@ -148,16 +148,16 @@ class Job {
   void give_up_silent(TimePoint now, Actions& actions);
   void lose(TimePoint now, const Leases::Expired& expired, const std::string& why,
             Actions& actions);
-  OrderOutcome stop(TimePoint now, const Order& order, Actions& actions);
-  OrderOutcome restart(TimePoint now, const Order& order, Actions& actions);
-  OrderOutcome save(TimePoint now, int signal, Actions& actions);
+  CommandResult stop(TimePoint now, const OperatorCommand& command, Actions& actions);
+  CommandResult restart(TimePoint now, const OperatorCommand& command, Actions& actions);
+  CommandResult save(TimePoint now, int signal, Actions& actions);
   // A preemption notice: the node will be taken away soon. All workers save while it is still
   // there.
   void noticed(TimePoint now, const Member& member, const std::string& notice, Actions& actions);
-  OrderOutcome drain(TimePoint now, const Order& order, Actions& actions);
-  OrderOutcome exclude(TimePoint now, const Order& order, Actions& actions);
-  OrderOutcome include(TimePoint now, const Order& order);
-  std::optional<OrderOutcome> objection_to_dismiss(const std::vector<LinkId>& links) const;
+  CommandResult drain(TimePoint now, const OperatorCommand& command, Actions& actions);
+  CommandResult exclude(TimePoint now, const OperatorCommand& command, Actions& actions);
+  CommandResult include(TimePoint now, const OperatorCommand& command);
+  std::optional<CommandResult> objection_to_dismiss(const std::vector<LinkId>& links) const;
   void dismiss(TimePoint now, const std::vector<LinkId>& links, const std::string& why,
                Actions& actions);
 

@@ -17,7 +17,7 @@
 #include "proto/parse_json.h"
 #include "proto/text.h"
 #include "rendezvous/job/job_terms.h"
-#include "rendezvous/job/order.h"
+#include "rendezvous/job/operator_command.h"
 
 // The names in the JSON of a JobRecord, for writing and reading.
 namespace cpprun::job_record {

@@ -54,9 +54,9 @@ Result<void> may_look(StatusAccess access, const Visitor& visitor, std::uint32_t
       own_user, *visitor.user));
 }
 
-Result<void> may_order(const Visitor& visitor, std::uint32_t own_user) {
+Result<void> may_control(const Visitor& visitor, std::uint32_t own_user) {
   if (visitor.credential) {
-    if (visitor.credential->may_order) return {};
+    if (visitor.credential->may_control) return {};
     return failure("this token gives read access only; create one with cpprunctl token --order");
   }
   if (!visitor.by_loopback) {

@@ -32,7 +32,7 @@ inline constexpr std::string_view status_access_names = "none, user, host or net
 // What a client has proven by a secret or a token, over any connection.
 struct Credential {
   std::string holder;      // for events and logs, such as: a token of the secret "blue"
-  bool may_order = false;  // control access; else read access only
+  bool may_control = false;  // control access; else read access only
   // The owner whose jobs it covers; empty: all jobs.
   std::optional<std::string> owner = {};
   // Validity from when it was shown; empty: until the secret is removed.
@@ -54,7 +54,7 @@ bool asks_whose(StatusAccess access, bool by_loopback);
 
 // Control access; fails with the reason. Granted to the user that runs this program and to root on
 // this machine, whatever --status-access says, and to clients with a credential that allows it.
-Result<void> may_order(const Visitor& visitor, std::uint32_t own_user);
+Result<void> may_control(const Visitor& visitor, std::uint32_t own_user);
 
 // Which connection is closed when all slots are taken. Clients without read access only get a
 // refusal, so a client with access replaces one of them at any time. Clients without access replace

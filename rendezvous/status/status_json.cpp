@@ -370,15 +370,15 @@ Members members_of(const link::Finish& finish, bool& told) {
 }
 
 Members members_of(const coordinator::Answered& answered) {
-  const auto& [ticket, order, outcome] = answered;
+  const auto& [ticket, command, outcome] = answered;
   Json json{{"event", "order"},
-            {"order", name_of(order.kind)},
-            {"by", order.by},
-            {"reason", order.reason}};
-  json["whom"] = order.whom.empty() ? Json(nullptr) : Json(order.whom);
-  const bool is_save = order.kind == Order::Kind::save;
-  json["signal"] = is_save ? Json(signal_name(order.signal)) : Json(nullptr);
-  json["for_s"] = order.length > Duration{} ? Json(in_seconds(order.length)) : Json(nullptr);
+            {"order", name_of(command.kind)},
+            {"by", command.by},
+            {"reason", command.reason}};
+  json["whom"] = command.whom.empty() ? Json(nullptr) : Json(command.whom);
+  const bool is_save = command.kind == OperatorCommand::Kind::save;
+  json["signal"] = is_save ? Json(signal_name(command.signal)) : Json(nullptr);
+  json["for_s"] = command.length > Duration{} ? Json(in_seconds(command.length)) : Json(nullptr);
   json["outcome"] = name_of(outcome.kind);
   json["said"] = outcome.sentence;
   return json;

@@ -47,7 +47,7 @@ std::string answer(const std::string& token, const TokenUse& use = {},
 }
 
 constexpr TokenUse to_read{.purpose = TokenPurpose::read};
-constexpr TokenUse to_order{.purpose = TokenPurpose::order};
+constexpr TokenUse to_order{.purpose = TokenPurpose::control};
 const std::string no_token = "this is not a token of cpprun, or only a part of one";
 
 }  // namespace
@@ -59,7 +59,7 @@ TEST_CASE("a token is made as whoever has read its description would make it") {
         "cpprun1.2026.a.read.1800000000."
         "7fed1bbacb8a7672bb5e24d5bfdec90ea18c805d5fc063d7aaea9313e09abcf4");
   CHECK(
-      token_of({.purpose = TokenPurpose::order, .expiry_unix_seconds = expiry, .job = "tonight"}) ==
+      token_of({.purpose = TokenPurpose::control, .expiry_unix_seconds = expiry, .job = "tonight"}) ==
       "cpprun1.2026.a.order.1800000000.j746f6e69676874."
       "d2b3f3b6fe5e25203e80c94a64260cb815605713f41962301ec3112754b4f610");
 }
@@ -70,16 +70,16 @@ TEST_CASE("a token is good for what it was made for") {
   REQUIRE(found);
   CHECK(*found == terms);
   const TokenTerms narrow{
-      .purpose = TokenPurpose::order, .expiry_unix_seconds = expiry, .job = "a.b\n\xff"};
+      .purpose = TokenPurpose::control, .expiry_unix_seconds = expiry, .job = "a.b\n\xff"};
   const auto of_job = check_token(openssl(), secrets_of("2026.a"), token_of(narrow), at(0),
-                                  {.purpose = TokenPurpose::order, .job = "a.b\n\xff"});
+                                  {.purpose = TokenPurpose::control, .job = "a.b\n\xff"});
   REQUIRE(of_job);
   CHECK(*of_job == narrow);
 }
 
 TEST_CASE("a token for reading gives no orders, one for orders reads as well") {
   const auto reads = token_of({.purpose = TokenPurpose::read, .expiry_unix_seconds = expiry});
-  const auto orders = token_of({.purpose = TokenPurpose::order, .expiry_unix_seconds = expiry});
+  const auto orders = token_of({.purpose = TokenPurpose::control, .expiry_unix_seconds = expiry});
   CHECK(answer(reads, to_read) == "good");
   CHECK(answer(reads, to_order) == "the token gives read access only, and this is a command");
   CHECK(answer(orders, to_order) == "good");
@@ -99,10 +99,10 @@ TEST_CASE("a token ends with its last second, and says since when") {
 
 TEST_CASE("a token for one job is refused for another, and for what concerns all") {
   const auto token =
-      token_of({.purpose = TokenPurpose::order, .expiry_unix_seconds = expiry, .job = "a"});
-  CHECK(answer(token, {.purpose = TokenPurpose::order, .job = "a"}) == "good");
+      token_of({.purpose = TokenPurpose::control, .expiry_unix_seconds = expiry, .job = "a"});
+  CHECK(answer(token, {.purpose = TokenPurpose::control, .job = "a"}) == "good");
   CHECK(answer(token, {.purpose = TokenPurpose::read, .job = "a"}) == "good");
-  CHECK(answer(token, {.purpose = TokenPurpose::order, .job = "b"}) ==
+  CHECK(answer(token, {.purpose = TokenPurpose::control, .job = "b"}) ==
         "the token is for job \"a\" only");
   CHECK(answer(token, to_order) == "the token is for job \"a\" only");
   const auto of_all = token_of({.purpose = TokenPurpose::read, .expiry_unix_seconds = expiry});
@@ -169,12 +169,12 @@ TEST_CASE("what is no token is refused as such") {
 TEST_CASE("the longest token there can be is within the limit, a longer text is not looked at") {
   const std::string id(64, 'i');
   const std::string job(bounds::job_id_bytes_max, 'j');
-  const auto longest = token_of({.purpose = TokenPurpose::order,
+  const auto longest = token_of({.purpose = TokenPurpose::control,
                                  .expiry_unix_seconds = std::numeric_limits<std::int64_t>::max(),
                                  .job = job},
                                 id);
   CHECK(longest.size() <= token_bytes_max);
-  CHECK(answer(longest, {.purpose = TokenPurpose::order, .job = job}, at(0), id) == "good");
+  CHECK(answer(longest, {.purpose = TokenPurpose::control, .job = job}, at(0), id) == "good");
   CHECK(answer("cpprun1.a.read.1.j" + std::string(token_bytes_max, '6') + ".0") == no_token);
 }
 

@@ -139,7 +139,7 @@ LinkId CoordinatorHost::links_before(const JobRecord& record) {
 
 void CoordinatorHost::end() {
   held_ = {};
-  judge_orders_behind(said_words_ = commit_queue_, false);
+  judge_commands_behind(said_words_ = commit_queue_, false);
   forgotten_.clear();
   speaks_until_.reset();
   has_kept_quiet_ = false;
@@ -271,7 +271,7 @@ void CoordinatorHost::perform(const coordinator::Action& action) {
     universe_.judge.another_leads(0, false);
     hooks_.leads();
   } else if (const auto* answered = std::get_if<coordinator::Answered>(&action)) {
-    judge_order(*answered);
+    judge_command(*answered);
   } else if (const auto* note = std::get_if<coordinator::Note>(&action)) {
     universe_.trace.line(universe_.time.now(), "coordinator: {}", note->line);
   }

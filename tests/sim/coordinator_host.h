@@ -108,7 +108,7 @@ class CoordinatorHost : public ReplicatedCoordinator {
   bool knows_stranger(LinkId link) const { return unidentified_connections_.contains(link); }
 
   // --- from an operator ---
-  void take(Order order);
+  void take(OperatorCommand command);
 
   // --- from workers ---
   // Of the node whose process this is.
@@ -158,9 +158,9 @@ class CoordinatorHost : public ReplicatedCoordinator {
   void judge_admission(const Coordinator::Actions& actions);
   void judge_seals(const Coordinator::Actions& actions);
   void judge_notes(const Coordinator::Actions& actions);
-  void judge_order(const coordinator::Answered& answered);
+  void judge_command(const coordinator::Answered& answered);
   // Those orders behind no more words than so many.
-  void judge_orders_behind(std::uint64_t words, bool is_answered);
+  void judge_commands_behind(std::uint64_t words, bool is_answered);
   void arm(std::optional<TimePoint> deadline);
   TimePoint now() const { return clock_.local(universe_.time.now()); }
   int node_of(LinkId link) const;

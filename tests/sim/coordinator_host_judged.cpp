@@ -94,12 +94,12 @@ void CoordinatorHost::judge_notes(const Coordinator::Actions& actions) {
     }
     const auto* answered = std::get_if<coordinator::Answered>(&action);
     if (answered == nullptr || !is_in_force() || !answered->outcome.is_done()) continue;
-    universe_.judge.order_is_decided(answered->order);
+    universe_.judge.command_is_decided(answered->command);
   }
 }
 
 // It is answered behind everything that was to be said before, as CoordinatorServer does it.
-void CoordinatorHost::judge_order(const coordinator::Answered& answered) {
+void CoordinatorHost::judge_command(const coordinator::Answered& answered) {
   if (!is_in_force() || !answered.outcome.is_done()) return;
   std::set<int> known;
   for (int job = 0; job < static_cast<int>(universe_.scenario.jobs.size()); ++job) {
@@ -108,13 +108,13 @@ void CoordinatorHost::judge_order(const coordinator::Answered& answered) {
   const TimePoint at = universe_.time.now();
   if (held_.hold(coordinator::Action{answered})) ++commit_queue_;
   orders_.emplace_back(commit_queue_, [this, answered, known, at](bool is_answered) {
-    universe_.judge.order_is_done(answered.order, answered.outcome, at, known, is_answered);
+    universe_.judge.command_is_done(answered.command, answered.outcome, at, known, is_answered);
   });
-  judge_orders_behind(said_words_, is_heard());
+  judge_commands_behind(said_words_, is_heard());
 }
 
 // Answered: whoever has given those orders hears that they were done.
-void CoordinatorHost::judge_orders_behind(std::uint64_t words, bool is_answered) {
+void CoordinatorHost::judge_commands_behind(std::uint64_t words, bool is_answered) {
   while (!orders_.empty() && orders_.front().first <= words) {
     const auto judge = std::move(orders_.front().second);
     orders_.pop_front();

@@ -63,7 +63,7 @@ void CoordinatorHost::speak_until(std::optional<TimePoint> until) {
 
 // What is for nodes.
 void CoordinatorHost::say(const coordinator::Action& action) {
-  if (std::holds_alternative<coordinator::Answered>(action)) return;  // judge_order() has it
+  if (std::holds_alternative<coordinator::Answered>(action)) return;  // judge_command() has it
   if (const auto* hang_up = std::get_if<coordinator::HangUp>(&action)) return say(*hang_up);
   say(std::get<coordinator::Say>(action));
 }
@@ -77,7 +77,7 @@ void CoordinatorHost::kept(Keeping keeping, std::uint64_t through) {
   held_.kept(keeping, through);
   std::set<LinkId> have_room;
   while (const auto word = held_.next()) {
-    judge_orders_behind(said_words_++, is_heard());
+    judge_commands_behind(said_words_++, is_heard());
     if (const auto* const action = std::get_if<coordinator::Action>(&*word)) {
       say(*action);
       continue;
@@ -88,7 +88,7 @@ void CoordinatorHost::kept(Keeping keeping, std::uint64_t through) {
     network_->send(connection, Side::agent, {.kind = Packet::Kind::streams, .bytes = frame.bytes});
     have_room.insert(frame.link);
   }
-  judge_orders_behind(said_words_, is_heard());
+  judge_commands_behind(said_words_, is_heard());
   for (const LinkId link : have_room) stores_.go_on(link);
   forget_for_good();
 }
@@ -138,7 +138,7 @@ std::map<std::string, std::string> CoordinatorHost::follow(const Coordinator::Fo
   std::map<std::string, std::string> kept;
   if (!coordinator_.machine().follows()) {
     (void)held_.drop_all();
-    judge_orders_behind(said_words_ = commit_queue_, false);
+    judge_commands_behind(said_words_ = commit_queue_, false);
     forgotten_.clear();
     has_kept_quiet_ = false;
     kept = records();

@@ -38,8 +38,8 @@ void CoordinatorHost::stranger_leaves(LinkId link, bool broken) {
   program_.receive([this, link, broken] { tell(Coordinator::Closed{link, "it went", broken}); });
 }
 
-void CoordinatorHost::take(Order order) {
-  program_.receive([this, order = std::move(order)] { tell(Coordinator::Ordered{0, order}); });
+void CoordinatorHost::take(OperatorCommand command) {
+  program_.receive([this, command = std::move(command)] { tell(Coordinator::Ordered{0, command}); });
 }
 
 }  // namespace cpprun::sim

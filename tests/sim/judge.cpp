@@ -166,17 +166,17 @@ void Judge::coordinator_gives_up(int node, TimePoint arrived) {
 // --- rounds --------------------------------------------------------------------------------------
 
 // A coordinator that knows nothing of what was before: whoever is still there belongs to nobody.
-void Judge::coordinator_begins(const std::function<bool(int job)>& knows, bool knows_orders) {
+void Judge::coordinator_begins(const std::function<bool(int job)>& knows, bool knows_commands) {
   for (std::size_t job = 0; job < jobs_.size(); ++job) {
     if (!knows(static_cast<int>(job))) coordinator_forgets(static_cast<int>(job));
-    forget_orders(static_cast<int>(job), true, knows_orders);
+    forget_commands(static_cast<int>(job), true, knows_commands);
   }
 }
 
 void Judge::coordinator_forgets(int job) {
   JobRecord& record = jobs_[index(job)];
   record.forgotten = true;
-  forget_orders(job, false, false);
+  forget_commands(job, false, false);
   if (record.finish && !record.forgotten_at) record.forgotten_at = time_.now();
   record.round = {};
   record.seated.assign(nodes_.size(), false);

@@ -17,7 +17,7 @@
 #include "launcher/agent/agent.h"
 #include "proto/link/message.h"
 #include "rendezvous/job/coordinator_actions.h"
-#include "rendezvous/job/order.h"
+#include "rendezvous/job/operator_command.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/timeline.h"
 
@@ -75,10 +75,10 @@ class Judge {
   // --- what is said ---
   using Seats = std::vector<std::pair<int, link::Sealed>>;  // by node
   // With what another has left of some jobs, or of none.
-  void coordinator_begins(const std::function<bool(int job)>& knows, bool knows_orders = false);
+  void coordinator_begins(const std::function<bool(int job)>& knows, bool knows_commands = false);
   // The standby of that job. What an operator has asked the one before may be lost with it.
   // Of several cpprunds the next has to know of orders of which it was heard that they were done.
-  void another_leads(int job, bool knows_orders);
+  void another_leads(int job, bool knows_commands);
   int takeovers() const { return takeovers_; }
   // The coordinator's process is about to end, and nothing else goes wrong: its standby and all
   // others know what to do, and are enough for another round. Who has done its part has no vote.
@@ -117,10 +117,10 @@ class Judge {
   // who has nothing to drain.
   // --- what an operator asks (judge_of_orders.cpp) ---
   // The coordinator has decided so, and nothing of it is performed yet: what it allows.
-  void order_is_decided(const Order& order);
+  void command_is_decided(const OperatorCommand& command);
   // It was decided at that moment, when the coordinator knew those jobs, and all that was decided
   // before and with it is said: what it forbids. Answered: whoever has asked hears it.
-  void order_is_done(const Order& order, const OrderOutcome& outcome, TimePoint at,
+  void command_is_done(const OperatorCommand& command, const CommandResult& outcome, TimePoint at,
                      const std::set<int>& known_jobs, bool is_answered);
   void coordinator_dismisses(int node);
   // A worker of that round was sent the signal to save.
@@ -214,8 +214,8 @@ class Judge {
   void check_the_old_round(int job, const Seats& seats);
   void check_root(const JobRecord& job, const link::Finish& finish);
   void check_stopped(const JobRecord& job, const link::Finish& finish);
-  void check_seats_of_orders(const JobRecord& job, const Seats& seats);
-  void forget_orders(int job, bool all, bool knows_orders);
+  void check_seats_of_commands(const JobRecord& job, const Seats& seats);
+  void forget_commands(int job, bool all, bool knows_commands);
   bool somebody_left_its_seat(int job) const;
   void check_rounds();
   void check_drain_time(int node);

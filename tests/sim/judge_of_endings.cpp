@@ -191,11 +191,11 @@ bool Judge::is_one_short_restart() const {
          scenario_.delay_max <= 20ms && links_return_in_time();
 }
 
-void Judge::another_leads(int job, bool knows_orders) {
+void Judge::another_leads(int job, bool knows_commands) {
   ++takeovers_;
-  forget_orders(job, true, knows_orders);
+  forget_commands(job, true, knows_commands);
   JobRecord& record = jobs_[index(job)];
-  record.was_stopped = record.was_stopped && record.stop_is_kept && knows_orders;
+  record.was_stopped = record.was_stopped && record.stop_is_kept && knows_commands;
 }
 
 std::optional<int> Judge::exit_code_of(int node) const {

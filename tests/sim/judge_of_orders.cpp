@@ -18,53 +18,53 @@ using namespace std::chrono_literals;
 
 namespace {
 
-bool is_meant(const Order& order, int node) {
-  return order.whom == fmt::format("host{}", node) || order.whom == address_of(node);
+bool is_meant(const OperatorCommand& command, int node) {
+  return command.whom == fmt::format("host{}", node) || command.whom == address_of(node);
 }
 
 }  // namespace
 
-void Judge::order_is_decided(const Order& order) {
+void Judge::command_is_decided(const OperatorCommand& command) {
   for (int node = 0; node < scenario_.nodes(); ++node) {
-    if (!is_meant(order, node)) continue;
+    if (!is_meant(command, node)) continue;
     NodeRecord& record = nodes_[index(node)];
-    const bool sends_away = order.kind == Order::Kind::drain || order.kind == Order::Kind::exclude;
+    const bool sends_away = command.kind == OperatorCommand::Kind::drain || command.kind == OperatorCommand::Kind::exclude;
     if (sends_away) record.may_be_dismissed = true;
-    if (order.kind == Order::Kind::include) record.excluded_until = {};
+    if (command.kind == OperatorCommand::Kind::include) record.excluded_until = {};
   }
 }
 
-void Judge::order_is_done(const Order& order, const OrderOutcome& outcome, TimePoint at,
+void Judge::command_is_done(const OperatorCommand& command, const CommandResult& outcome, TimePoint at,
                           const std::set<int>& known_jobs, bool is_answered) {
   for (int node = 0; node < scenario_.nodes(); ++node) {
-    if (!is_meant(order, node)) continue;
+    if (!is_meant(command, node)) continue;
     NodeRecord& record = nodes_[index(node)];
-    if (order.kind == Order::Kind::drain) {
+    if (command.kind == OperatorCommand::Kind::drain) {
       record.must_leave = record.has_joined;
       // What nobody has sealed is on no record.
       record.leave_is_kept = is_answered && job_of(node).rounds > 0;
       if (!job_of(node).is_broken) record.drained_in = job_of(node).round;
     }
-    if (order.kind == Order::Kind::include) record.excluded_until = {};
+    if (command.kind == OperatorCommand::Kind::include) record.excluded_until = {};
     // Without an end it is for the jobs that are there.
     const int job = scenario_.job_of(node);
     const bool is_kept = std::ranges::find(outcome.kept_by, job_id(job)) != outcome.kept_by.end();
-    const bool holds = !is_kept && (order.length > Duration{} || known_jobs.contains(job));
-    if (order.kind == Order::Kind::exclude && holds) {
+    const bool holds = !is_kept && (command.length > Duration{} || known_jobs.contains(job));
+    if (command.kind == OperatorCommand::Kind::exclude && holds) {
       // The coordinator's clock may run a little fast.
       record.excluded_until =
-          order.length > Duration{} ? at + order.length / 100 * 99 : TimePoint::max();
-      record.exclusion_is_kept = is_answered && order.length > Duration{};
+          command.length > Duration{} ? at + command.length / 100 * 99 : TimePoint::max();
+      record.exclusion_is_kept = is_answered && command.length > Duration{};
     }
   }
   for (std::size_t number = 0; number < jobs_.size(); ++number) {
     JobRecord& job = jobs_[number];
-    if (order.job != job_id(static_cast<int>(number))) continue;
-    if (order.kind == Order::Kind::stop) {
+    if (command.job != job_id(static_cast<int>(number))) continue;
+    if (command.kind == OperatorCommand::Kind::stop) {
       (is_answered ? job.was_stopped : job.may_be_stopped) = true;
       job.stop_is_kept = is_answered && job.rounds > 0;
     }
-    if (order.kind != Order::Kind::save) continue;
+    if (command.kind != OperatorCommand::Kind::save) continue;
     // Of one that may not speak nobody has heard which round it means.
     must(!job.is_broken || !is_answered, "workers that are being ended are asked to save");
     job.saves_at.push_back(at + bounds::save_lead);
@@ -119,7 +119,7 @@ void Judge::worker_saves(int node, RoundId round, Rank rank) {
        fmt::format("rank {} is asked to save {} us off the moment", rank.value, off / 1us));
 }
 
-void Judge::check_seats_of_orders(const JobRecord& job, const Seats& seats) {
+void Judge::check_seats_of_commands(const JobRecord& job, const Seats& seats) {
   must(!job.was_stopped, "a round was sealed after the job was stopped");
   for (const auto& [node, sealed] : seats) {
     const NodeRecord& record = nodes_[index(node)];
@@ -143,14 +143,14 @@ void Judge::check_stopped(const JobRecord& job, const link::Finish& finish) {
 
 // With the job goes what was said of its agents; a coordinator that is gone takes all along.
 // What is kept is known to whoever comes then, where that was promised.
-void Judge::forget_orders(int job, bool all, bool knows_orders) {
+void Judge::forget_commands(int job, bool all, bool knows_commands) {
   for (int node = 0; node < scenario_.nodes(); ++node) {
     NodeRecord& record = nodes_[index(node)];
-    const bool goes_on = knows_orders && record.exclusion_is_kept;
+    const bool goes_on = knows_commands && record.exclusion_is_kept;
     const bool is_its = scenario_.job_of(node) == job;
     const bool is_forgotten = all ? !goes_on : is_its && record.excluded_until == TimePoint::max();
     if (is_forgotten) record.excluded_until = {};
-    const bool is_known = knows_orders && record.leave_is_kept;
+    const bool is_known = knows_commands && record.leave_is_kept;
     if (scenario_.job_of(node) == job && !is_known) record.must_leave = false;
   }
 }

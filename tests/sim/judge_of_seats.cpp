@@ -22,7 +22,7 @@ void Judge::coordinator_seals(int job_number, const Seats& seats) {
   const link::Sealed& any = seats.front().second;
   must(any.round.value > job.round.number.value, "the number of the round did not grow");
   must(!job.finish, "a round was sealed after the job was over");
-  check_seats_of_orders(job, seats);
+  check_seats_of_commands(job, seats);
   const auto most = restarts_max(scenario_.jobs[index(job_number)].restarts);
   must(!most || any.restart_count <= *most, "the restart budget was overdrawn");
   must(any.restart_count == job.restarts || any.restart_count == job.restarts + 1,

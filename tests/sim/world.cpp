@@ -239,22 +239,22 @@ void World::commit(const Fault& fault) {
 
 // By an operator, at the coordinator's machine.
 void World::commit_order(const Fault& fault, int node) {
-  constexpr std::pair<FaultKind, Order::Kind> kinds[] = {
-      {FaultKind::order_stop, Order::Kind::stop},
-      {FaultKind::order_restart, Order::Kind::restart},
-      {FaultKind::order_save, Order::Kind::save},
-      {FaultKind::order_drain, Order::Kind::drain},
-      {FaultKind::order_exclude, Order::Kind::exclude},
-      {FaultKind::order_include, Order::Kind::include},
-      {FaultKind::order_forget, Order::Kind::forget}};
+  constexpr std::pair<FaultKind, OperatorCommand::Kind> kinds[] = {
+      {FaultKind::order_stop, OperatorCommand::Kind::stop},
+      {FaultKind::order_restart, OperatorCommand::Kind::restart},
+      {FaultKind::order_save, OperatorCommand::Kind::save},
+      {FaultKind::order_drain, OperatorCommand::Kind::drain},
+      {FaultKind::order_exclude, OperatorCommand::Kind::exclude},
+      {FaultKind::order_include, OperatorCommand::Kind::include},
+      {FaultKind::order_forget, OperatorCommand::Kind::forget}};
   for (const auto& [of_fault, kind] : kinds) {
     if (of_fault != fault.kind) continue;
-    Order order{.kind = kind, .signal = SIGUSR1, .by = "uid 0 (root)"};
-    if (!order.is_about_a_host()) order.job = job_id(universe_.scenario.job_of(node));
+    OperatorCommand command{.kind = kind, .signal = SIGUSR1, .by = "uid 0 (root)"};
+    if (!command.is_about_a_host()) command.job = job_id(universe_.scenario.job_of(node));
     const bool by_name = fault.value % 2 == 0;
-    order.whom = by_name ? fmt::format("host{}", node) : address_of(node);
-    if (fault.value % 4 != 0) order.length = fault.lasts;
-    leading()->take(std::move(order));
+    command.whom = by_name ? fmt::format("host{}", node) : address_of(node);
+    if (fault.value % 4 != 0) command.length = fault.lasts;
+    leading()->take(std::move(command));
   }
 }
 

@@ -125,17 +125,17 @@ class CoordinatorPlayer : public Player {
   }
 
   // "asks stop because of the heat", "asks drain whom=2", "asks save signal=USR1".
-  Order order_of(const Words& said) const {
-    const auto kind = order_kind(said.at(1));
+  OperatorCommand order_of(const Words& said) const {
+    const auto kind = command_kind(said.at(1));
     if (!kind) throw std::invalid_argument("nothing is called " + said.at(1));
-    Order order{.kind = *kind,
+    OperatorCommand command{.kind = *kind,
                 .whom = said.value("whom").value_or(""),
                 .signal = signal_of(said.value("signal").value_or("USR1")),
                 .length = said.duration("for", 0s),
                 .reason = said.value("reason").value_or(""),
                 .by = "uid 0 (root)"};
-    if (!order.is_about_a_host()) order.job = first_.value("job").value_or("j");
-    return order;
+    if (!command.is_about_a_host()) command.job = first_.value("job").value_or("j");
+    return command;
   }
 
   static LinkId link_of(const std::string& text) { return LinkId{std::stoul(text)}; }

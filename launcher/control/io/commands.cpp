@@ -482,7 +482,7 @@ int print_token(const Wish& wish, const Environment& environment) {
   const auto openssl = open_openssl();
   if (!openssl) return give_up(openssl.error().reason);
   const auto now = std::chrono::duration_cast<std::chrono::seconds>(wall_now().time_since_epoch());
-  const auto purpose = wish.token_orders ? TokenPurpose::order : TokenPurpose::read;
+  const auto purpose = wish.token_orders ? TokenPurpose::control : TokenPurpose::read;
   const auto token = make_token(*openssl, secrets->front(),
                                 {.purpose = purpose,
                                  .expiry_unix_seconds = now.count() + wish.for_seconds.value_or(0),

@@ -50,8 +50,8 @@ ClockPair moment() {
 }
 
 // A successor must know the effect of a command before the operator sees it as done.
-bool is_to_be_known(const coordinator::Answered& order) {
-  return order.outcome.is_done() && !order.order.is_about_the_daemon();
+bool is_to_be_known(const coordinator::Answered& command) {
+  return command.outcome.is_done() && !command.command.is_about_the_daemon();
 }
 
 Note note_of(const coordinator::Note& said) {
@@ -174,7 +174,7 @@ void CoordinatorServer::open_status(StatusOptions status) {
     // The Host check is against DNS rebinding. A browser that is tricked in that way has no
     // credential, so requests with a credential skip the check.
     if (visitor.credential) request.host.clear();
-    if (request.method == http::Method::post) return take_order(request, visitor, names);
+    if (request.method == http::Method::post) return take_command(request, visitor, names);
     const auto owner = visitor.credential ? visitor.credential->owner : std::nullopt;
     if (asks_for_events(request) && is_for_us(names, request)) {
       if (callbacks_.events_wanted) callbacks_.events_wanted();
@@ -204,26 +204,26 @@ void CoordinatorServer::open_status(StatusOptions status) {
 // A request is handled in its own turn of the event loop, so the coordinator is idle and has
 // replied when `tell` returns. There are two exceptions, whose replies follow under the ticket: a
 // handover, which takes a while, and a command whose effect is not durable yet.
-http::Response CoordinatorServer::take_order(const http::Request& request, const Visitor& visitor,
+http::Response CoordinatorServer::take_command(const http::Request& request, const Visitor& visitor,
                                              const HostNames& names) {
   auto taken = order_of(request, visitor, {names, ::geteuid()});
   if (auto* refused = std::get_if<http::Response>(&taken)) return std::move(*refused);
-  const Order& order = std::get<Order>(taken);
-  if (auto objection = objection_of_owners(order, visitor, coordinator_.machine())) {
+  const OperatorCommand& command = std::get<OperatorCommand>(taken);
+  if (auto objection = objection_of_owners(command, visitor, coordinator_.machine())) {
     return *std::move(objection);
   }
   answered_.reset();
-  tell(Coordinator::Ordered{++last_ticket_, std::get<Order>(std::move(taken))});
+  tell(Coordinator::Ordered{++last_ticket_, std::get<OperatorCommand>(std::move(taken))});
   if (!answered_) return {.ticket = last_ticket_};
   return answer_to(*answered_);
 }
 
 void CoordinatorServer::hand_over(const coordinator::HandOver& wanted) {
-  const auto then = [this, wanted](const OrderOutcome& outcome) {
-    tell(Coordinator::HandedOver{wanted.ticket, wanted.order, outcome});
+  const auto then = [this, wanted](const CommandResult& outcome) {
+    tell(Coordinator::HandedOver{wanted.ticket, wanted.command, outcome});
   };
   if (callbacks_.hand_over) return callbacks_.hand_over(then);
-  then({OrderOutcome::Kind::not_now, "this cpprund has no standby"});
+  then({CommandResult::Kind::not_now, "this cpprund has no standby"});
 }
 
 // Only the leader may report that something is done, and its successor must know of it.
@@ -233,11 +233,11 @@ void CoordinatorServer::answer_if_sure(const coordinator::Answered& answered) {
 }
 
 void CoordinatorServer::leave_open(std::vector<coordinator::Answered> orders) {
-  for (coordinator::Answered& order : orders) {
-    order.outcome = {OrderOutcome::Kind::not_now,
+  for (coordinator::Answered& command : orders) {
+    command.outcome = {CommandResult::Kind::not_now,
                      "this cpprund may have lost leadership, and the next leader may not know of "
                      "this command: check whether it was done, and repeat it if not"};
-    answered(order);
+    answered(command);
   }
 }
 
@@ -294,7 +294,7 @@ void CoordinatorServer::tell_of(const Coordinator::Action& action) {
     job = &closed->job;
   }
   if (const auto* answered = std::get_if<coordinator::Answered>(&action)) {
-    job = &answered->order.job;  // empty if it is about a host
+    job = &answered->command.job;  // empty if it is about a host
   } else if (job == nullptr || job->empty()) {
     return;
   }
@@ -330,8 +330,8 @@ void CoordinatorServer::say(const Coordinator::Action& action) {
     if (found != channels_.end()) found->second->hang_up(hang_up->reason);
     return;
   }
-  if (const auto* const order = std::get_if<coordinator::Answered>(&action)) {
-    return answer_if_sure(*order);
+  if (const auto* const command = std::get_if<coordinator::Answered>(&action)) {
+    return answer_if_sure(*command);
   }
   const auto& [link, message] = std::get<coordinator::Say>(action);
   // NotLeading may be sent at any time.
@@ -379,8 +379,8 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
           [this](const coordinator::NodeChange& change) {
             if (callbacks_.node_changed) callbacks_.node_changed(change);
           },
-          [&](const coordinator::Answered& order) {
-            if (!is_to_be_known(order)) return answered(order);
+          [&](const coordinator::Answered& command) {
+            if (!is_to_be_known(command)) return answered(command);
             when_it_is_kept();
           },
           [this](const coordinator::HandOver& wanted) { hand_over(wanted); },

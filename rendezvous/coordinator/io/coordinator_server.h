@@ -79,7 +79,7 @@ class CoordinatorServer : public ReplicatedCoordinator {
     // The daemon's own status.
     std::function<DaemonSnapshot()> daemon = {};
     // Swaps the roles of this daemon and a standby, then reports the result to `then`.
-    std::function<void(std::function<void(const OrderOutcome&)> then)> hand_over = {};
+    std::function<void(std::function<void(const CommandResult&)> then)> hand_over = {};
     // Called whenever the end of the hosted job's leadership changes; nothing: no end.
     std::function<void(std::optional<TimePoint> until)> leads_until = {};
     // The standby is now the job's leader.
@@ -210,7 +210,7 @@ class CoordinatorServer : public ReplicatedCoordinator {
   std::optional<asio::ip::tcp::socket> stream_of(FileDescriptor socket, const PeerAddress& peer);
   void refuse(const PeerAddress& peer, const std::string& why);
   void open_status(StatusOptions status);
-  http::Response take_order(const http::Request& request, const Visitor& visitor,
+  http::Response take_command(const http::Request& request, const Visitor& visitor,
                             const HostNames& names);
   void open_store(const std::string& job, bool is_local);
   StreamRoutes::Callbacks callbacks_of_routes();
@@ -272,7 +272,7 @@ class CoordinatorServer : public ReplicatedCoordinator {
   LinkId last_link_{std::uint64_t{1} << 32};  // of links here; all of them are higher
   std::optional<LinkId> local_link_;
   std::uint64_t last_ticket_ = 0;         // of a command
-  std::optional<OrderOutcome> answered_;  // the result of that command
+  std::optional<CommandResult> answered_;  // the result of that command
   std::optional<TimePoint> leads_until_;  // the last reported value
   bool told_done_ = false;
   bool store_was_asked_ = false;

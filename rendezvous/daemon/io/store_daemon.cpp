@@ -250,9 +250,9 @@ CoordinatorServer::Callbacks callbacks_of(const Ends& ends) {
       .hand_over =
           [ends](auto then) {
             ends.set->hand_over([then = std::move(then)](const Result<std::string>& said) {
-              using Kind = OrderOutcome::Kind;
-              then(said ? OrderOutcome{Kind::done, *said}
-                        : OrderOutcome{Kind::not_now, said.error().reason});
+              using Kind = CommandResult::Kind;
+              then(said ? CommandResult{Kind::done, *said}
+                        : CommandResult{Kind::not_now, said.error().reason});
             });
           },
       .follower = [ends](auto channel, const auto& follow, const auto& peer,

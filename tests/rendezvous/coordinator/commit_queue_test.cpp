@@ -111,10 +111,10 @@ TEST_CASE("what nobody will hear is dropped, and nothing waits for it") {
 TEST_CASE("whoever has given an order that is dropped is not forgotten") {
   CommitQueue words;
   words.wait_for(Keeping::standby, 5);
-  const coordinator::Answered order{.ticket = 7, .order = {.job = "a"}, .outcome = {}};
+  const coordinator::Answered command{.ticket = 7, .command = {.job = "a"}, .outcome = {}};
   CHECK(words.hold(word("a")));
-  CHECK(words.hold(coordinator::Action{order}));
-  CHECK(words.drop_all() == std::vector{order});
+  CHECK(words.hold(coordinator::Action{command}));
+  CHECK(words.drop_all() == std::vector{command});
   CHECK(words.drop_all().empty());
 }
 

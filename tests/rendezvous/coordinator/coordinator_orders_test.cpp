@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using Outcome = OrderOutcome::Kind;
+using Outcome = CommandResult::Kind;
 
 constexpr TimePoint t0{};
 const JobOptions patient{.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 7};
@@ -38,14 +38,14 @@ struct Stage {
     return coordinator.handle(t0, Coordinator::StoreReady{job, 7});
   }
   // Its answer, which is the last of what is done.
-  OrderOutcome order(TimePoint now, Order order) {
-    order.by = "uid 7";
-    actions = coordinator.handle(now, Coordinator::Ordered{++ticket, order});
+  CommandResult command(TimePoint now, OperatorCommand command) {
+    command.by = "uid 7";
+    actions = coordinator.handle(now, Coordinator::Ordered{++ticket, command});
     CHECK_FALSE(coordinator.check());
     const auto* answered = std::get_if<coordinator::Answered>(&actions.back());
     REQUIRE(answered != nullptr);
     CHECK(answered->ticket == ticket);
-    CHECK(answered->order == order);
+    CHECK(answered->command == command);
     return answered->outcome;
   }
 
@@ -54,11 +54,11 @@ struct Stage {
   std::uint64_t ticket = 0;
 };
 
-Order of_job(Order::Kind kind, std::string job) {
+OperatorCommand of_job(OperatorCommand::Kind kind, std::string job) {
   return {.kind = kind, .job = std::move(job)};
 }
-Order exclude(std::string host, Duration length = {}) {
-  return {.kind = Order::Kind::exclude, .whom = std::move(host), .length = length};
+OperatorCommand exclude(std::string host, Duration length = {}) {
+  return {.kind = OperatorCommand::Kind::exclude, .whom = std::move(host), .length = length};
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ Order exclude(std::string host, Duration length = {}) {
 TEST_CASE("an order is done, noted and answered once") {
   Stage stage;
   stage.join(LinkId{1}, "a", "alpha");
-  CHECK(stage.order(t0, of_job(Order::Kind::stop, "a")).is_done());
+  CHECK(stage.command(t0, of_job(OperatorCommand::Kind::stop, "a")).is_done());
   CHECK(all<coordinator::Answered>(stage.actions).size() == 1);
   CHECK(all<coordinator::Note>(stage.actions).back().line ==
         "uid 7 asks to stop job \"a\": job \"a\" is stopping its workers on 1 node");
@@ -77,37 +77,37 @@ TEST_CASE("an order is done, noted and answered once") {
 
 TEST_CASE("of a job that is not known nothing can be asked, nor of one that just begins") {
   Stage stage;
-  CHECK(stage.order(t0, of_job(Order::Kind::stop, "a")) ==
-        OrderOutcome{Outcome::unknown, "unknown job \"a\""});
+  CHECK(stage.command(t0, of_job(OperatorCommand::Kind::stop, "a")) ==
+        CommandResult{Outcome::unknown, "unknown job \"a\""});
   CHECK(all<coordinator::Note>(stage.actions)[0].line ==
         "uid 7 asks to stop job \"a\": refused: unknown job \"a\"");
   stage.coordinator.handle(t0, Coordinator::Opened{{.link = LinkId{1}, .peer = "10.0.0.1"}});
   stage.coordinator.handle(
       t0, Coordinator::Said{LinkId{1}, link::Join{.job = "a", .host = "alpha", .pid = 1}});
-  CHECK(stage.order(t0, of_job(Order::Kind::stop, "a")).kind == Outcome::not_now);
+  CHECK(stage.command(t0, of_job(OperatorCommand::Kind::stop, "a")).kind == Outcome::not_now);
 }
 
 TEST_CASE("a job that runs is not forgotten, and one that is hosted never is") {
   Stage stage;
   stage.join(LinkId{1}, "a", "alpha");
-  CHECK(stage.order(t0, of_job(Order::Kind::forget, "a")) ==
-        OrderOutcome{Outcome::not_now, "job \"a\" is not over and has nodes; stop it first"});
+  CHECK(stage.command(t0, of_job(OperatorCommand::Kind::forget, "a")) ==
+        CommandResult{Outcome::not_now, "job \"a\" is not over and has nodes; stop it first"});
   Stage hosting(JobTerms{.id = "a"});
   hosting.join(LinkId{1}, "a", "alpha");
-  CHECK(hosting.order(t0, of_job(Order::Kind::forget, "a")).kind == Outcome::not_now);
+  CHECK(hosting.command(t0, of_job(OperatorCommand::Kind::forget, "a")).kind == Outcome::not_now);
 }
 
 TEST_CASE("a job that is over is forgotten, with its store and its links") {
   Stage stage;
   stage.join(LinkId{1}, "a", "alpha");
-  stage.order(t0, of_job(Order::Kind::stop, "a"));
+  stage.command(t0, of_job(OperatorCommand::Kind::stop, "a"));
   stage.coordinator.handle(t0, Coordinator::Said{LinkId{1}, link::Drained{RoundNumber{1}}});
-  CHECK(stage.order(t0, of_job(Order::Kind::forget, "a")) ==
-        OrderOutcome{Outcome::done, "job \"a\" is forgotten"});
+  CHECK(stage.command(t0, of_job(OperatorCommand::Kind::forget, "a")) ==
+        CommandResult{Outcome::done, "job \"a\" is forgotten"});
   CHECK(all<coordinator::CloseStore>(stage.actions).size() == 1);
   CHECK(all<coordinator::HangUp>(stage.actions).size() == 1);
   CHECK(stage.coordinator.job_count() == 0);
-  CHECK(stage.order(t0, of_job(Order::Kind::forget, "a")).kind == Outcome::unknown);
+  CHECK(stage.command(t0, of_job(OperatorCommand::Kind::forget, "a")).kind == Outcome::unknown);
   // Its name and its place are free.
   stage.join(LinkId{2}, "a", "alpha");
   CHECK(stage.coordinator.job_count() == 1);
@@ -117,7 +117,7 @@ TEST_CASE("the name of a job whose nodes may still compute is kept until they ca
   Stage stage;
   stage.join(LinkId{1}, "a", "alpha");
   stage.coordinator.handle(t0 + 1s, Coordinator::Closed{LinkId{1}, "reset", true});
-  CHECK(stage.order(t0 + 2s, of_job(Order::Kind::forget, "a")).sentence ==
+  CHECK(stage.command(t0 + 2s, of_job(OperatorCommand::Kind::forget, "a")).sentence ==
         "job \"a\" is forgotten; a new job can use its name in 2 s, when none of its workers can "
         "still be running");
   stage.coordinator.handle(t0 + 3s, Coordinator::Opened{{.link = LinkId{2}, .peer = "10.0.0.1"}});
@@ -133,32 +133,32 @@ TEST_CASE("the name of a job whose nodes may still compute is kept until they ca
 
 TEST_CASE("a daemon excludes a host from the jobs that are there and from those to come") {
   Stage stage;
-  CHECK(stage.order(t0, exclude("beta")).kind == Outcome::not_now);
-  CHECK(stage.order(t0, exclude("beta", 60s)) ==
-        OrderOutcome{Outcome::done, "beta is excluded from all jobs for 60 s"});
+  CHECK(stage.command(t0, exclude("beta")).kind == Outcome::not_now);
+  CHECK(stage.command(t0, exclude("beta", 60s)) ==
+        CommandResult{Outcome::done, "beta is excluded from all jobs for 60 s"});
   CHECK(std::holds_alternative<link::Refused>(
       all<coordinator::Say>(stage.join(LinkId{1}, "a", "beta"))[0].message));
   stage.join(LinkId{2}, "a", "alpha");
   CHECK(std::holds_alternative<link::Refused>(
       all<coordinator::Say>(stage.join(LinkId{3}, "a", "beta"))[0].message));
-  CHECK(stage.order(t0, {.kind = Order::Kind::include, .whom = "beta"}).is_done());
-  CHECK(stage.order(t0, {.kind = Order::Kind::include, .whom = "beta"}).kind == Outcome::unknown);
+  CHECK(stage.command(t0, {.kind = OperatorCommand::Kind::include, .whom = "beta"}).is_done());
+  CHECK(stage.command(t0, {.kind = OperatorCommand::Kind::include, .whom = "beta"}).kind == Outcome::unknown);
 }
 
 TEST_CASE("a host may be excluded from one job alone, and included again") {
   Stage stage;
   stage.join(LinkId{1}, "a", "alpha");
   stage.join(LinkId{2}, "b", "alpha");
-  Order order = exclude("beta", 60s);
-  order.job = "a";
-  CHECK(stage.order(t0, order).sentence.starts_with("beta is excluded from job \"a\" for 60 s"));
+  OperatorCommand command = exclude("beta", 60s);
+  command.job = "a";
+  CHECK(stage.command(t0, command).sentence.starts_with("beta is excluded from job \"a\" for 60 s"));
   CHECK(stage.coordinator.excluded_hosts().empty());  // from jobs to come
-  Order include{.kind = Order::Kind::include, .job = "b", .whom = "beta"};
-  CHECK(stage.order(t0, include).kind == Outcome::unknown);
+  OperatorCommand include{.kind = OperatorCommand::Kind::include, .job = "b", .whom = "beta"};
+  CHECK(stage.command(t0, include).kind == Outcome::unknown);
   include.job = "a";
-  CHECK(stage.order(t0, include).is_done());
-  order.job = "c";
-  CHECK(stage.order(t0, order) == OrderOutcome{Outcome::unknown, "unknown job \"c\""});
+  CHECK(stage.command(t0, include).is_done());
+  command.job = "c";
+  CHECK(stage.command(t0, command) == CommandResult{Outcome::unknown, "unknown job \"c\""});
 }
 
 TEST_CASE("a job that cannot do without a host keeps it, and no other job does for its sake") {
@@ -167,16 +167,16 @@ TEST_CASE("a job that cannot do without a host keeps it, and no other job does f
   const std::string objection =
       "job \"b\": only 0 nodes would be left, but the job needs at least 1; start another node "
       "first";
-  CHECK(stage.order(t0, exclude("beta")) == OrderOutcome{Outcome::not_now, objection});
+  CHECK(stage.command(t0, exclude("beta")) == CommandResult{Outcome::not_now, objection});
   // Those still to come can do without it, whether another job is here or not.
-  const OrderOutcome alone = stage.order(t0, exclude("beta", 60s));
+  const CommandResult alone = stage.command(t0, exclude("beta", 60s));
   CHECK(alone.is_done());
   CHECK(alone.sentence == "beta is excluded from all new jobs for 60 s; but " + objection);
   CHECK(alone.kept_by == std::vector<std::string>{"b"});
   CHECK(std::holds_alternative<link::Refused>(
       all<coordinator::Say>(stage.join(LinkId{4}, "d", "beta"))[0].message));
   stage.join(LinkId{2}, "a", "alpha");
-  const OrderOutcome outcome = stage.order(t0, exclude("beta", 60s));
+  const CommandResult outcome = stage.command(t0, exclude("beta", 60s));
   CHECK(outcome.is_done());
   CHECK(outcome.sentence ==
         "beta is excluded from job \"a\" for 60 s; no node is on this host; this also applies to "
@@ -184,16 +184,16 @@ TEST_CASE("a job that cannot do without a host keeps it, and no other job does f
             objection);
   CHECK(outcome.kept_by == std::vector<std::string>{"b"});
   stage.join(LinkId{3}, "c", "beta");  // refused: it is still to come
-  CHECK(stage.order(t0, exclude("alpha", 60s)).kind == Outcome::done);
-  CHECK(stage.order(t0, exclude("gamma")).sentence ==
+  CHECK(stage.command(t0, exclude("alpha", 60s)).kind == Outcome::done);
+  CHECK(stage.command(t0, exclude("gamma")).sentence ==
         "gamma is excluded from job \"a\" until the job is over; no node is on this host; this "
         "applies to all 2 jobs here");
 }
 
 TEST_CASE("a job that one of its nodes hosts is handed over to nobody, and what helps is said") {
   Stage hosting(JobTerms{.id = "a"});
-  const auto outcome = hosting.order(t0, {.kind = Order::Kind::handover});
-  CHECK(outcome.kind == OrderOutcome::Kind::not_now);
+  const auto outcome = hosting.command(t0, {.kind = OperatorCommand::Kind::handover});
+  CHECK(outcome.kind == CommandResult::Kind::not_now);
   CHECK(outcome.sentence.starts_with(
       "job \"a\" is hosted by one of its nodes, which cannot hand over"));
 }

@@ -161,7 +161,7 @@ TEST_CASE("an order is refused where nobody leads, with the place to ask at") {
   Coordinator coordinator = follower();
   coordinator.handle(t0, Coordinator::Follows{"a leads", "10.0.0.9", 29400});
   const auto answered =
-      coordinator.handle(t0, Coordinator::Ordered{1, {.kind = Order::Kind::stop, .job = "j"}});
+      coordinator.handle(t0, Coordinator::Ordered{1, {.kind = OperatorCommand::Kind::stop, .job = "j"}});
   REQUIRE(all<coordinator::Answered>(answered).size() == 1);
   CHECK(all<coordinator::Answered>(answered)[0].outcome.sentence ==
         "this cpprund is a standby; use the leader at 10.0.0.9:29400");
@@ -169,15 +169,15 @@ TEST_CASE("an order is refused where nobody leads, with the place to ask at") {
 
 TEST_CASE("who leads is asked to hand over, and whoever asked is told what came of it") {
   Coordinator coordinator = leader();
-  const Order order{.kind = Order::Kind::handover, .by = "uid 7"};
-  const auto asked = coordinator.handle(t0, Coordinator::Ordered{3, order});
+  const OperatorCommand command{.kind = OperatorCommand::Kind::handover, .by = "uid 7"};
+  const auto asked = coordinator.handle(t0, Coordinator::Ordered{3, command});
   CHECK(all<coordinator::Answered>(asked).empty());
-  CHECK(all<coordinator::HandOver>(asked) == std::vector{coordinator::HandOver{3, order}});
+  CHECK(all<coordinator::HandOver>(asked) == std::vector{coordinator::HandOver{3, command}});
   // By then another one leads.
   coordinator.handle(t0, Coordinator::Follows{"b leads", "10.0.0.9", 29400});
-  const OrderOutcome outcome{OrderOutcome::Kind::done, "\"b\" leads"};
-  const auto told = coordinator.handle(t0, Coordinator::HandedOver{3, order, outcome});
-  CHECK(all<coordinator::Answered>(told) == std::vector{coordinator::Answered{3, order, outcome}});
+  const CommandResult outcome{CommandResult::Kind::done, "\"b\" leads"};
+  const auto told = coordinator.handle(t0, Coordinator::HandedOver{3, command, outcome});
+  CHECK(all<coordinator::Answered>(told) == std::vector{coordinator::Answered{3, command, outcome}});
   CHECK(all<coordinator::Note>(told)[0].line == "uid 7 asks to hand over: \"b\" leads");
 }
 
@@ -185,7 +185,7 @@ TEST_CASE("one that stands by hands nothing over, and says who can") {
   Coordinator coordinator = follower();
   coordinator.handle(t0, Coordinator::Follows{"a leads", "10.0.0.9", 29400});
   const auto told =
-      coordinator.handle(t0, Coordinator::Ordered{1, {.kind = Order::Kind::handover}});
+      coordinator.handle(t0, Coordinator::Ordered{1, {.kind = OperatorCommand::Kind::handover}});
   REQUIRE(all<coordinator::Answered>(told).size() == 1);
   CHECK(all<coordinator::Answered>(told)[0].outcome.sentence ==
         "this cpprund is a standby; use the leader at 10.0.0.9:29400");

@@ -265,8 +265,8 @@ TEST_CASE("every parameter in the file is taken") {
 TEST_CASE("every order is in the file, and the reverse") {
   Words routes;
   // The last of them.
-  for (int i = 0; i <= static_cast<int>(Order::Kind::handover); ++i) {
-    const Order order{.kind = static_cast<Order::Kind>(i)};
+  for (int i = 0; i <= static_cast<int>(OperatorCommand::Kind::handover); ++i) {
+    const OperatorCommand order{.kind = static_cast<OperatorCommand::Kind>(i)};
     const char* const whose = order.is_about_the_daemon() ? "/api/v1/daemon/"
                               : order.is_about_a_host()   ? "/api/v1/hosts/{host}/"
                                                           : "/api/v1/jobs/{id}/";
@@ -291,7 +291,7 @@ TEST_CASE("every order is in the file, and the reverse") {
     for (const auto& each : {request, elsewhere, untyped, by_page, post(path, {{"bogus", 1}})}) {
       statuses.insert(std::to_string(status_of(each)));
     }
-    using Kind = OrderOutcome::Kind;
+    using Kind = CommandResult::Kind;
     for (const auto kind : {Kind::done, Kind::malformed, Kind::unknown, Kind::not_now}) {
       statuses.insert(std::to_string(answer_to({kind, "x"}).status));
     }
@@ -336,7 +336,7 @@ TEST_CASE("answers have the members and types of their schemas, and no others") 
   look_at_daemons(schemas);
   schemas.look("JobList", json::parse(jobs_json({}, "j", later)));
   schemas.look("Error", json::parse(error_json("no")));
-  schemas.look("Said", json::parse(answer_to({OrderOutcome::Kind::done, "yes", {"j"}}).body));
+  schemas.look("Said", json::parse(answer_to({CommandResult::Kind::done, "yes", {"j"}}).body));
   CHECK(schemas.faults() == "");
   CHECK(schemas.unseen() == "");
 }

@@ -23,11 +23,11 @@ http::Request post(std::string target, std::string body = {}) {
           .content_type = "application/json"};
 }
 
-Order ordered(const http::Request& request, const Visitor& visitor = mine) {
+OperatorCommand ordered(const http::Request& request, const Visitor& visitor = mine) {
   CAPTURE(request.target);
   const auto taken = order_of(request, visitor, {names, own});
-  REQUIRE(std::holds_alternative<Order>(taken));
-  return std::get<Order>(taken);
+  REQUIRE(std::holds_alternative<OperatorCommand>(taken));
+  return std::get<OperatorCommand>(taken);
 }
 
 http::Response refused(const http::Request& request, const Visitor& visitor = mine) {
@@ -43,15 +43,15 @@ http::Response refused(const http::Request& request, const Visitor& visitor = mi
 
 TEST_CASE("an address says whom, and what is to become of them") {
   CHECK(ordered(post("/api/v1/jobs/a/stop", R"({"reason": "enough"})")) ==
-        Order{.kind = Order::Kind::stop, .job = "a", .reason = "enough", .by = "uid 1000"});
+        OperatorCommand{.kind = OperatorCommand::Kind::stop, .job = "a", .reason = "enough", .by = "uid 1000"});
   CHECK(ordered(post("/api/v1/jobs/a%2Fb/restart")).job == "a/b");
   CHECK(ordered(post("/api/v1/jobs/a/drain", R"({"node": "3"})")).whom == "3");
   CHECK(ordered(post("/api/v1/hosts/10.0.0.1/exclude")).whom == "10.0.0.1");
-  CHECK(ordered(post("/api/v1/hosts/b/include")).kind == Order::Kind::include);
+  CHECK(ordered(post("/api/v1/hosts/b/include")).kind == OperatorCommand::Kind::include);
   CHECK(ordered(post("/api/v1/jobs/a/forget"), {.by_loopback = true, .user = 0}).by ==
         "uid 0 (root)");
   CHECK(ordered(post("/api/v1/daemon/handover", R"({"reason": "upgrade"})")) ==
-        Order{.kind = Order::Kind::handover, .reason = "upgrade", .by = "uid 1000"});
+        OperatorCommand{.kind = OperatorCommand::Kind::handover, .reason = "upgrade", .by = "uid 1000"});
 }
 
 TEST_CASE("what is not there is refused with a status") {
@@ -95,7 +95,7 @@ TEST_CASE("no page in a browser, and nobody else, asks for anything") {
 }
 
 TEST_CASE("each outcome has a status") {
-  using Kind = OrderOutcome::Kind;
+  using Kind = CommandResult::Kind;
   CHECK(answer_to({Kind::done, "it is"}).status == 200);
   CHECK(answer_to({Kind::done, "it is"}).body == "{\"said\":\"it is\"}\n");
   CHECK(answer_to({Kind::malformed, "no"}).status == 400);
@@ -104,12 +104,12 @@ TEST_CASE("each outcome has a status") {
 }
 
 TEST_CASE("addresses of orders are told from those that show something") {
-  CHECK(is_order_path("/api/v1/jobs/a/stop"));
-  CHECK(is_order_path("/api/v1/hosts/a/include"));
-  CHECK(is_order_path("/api/v1/daemon/handover"));
-  CHECK_FALSE(is_order_path("/api/v1/daemon"));
-  CHECK_FALSE(is_order_path("/api/v1/jobs/stop"));
-  CHECK_FALSE(is_order_path("/api/v1/jobs/a/nodes"));
+  CHECK(is_command_path("/api/v1/jobs/a/stop"));
+  CHECK(is_command_path("/api/v1/hosts/a/include"));
+  CHECK(is_command_path("/api/v1/daemon/handover"));
+  CHECK_FALSE(is_command_path("/api/v1/daemon"));
+  CHECK_FALSE(is_command_path("/api/v1/jobs/stop"));
+  CHECK_FALSE(is_command_path("/api/v1/jobs/a/nodes"));
 }
 
 }  // namespace order_routes_test

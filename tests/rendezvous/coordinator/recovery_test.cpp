@@ -49,7 +49,7 @@ bool tells(const Coordinator::Actions& actions, const std::string& line) {
   });
 }
 
-Coordinator::Actions order(Coordinator& coordinator, Order::Kind kind, const std::string& host,
+Coordinator::Actions command(Coordinator& coordinator, OperatorCommand::Kind kind, const std::string& host,
                            Duration length = {}) {
   return coordinator.handle(
       t0, Coordinator::Ordered{1, {.kind = kind, .whom = host, .length = length, .by = "uid 7"}});
@@ -59,7 +59,7 @@ Coordinator::Actions order(Coordinator& coordinator, Order::Kind kind, const std
 
 TEST_CASE("hosts that are excluded from all jobs to come are so at the next one as well") {
   Coordinator before = daemon();
-  const auto excluded = order(before, Order::Kind::exclude, "alpha", 60s);
+  const auto excluded = command(before, OperatorCommand::Kind::exclude, "alpha", 60s);
   // The record comes first: whoever hears that it is done may rely on it.
   REQUIRE(excluded.size() == 3);
   const auto* const kept = std::get_if<coordinator::KeepRecord>(&excluded[1]);
@@ -74,7 +74,7 @@ TEST_CASE("hosts that are excluded from all jobs to come are so at the next one 
   next.handle(t0, Coordinator::Opened{{.link = LinkId{1}, .peer = "10.0.0.1"}});
   CHECK(count<coordinator::OpenStore>(next.handle(t0, Coordinator::Said{LinkId{1}, single("j")})) ==
         0);
-  const auto included = order(next, Order::Kind::include, "alpha");
+  const auto included = command(next, OperatorCommand::Kind::include, "alpha");
   CHECK(count<coordinator::KeepRecord>(included) == 1);
   CHECK(next.excluded_hosts().empty());
   begin(next, LinkId{2}, "j");

@@ -38,9 +38,9 @@ TEST_CASE("what a token has to be good for follows from what is asked") {
   // As what answers understands it: another job, whatever its name begins with.
   CHECK(token_wanted_for(asking("/api/v1/jobs/a/b")) == WantedToken{read, "a/b"});
   CHECK(token_wanted_for(asking("/api/v1/jobs/a/stop", http::Method::post)) ==
-        WantedToken{order, "a"});
+        WantedToken{command, "a"});
   CHECK(token_wanted_for(asking("/api/v1/hosts/a/exclude", http::Method::post)) ==
-        WantedToken{order, ""});
+        WantedToken{command, ""});
 }
 
 TEST_CASE("a request is judged by the token it shows") {
@@ -51,7 +51,7 @@ TEST_CASE("a request is judged by the token it shows") {
   const auto shown = credential_of(request, *secure, in_time);
   REQUIRE(shown);
   CHECK(shown->holder == "a token of the secret \"blue\"");
-  CHECK_FALSE(shown->may_order);
+  CHECK_FALSE(shown->may_control);
   CHECK_FALSE(shown->owner);
   CHECK(shown->lasts == std::chrono::seconds(expiry) - in_time.time_since_epoch());
   const std::string token = request.authorization.substr(std::string_view("Bearer ").size());
@@ -79,13 +79,13 @@ TEST_CASE("a request is judged by the token it shows") {
   CHECK(credential_of(request, *secure, in_time).error().reason ==
         "not a token (expected Authorization: Bearer cpprun1…)");
 
-  auto order = asking("/api/v1/jobs/mine/stop", http::Method::post);
-  order.authorization = bearer(secret, {.expiry_unix_seconds = expiry});
-  CHECK(credential_of(order, *secure, in_time).error().reason ==
+  auto command = asking("/api/v1/jobs/mine/stop", http::Method::post);
+  command.authorization = bearer(secret, {.expiry_unix_seconds = expiry});
+  CHECK(credential_of(command, *secure, in_time).error().reason ==
         "the token gives read access only, and this is a command");
-  order.authorization = bearer(
-      secret, {.purpose = TokenPurpose::order, .expiry_unix_seconds = expiry, .job = "mine"});
-  CHECK(credential_of(order, *secure, in_time)->may_order);
+  command.authorization = bearer(
+      secret, {.purpose = TokenPurpose::control, .expiry_unix_seconds = expiry, .job = "mine"});
+  CHECK(credential_of(command, *secure, in_time)->may_control);
 }
 
 }  // namespace token_routes_test

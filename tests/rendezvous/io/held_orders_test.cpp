@@ -43,9 +43,9 @@ struct Asker {
 
 // A daemon with a job of two nodes, and somebody who has asked to stop it: that is decided. What
 // happens before anybody hears of it is said first: by default, a standby has not got it yet.
-struct OrderedDaemon {
-  using Meanwhile = std::function<void(OrderedDaemon&)>;
-  explicit OrderedDaemon(const Meanwhile& meanwhile = [](OrderedDaemon& daemon) {
+struct CommandedDaemon {
+  using Meanwhile = std::function<void(CommandedDaemon&)>;
+  explicit CommandedDaemon(const Meanwhile& meanwhile = [](CommandedDaemon& daemon) {
     daemon.server.wait_for(Keeping::standby, 1);
   }) {
     const auto opened =
@@ -99,7 +99,7 @@ struct OrderedDaemon {
 }  // namespace
 
 TEST_CASE("an order is answered when a standby has what came of it, and its nodes hear it then") {
-  OrderedDaemon daemon;
+  CommandedDaemon daemon;
   CHECK(daemon.asker->answer() == "");
   CHECK_FALSE(daemon.heard<link::Drain>(0));
   daemon.server.kept(Keeping::standby, 1);
@@ -110,7 +110,7 @@ TEST_CASE("an order is answered when a standby has what came of it, and its node
 
 TEST_CASE(
     "an order of which nobody else knows is not done for whoever asked, when the lead is lost") {
-  OrderedDaemon daemon;
+  CommandedDaemon daemon;
   daemon.server.follow({.reason = "nobody leads"});
   run_until(daemon.context, [&] { return daemon.asker->has_answer(); });
   CHECK_MESSAGE(daemon.asker->answer().starts_with("HTTP/1.1 409"), daemon.asker->answer());
@@ -120,7 +120,7 @@ TEST_CASE(
 
 TEST_CASE("what was decided when the lead was lost in the middle of it is said to nobody") {
   std::uint64_t records = 0;
-  OrderedDaemon daemon([&](OrderedDaemon& self) {
+  CommandedDaemon daemon([&](CommandedDaemon& self) {
     self.keep = [&] {
       if (++records == 1) self.server.follow({.reason = "its right ran out while it was stopped"});
       return records;
@@ -139,7 +139,7 @@ TEST_CASE("what was decided when the lead was lost in the middle of it is said t
 }
 
 TEST_CASE("a job that ends while nobody may be told is known to the nodes that come back") {
-  OrderedDaemon daemon([](OrderedDaemon& self) { self.server.speak_until(TimePoint{}); });
+  CommandedDaemon daemon([](CommandedDaemon& self) { self.server.speak_until(TimePoint{}); });
   for (const auto& each : daemon.nodes) each->client.send(link::Drained{RoundNumber{1}});
   run_until(daemon.context, [&] {
     const auto records = daemon.server.records();
@@ -169,7 +169,7 @@ TEST_CASE("a job that ends while nobody may be told is known to the nodes that c
 }
 
 TEST_CASE("what was not done is said at once, whatever is held before it") {
-  OrderedDaemon daemon;
+  CommandedDaemon daemon;
   const Asker other(daemon.context, daemon.port, "daemon/handover");
   run_until(daemon.context, [&] { return other.has_answer(); });
   CHECK_MESSAGE(other.answer().starts_with("HTTP/1.1 409"), other.answer());
@@ -178,7 +178,7 @@ TEST_CASE("what was not done is said at once, whatever is held before it") {
 }
 
 TEST_CASE("one that does not know whether it leads still does not say that it has done anything") {
-  OrderedDaemon daemon;
+  CommandedDaemon daemon;
   daemon.server.speak_until(TimePoint{});
   daemon.server.kept(Keeping::standby, 1);
   run_until(daemon.context, [&] { return daemon.asker->has_answer(); });

@@ -178,7 +178,7 @@ TEST_CASE("when the secrets are exchanged, tools that came by one of them come a
     tcp::socket socket = dial(context, acceptor.local_endpoint().port());
     FileDescriptor taken(acceptor.accept().release());
     if (by_secret) {
-      status.adopt_holder(std::move(taken), {.holder = "somebody", .may_order = true});
+      status.adopt_holder(std::move(taken), {.holder = "somebody", .may_control = true});
     } else {
       status.adopt_local(std::move(taken), ::geteuid());
     }
@@ -205,7 +205,7 @@ TEST_CASE("who watches as one owner hears nothing of the jobs of another") {
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
   tcp::socket socket = dial(context, acceptor.local_endpoint().port());
   status->adopt_holder(FileDescriptor(acceptor.accept().release()),
-                       {.holder = "bob's", .may_order = true, .owner = bob});
+                       {.holder = "bob's", .may_control = true, .owner = bob});
   asio::write(socket,
               asio::buffer(std::string("GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")));
   Reader reader{socket};

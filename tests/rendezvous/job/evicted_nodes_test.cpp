@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "rendezvous/job/order.h"
+#include "rendezvous/job/operator_command.h"
 
 using namespace cpprun;
 

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "rendezvous/job/order.h"
+#include "rendezvous/job/operator_command.h"
 
 namespace exclusions_json_test {
 

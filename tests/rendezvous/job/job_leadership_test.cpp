@@ -207,7 +207,7 @@ TEST_CASE("a coordinator that nobody follows gives up before its standby may lea
   CHECK_FALSE(table.job.over());
   CHECK_FALSE(table.job.admit("10.0.0.2"));
   CHECK(table.hear(t0 + 5s, b, link::Succeeded{RoundNumber{1}}).empty());
-  CHECK_FALSE(table.order(t0 + 5s, {.kind = Order::Kind::stop}).outcome.is_done());
+  CHECK_FALSE(table.command(t0 + 5s, {.kind = OperatorCommand::Kind::stop}).outcome.is_done());
 }
 
 TEST_CASE("a coordinator that gave up leads again when no standby can have a majority any more") {
@@ -260,7 +260,7 @@ TEST_CASE("a master that is asked to end transfers leadership when its round has
   const link::Led led{"10.0.0.2", 4711};
   CHECK(said<link::Led>(offers, b) == std::vector{led});
   CHECK(said<link::Led>(offers, c).empty());
-  CHECK_FALSE(table.order(t0 + 1s, {.kind = Order::Kind::stop}).outcome.is_done());
+  CHECK_FALSE(table.command(t0 + 1s, {.kind = OperatorCommand::Kind::stop}).outcome.is_done());
   SUBCASE("the standby leads, and says so: the others are sent there") {
     coordinator::Actions actions;
     REQUIRE(table.job.step_aside(t0 + 1s, led, actions));
@@ -337,15 +337,15 @@ TEST_CASE("no node may vote in a round with which the job ends, be it that this 
   Three table;
   table.stands(t0);
   SUBCASE("from the beginning") {
-    const auto stops = table.order(t0 + 1s, {.kind = Order::Kind::stop});
+    const auto stops = table.command(t0 + 1s, {.kind = OperatorCommand::Kind::stop});
     REQUIRE(said<link::Drain>(stops.actions, c).size() == 1);
     CHECK_FALSE(said<link::Drain>(stops.actions, c)[0].keeps_vote);
     CHECK(said<link::Drain>(stops.actions, c)[0].ends_job);
   }
   SUBCASE("while it drains") {
-    const auto restarts = table.order(t0 + 1s, {.kind = Order::Kind::restart});
+    const auto restarts = table.command(t0 + 1s, {.kind = OperatorCommand::Kind::restart});
     CHECK(said<link::Drain>(restarts.actions, c)[0].keeps_vote);
-    const auto stops = table.order(t0 + 2s, {.kind = Order::Kind::stop});
+    const auto stops = table.command(t0 + 2s, {.kind = OperatorCommand::Kind::stop});
     REQUIRE(said<link::Drain>(stops.actions, c).size() == 1);
     CHECK_FALSE(said<link::Drain>(stops.actions, c)[0].keeps_vote);
     CHECK(said<link::Drain>(stops.actions, c)[0].ends_job);
@@ -387,14 +387,14 @@ TEST_CASE("a standby that leaves the round is replaced while the round drains") 
     breaks = table.hear(t0 + 1s, b, link::Leave{.signal = SIGTERM, .reason = "asked to stop"});
   }
   SUBCASE("it is drained") {
-    breaks = table.order(t0 + 1s, {.kind = Order::Kind::drain, .whom = "host1"}).actions;
+    breaks = table.command(t0 + 1s, {.kind = OperatorCommand::Kind::drain, .whom = "host1"}).actions;
   }
   SUBCASE("it is silent, and lost") {
     table.beat(t0 + 2s, t0 + 1s);
     breaks = table.awake(t0 + 3s);
   }
   SUBCASE("it is lost when the round drains already") {
-    table.order(t0 + 1s, {.kind = Order::Kind::restart});
+    table.command(t0 + 1s, {.kind = OperatorCommand::Kind::restart});
     table.beat(t0 + 2s, t0 + 1s);
     breaks = table.awake(t0 + 3s);
   }
@@ -451,9 +451,9 @@ TEST_CASE("a node that leaves, or is asked to, keeps no vote") {
     CHECK(table.job.round().number() == RoundNumber{2});
   }
   SUBCASE("it is dismissed while a round drains: it gives its vote up before it goes") {
-    table.order(t0 + 1s, {.kind = Order::Kind::restart});
+    table.command(t0 + 1s, {.kind = OperatorCommand::Kind::restart});
     table.hear(t0 + 1s, c, link::Drained{RoundNumber{1}});
-    const auto asked = table.order(t0 + 1s, {.kind = Order::Kind::drain, .whom = "host2"});
+    const auto asked = table.command(t0 + 1s, {.kind = OperatorCommand::Kind::drain, .whom = "host2"});
     REQUIRE(asked.outcome.is_done());
     CHECK(said<link::Dismissed>(asked.actions, c).empty());
     REQUIRE(said<link::Drain>(asked.actions, c).size() == 1);
@@ -462,9 +462,9 @@ TEST_CASE("a node that leaves, or is asked to, keeps no vote") {
     CHECK(said<link::Dismissed>(goes, c).size() == 1);
   }
   SUBCASE("and the others give theirs up before, which is enough") {
-    table.order(t0 + 1s, {.kind = Order::Kind::restart});
+    table.command(t0 + 1s, {.kind = OperatorCommand::Kind::restart});
     table.hear(t0 + 1s, c, link::Drained{RoundNumber{1}});
-    table.order(t0 + 1s, {.kind = Order::Kind::drain, .whom = "host2"});
+    table.command(t0 + 1s, {.kind = OperatorCommand::Kind::drain, .whom = "host2"});
     table.hear(t0 + 1s, a, link::Drained{RoundNumber{1}});
     const auto goes = table.hear(t0 + 1s, b, link::Drained{.round = RoundNumber{1}, .asked = true});
     CHECK(table.job.round().number() == RoundNumber{2});

@@ -15,20 +15,20 @@ using namespace cpprun::testing;
 
 namespace {
 
-using Outcome = OrderOutcome::Kind;
+using Outcome = CommandResult::Kind;
 
-const Order stop{.kind = Order::Kind::stop, .reason = "maintenance"};
-const Order restart{.kind = Order::Kind::restart};
-const Order save{.kind = Order::Kind::save, .signal = SIGUSR1};
+const OperatorCommand stop{.kind = OperatorCommand::Kind::stop, .reason = "maintenance"};
+const OperatorCommand restart{.kind = OperatorCommand::Kind::restart};
+const OperatorCommand save{.kind = OperatorCommand::Kind::save, .signal = SIGUSR1};
 
-Order drain(std::string whom) {
-  return {.kind = Order::Kind::drain, .whom = std::move(whom), .reason = "it smells"};
+OperatorCommand drain(std::string whom) {
+  return {.kind = OperatorCommand::Kind::drain, .whom = std::move(whom), .reason = "it smells"};
 }
-Order exclude(std::string host, Duration length = {}) {
-  return {.kind = Order::Kind::exclude, .whom = std::move(host), .length = length};
+OperatorCommand exclude(std::string host, Duration length = {}) {
+  return {.kind = OperatorCommand::Kind::exclude, .whom = std::move(host), .length = length};
 }
-Order include(std::string host) {
-  return {.kind = Order::Kind::include, .whom = std::move(host)};
+OperatorCommand include(std::string host) {
+  return {.kind = OperatorCommand::Kind::include, .whom = std::move(host)};
 }
 
 // A node that has no wish for a rank; of a job of a fixed size, or of one from 2 to 3.
@@ -60,7 +60,7 @@ bool refused(const Table::Asked& asked, Outcome kind, std::string_view words) {
 TEST_CASE("stop ends the job on every node as SIGTERM would, and the report says who and why") {
   Table table;
   table.seal();
-  const auto asked = table.order(t0 + 1s, stop);
+  const auto asked = table.command(t0 + 1s, stop);
   CHECK(asked.outcome.is_done());
   CHECK(said<link::Drain>(asked.actions, b)[0].reason ==
         "uid 0 (root) stopped the job: maintenance");
@@ -73,7 +73,7 @@ TEST_CASE("stop ends the job on every node as SIGTERM would, and the report says
 TEST_CASE("stop ends a job that still waits for nodes") {
   Table table;
   table.join(t0, a, node(0), true);
-  const auto asked = table.order(t0 + 1s, stop);
+  const auto asked = table.command(t0 + 1s, stop);
   CHECK(asked.outcome.is_done());
   CHECK(said<link::Finish>(asked.actions, a)[0].exit_code == 143);
 }
@@ -83,7 +83,7 @@ TEST_CASE("a failure before the stop is still what the job ended of") {
   table.seal();
   table.hear(t0 + 1s, b,
              link::Failed{RoundNumber{1}, {.rank = Rank{2}, .status = {.value = 9}}, {}});
-  CHECK(table.order(t0 + 2s, stop).outcome.is_done());
+  CHECK(table.command(t0 + 2s, stop).outcome.is_done());
   const auto last = table.drained(t0 + 3s, 1, {a, b});
   CHECK(said<link::Finish>(last, a)[0].exit_code == 9);
   CHECK(said<link::Finish>(last, a)[0].reason ==
@@ -93,8 +93,8 @@ TEST_CASE("a failure before the stop is still what the job ended of") {
 TEST_CASE("a stop overtakes whatever ends the round politely") {
   Table table;
   table.seal();
-  table.order(t0 + 1s, restart);
-  CHECK(table.order(t0 + 1s, stop).outcome.is_done());
+  table.command(t0 + 1s, restart);
+  CHECK(table.command(t0 + 1s, stop).outcome.is_done());
   const auto last = table.drained(t0 + 2s, 1, {a, b});
   CHECK(said<link::Finish>(last, b)[0].exit_code == 143);
   CHECK(said<link::Finish>(last, b)[0].reason == "uid 0 (root) stopped the job: maintenance");
@@ -103,14 +103,14 @@ TEST_CASE("a stop overtakes whatever ends the round politely") {
 TEST_CASE("what is asked twice, or after the end, gets a sentence") {
   Table table;
   table.seal();
-  table.order(t0 + 1s, stop);
-  refused(table.order(t0 + 1s, stop), Outcome::not_now, "is already stopping");
-  refused(table.order(t0 + 1s, restart), Outcome::not_now, "is already stopping");
-  refused(table.order(t0 + 1s, save), Outcome::not_now, "no workers are running");
-  refused(table.order(t0 + 1s, drain("1")), Outcome::not_now, "is already stopping");
+  table.command(t0 + 1s, stop);
+  refused(table.command(t0 + 1s, stop), Outcome::not_now, "is already stopping");
+  refused(table.command(t0 + 1s, restart), Outcome::not_now, "is already stopping");
+  refused(table.command(t0 + 1s, save), Outcome::not_now, "no workers are running");
+  refused(table.command(t0 + 1s, drain("1")), Outcome::not_now, "is already stopping");
   table.drained(t0 + 2s, 1, {a, b});
-  for (const Order& each : {stop, restart, save, drain("1"), exclude("host1"), include("host1")}) {
-    refused(table.order(t0 + 3s, each), Outcome::not_now,
+  for (const OperatorCommand& each : {stop, restart, save, drain("1"), exclude("host1"), include("host1")}) {
+    refused(table.command(t0 + 3s, each), Outcome::not_now,
             "job \"j\" is over: uid 0 (root) stopped the job: maintenance");
   }
 }
@@ -120,7 +120,7 @@ TEST_CASE("what is asked twice, or after the end, gets a sentence") {
 TEST_CASE("restart begins the next round with everybody and spends no restart") {
   Table table{0};
   table.seal();
-  const auto asked = table.order(t0 + 1s, restart);
+  const auto asked = table.command(t0 + 1s, restart);
   CHECK(asked.outcome.is_done());
   CHECK(said<link::Drain>(asked.actions, a)[0].reason == "uid 0 (root) restarted the job");
   const auto next = table.drained(t0 + 2s, 1, {a, b});
@@ -132,7 +132,7 @@ TEST_CASE("restart begins the next round with everybody and spends no restart") 
 TEST_CASE("workers that fail because the round is restarted are nobody's failure") {
   Table table{0};
   table.seal();
-  table.order(t0 + 1s, restart);
+  table.command(t0 + 1s, restart);
   table.hear(t0 + 2s, b,
              link::Failed{RoundNumber{1}, {.rank = Rank{2}, .status = {.value = 1}}, {}});
   CHECK(said<link::Sealed>(table.drained(t0 + 3s, 1, {a, b}), a).size() == 1);
@@ -141,7 +141,7 @@ TEST_CASE("workers that fail because the round is restarted are nobody's failure
 TEST_CASE("there is nothing to restart while nobody runs") {
   Table table;
   table.join(t0, a, node(0), true);
-  refused(table.order(t0, restart), Outcome::not_now, "1 of 2 nodes have joined");
+  refused(table.command(t0, restart), Outcome::not_now, "1 of 2 nodes have joined");
 }
 
 // --- save ----------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ TEST_CASE("save names one moment, to each node by its own clock") {
   table.seal();
   // b's clock is an hour ahead.
   table.hear(t0 + 1s, b, link::Heartbeat{.sent = 1h + 1s, .round_trip = {}});
-  const auto asked = table.order(t0 + 2s, save);
+  const auto asked = table.command(t0 + 2s, save);
   CHECK(asked.outcome.sentence == "sending SIGUSR1 to the 4 workers of round 1 in 1 s");
   const auto here = said<link::Save>(asked.actions, a);
   const auto there = said<link::Save>(asked.actions, b);
@@ -165,13 +165,13 @@ TEST_CASE("save is for those who still compute, once at a time, and for all of t
   Table table;
   table.seal();
   table.hear(t0 + 1s, b, link::Succeeded{RoundNumber{1}});
-  const auto asked = table.order(t0 + 1s, save);
+  const auto asked = table.command(t0 + 1s, save);
   CHECK(said<link::Save>(asked.actions, b).empty());
   CHECK(said<link::Save>(asked.actions, a).size() == 1);
-  refused(table.order(t0 + 1500ms, save), Outcome::not_now, "retry in 1.5 s");
-  CHECK(table.order(t0 + 3s, save).outcome.is_done());
+  refused(table.command(t0 + 1500ms, save), Outcome::not_now, "retry in 1.5 s");
+  CHECK(table.command(t0 + 3s, save).outcome.is_done());
   table.close(t0 + 2s, b, true);
-  refused(table.order(t0 + 5s, save), Outcome::not_now, "lost contact with node 1 on host1");
+  refused(table.command(t0 + 5s, save), Outcome::not_now, "lost contact with node 1 on host1");
 }
 
 TEST_CASE("a preemption notice of one node has all ranks save, and is answered as any heartbeat") {
@@ -192,7 +192,7 @@ TEST_CASE("a signal that ends or halts workers saves nothing") {
   Table table;
   table.seal();
   for (const int signal : {SIGKILL, SIGSTOP, SIGTERM, SIGSEGV, SIGTSTP, SIGHUP}) {
-    refused(table.order(t0, {.kind = Order::Kind::save, .signal = signal}), Outcome::malformed,
+    refused(table.command(t0, {.kind = OperatorCommand::Kind::save, .signal = signal}), Outcome::malformed,
             "would terminate or suspend the workers");
   }
 }
@@ -201,7 +201,7 @@ TEST_CASE("a signal that ends or halts workers saves nothing") {
 
 TEST_CASE("a drained node leaves and a spare takes over") {
   WithSpare table;
-  const auto asked = table.order(t0 + 1s, drain("host-b"));
+  const auto asked = table.command(t0 + 1s, drain("host-b"));
   CHECK(asked.outcome.sentence == "node 1 on host-b leaves job \"j\"");
   CHECK(said<link::Drain>(asked.actions, a)[0].reason ==
         "uid 0 (root) drained node 1 on host-b: it smells");
@@ -220,29 +220,29 @@ TEST_CASE("elastic: the others go on as fewer, while they are enough") {
   for (const auto& [link, host] : {std::pair{a, "host-a"}, {b, "host-b"}, {c, "host-c"}}) {
     table.join(t0, link, any(host, 3), link == a);
   }
-  CHECK(table.order(t0 + 1s, drain("2")).outcome.is_done());
+  CHECK(table.command(t0 + 1s, drain("2")).outcome.is_done());
   const auto next = table.drained(t0 + 2s, 1, {c, b, a});
   CHECK(said<link::Sealed>(next, a)[0].group_world_size == 2);
-  refused(table.order(t0 + 3s, drain("1")), Outcome::not_now,
+  refused(table.command(t0 + 3s, drain("1")), Outcome::not_now,
           "only 1 node would be left, but the job needs at least 2");
 }
 
 TEST_CASE("a node without which nobody can go on is not drained") {
   Table table;
   table.seal();
-  refused(table.order(t0, drain("1")), Outcome::not_now, "start another node first");
-  refused(table.order(t0, drain("0")), Outcome::not_now, "hosts the coordinator");
-  refused(table.order(t0, drain("2")), Outcome::unknown, "its nodes are node 0 on host0");
-  refused(table.order(t0, drain("nobody")), Outcome::unknown, "\"nobody\"");
+  refused(table.command(t0, drain("1")), Outcome::not_now, "start another node first");
+  refused(table.command(t0, drain("0")), Outcome::not_now, "hosts the coordinator");
+  refused(table.command(t0, drain("2")), Outcome::unknown, "its nodes are node 0 on host0");
+  refused(table.command(t0, drain("nobody")), Outcome::unknown, "\"nobody\"");
   WithSpare finished;
   finished.hear(t0 + 1s, a, link::Succeeded{RoundNumber{1}});
-  refused(finished.order(t0 + 1s, drain("1")), Outcome::not_now,
+  refused(finished.command(t0 + 1s, drain("1")), Outcome::not_now,
           "have finished and would have to repeat their work");
 }
 
 TEST_CASE("a spare leaves at once, and disturbs nobody") {
   WithSpare table;
-  const auto asked = table.order(t0 + 1s, drain("10.0.0.3"));
+  const auto asked = table.command(t0 + 1s, drain("10.0.0.3"));
   CHECK(said<link::Dismissed>(asked.actions, c).size() == 1);
   CHECK(said<link::Drain>(asked.actions, a).empty());
   CHECK(table.job.round().size() == 2);
@@ -250,13 +250,13 @@ TEST_CASE("a spare leaves at once, and disturbs nobody") {
 
 TEST_CASE("who is drained twice leaves once") {
   WithSpare table;
-  table.order(t0 + 1s, drain("1"));
-  refused(table.order(t0 + 1s, drain("1")), Outcome::not_now, "is already leaving");
+  table.command(t0 + 1s, drain("1"));
+  refused(table.command(t0 + 1s, drain("1")), Outcome::not_now, "is already leaving");
 }
 
 TEST_CASE("a node that leaves and falls silent meanwhile is no failure") {
   WithSpare table;
-  table.order(t0 + 1s, drain("1"));
+  table.command(t0 + 1s, drain("1"));
   table.close(t0 + 1s, b, true);
   table.hear(t0 + 1s, a, link::Drained{RoundNumber{1}});
   for (int s = 2; s < 4; ++s) table.hear(t0 + s * 1s, c, link::Heartbeat{});
@@ -266,7 +266,7 @@ TEST_CASE("a node that leaves and falls silent meanwhile is no failure") {
 
 TEST_CASE("an agent that missed its dismissal is told again; a new cpprun there is welcome") {
   WithSpare table;
-  table.order(t0 + 1s, drain("1"));
+  table.command(t0 + 1s, drain("1"));
   table.hear(t0 + 2s, b, link::Drained{RoundNumber{1}});
   link::Join again = any("host-b");
   again.after = RoundNumber{1};
@@ -285,7 +285,7 @@ TEST_CASE("an agent that missed its dismissal is told again; a new cpprun there 
 
 TEST_CASE("an excluded host leaves, and gets no seat before its time") {
   WithSpare table;
-  const auto asked = table.order(t0 + 1s, exclude("host-b", 60s));
+  const auto asked = table.command(t0 + 1s, exclude("host-b", 60s));
   CHECK(asked.outcome.sentence ==
         "host-b is excluded from job \"j\" for 60 s; 1 node on this host leaves");
   table.drained(t0 + 2s, 1, {b, a});
@@ -302,19 +302,19 @@ TEST_CASE("an excluded host leaves, and gets no seat before its time") {
 TEST_CASE("a host is excluded by its address as well, and may be included again") {
   Table table;
   table.join(t0, a, node(0), true);
-  CHECK(table.order(t0, exclude("10.0.0.2")).outcome.sentence ==
+  CHECK(table.command(t0, exclude("10.0.0.2")).outcome.sentence ==
         "10.0.0.2 is excluded from job \"j\" until the job is over; no node is on this host");
   CHECK(said<link::Refused>(table.join(t0 + 24h, b, node(1)), b).size() == 1);
-  CHECK(table.order(t0 + 25h, include("10.0.0.2")).outcome.is_done());
-  refused(table.order(t0 + 25h, include("10.0.0.2")), Outcome::unknown, "no host is");
+  CHECK(table.command(t0 + 25h, include("10.0.0.2")).outcome.is_done());
+  refused(table.command(t0 + 25h, include("10.0.0.2")), Outcome::unknown, "no host is");
   CHECK(said<link::Sealed>(table.join(t0 + 25h, b, node(1)), b).size() == 1);
 }
 
 TEST_CASE("a host without which nobody can go on is not excluded either") {
   Table table;
   table.seal();
-  refused(table.order(t0, exclude("host1")), Outcome::not_now, "start another node first");
-  refused(table.order(t0, exclude("host0")), Outcome::not_now, "hosts the coordinator");
+  refused(table.command(t0, exclude("host1")), Outcome::not_now, "start another node first");
+  refused(table.command(t0, exclude("host0")), Outcome::not_now, "hosts the coordinator");
   CHECK(table.job.objection_to_exclude("host1"));
   CHECK_FALSE(table.job.objection_to_exclude("host2"));
 }
@@ -322,7 +322,7 @@ TEST_CASE("a host without which nobody can go on is not excluded either") {
 TEST_CASE("a worker that ends badly of a restart that was asked for costs none") {
   Table table{3};
   table.seal();
-  table.order(t0 + 5s, restart);
+  table.command(t0 + 5s, restart);
   link::Failed failed{.round = RoundNumber{1},
                       .failure = {.rank = Rank{3}, .status = {true, SIGSEGV}, .consequence = true}};
   // By the clock of its node, as far as that is known, a moment before the order.
@@ -386,7 +386,7 @@ TEST_CASE("a host on which rounds fail again and again leaves its seat to a spar
   CHECK(said<link::Refused>(again, LinkId{4})[0].reason.find("--max-host-failures=2") !=
         std::string::npos);
   // An operator who has mended it may let it in.
-  CHECK(table.order(t0 + 301s, include("host-b")).outcome.is_done());
+  CHECK(table.command(t0 + 301s, include("host-b")).outcome.is_done());
 }
 
 TEST_CASE("a host without which the job cannot go on keeps its seat, and everybody is told why") {

@@ -79,13 +79,13 @@ struct Table {
     return actions;
   }
   struct Asked {
-    OrderOutcome outcome;
+    CommandResult outcome;
     coordinator::Actions actions;
   };
-  Asked order(TimePoint now, Order what) {
+  Asked command(TimePoint now, OperatorCommand what) {
     what.by = "uid 0 (root)";
     Asked asked;
-    asked.outcome = job.order(now, what, asked.actions);
+    asked.outcome = job.command(now, what, asked.actions);
     CHECK_FALSE(job.check());
     return asked;
   }

@@ -100,12 +100,12 @@ TEST_CASE("who beats and never speaks to the store has trained, too") {
 TEST_CASE("what somebody has asked for is lost to an order, and not to a change of membership") {
   Table table{1};
   table.seal();
-  table.order(t0 + 5s, {.kind = Order::Kind::restart});
+  table.command(t0 + 5s, {.kind = OperatorCommand::Kind::restart});
   table.drained(t0 + 8s, 1, {a, b});
   const TimeUse use = table.job.rounds().time().told(t0 + 8s);
-  const auto order = std::ranges::find(use.lost, "order", &LostTime::cause);
-  REQUIRE(order != use.lost.end());
-  CHECK(of(order->time, Account::draining) == 6s);
+  const auto command = std::ranges::find(use.lost, "order", &LostTime::cause);
+  REQUIRE(command != use.lost.end());
+  CHECK(of(command->time, Account::draining) == 6s);
 }
 
 }  // namespace job_time_test

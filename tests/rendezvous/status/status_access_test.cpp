@@ -26,14 +26,14 @@ std::string refusal(StatusAccess access, const Visitor& visitor) {
 TEST_CASE("whoever has shown a credential may look from anywhere, and order where it says so") {
   Visitor holder{.by_loopback = false, .user = failure("from the network")};
   CHECK_FALSE(may_look(StatusAccess::user, holder, 1000));
-  CHECK_FALSE(may_order(holder, 1000));
-  holder.credential = Credential{.holder = "a token", .may_order = false};
+  CHECK_FALSE(may_control(holder, 1000));
+  holder.credential = Credential{.holder = "a token", .may_control = false};
   CHECK(may_look(StatusAccess::user, holder, 1000));
   CHECK_FALSE(may_look(StatusAccess::none, holder, 1000));
-  CHECK(may_order(holder, 1000).error().reason ==
+  CHECK(may_control(holder, 1000).error().reason ==
         "this token gives read access only; create one with cpprunctl token --order");
-  holder.credential->may_order = true;
-  CHECK(may_order(holder, 1000));
+  holder.credential->may_control = true;
+  CHECK(may_control(holder, 1000));
 }
 
 TEST_CASE("by default the user that runs it may look, and root, from the machine itself") {
@@ -60,11 +60,11 @@ TEST_CASE("it can be opened to the machine and to the network, and closed") {
 
 TEST_CASE("only the user that runs it and root may ask for something, from the machine itself") {
   const auto objection = [](const Visitor& visitor) {
-    const auto may = may_order(visitor, own);
+    const auto may = may_control(visitor, own);
     return may ? "" : may.error().reason;
   };
-  CHECK(may_order(mine, own));
-  CHECK(may_order(root, own));
+  CHECK(may_control(mine, own));
+  CHECK(may_control(root, own));
   CHECK(objection(other) ==
         "only root and the user that runs this program (uid 1000) have control access, and this is "
         "a connection of uid 1001");

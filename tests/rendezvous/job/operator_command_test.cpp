@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/job/order.h"
+#include "rendezvous/job/operator_command.h"
 
 #include <doctest/doctest.h>
 
@@ -10,21 +10,21 @@ using namespace cpprun;
 TEST_CASE("each order has a name, and each name an order") {
   for (const char* name : {"stop", "restart", "save", "drain", "exclude", "include", "forget"}) {
     CAPTURE(name);
-    REQUIRE(order_kind(name));
-    CHECK(name_of(*order_kind(name)) == name);
+    REQUIRE(command_kind(name));
+    CHECK(name_of(*command_kind(name)) == name);
   }
-  CHECK_FALSE(order_kind("Stop"));
-  CHECK_FALSE(order_kind(""));
+  CHECK_FALSE(command_kind("Stop"));
+  CHECK_FALSE(command_kind(""));
 }
 
 TEST_CASE("it is said who asks for what, and why") {
-  const Order order{.kind = Order::Kind::drain,
+  const OperatorCommand command{.kind = OperatorCommand::Kind::drain,
                     .job = "a",
                     .whom = "3",
                     .reason = "it smells",
                     .by = "uid 0 (root)"};
-  CHECK(text_of(order) == "uid 0 (root) asks to drain \"3\" of job \"a\" (it smells)");
-  CHECK(told_by(order, "drained node 3") == "uid 0 (root) drained node 3: it smells");
+  CHECK(text_of(command) == "uid 0 (root) asks to drain \"3\" of job \"a\" (it smells)");
+  CHECK(told_by(command, "drained node 3") == "uid 0 (root) drained node 3: it smells");
   CHECK(told_by({.by = "uid 7"}, "stopped the job") == "uid 7 stopped the job");
 }
 

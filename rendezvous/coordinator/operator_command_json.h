@@ -5,15 +5,15 @@
 #include <string>
 
 #include "proto/result.h"
-#include "rendezvous/job/order.h"
+#include "rendezvous/job/operator_command.h"
 
 namespace cpprun {
 
 // Fills in `order`, whose kind is set, from the body, which may be empty. Fails with a sentence
 // that names the error.
-Result<void> read_order(const std::string& body, Order& order);
+Result<void> read_command(const std::string& body, OperatorCommand& command);
 
 // {"said": …} if the command succeeded, {"error": …} if not.
-std::string outcome_json(const OrderOutcome& outcome);
+std::string outcome_json(const CommandResult& outcome);
 
 }  // namespace cpprun

@@ -17,7 +17,7 @@ namespace cpprun {
 namespace bounds {
 
 // The reason for an order: a sentence that is sent to every node, in messages of 512 bytes.
-inline constexpr std::size_t order_reason_bytes_max = 200;
+inline constexpr std::size_t command_reason_bytes_max = 200;
 // How far ahead a save is scheduled. Every node must know of it by then, even if a packet had to be
 // retransmitted.
 inline constexpr std::chrono::nanoseconds save_lead = std::chrono::seconds(1);
@@ -31,7 +31,7 @@ inline constexpr std::size_t dismissals_max = 1024;
 
 }  // namespace bounds
 
-struct Order {
+struct OperatorCommand {
   enum class Kind {
     stop,      // ends the job, as SIGTERM to a node would
     restart,   // ends the round politely and starts the next one; uses no restart
@@ -50,13 +50,13 @@ struct Order {
   Duration length{};        // exclude; zero: until the job is over
   std::string reason = {};  // as the client gave it; may be empty
   std::string by = {};      // the client, as the server knows it: "uid 0 (root)"
-  friend bool operator==(const Order&, const Order&) = default;
+  friend bool operator==(const OperatorCommand&, const OperatorCommand&) = default;
 
   bool is_about_a_host() const { return kind == Kind::exclude || kind == Kind::include; }
   bool is_about_the_daemon() const { return kind == Kind::handover; }
 };
 
-struct OrderOutcome {
+struct CommandResult {
   enum class Kind {
     done,
     malformed,  // the request makes no sense
@@ -67,21 +67,21 @@ struct OrderOutcome {
   std::string sentence;  // what was done, or why not, with a hint
   // For a completed exclude: the jobs that cannot do without the host and keep it, a few of them.
   std::vector<std::string> kept_by = {};
-  friend bool operator==(const OrderOutcome&, const OrderOutcome&) = default;
+  friend bool operator==(const CommandResult&, const CommandResult&) = default;
 
   bool is_done() const { return kind == Kind::done; }
 };
 
 // The name of an order, such as "stop", and the reverse.
-std::string_view name_of(Order::Kind kind);
-std::optional<Order::Kind> order_kind(std::string_view name);
+std::string_view name_of(OperatorCommand::Kind kind);
+std::optional<OperatorCommand::Kind> command_kind(std::string_view name);
 // "done", "malformed", "unknown", "not_now".
-std::string_view name_of(OrderOutcome::Kind kind);
+std::string_view name_of(CommandResult::Kind kind);
 
 // Who did it, and why: "uid 0 (root) stopped the job: the disk is full".
-std::string told_by(const Order& order, std::string_view what);
+std::string told_by(const OperatorCommand& command, std::string_view what);
 // For a log: "uid 0 (root) asks to drain "3" of job "a" (the disk is full)".
-std::string text_of(const Order& order);
+std::string text_of(const OperatorCommand& command);
 
 // Why that signal must not be used for saving; nothing if it may be sent.
 std::optional<std::string> objection_to_signal(int signal);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/coordinator/order_json.h"
+#include "rendezvous/coordinator/operator_command_json.h"
 
 #include <fmt/format.h>
 
@@ -28,7 +28,7 @@ Result<std::string> read_text(const std::string& key, const json& value, std::si
   return plain_line(text);
 }
 
-Result<void> read_signal(const json& value, Order& order) {
+Result<void> read_signal(const json& value, OperatorCommand& order) {
   const auto name = read_text("signal", value, bounds::name_shown_bytes_max);
   if (!name) return failure(name.error().reason);
   const auto number = signal_number(*name);
@@ -40,7 +40,7 @@ Result<void> read_signal(const json& value, Order& order) {
   return {};
 }
 
-Result<void> read_node(const json& value, Order& order) {
+Result<void> read_node(const json& value, OperatorCommand& order) {
   if (value.is_number_unsigned()) {
     order.whom = std::to_string(value.get<std::uint64_t>());
     return {};
@@ -58,7 +58,7 @@ Result<void> read_node(const json& value, Order& order) {
   return {};
 }
 
-Result<void> read_length(const json& value, Order& order) {
+Result<void> read_length(const json& value, OperatorCommand& order) {
   const double most = in_seconds(bounds::exclusion_max);
   const double seconds = value.is_number() ? value.get<double>() : 0;
   if (!(seconds > 0 && seconds <= most)) {
@@ -71,16 +71,16 @@ Result<void> read_length(const json& value, Order& order) {
   return {};
 }
 
-Result<void> read_member(const std::string& key, const json& value, Order& order) {
+Result<void> read_member(const std::string& key, const json& value, OperatorCommand& order) {
   if (key == "reason") {
-    auto reason = read_text(key, value, bounds::order_reason_bytes_max);
+    auto reason = read_text(key, value, bounds::command_reason_bytes_max);
     if (!reason) return failure(reason.error().reason);
     order.reason = *std::move(reason);
     return {};
   }
-  if (key == "signal" && order.kind == Order::Kind::save) return read_signal(value, order);
-  if (key == "node" && order.kind == Order::Kind::drain) return read_node(value, order);
-  if (key == "for_s" && order.kind == Order::Kind::exclude) return read_length(value, order);
+  if (key == "signal" && order.kind == OperatorCommand::Kind::save) return read_signal(value, order);
+  if (key == "node" && order.kind == OperatorCommand::Kind::drain) return read_node(value, order);
+  if (key == "for_s" && order.kind == OperatorCommand::Kind::exclude) return read_length(value, order);
   if (key == "job" && order.is_about_a_host()) {
     auto job = read_text(key, value, bounds::job_id_bytes_max);
     if (!job) return failure(job.error().reason);
@@ -94,8 +94,8 @@ Result<void> read_member(const std::string& key, const json& value, Order& order
 
 }  // namespace
 
-Result<void> read_order(const std::string& body, Order& order) {
-  if (order.kind == Order::Kind::save) order.signal = *signal_number("SIGUSR1");
+Result<void> read_command(const std::string& body, OperatorCommand& order) {
+  if (order.kind == OperatorCommand::Kind::save) order.signal = *signal_number("SIGUSR1");
   const json object = body.empty() ? json::object() : parse_json(body);
   if (!object.is_object()) {
     return failure(R"(the body must be a JSON object, such as {"reason": "…"}, or empty)");
@@ -103,14 +103,14 @@ Result<void> read_order(const std::string& body, Order& order) {
   for (const auto& [key, value] : object.items()) {
     if (auto read = read_member(key, value, order); !read) return read;
   }
-  if (order.kind == Order::Kind::drain && order.whom.empty()) {
+  if (order.kind == OperatorCommand::Kind::drain && order.whom.empty()) {
     return failure(
         R"(no node given; use {"node": "3"} with the rank or the host name of the node)");
   }
   return {};
 }
 
-std::string outcome_json(const OrderOutcome& outcome) {
+std::string outcome_json(const CommandResult& outcome) {
   if (!outcome.is_done()) return error_json(outcome.sentence);
   json object;
   object["said"] = outcome.sentence;

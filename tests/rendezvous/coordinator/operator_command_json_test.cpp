@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/coordinator/order_json.h"
+#include "rendezvous/coordinator/operator_command_json.h"
 
 #include <doctest/doctest.h>
 
@@ -12,27 +12,27 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using Kind = Order::Kind;
+using Kind = OperatorCommand::Kind;
 
-Order read(Kind kind, const std::string& body) {
-  Order order{.kind = kind};
-  const auto result = read_order(body, order);
+OperatorCommand read(Kind kind, const std::string& body) {
+  OperatorCommand order{.kind = kind};
+  const auto result = read_command(body, order);
   CAPTURE(body);
   REQUIRE(result);
   return order;
 }
 
 std::string objection(Kind kind, const std::string& body) {
-  Order order{.kind = kind};
-  const auto result = read_order(body, order);
+  OperatorCommand order{.kind = kind};
+  const auto result = read_command(body, order);
   return result ? "" : result.error().reason;
 }
 
 }  // namespace
 
 TEST_CASE("an order needs no words") {
-  CHECK(read(Kind::stop, "") == Order{.kind = Kind::stop});
-  CHECK(read(Kind::restart, "{}") == Order{.kind = Kind::restart});
+  CHECK(read(Kind::stop, "") == OperatorCommand{.kind = Kind::stop});
+  CHECK(read(Kind::restart, "{}") == OperatorCommand{.kind = Kind::restart});
   CHECK(read(Kind::save, "").signal == SIGUSR1);
   CHECK(read(Kind::exclude, "{}").length == 0s);
 }
@@ -71,10 +71,10 @@ TEST_CASE("what cannot be meant is named") {
 }
 
 TEST_CASE("the answer says what was done, or why not") {
-  CHECK(outcome_json({OrderOutcome::Kind::done, "it \"is\""}) == "{\"said\":\"it \\\"is\\\"\"}\n");
-  CHECK(outcome_json({OrderOutcome::Kind::done, "it is", {"a", "b"}}) ==
+  CHECK(outcome_json({CommandResult::Kind::done, "it \"is\""}) == "{\"said\":\"it \\\"is\\\"\"}\n");
+  CHECK(outcome_json({CommandResult::Kind::done, "it is", {"a", "b"}}) ==
         "{\"kept_by\":[\"a\",\"b\"],\"said\":\"it is\"}\n");
-  CHECK(outcome_json({OrderOutcome::Kind::unknown, "no"}) == "{\"error\":\"no\"}\n");
+  CHECK(outcome_json({CommandResult::Kind::unknown, "no"}) == "{\"error\":\"no\"}\n");
 }
 
 }  // namespace order_json_test
