@@ -84,8 +84,8 @@ class Declaration {
     app_.add_option("--address", address_,
                     "Connect to HOST:PORT or [IPv6]:PORT instead of this user's sockets")
         ->type_name("HOST:PORT");
-    app_.add_flag("--all-users", wish_.of_all_users, "Include jobs of other users, if permitted");
-    app_.add_flag("--json", wish_.as_json, "Print one line of JSON, for scripts");
+    app_.add_flag("--all-users", options_.of_all_users, "Include jobs of other users, if permitted");
+    app_.add_flag("--json", options_.as_json, "Print one line of JSON, for scripts");
     add_sights();
     add_orders();
     add_policy();
@@ -94,136 +94,136 @@ class Declaration {
     add_prints(version);
   }
 
-  std::variant<Wish, CommandLineEnd> read(int argc, const char* const* argv) {
+  std::variant<ControlOptions, CommandLineEnd> read(int argc, const char* const* argv) {
     if (auto end = read_words_into(app_, argc, argv)) return *std::move(end);
     return checked();
   }
 
  private:
-  CLI::App* add(Verb verb, const char* name, const char* help) {
+  CLI::App* add(CommandKind kind, const char* name, const char* help) {
     auto* const command = app_.add_subcommand(name, help);
-    command->callback([this, verb] { wish_.verb = verb; });
+    command->callback([this, kind] { options_.kind = kind; });
     return command;
   }
   void take_job(CLI::App* command, const char* help = "Full name of the job") {
-    command->add_option("JOB", wish_.job, help)->type_name("");
+    command->add_option("JOB", options_.job, help)->type_name("");
   }
   void take_job_to_read(CLI::App* command) {
     take_job(command, "Name of the job, or a prefix of it");
   }
   void take_reason(CLI::App* command) {
-    command->add_option("--reason", wish_.reason, "Reason, for the report and the events")
+    command->add_option("--reason", options_.reason, "Reason, for the report and the events")
         ->type_name("TEXT");
   }
 
   void add_sights() {
-    auto* const list = add(Verb::list, "ls", "List the jobs")->alias("list");
-    list->add_flag("--names", wish_.names_alone, "Print only the names, one per line");
-    take_job_to_read(add(Verb::status, "status",
+    auto* const list = add(CommandKind::list, "ls", "List the jobs")->alias("list");
+    list->add_flag("--names", options_.names_alone, "Print only the names, one per line");
+    take_job_to_read(add(CommandKind::status, "status",
                          "Show a job with its nodes and rounds, or a cpprund with its jobs"));
-    take_job_to_read(add(Verb::top, "top", "Like status, refreshed every second; q quits"));
-    auto* const events = add(Verb::events, "events", "List the events of a job");
+    take_job_to_read(add(CommandKind::top, "top", "Like status, refreshed every second; q quits"));
+    auto* const events = add(CommandKind::events, "events", "List the events of a job");
     take_job_to_read(events);
-    events->add_flag("-f,--follow", wish_.follows, "Wait for new events");
-    take_job_to_read(add(Verb::report, "report", "Show what failed, and why"));
-    take_job(add(Verb::wait, "wait", "Wait for the job to end, and exit with its exit code"));
+    events->add_flag("-f,--follow", options_.follows, "Wait for new events");
+    take_job_to_read(add(CommandKind::report, "report", "Show what failed, and why"));
+    take_job(add(CommandKind::wait, "wait", "Wait for the job to end, and exit with its exit code"));
   }
 
   void add_orders() {
     auto* const stop =
-        add(Verb::stop, "stop",
+        add(CommandKind::stop, "stop",
             "Stop the job on all nodes: SIGTERM, then SIGKILL after the grace period");
-    auto* const restart = add(Verb::restart, "restart", "Restart all workers in a new round");
-    auto* const save = add(Verb::save, "save", "Send all workers a signal to save a checkpoint");
-    auto* const forget = add(Verb::forget, "forget", "Remove a finished job from its cpprund");
+    auto* const restart = add(CommandKind::restart, "restart", "Restart all workers in a new round");
+    auto* const save = add(CommandKind::save, "save", "Send all workers a signal to save a checkpoint");
+    auto* const forget = add(CommandKind::forget, "forget", "Remove a finished job from its cpprund");
     take_reason(
-        add(Verb::handover, "handover", "Transfer leadership from a cpprund to its standby"));
+        add(CommandKind::handover, "handover", "Transfer leadership from a cpprund to its standby"));
     for (auto* const command : {stop, restart, save, forget}) {
       take_job(command);
       take_reason(command);
     }
-    save->add_option("--signal", wish_.signal, "The signal (default: SIGUSR1)")->type_name("NAME");
+    save->add_option("--signal", options_.signal, "The signal (default: SIGUSR1)")->type_name("NAME");
     auto* const drain =
-        add(Verb::drain, "drain", "Remove a node from the job; a spare takes its place");
-    drain->add_option("NODE|HOST", wish_.subject, "Rank or host name of the node")
+        add(CommandKind::drain, "drain", "Remove a node from the job; a spare takes its place");
+    drain->add_option("NODE|HOST", options_.subject, "Rank or host name of the node")
         ->type_name("")
         ->required();
     auto* const exclude =
-        add(Verb::exclude, "exclude", "Exclude a host from all jobs, or from --job");
+        add(CommandKind::exclude, "exclude", "Exclude a host from all jobs, or from --job");
     exclude
         ->add_option("--for", length_,
                      "Duration: 90s, 45m, 2h, 1h30m (default: until the job ends or include)")
         ->type_name("LENGTH");
-    auto* const include = add(Verb::include, "include", "Allow an excluded host again");
+    auto* const include = add(CommandKind::include, "include", "Allow an excluded host again");
     for (auto* const command : {exclude, include}) {
-      command->add_option("HOST", wish_.subject, "The host")->type_name("")->required();
+      command->add_option("HOST", options_.subject, "The host")->type_name("")->required();
     }
     for (auto* const command : {drain, exclude, include}) {
-      command->add_option("--job", wish_.job, "Full name of the job")->type_name("JOB");
+      command->add_option("--job", options_.job, "Full name of the job")->type_name("JOB");
       take_reason(command);
     }
     for (auto* const command : {exclude, include}) {
-      command->add_flag("--all", wish_.to_all,
+      command->add_flag("--all", options_.to_all,
                         "Send the command to all cppruns and cpprunds that host jobs here");
     }
   }
 
   void add_policy() {
     auto* const policy =
-        add(Verb::simulate, "policy", "Simulate a restart policy on recorded failures");
+        add(CommandKind::simulate, "policy", "Simulate a restart policy on recorded failures");
     policy->add_option("simulate", simulate_, "Always \"simulate\"")
         ->check(CLI::IsMember(std::set<std::string>{"simulate"}))
         ->type_name("")
         ->required();
-    policy->add_option("POLICY", wish_.subject, "File with the policy, as for cpprun --config")
+    policy->add_option("POLICY", options_.subject, "File with the policy, as for cpprun --config")
         ->type_name("")
         ->required();
     policy
-        ->add_option("--trace", wish_.trace,
+        ->add_option("--trace", options_.trace,
                      "File from --events or --report, or with invented failures")
         ->type_name("FILE")
         ->required();
-    policy->add_option("--job", wish_.job, "The job, if the trace has several")->type_name("JOB");
+    policy->add_option("--job", options_.job, "The job, if the trace has several")->type_name("JOB");
   }
 
   void add_secrets() {
-    app_.add_option("--secret-file", wish_.secret_file,
+    app_.add_option("--secret-file", options_.secret_file,
                     "Secret to use (default: CPPRUN_SECRET_FILE, or ~/.config/cpprun/secret)")
         ->type_name("FILE");
-    auto* const keygen = add(Verb::keygen, "keygen", "Create a secret for the nodes of your jobs");
+    auto* const keygen = add(CommandKind::keygen, "keygen", "Create a secret for the nodes of your jobs");
     keygen
-        ->add_option("FILE", wish_.subject,
+        ->add_option("FILE", options_.subject,
                      "Output file (default: ~/.config/cpprun/secret; -: standard output)")
         ->type_name("");
-    keygen->add_option("--id", wish_.id, "Name of the secret (default: the date and six letters)")
+    keygen->add_option("--id", options_.id, "Name of the secret (default: the date and six letters)")
         ->type_name("NAME");
-    keygen->add_flag("--add", wish_.adds, "Add to an existing file; the old secret stays valid");
-    auto* const token = add(Verb::token, "token",
+    keygen->add_flag("--add", options_.adds, "Add to an existing file; the old secret stays valid");
+    auto* const token = add(CommandKind::token, "token",
                             "Print a bearer token for a client that does not have the secret");
     token->add_flag("--read", reads_, "The token gives read access");
-    token->add_flag("--order", wish_.token_orders, "The token gives read and control access");
+    token->add_flag("--order", options_.token_controls, "The token gives read and control access");
     token->add_option("--for", length_, "Lifetime: 90s, 45m, 2h, 1h30m (default: 1h)")
         ->type_name("LENGTH");
-    token->add_option("--job", wish_.job, "Only for this job (full name)")->type_name("JOB");
+    token->add_option("--job", options_.job, "Only for this job (full name)")->type_name("JOB");
   }
 
   void add_doctor() {
     auto* const doctor =
-        add(Verb::doctor, "doctor", "Check hosts: names, clocks, ports, GPUs, limits, disks");
-    auto& wish = wish_.doctor;
-    doctor->add_option("--hosts", wish.hosts, "Hosts, as for cpprun (default: this machine)")
+        add(CommandKind::doctor, "doctor", "Check hosts: names, clocks, ports, GPUs, limits, disks");
+    auto& options = options_.doctor;
+    doctor->add_option("--hosts", options.hosts, "Hosts, as for cpprun (default: this machine)")
         ->type_name("HOST,...|slurm");
-    doctor->add_option("--hostfile", wish.host_file, "Read the hosts from a file, one per line")
+    doctor->add_option("--hostfile", options.host_file, "Read the hosts from a file, one per line")
         ->type_name("FILE");
     doctor
-        ->add_option("--remote-shell", wish.remote_shell,
+        ->add_option("--remote-shell", options.remote_shell,
                      "Command to use instead of ssh, e.g. \"kubectl exec -i {host} --\"")
         ->type_name("CMD");
     add_number(
-        *doctor, "--port", [&wish](std::uint64_t port) { wish.port = static_cast<int>(port); },
+        *doctor, "--port", [&options](std::uint64_t port) { options.port = static_cast<int>(port); },
         any_port, "Port to test on every host, e.g. the --master-port (default: any free port)")
         ->type_name("PORT");
-    doctor->add_flag("--ship", wish.ship, "Copy this binary to hosts that do not have it");
+    doctor->add_flag("--ship", options.ship, "Copy this binary to hosts that do not have it");
   }
 
   // Handled like --version: before missing arguments are reported.
@@ -243,7 +243,7 @@ class Declaration {
         "Print a manual page");
   }
 
-  std::variant<Wish, CommandLineEnd> checked() {
+  std::variant<ControlOptions, CommandLineEnd> checked() {
     const auto misuse = [](const std::string& why) {
       return CommandLineEnd{control_code::misuse, fmt::format("cpprunctl: error: {}\n", why)};
     };
@@ -252,55 +252,55 @@ class Declaration {
       if (!endpoint) return misuse("--address: " + endpoint.error().reason);
       if (endpoint->port == 0)
         return misuse("--address: port \"0\" is not a number from 1 to 65535");
-      wish_.address = std::move(*endpoint);
+      options_.address = std::move(*endpoint);
     }
-    if (wish_.to_all && !wish_.job.empty()) {
+    if (options_.to_all && !options_.job.empty()) {
       return misuse("--all and --job exclude each other\n  hint: use only one");
     }
     if (!length_.empty()) {
       const auto length = parse_duration(length_);
       if (!length) return misuse("--for: " + length.error().reason);
-      wish_.for_seconds = *length;
+      options_.for_seconds = *length;
     }
     if (const auto why = wrong_with_secrets(); !why.empty()) return misuse(why);
     if (const auto why = wrong_with_doctor(); !why.empty()) return misuse(why);
-    return wish_;
+    return options_;
   }
 
   std::string wrong_with_doctor() const {
-    const auto& wish = wish_.doctor;
-    if (wish.hosts && !wish.host_file.empty()) {
+    const auto& options = options_.doctor;
+    if (options.hosts && !options.host_file.empty()) {
       return "--hosts and --hostfile exclude each other\n  hint: use only one";
     }
-    const bool has_hosts = wish.hosts || !wish.host_file.empty();
-    if (!has_hosts && wish.remote_shell) {
+    const bool has_hosts = options.hosts || !options.host_file.empty();
+    if (!has_hosts && options.remote_shell) {
       return "--remote-shell has no effect without --hosts or --hostfile";
     }
-    if (!has_hosts && wish.ship) return "--ship has no effect without --hosts or --hostfile";
+    if (!has_hosts && options.ship) return "--ship has no effect without --hosts or --hostfile";
     return {};
   }
 
   // Rejects invalid combinations for keygen and token, and a token without --read or --order.
   std::string wrong_with_secrets() {
-    if (wish_.verb != Verb::keygen && wish_.verb != Verb::token) return {};
-    if (wish_.as_json) return "--json has no effect with keygen and token";
-    if (wish_.verb == Verb::keygen) {
-      if (!wish_.id.empty() && !is_secret_id(wish_.id)) {
+    if (options_.kind != CommandKind::keygen && options_.kind != CommandKind::token) return {};
+    if (options_.as_json) return "--json has no effect with keygen and token";
+    if (options_.kind == CommandKind::keygen) {
+      if (!options_.id.empty() && !is_secret_id(options_.id)) {
         return "--id takes 1 to 64 letters, digits, dots, dashes and underscores";
       }
-      if (wish_.adds && wish_.subject == "-") return "--add needs a file that has a secret";
+      if (options_.adds && options_.subject == "-") return "--add needs a file that has a secret";
       return {};
     }
-    if (reads_ == wish_.token_orders) return "token needs either --read or --order";
-    if (wish_.job.size() > bounds::job_id_bytes_max) {
+    if (reads_ == options_.token_controls) return "token needs either --read or --order";
+    if (options_.job.size() > bounds::job_id_bytes_max) {
       return fmt::format("--job: a job name has at most {} bytes", bounds::job_id_bytes_max);
     }
-    if (!wish_.for_seconds) wish_.for_seconds = token_seconds;
+    if (!options_.for_seconds) options_.for_seconds = token_seconds;
     return {};
   }
 
   CLI::App app_;
-  Wish wish_;
+  ControlOptions options_;
   std::string address_;
   std::string length_;
   std::string simulate_;
@@ -309,7 +309,7 @@ class Declaration {
 
 }  // namespace
 
-std::variant<Wish, CommandLineEnd> read_control_line(int argc, const char* const* argv,
+std::variant<ControlOptions, CommandLineEnd> read_control_line(int argc, const char* const* argv,
                                                      std::string_view version) {
   return Declaration(version).read(argc, argv);
 }

@@ -15,7 +15,7 @@
 
 namespace cpprun {
 
-enum class Verb {
+enum class CommandKind {
   // Read-only commands (see reads_only).
   list,
   status,
@@ -41,12 +41,12 @@ enum class Verb {
 };
 
 // These accept a prefix of a job's name. All others need the whole name.
-constexpr bool reads_only(Verb verb) {
-  return verb <= Verb::doctor;
+constexpr bool reads_only(CommandKind kind) {
+  return kind <= CommandKind::doctor;
 }
 
 // Which hosts `doctor` examines, and how it reaches them.
-struct DoctorWish {
+struct DoctorOptions {
   std::optional<std::string> hosts = {};  // as for cpprun --hosts
   std::string host_file = {};
   std::optional<std::string> remote_shell = {};
@@ -55,15 +55,15 @@ struct DoctorWish {
 };
 
 // A command for cpprunctl: a checked command line.
-struct Wish {
-  Verb verb = Verb::list;
+struct ControlOptions {
+  CommandKind kind = CommandKind::list;
   std::string job = {};          // a name, or a prefix (reads_only); empty: the only job
   std::string subject = {};      // the node, host or file to act on
   std::string trace = {};        // a file with a trace of failures
   std::string secret_file = {};  // empty: from the variable, or the user's default
   std::string id = {};           // of a new secret; empty: generated
   bool adds = false;             // add a new secret to an existing file
-  bool token_orders = false;     // the token grants control access, not only read access
+  bool token_controls = false;     // the token grants control access, not only read access
   std::string reason = {};
   std::string signal = {};
   std::optional<std::int64_t> for_seconds = {};
@@ -74,7 +74,7 @@ struct Wish {
   bool of_all_users = false;
   bool to_all = false;  // a command about a host goes to all programs that host jobs here
   std::optional<Endpoint> address = {};  // none: all sockets on this machine
-  DoctorWish doctor = {};
+  DoctorOptions doctor = {};
 };
 
 // The exit codes of cpprunctl. `wait` exits with the job's code.
@@ -86,7 +86,7 @@ inline constexpr int unreachable = 69;  // EX_UNAVAILABLE: no response, so the r
 }  // namespace control_code
 
 // Parses the command line.
-std::variant<Wish, CommandLineEnd> read_control_line(int argc, const char* const* argv,
+std::variant<ControlOptions, CommandLineEnd> read_control_line(int argc, const char* const* argv,
                                                      std::string_view version);
 
 struct ControlFlag {

@@ -154,7 +154,7 @@ Result<NodesView> nodes_view(std::string_view text);
 std::string said_in(std::string_view text);
 std::string error_in(std::string_view text);
 // The body of a command's POST request.
-std::string order_json(const Wish& wish);
+std::string order_json(const ControlOptions& options);
 
 // For --json, one line each: the jobs of several replies with their endpoints, a job with its
 // nodes, the end of a job.

@@ -252,14 +252,14 @@ std::string error_in(std::string_view text) {
   return error.empty() ? plain_line(text.substr(0, text.find('\n'))) : error;
 }
 
-std::string order_json(const Wish& wish) {
+std::string order_json(const ControlOptions& options) {
   OrderedJson json = OrderedJson::object();
-  if (!wish.reason.empty()) json["reason"] = wish.reason;
-  if (!wish.signal.empty()) json["signal"] = wish.signal;
-  if (wish.verb == Verb::drain) json["node"] = wish.subject;
-  const bool is_about_host = wish.verb == Verb::exclude || wish.verb == Verb::include;
-  if (is_about_host && !wish.job.empty()) json["job"] = wish.job;
-  if (wish.for_seconds) json["for_s"] = *wish.for_seconds;
+  if (!options.reason.empty()) json["reason"] = options.reason;
+  if (!options.signal.empty()) json["signal"] = options.signal;
+  if (options.kind == CommandKind::drain) json["node"] = options.subject;
+  const bool is_about_host = options.kind == CommandKind::exclude || options.kind == CommandKind::include;
+  if (is_about_host && !options.job.empty()) json["job"] = options.job;
+  if (options.for_seconds) json["for_s"] = *options.for_seconds;
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 

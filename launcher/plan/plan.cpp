@@ -122,7 +122,7 @@ Environment variables_of(const Config& config, const link::Sealed& sealed, const
 }
 
 // The configured handling of one stream of one worker.
-struct StreamWish {
+struct StreamOptions {
   bool redirect = false;
   bool tee = false;
   StreamTarget silent = StreamTarget::nowhere;  // if the console filter hides it
@@ -131,31 +131,31 @@ struct StreamWish {
   std::string duplicate_file;
 };
 
-StreamPlan stream_plan(const Config& config, int local_rank, const StreamWish& wish) {
+StreamPlan stream_plan(const Config& config, int local_rank, const StreamOptions& options) {
   const auto& filter = config.logs.console_ranks;
   // Logs are disabled: streams stay on the console even with redirects, as in torchrun.
   if (config.logs.disabled) return {};
   const bool heard =
       !filter || std::find(filter->begin(), filter->end(), local_rank) != filter->end();
-  if (wish.tee && heard) {
-    StreamPlan plan{StreamTarget::tee, wish.file};
+  if (options.tee && heard) {
+    StreamPlan plan{StreamTarget::tee, options.file};
     plan.file_bytes_max = config.logs.file_bytes_max;
-    if (!wish.duplicate_words.empty()) {
-      plan.duplicate_words = wish.duplicate_words;
-      plan.duplicate_file = wish.duplicate_file;
+    if (!options.duplicate_words.empty()) {
+      plan.duplicate_words = options.duplicate_words;
+      plan.duplicate_file = options.duplicate_file;
     }
     return plan;
   }
-  if ((wish.tee || wish.redirect) && !wish.file.empty()) {
+  if ((options.tee || options.redirect) && !options.file.empty()) {
     const auto limit = config.logs.file_bytes_max;
     // A file that is the worker's own descriptor cannot be limited in size.
-    StreamPlan plan{limit == 0 ? StreamTarget::file : StreamTarget::kept, wish.file};
+    StreamPlan plan{limit == 0 ? StreamTarget::file : StreamTarget::kept, options.file};
     plan.file_bytes_max = limit;
     return plan;
   }
-  if (heard && !wish.redirect) return {};
+  if (heard && !options.redirect) return {};
   // Neither shown nor kept in a file, but the report needs its last lines.
-  return {wish.silent, ""};
+  return {options.silent, ""};
 }
 
 // Which failure came first is judged by the workers' last output, so their stderr passes through

@@ -28,7 +28,7 @@ Result<std::string> read_text(const std::string& key, const json& value, std::si
   return plain_line(text);
 }
 
-Result<void> read_signal(const json& value, OperatorCommand& order) {
+Result<void> read_signal(const json& value, OperatorCommand& command) {
   const auto name = read_text("signal", value, bounds::name_shown_bytes_max);
   if (!name) return failure(name.error().reason);
   const auto number = signal_number(*name);
@@ -36,29 +36,29 @@ Result<void> read_signal(const json& value, OperatorCommand& order) {
     return failure(fmt::format("unknown signal \"{}\"; use a name such as \"SIGUSR1\"", *name));
   }
   if (const auto objection = objection_to_signal(*number)) return failure(*objection);
-  order.signal = *number;
+  command.signal = *number;
   return {};
 }
 
-Result<void> read_node(const json& value, OperatorCommand& order) {
+Result<void> read_node(const json& value, OperatorCommand& command) {
   if (value.is_number_unsigned()) {
-    order.whom = std::to_string(value.get<std::uint64_t>());
+    command.whom = std::to_string(value.get<std::uint64_t>());
     return {};
   }
   // JSON Schema counts 3.0 as an integer. From 2^53 on, a double cannot represent every integer.
   constexpr double exact_below = 9007199254740992.0;
   const double rank = value.is_number_float() ? value.get<double>() : -1;
   if (rank >= 0 && rank < exact_below && std::floor(rank) == rank) {
-    order.whom = std::to_string(static_cast<std::uint64_t>(rank));
+    command.whom = std::to_string(static_cast<std::uint64_t>(rank));
     return {};
   }
   auto name = read_text("node", value, bounds::host_bytes_max);
   if (!name) return failure(name.error().reason);
-  order.whom = *std::move(name);
+  command.whom = *std::move(name);
   return {};
 }
 
-Result<void> read_length(const json& value, OperatorCommand& order) {
+Result<void> read_length(const json& value, OperatorCommand& command) {
   const double most = in_seconds(bounds::exclusion_max);
   const double seconds = value.is_number() ? value.get<double>() : 0;
   if (!(seconds > 0 && seconds <= most)) {
@@ -67,43 +67,43 @@ Result<void> read_length(const json& value, OperatorCommand& order) {
                     "exclude the host until the job is over",
                     most));
   }
-  order.length = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+  command.length = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
   return {};
 }
 
-Result<void> read_member(const std::string& key, const json& value, OperatorCommand& order) {
+Result<void> read_member(const std::string& key, const json& value, OperatorCommand& command) {
   if (key == "reason") {
     auto reason = read_text(key, value, bounds::command_reason_bytes_max);
     if (!reason) return failure(reason.error().reason);
-    order.reason = *std::move(reason);
+    command.reason = *std::move(reason);
     return {};
   }
-  if (key == "signal" && order.kind == OperatorCommand::Kind::save) return read_signal(value, order);
-  if (key == "node" && order.kind == OperatorCommand::Kind::drain) return read_node(value, order);
-  if (key == "for_s" && order.kind == OperatorCommand::Kind::exclude) return read_length(value, order);
-  if (key == "job" && order.is_about_a_host()) {
+  if (key == "signal" && command.kind == OperatorCommand::Kind::save) return read_signal(value, command);
+  if (key == "node" && command.kind == OperatorCommand::Kind::drain) return read_node(value, command);
+  if (key == "for_s" && command.kind == OperatorCommand::Kind::exclude) return read_length(value, command);
+  if (key == "job" && command.is_about_a_host()) {
     auto job = read_text(key, value, bounds::job_id_bytes_max);
     if (!job) return failure(job.error().reason);
     if (job->empty()) return failure("job must be the name of a job; omit it for all jobs");
-    order.job = *std::move(job);
+    command.job = *std::move(job);
     return {};
   }
-  return failure(fmt::format("{} takes no \"{}\"", name_of(order.kind),
+  return failure(fmt::format("{} takes no \"{}\"", name_of(command.kind),
                              plain_line(key, bounds::name_shown_bytes_max)));
 }
 
 }  // namespace
 
-Result<void> read_command(const std::string& body, OperatorCommand& order) {
-  if (order.kind == OperatorCommand::Kind::save) order.signal = *signal_number("SIGUSR1");
+Result<void> read_command(const std::string& body, OperatorCommand& command) {
+  if (command.kind == OperatorCommand::Kind::save) command.signal = *signal_number("SIGUSR1");
   const json object = body.empty() ? json::object() : parse_json(body);
   if (!object.is_object()) {
     return failure(R"(the body must be a JSON object, such as {"reason": "…"}, or empty)");
   }
   for (const auto& [key, value] : object.items()) {
-    if (auto read = read_member(key, value, order); !read) return read;
+    if (auto read = read_member(key, value, command); !read) return read;
   }
-  if (order.kind == OperatorCommand::Kind::drain && order.whom.empty()) {
+  if (command.kind == OperatorCommand::Kind::drain && command.whom.empty()) {
     return failure(
         R"(no node given; use {"node": "3"} with the rank or the host name of the node)");
   }

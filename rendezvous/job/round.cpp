@@ -83,9 +83,9 @@ std::vector<std::size_t> seat_order(const std::vector<Candidate>& candidates) {
   std::vector<std::optional<std::size_t>> seats(candidates.size());
   std::vector<std::size_t> unseated;
   for (const std::size_t index : sorted) {
-    const std::optional<int> wish = candidates[index].node_rank;
-    if (wish && !seats[static_cast<std::size_t>(*wish)]) {
-      seats[static_cast<std::size_t>(*wish)] = index;
+    const std::optional<int> wanted = candidates[index].node_rank;
+    if (wanted && !seats[static_cast<std::size_t>(*wanted)]) {
+      seats[static_cast<std::size_t>(*wanted)] = index;
     } else {
       unseated.push_back(index);
     }
@@ -296,7 +296,7 @@ void Round::leave(LinkId link) {
   const auto found = members_.find(link);
   if (found == members_.end()) return;
   leases_.forget(link);
-  forget_wish(link, found->second);
+  forget_wanted_rank(link, found->second);
   --counts_[index_of(found->second.state)];
   if (found->second.leaving) --leaving_;
   if (!found->second.connected) --away_;
@@ -322,7 +322,7 @@ void Round::forget_agent(LinkId link, const Member& member) {
   }
 }
 
-void Round::forget_wish(LinkId link, const Member& member) {
+void Round::forget_wanted_rank(LinkId link, const Member& member) {
   if (!member.join.node_rank) return;
   const auto [first, last] = by_node_rank_.equal_range(*member.join.node_rank);
   for (auto at = first; at != last; ++at) {
@@ -374,8 +374,8 @@ void Round::move(LinkId from, LinkId to) {
   node.key() = to;
   forget_agent(from, node.mapped());
   by_agent_.emplace(hash_of_agent(node.mapped().join.host, node.mapped().join.pid), to);
-  forget_wish(from, node.mapped());
-  if (const auto wish = node.mapped().join.node_rank) by_node_rank_.emplace(*wish, to);
+  forget_wanted_rank(from, node.mapped());
+  if (const auto wanted = node.mapped().join.node_rank) by_node_rank_.emplace(*wanted, to);
   members_.insert(std::move(node));
   std::ranges::replace(front_, from, to);
   leases_.move(from, to);

@@ -288,7 +288,7 @@ class Round {
   void remember_seats();
   std::vector<std::string> addresses_of(LinkId link) const;
   void forget_agent(LinkId link, const Member& member);
-  void forget_wish(LinkId link, const Member& member);
+  void forget_wanted_rank(LinkId link, const Member& member);
   template <class Predicate>
   std::string names_of(Predicate&& which) const;
   static std::size_t index_of(Member::State state) { return static_cast<std::size_t>(state); }

@@ -185,8 +185,8 @@ JobDetails details_of(const Job& job, TimePoint now, const std::optional<DaemonS
   return details;
 }
 
-NodePage nodes_of(const Job& job, TimePoint now, const NodeWish& wish) {
-  const auto& after = wish.after;
+NodePage nodes_of(const Job& job, TimePoint now, const NodeFilter& filter) {
+  const auto& after = filter.after;
   std::vector<Found> found;
   job.round().each([&](LinkId link, const Member& member) {
     const Found each{link, &member};
@@ -195,14 +195,14 @@ NodePage nodes_of(const Job& job, TimePoint now, const NodeWish& wish) {
   const auto by_order = [](const Found& left, const Found& right) {
     return order_of(left.place()) < order_of(right.place());
   };
-  const std::size_t count = std::min(found.size(), wish.nodes_max);
+  const std::size_t count = std::min(found.size(), filter.nodes_max);
   const auto end = found.begin() + static_cast<std::ptrdiff_t>(count);
   std::partial_sort(found.begin(), end, found.end(), by_order);
   NodePage page;
   page.nodes.reserve(count);
   for (auto at = found.begin(); at != end; ++at) {
     page.nodes.push_back(node_of(job, now, *at));
-    if (wish.with_ranks && at->member->state != Member::State::waiting) {
+    if (filter.with_ranks && at->member->state != Member::State::waiting) {
       page.nodes.back().ranks = workers_of(*at->member, now);
     }
   }

@@ -145,12 +145,12 @@ JobDetails details_of(const Job& job, TimePoint now,
                       const std::optional<DaemonSnapshot>& daemon = {});
 
 // Selects a page of nodes.
-struct NodeWish {
+struct NodeFilter {
   std::optional<NodePlace> after = {};  // start behind this position; empty: at the first
   std::size_t nodes_max = 0;
   bool with_ranks = true;
 };
-NodePage nodes_of(const Job& job, TimePoint now, const NodeWish& wish);
+NodePage nodes_of(const Job& job, TimePoint now, const NodeFilter& filter);
 
 // "12" for a node with a group rank, "w345" for a waiting one: a position as it appears in a URL.
 std::string to_text(const NodePlace& place);

@@ -49,16 +49,16 @@ namespace {
 
 constexpr std::size_t trace_bytes_max = 256U << 20;  // about half a million events
 
-int list(const Wish& wish, const Environment& environment) {
-  const FoundJobs found = find_jobs(wish, environment);
+int list(const ControlOptions& options, const Environment& environment) {
+  const FoundJobs found = find_jobs(options, environment);
   const bool is_silent =
       !found.places.empty() && std::ranges::none_of(found.answers, &SeenAnswer::has_answered);
   const int code = is_silent ? control_code::unreachable : control_code::done;
-  if (wish.as_json) {
+  if (options.as_json) {
     print(list_json(found.answers));
     return code;
   }
-  if (wish.names_alone) {
+  if (options.names_alone) {
     for (const auto& each : found.jobs) print(plain_line(each.job.id) + "\n");
     return code;
   }
@@ -72,23 +72,23 @@ int list(const Wish& wish, const Environment& environment) {
   return code;
 }
 
-int show_report(const Wish& wish, const Environment& environment) {
-  const auto found = find_job(wish, environment);
+int show_report(const ControlOptions& options, const Environment& environment) {
+  const auto found = find_job(options, environment);
   if (!found) return give_up(found.error());
   const auto details = body_of(found->place, {.target = found->target()});
   if (!details) return give_up(details.error());
   const auto job = job_view(*details);
   if (!job) return give_up({job.error().reason});
-  print(wish.as_json ? *details : failure_story(*job, canvas_of_stdout(environment)));
+  print(options.as_json ? *details : failure_story(*job, canvas_of_stdout(environment)));
   return control_code::done;
 }
 
-int simulate_policy(const Wish& wish, const Environment& environment) {
-  const auto policy = read_text_file(wish.subject, bounds::config_file_bytes_max);
-  if (!policy) return give_up({wish.subject + ": " + policy.error().reason, control_code::misuse});
-  const auto trace = read_text_file(wish.trace, trace_bytes_max);
-  if (!trace) return give_up({wish.trace + ": " + trace.error().reason, control_code::misuse});
-  const auto file = read_rules_file(wish.subject, *policy);
+int simulate_policy(const ControlOptions& options, const Environment& environment) {
+  const auto policy = read_text_file(options.subject, bounds::config_file_bytes_max);
+  if (!policy) return give_up({options.subject + ": " + policy.error().reason, control_code::misuse});
+  const auto trace = read_text_file(options.trace, trace_bytes_max);
+  if (!trace) return give_up({options.trace + ": " + trace.error().reason, control_code::misuse});
+  const auto file = read_rules_file(options.subject, *policy);
   for (const std::string& mistake : file.diagnostics) {
     constexpr std::string_view hint = "\n  hint: ";
     const auto end = mistake.find(hint);
@@ -96,47 +96,47 @@ int simulate_policy(const Wish& wish, const Environment& environment) {
              end == mistake.npos ? "" : mistake.substr(end + hint.size()));
   }
   if (!file.diagnostics.empty()) return control_code::misuse;
-  const auto history = read_policy_trace(*trace, wish.job);
-  if (!history) return give_up({wish.trace + ": " + history.error().reason, control_code::misuse});
+  const auto history = read_policy_trace(*trace, options.job);
+  if (!history) return give_up({options.trace + ": " + history.error().reason, control_code::misuse});
   const PolicyReplay played = replay(file.rules, *history);
-  print(wish.as_json ? replay_json(played) : replay_text(played, canvas_of_stdout(environment)));
+  print(options.as_json ? replay_json(played) : replay_text(played, canvas_of_stdout(environment)));
   return control_code::done;
 }
 
 }  // namespace
 
-int run_control(const Wish& wish, const Environment& environment) {
-  switch (wish.verb) {
-    case Verb::list:
-      return list(wish, environment);
-    case Verb::top:
-      if (!wish.as_json) return show_top(wish, environment);
-      return show_status(wish, environment);
-    case Verb::status:
-      return show_status(wish, environment);
-    case Verb::report:
-      return show_report(wish, environment);
-    case Verb::events:
-      return show_events(wish, environment);
-    case Verb::wait:
-      return wait_for_end(wish, environment);
-    case Verb::stop:
-    case Verb::restart:
-    case Verb::save:
-    case Verb::drain:
-    case Verb::exclude:
-    case Verb::include:
-    case Verb::forget:
-    case Verb::handover:
-      return give_order(wish, environment);
-    case Verb::simulate:
-      return simulate_policy(wish, environment);
-    case Verb::keygen:
-      return make_secret(wish, environment);
-    case Verb::token:
-      return print_token(wish, environment);
-    case Verb::doctor:
-      return examine(wish, environment);
+int run_control(const ControlOptions& options, const Environment& environment) {
+  switch (options.kind) {
+    case CommandKind::list:
+      return list(options, environment);
+    case CommandKind::top:
+      if (!options.as_json) return show_top(options, environment);
+      return show_status(options, environment);
+    case CommandKind::status:
+      return show_status(options, environment);
+    case CommandKind::report:
+      return show_report(options, environment);
+    case CommandKind::events:
+      return show_events(options, environment);
+    case CommandKind::wait:
+      return wait_for_end(options, environment);
+    case CommandKind::stop:
+    case CommandKind::restart:
+    case CommandKind::save:
+    case CommandKind::drain:
+    case CommandKind::exclude:
+    case CommandKind::include:
+    case CommandKind::forget:
+    case CommandKind::handover:
+      return give_order(options, environment);
+    case CommandKind::simulate:
+      return simulate_policy(options, environment);
+    case CommandKind::keygen:
+      return make_secret(options, environment);
+    case CommandKind::token:
+      return print_token(options, environment);
+    case CommandKind::doctor:
+      return examine(options, environment);
   }
   return control_code::misuse;
 }
@@ -144,9 +144,9 @@ int run_control(const Wish& wish, const Environment& environment) {
 namespace {
 
 // For a daemon with no job or with several, shows the status of the daemon itself.
-int show_daemons(const FoundJobs& found, const std::vector<FoundDaemon>& daemons, const Wish& wish,
+int show_daemons(const FoundJobs& found, const std::vector<FoundDaemon>& daemons, const ControlOptions& options,
                  const Canvas& canvas) {
-  if (wish.as_json) {
+  if (options.as_json) {
     std::vector<SeenAnswer> seen;
     for (const auto& each : daemons) seen.push_back({each.place.text(), each.text});
     print(daemons_json(seen, found.answers));
@@ -163,14 +163,14 @@ int show_daemons(const FoundJobs& found, const std::vector<FoundDaemon>& daemons
 
 }  // namespace
 
-int show_status(const Wish& wish, const Environment& environment) {
-  FoundJobs jobs = find_jobs(wish, environment);
+int show_status(const ControlOptions& options, const Environment& environment) {
+  FoundJobs jobs = find_jobs(options, environment);
   const auto daemons = find_daemons(jobs);
   const Canvas canvas = canvas_of_stdout(environment);
-  if (wish.job.empty() && jobs.jobs.size() != 1 && !daemons.empty()) {
-    return show_daemons(jobs, daemons, wish, canvas);
+  if (options.job.empty() && jobs.jobs.size() != 1 && !daemons.empty()) {
+    return show_daemons(jobs, daemons, options, canvas);
   }
-  const auto found = pick_job(std::move(jobs), wish, environment);
+  const auto found = pick_job(std::move(jobs), options, environment);
   if (!found) return give_up(found.error());
   const auto details = body_of(found->place, {.target = found->target()});
   if (!details) return give_up(details.error());
@@ -178,7 +178,7 @@ int show_status(const Wish& wish, const Environment& environment) {
   if (!pages) return give_up(pages.error());
   const auto its = std::ranges::find_if(
       daemons, [&](const FoundDaemon& each) { return each.place.text() == found->place.text(); });
-  if (wish.as_json) {
+  if (options.as_json) {
     print(status_json(*details, *pages, its == daemons.end() ? std::string() : its->text));
     return control_code::done;
   }
@@ -198,53 +198,53 @@ int show_status(const Wish& wish, const Environment& environment) {
 namespace {
 
 // The name in the URL. Only commands that change something have one.
-std::string_view name_of(Verb verb) {
-  switch (verb) {
-    case Verb::stop:
+std::string_view name_of(CommandKind kind) {
+  switch (kind) {
+    case CommandKind::stop:
       return "stop";
-    case Verb::restart:
+    case CommandKind::restart:
       return "restart";
-    case Verb::save:
+    case CommandKind::save:
       return "save";
-    case Verb::drain:
+    case CommandKind::drain:
       return "drain";
-    case Verb::exclude:
+    case CommandKind::exclude:
       return "exclude";
-    case Verb::include:
+    case CommandKind::include:
       return "include";
-    case Verb::forget:
+    case CommandKind::forget:
       return "forget";
-    case Verb::handover:
+    case CommandKind::handover:
       return "handover";
-    case Verb::list:
-    case Verb::status:
-    case Verb::top:
-    case Verb::events:
-    case Verb::report:
-    case Verb::wait:
-    case Verb::simulate:
-    case Verb::keygen:
-    case Verb::token:
-    case Verb::doctor:
+    case CommandKind::list:
+    case CommandKind::status:
+    case CommandKind::top:
+    case CommandKind::events:
+    case CommandKind::report:
+    case CommandKind::wait:
+    case CommandKind::simulate:
+    case CommandKind::keygen:
+    case CommandKind::token:
+    case CommandKind::doctor:
       break;
   }
   return "";
 }
 
-bool is_about_hosts(Verb verb) {
-  return verb == Verb::exclude || verb == Verb::include;
+bool is_about_hosts(CommandKind kind) {
+  return kind == CommandKind::exclude || kind == CommandKind::include;
 }
 
-Attempt<std::string> order(const Place& place, const std::string& target, const Wish& wish) {
+Attempt<std::string> send_command(const Place& place, const std::string& target, const ControlOptions& options) {
   auto body =
-      body_of(place, {.method = http::Method::post, .target = target, .body = order_json(wish)});
+      body_of(place, {.method = http::Method::post, .target = target, .body = order_json(options)});
   if (!body) return tl::unexpected(body.error());
   return said_in(*body);
 }
 
-int tell(const Attempt<std::string>& said, const Wish& wish) {
+int tell(const Attempt<std::string>& said, const ControlOptions& options) {
   if (!said) return give_up(said.error());
-  print(wish.as_json ? said_json(*said) : plain_line(*said) + "\n");
+  print(options.as_json ? said_json(*said) : plain_line(*said) + "\n");
   return control_code::done;
 }
 
@@ -272,10 +272,10 @@ std::vector<KnownPlace> known_places(const FoundJobs& found) {
   return known;
 }
 
-int order_everybody(const Wish& wish, const std::vector<Place>& places, const std::string& target) {
+int order_everybody(const ControlOptions& options, const std::vector<Place>& places, const std::string& target) {
   int code = control_code::unreachable;
   for (const auto& place : places) {
-    const int own = tell(order(place, target, wish), wish);
+    const int own = tell(send_command(place, target, options), options);
     // Success at one endpoint is enough.
     if (own == control_code::done || code == control_code::unreachable) code = own;
   }
@@ -293,44 +293,44 @@ void leave_out_standbys(FoundJobs& found) {
 }
 
 // A host belongs to no single job. If several programs host jobs here, the user has to choose one.
-int order_about_host(const Wish& wish, const Environment& environment) {
-  const auto target = fmt::format("/api/v1/hosts/{}/{}", escaped(wish.subject), name_of(wish.verb));
-  if (!wish.job.empty()) {
-    const auto chosen = find_job(wish, environment);
-    if (!chosen) return tell(tl::unexpected(chosen.error()), wish);
-    auto said = order(chosen->place, target, wish);
+int order_about_host(const ControlOptions& options, const Environment& environment) {
+  const auto target = fmt::format("/api/v1/hosts/{}/{}", escaped(options.subject), name_of(options.kind));
+  if (!options.job.empty()) {
+    const auto chosen = find_job(options, environment);
+    if (!chosen) return tell(tl::unexpected(chosen.error()), options);
+    auto said = send_command(chosen->place, target, options);
     if (!said && said.error().sentence.ends_with("takes no \"job\"")) {
       said.error().hint = fmt::format(
           "use --address without --job: the program at {} is an older version, which supports this "
           "only for all of its jobs",
           chosen->place.text());
     }
-    return tell(said, wish);
+    return tell(said, options);
   }
-  FoundJobs found = find_jobs(wish, environment);
+  FoundJobs found = find_jobs(options, environment);
   leave_out_standbys(found);
   const auto known = known_places(found);
   const auto silent = silent_places(found);
-  if (!known.empty() && !silent.empty() && !wish.to_all) {
-    return tell(tl::unexpected(cannot_tell_program(silent)), wish);
+  if (!known.empty() && !silent.empty() && !options.to_all) {
+    return tell(tl::unexpected(cannot_tell_program(silent)), options);
   }
   if (known.empty()) {
-    const auto nobody = find_job(wish, environment);
-    return tell(tl::unexpected(nobody ? Setback{} : nobody.error()), wish);
+    const auto nobody = find_job(options, environment);
+    return tell(tl::unexpected(nobody ? Setback{} : nobody.error()), options);
   }
-  if (known.size() > 1 && !wish.to_all) {
+  if (known.size() > 1 && !options.to_all) {
     return tell(tl::unexpected(Setback{.sentence = which_place(known),
                                        .hint = "choose one with --job or --address, or use --all"}),
-                wish);
+                options);
   }
-  return order_everybody(wish, found.places, target);
+  return order_everybody(options, found.places, target);
 }
 
 // The cpprund to use: the only one here, or the only leader here.
-Attempt<Place> daemon_to_hand_over(const Wish& wish, const Environment& environment) {
-  const FoundJobs found = find_jobs(wish, environment);
+Attempt<Place> daemon_to_hand_over(const ControlOptions& options, const Environment& environment) {
+  const FoundJobs found = find_jobs(options, environment);
   // With --address, query that endpoint only. It reports errors itself.
-  if (wish.address) return found.places.front();
+  if (options.address) return found.places.front();
   const auto silent = silent_places(found);
   if (!found.places.empty() && !silent.empty()) return tl::unexpected(cannot_tell_program(silent));
   std::vector<FoundDaemon> daemons = find_daemons(found);
@@ -357,59 +357,59 @@ Attempt<Place> daemon_to_hand_over(const Wish& wish, const Environment& environm
 
 }  // namespace
 
-int give_order(const Wish& wish, const Environment& environment) {
-  if (wish.verb == Verb::handover) {
-    const auto place = daemon_to_hand_over(wish, environment);
-    if (!place) return tell(tl::unexpected(place.error()), wish);
-    return tell(order(*place, "/api/v1/daemon/handover", wish), wish);
+int give_order(const ControlOptions& options, const Environment& environment) {
+  if (options.kind == CommandKind::handover) {
+    const auto place = daemon_to_hand_over(options, environment);
+    if (!place) return tell(tl::unexpected(place.error()), options);
+    return tell(send_command(*place, "/api/v1/daemon/handover", options), options);
   }
-  if (is_about_hosts(wish.verb)) return order_about_host(wish, environment);
-  const auto chosen = find_job(wish, environment);
-  if (!chosen) return tell(tl::unexpected(chosen.error()), wish);
-  const auto target = fmt::format("{}/{}", chosen->target(), name_of(wish.verb));
-  return tell(order(chosen->place, target, wish), wish);
+  if (is_about_hosts(options.kind)) return order_about_host(options, environment);
+  const auto chosen = find_job(options, environment);
+  if (!chosen) return tell(tl::unexpected(chosen.error()), options);
+  const auto target = fmt::format("{}/{}", chosen->target(), name_of(options.kind));
+  return tell(send_command(chosen->place, target, options), options);
 }
 
 namespace {
 
 // None if the hosts are invalid, which is already reported.
-std::optional<DoctorOrder> order_of(const DoctorWish& wish, const Environment& environment) {
+std::optional<DoctorRequest> order_of(const DoctorOptions& options, const Environment& environment) {
   const auto read = [](const std::string& path) {
     return read_text_file(path, bounds::config_file_bytes_max);
   };
-  const HostList hosts = wish.hosts ? fanout::hosts_of(*wish.hosts, environment)
-                                    : fanout::hosts_in_file(wish.host_file, "--hostfile", read);
+  const HostList hosts = options.hosts ? fanout::hosts_of(*options.hosts, environment)
+                                    : fanout::hosts_in_file(options.host_file, "--hostfile", read);
   if (!hosts) {
     for (const auto& mistake : hosts.error()) {
-      complain(wish.hosts ? "error: --hosts: " + mistake : "error: " + mistake);
+      complain(options.hosts ? "error: --hosts: " + mistake : "error: " + mistake);
     }
     return std::nullopt;
   }
-  DoctorOrder order{.members = fanout::members_of(*hosts),
-                    .shell = fanout::remote_shell(wish.remote_shell, wish.hosts),
-                    .port = wish.port,
-                    .ship = wish.ship};
-  if (!order.shell.empty()) return order;
+  DoctorRequest send_command{.members = fanout::members_of(*hosts),
+                    .shell = fanout::remote_shell(options.remote_shell, options.hosts),
+                    .port = options.port,
+                    .ship = options.ship};
+  if (!send_command.shell.empty()) return send_command;
   complain("error: --remote-shell is empty");
   return std::nullopt;
 }
 
 }  // namespace
 
-int examine(const Wish& wish, const Environment& environment) {
+int examine(const ControlOptions& options, const Environment& environment) {
   Examined examined;
-  if (wish.doctor.hosts || !wish.doctor.host_file.empty()) {
-    const auto order = order_of(wish.doctor, environment);
-    if (!order) return control_code::misuse;
-    examined = examine_hosts(*order, environment);
+  if (options.doctor.hosts || !options.doctor.host_file.empty()) {
+    const auto send_command = order_of(options.doctor, environment);
+    if (!send_command) return control_code::misuse;
+    examined = examine_hosts(*send_command, environment);
     if (examined.interrupted != 0) return examined.interrupted;
   } else {
-    examined = examine_here(wish.doctor.port, environment);
+    examined = examine_here(options.doctor.port, environment);
   }
   const auto findings = doctor::findings_of(
-      examined.hosts, {.version = std::string(version_text()), .is_shipped = wish.doctor.ship});
+      examined.hosts, {.version = std::string(version_text()), .is_shipped = options.doctor.ship});
   const bool is_told = print(
-      wish.as_json ? doctor::doctor_json(examined.hosts, findings)
+      options.as_json ? doctor::doctor_json(examined.hosts, findings)
                    : doctor::doctor_text(examined.hosts, findings, canvas_of_stdout(environment)));
   return findings.empty() && is_told ? control_code::done : control_code::refused;
 }
@@ -451,16 +451,16 @@ int print_secret(const Secret& secret) {
 
 }  // namespace
 
-int make_secret(const Wish& wish, const Environment& environment) {
-  const auto secret = random_secret(wish.id);
+int make_secret(const ControlOptions& options, const Environment& environment) {
+  const auto secret = random_secret(options.id);
   if (!secret) return give_up(secret.error().reason);
-  if (wish.subject == standard_output) return print_secret(*secret);
+  if (options.subject == standard_output) return print_secret(*secret);
   const std::string path =
-      secret_place(wish.subject.empty() ? wish.secret_file : wish.subject, environment).path;
+      secret_place(options.subject.empty() ? options.secret_file : options.subject, environment).path;
   if (path.empty()) {
     return give_up("HOME is not set to a directory", "use `cpprunctl keygen FILE`");
   }
-  if (wish.adds) {
+  if (options.adds) {
     const auto old = add_to_key_file(path, *secret);
     if (!old) return give_up(old.error().reason);
     print(added_text(secret->id, path, old->id));
@@ -472,8 +472,8 @@ int make_secret(const Wish& wish, const Environment& environment) {
   return control_code::done;
 }
 
-int print_token(const Wish& wish, const Environment& environment) {
-  const auto secrets = find_secrets(wish.secret_file, environment);
+int print_token(const ControlOptions& options, const Environment& environment) {
+  const auto secrets = find_secrets(options.secret_file, environment);
   if (!secrets) return give_up(secrets.error().reason);
   if (secrets->empty()) {
     return give_up("a token needs a secret, but none was found",
@@ -482,11 +482,11 @@ int print_token(const Wish& wish, const Environment& environment) {
   const auto openssl = open_openssl();
   if (!openssl) return give_up(openssl.error().reason);
   const auto now = std::chrono::duration_cast<std::chrono::seconds>(wall_now().time_since_epoch());
-  const auto purpose = wish.token_orders ? TokenPurpose::control : TokenPurpose::read;
+  const auto purpose = options.token_controls ? TokenPurpose::control : TokenPurpose::read;
   const auto token = make_token(*openssl, secrets->front(),
                                 {.purpose = purpose,
-                                 .expiry_unix_seconds = now.count() + wish.for_seconds.value_or(0),
-                                 .job = wish.job});
+                                 .expiry_unix_seconds = now.count() + options.for_seconds.value_or(0),
+                                 .job = options.job});
   if (!print(token + "\n")) return give_up("cannot write the token to stdout");
   return control_code::done;
 }

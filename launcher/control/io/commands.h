@@ -13,25 +13,25 @@
 namespace cpprun::io {
 
 // Returns the exit code.
-int run_control(const Wish& wish, const Environment& environment);
+int run_control(const ControlOptions& options, const Environment& environment);
 
 // `cpprunctl status`: one job, or the daemons on this machine with all of their jobs.
 
 // Prints it and returns the exit code.
-int show_status(const Wish& wish, const Environment& environment);
+int show_status(const ControlOptions& options, const Environment& environment);
 
 // The commands that change a job, a host or a cpprund.
-int give_order(const Wish& wish, const Environment& environment);
+int give_order(const ControlOptions& options, const Environment& environment);
 
 // `cpprunctl doctor`: prints the findings and returns the exit code.
-int examine(const Wish& wish, const Environment& environment);
+int examine(const ControlOptions& options, const Environment& environment);
 
 // Commands about secrets. They contact no other program.
 
 // keygen. Returns the exit code, as all of them do.
-int make_secret(const Wish& wish, const Environment& environment);
+int make_secret(const ControlOptions& options, const Environment& environment);
 // token.
-int print_token(const Wish& wish, const Environment& environment);
+int print_token(const ControlOptions& options, const Environment& environment);
 
 // Writes secret files: complete, private and flushed to disk, or not at all.
 

@@ -303,21 +303,21 @@ Setback unreachable(const std::string& sentence) {
 
 // For sockets of this machine the kernel reports the owner. At an address both sides prove that
 // they hold the secret, if this user has one.
-Result<Found> places_of(const Wish& wish, const Environment& environment) {
-  if (!wish.address) return find_places(environment, wish.of_all_users);
-  auto secrets = find_secrets(wish.secret_file, environment);
+Result<Found> places_of(const ControlOptions& options, const Environment& environment) {
+  if (!options.address) return find_places(environment, options.of_all_users);
+  auto secrets = find_secrets(options.secret_file, environment);
   if (!secrets) return tl::unexpected<Error>(secrets.error());
   // Keep the secret out of core dumps and away from other processes of this user.
   if (!secrets->empty()) (void)::prctl(PR_SET_DUMPABLE, 0);
   auto secure = LinkSecurity(*std::move(secrets)).for_dialing();
   if (!secure) return tl::unexpected<Error>(secure.error());
-  return Found{.places = {{.door = {}, .address = wish.address, .secure = *std::move(secure)}},
+  return Found{.places = {{.door = {}, .address = options.address, .secure = *std::move(secure)}},
                .troubles = {}};
 }
 
 // Adds one page of an endpoint's jobs, or the reason why there is none. Returns the cursor of the
 // next page. None: this was the last one.
-std::optional<std::string> take_page(const Wish& wish, const Place& place,
+std::optional<std::string> take_page(const ControlOptions& options, const Place& place,
                                      const Result<Answer>& answer, FoundJobs& jobs) {
   std::string why;
   std::optional<std::string> next;
@@ -332,19 +332,19 @@ std::optional<std::string> take_page(const Wish& wish, const Place& place,
     for (auto& job : seen->jobs) jobs.jobs.push_back({std::move(job), place});
   }
   const bool has_answered = why.empty();
-  if (!has_answered && !wish.as_json) complain("warning: " + why);
+  if (!has_answered && !options.as_json) complain("warning: " + why);
   jobs.answers.push_back({.place = place.text(),
                           .text = has_answered ? answer->body : why,
                           .has_answered = has_answered});
   return next;
 }
 
-FoundJobs find_jobs_there(const Wish& wish, const Environment& environment) {
-  const auto looked = places_of(wish, environment);
+FoundJobs find_jobs_there(const ControlOptions& options, const Environment& environment) {
+  const auto looked = places_of(options, environment);
   if (!looked) {
     const std::string& why = looked.error().reason;
-    if (!wish.as_json) complain("warning: " + why);
-    const Place place{.door = {}, .address = wish.address};
+    if (!options.as_json) complain("warning: " + why);
+    const Place place{.door = {}, .address = options.address};
     return {.jobs = {}, .answers = {{place.text(), why, false}}, .places = {place}};
   }
   const Found& found = *looked;
@@ -353,17 +353,17 @@ FoundJobs find_jobs_there(const Wish& wish, const Environment& environment) {
   FoundJobs jobs{.jobs = {}, .answers = {}, .places = found.places};
   for (std::size_t at = 0; at < answers.size(); ++at) {
     const Place& place = found.places[at];
-    auto next = take_page(wish, place, answers[at], jobs);
+    auto next = take_page(options, place, answers[at], jobs);
     while (next) {
       if (std::chrono::steady_clock::now() >= deadline) {
         const auto why = fmt::format("{}: incomplete list of jobs after {} s", place.text(),
                                      in_seconds(pages_patience));
-        if (!wish.as_json) complain("warning: " + why);
+        if (!options.as_json) complain("warning: " + why);
         jobs.answers.push_back({.place = place.text(), .text = why, .has_answered = false});
         break;
       }
       const auto target = fmt::format("{}?after={}", jobs_target, escaped(*next));
-      auto behind = take_page(wish, place, ask(place, {.target = target}), jobs);
+      auto behind = take_page(options, place, ask(place, {.target = target}), jobs);
       // Cursors must increase, so that the loop ends whatever the peer sends.
       next = behind > next ? std::move(behind) : std::nullopt;
     }
@@ -408,17 +408,17 @@ std::vector<std::string> silent_places(const FoundJobs& found) {
   return silent;
 }
 
-FoundJobs find_jobs(const Wish& wish, const Environment& environment) {
-  FoundJobs jobs = find_jobs_there(wish, environment);
+FoundJobs find_jobs(const ControlOptions& options, const Environment& environment) {
+  FoundJobs jobs = find_jobs_there(options, environment);
   const bool is_there =
-      std::ranges::any_of(jobs.jobs, [&](const FoundJob& each) { return each.job.id == wish.job; });
-  if (wish.job.empty() || is_there) return jobs;
+      std::ranges::any_of(jobs.jobs, [&](const FoundJob& each) { return each.job.id == options.job; });
+  if (options.job.empty() || is_there) return jobs;
   for (const Endpoint& leader : leaders_of(jobs)) {
-    if (!wish.as_json) {
+    if (!options.as_json) {
       complain(fmt::format("note: the cpprund here is a standby; asking the leader at {}",
                            to_string(leader)));
     }
-    Wish there = wish;
+    ControlOptions there = options;
     there.address = leader;
     FoundJobs its = find_jobs_there(there, environment);
     std::ranges::move(its.jobs, std::back_inserter(jobs.jobs));
@@ -428,20 +428,20 @@ FoundJobs find_jobs(const Wish& wish, const Environment& environment) {
   return jobs;
 }
 
-Attempt<FoundJob> find_job(const Wish& wish, const Environment& environment) {
-  return pick_job(find_jobs(wish, environment), wish, environment);
+Attempt<FoundJob> find_job(const ControlOptions& options, const Environment& environment) {
+  return pick_job(find_jobs(options, environment), options, environment);
 }
 
-Attempt<FoundJob> pick_job(FoundJobs found, const Wish& wish, const Environment& environment) {
+Attempt<FoundJob> pick_job(FoundJobs found, const ControlOptions& options, const Environment& environment) {
   if (found.places.empty()) return tl::unexpected(nobody_found(environment));
   const bool has_answer = std::ranges::any_of(found.answers, &SeenAnswer::has_answered);
   if (!has_answer) return tl::unexpected(unreachable("no cpprun or cpprund listed its jobs"));
   std::vector<KnownJob> known;
   for (const auto& each : found.jobs) known.push_back({each.job.id, each.place.text()});
   const auto silent = silent_places(found);
-  const bool is_beginning = reads_only(wish.verb) && !wish.whole_name;
+  const bool is_beginning = reads_only(options.kind) && !options.whole_name;
   const auto match = is_beginning ? NameMatch::prefix : NameMatch::whole;
-  const auto chosen = choose_job(known, wish.job, match, silent);
+  const auto chosen = choose_job(known, options.job, match, silent);
   if (chosen) return std::move(found.jobs[*chosen]);
   const NoJob& none = chosen.error();
   return tl::unexpected(

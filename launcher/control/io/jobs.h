@@ -104,12 +104,12 @@ std::vector<std::string> silent_places(const FoundJobs& found);
 
 // All visible jobs. Prints what could not be read, unless the output is for scripts. If a requested
 // job is not found but a standby cpprund is, its leader is queried as well.
-FoundJobs find_jobs(const Wish& wish, const Environment& environment);
+FoundJobs find_jobs(const ControlOptions& options, const Environment& environment);
 // The requested job. Queries only its own endpoint if the others do not matter.
-Attempt<FoundJob> find_job(const Wish& wish, const Environment& environment);
+Attempt<FoundJob> find_job(const ControlOptions& options, const Environment& environment);
 
 // Selects one of the jobs found.
-Attempt<FoundJob> pick_job(FoundJobs found, const Wish& wish, const Environment& environment);
+Attempt<FoundJob> pick_job(FoundJobs found, const ControlOptions& options, const Environment& environment);
 
 struct FoundDaemon {
   DaemonView view;

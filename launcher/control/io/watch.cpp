@@ -142,23 +142,23 @@ steady_clock::duration lease_of(const JobView& job) {
 
 // The endpoint with the events of the job. If no job is named and there is only one endpoint: the
 // events of all its jobs.
-Attempt<Place> place_of_events(const Wish& wish, const Environment& environment, Watched& watched) {
-  FoundJobs found = find_jobs(wish, environment);
-  if (wish.job.empty() && found.places.size() == 1) {
+Attempt<Place> place_of_events(const ControlOptions& options, const Environment& environment, Watched& watched) {
+  FoundJobs found = find_jobs(options, environment);
+  if (options.job.empty() && found.places.size() == 1) {
     for (const auto& each : found.jobs) {
       watched.lease = std::max(watched.lease, lease_of(each.job));
     }
     return std::move(found.places.front());
   }
-  auto chosen = pick_job(std::move(found), wish, environment);
+  auto chosen = pick_job(std::move(found), options, environment);
   if (!chosen) return tl::unexpected(chosen.error());
   watched = {.job = chosen->job.id, .lease = lease_of(chosen->job)};
   return std::move(chosen->place);
 }
 
 // The same command for a job already found. Quiet about what it does not find.
-Wish again(const Wish& wish, const std::string& job) {
-  Wish same = wish;
+ControlOptions again(const ControlOptions& options, const std::string& job) {
+  ControlOptions same = options;
   same.job = job;
   same.whole_name = !job.empty();
   same.as_json = true;
@@ -172,10 +172,10 @@ struct KnownEnd {
 
 // A job that ended while there was no contact is not listed. But the endpoints that reply still
 // have its end among their events.
-std::optional<KnownEnd> end_of(const Wish& wish, const Environment& environment,
+std::optional<KnownEnd> end_of(const ControlOptions& options, const Environment& environment,
                                const Watched& watched) {
   if (watched.job.empty()) return std::nullopt;
-  for (Place& place : find_jobs(wish, environment).places) {
+  for (Place& place : find_jobs(options, environment).places) {
     auto listener = Listener::begin(place, /*follows=*/false);
     if (!listener) continue;
     std::optional<EventView> end;
@@ -212,8 +212,8 @@ Attempt<Value> retry(const Setback& lost, const Watched& watched,
 // Prints events, and tracks which of the printed jobs have not ended.
 class Shown {
  public:
-  Shown(const Wish& wish, const Environment& environment, std::string job)
-      : as_json_(wish.as_json),
+  Shown(const ControlOptions& options, const Environment& environment, std::string job)
+      : as_json_(options.as_json),
         job_(std::move(job)),
         style_({.utc_offset_seconds = utc_offset(),
                 .names_job = job_.empty(),
@@ -261,25 +261,25 @@ class Shown {
 
 }  // namespace
 
-int show_events(const Wish& wish, const Environment& environment) {
+int show_events(const ControlOptions& options, const Environment& environment) {
   Watched watched;
-  auto place = place_of_events(wish, environment, watched);
+  auto place = place_of_events(options, environment, watched);
   if (!place) return give_up(place.error());
-  Shown shown(wish, environment, watched.job);
-  auto listener = Listener::begin(*place, wish.follows);
+  Shown shown(options, environment, watched.job);
+  auto listener = Listener::begin(*place, options.follows);
   while (true) {
     if (!listener) return give_up(listener.error());
     const auto code = listener->listen([&](const std::string& line) { return shown.take(line); });
     if (code && code->has_value()) return **code;
-    if (code && !wish.follows) return control_code::done;
-    if (wish.follows && shown.is_over()) return control_code::done;
+    if (code && !options.follows) return control_code::done;
+    if (options.follows && shown.is_over()) return control_code::done;
     const Setback lost =
         code ? Setback{place->text() + ": the event stream ended", control_code::unreachable}
              : code.error();
     const bool is_lost = lost.code == control_code::unreachable && listener->has_contact();
-    if (!wish.follows || !is_lost) return give_up(lost);
+    if (!options.follows || !is_lost) return give_up(lost);
     watched.since = shown.reconnect();
-    const Wish same = again(wish, watched.job);
+    const ControlOptions same = again(options, watched.job);
     listener = retry<Listener>(lost, watched, [&]() -> Attempt<Listener> {
       Watched found;
       place = place_of_events(same, environment, found);
@@ -301,13 +301,13 @@ struct Waited {
   std::string led_at = {};
 };
 
-int tell_end(const Wish& wish, const std::string& job, int exit_code, const std::string& reason) {
-  if (wish.as_json) print(ending_json(job, exit_code, reason));
+int tell_end(const ControlOptions& options, const std::string& job, int exit_code, const std::string& reason) {
+  if (options.as_json) print(ending_json(job, exit_code, reason));
   return exit_code;
 }
 
 // `look_for`: how the job is found. `watched`: empty until the job has been found.
-Attempt<Waited> wait_once(const Wish& wish, const Wish& look_for, const Environment& environment,
+Attempt<Waited> wait_once(const ControlOptions& options, const ControlOptions& look_for, const Environment& environment,
                           Watched& watched) {
   const auto chosen = find_job(look_for, environment);
   if (!chosen) return tl::unexpected(chosen.error());
@@ -319,7 +319,7 @@ Attempt<Waited> wait_once(const Wish& wish, const Wish& look_for, const Environm
   if (!details) return tl::unexpected(details.error());
   const auto job = job_view(*details);
   if (!job) return tl::unexpected(Setback{job.error().reason});
-  if (job->exit_code) return Waited{tell_end(wish, job->id, *job->exit_code, job->reason)};
+  if (job->exit_code) return Waited{tell_end(options, job->id, *job->exit_code, job->reason)};
   const bool is_first = watched.job.empty();
   // The event ring may still have the end of an earlier job of that name.
   const double since = job->since.value_or(0) - clock_slack;
@@ -337,7 +337,7 @@ Attempt<Waited> wait_once(const Wish& wish, const Wish& look_for, const Environm
     }
     const bool is_meant = event->is_end() && event->job == job->id;
     if (!is_meant) return std::nullopt;
-    return tell_end(wish, job->id, event->exit_code, event->reason);
+    return tell_end(options, job->id, event->exit_code, event->reason);
   };
   const auto code = listener->listen(take);
   if (!code) return tl::unexpected(code.error());
@@ -349,15 +349,15 @@ Attempt<Waited> wait_once(const Wish& wish, const Wish& look_for, const Environm
 }
 
 // The new leader may have a socket here. It has the job a moment after taking over.
-Attempt<Waited> wait_there(const Wish& wish, const Environment& environment,
+Attempt<Waited> wait_there(const ControlOptions& options, const Environment& environment,
                            const std::string& led_at, Watched& watched) {
-  const Wish here = again(wish, watched.job);
-  Wish there = here;
+  const ControlOptions here = again(options, watched.job);
+  ControlOptions there = here;
   if (const auto address = parse_endpoint(led_at, 0)) there.address = *address;
   const auto deadline = steady_clock::now() + bounds::ask_patience;
   while (true) {
-    if (auto waited = wait_once(wish, here, environment, watched)) return waited;
-    auto waited = wait_once(wish, there, environment, watched);
+    if (auto waited = wait_once(options, here, environment, watched)) return waited;
+    auto waited = wait_once(options, there, environment, watched);
     if (waited) return waited;
     if (steady_clock::now() >= deadline) {
       waited.error().sentence =
@@ -370,27 +370,27 @@ Attempt<Waited> wait_there(const Wish& wish, const Environment& environment,
 
 }  // namespace
 
-int wait_for_end(const Wish& wish, const Environment& environment) {
+int wait_for_end(const ControlOptions& options, const Environment& environment) {
   Watched watched;
-  auto waited = wait_once(wish, wish, environment, watched);
+  auto waited = wait_once(options, options, environment, watched);
   while (true) {
     if (waited && waited->exit_code) return *waited->exit_code;
     if (waited) {
-      waited = wait_there(wish, environment, waited->led_at, watched);
+      waited = wait_there(options, environment, waited->led_at, watched);
       continue;
     }
     const Setback lost = waited.error();
     if (watched.job.empty() || lost.code != control_code::unreachable) return give_up(lost);
     // A cpprund with --state comes back soon, and so does a job's next host.
-    const Wish same = again(wish, watched.job);
+    const ControlOptions same = again(options, watched.job);
     const auto next = retry<Attempt<Waited>>(lost, watched, [&]() -> Attempt<Attempt<Waited>> {
       const int before = watched.contacts;
-      auto once = wait_once(wish, same, environment, watched);
+      auto once = wait_once(options, same, environment, watched);
       // If contact was made and lost again, the timeout starts over.
       if (once || watched.contacts > before) return once;
       if (const auto known = end_of(same, environment, watched)) {
         const EventView& end = known->end;
-        return Attempt<Waited>(Waited{tell_end(wish, end.job, end.exit_code, end.reason)});
+        return Attempt<Waited>(Waited{tell_end(options, end.job, end.exit_code, end.reason)});
       }
       return tl::unexpected(once.error());
     });
@@ -407,11 +407,11 @@ constexpr auto between_looks = 1s;
 constexpr int signal_code = 128;  // plus the signal's number, as in a shell
 
 // The current view of the requested job, or of all jobs if none is requested.
-Attempt<TopView> look(const Wish& wish, const Environment& environment) {
-  Wish quiet = wish;
+Attempt<TopView> look(const ControlOptions& options, const Environment& environment) {
+  ControlOptions quiet = options;
   quiet.as_json = true;  // errors are shown on the screen
   const FoundJobs all = find_jobs(quiet, environment);
-  if (wish.job.empty() && all.jobs.size() > 1) {
+  if (options.job.empty() && all.jobs.size() > 1) {
     TopView view;
     for (const auto& each : all.jobs) view.jobs.push_back({each.job, each.place.text()});
     return view;
@@ -440,13 +440,13 @@ void print_once(const TopView& view, const Canvas& canvas) {
 }
 
 // If there is no reply, the last screen stays for a while: the job may come back.
-int run(LiveTerminal terminal, TopView view, const Wish& wish, const Environment& environment) {
+int run(LiveTerminal terminal, TopView view, const ControlOptions& options, const Environment& environment) {
   TopSettings settings;
   auto looked = steady_clock::now();
   while (true) {
     const auto now = steady_clock::now();
     if (now - looked >= between_looks) {
-      auto seen = look(wish, environment);
+      auto seen = look(options, environment);
       looked = steady_clock::now();
       if (seen) {
         view = std::move(*seen);
@@ -470,8 +470,8 @@ int run(LiveTerminal terminal, TopView view, const Wish& wish, const Environment
 
 }  // namespace
 
-int show_top(const Wish& wish, const Environment& environment) {
-  auto view = look(wish, environment);
+int show_top(const ControlOptions& options, const Environment& environment) {
+  auto view = look(options, environment);
   if (!view) return give_up(view.error());
   const bool is_live = ::isatty(STDOUT_FILENO) == 1 && ::isatty(STDIN_FILENO) == 1;
   if (!is_live) {
@@ -481,7 +481,7 @@ int show_top(const Wish& wish, const Environment& environment) {
   auto terminal = LiveTerminal::take();
   if (!terminal) return give_up({terminal.error().reason});
   // Keep showing the same job, even if others start meanwhile.
-  Wish settled = wish;
+  ControlOptions settled = options;
   if (view->job) {
     settled.job = view->job->id;
     settled.whole_name = true;

@@ -7,10 +7,10 @@
 
 namespace cpprun::io {
 
-int show_events(const Wish& wish, const Environment& environment);
-int wait_for_end(const Wish& wish, const Environment& environment);
+int show_events(const ControlOptions& options, const Environment& environment);
+int wait_for_end(const ControlOptions& options, const Environment& environment);
 
 // `cpprunctl top`: refreshes each second. Prints once if stdout is not a terminal.
-int show_top(const Wish& wish, const Environment& environment);
+int show_top(const ControlOptions& options, const Environment& environment);
 
 }  // namespace cpprun::io

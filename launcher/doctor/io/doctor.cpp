@@ -49,7 +49,7 @@ constexpr const char* program_name = "cpprunctl";
 
 class Console {
  public:
-  Console(const DoctorOrder& order, const Environment& environment)
+  Console(const DoctorRequest& order, const Environment& environment)
       : signals_(context_, SIGINT, SIGTERM, SIGHUP),
         timer_(context_),
         machine_(order.members, order.port),
@@ -116,7 +116,7 @@ class Console {
 
 }  // namespace
 
-Examined examine_hosts(const DoctorOrder& order, const Environment& environment) {
+Examined examine_hosts(const DoctorRequest& order, const Environment& environment) {
   return Console(order, environment).run();
 }
 

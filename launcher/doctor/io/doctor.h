@@ -17,7 +17,7 @@
 
 namespace cpprun::io {
 
-struct DoctorOrder {
+struct DoctorRequest {
   std::vector<fanout::Member> members;
   std::vector<std::string> shell;
   int port = 0;  // where the hosts listen; 0: any free port
@@ -29,7 +29,7 @@ struct Examined {
   int interrupted = 0;  // the exit code if interrupted; 0: it finished
 };
 
-Examined examine_hosts(const DoctorOrder& order, const Environment& environment);
+Examined examine_hosts(const DoctorRequest& order, const Environment& environment);
 
 // If `port` is not 0, checks that it can be bound.
 Examined examine_here(int port, const Environment& environment);

@@ -12,16 +12,16 @@ using namespace cpprun;
 
 namespace {
 
-std::variant<Wish, CommandLineEnd> read(std::initializer_list<const char*> words) {
+std::variant<ControlOptions, CommandLineEnd> read(std::initializer_list<const char*> words) {
   std::vector<const char*> argv{"cpprunctl"};
   argv.insert(argv.end(), words);
   return read_control_line(static_cast<int>(argv.size()), argv.data(), "1.2.3");
 }
 
-Wish wish(std::initializer_list<const char*> words) {
+ControlOptions options(std::initializer_list<const char*> words) {
   const auto outcome = read(words);
-  REQUIRE(std::holds_alternative<Wish>(outcome));
-  return std::get<Wish>(outcome);
+  REQUIRE(std::holds_alternative<ControlOptions>(outcome));
+  return std::get<ControlOptions>(outcome);
 }
 
 CommandLineEnd end(std::initializer_list<const char*> words) {
@@ -33,40 +33,40 @@ CommandLineEnd end(std::initializer_list<const char*> words) {
 }  // namespace
 
 TEST_CASE("each command is read with what it takes") {
-  CHECK(wish({"ls"}).verb == Verb::list);
-  CHECK(wish({"list"}).verb == Verb::list);
-  CHECK(wish({"ls", "--names"}).names_alone);
-  CHECK(wish({"status", "a"}).job == "a");
-  CHECK(wish({"top"}).job.empty());
-  CHECK(wish({"events", "-f", "a"}).follows);
-  CHECK(wish({"report", "a"}).verb == Verb::report);
-  CHECK(wish({"wait"}).verb == Verb::wait);
-  CHECK(wish({"stop", "a", "--reason", "tired"}).reason == "tired");
-  CHECK(wish({"restart", "a"}).verb == Verb::restart);
-  CHECK(wish({"save", "a", "--signal=SIGUSR2"}).signal == "SIGUSR2");
-  CHECK(wish({"forget", "a"}).verb == Verb::forget);
-  CHECK(wish({"handover"}).verb == Verb::handover);
-  CHECK(wish({"handover", "--reason=upgrade", "--address=h"}).reason == "upgrade");
-  const auto drained = wish({"drain", "node-7", "--job=a", "--reason=ECC"});
+  CHECK(options({"ls"}).kind == CommandKind::list);
+  CHECK(options({"list"}).kind == CommandKind::list);
+  CHECK(options({"ls", "--names"}).names_alone);
+  CHECK(options({"status", "a"}).job == "a");
+  CHECK(options({"top"}).job.empty());
+  CHECK(options({"events", "-f", "a"}).follows);
+  CHECK(options({"report", "a"}).kind == CommandKind::report);
+  CHECK(options({"wait"}).kind == CommandKind::wait);
+  CHECK(options({"stop", "a", "--reason", "tired"}).reason == "tired");
+  CHECK(options({"restart", "a"}).kind == CommandKind::restart);
+  CHECK(options({"save", "a", "--signal=SIGUSR2"}).signal == "SIGUSR2");
+  CHECK(options({"forget", "a"}).kind == CommandKind::forget);
+  CHECK(options({"handover"}).kind == CommandKind::handover);
+  CHECK(options({"handover", "--reason=upgrade", "--address=h"}).reason == "upgrade");
+  const auto drained = options({"drain", "node-7", "--job=a", "--reason=ECC"});
   CHECK(drained.subject == "node-7");
   CHECK(drained.job == "a");
-  CHECK(wish({"exclude", "h", "--for", "2h"}).for_seconds == 7200);
-  CHECK(wish({"exclude", "h", "--job=a"}).job == "a");
-  CHECK(wish({"include", "h", "--all"}).to_all);
-  CHECK_FALSE(wish({"include", "h"}).to_all);
-  CHECK(wish({"include", "h"}).verb == Verb::include);
+  CHECK(options({"exclude", "h", "--for", "2h"}).for_seconds == 7200);
+  CHECK(options({"exclude", "h", "--job=a"}).job == "a");
+  CHECK(options({"include", "h", "--all"}).to_all);
+  CHECK_FALSE(options({"include", "h"}).to_all);
+  CHECK(options({"include", "h"}).kind == CommandKind::include);
 }
 
 TEST_CASE("the doctor is told the hosts, and how to get there") {
-  const auto told = wish({"doctor", "--hosts", "a,b", "--remote-shell", "rsh {host}", "--port",
+  const auto told = options({"doctor", "--hosts", "a,b", "--remote-shell", "rsh {host}", "--port",
                           "29500", "--ship", "--json"});
-  CHECK(told.verb == Verb::doctor);
+  CHECK(told.kind == CommandKind::doctor);
   CHECK(told.doctor.hosts == "a,b");
   CHECK(told.doctor.remote_shell == "rsh {host}");
   CHECK(told.doctor.port == 29500);
   CHECK(told.doctor.ship);
   CHECK(told.as_json);
-  CHECK_FALSE(wish({"doctor"}).doctor.hosts);
+  CHECK_FALSE(options({"doctor"}).doctor.hosts);
 }
 
 TEST_CASE("a doctor for hosts that nobody named, or twice, is refused") {
@@ -79,11 +79,11 @@ TEST_CASE("a doctor for hosts that nobody named, or twice, is refused") {
 }
 
 TEST_CASE("what is the same for all commands may stand before or behind them") {
-  CHECK(wish({"--json", "ls"}).as_json);
-  CHECK(wish({"ls", "--json"}).as_json);
-  CHECK(wish({"ls", "--all-users"}).of_all_users);
-  CHECK(wish({"ls", "--address", "[::1]:77"}).address == Endpoint{"::1", 77});
-  CHECK(wish({"ls", "--address", "head"}).address == Endpoint{"head", 29400});
+  CHECK(options({"--json", "ls"}).as_json);
+  CHECK(options({"ls", "--json"}).as_json);
+  CHECK(options({"ls", "--all-users"}).of_all_users);
+  CHECK(options({"ls", "--address", "[::1]:77"}).address == Endpoint{"::1", 77});
+  CHECK(options({"ls", "--address", "head"}).address == Endpoint{"head", 29400});
 }
 
 TEST_CASE("misuse is refused with a sentence and exit code 2") {
@@ -134,24 +134,24 @@ TEST_CASE("the help names the commands and the exit codes, and the version is to
 }
 
 TEST_CASE("a secret is made somewhere, called something, or added to what is there") {
-  CHECK(wish({"keygen"}).verb == Verb::keygen);
-  CHECK(wish({"keygen"}).subject.empty());
-  CHECK(wish({"keygen", "/s", "--id", "tonight"}).id == "tonight");
-  CHECK(wish({"keygen", "/s", "--add"}).adds);
-  CHECK(wish({"keygen", "-"}).subject == "-");
-  CHECK(wish({"ls", "--secret-file", "/s"}).secret_file == "/s");
+  CHECK(options({"keygen"}).kind == CommandKind::keygen);
+  CHECK(options({"keygen"}).subject.empty());
+  CHECK(options({"keygen", "/s", "--id", "tonight"}).id == "tonight");
+  CHECK(options({"keygen", "/s", "--add"}).adds);
+  CHECK(options({"keygen", "-"}).subject == "-");
+  CHECK(options({"ls", "--secret-file", "/s"}).secret_file == "/s");
   CHECK(end({"keygen", "--id", "a b"}).text.find("--id takes 1 to 64") != std::string::npos);
   CHECK(end({"keygen", "-", "--add"}).text.find("--add needs a file") != std::string::npos);
   CHECK(end({"keygen", "--json"}).exit_code == control_code::misuse);
 }
 
 TEST_CASE("a token is for reading or for orders, for a while, and for one job or all") {
-  const auto reads = wish({"token", "--read"});
-  CHECK(reads.verb == Verb::token);
-  CHECK_FALSE(reads.token_orders);
+  const auto reads = options({"token", "--read"});
+  CHECK(reads.kind == CommandKind::token);
+  CHECK_FALSE(reads.token_controls);
   CHECK(reads.for_seconds == 3600);
-  const auto orders = wish({"token", "--order", "--for=2d", "--job", "a"});
-  CHECK(orders.token_orders);
+  const auto orders = options({"token", "--order", "--for=2d", "--job", "a"});
+  CHECK(orders.token_controls);
   CHECK(orders.for_seconds == 172800);
   CHECK(orders.job == "a");
   CHECK(end({"token"}).text.find("needs either --read or --order") != std::string::npos);
@@ -159,7 +159,7 @@ TEST_CASE("a token is for reading or for orders, for a while, and for one job or
   CHECK(end({"token", "--read", "--for=soon"}).text.find("--for: \"soon\"") != std::string::npos);
   const std::string long_name(257, 'j');
   CHECK(end({"token", "--read", "--job", long_name.c_str()}).exit_code == control_code::misuse);
-  CHECK_FALSE(wish({"ls"}).for_seconds);
+  CHECK_FALSE(options({"ls"}).for_seconds);
 }
 
 }  // namespace command_line_test

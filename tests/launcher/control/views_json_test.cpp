@@ -90,12 +90,12 @@ TEST_CASE("what is missing or no such thing keeps its default, and what is no an
 }
 
 TEST_CASE("an order says what was given and no more, and its answer is read") {
-  CHECK(order_json({.verb = Verb::stop}) == "{}");
-  CHECK(json::parse(order_json({.verb = Verb::drain, .subject = "3", .reason = "ECC"})) ==
+  CHECK(order_json({.kind = CommandKind::stop}) == "{}");
+  CHECK(json::parse(order_json({.kind = CommandKind::drain, .subject = "3", .reason = "ECC"})) ==
         json{{"reason", "ECC"}, {"node", "3"}});
-  CHECK(json::parse(order_json({.verb = Verb::exclude, .subject = "h", .for_seconds = 7200})) ==
+  CHECK(json::parse(order_json({.kind = CommandKind::exclude, .subject = "h", .for_seconds = 7200})) ==
         json{{"for_s", 7200}});
-  CHECK(json::parse(order_json({.verb = Verb::save, .signal = "SIGUSR2"})) ==
+  CHECK(json::parse(order_json({.kind = CommandKind::save, .signal = "SIGUSR2"})) ==
         json{{"signal", "SIGUSR2"}});
   CHECK(said_in(R"({"said":"it ends"})") == "it ends");
   CHECK(error_in(R"({"error":"no such job"})") == "no such job");

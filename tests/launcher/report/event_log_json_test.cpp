@@ -160,13 +160,13 @@ TEST_CASE("another cpprund that leads is told with the one before, and how long 
 
 TEST_CASE("an order says who asked for what, why, and what became of it") {
   auto event_log = event_log_of_node();
-  const OperatorCommand order{.kind = OperatorCommand::Kind::exclude,
+  const OperatorCommand command{.kind = OperatorCommand::Kind::exclude,
                     .whom = "node7",
                     .length = std::chrono::hours(2),
                     .reason = "it smells",
                     .by = "uid 0 (root)"};
   const auto json = event(
-      event_log, event_log::Ordered{{7, order, {CommandResult::Kind::not_now, "start another"}}});
+      event_log, event_log::Ordered{{7, command, {CommandResult::Kind::not_now, "start another"}}});
   CHECK(json.at("event") == "order");
   CHECK(json.at("order") == "exclude");
   CHECK(json.at("by") == "uid 0 (root)");

@@ -266,11 +266,11 @@ TEST_CASE("every order is in the file, and the reverse") {
   Words routes;
   // The last of them.
   for (int i = 0; i <= static_cast<int>(OperatorCommand::Kind::handover); ++i) {
-    const OperatorCommand order{.kind = static_cast<OperatorCommand::Kind>(i)};
-    const char* const whose = order.is_about_the_daemon() ? "/api/v1/daemon/"
-                              : order.is_about_a_host()   ? "/api/v1/hosts/{host}/"
+    const OperatorCommand command{.kind = static_cast<OperatorCommand::Kind>(i)};
+    const char* const whose = command.is_about_the_daemon() ? "/api/v1/daemon/"
+                              : command.is_about_a_host()   ? "/api/v1/hosts/{host}/"
                                                           : "/api/v1/jobs/{id}/";
-    routes.insert(whose + std::string(name_of(order.kind)));
+    routes.insert(whose + std::string(name_of(command.kind)));
   }
   const json file = document();
   const auto described = operations(file, "post");

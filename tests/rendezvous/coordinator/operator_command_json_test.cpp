@@ -15,16 +15,16 @@ namespace {
 using Kind = OperatorCommand::Kind;
 
 OperatorCommand read(Kind kind, const std::string& body) {
-  OperatorCommand order{.kind = kind};
-  const auto result = read_command(body, order);
+  OperatorCommand command{.kind = kind};
+  const auto result = read_command(body, command);
   CAPTURE(body);
   REQUIRE(result);
-  return order;
+  return command;
 }
 
 std::string objection(Kind kind, const std::string& body) {
-  OperatorCommand order{.kind = kind};
-  const auto result = read_command(body, order);
+  OperatorCommand command{.kind = kind};
+  const auto result = read_command(body, command);
   return result ? "" : result.error().reason;
 }
 
