@@ -57,12 +57,12 @@ Examination::Examination(const std::vector<fanout::Member>& members, int port)
         }};
         return PhaseOf<Phase>::Steps(steps);
       }()) {
-  for (const auto& member : members) guests_[member.number].host.member = member;
+  for (const auto& member : members) remotes_[member.number].host.member = member;
 }
 
 Examination::Actions Examination::start() {
   fanout::DialHosts dial;
-  for (const auto& [number, guest] : guests_) dial.members.push_back(guest.host.member);
+  for (const auto& [number, remote] : remotes_) dial.members.push_back(remote.host.member);
   return {std::move(dial)};
 }
 
@@ -75,7 +75,7 @@ Examination::Actions Examination::handle(const Now& now, const Event& event) {
                    interrupted_ = e.signal;
                    if (phase_ != Phase::ending) return end(now, actions);
                    // The second signal means: stop at once.
-                   for (auto& [number, guest] : guests_) guest.is_awaited = false;
+                   for (auto& [number, remote] : remotes_) remote.is_awaited = false;
                  },
              },
              event);
@@ -86,9 +86,9 @@ Examination::Actions Examination::handle(const Now& now, const Event& event) {
 Examination::Actions Examination::advance(const Now& now) {
   Actions actions;
   if (phase_ == Phase::over || !deadline_ || now.time < *deadline_) return actions;
-  for (auto& [number, guest] : guests_) {
-    if (!std::exchange(guest.is_awaited, false) || phase_ == Phase::ending) continue;
-    guest.host.gone =
+  for (auto& [number, remote] : remotes_) {
+    if (!std::exchange(remote.is_awaited, false) || phase_ == Phase::ending) continue;
+    remote.host.gone =
         phase_ == Phase::asking ? "no response in time" : "no results of its connections in time";
   }
   go_on(now, actions);
@@ -106,35 +106,35 @@ std::optional<std::string> Examination::check() const {
 
 std::vector<ExaminedHost> Examination::hosts() const {
   std::vector<ExaminedHost> hosts;
-  for (const auto& [number, guest] : guests_) hosts.push_back(guest.host);
+  for (const auto& [number, remote] : remotes_) hosts.push_back(remote.host);
   return hosts;
 }
 
 void Examination::hear(const Now& now, const fanout::Up& message) {
-  const auto guest_of = [&](int number) {
-    const auto at = guests_.find(number);
-    return at == guests_.end() ? nullptr : &at->second;
+  const auto remote_of = [&](int number) {
+    const auto at = remotes_.find(number);
+    return at == remotes_.end() ? nullptr : &at->second;
   };
   std::visit(Overloaded{
                  [&](const fanout::Here& m) {
-                   Guest* const guest = guest_of(m.number);
-                   if (guest == nullptr || phase_ != Phase::calling) return;
-                   guest->is_here = true;
-                   guest->is_awaited = false;
-                   guest->host.address = m.address;
+                   RemoteHost* const remote = remote_of(m.number);
+                   if (remote == nullptr || phase_ != Phase::calling) return;
+                   remote->is_here = true;
+                   remote->is_awaited = false;
+                   remote->host.address = m.address;
                  },
                  [&](const fanout::Gone& m) {
-                   Guest* const guest = guest_of(m.number);
-                   if (guest == nullptr) return;
+                   RemoteHost* const remote = remote_of(m.number);
+                   if (remote == nullptr) return;
                    // While ending, we stopped it ourselves.
-                   if (phase_ != Phase::ending) guest->host.gone = m.reason;
-                   guest->is_here = guest->is_awaited = false;
+                   if (phase_ != Phase::ending) remote->host.gone = m.reason;
+                   remote->is_here = remote->is_awaited = false;
                  },
                  [&](const fanout::Ended& m) {
-                   Guest* const guest = guest_of(m.number);
-                   if (guest == nullptr) return;
-                   if (phase_ != Phase::ending) guest->host.gone = "cpprunctl exited there";
-                   guest->is_here = guest->is_awaited = false;
+                   RemoteHost* const remote = remote_of(m.number);
+                   if (remote == nullptr) return;
+                   if (phase_ != Phase::ending) remote->host.gone = "cpprunctl exited there";
+                   remote->is_here = remote->is_awaited = false;
                  },
                  [&](const fanout::Answer& m) { answer(now, m); },
                  [](const fanout::Words&) {},  // shell output; Gone has the reason
@@ -144,23 +144,23 @@ void Examination::hear(const Now& now, const fanout::Up& message) {
 }
 
 void Examination::answer(const Now& now, const fanout::Answer& answer) {
-  const auto at = guests_.find(answer.number);
-  if (at == guests_.end() || !at->second.is_awaited) return;
-  Guest& guest = at->second;
+  const auto at = remotes_.find(answer.number);
+  if (at == remotes_.end() || !at->second.is_awaited) return;
+  RemoteHost& remote = at->second;
   auto reading = read_reading(answer.text);
-  guest.is_awaited = false;
+  remote.is_awaited = false;
   if (!reading) {
-    guest.host.gone = reading.error().reason;
+    remote.host.gone = reading.error().reason;
     return;
   }
   if (const auto* facts = std::get_if<HostFacts>(&*reading); facts && phase_ == Phase::asking) {
-    guest.host.clock = clock_of(*facts, asked_, now.wall);
-    guest.host.facts = *facts;
+    remote.host.clock = clock_of(*facts, asked_, now.wall);
+    remote.host.facts = *facts;
   } else if (auto* dialed = std::get_if<std::vector<Dialed>>(&*reading);
              dialed && phase_ == Phase::dialing) {
-    guest.host.dialed = std::move(*dialed);
+    remote.host.dialed = std::move(*dialed);
   } else {
-    guest.is_awaited = true;  // an answer to an earlier question; the current one is still expected
+    remote.is_awaited = true;  // an answer to an earlier question; the current one is still expected
   }
 }
 
@@ -168,7 +168,7 @@ void Examination::answer(const Now& now, const fanout::Answer& answer) {
 void Examination::go_on(const Now& now, Actions& actions) {
   while (phase_ != Phase::over && !is_awaited()) {
     const bool is_anybody_here =
-        std::ranges::any_of(guests_, [](const auto& each) { return each.second.is_here; });
+        std::ranges::any_of(remotes_, [](const auto& each) { return each.second.is_here; });
     if (phase_ == Phase::ending || (phase_ == Phase::calling && !is_anybody_here)) {
       phase_.become(Phase::over);
       deadline_.reset();
@@ -189,25 +189,25 @@ void Examination::go_on(const Now& now, Actions& actions) {
 void Examination::begin(Phase phase, const Now& now) {
   phase_.become(phase);
   deadline_ = now.time + answer_patience;
-  for (auto& [number, guest] : guests_) guest.is_awaited = guest.is_here;
+  for (auto& [number, remote] : remotes_) remote.is_awaited = remote.is_here;
 }
 
 // Stops waiting for hosts that have not answered and tells all hosts to stop.
 void Examination::end(const Now& now, Actions& actions) {
   phase_.become(Phase::ending);
   deadline_ = now.time + end_patience;
-  for (auto& [number, guest] : guests_) guest.is_awaited = guest.is_awaited || guest.is_here;
+  for (auto& [number, remote] : remotes_) remote.is_awaited = remote.is_awaited || remote.is_here;
   actions.emplace_back(fanout::TellHosts{fanout::Stop{SIGTERM}});
 }
 
 bool Examination::is_awaited() const {
-  return std::ranges::any_of(guests_, [](const auto& each) { return each.second.is_awaited; });
+  return std::ranges::any_of(remotes_, [](const auto& each) { return each.second.is_awaited; });
 }
 
 std::vector<Target> Examination::targets() const {
   std::vector<Target> targets;
-  for (const auto& [number, guest] : guests_) {
-    const auto& host = guest.host;
+  for (const auto& [number, remote] : remotes_) {
+    const auto& host = remote.host;
     if (!host.facts) continue;
     targets.push_back({.number = number,
                        .name = name_of(host.member.name),

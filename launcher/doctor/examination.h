@@ -133,7 +133,7 @@ class Examination {
 
  private:
   enum class Phase { calling, asking, dialing, ending, over };
-  struct Guest {
+  struct RemoteHost {
     ExaminedHost host;
     bool is_here = false;
     bool is_awaited = true;  // in the current phase
@@ -148,7 +148,7 @@ class Examination {
   std::vector<Target> targets() const;
 
   int port_ = 0;
-  std::map<int, Guest> guests_;
+  std::map<int, RemoteHost> remotes_;
   PhaseOf<Phase> phase_;
   WallTime asked_{};
   std::optional<TimePoint> deadline_;  // not while calling: shells have their own deadlines

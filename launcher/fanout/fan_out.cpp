@@ -29,7 +29,7 @@ FanOut::FanOut(Wanted wanted)
         }};
         return PhaseOf<Phase>::Steps(steps);
       }()) {
-  for (const auto& member : wanted_.members) guests_[member.number].member = member;
+  for (const auto& member : wanted_.members) remotes_[member.number].member = member;
 }
 
 FanOut::Actions FanOut::start() {
@@ -63,20 +63,20 @@ FanOut::Actions FanOut::advance(TimePoint now) {
       stop(now, SIGKILL, actions);
     } else {
       deadline_.reset();
-      for (auto& [number, guest] : guests_) {
-        if (guest.state != State::here && guest.state != State::pending) continue;
-        guest.state = State::gone;
-        guest.reason = "no exit code received";
-        actions.push_back(Say{fmt::format("{}: {}", guest.member.name, guest.reason), true});
+      for (auto& [number, remote] : remotes_) {
+        if (remote.state != State::here && remote.state != State::pending) continue;
+        remote.state = State::gone;
+        remote.reason = "no exit code received";
+        actions.push_back(Say{fmt::format("{}: {}", remote.member.name, remote.reason), true});
       }
     }
   }
   DialHosts again;
-  for (auto& [number, guest] : guests_) {
-    if (!guest.redial || now < *guest.redial || phase_ != Phase::running) continue;
-    guest.redial.reset();
-    guest.state = State::pending;
-    again.members.push_back(guest.member);
+  for (auto& [number, remote] : remotes_) {
+    if (!remote.redial || now < *remote.redial || phase_ != Phase::running) continue;
+    remote.redial.reset();
+    remote.state = State::pending;
+    again.members.push_back(remote.member);
   }
   if (!again.members.empty()) actions.push_back(std::move(again));
   finish_if_over(actions);
@@ -86,9 +86,9 @@ FanOut::Actions FanOut::advance(TimePoint now) {
 std::optional<TimePoint> FanOut::next_deadline() const {
   if (phase_ == Phase::over) return std::nullopt;
   auto next = deadline_;
-  for (const auto& [number, guest] : guests_) {
-    if (!guest.redial || phase_ != Phase::running) continue;
-    next = next ? std::min(*next, *guest.redial) : *guest.redial;
+  for (const auto& [number, remote] : remotes_) {
+    if (!remote.redial || phase_ != Phase::running) continue;
+    next = next ? std::min(*next, *remote.redial) : *remote.redial;
   }
   return next;
 }
@@ -96,8 +96,8 @@ std::optional<TimePoint> FanOut::next_deadline() const {
 std::optional<std::string> FanOut::check() const {
   if (phase_ == Phase::gathering && count(State::pending) == 0) return "no host is pending";
   if (phase_ == Phase::running && !begun_) return "the job runs without a start";
-  for (const auto& [number, guest] : guests_) {
-    if (guest.redial && guest.state != State::gone) return "a connected host is to be dialed again";
+  for (const auto& [number, remote] : remotes_) {
+    if (remote.redial && remote.state != State::gone) return "a connected host is to be dialed again";
   }
   return std::nullopt;
 }
@@ -114,60 +114,60 @@ void FanOut::hear(TimePoint now, const Up& message, Actions& actions) {
 }
 
 void FanOut::welcome(TimePoint now, const Here& here, Actions& actions) {
-  const auto at = guests_.find(here.number);
-  if (at == guests_.end() || at->second.state != State::pending) return;
-  Guest& guest = at->second;
-  guest.state = State::here;
-  guest.here = here;
+  const auto at = remotes_.find(here.number);
+  if (at == remotes_.end() || at->second.state != State::pending) return;
+  RemoteHost& remote = at->second;
+  remote.state = State::here;
+  remote.here = here;
   if (phase_ == Phase::gathering) return settle(now, actions);
   if (phase_ != Phase::running) return;
-  actions.push_back(Say{fmt::format("{} connected; joining the job", guest.member.name)});
+  actions.push_back(Say{fmt::format("{} connected; joining the job", remote.member.name)});
   Begin begin = *begun_;
   begin.only = here.number;
   actions.push_back(TellHosts{begin});
 }
 
 void FanOut::lose(TimePoint now, const Gone& gone, Actions& actions) {
-  const auto at = guests_.find(gone.number);
-  if (at == guests_.end()) return;
-  Guest& guest = at->second;
-  if (guest.state == State::gone || guest.state == State::ended) return;
-  const bool was_here = guest.state == State::here;
-  guest.state = State::gone;
-  guest.reason = gone.reason;
+  const auto at = remotes_.find(gone.number);
+  if (at == remotes_.end()) return;
+  RemoteHost& remote = at->second;
+  if (remote.state == State::gone || remote.state == State::ended) return;
+  const bool was_here = remote.state == State::here;
+  remote.state = State::gone;
+  remote.reason = gone.reason;
   if (phase_ == Phase::gathering) return settle(now, actions);
   if (phase_ != Phase::running) return;
   if (was_here) {
-    guest.backoff = redial_first;
-    actions.push_back(Say{fmt::format("lost {}: {}", guest.member.name, gone.reason), true});
+    remote.backoff = redial_first;
+    actions.push_back(Say{fmt::format("lost {}: {}", remote.member.name, gone.reason), true});
   }
   if (!wanted_.elastic || gone.number == begun_->master) return stop(now, SIGTERM, actions);
-  redial_later(now, guest);
+  redial_later(now, remote);
 }
 
-void FanOut::redial_later(TimePoint now, Guest& guest) {
-  guest.redial = now + guest.backoff;
-  guest.backoff = std::min(guest.backoff * 2, redial_max);
+void FanOut::redial_later(TimePoint now, RemoteHost& remote) {
+  remote.redial = now + remote.backoff;
+  remote.backoff = std::min(remote.backoff * 2, redial_max);
 }
 
 void FanOut::note_end(TimePoint now, const Ended& ended, Actions& actions) {
-  const auto at = guests_.find(ended.number);
-  if (at == guests_.end() || at->second.state == State::ended) return;
-  Guest& guest = at->second;
-  guest.state = State::ended;
-  guest.redial.reset();
-  guest.code = ended.code;
-  guest.ran = ended.ran;
+  const auto at = remotes_.find(ended.number);
+  if (at == remotes_.end() || at->second.state == State::ended) return;
+  RemoteHost& remote = at->second;
+  remote.state = State::ended;
+  remote.redial.reset();
+  remote.code = ended.code;
+  remote.ran = ended.ran;
   if (phase_ == Phase::gathering) {
-    guest.state = State::gone;
-    guest.reason = fmt::format("cpprun exited with code {}", ended.code);
+    remote.state = State::gone;
+    remote.reason = fmt::format("cpprun exited with code {}", ended.code);
     return settle(now, actions);
   }
   if (phase_ != Phase::running) return;
   if (ended.code != 0 && !ended.ran && !wanted_.is_rehearsal) {
     // The others would wait for it until their join timeout.
     actions.push_back(Say{
-        fmt::format("cpprun could not start on {}; stopping the other hosts", guest.member.name),
+        fmt::format("cpprun could not start on {}; stopping the other hosts", remote.member.name),
         true});
     return stop(now, SIGTERM, actions);
   }
@@ -181,23 +181,23 @@ void FanOut::settle(TimePoint now, Actions& actions) {
   if (count(State::pending) != 0) return;
   const int here = count(State::here);
   const bool enough = here >= wanted_.nodes_min && here > 0;
-  const bool all = here == static_cast<int>(guests_.size());
+  const bool all = here == static_cast<int>(remotes_.size());
   if (!all) list_gone(actions);
   if (all || (wanted_.elastic && enough)) return begin_job(now, actions);
   actions.push_back(Say{
-      fmt::format("nothing was started: only {} of {} hosts can be reached", here, guests_.size()),
+      fmt::format("nothing was started: only {} of {} hosts can be reached", here, remotes_.size()),
       true});
   stop(now, SIGTERM, actions);
 }
 
 void FanOut::begin_job(TimePoint now, Actions& actions) {
   phase_.become(Phase::running);
-  for (auto& [number, guest] : guests_) {
-    if (guest.state == State::here && !begun_) {
-      begun_ = Begin{-1, number, wanted_.address.empty() ? guest.here.address : wanted_.address,
-                     wanted_.port == 0 ? guest.here.port : wanted_.port};
+  for (auto& [number, remote] : remotes_) {
+    if (remote.state == State::here && !begun_) {
+      begun_ = Begin{-1, number, wanted_.address.empty() ? remote.here.address : wanted_.address,
+                     wanted_.port == 0 ? remote.here.port : wanted_.port};
     }
-    if (guest.state == State::gone) redial_later(now, guest);
+    if (remote.state == State::gone) redial_later(now, remote);
   }
   actions.push_back(TellHosts{*begun_});
 }
@@ -207,7 +207,7 @@ void FanOut::stop(TimePoint now, int signal, Actions& actions) {
   if (phase_ != Phase::stopping) phase_.become(Phase::stopping);
   killing_ = signal == SIGKILL;
   deadline_ = now + (killing_ ? kill_patience : wanted_.grace + agents_patience);
-  for (auto& [number, guest] : guests_) guest.redial.reset();
+  for (auto& [number, remote] : remotes_) remote.redial.reset();
   actions.push_back(TellHosts{Stop{signal}});
 }
 
@@ -222,17 +222,17 @@ void FanOut::finish_if_over(Actions& actions) {
 // A single list, so that the user can fix all of them at once.
 void FanOut::list_gone(Actions& actions) const {
   std::string lines;
-  for (const auto& [number, guest] : guests_) {
-    if (guest.state != State::gone) continue;
-    lines += fmt::format("\n  {}: {}", guest.member.name, guest.reason);
+  for (const auto& [number, remote] : remotes_) {
+    if (remote.state != State::gone) continue;
+    lines += fmt::format("\n  {}: {}", remote.member.name, remote.reason);
   }
   actions.push_back(Say{
-      fmt::format("{} of {} hosts cannot be reached:{}", count(State::gone), guests_.size(), lines),
+      fmt::format("{} of {} hosts cannot be reached:{}", count(State::gone), remotes_.size(), lines),
       true});
 }
 
 int FanOut::count(State state) const {
-  return static_cast<int>(std::count_if(guests_.begin(), guests_.end(), [&](const auto& each) {
+  return static_cast<int>(std::count_if(remotes_.begin(), remotes_.end(), [&](const auto& each) {
     return each.second.state == state;
   }));
 }
@@ -241,15 +241,15 @@ int FanOut::exit_code() const {
   if (!begun_) return interrupted_ != 0 ? code_of_signal + interrupted_ : 1;
   // Prefer the code of a host that could not start: the others only show the signal that stopped
   // them because of it.
-  for (const auto& [number, guest] : guests_) {
-    if (guest.state == State::ended && guest.code != 0 && !guest.ran) return guest.code;
+  for (const auto& [number, remote] : remotes_) {
+    if (remote.state == State::ended && remote.code != 0 && !remote.ran) return remote.code;
   }
-  const auto master = guests_.find(begun_->master);
+  const auto master = remotes_.find(begun_->master);
   if (master->second.state == State::ended && (wanted_.elastic || master->second.code != 0)) {
     return master->second.code;
   }
-  for (const auto& [number, guest] : guests_) {
-    if (guest.state == State::ended && guest.code != 0) return guest.code;
+  for (const auto& [number, remote] : remotes_) {
+    if (remote.state == State::ended && remote.code != 0) return remote.code;
   }
   const bool lost = count(State::gone) > 0;
   if (lost && interrupted_ != 0) return code_of_signal + interrupted_;
@@ -274,7 +274,7 @@ Branch::Actions Branch::handle(TimePoint now, const Event& event) {
                    Shell& shell = at->second;
                    shell.ready = true;
                    shell.heard = shell.pinged = now;
-                   actions.push_back(Give{e.shell, Terms{shell.members, job_}});
+                   actions.push_back(SendTo{e.shell, Terms{shell.members, job_}});
                  },
                  [&](const Said& e) { take(now, e, actions); },
                  [&](const ShellEnded& e) { end(now, e, actions); },
@@ -297,7 +297,7 @@ Branch::Actions Branch::advance(TimePoint now) {
       kill(number, shell, fmt::format("no response for {} s", in_seconds(patience)), actions);
     } else if (shell.ready && now - shell.pinged >= ping_interval) {
       shell.pinged = now;
-      actions.push_back(Give{number, Ping{}});
+      actions.push_back(SendTo{number, Ping{}});
     }
   }
   return actions;
@@ -361,7 +361,7 @@ void Branch::tell(const Down& message, Actions& actions) {
   for (auto& [number, shell] : shells_) {
     if (begin != nullptr && begin->only >= 0 && !shell.open.contains(begin->only)) continue;
     if (shell.ready) {
-      actions.push_back(Give{number, message});
+      actions.push_back(SendTo{number, message});
     } else if (stopping_) {
       kill(number, shell, "the start was canceled before the host responded", actions);
     }
@@ -369,7 +369,7 @@ void Branch::tell(const Down& message, Actions& actions) {
   if (!stopping_) return;
   for (auto& member : std::exchange(waiting_, {})) {
     actions.push_back(
-        Pass{Gone{member.number, "the start was canceled before the host responded"}});
+        Forward{Gone{member.number, "the start was canceled before the host responded"}});
   }
 }
 
@@ -382,7 +382,7 @@ void Branch::take(TimePoint now, const Said& said, Actions& actions) {
   if (const auto* here = std::get_if<Here>(&said.message)) shell.known.insert(here->number);
   if (const auto* gone = std::get_if<Gone>(&said.message)) shell.open.erase(gone->number);
   if (const auto* ended = std::get_if<Ended>(&said.message)) shell.open.erase(ended->number);
-  actions.push_back(Pass{said.message});
+  actions.push_back(Forward{said.message});
 }
 
 void Branch::end(TimePoint now, const ShellEnded& ended, Actions& actions) {
@@ -399,9 +399,9 @@ void Branch::end(TimePoint now, const ShellEnded& ended, Actions& actions) {
     if (!was_reached && !stopping_ && member.number != head.number) {
       again.push_back(member);
     } else if (member.number == head.number) {
-      actions.push_back(Pass{Gone{member.number, why}});
+      actions.push_back(Forward{Gone{member.number, why}});
     } else {
-      actions.push_back(Pass{
+      actions.push_back(Forward{
           Gone{member.number, fmt::format("lost the connection through {}: {}", head.name, why)}});
     }
   }

@@ -77,7 +77,7 @@ class FanOut {
  private:
   enum class Phase { gathering, running, stopping, over };
   enum class State { pending, here, gone, ended };
-  struct Guest {
+  struct RemoteHost {
     Member member;
     State state = State::pending;
     std::string reason;  // why it is gone
@@ -94,7 +94,7 @@ class FanOut {
   void note_end(TimePoint now, const Ended& ended, Actions& actions);
   void settle(TimePoint now, Actions& actions);
   void begin_job(TimePoint now, Actions& actions);
-  static void redial_later(TimePoint now, Guest& guest);
+  static void redial_later(TimePoint now, RemoteHost& remote);
   void stop(TimePoint now, int signal, Actions& actions);
   void finish_if_over(Actions& actions);
   void list_gone(Actions& actions) const;
@@ -102,7 +102,7 @@ class FanOut {
   int exit_code() const;
 
   Wanted wanted_;
-  std::map<int, Guest> guests_;
+  std::map<int, RemoteHost> remotes_;
   PhaseOf<Phase> phase_;
   std::optional<Begin> begun_;
   std::optional<TimePoint> deadline_;  // for hosts to exit by themselves, or after SIGKILL
@@ -155,7 +155,7 @@ struct Start {
   int shell = 0;
   std::vector<Member> members;  // the first is the shell's host
 };
-struct Give {
+struct SendTo {
   int shell = 0;
   Down message;
 };
@@ -163,7 +163,7 @@ struct Give {
 struct Kill {
   int shell = 0;
 };
-struct Pass {
+struct Forward {
   Up message;
 };
 
@@ -176,7 +176,7 @@ struct Pass {
 class Branch {
  public:
   using Event = std::variant<Dial, Tell, Alive, Ready, Said, ShellEnded>;
-  using Action = std::variant<Start, Give, Kill, Pass>;
+  using Action = std::variant<Start, SendTo, Kill, Forward>;
   using Actions = std::vector<Action>;
 
   explicit Branch(JobTerms job) : job_(std::move(job)) {}

@@ -219,12 +219,12 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
   }
 
   void accept() {
-    auto guest = std::make_shared<tcp::socket>(context_);
-    acceptor_.async_accept(*guest, [self = shared_from_this(), guest](const asio::error_code& no) {
+    auto remote = std::make_shared<tcp::socket>(context_);
+    acceptor_.async_accept(*remote, [self = shared_from_this(), remote](const asio::error_code& no) {
       if (no == asio::error::operation_aborted) return;
       if (!no) {
-        asio::async_write(*guest, asio::buffer(self->greeting_),
-                          [self, guest](const asio::error_code&, std::size_t) {});
+        asio::async_write(*remote, asio::buffer(self->greeting_),
+                          [self, remote](const asio::error_code&, std::size_t) {});
       }
       self->accept();
     });

@@ -125,9 +125,9 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
     for (const auto& action : actions) {
       std::visit(Overloaded{
                      [&](const Start& a) { open(a); },
-                     [&](const Give& a) { give(a.shell, encode(a.message)); },
+                     [&](const SendTo& a) { give(a.shell, encode(a.message)); },
                      [&](const Kill& a) { kill(a.shell); },
-                     [&](const Pass& a) { pass_soon(a.message); },
+                     [&](const Forward& a) { pass_soon(a.message); },
                  },
                  action);
     }

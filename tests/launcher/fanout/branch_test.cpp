@@ -73,8 +73,8 @@ TEST_CASE("many hosts become 32 subtrees that are equally large, in order") {
 TEST_CASE("terms go to a host when its cpprun is there, and not before") {
   World world;
   const auto started = world.tell<Start>(Dial{hosts(1)});
-  CHECK(world.those<Give>().empty());
-  const auto given = world.tell<Give>(Ready{started[0].shell});
+  CHECK(world.those<SendTo>().empty());
+  const auto given = world.tell<SendTo>(Ready{started[0].shell});
   REQUIRE(given.size() == 1);
   CHECK(std::get<Terms>(given[0].message).members == hosts(1));
 }
@@ -83,7 +83,7 @@ TEST_CASE("a dead host hides nobody who was to be started by it") {
   World world;
   const auto started = world.tell<Start>(Dial{hosts(64)});
   REQUIRE(started[0].members.size() == 2);
-  const auto gone = world.tell<Pass>(ShellEnded{started[0].shell, "Connection refused"});
+  const auto gone = world.tell<Forward>(ShellEnded{started[0].shell, "Connection refused"});
   REQUIRE(gone.size() == 1);
   CHECK(std::get<Gone>(gone[0].message) == Gone{0, "Connection refused"});
   const auto again = world.those<Start>();
@@ -98,7 +98,7 @@ TEST_CASE("a shell that says nothing is killed after a while, and told with that
   world.tell<Kill>(Alive{shell});
   CHECK(world.wait<Kill>(reach_patience - Duration{1}).empty());
   CHECK(world.wait<Kill>(Duration{1}).size() == 1);
-  const auto gone = world.tell<Pass>(ShellEnded{shell, "signal 9"});
+  const auto gone = world.tell<Forward>(ShellEnded{shell, "signal 9"});
   CHECK(std::get<Gone>(gone.at(0).message).reason == "no response for 20 s");
 }
 
@@ -111,7 +111,7 @@ TEST_CASE("a host that keeps printing and never answers is killed when its time 
   }
   CHECK(world.branch.next_deadline() == world.now + std::chrono::seconds(10));
   CHECK(world.wait<Kill>(std::chrono::seconds(10)).size() == 1);
-  const auto gone = world.tell<Pass>(ShellEnded{shell, "killed"});
+  const auto gone = world.tell<Forward>(ShellEnded{shell, "killed"});
   CHECK(std::get<Gone>(gone.at(0).message).reason ==
         "no response from cpprun within 60 s, only other output");
 }
@@ -119,10 +119,10 @@ TEST_CASE("a host that keeps printing and never answers is killed when its time 
 TEST_CASE("a host whose program is there and never says where it is has the same time") {
   World world;
   const int shell = world.tell<Start>(Dial{hosts(1)}).at(0).shell;
-  world.tell<Give>(Ready{shell});
+  world.tell<SendTo>(Ready{shell});
   for (int at = 0; at < 5; ++at) {
     CHECK(world.wait<Kill>(std::chrono::seconds(10)).empty());
-    world.tell<Pass>(Said{shell, Pong{}});
+    world.tell<Forward>(Said{shell, Pong{}});
   }
   CHECK(world.wait<Kill>(std::chrono::seconds(10)).size() == 1);
 }
@@ -130,21 +130,21 @@ TEST_CASE("a host whose program is there and never says where it is has the same
 TEST_CASE("a host that has arrived in time is there as long as it is heard") {
   World world;
   const int shell = world.tell<Start>(Dial{hosts(1)}).at(0).shell;
-  world.tell<Give>(Ready{shell});
-  world.tell<Pass>(Said{shell, Here{0, "10.0.0.1", 1}});
+  world.tell<SendTo>(Ready{shell});
+  world.tell<Forward>(Said{shell, Here{0, "10.0.0.1", 1}});
   for (int at = 0; at < 20; ++at) {
     CHECK(world.wait<Kill>(std::chrono::seconds(10)).empty());
-    world.tell<Pass>(Said{shell, Pong{}});
+    world.tell<Forward>(Said{shell, Pong{}});
   }
 }
 
 TEST_CASE("a connection that has died without a word is noticed by its silence") {
   World world;
   const auto shell = world.tell<Start>(Dial{hosts(1)})[0].shell;
-  world.tell<Give>(Ready{shell});
-  CHECK(world.wait<Give>(ping_interval).size() == 1);
-  world.tell<Pass>(Said{shell, Pong{}});
-  CHECK(world.those<Pass>().empty());
+  world.tell<SendTo>(Ready{shell});
+  CHECK(world.wait<SendTo>(ping_interval).size() == 1);
+  world.tell<Forward>(Said{shell, Pong{}});
+  CHECK(world.those<Forward>().empty());
   CHECK(world.wait<Kill>(silence_max).size() == 1);
 }
 
@@ -153,11 +153,11 @@ TEST_CASE("with a host that was there all behind it are lost, but for those that
   const auto started = world.tell<Start>(Dial{hosts(96)});
   const int shell = started[0].shell;
   REQUIRE(started[0].members.size() == 3);
-  world.tell<Give>(Ready{shell});
-  world.tell<Pass>(Said{shell, Here{0, "", 0}});
-  world.tell<Pass>(Said{shell, Here{1, "", 0}});
-  world.tell<Pass>(Said{shell, Ended{1, 0, true}});
-  const auto gone = world.tell<Pass>(ShellEnded{shell, "reset"});
+  world.tell<SendTo>(Ready{shell});
+  world.tell<Forward>(Said{shell, Here{0, "", 0}});
+  world.tell<Forward>(Said{shell, Here{1, "", 0}});
+  world.tell<Forward>(Said{shell, Ended{1, 0, true}});
+  const auto gone = world.tell<Forward>(ShellEnded{shell, "reset"});
   REQUIRE(gone.size() == 2);
   CHECK(std::get<Gone>(gone[0].message) == Gone{0, "reset"});
   CHECK(std::get<Gone>(gone[1].message) == Gone{2, "lost the connection through n0: reset"});
@@ -167,10 +167,10 @@ TEST_CASE("with a host that was there all behind it are lost, but for those that
 TEST_CASE("a stop goes to all that are there, and ends the dialing of the others") {
   World world;
   const auto started = world.tell<Start>(Dial{hosts(2)});
-  world.tell<Give>(Ready{started[0].shell});
-  world.tell<Give>(Tell{Stop{15}});
-  REQUIRE(world.those<Give>().size() == 1);
-  CHECK(std::get<Stop>(world.those<Give>()[0].message).signal == 15);
+  world.tell<SendTo>(Ready{started[0].shell});
+  world.tell<SendTo>(Tell{Stop{15}});
+  REQUIRE(world.those<SendTo>().size() == 1);
+  CHECK(std::get<Stop>(world.those<SendTo>()[0].message).signal == 15);
   REQUIRE(world.those<Kill>().size() == 1);
   CHECK(world.those<Kill>()[0].shell == started[1].shell);
 }
@@ -178,8 +178,8 @@ TEST_CASE("a stop goes to all that are there, and ends the dialing of the others
 TEST_CASE("a beginning for one host goes only where that host is") {
   World world;
   const auto started = world.tell<Start>(Dial{hosts(2)});
-  for (const auto& each : started) world.tell<Give>(Ready{each.shell});
-  const auto given = world.tell<Give>(Tell{Begin{1, 0, "a", 1}});
+  for (const auto& each : started) world.tell<SendTo>(Ready{each.shell});
+  const auto given = world.tell<SendTo>(Tell{Begin{1, 0, "a", 1}});
   REQUIRE(given.size() == 1);
   CHECK(given[0].shell == started[1].shell);
 }

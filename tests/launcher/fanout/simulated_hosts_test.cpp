@@ -99,12 +99,12 @@ class SimulatedHosts {
   void obey(int at, const Branch::Actions& actions) {
     for (const auto& action : actions) {
       if (const auto* start = std::get_if<Start>(&action)) open(at, *start);
-      if (const auto* give = std::get_if<Give>(&action)) send(at, *give);
+      if (const auto* give = std::get_if<SendTo>(&action)) send(at, *give);
       if (const auto* kill = std::get_if<Kill>(&action)) {
         const int shell = kill->shell;
         later(way, [this, at, shell] { feed(at, ShellEnded{shell, "killed"}); });
       }
-      if (const auto* pass = std::get_if<Pass>(&action)) {
+      if (const auto* pass = std::get_if<Forward>(&action)) {
         if (at == root)
           perform(console_.handle(now_, pass->message));
         else
@@ -132,11 +132,11 @@ class SimulatedHosts {
     return static_cast<std::size_t>(std::count_if(
         open_.begin(), open_.end(), [&](const auto& each) { return each.first == at; }));
   }
-  void send(int at, const Give& give) {
+  void send(int at, const SendTo& give) {
     const int host = nodes_.at(at).heads.at(give.shell);
     later(way, [this, at, host, give] { arrive(at, host, give); });
   }
-  void arrive(int at, int host, const Give& give) {
+  void arrive(int at, int host, const SendTo& give) {
     if (const auto* terms = std::get_if<Terms>(&give.message)) {
       nodes_[host] = Node{std::make_unique<Branch>(terms->job), at, give.shell};
       up(host, Here{host, "10.0.0.1", 4000});
