@@ -23,8 +23,8 @@
 #include "proto/clock.h"
 #include "proto/result.h"
 #include "rendezvous/coordinator/io/replicated_coordinator.h"
-#include "rendezvous/daemon/io/follower.h"
-#include "rendezvous/daemon/io/standbys.h"
+#include "rendezvous/daemon/io/replication_follower.h"
+#include "rendezvous/daemon/io/replication_leader.h"
 #include "rendezvous/daemon/owners.h"
 #include "rendezvous/etcd/bounds.h"
 #include "rendezvous/etcd/election_events.h"
@@ -164,8 +164,8 @@ class ReplicaController {
   const ReplicaControllerOptions options_;
   ElectionMemory memory_;
   const Callbacks callbacks_;
-  Standbys standbys_;
-  Follower follower_;
+  ReplicationLeader standbys_;
+  ReplicationFollower follower_;
   std::unique_ptr<Elector> election_;   // null: no etcd
   const std::unique_ptr<Alarm> alarm_;  // for a transfer, or for shutdown
   bool leads_ = false;

@@ -26,7 +26,7 @@
 
 namespace cpprun {
 
-class Standbys {
+class ReplicationLeader {
  public:
   struct Callbacks {
     std::size_t standbys_max = 0;  // further ones are rejected
@@ -44,10 +44,10 @@ class Standbys {
     // The addresses of the published standbys, for agents.
     std::function<void(const std::vector<std::string>& places)> changed;
   };
-  Standbys(EventLoop loop, Callbacks callbacks);
-  ~Standbys();
-  Standbys(const Standbys&) = delete;
-  Standbys& operator=(const Standbys&) = delete;
+  ReplicationLeader(EventLoop loop, Callbacks callbacks);
+  ~ReplicationLeader();
+  ReplicationLeader(const ReplicationLeader&) = delete;
+  ReplicationLeader& operator=(const ReplicationLeader&) = delete;
 
   // Starts replication until end(), in the epoch and under the name in `own`. At the start only
   // this member is known to be in sync.
@@ -73,10 +73,10 @@ class Standbys {
   void hand_over(const std::string& name);
 
  private:
-  class Standby;
+  class ReplicationSession;
   std::uint64_t next_place() { return ++place_; }
-  void ended(Standby& standby, const std::string& reason);
-  void no_longer_wait_for(Standby& standby);
+  void ended(ReplicationSession& standby, const std::string& reason);
+  void no_longer_wait_for(ReplicationSession& standby);
   void look_at_places();
   void look_at_names();
   std::string who_holds_up() const;
@@ -91,7 +91,7 @@ class Standbys {
   link::Leads own_;
   bool is_begun_ = false;
   std::uint64_t place_ = 0;  // of the last record sent to any standby
-  std::map<std::string, std::unique_ptr<Standby>> standbys_;  // by name
+  std::map<std::string, std::unique_ptr<ReplicationSession>> standbys_;  // by name
   std::vector<std::string> asked_names_;                      // latest names passed to make_known()
   std::optional<TimePoint> asked_at_;     // while unanswered, and not yet reported as late
   std::vector<std::string> known_names_;  // last published

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/daemon/io/follower.h"
+#include "rendezvous/daemon/io/replication_follower.h"
 
 #include <doctest/doctest.h>
 
@@ -73,7 +73,7 @@ struct Staged {
   int whole = 0;
   int lost = 0;
   std::uint64_t number = 0;
-  Follower follower;
+  ReplicationFollower follower;
 };
 
 }  // namespace

@@ -24,7 +24,7 @@
 
 namespace cpprun {
 
-class Follower {
+class ReplicationFollower {
  public:
   struct Callbacks {
     std::function<void(LogLevel level, const std::string& sentence)> say;
@@ -49,10 +49,10 @@ class Follower {
     // why.
     std::function<void(const std::string& reason, Duration silence)> lost;
   };
-  Follower(EventLoop loop, Callbacks callbacks);
-  ~Follower();
-  Follower(const Follower&) = delete;
-  Follower& operator=(const Follower&) = delete;
+  ReplicationFollower(EventLoop loop, Callbacks callbacks);
+  ~ReplicationFollower();
+  ReplicationFollower(const ReplicationFollower&) = delete;
+  ReplicationFollower& operator=(const ReplicationFollower&) = delete;
 
   // Follows the leader at that address: dials again whenever the link breaks. Without etcd the peer
   // may redirect to another leader, which is followed as long as it can be reached.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/daemon/io/follower.h"
+#include "rendezvous/daemon/io/replication_follower.h"
 
 #include <fmt/format.h>
 
@@ -26,14 +26,14 @@ constexpr std::size_t record_bytes_max = 64 * 1024 * 1024;
 
 }  // namespace
 
-Follower::Follower(EventLoop loop, Callbacks callbacks)
+ReplicationFollower::ReplicationFollower(EventLoop loop, Callbacks callbacks)
     : loop_(std::move(loop)), callbacks_(std::move(callbacks)), alarm_(loop_.make_alarm()) {}
 
-Follower::~Follower() = default;
+ReplicationFollower::~ReplicationFollower() = default;
 
 // --- the link ------------------------------------------------------------------------------------
 
-void Follower::follow(const std::string& host, int port, const link::Follow& own) {
+void ReplicationFollower::follow(const std::string& host, int port, const link::Follow& own) {
   own_ = own;
   if (follows(host, port)) return;
   leave();
@@ -46,13 +46,13 @@ void Follower::follow(const std::string& host, int port, const link::Follow& own
   tick();
 }
 
-void Follower::leave() {
+void ReplicationFollower::leave() {
   alarm_->call_off();
   asked_ = {};
   drop_link();
 }
 
-void Follower::drop_link() {
+void ReplicationFollower::drop_link() {
   is_up_ = is_heard_ = false;
   if (client_ == nullptr) return;
   client_->hang_up();
@@ -61,7 +61,7 @@ void Follower::drop_link() {
 }
 
 // Uses the current secrets, which may have changed since the last link.
-void Follower::dial() {
+void ReplicationFollower::dial() {
   drop_link();
   auto client =
       callbacks_.link_to(at_.host, at_.port,
@@ -76,14 +76,14 @@ void Follower::dial() {
   client_->dial_once();
 }
 
-void Follower::came_up() {
+void ReplicationFollower::came_up() {
   is_up_ = true;
   is_heard_ = false;
   heard_ = loop_.now();
   client_->send(own_);
 }
 
-void Follower::went_down(const std::string& reason, Duration silence) {
+void ReplicationFollower::went_down(const std::string& reason, Duration silence) {
   const bool was_heard = std::exchange(is_heard_, false);
   const bool is_refused = std::exchange(is_refused_, false);
   is_up_ = false;
@@ -104,7 +104,7 @@ void Follower::went_down(const std::string& reason, Duration silence) {
   if (was_heard) callbacks_.lost(reason, silence);
 }
 
-void Follower::tick() {
+void ReplicationFollower::tick() {
   tick_due_ = loop_.now() + bounds::standby_beat;
   alarm_->ring_in(bounds::standby_beat, [this] {
     if (asked_.host.empty()) return;
@@ -124,7 +124,7 @@ void Follower::tick() {
 
 // --- messages from the leader --------------------------------------------------------------------
 
-void Follower::hear(const link::Message& message) {
+void ReplicationFollower::hear(const link::Message& message) {
   heard_ = loop_.now();
   if (const auto* const leads = std::get_if<link::Leads>(&message)) return begin_anew(*leads);
   if (const auto* const refused = std::get_if<link::Refused>(&message)) {
@@ -142,7 +142,7 @@ void Follower::hear(const link::Message& message) {
 }
 
 // Data from before is obsolete.
-void Follower::begin_anew(const link::Leads& leads) {
+void ReplicationFollower::begin_anew(const link::Leads& leads) {
   const auto refuse = [this](const std::string& reason) {
     say_once(LogLevel::warning,
              fmt::format("not following the cpprund at {}: {}", to_string(at_), reason));
@@ -172,7 +172,7 @@ void Follower::begin_anew(const link::Leads& leads) {
   callbacks_.heard(leads, at_);
 }
 
-void Follower::hear_elsewhere(const link::NotLeading& other) {
+void ReplicationFollower::hear_elsewhere(const link::NotLeading& other) {
   // With etcd, only etcd decides who the leader is.
   if (own_.has_etcd) return;
   const Place there{other.address, other.port};
@@ -190,25 +190,25 @@ void Follower::hear_elsewhere(const link::NotLeading& other) {
 }
 
 // Every attempt finds the same problem, so it is logged once.
-void Follower::say_once(LogLevel level, const std::string& sentence) {
+void ReplicationFollower::say_once(LogLevel level, const std::string& sentence) {
   constexpr std::size_t told_max = 16;
   if (told_.size() >= told_max) told_.clear();
   if (told_.insert(sentence).second) callbacks_.say(level, sentence);
 }
 
-void Follower::forget() {
+void ReplicationFollower::forget() {
   release();
   callbacks_.end_replicas();
 }
 
-void Follower::release() {
+void ReplicationFollower::release() {
   is_whole_ = false;
   records_.clear();
   parts_.clear();
   has_ = 0;
 }
 
-std::string Follower::hear_frame(std::string_view frame) {
+std::string ReplicationFollower::hear_frame(std::string_view frame) {
   heard_ = loop_.now();
   if (!is_heard_) return "replication data before the leader's greeting";
   const auto record = link::read_standby_frame(frame);
@@ -224,7 +224,7 @@ std::string Follower::hear_frame(std::string_view frame) {
   return {};
 }
 
-Result<void> Follower::take(const link::StandbyRecord& record) {
+Result<void> ReplicationFollower::take(const link::StandbyRecord& record) {
   const std::string job(record.job);
   const auto or_renew = [&](const Result<void>& done) {
     if (!done) cannot_follow(job, done.error().reason);
@@ -279,7 +279,7 @@ Result<void> Follower::take(const link::StandbyRecord& record) {
 
 // An image of a store is expensive. The first retry is immediate; further ones are spaced with
 // exponential backoff.
-void Follower::cannot_follow(const std::string& job, const std::string& reason) {
+void ReplicationFollower::cannot_follow(const std::string& job, const std::string& reason) {
   Renewal& renewal = renewals_[job];
   renewal.is_wanted = true;
   renewal.at = loop_.now() + renewal.pause;
@@ -290,12 +290,12 @@ void Follower::cannot_follow(const std::string& job, const std::string& reason) 
   ask_anew();
 }
 
-bool Follower::cannot_be_followed(const std::string& job) const {
+bool ReplicationFollower::cannot_be_followed(const std::string& job) const {
   const auto found = renewals_.find(job);
   return found != renewals_.end() && found->second.is_wanted;
 }
 
-void Follower::ask_anew() {
+void ReplicationFollower::ask_anew() {
   if (!is_up_ || !is_heard_) return;
   for (auto& [job, renewal] : renewals_) {
     if (!renewal.is_wanted || loop_.now() < renewal.at) continue;
@@ -305,7 +305,7 @@ void Follower::ask_anew() {
 }
 
 // Sends one acknowledgement for all records received in a turn.
-void Follower::say_what_it_has() {
+void ReplicationFollower::say_what_it_has() {
   says_soon_ = false;
   if (is_up_ && is_heard_) {
     client_->send_bytes(link::standby_frame({.kind = Kind::has, .number = has_}));

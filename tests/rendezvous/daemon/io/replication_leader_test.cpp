@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/daemon/io/standbys.h"
+#include "rendezvous/daemon/io/replication_leader.h"
 
 #include <doctest/doctest.h>
 
@@ -81,7 +81,7 @@ struct Leader {
   std::uint64_t kept = 0;
   Names asked;
   bool ends_where_asked = false;  // as where etcd says that another one leads
-  Standbys standbys;
+  ReplicationLeader standbys;
 };
 
 }  // namespace

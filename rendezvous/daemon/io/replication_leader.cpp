@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/daemon/io/standbys.h"
+#include "rendezvous/daemon/io/replication_leader.h"
 
 #include <fmt/format.h>
 
@@ -18,9 +18,9 @@
 namespace cpprun {
 
 // A standby and its link. Frames that do not fit into the socket are queued here.
-class Standbys::Standby : public LogKeeper {
+class ReplicationLeader::ReplicationSession : public LogKeeper {
  public:
-  Standby(Standbys& all, std::shared_ptr<LinkEnd> channel, const link::Follow& follow);
+  ReplicationSession(ReplicationLeader& all, std::shared_ptr<LinkEnd> channel, const link::Follow& follow);
 
   void begin();
   void leave(const std::string& reason);
@@ -68,7 +68,7 @@ class Standbys::Standby : public LogKeeper {
   void come_near();
   std::string hear(std::string_view frame);
 
-  Standbys& all_;
+  ReplicationLeader& all_;
   std::shared_ptr<LinkEnd> channel_;
   const link::Follow follow_;
   TimePoint heard_;
@@ -91,14 +91,14 @@ class Standbys::Standby : public LogKeeper {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
-Standbys::Standbys(EventLoop loop, Callbacks callbacks)
+ReplicationLeader::ReplicationLeader(EventLoop loop, Callbacks callbacks)
     : loop_(std::move(loop)), callbacks_(std::move(callbacks)), alarm_(loop_.make_alarm()) {}
 
-Standbys::~Standbys() {
+ReplicationLeader::~ReplicationLeader() {
   end("this cpprund exits");
 }
 
-void Standbys::begin(const link::Leads& own) {
+void ReplicationLeader::begin(const link::Leads& own) {
   own_ = own;
   is_begun_ = true;
   asked_names_ = known_names_ = {own_.name};
@@ -107,7 +107,7 @@ void Standbys::begin(const link::Leads& own) {
   beat();
 }
 
-void Standbys::end(const std::string& reason) {
+void ReplicationLeader::end(const std::string& reason) {
   is_begun_ = false;
   alarm_->call_off();
   // This may run within a callback of a standby, so they are destroyed later.
@@ -119,7 +119,7 @@ void Standbys::end(const std::string& reason) {
   may_lead_.clear();
 }
 
-void Standbys::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow& follow) {
+void ReplicationLeader::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow& follow) {
   const auto refuse = [&](const std::string& reason) {
     callbacks_.say(LogLevel::warning, fmt::format("rejected standby \"{}\" at {}: {}",
                                                   called(follow.name), follow.address, reason));
@@ -176,8 +176,8 @@ void Standbys::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow
     channel->send(link::Refused{reason});
     return channel->hang_up(reason);
   }
-  auto standby = std::make_unique<Standby>(*this, channel, follow);
-  Standby& its = *(standbys_[follow.name] = std::move(standby));
+  auto standby = std::make_unique<ReplicationSession>(*this, channel, follow);
+  ReplicationSession& its = *(standbys_[follow.name] = std::move(standby));
   callbacks_.say(LogLevel::info, fmt::format("\"{}\" at {} is becoming a standby (cpprund {})",
                                              called(follow.name), follow.address, follow.version));
   its.begin();
@@ -185,7 +185,7 @@ void Standbys::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow
 }
 
 // May run within a callback of the standby, so it is destroyed later.
-void Standbys::ended(Standby& standby, const std::string& reason) {
+void ReplicationLeader::ended(ReplicationSession& standby, const std::string& reason) {
   const auto found = standbys_.extract(standby.who().name);
   if (found.empty() || found.mapped().get() != &standby) return;
   const bool was_in_sync =
@@ -196,13 +196,13 @@ void Standbys::ended(Standby& standby, const std::string& reason) {
   // Nothing further is sent to it that replies could wait for. It may still become leader until
   // its exclusion is published, so replies wait for that.
   if (may_lead_.contains(standby.who().name)) callbacks_.wait_for(next_place());
-  loop_.soon([gone = std::shared_ptr<Standby>(std::move(found.mapped()))] {});
+  loop_.soon([gone = std::shared_ptr<ReplicationSession>(std::move(found.mapped()))] {});
   look_at_names();
   look_at_places();
 }
 
 // It would delay all jobs. It still receives everything, but must not lead until it has caught up.
-void Standbys::no_longer_wait_for(Standby& standby) {
+void ReplicationLeader::no_longer_wait_for(ReplicationSession& standby) {
   callbacks_.say(
       LogLevel::warning,
       fmt::format("standby \"{}\" is out of sync: {} bytes behind for {} s; it cannot become the "
@@ -218,7 +218,7 @@ void Standbys::no_longer_wait_for(Standby& standby) {
 // --- who is in sync ------------------------------------------------------------------------------
 
 // Publishes the names of all standbys that have received and acknowledged the whole state.
-void Standbys::look_at_names() {
+void ReplicationLeader::look_at_names() {
   if (!is_begun_) return;
   std::vector<std::string> names = {own_.name};
   for (const auto& [name, standby] : standbys_) {
@@ -231,7 +231,7 @@ void Standbys::look_at_names() {
   callbacks_.make_known(names);
 }
 
-void Standbys::known(const std::vector<std::string>& names) {
+void ReplicationLeader::known(const std::vector<std::string>& names) {
   if (!is_begun_) return;
   for (const std::string& name : names) {
     if (name == own_.name || std::ranges::find(known_names_, name) != known_names_.end()) continue;
@@ -255,7 +255,7 @@ void Standbys::known(const std::vector<std::string>& names) {
 // No reply may be sent that a possible leader lacks the state for. Possible leaders are all members
 // that are published as in sync or about to be, even if they left or reconnected, until the change
 // is published.
-void Standbys::look_at_places() {
+void ReplicationLeader::look_at_places() {
   if (!is_begun_) return;
   if (!who_holds_up().empty()) return;
   std::uint64_t through = place_;
@@ -266,7 +266,7 @@ void Standbys::look_at_places() {
 }
 
 // A member that may become leader but lacks state that replies depend on; empty if there is none.
-std::string Standbys::who_holds_up() const {
+std::string ReplicationLeader::who_holds_up() const {
   for (const std::string& name : may_lead_) {
     if (name == own_.name) continue;
     const auto standby = standbys_.find(name);
@@ -276,7 +276,7 @@ std::string Standbys::who_holds_up() const {
 }
 
 // All jobs wait meanwhile, so the log has to tell why.
-void Standbys::look_at_what_is_asked() {
+void ReplicationLeader::look_at_what_is_asked() {
   if (!asked_at_ || loop_.now() - *asked_at_ <= bounds::standby_silence) return;
   asked_at_.reset();
   const std::string name = who_holds_up();
@@ -291,15 +291,15 @@ void Standbys::look_at_what_is_asked() {
 
 // --- replication to the standbys -----------------------------------------------------------------
 
-void Standbys::keep(const std::string& job, const std::string& record) {
+void ReplicationLeader::keep(const std::string& job, const std::string& record) {
   for (const auto& [name, standby] : standbys_) standby->keep(job, record);
 }
 
-void Standbys::forget(const std::string& job) {
+void ReplicationLeader::forget(const std::string& job) {
   for (const auto& [name, standby] : standbys_) standby->forget(job);
 }
 
-std::vector<StandbySnapshot> Standbys::seen() const {
+std::vector<StandbySnapshot> ReplicationLeader::seen() const {
   std::vector<StandbySnapshot> all;
   for (const auto& [name, standby] : standbys_) {
     const bool is_known = std::ranges::find(known_names_, name) != known_names_.end();
@@ -312,12 +312,12 @@ std::vector<StandbySnapshot> Standbys::seen() const {
   return all;
 }
 
-bool Standbys::is_ready(const std::string& name) const {
+bool ReplicationLeader::is_ready(const std::string& name) const {
   const auto found = standbys_.find(name);
   return found != standbys_.end() && found->second->has_everything();
 }
 
-void Standbys::hand_over(const std::string& name) {
+void ReplicationLeader::hand_over(const std::string& name) {
   if (const auto found = standbys_.find(name); found != standbys_.end()) {
     found->second->send(link::TakeOver{own_.epoch});
   }
@@ -325,7 +325,7 @@ void Standbys::hand_over(const std::string& name) {
 
 // Messages that the standbys sent meanwhile have not been read yet. The leader's own lease is not
 // extended.
-void Standbys::pass_over_sleep() {
+void ReplicationLeader::pass_over_sleep() {
   const TimePoint now = loop_.now();
   const Duration slept = overslept(beat_due_, now, bounds::standby_beat);
   if (slept == Duration{}) return;
@@ -335,14 +335,14 @@ void Standbys::pass_over_sleep() {
 
 // Every job waits for a standby, so a standby that sends nothing for standby_silence is dropped,
 // and a standby that acknowledges nothing for that long is no longer waited for.
-void Standbys::beat() {
+void ReplicationLeader::beat() {
   beat_due_ = loop_.now() + bounds::standby_beat;
   alarm_->ring_in(bounds::standby_beat, [this] {
     if (!is_begun_) return;
     pass_over_sleep();
-    std::vector<Standby*> silent;
-    std::vector<Standby*> swamped;
-    std::vector<Standby*> slow;
+    std::vector<ReplicationSession*> silent;
+    std::vector<ReplicationSession*> swamped;
+    std::vector<ReplicationSession*> slow;
     for (const auto& [name, standby] : standbys_) {
       if (loop_.now() - standby->heard() > bounds::standby_silence) {
         silent.push_back(standby.get());
@@ -353,16 +353,16 @@ void Standbys::beat() {
       }
     }
     // Each call may end replication for all standbys. They stay in memory until this turn is over.
-    for (Standby* const each : silent) {
+    for (ReplicationSession* const each : silent) {
       ended(*each, fmt::format("no message for {} s",
                                std::chrono::duration<double>(bounds::standby_silence).count()));
     }
-    for (Standby* const each : swamped) {
+    for (ReplicationSession* const each : swamped) {
       ended(*each, fmt::format("{} bytes are queued, because the network is slower than the "
                                "changes of the stores; the standby has to start again",
                                each->bytes_behind()));
     }
-    for (Standby* const each : slow) {
+    for (ReplicationSession* const each : slow) {
       if (is_begun_) no_longer_wait_for(*each);
     }
     if (!is_begun_) return;
@@ -371,11 +371,11 @@ void Standbys::beat() {
   });
 }
 
-Standbys::Standby::Standby(Standbys& all, std::shared_ptr<LinkEnd> channel,
+ReplicationLeader::ReplicationSession::ReplicationSession(ReplicationLeader& all, std::shared_ptr<LinkEnd> channel,
                            const link::Follow& follow)
     : all_(all), channel_(std::move(channel)), follow_(follow), heard_(all.loop_.now()) {}
 
-void Standbys::Standby::begin() {
+void ReplicationLeader::ReplicationSession::begin() {
   channel_->listen({.message =
                         [this](const link::Message& message) {
                           heard_ = all_.loop_.now();
@@ -392,32 +392,32 @@ void Standbys::Standby::begin() {
   look_whether_all_is_told();
 }
 
-void Standbys::Standby::leave(const std::string& reason) {
+void ReplicationLeader::ReplicationSession::leave(const std::string& reason) {
   all_.callbacks_.logs->detach(*this);
   channel_->forget();
   channel_->hang_up(reason);
 }
 
-Duration Standbys::Standby::lag() const {
+Duration ReplicationLeader::ReplicationSession::lag() const {
   return sent_.empty() ? Duration{} : Duration(all_.loop_.now() - sent_.front().at);
 }
 
-void Standbys::Standby::pass_over_sleep(Duration slept) {
+void ReplicationLeader::ReplicationSession::pass_over_sleep(Duration slept) {
   const TimePoint now = all_.loop_.now();
   heard_ = without_sleep(heard_, now, slept);
   for (Sent& each : sent_) each.at = without_sleep(each.at, now, slept);
 }
 
-bool Standbys::Standby::is_swamped() const {
+bool ReplicationLeader::ReplicationSession::is_swamped() const {
   return caught_up_at_ == 0 && bytes_waiting_ > bounds::standby_bytes_behind_max;
 }
 
-void Standbys::Standby::fall_behind() {
+void ReplicationLeader::ReplicationSession::fall_behind() {
   is_slow_ = true;
   caught_up_at_ = 0;
 }
 
-void Standbys::Standby::keep(const std::string& job, const std::string& record) {
+void ReplicationLeader::ReplicationSession::keep(const std::string& job, const std::string& record) {
   const std::size_t most = link::standby_frame_room(job);
   std::string_view rest = record;
   for (; rest.size() > most; rest.remove_prefix(most)) {
@@ -426,11 +426,11 @@ void Standbys::Standby::keep(const std::string& job, const std::string& record) 
   tell({.kind = Kind::record, .job = job, .bytes = rest});
 }
 
-void Standbys::Standby::begin_log(const std::string& job, RoundNumber round) {
+void ReplicationLeader::ReplicationSession::begin_log(const std::string& job, RoundNumber round) {
   tell({.kind = Kind::log_begins, .round = round, .job = job});
 }
 
-void Standbys::Standby::add_log(const std::string& job, std::string_view bytes) {
+void ReplicationLeader::ReplicationSession::add_log(const std::string& job, std::string_view bytes) {
   const std::size_t most = link::standby_frame_room(job);
   for (; !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), most))) {
     tell({.kind = Kind::log, .job = job, .bytes = bytes.substr(0, most)});
@@ -439,29 +439,29 @@ void Standbys::Standby::add_log(const std::string& job, std::string_view bytes) 
 
 // Frames that do not fit into the socket are queued here. No client is served while an image waits
 // for room, so the limit is generous.
-bool Standbys::Standby::has_room_for_image() {
+bool ReplicationLeader::ReplicationSession::has_room_for_image() {
   is_asked_for_room_ = bytes_waiting_ > bounds::standby_bytes_waiting_max;
   return !is_asked_for_room_;
 }
 
-void Standbys::Standby::log_is_whole(const std::string& job) {
+void ReplicationLeader::ReplicationSession::log_is_whole(const std::string& job) {
   tell({.kind = Kind::log_whole, .job = job});
   look_soon();
 }
 
-void Standbys::Standby::end_log(const std::string& job) {
+void ReplicationLeader::ReplicationSession::end_log(const std::string& job) {
   tell({.kind = Kind::log_ends, .job = job});
   look_soon();
 }
 
 // StoreLogs updates its own list only after the callback returns, so this checks later.
-void Standbys::Standby::look_soon() {
+void ReplicationLeader::ReplicationSession::look_soon() {
   all_.loop_.soon([this, alive = std::weak_ptr(alive_)] {
     if (!alive.expired()) look_whether_all_is_told();
   });
 }
 
-void Standbys::Standby::look_whether_all_is_told() {
+void ReplicationLeader::ReplicationSession::look_whether_all_is_told() {
   if (is_slow_ || caught_up_at_ > 0 || !all_.callbacks_.logs->is_whole_at(*this)) return;
   tell({.kind = Kind::caught_up});
   caught_up_at_ = last_;
@@ -469,7 +469,7 @@ void Standbys::Standby::look_whether_all_is_told() {
   all_.callbacks_.wait_for(last_);
 }
 
-void Standbys::Standby::tell(link::StandbyRecord record) {
+void ReplicationLeader::ReplicationSession::tell(link::StandbyRecord record) {
   record.number = last_ = all_.next_place();
   std::string frame = link::standby_frame(record);
   bytes_told_ += frame.size();
@@ -480,7 +480,7 @@ void Standbys::Standby::tell(link::StandbyRecord record) {
   write();
 }
 
-void Standbys::Standby::write() {
+void ReplicationLeader::ReplicationSession::write() {
   while (!waiting_.empty() && channel_->has_room()) {
     const std::string frame = std::move(waiting_.front());
     waiting_.pop_front();
@@ -491,14 +491,14 @@ void Standbys::Standby::write() {
 }
 
 // It lacks only a little. Replies wait for it again once it has that too.
-void Standbys::Standby::come_near() {
+void ReplicationLeader::ReplicationSession::come_near() {
   is_slow_ = false;
   if (!all_.callbacks_.logs->is_whole_at(*this)) return look_soon();
   caught_up_at_ = last_;
   all_.callbacks_.wait_for(last_);
 }
 
-std::string Standbys::Standby::hear(std::string_view frame) {
+std::string ReplicationLeader::ReplicationSession::hear(std::string_view frame) {
   heard_ = all_.loop_.now();
   const auto record = link::read_standby_frame(frame);
   if (!record) return record.error().reason;
