@@ -35,10 +35,10 @@ constexpr Duration standby_pause = 250ms;
 
 }  // namespace
 
-Places::Places(const Endpoint& first, std::vector<Endpoint> named)
+EndpointRotation::EndpointRotation(const Endpoint& first, std::vector<Endpoint> named)
     : named_(std::move(named)), led_last_(first), at_(first) {}
 
-std::vector<Endpoint> Places::all() const {
+std::vector<Endpoint> EndpointRotation::all() const {
   std::vector<Endpoint> all{led_last_};
   const auto add = [&all](const Endpoint& place) {
     if (std::ranges::find(all, place) == all.end()) all.push_back(place);
@@ -49,11 +49,11 @@ std::vector<Endpoint> Places::all() const {
   return all;
 }
 
-bool Places::was_asked(const Endpoint& place) const {
+bool EndpointRotation::was_asked(const Endpoint& place) const {
   return std::ranges::find(asked_, place) != asked_.end();
 }
 
-std::optional<Endpoint> Places::left() const {
+std::optional<Endpoint> EndpointRotation::left() const {
   if (hinted_ && !was_asked(*hinted_)) return hinted_;
   for (const Endpoint& each : all()) {
     if (!was_asked(each)) return each;
@@ -61,7 +61,7 @@ std::optional<Endpoint> Places::left() const {
   return std::nullopt;
 }
 
-const Endpoint& Places::next() {
+const Endpoint& EndpointRotation::next() {
   auto place = left();
   if (!place) {
     begin_turn();
@@ -74,12 +74,12 @@ const Endpoint& Places::next() {
   return at_;
 }
 
-void Places::begin_turn() {
+void EndpointRotation::begin_turn() {
   asked_.clear();
   hints_ = 0;
 }
 
-void Places::leads() {
+void EndpointRotation::leads() {
   leads_ = true;
   led_last_ = at_;
   hinted_.reset();
@@ -87,13 +87,13 @@ void Places::leads() {
 }
 
 // It reported this itself, so a new cycle begins, in which it counts as asked.
-void Places::leads_no_more() {
+void EndpointRotation::leads_no_more() {
   if (!std::exchange(leads_, false)) return;
   begin_turn();
   asked_.push_back(at_);
 }
 
-void Places::hint(const Endpoint& there) {
+void EndpointRotation::hint(const Endpoint& there) {
   if (!was_asked(at_)) asked_.push_back(at_);
   // Do not follow an endless chain of redirects.
   if (hints_ == static_cast<int>(bounds::members_max)) return;
@@ -101,7 +101,7 @@ void Places::hint(const Endpoint& there) {
   hinted_ = there;
 }
 
-bool Places::lost(bool fell_silent) {
+bool EndpointRotation::lost(bool fell_silent) {
   if (std::exchange(leads_, false)) {
     begin_turn();
     if (fell_silent) asked_.push_back(at_);

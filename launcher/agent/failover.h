@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Where the agent looks for its coordinator after it was lost. A job is either led by one of
-// several cpprunds (ClusterFailover, which asks the Places in turn), or hosted by a node, and
+// several cpprunds (ClusterFailover, which asks the EndpointRotation in turn), or hosted by a node, and
 // another node is its standby (StandbyFailover). A node that took over probes the FormerMasters.
 
 #include <cstddef>
@@ -21,10 +21,10 @@ namespace cpprun {
 
 // The endpoints of a cluster of cppruns, and which one to ask next for the leader. Each is asked
 // once in a cycle. It has no knowledge of time or links.
-class Places {
+class EndpointRotation {
  public:
   // The endpoints that the flags name, one or several.
-  Places(const Endpoint& first, std::vector<Endpoint> named);
+  EndpointRotation(const Endpoint& first, std::vector<Endpoint> named);
 
   bool several() const { return all().size() > 1; }
   // Each endpoint once, in the order in which they are asked. The last leader comes first.
@@ -75,7 +75,7 @@ class ClusterFailover {
   ClusterFailover(const Endpoint& first, std::vector<Endpoint> named)
       : places_(first, std::move(named)) {}
 
-  const Places& places() const { return places_; }
+  const EndpointRotation& places() const { return places_; }
   // The greatest epoch received. 0: none.
   std::uint64_t epoch() const { return epoch_; }
 
@@ -99,7 +99,7 @@ class ClusterFailover {
   void learn(const std::vector<std::string>& members, Actions& actions);
 
  private:
-  Places places_;
+  EndpointRotation places_;
   std::uint64_t epoch_ = 0;
   Endpoint followed_;             // sender of that epoch
   std::uint64_t stale_told_ = 0;  // epoch of the stale leader that was last reported

@@ -40,7 +40,7 @@ constexpr std::size_t shares = 64;
 
 }  // namespace
 
-HandshakeId HandshakePlaces::who_goes() const {
+HandshakeId HandshakeAdmission::who_goes() const {
   const auto most =
       std::ranges::max_element(by_address_, {}, [](const auto& entry) { return entry.second; });
   if (most->second <= std::max<std::size_t>(places_max_ / shares, 1)) return places_.begin()->first;
@@ -49,7 +49,7 @@ HandshakeId HandshakePlaces::who_goes() const {
       ->first;
 }
 
-std::optional<HandshakeId> HandshakePlaces::oldest_of(const std::string& address) const {
+std::optional<HandshakeId> HandshakeAdmission::oldest_of(const std::string& address) const {
   if (places_.empty()) return std::nullopt;
   if (address.empty()) return who_goes();
   const auto found = std::ranges::find_if(
@@ -57,7 +57,7 @@ std::optional<HandshakeId> HandshakePlaces::oldest_of(const std::string& address
   return found == places_.end() ? std::nullopt : std::optional(found->first);
 }
 
-HandshakePlaces::Taken HandshakePlaces::take(TimePoint now, const std::string& address) {
+HandshakeAdmission::Taken HandshakeAdmission::take(TimePoint now, const std::string& address) {
   Taken taken{.id = {}, .evicted = std::nullopt};
   if (places_.size() >= places_max_) {
     taken.evicted = who_goes();
@@ -69,7 +69,7 @@ HandshakePlaces::Taken HandshakePlaces::take(TimePoint now, const std::string& a
   return taken;
 }
 
-void HandshakePlaces::leave(HandshakeId id) {
+void HandshakeAdmission::leave(HandshakeId id) {
   const auto place = places_.find(id);
   if (place == places_.end()) return;
   const auto count = by_address_.find(place->second.address);
@@ -77,7 +77,7 @@ void HandshakePlaces::leave(HandshakeId id) {
   places_.erase(place);
 }
 
-std::vector<HandshakeId> HandshakePlaces::expire(TimePoint now) {
+std::vector<HandshakeId> HandshakeAdmission::expire(TimePoint now) {
   std::vector<HandshakeId> expired;
   for (const auto& [id, place] : places_) {
     if (place.deadline > now) break;
@@ -87,7 +87,7 @@ std::vector<HandshakeId> HandshakePlaces::expire(TimePoint now) {
   return expired;
 }
 
-std::optional<TimePoint> HandshakePlaces::next_deadline() const {
+std::optional<TimePoint> HandshakeAdmission::next_deadline() const {
   if (places_.empty()) return std::nullopt;
   return places_.begin()->second.deadline;
 }

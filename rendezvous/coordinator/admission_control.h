@@ -52,9 +52,9 @@ using HandshakeId = Id<struct HandshakeTag, std::uint64_t>;
 // evicts itself. Otherwise, as in a flood from very many addresses, the oldest connection of all
 // goes, which is never a peer that replies at once. Addresses count as PeerAddress::source()
 // defines it.
-class HandshakePlaces {
+class HandshakeAdmission {
  public:
-  explicit HandshakePlaces(std::size_t places_max = bounds::handshakes_max,
+  explicit HandshakeAdmission(std::size_t places_max = bounds::handshakes_max,
                            Duration patience = bounds::handshake_patience)
       : places_max_(places_max), patience_(patience) {}
 

@@ -294,7 +294,7 @@ class Coordinator {
   DaemonRole role_;
   Newcomers newcomers_;
   PendingMessages early_;  // messages of nodes whose job cannot process them yet
-  JobPlaces places_;  // Invariant: a daemon's job has one, also while its store is being opened.
+  JobAdmission places_;  // Invariant: a daemon's job has one, also while its store is being opened.
   Exclusions exclusions_;  // of a daemon, for future jobs
   EndedJobs ended_;        // Invariant: contains no job of jobs_.
 };

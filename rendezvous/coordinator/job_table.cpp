@@ -84,7 +84,7 @@ void DeadlineQueue::take(std::size_t at) {
   if (at < heap_.size()) settle(at);
 }
 
-Result<void> JobPlaces::check(TimePoint now, const std::string& job,
+Result<void> JobAdmission::check(TimePoint now, const std::string& job,
                               const std::string& address) const {
   if (const auto kept_until = names_.deadline_of(job)) {
     return failure(
@@ -108,7 +108,7 @@ Result<void> JobPlaces::check(TimePoint now, const std::string& job,
   return {};
 }
 
-void JobPlaces::take(const std::string& address) {
+void JobAdmission::take(const std::string& address) {
   assert(!is_full());
   const bool may = of_source_.take(address);
   assert(may);
@@ -116,12 +116,12 @@ void JobPlaces::take(const std::string& address) {
   ++taken_;
 }
 
-void JobPlaces::give_back(const std::string& address) {
+void JobAdmission::give_back(const std::string& address) {
   of_source_.give_back(address);
   --taken_;
 }
 
-bool JobPlaces::keep_name(const std::string& job, const std::string& address, TimePoint until) {
+bool JobAdmission::keep_name(const std::string& job, const std::string& address, TimePoint until) {
   if (names_.size() >= bounds::job_names_kept_max) return false;
   names_.plan(job, until);
   founder_of_[job] = address;
@@ -129,7 +129,7 @@ bool JobPlaces::keep_name(const std::string& job, const std::string& address, Ti
   return true;
 }
 
-void JobPlaces::forget_names(TimePoint now) {
+void JobAdmission::forget_names(TimePoint now) {
   for (const std::string& job : names_.take_due(now)) {
     of_source_.give_back(founder_of_.extract(job).mapped());
   }

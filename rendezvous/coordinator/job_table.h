@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The jobs of a coordinator (JobTable) with their deadlines (DeadlineQueue), the slots that they
-// take in a daemon (JobPlaces), and how the last ones ended (EndedJobs).
+// take in a daemon (JobAdmission), and how the last ones ended (EndedJobs).
 
 #include <chrono>
 #include <cstddef>
@@ -57,13 +57,13 @@ class DeadlineQueue {
 // newcomers: a source has a limit, and the last quarter of the slots is for sources with few jobs.
 // When a job loses its slot, its name stays reserved for as long as its nodes may still compute,
 // because a new job of that name would reuse their ranks.
-class JobPlaces {
+class JobAdmission {
  public:
   struct Limits {
     std::size_t jobs = 0;
     std::size_t per_source = 0;
   };
-  explicit JobPlaces(Limits limits) : limits_(limits), of_source_(limits.per_source) {}
+  explicit JobAdmission(Limits limits) : limits_(limits), of_source_(limits.per_source) {}
 
   // Whether a node at `address` may start this job, provided that a slot is free. If not, returns
   // the reason.

@@ -23,7 +23,7 @@ constexpr std::size_t bytes_of_handshake =
 
 TlsAcceptor::TlsAcceptor(asio::io_context& context, std::shared_ptr<SecureContext> secure,
                          Callbacks callbacks, std::shared_ptr<MemoryAccounting> accounting,
-                         HandshakePlaces places)
+                         HandshakeAdmission places)
     : secure_(std::move(secure)),
       callbacks_(std::move(callbacks)),
       accounting_(std::move(accounting)),

@@ -28,7 +28,7 @@ class TlsAcceptor {
 
   TlsAcceptor(asio::io_context& context, std::shared_ptr<SecureContext> secure, Callbacks callbacks,
               std::shared_ptr<MemoryAccounting> accounting,
-              HandshakePlaces places = HandshakePlaces());
+              HandshakeAdmission places = HandshakeAdmission());
   ~TlsAcceptor();
   TlsAcceptor(const TlsAcceptor&) = delete;
   TlsAcceptor& operator=(const TlsAcceptor&) = delete;
@@ -52,7 +52,7 @@ class TlsAcceptor {
   std::shared_ptr<SecureContext> secure_;
   Callbacks callbacks_;
   std::shared_ptr<MemoryAccounting> accounting_;  // accounts for the memory of handshakes
-  HandshakePlaces places_;
+  HandshakeAdmission places_;
   std::map<HandshakeId, Visitor> visitors_;
   MachineTimer timer_;
 };

@@ -132,7 +132,7 @@ TEST_CASE("half handshakes push out each other, and nobody who holds the secret"
                    {.through = [&](SecureHandshake::Done, const PeerAddress&) { ++through; },
                     .refused = [&](const PeerAddress&,
                                    const std::string& reason) { refused.push_back(reason); }},
-                   std::make_shared<MemoryAccounting>(), HandshakePlaces(4, 60s));
+                   std::make_shared<MemoryAccounting>(), HandshakeAdmission(4, 60s));
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
   const int port = acceptor.local_endpoint().port();
   const auto take = [&] { door.adopt(acceptor.accept(), PeerAddress{}, std::string()); };
@@ -167,7 +167,7 @@ TEST_CASE("whoever does not prove anything in time is turned out") {
                    {.through = [](SecureHandshake::Done, const PeerAddress&) {},
                     .refused = [&](const PeerAddress&,
                                    const std::string& reason) { refused.push_back(reason); }},
-                   std::make_shared<MemoryAccounting>(), HandshakePlaces(4, 1ms));
+                   std::make_shared<MemoryAccounting>(), HandshakeAdmission(4, 1ms));
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
   tcp::socket stranger = dial(context, acceptor.local_endpoint().port());
   door.adopt(acceptor.accept(), PeerAddress{}, std::string("\x16\x03", 2));

@@ -15,7 +15,7 @@ constexpr TimePoint start{};
 }  // namespace
 
 TEST_CASE("a place is free again when somebody is through, and when their time is over") {
-  HandshakePlaces places(2, 5s);
+  HandshakeAdmission places(2, 5s);
   const auto one = places.take(start, "10.0.0.1").id;
   const auto two = places.take(start + 1s, "10.0.0.1").id;
   CHECK(one != two);
@@ -32,7 +32,7 @@ TEST_CASE("a place is free again when somebody is through, and when their time i
 }
 
 TEST_CASE("where all places are taken, the address that has most of them gives one up") {
-  HandshakePlaces places(4, 5s);
+  HandshakeAdmission places(4, 5s);
   const auto agent = places.take(start, "10.0.0.7").id;
   const auto first = places.take(start, "10.0.0.66").id;
   const auto second = places.take(start, "10.0.0.66").id;
@@ -52,7 +52,7 @@ TEST_CASE("where all places are taken, the address that has most of them gives o
 
 TEST_CASE("a flood from very many addresses pushes out its own oldest, whatever somebody's name") {
   constexpr std::size_t most = 64;
-  HandshakePlaces places(most, 5s);
+  HandshakeAdmission places(most, 5s);
   const auto from = [](std::size_t number) { return "10.9.0." + std::to_string(number); };
   std::size_t number = 0;
   for (; number < most; ++number) places.take(start, from(number));
@@ -66,7 +66,7 @@ TEST_CASE("a flood from very many addresses pushes out its own oldest, whatever 
 }
 
 TEST_CASE("the oldest handshake of an address is found, and of none that which gives way") {
-  HandshakePlaces places(8, 5s);
+  HandshakeAdmission places(8, 5s);
   CHECK_FALSE(places.oldest_of("").has_value());
   const auto first = places.take(TimePoint{}, "10.0.0.1").id;
   const auto second = places.take(TimePoint{}, "10.0.0.2").id;

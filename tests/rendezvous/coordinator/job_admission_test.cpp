@@ -15,7 +15,7 @@ namespace {
 constexpr TimePoint t0{};
 
 // As many as it may have, `most` at most.
-std::size_t take_all(JobPlaces& places, const std::string& address, std::size_t most) {
+std::size_t take_all(JobAdmission& places, const std::string& address, std::size_t most) {
   std::size_t taken = 0;
   while (taken < most && !places.is_full() && places.check(t0, "j", address)) {
     places.take(address);
@@ -24,7 +24,7 @@ std::size_t take_all(JobPlaces& places, const std::string& address, std::size_t 
   return taken;
 }
 
-std::string reason(const JobPlaces& places, TimePoint now, const std::string& address) {
+std::string reason(const JobAdmission& places, TimePoint now, const std::string& address) {
   const auto may = places.check(now, "j", address);
   return may ? "" : may.error().reason;
 }
@@ -32,7 +32,7 @@ std::string reason(const JobPlaces& places, TimePoint now, const std::string& ad
 }  // namespace
 
 TEST_CASE("the last quarter of the places is for addresses that have few") {
-  JobPlaces places({.jobs = 1024, .per_source = 256});
+  JobAdmission places({.jobs = 1024, .per_source = 256});
   CHECK(take_all(places, "10.6.6.1", 2000) == 256);
   CHECK(take_all(places, "10.6.6.2", 2000) == 256);
   CHECK(take_all(places, "10.6.6.3", 2000) == 256);
@@ -50,13 +50,13 @@ TEST_CASE("the last quarter of the places is for addresses that have few") {
 }
 
 TEST_CASE("where a site lets one address have all places, none is kept for others") {
-  JobPlaces places({.jobs = 100, .per_source = 100});
+  JobAdmission places({.jobs = 100, .per_source = 100});
   CHECK(take_all(places, "10.0.0.1", 2000) == 100);
   CHECK(places.is_full());
 }
 
 TEST_CASE("the name of a job that lost its place is nobody's until its nodes have ended") {
-  JobPlaces places({.jobs = 2, .per_source = 2});
+  JobAdmission places({.jobs = 2, .per_source = 2});
   places.take("10.6.6.1");
   places.take("10.6.6.1");
   REQUIRE(places.is_full());
@@ -76,7 +76,7 @@ TEST_CASE("the name of a job that lost its place is nobody's until its nodes hav
 
 TEST_CASE("so many names are kept, and then no job loses its place any more") {
   constexpr std::size_t most = bounds::job_names_kept_max;
-  JobPlaces places({.jobs = 2 * most, .per_source = 2 * most});
+  JobAdmission places({.jobs = 2 * most, .per_source = 2 * most});
   for (std::size_t i = 0; i < most; ++i) {
     places.take("10.0.0.1");
     REQUIRE(places.keep_name("j" + std::to_string(i), "10.0.0.1", t0 + 90s));

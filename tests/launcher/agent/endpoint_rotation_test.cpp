@@ -18,7 +18,7 @@ const Endpoint d{"d", 1};
 
 using Asked = std::vector<Endpoint>;
 
-Asked asked(Places& places, int count) {
+Asked asked(EndpointRotation& places, int count) {
   Asked asked;
   for (int i = 0; i < count; ++i) {
     asked.push_back(places.next());
@@ -30,7 +30,7 @@ Asked asked(Places& places, int count) {
 }  // namespace
 
 TEST_CASE("places are asked in turns, each once, in the order in which they were named") {
-  Places places(a, {a, b, c});
+  EndpointRotation places(a, {a, b, c});
   CHECK(places.several());
   CHECK(asked(places, 3) == Asked{a, b, c});
   CHECK(places.turns() == 0);
@@ -39,7 +39,7 @@ TEST_CASE("places are asked in turns, each once, in the order in which they were
 }
 
 TEST_CASE("it is too early to ask at once when all were asked, or one that led has only broken") {
-  Places places(a, {a, b});
+  EndpointRotation places(a, {a, b});
   places.next();
   CHECK_FALSE(places.lost(false));
   places.next();
@@ -51,7 +51,7 @@ TEST_CASE("it is too early to ask at once when all were asked, or one that led h
 }
 
 TEST_CASE("whoever led is asked first when its link breaks, and last when it fell silent") {
-  Places places(a, {a, b, c});
+  EndpointRotation places(a, {a, b, c});
   asked(places, 2);
   places.leads();
   CHECK(places.turns() == 0);
@@ -72,7 +72,7 @@ TEST_CASE("whoever led is asked first when its link breaks, and last when it fel
 }
 
 TEST_CASE("one that is said to lead is next, but no place is asked twice in a turn for it") {
-  Places places(a, {a, b, c});
+  EndpointRotation places(a, {a, b, c});
   places.next();
   places.hint(c);
   CHECK(places.next() == c);
@@ -85,7 +85,7 @@ TEST_CASE("one that is said to lead is next, but no place is asked twice in a tu
 }
 
 TEST_CASE("whoever sends us on and on is not followed for ever") {
-  Places places(a, {a, b});
+  EndpointRotation places(a, {a, b});
   places.next();
   int followed = 0;
   for (int i = 0; i < 100; ++i) {
@@ -100,7 +100,7 @@ TEST_CASE("whoever sends us on and on is not followed for ever") {
 }
 
 TEST_CASE("one place alone becomes several when it says so, and those come before the named ones") {
-  Places places(a, {});
+  EndpointRotation places(a, {});
   CHECK_FALSE(places.several());
   places.told({c, b});
   CHECK(places.several());
@@ -110,7 +110,7 @@ TEST_CASE("one place alone becomes several when it says so, and those come befor
   places.hint(d);
   CHECK(places.several());
   CHECK(places.next() == d);
-  Places named(a, {a, b});
+  EndpointRotation named(a, {a, b});
   named.told({c, a});
   CHECK(named.all() == Asked{a, c, b});
 }
