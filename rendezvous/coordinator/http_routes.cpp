@@ -295,9 +295,9 @@ bool is_json(std::string_view type) {
   return is_alike(type, json_type);
 }
 
-std::string name_of(const Visitor& visitor) {
-  if (visitor.credential) return visitor.credential->holder;
-  return *visitor.user == root ? "uid 0 (root)" : fmt::format("uid {}", *visitor.user);
+std::string name_of(const StatusClient& client) {
+  if (client.credential) return client.credential->holder;
+  return *client.user == root ? "uid 0 (root)" : fmt::format("uid {}", *client.user);
 }
 
 }  // namespace
@@ -306,7 +306,7 @@ bool is_command_path(std::string_view target) {
   return command_address(target).has_value();
 }
 
-std::variant<OperatorCommand, http::Response> order_of(const http::Request& request, const Visitor& visitor,
+std::variant<OperatorCommand, http::Response> order_of(const http::Request& request, const StatusClient& client,
                                              const CommandDesk& desk) {
   if (!request.host.empty() && !http::is_own_host(request.host, desk.names)) {
     return refusal(421, fmt::format("\"{}\" is not a name of this machine; use its address",
@@ -327,7 +327,7 @@ std::variant<OperatorCommand, http::Response> order_of(const http::Request& requ
     }
     return not_allowed(request);
   }
-  if (const auto may = may_control(visitor, desk.own_user); !may) {
+  if (const auto may = may_control(client, desk.own_user); !may) {
     return refusal(403, may.error().reason);
   }
   // Required even for an empty body: a page in a browser cannot send this type without a CORS
@@ -338,7 +338,7 @@ std::variant<OperatorCommand, http::Response> order_of(const http::Request& requ
   const auto name = unescaped(address->name);
   if (!name) return refusal(400, "invalid percent-encoding in the path");
   const auto plain = plain_line(*name, bounds::job_id_bytes_max + bounds::host_bytes_max);
-  OperatorCommand command{.kind = address->kind, .by = name_of(visitor)};
+  OperatorCommand command{.kind = address->kind, .by = name_of(client)};
   (command.is_about_a_host() ? command.whom : command.job) = plain;
   if (const auto read = read_command(request.body, command); !read) {
     return refusal(400, read.error().reason);
@@ -346,16 +346,16 @@ std::variant<OperatorCommand, http::Response> order_of(const http::Request& requ
   return command;
 }
 
-std::optional<http::Response> objection_of_owners(const OperatorCommand& command, const Visitor& visitor,
+std::optional<http::Response> objection_of_owners(const OperatorCommand& command, const StatusClient& client,
                                                   const Coordinator& coordinator) {
-  if (!visitor.credential || !visitor.credential->owner) return std::nullopt;
+  if (!client.credential || !client.credential->owner) return std::nullopt;
   if (command.is_about_a_host() && command.job.empty()) {
     return refusal(403, "hosts are shared by all users; use the secret of \"admin\"");
   }
   if (command.is_about_the_daemon()) {
     return refusal(403, "a handover affects the jobs of all users; use the secret of \"admin\"");
   }
-  if (coordinator.owner_of(command.job) == visitor.credential->owner) return std::nullopt;
+  if (coordinator.owner_of(command.job) == client.credential->owner) return std::nullopt;
   return refusal(
       404, fmt::format("unknown job \"{}\"", plain_line(command.job, bounds::name_shown_bytes_max)));
 }

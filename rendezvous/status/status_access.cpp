@@ -30,51 +30,51 @@ bool asks_whose(StatusAccess access, bool by_loopback) {
   return access == StatusAccess::user && by_loopback;
 }
 
-Result<void> may_look(StatusAccess access, const Visitor& visitor, std::uint32_t own_user) {
+Result<void> may_look(StatusAccess access, const StatusClient& client, std::uint32_t own_user) {
   if (access == StatusAccess::none)
     return failure("read access is disabled (--status-access=none)");
-  if (access == StatusAccess::network || visitor.credential) return {};
-  if (!visitor.by_loopback) {
+  if (access == StatusAccess::network || client.credential) return {};
+  if (!client.by_loopback) {
     return failure(
         "only this machine has read access; connect to its loopback address, for example through "
         "ssh -L, or start with --status-access=network");
   }
   if (access == StatusAccess::host) return {};
-  if (!visitor.user) {
+  if (!client.user) {
     return failure(
         fmt::format("only the user that runs this program has read access, and the user of this "
                     "connection is unknown: {}; to give all users of this machine read access, "
                     "start with --status-access=host",
-                    visitor.user.error().reason));
+                    client.user.error().reason));
   }
-  if (*visitor.user == own_user || *visitor.user == root) return {};
+  if (*client.user == own_user || *client.user == root) return {};
   return failure(fmt::format(
       "only the user that runs this program (uid {}) has read access, and this is a connection of "
       "uid {}; to give all users of this machine read access, start with --status-access=host",
-      own_user, *visitor.user));
+      own_user, *client.user));
 }
 
-Result<void> may_control(const Visitor& visitor, std::uint32_t own_user) {
-  if (visitor.credential) {
-    if (visitor.credential->may_control) return {};
+Result<void> may_control(const StatusClient& client, std::uint32_t own_user) {
+  if (client.credential) {
+    if (client.credential->may_control) return {};
     return failure("this token gives read access only; create one with cpprunctl token --order");
   }
-  if (!visitor.by_loopback) {
+  if (!client.by_loopback) {
     return failure(
         "only this machine has control access; connect to its loopback address, for example "
         "through ssh -L");
   }
-  if (!visitor.user) {
+  if (!client.user) {
     return failure(
         fmt::format("only the user that runs this program has control access, and the user of this "
                     "connection is unknown: {}",
-                    visitor.user.error().reason));
+                    client.user.error().reason));
   }
-  if (*visitor.user == own_user || *visitor.user == root) return {};
+  if (*client.user == own_user || *client.user == root) return {};
   return failure(
       fmt::format("only root and the user that runs this program (uid {}) have control access, and "
                   "this is a connection of uid {}",
-                  own_user, *visitor.user));
+                  own_user, *client.user));
 }
 
 std::optional<std::size_t> who_gives_way(const std::vector<VisitPlace>& taken, Standing newcomer) {

@@ -41,7 +41,7 @@ struct Credential {
 };
 
 // The client of a request.
-struct Visitor {
+struct StatusClient {
   bool by_loopback = false;
   Result<std::uint32_t> user;  // the owner of the connection, or why it is unknown
   std::optional<Credential> credential = {};
@@ -49,12 +49,12 @@ struct Visitor {
 
 // Fails with the reason, as a sentence for the client. `own_user` runs this program. The owner of
 // the connection has to be known only if asks_whose() returns true.
-Result<void> may_look(StatusAccess access, const Visitor& visitor, std::uint32_t own_user);
+Result<void> may_look(StatusAccess access, const StatusClient& client, std::uint32_t own_user);
 bool asks_whose(StatusAccess access, bool by_loopback);
 
 // Control access; fails with the reason. Granted to the user that runs this program and to root on
 // this machine, whatever --status-access says, and to clients with a credential that allows it.
-Result<void> may_control(const Visitor& visitor, std::uint32_t own_user);
+Result<void> may_control(const StatusClient& client, std::uint32_t own_user);
 
 // Which connection is closed when all slots are taken. Clients without read access only get a
 // refusal, so a client with access replaces one of them at any time. Clients without access replace

@@ -105,7 +105,7 @@ void Store::apply(ConnectionId from, const c10d::Request& request, Actions& acti
   if (const auto* get = std::get_if<c10d::Get>(&request)) {
     on(from, *get, actions);
   } else if (std::string objection = objection_to(request); !objection.empty()) {
-    actions.emplace_back(Drop{from, std::move(objection)});
+    actions.emplace_back(Disconnect{from, std::move(objection)});
   } else {
     std::visit([&](const auto& asked) { on(from, asked, actions); }, request);
   }
@@ -141,7 +141,7 @@ void Store::on(ConnectionId from, const c10d::CompareSet& request, Actions& acti
   if (found != nullptr) {
     if (found->size() == request.expected.size() &&
         found->size() > bounds::store_compare_bytes_max) {
-      actions.emplace_back(Drop{from, fmt::format("COMPARE_SET with a value of {} bytes, more than "
+      actions.emplace_back(Disconnect{from, fmt::format("COMPARE_SET with a value of {} bytes, more than "
                                                   "{}",
                                                   found->size(), bounds::store_compare_bytes_max)});
       return;
@@ -206,7 +206,7 @@ void Store::on(ConnectionId from, const c10d::Append& request, Actions& actions)
   }
   StoredValue& value = found->second.value;
   if (value.size() + request.value.size() > bounds::store_value_bytes_max) {
-    actions.emplace_back(Drop{
+    actions.emplace_back(Disconnect{
         from, fmt::format("APPEND would make a value of {} bytes, more than "
                           "{}",
                           value.size() + request.value.size(), bounds::store_value_bytes_max)});
@@ -368,7 +368,7 @@ void Store::answer_value(ConnectionId to, const StoredValue& value, Actions& act
 void Store::drop_non_number(ConnectionId from, std::string_view operation, std::string_view key,
                             Actions& actions) {
   // A key may contain anything, and may be long enough to fill a screen.
-  actions.emplace_back(Drop{from, std::string(operation) + " on key \"" +
+  actions.emplace_back(Disconnect{from, std::string(operation) + " on key \"" +
                                       plain_line(key, bounds::name_shown_bytes_max) +
                                       "\", whose value is not a number"});
 }

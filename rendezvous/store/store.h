@@ -39,12 +39,12 @@ struct SharedReply {
   friend bool operator==(const SharedReply&, const SharedReply&) = default;
 };
 // Close the connection; `reason` completes "closed: ".
-struct Drop {
+struct Disconnect {
   ConnectionId connection;
   std::string reason;
-  friend bool operator==(const Drop&, const Drop&) = default;
+  friend bool operator==(const Disconnect&, const Disconnect&) = default;
 };
-using Action = std::variant<Answer, SharedReply, Drop>;
+using Action = std::variant<Answer, SharedReply, Disconnect>;
 // The effects of a request, in order. The views inside are valid until the store is used again.
 using Actions = std::vector<Action>;
 

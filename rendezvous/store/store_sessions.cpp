@@ -351,7 +351,7 @@ void StoreSessions::tell_journal(const Session& session, const c10d::Complete& c
   if (journal == nullptr) return;
   std::string listed;
   for (const Action& action : decided_) {
-    if (std::holds_alternative<Drop>(action)) return;
+    if (std::holds_alternative<Disconnect>(action)) return;
     const auto* const answer = std::get_if<Answer>(&action);
     if (answer == nullptr || !std::holds_alternative<c10d::Keys>(answer->reply)) continue;
     c10d::encode(answer->reply, listed);
@@ -453,7 +453,7 @@ void StoreSessions::perform(const Actions& actions) {
       deliver(*answer);
     } else if (const auto* shared_reply = std::get_if<SharedReply>(&action)) {
       deliver(*shared_reply);
-    } else if (const auto* drop = std::get_if<Drop>(&action)) {
+    } else if (const auto* drop = std::get_if<Disconnect>(&action)) {
       end(drop->connection, drop->reason);
     }
     if (&actions == &decided_) ++performed_;
@@ -785,7 +785,7 @@ void StoreSessions::lack_memory(ConnectionId id) {
 // are closed. What a store has begun is continued.
 void StoreSessions::doom_unanswered() {
   for (std::size_t at = performed_; at < decided_.size(); ++at) {
-    const ConnectionId to = std::visit(Overloaded{[](const Drop& drop) { return drop.connection; },
+    const ConnectionId to = std::visit(Overloaded{[](const Disconnect& drop) { return drop.connection; },
                                                   [](const auto& said) { return said.to; }},
                                        decided_[at]);
     if (Session* const session = heard(to)) doomed_.add_unlisted(*session);
@@ -892,7 +892,7 @@ bool StoreSessions::replay(Session& session, Store& store, const TakenInbox& inb
     begin_deciding();
     store.apply(session.id, complete->request, decided_, {session.account, inbox.chunk()});
     for (const Action& action : decided_) {
-      if (std::holds_alternative<Drop>(action)) return false;
+      if (std::holds_alternative<Disconnect>(action)) return false;
     }
     perform(decided_);
     carry_on(store);

@@ -94,7 +94,7 @@ class Crowd {
         acceptor_(io_, {asio::ip::address_v4::loopback(), 0}),
         server_(io_, StatusAccess::network,
                 {.answer = [this](const http::Request& request,
-                                  const Visitor&) { return answer_to(request); },
+                                  const StatusClient&) { return answer_to(request); },
                  .refused = [](const std::string& line) { MESSAGE(line); }}) {
     accept();
     thread_ = std::thread([this] { io_.run(); });

@@ -96,7 +96,7 @@ Result<FileDescriptor> dial(const Place& place, const Endpoint& endpoint,
 
 Result<FileDescriptor> connect_to(const Place& place, steady_clock::time_point deadline) {
   if (place.address) return dial(place, *place.address, deadline);
-  Knock knocked = knock(place.door);
+  SocketProbe knocked = probe_socket(place.door);
   if (!knocked.socket) return cannot_reach(place, errno_text(knocked.error_number));
   return std::move(knocked.socket);
 }

@@ -170,12 +170,12 @@ void CoordinatorServer::tell_lead() {
 void CoordinatorServer::open_status(StatusOptions status) {
   HostNames names = own_host_names(std::move(status.names));
   const auto answers = [this, names = std::move(names)](http::Request request,
-                                                        const Visitor& visitor) {
+                                                        const StatusClient& client) {
     // The Host check is against DNS rebinding. A browser that is tricked in that way has no
     // credential, so requests with a credential skip the check.
-    if (visitor.credential) request.host.clear();
-    if (request.method == http::Method::post) return take_command(request, visitor, names);
-    const auto owner = visitor.credential ? visitor.credential->owner : std::nullopt;
+    if (client.credential) request.host.clear();
+    if (request.method == http::Method::post) return take_command(request, client, names);
+    const auto owner = client.credential ? client.credential->owner : std::nullopt;
     if (asks_for_events(request) && is_for_us(names, request)) {
       if (callbacks_.events_wanted) callbacks_.events_wanted();
       return events_answer(events_, request, owner);
@@ -204,12 +204,12 @@ void CoordinatorServer::open_status(StatusOptions status) {
 // A request is handled in its own turn of the event loop, so the coordinator is idle and has
 // replied when `tell` returns. There are two exceptions, whose replies follow under the ticket: a
 // handover, which takes a while, and a command whose effect is not durable yet.
-http::Response CoordinatorServer::take_command(const http::Request& request, const Visitor& visitor,
+http::Response CoordinatorServer::take_command(const http::Request& request, const StatusClient& client,
                                              const HostNames& names) {
-  auto taken = order_of(request, visitor, {names, ::geteuid()});
+  auto taken = order_of(request, client, {names, ::geteuid()});
   if (auto* refused = std::get_if<http::Response>(&taken)) return std::move(*refused);
   const OperatorCommand& command = std::get<OperatorCommand>(taken);
-  if (auto objection = objection_of_owners(command, visitor, coordinator_.machine())) {
+  if (auto objection = objection_of_owners(command, client, coordinator_.machine())) {
     return *std::move(objection);
   }
   answered_.reset();
@@ -252,7 +252,7 @@ void CoordinatorServer::open_door(HelperProcesses& side, DoorPlan plan) {
   door_ = std::make_unique<ControlSocket>(
       context_, side, std::move(plan),
       ControlSocket::Callbacks{
-          .visitor = [this](FileDescriptor socket,
+          .client = [this](FileDescriptor socket,
                             std::uint32_t user) { status_->adopt_local(std::move(socket), user); },
           .trouble =
               [this](std::string line) {

@@ -210,7 +210,7 @@ class CoordinatorServer : public ReplicatedCoordinator {
   std::optional<asio::ip::tcp::socket> stream_of(FileDescriptor socket, const PeerAddress& peer);
   void refuse(const PeerAddress& peer, const std::string& why);
   void open_status(StatusOptions status);
-  http::Response take_command(const http::Request& request, const Visitor& visitor,
+  http::Response take_command(const http::Request& request, const StatusClient& client,
                             const HostNames& names);
   void open_store(const std::string& job, bool is_local);
   StreamRoutes::Callbacks callbacks_of_routes();

@@ -31,7 +31,7 @@ TlsAcceptor::TlsAcceptor(asio::io_context& context, std::shared_ptr<SecureContex
       timer_(context, [this] { expire(); }) {}
 
 TlsAcceptor::~TlsAcceptor() {
-  for (const auto& [id, visitor] : visitors_) visitor.handshake->cancel();
+  for (const auto& [id, pending] : pending_) pending.handshake->cancel();
 }
 
 // Returns null if the peer is refused. If memory is short, the oldest handshake is closed to make
@@ -66,13 +66,13 @@ void TlsAcceptor::adopt(asio::ip::tcp::socket socket, const PeerAddress& peer,
   const auto taken = places_.take(boot_now(), peer.source().host_text());
   if (taken.evicted)
     turn_out(*taken.evicted, "evicted before authentication to make room for newer clients");
-  visitors_[taken.id] = {peer, handshake, std::move(memory)};
+  pending_[taken.id] = {peer, handshake, std::move(memory)};
   handshake->start(
       link_preamble,
       {.done =
            [this, id = taken.id, peer](SecureHandshake::Done done) {
              places_.leave(id);
-             visitors_.erase(id);
+             pending_.erase(id);
              callbacks_.through(std::move(done), peer);
            },
        .failed = [this, id = taken.id](std::string reason) { turn_out(id, std::move(reason)); }});
@@ -81,10 +81,10 @@ void TlsAcceptor::adopt(asio::ip::tcp::socket socket, const PeerAddress& peer,
 
 void TlsAcceptor::turn_out(HandshakeId id, std::string reason) {
   places_.leave(id);
-  auto visitor = visitors_.extract(id);
-  if (visitor.empty()) return;
-  visitor.mapped().handshake->cancel();
-  callbacks_.refused(visitor.mapped().peer, std::move(reason));
+  auto pending = pending_.extract(id);
+  if (pending.empty()) return;
+  pending.mapped().handshake->cancel();
+  callbacks_.refused(pending.mapped().peer, std::move(reason));
 }
 
 void TlsAcceptor::expire() {

@@ -39,7 +39,7 @@ class TlsAcceptor {
   std::size_t size() const { return places_.size(); }
 
  private:
-  struct Visitor {
+  struct Pending {
     PeerAddress peer;
     std::shared_ptr<SecureHandshake> handshake;
     std::unique_ptr<PeerMemory> memory;
@@ -53,7 +53,7 @@ class TlsAcceptor {
   Callbacks callbacks_;
   std::shared_ptr<MemoryAccounting> accounting_;  // accounts for the memory of handshakes
   HandshakeAdmission places_;
-  std::map<HandshakeId, Visitor> visitors_;
+  std::map<HandshakeId, Pending> pending_;
   MachineTimer timer_;
 };
 

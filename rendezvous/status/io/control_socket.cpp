@@ -169,7 +169,7 @@ bool ControlSocket::let_in() {
   ucred who{};
   socklen_t size = sizeof who;
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) == 0) {
-    callbacks_.visitor(std::move(socket), who.uid);
+    callbacks_.client(std::move(socket), who.uid);
   }
   return true;
 }

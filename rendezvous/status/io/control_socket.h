@@ -32,7 +32,7 @@ std::string no_door_text(const std::string& why);
 class ControlSocket {
  public:
   struct Callbacks {
-    std::function<void(FileDescriptor socket, std::uint32_t user)> visitor;
+    std::function<void(FileDescriptor socket, std::uint32_t user)> client;
     // The socket is unavailable, with the reason.
     std::function<void(std::string)> trouble;
     // The socket exists at that path; lets another process remove it if this one cannot.

@@ -84,15 +84,15 @@ Result<OpenFolder> make_folder(const DoorFolder& place) {
   return folder;
 }
 
-Knock knock_at(const sockaddr_un& address) {
-  Knock knock{.socket =
+SocketProbe knock_at(const sockaddr_un& address) {
+  SocketProbe probe_socket{.socket =
                   FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0))};
   const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
-  if (!knock.socket || ::connect(knock.socket.get(), generic, sizeof address) != 0) {
-    knock.error_number = errno;
-    knock.socket.reset();
+  if (!probe_socket.socket || ::connect(probe_socket.socket.get(), generic, sizeof address) != 0) {
+    probe_socket.error_number = errno;
+    probe_socket.socket.reset();
   }
-  return knock;
+  return probe_socket;
 }
 
 std::vector<std::string> names_in(const OpenFolder& folder) {
@@ -185,11 +185,11 @@ Result<std::string> open_door(int socket, const DoorFolder& place, int pid) {
   }
 }
 
-bool Knock::is_stale() const {
+bool SocketProbe::is_stale() const {
   return error_number == ECONNREFUSED;
 }
 
-Knock knock(const std::string& path) {
+SocketProbe probe_socket(const std::string& path) {
   const auto slash = path.rfind('/');
   const OpenFolder folder(slash == std::string::npos ? "." : path.substr(0, slash + 1));
   if (!folder) return {.socket = {}, .error_number = errno};

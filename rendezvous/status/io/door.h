@@ -21,12 +21,12 @@ Result<std::string> open_door(int socket, const DoorFolder& folder, int pid);
 // Removes the socket, and the directory if it was the last one in it.
 void remove_door(const std::string& path);
 
-struct Knock {
+struct SocketProbe {
   FileDescriptor socket;  // connected and non-blocking; empty on failure
   int error_number = 0;   // why it failed
   bool is_stale() const;  // no process listens on it, and none ever will
 };
-Knock knock(const std::string& path);
+SocketProbe probe_socket(const std::string& path);
 
 // The sorted names of the sockets there; empty if the directory is missing. If it exists but cannot
 // be read, `why` receives the reason.

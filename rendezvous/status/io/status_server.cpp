@@ -29,13 +29,13 @@ namespace cpprun {
 // One connection. It stays alive until it ends and no handler holds it.
 class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
  public:
-  Visit(StatusServer& server, const Comer& comer, Standing standing, std::string first_bytes)
+  Visit(StatusServer& server, const Principal& principal, Standing standing, std::string first_bytes)
       : server_(&server),
         standing_(standing),
-        peer_(comer.peer),
-        visitor_(comer.visitor),
-        is_by_secret_(comer.visitor.credential.has_value()),
-        name_(comer.name),
+        peer_(principal.peer),
+        visitor_(principal.client),
+        is_by_secret_(principal.client.credential.has_value()),
+        name_(principal.name),
         socket_(server.context_),
         timer_(server.context_),
         unread_(std::move(first_bytes)) {
@@ -152,25 +152,25 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   http::Response answer_to(const http::Request& request) {
     const auto& credential_of = server_->callbacks_.credential;
     const bool shows_token = credential_of != nullptr && !request.authorization.empty();
-    Visitor visitor = visitor_;
+    StatusClient client = visitor_;
     if (shows_token || !objection_.empty()) {
       auto shown = shows_token ? credential_of(request) : failure(objection_);
       if (!shown) return refusal_of(request, shown.error().reason);
-      visitor.credential = *std::move(shown);
+      client.credential = *std::move(shown);
     }
-    if (visitor.credential) {
+    if (client.credential) {
       is_by_secret_ = true;
-      watched_owner_ = visitor.credential->owner;
+      watched_owner_ = client.credential->owner;
     }
     ends_at_.reset();
-    if (visitor.credential && visitor.credential->lasts) {
-      ends_at_ = std::chrono::steady_clock::now() + *visitor.credential->lasts;
+    if (client.credential && client.credential->lasts) {
+      ends_at_ = std::chrono::steady_clock::now() + *client.credential->lasts;
     }
-    const bool asks_for_more = request.method == http::Method::post && !visitor.credential;
-    if (asks_for_more && visitor.by_loopback && !visitor.user) {
-      visitor.user = visitor_.user = owner_of_peer(fd(), peer_);
+    const bool asks_for_more = request.method == http::Method::post && !client.credential;
+    if (asks_for_more && client.by_loopback && !client.user) {
+      client.user = visitor_.user = owner_of_peer(fd(), peer_);
     }
-    return server_->callbacks_.answer(request, visitor);
+    return server_->callbacks_.answer(request, client);
   }
 
   http::Response refusal_of(const http::Request& request, const std::string& why) const {
@@ -318,7 +318,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   StatusServer* server_;  // of all of these: disconnected, may reconnect
   Standing standing_;     // at connection time
   PeerAddress peer_;
-  Visitor visitor_;
+  StatusClient visitor_;
   bool is_by_secret_ = false;  // authenticated by a secret or by one of its tokens
   std::string name_;
   std::string objection_;  // the refusal for a client without a token; empty: it has access
@@ -362,15 +362,15 @@ StatusServer::~StatusServer() {
 }
 
 void StatusServer::adopt(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes) {
-  const Comer comer{peer, visitor_of(socket.get(), peer), peer.text()};
-  receive(std::move(socket), comer, std::move(first_bytes));
+  const Principal principal{peer, client_of(socket.get(), peer), peer.text()};
+  receive(std::move(socket), principal, std::move(first_bytes));
 }
 
 void StatusServer::adopt_local(FileDescriptor socket, std::uint32_t user) {
-  Visitor visitor;
-  visitor.by_loopback = true;
-  visitor.user = user;
-  receive(std::move(socket), {{}, std::move(visitor), fmt::format("uid {}", user)}, {});
+  StatusClient client;
+  client.by_loopback = true;
+  client.user = user;
+  receive(std::move(socket), {{}, std::move(client), fmt::format("uid {}", user)}, {});
 }
 
 void StatusServer::adopt_holder(FileDescriptor socket, Credential credential) {
@@ -382,32 +382,32 @@ void StatusServer::adopt_holder(FileDescriptor socket, Credential credential) {
           {});
 }
 
-void StatusServer::receive(FileDescriptor socket, const Comer& comer, std::string first_bytes) {
-  const auto may = may_look(access_, comer.visitor, ::geteuid());
-  const bool is_known = comer.visitor.credential || comer.visitor.user;
+void StatusServer::receive(FileDescriptor socket, const Principal& principal, std::string first_bytes) {
+  const auto may = may_look(access_, principal.client, ::geteuid());
+  const bool is_known = principal.client.credential || principal.client.user;
   const Standing standing = !may       ? Standing::stranger
                             : is_known ? Standing::proven
                                        : Standing::admitted;
   if (visits_.size() >= limits_.connections && !make_room(standing)) {
     return callbacks_.refused(fmt::format("{}: rejected, because {} other clients are being served",
-                                          comer.name, visits_.size()));
+                                          principal.name, visits_.size()));
   }
   const std::string objection = may ? std::string() : may.error().reason;
   if (!may && callbacks_.credential == nullptr) {
-    callbacks_.refused(fmt::format("{}: no read access: {}", comer.name, objection));
+    callbacks_.refused(fmt::format("{}: no read access: {}", principal.name, objection));
   }
-  const auto visit = std::make_shared<Visit>(*this, comer, standing, std::move(first_bytes));
+  const auto visit = std::make_shared<Visit>(*this, principal, standing, std::move(first_bytes));
   if (const std::string why = visit->take(std::move(socket)); !why.empty()) {
-    return callbacks_.refused(fmt::format("{}: cannot respond: {}", comer.name, why));
+    return callbacks_.refused(fmt::format("{}: cannot respond: {}", principal.name, why));
   }
   visits_.push_back(visit);
   visit->begin(objection);
 }
 
-Visitor StatusServer::visitor_of(int socket, const PeerAddress& peer) const {
-  Visitor visitor{.by_loopback = peer.is_loopback(), .user = failure("not looked up")};
-  if (asks_whose(access_, visitor.by_loopback)) visitor.user = owner_of_peer(socket, peer);
-  return visitor;
+StatusClient StatusServer::client_of(int socket, const PeerAddress& peer) const {
+  StatusClient client{.by_loopback = peer.is_loopback(), .user = failure("not looked up")};
+  if (asks_whose(access_, client.by_loopback)) client.user = owner_of_peer(socket, peer);
+  return client;
 }
 
 std::size_t StatusServer::watchers() const {

@@ -82,7 +82,7 @@ class StatusServer {
   struct Callbacks {
     // For read requests the client's user is looked up only if access depends on it; for a POST
     // always.
-    std::function<http::Response(const http::Request&, const Visitor&)> answer;
+    std::function<http::Response(const http::Request&, const StatusClient&)> answer;
     // For the log: the rejected client and the reason.
     std::function<void(std::string)> refused;
     // The credential that a request shows, or why it is invalid; null if there is no secret.
@@ -119,14 +119,14 @@ class StatusServer {
  private:
   class Visit;
   // The peer of a connection, and its name in the log.
-  struct Comer {
+  struct Principal {
     PeerAddress peer;
-    Visitor visitor;
+    StatusClient client;
     std::string name;
   };
 
-  Visitor visitor_of(int socket, const PeerAddress& peer) const;
-  void receive(FileDescriptor socket, const Comer& comer, std::string first_bytes);
+  StatusClient client_of(int socket, const PeerAddress& peer) const;
+  void receive(FileDescriptor socket, const Principal& principal, std::string first_bytes);
   std::string objection_to_watching(const std::optional<std::string>& owner) const;
   void keep_alive();
   bool make_room(Standing newcomer);

@@ -12,7 +12,7 @@ using namespace cpprun;
 namespace {
 
 constexpr std::uint32_t own = 1000;
-const Visitor mine{.by_loopback = true, .user = own};
+const StatusClient mine{.by_loopback = true, .user = own};
 const HostNames names{"node-7"};
 
 http::Request post(std::string target, std::string body = {}) {
@@ -23,16 +23,16 @@ http::Request post(std::string target, std::string body = {}) {
           .content_type = "application/json"};
 }
 
-OperatorCommand ordered(const http::Request& request, const Visitor& visitor = mine) {
+OperatorCommand ordered(const http::Request& request, const StatusClient& client = mine) {
   CAPTURE(request.target);
-  const auto taken = order_of(request, visitor, {names, own});
+  const auto taken = order_of(request, client, {names, own});
   REQUIRE(std::holds_alternative<OperatorCommand>(taken));
   return std::get<OperatorCommand>(taken);
 }
 
-http::Response refused(const http::Request& request, const Visitor& visitor = mine) {
+http::Response refused(const http::Request& request, const StatusClient& client = mine) {
   CAPTURE(request.target);
-  const auto taken = order_of(request, visitor, {names, own});
+  const auto taken = order_of(request, client, {names, own});
   REQUIRE(std::holds_alternative<http::Response>(taken));
   const auto& response = std::get<http::Response>(taken);
   CHECK_FALSE(nlohmann::json::parse(response.body)["error"].get<std::string>().empty());

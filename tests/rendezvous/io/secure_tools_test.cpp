@@ -31,8 +31,8 @@ std::unique_ptr<StatusServer> server_of_events(asio::io_context& context, EventR
   return std::make_unique<StatusServer>(
       context, StatusAccess::user,
       StatusServer::Callbacks{.answer =
-                                  [&ring](const http::Request& request, const Visitor& visitor) {
-                                    return events_answer(ring, request, visitor.credential->owner);
+                                  [&ring](const http::Request& request, const StatusClient& client) {
+                                    return events_answer(ring, request, client.credential->owner);
                                   },
                               .refused = [](const std::string&) {}});
 }
@@ -137,7 +137,7 @@ TEST_CASE("a visitor who may not look is asked for a token, and what it shows is
   std::vector<std::string> refused;
   StatusServer status(context, StatusAccess::user,
                       {.answer = [](const http::Request&,
-                                    const Visitor&) { return http::Response{.body = "figures\n"}; },
+                                    const StatusClient&) { return http::Response{.body = "figures\n"}; },
                        .refused = [&](std::string why) { refused.push_back(std::move(why)); },
                        .credential =
                            [&](const http::Request& request) {
@@ -171,7 +171,7 @@ TEST_CASE("when the secrets are exchanged, tools that came by one of them come a
   asio::io_context context;
   StatusServer status(context, StatusAccess::user,
                       {.answer = [](const http::Request&,
-                                    const Visitor&) { return http::Response{.body = "figures\n"}; },
+                                    const StatusClient&) { return http::Response{.body = "figures\n"}; },
                        .refused = [](const std::string&) {}});
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
   const auto come = [&](bool by_secret) {

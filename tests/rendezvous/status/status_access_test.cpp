@@ -10,21 +10,21 @@ using namespace cpprun;
 namespace {
 
 constexpr std::uint32_t own = 1000;
-const Visitor mine{.by_loopback = true, .user = own};
-const Visitor root{.by_loopback = true, .user = 0};
-const Visitor other{.by_loopback = true, .user = 1001};
-const Visitor unknown{.by_loopback = true, .user = failure("no netlink")};
-const Visitor remote{.by_loopback = false, .user = own};
+const StatusClient mine{.by_loopback = true, .user = own};
+const StatusClient root{.by_loopback = true, .user = 0};
+const StatusClient other{.by_loopback = true, .user = 1001};
+const StatusClient unknown{.by_loopback = true, .user = failure("no netlink")};
+const StatusClient remote{.by_loopback = false, .user = own};
 
-std::string refusal(StatusAccess access, const Visitor& visitor) {
-  const auto may = may_look(access, visitor, own);
+std::string refusal(StatusAccess access, const StatusClient& client) {
+  const auto may = may_look(access, client, own);
   return may ? "" : may.error().reason;
 }
 
 }  // namespace
 
 TEST_CASE("whoever has shown a credential may look from anywhere, and order where it says so") {
-  Visitor holder{.by_loopback = false, .user = failure("from the network")};
+  StatusClient holder{.by_loopback = false, .user = failure("from the network")};
   CHECK_FALSE(may_look(StatusAccess::user, holder, 1000));
   CHECK_FALSE(may_control(holder, 1000));
   holder.credential = Credential{.holder = "a token", .may_control = false};
@@ -59,8 +59,8 @@ TEST_CASE("it can be opened to the machine and to the network, and closed") {
 }
 
 TEST_CASE("only the user that runs it and root may ask for something, from the machine itself") {
-  const auto objection = [](const Visitor& visitor) {
-    const auto may = may_control(visitor, own);
+  const auto objection = [](const StatusClient& client) {
+    const auto may = may_control(client, own);
     return may ? "" : may.error().reason;
   };
   CHECK(may_control(mine, own));

@@ -126,7 +126,7 @@ TEST_CASE("what another store has taken is taken whatever the books say") {
   (void)ask(store, alice, c10d::Set{.key = "a", .value = std::string(1000, 'v')});
   CHECK(store.key_count() == 1);
   store.take_all(false);
-  CHECK(std::holds_alternative<Drop>(
+  CHECK(std::holds_alternative<Disconnect>(
       ask(store, alice, c10d::Set{.key = "b", .value = std::string(1000, 'v')}).at(0)));
 }
 

@@ -36,7 +36,7 @@ struct BookedStore {
     return actions;
   }
   static bool is_dropped(const Actions& actions) {
-    return actions.size() == 1 && std::holds_alternative<Drop>(actions[0]);
+    return actions.size() == 1 && std::holds_alternative<Disconnect>(actions[0]);
   }
 
   std::shared_ptr<MemoryAccounting> accounting;
@@ -84,8 +84,8 @@ TEST_CASE("who would store more than there is room for is dropped, and nobody el
   booked.apply(booked.one, Set{"k", std::string(800'000, 'v')});
   const Actions actions = booked.apply(booked.two, Set{"l", std::string(100'000, 'v')});
   REQUIRE(BookedStore::is_dropped(actions));
-  CHECK(std::get<Drop>(actions[0]).connection == bob);
-  CHECK(std::get<Drop>(actions[0])
+  CHECK(std::get<Disconnect>(actions[0]).connection == bob);
+  CHECK(std::get<Disconnect>(actions[0])
             .reason.starts_with("all clients together hold 0.8 of at most 0.8 MiB"));
   CHECK(booked.store.key_count() == 1);
   CHECK(booked.apply(booked.one, Get{"k"}).size() == 1);
@@ -128,7 +128,7 @@ TEST_CASE("an APPEND beyond what a value may have ends that connection") {
   StoreWorld world;
   world.apply(alice, Set{"k", std::string(bounds::store_value_bytes_max - 1, 'v')});
   CHECK(world.apply(alice, Append{"k", "x"}) == nothing);
-  CHECK(std::holds_alternative<Drop>(world.apply(bob, Append{"k", "y"}).at(0)));
+  CHECK(std::holds_alternative<Disconnect>(world.apply(bob, Append{"k", "y"}).at(0)));
 }
 
 TEST_CASE("a COMPARE_SET of hundreds of megabytes ends that connection before it is compared") {
@@ -136,7 +136,7 @@ TEST_CASE("a COMPARE_SET of hundreds of megabytes ends that connection before it
   const std::string large(bounds::store_compare_bytes_max + 1, 'v');
   world.apply(alice, Set{"k", large});
   CHECK(world.apply(alice, CompareSet{"k", "other", "x"}).size() == 1);
-  CHECK(std::holds_alternative<Drop>(world.apply(bob, CompareSet{"k", large, "x"}).at(0)));
+  CHECK(std::holds_alternative<Disconnect>(world.apply(bob, CompareSet{"k", large, "x"}).at(0)));
 }
 
 TEST_CASE("a large value is shown by reference, once for each time it is asked for") {

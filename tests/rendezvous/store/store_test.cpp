@@ -79,7 +79,7 @@ TEST_CASE("a key that is no text forges no line of the log") {
   world.apply(alice, Set{key, "text"});
   const auto actions = world.apply(bob, Add{key, 1});
   REQUIRE(actions.size() == 1);
-  const auto reason = std::get<Drop>(actions.front()).reason;
+  const auto reason = std::get<Disconnect>(actions.front()).reason;
   CHECK(reason.starts_with("ADD on key \"n\"?cpprund: job \"a\" is over?2J?xxx"));
   CHECK(reason.size() < 130);
 }
@@ -90,7 +90,7 @@ TEST_CASE("ADD on what is not a number ends that connection and changes nothing"
     CAPTURE(text);
     world.apply(alice, Set{"n", text});
     const Actions actions = world.apply(bob, Add{"n", 1});
-    CHECK(actions == Actions{Drop{bob, "ADD on key \"n\", whose value is not a number"}});
+    CHECK(actions == Actions{Disconnect{bob, "ADD on key \"n\", whose value is not a number"}});
     CHECK(world.get("n") == text);
   }
 }

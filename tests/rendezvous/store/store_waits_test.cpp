@@ -222,7 +222,7 @@ TEST_CASE("a barrier on what is not a number ends that connection") {
   World world;
   world.apply(alice, Set{"b", "x"});
   CHECK(world.apply(bob, Barrier{"b", 2}) ==
-        Actions{Drop{bob, "BARRIER on key \"b\", whose value is not a number"}});
+        Actions{Disconnect{bob, "BARRIER on key \"b\", whose value is not a number"}});
 }
 
 // --- watches -----------------------------------------------------------------------------------

@@ -210,7 +210,7 @@ TEST_CASE("the socket for tools can be made in its folder, and both be removed, 
     const FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const auto path = open_door(socket.get(), door, ::getpid());
     if (!path) return false;
-    const bool is_found = doors_in(door).size() == 1 && bool(knock(*path).socket);
+    const bool is_found = doors_in(door).size() == 1 && bool(probe_socket(*path).socket);
     remove_door(*path);
     return is_found && !folder.has("/in");
   };

@@ -29,9 +29,9 @@ struct Stage {
         DoorPlan{
             .folders = {{.parent = parent, .name = "cpprun-x"}}, .after = after, .patience = 60s},
         ControlSocket::Callbacks{
-            .visitor =
+            .client =
                 [this](FileDescriptor socket, std::uint32_t user) {
-                  visitor = std::move(socket);
+                  client = std::move(socket);
                   who = user;
                 },
             .trouble = [this](std::string line) { trouble = std::move(line); }});
@@ -45,7 +45,7 @@ struct Stage {
 
   asio::io_context io;
   HelperProcesses side;
-  FileDescriptor visitor;
+  FileDescriptor client;
   std::optional<std::uint32_t> who;
   std::string trouble;
   std::optional<ControlSocket> door;
@@ -58,13 +58,13 @@ TEST_CASE("a visitor comes in with the user that the kernel names") {
   Stage stage(folder.path());
   stage.until([&] { return !stage.door->path().empty(); });
   CHECK(stage.side.pids().empty());
-  const Knock tool = knock(stage.door->path());
+  const SocketProbe tool = probe_socket(stage.door->path());
   REQUIRE(tool.socket);
   stage.until([&] { return stage.who.has_value(); });
   CHECK(stage.who == ::geteuid());
   CHECK(::write(tool.socket.get(), "x", 1) == 1);
   char byte = 0;
-  CHECK(::read(stage.visitor.get(), &byte, 1) == 1);
+  CHECK(::read(stage.client.get(), &byte, 1) == 1);
 }
 
 TEST_CASE("it is gone when its program ends, and so is the folder") {

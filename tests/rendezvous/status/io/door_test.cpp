@@ -50,7 +50,7 @@ TEST_CASE("a socket is made for its owner alone, is found, and somebody is behin
   CHECK(mode_of(*path) == 0600);
   CHECK(mode_of(in(folder).path()) == 0700);
   CHECK(doors_in(in(folder)).size() == 1);
-  CHECK(knock(*path).socket);
+  CHECK(probe_socket(*path).socket);
   remove_door(*path);
   CHECK_FALSE(fs::exists(in(folder).path()));
 }
@@ -62,7 +62,7 @@ TEST_CASE("a path that is longer than a socket's name may be does no harm") {
   const auto socket = new_socket();
   const auto path = open_door(socket.get(), deep, 1);
   REQUIRE(path);
-  CHECK(knock(*path).socket);
+  CHECK(probe_socket(*path).socket);
 }
 
 TEST_CASE("sockets behind which nobody is any more are swept, and others stay") {
@@ -71,7 +71,7 @@ TEST_CASE("sockets behind which nobody is any more are swept, and others stay") 
   const auto old_path = open_door(gone.get(), in(folder), 1);
   REQUIRE(old_path);
   gone.reset();
-  CHECK(knock(*old_path).is_stale());
+  CHECK(probe_socket(*old_path).is_stale());
   const auto stays = new_socket();
   const auto path = open_door(stays.get(), in(folder), 2);
   REQUIRE(path);
@@ -102,8 +102,8 @@ TEST_CASE("two processes of one number get two names") {
   REQUIRE(one);
   REQUIRE(two);
   CHECK(two->ends_with("-1-2.sock"));
-  CHECK(knock(*one).socket);
-  CHECK(knock(*two).socket);
+  CHECK(probe_socket(*one).socket);
+  CHECK(probe_socket(*two).socket);
 }
 
 TEST_CASE("a folder that is open to others, a link or no folder is refused") {

@@ -59,10 +59,10 @@ struct Stage {
                  CredentialOf credential = nullptr)
       : server(io, access,
                {.answer =
-                    [this](const http::Request& request, const Visitor& visitor) {
+                    [this](const http::Request& request, const StatusClient& client) {
                       ++asked;
                       if (while_asked) while_asked();
-                      visitors.push_back(visitor);
+                      clients.push_back(client);
                       if (request.target == "/later") return http::Response{.ticket = 7};
                       return http::Response{
                           .body = request.target == "/long" ? std::string(long_bytes, 'x') : "ok"};
@@ -72,7 +72,7 @@ struct Stage {
                limits) {}
 
   // Somebody who has come over loopback, or seems to come from there, and has said that already.
-  Client visitor(const std::string& first_bytes, const char* from = nullptr) {
+  Client client(const std::string& first_bytes, const char* from = nullptr) {
     const FileDescriptor door(::socket(AF_INET, SOCK_STREAM, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -118,7 +118,7 @@ struct Stage {
   asio::io_context io;
   int asked = 0;
   std::function<void()> while_asked;
-  std::vector<Visitor> visitors;  // by request
+  std::vector<StatusClient> clients;  // by request
   std::vector<std::string> lines;
   StatusServer server;
 };
@@ -139,7 +139,7 @@ TEST_CASE("whoever has something to say waits for one answer, however many look"
     if (stage.asked == 1) REQUIRE(::send(agent.get(), "x", 1, 0) == 1);
   };
   std::vector<Client> crowd;
-  for (int at = 0; at < 10; ++at) crowd.push_back(stage.visitor(get_short));
+  for (int at = 0; at < 10; ++at) crowd.push_back(stage.client(get_short));
   for (Client& each : crowd) stage.until_heard(each, "ok");
   CHECK(stage.asked == 10);
   CHECK(answers_before == 1);
@@ -147,7 +147,7 @@ TEST_CASE("whoever has something to say waits for one answer, however many look"
 
 TEST_CASE("a visitor is answered, again and again, and leaves nothing behind") {
   Stage stage;
-  Client client = stage.visitor(get_short);
+  Client client = stage.client(get_short);
   stage.until_heard(client, "\r\n\r\nok");
   client.heard.clear();
   client.say(get_short + get_short);
@@ -162,7 +162,7 @@ TEST_CASE("a visitor is answered, again and again, and leaves nothing behind") {
 
 TEST_CASE("what takes a moment is answered when it is over, and the connection goes on") {
   Stage stage;
-  Client client = stage.visitor("GET /later HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  Client client = stage.client("GET /later HTTP/1.1\r\nHost: localhost\r\n\r\n");
   stage.until([&] { return stage.asked == 1; });
   client.say(get_short);  // its turn comes behind that
   stage.server.answer(8, {.body = "of somebody else"});
@@ -176,7 +176,7 @@ TEST_CASE("what takes a moment is answered when it is over, and the connection g
 
 TEST_CASE("whoever has asked for something hears that it is not known what came of it, in time") {
   Stage stage(StatusAccess::user, {.outcome = {}});
-  Client client = stage.visitor("GET /later HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  Client client = stage.client("GET /later HTTP/1.1\r\nHost: localhost\r\n\r\n");
   stage.until_heard(client, "HTTP/1.1 503 ");
   stage.until_heard(client, "{\"error\":\"the result is not known yet");
   static_assert(bounds::outcome_patience < bounds::ask_patience);
@@ -185,21 +185,21 @@ TEST_CASE("whoever has asked for something hears that it is not known what came 
 
 TEST_CASE("whoever asks for something is known, even where everybody may look") {
   Stage stage(StatusAccess::network);
-  Client client = stage.visitor(get_short);
+  Client client = stage.client(get_short);
   stage.until_heard(client, "ok");
   client.heard.clear();
   client.say("POST /stop HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
   stage.until_heard(client, "ok");
-  REQUIRE(stage.visitors.size() == 2);
-  CHECK_FALSE(stage.visitors[0].user);
-  CHECK(stage.visitors[1].by_loopback);
-  REQUIRE(stage.visitors[1].user);
-  CHECK(*stage.visitors[1].user == ::geteuid());
+  REQUIRE(stage.clients.size() == 2);
+  CHECK_FALSE(stage.clients[0].user);
+  CHECK(stage.clients[1].by_loopback);
+  REQUIRE(stage.clients[1].user);
+  CHECK(*stage.clients[1].user == ::geteuid());
 }
 
 TEST_CASE("whoever may not look is told why, and what they ask is not looked at") {
   Stage stage(StatusAccess::none);
-  Client client = stage.visitor(get_short);
+  Client client = stage.client(get_short);
   stage.until_closed(client);
   CHECK(client.heard.starts_with("HTTP/1.1 403 Forbidden\r\n"));
   CHECK(client.heard.ends_with("read access is disabled (--status-access=none)\n"));
@@ -210,7 +210,7 @@ TEST_CASE("whoever may not look is told why, and what they ask is not looked at"
 
 TEST_CASE("what is no request is refused, and the connection closed") {
   Stage stage;
-  Client client = stage.visitor("GET nothing\r\n\r\n");
+  Client client = stage.client("GET nothing\r\n\r\n");
   stage.until_closed(client);
   CHECK(client.heard.starts_with("HTTP/1.1 "));
   CHECK(client.heard.find("Connection: close\r\n") != std::string::npos);
@@ -220,7 +220,7 @@ TEST_CASE("what is no request is refused, and the connection closed") {
 
 TEST_CASE("a request that trickles in has no longer than one that hangs") {
   Stage stage(StatusAccess::user, {.request = 200ms});
-  Client client = stage.visitor("GET / HT");
+  Client client = stage.client("GET / HT");
   std::size_t said = 0;
   stage.until([&] {
     client.listen();
@@ -237,16 +237,16 @@ TEST_CASE("a request that trickles in has no longer than one that hangs") {
 
 TEST_CASE("a connection that asks for nothing more is closed after a while") {
   Stage stage(StatusAccess::user, {.idle = 100ms});
-  Client client = stage.visitor(get_short);
+  Client client = stage.client(get_short);
   stage.until_closed(client);
   CHECK(client.heard.ends_with("ok"));
 }
 
 TEST_CASE("a watcher that never reads is given up, and others are answered meanwhile") {
   Stage stage(StatusAccess::user, {.answer = 300ms});
-  Client lazy = stage.visitor(get_long);
+  Client lazy = stage.client(get_long);
   stage.until([&] { return stage.asked == 1; });
-  Client other = stage.visitor(get_short);
+  Client other = stage.client(get_short);
   stage.until_heard(other, "ok");
   CHECK(stage.server.size() == 2);
   stage.until([&] { return stage.server.size() == 1; });
@@ -256,7 +256,7 @@ TEST_CASE("a watcher that never reads is given up, and others are answered meanw
 
 TEST_CASE("a long answer arrives whole") {
   Stage stage;
-  Client client = stage.visitor(get_long);
+  Client client = stage.client(get_long);
   stage.until([&] {
     client.listen();
     return client.heard.size() > long_bytes;
@@ -266,11 +266,11 @@ TEST_CASE("a long answer arrives whole") {
 
 TEST_CASE("where there is no room, whoever has asked for nothing for longest goes") {
   Stage stage(StatusAccess::user, {.connections = 2});
-  Client first = stage.visitor(get_short);
+  Client first = stage.client(get_short);
   stage.until_heard(first, "ok");
-  Client second = stage.visitor(get_short);
+  Client second = stage.client(get_short);
   stage.until_heard(second, "ok");
-  Client third = stage.visitor(get_short);
+  Client third = stage.client(get_short);
   stage.until_heard(third, "ok");
   stage.until_closed(first);
   second.listen();
@@ -282,7 +282,7 @@ TEST_CASE("who may not look is told so once, and its connection is over") {
   Stage stage(StatusAccess::user, {}, [](const http::Request&) -> Result<Credential> {
     return failure("that is no token");
   });
-  Client stranger = stage.visitor(get_short + get_short, "10.0.0.9");
+  Client stranger = stage.client(get_short + get_short, "10.0.0.9");
   stage.until_closed(stranger);
   const auto first = stranger.heard.find("401 Unauthorized");
   CHECK(first != std::string::npos);
@@ -292,15 +292,15 @@ TEST_CASE("who may not look is told so once, and its connection is over") {
 
 TEST_CASE("strangers keep nobody out who may look, and the watcher stays") {
   Stage stage(StatusAccess::user, {.connections = 3});
-  Client own = stage.visitor(get_short);
+  Client own = stage.client(get_short);
   stage.until_heard(own, "ok");
   std::vector<Client> unidentified_connections;
   for (int at = 0; at < 50; ++at)
-    unidentified_connections.push_back(stage.visitor("GET /", "10.0.0.9"));
+    unidentified_connections.push_back(stage.client("GET /", "10.0.0.9"));
   own.heard.clear();
   own.say(get_short);
   stage.until_heard(own, "ok");
-  Client next = stage.visitor(get_short);
+  Client next = stage.client(get_short);
   stage.until_heard(next, "ok");
   CHECK_FALSE(own.closed);
 }
@@ -309,18 +309,18 @@ TEST_CASE("a crowd of watchers is never larger than there is room for") {
   Stage stage(StatusAccess::user, {.connections = 4});
   std::vector<Client> crowd;
   for (int at = 0; at < 200; ++at) {
-    crowd.push_back(stage.visitor("GET / "));
+    crowd.push_back(stage.client("GET / "));
     CHECK(stage.server.size() <= 4);
   }
-  Client last = stage.visitor(get_short);
+  Client last = stage.client(get_short);
   stage.until_heard(last, "ok");
 }
 
 TEST_CASE("where everybody is being answered the next one is refused, in the log") {
   Stage stage(StatusAccess::user, {.connections = 1});
-  Client lazy = stage.visitor(get_long);
+  Client lazy = stage.client(get_long);
   stage.until([&] { return stage.asked == 1; });
-  Client next = stage.visitor(get_short);
+  Client next = stage.client(get_short);
   stage.until_closed(next);
   CHECK(next.heard.empty());
   REQUIRE(stage.lines.size() == 1);
@@ -331,7 +331,7 @@ TEST_CASE("a server that ends closes its visitors") {
   Client client;
   {
     Stage stage;
-    client = stage.visitor("GET /");
+    client = stage.client("GET /");
   }
   client.listen();
   CHECK(client.closed);

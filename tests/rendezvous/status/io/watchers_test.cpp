@@ -44,7 +44,7 @@ struct Stage {
   explicit Stage(const StatusLimits& limits = {})
       : server(io, StatusAccess::user,
                {.answer =
-                    [](const http::Request& request, const Visitor&) {
+                    [](const http::Request& request, const StatusClient&) {
                       return http::Response{.body = "first\n",
                                             .goes_on = request.target == "/watch"};
                     },
