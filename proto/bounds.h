@@ -122,7 +122,7 @@ inline constexpr std::chrono::nanoseconds dial_pause_max = 1s;
 // One connection attempt; a host that drops packets must not delay its next address for long.
 inline constexpr std::chrono::nanoseconds dial_attempt_max = 5s;
 // How long a master stays up so that the other nodes receive the end of the job.
-inline constexpr std::chrono::nanoseconds farewell_max = 5s;
+inline constexpr std::chrono::nanoseconds result_delivery_max = 5s;
 
 // --- status over HTTP ----------------------------------------------------------------------------
 // The head of a request; browsers and scrapers send a tenth of it.
@@ -140,7 +140,7 @@ inline constexpr std::size_t status_connections_max = 16;
 inline constexpr std::chrono::nanoseconds status_request_patience = 5s;
 inline constexpr std::chrono::nanoseconds status_idle_patience = 60s;
 inline constexpr std::chrono::nanoseconds status_answer_patience = 30s;
-inline constexpr std::chrono::nanoseconds status_farewell_patience = 1s;
+inline constexpr std::chrono::nanoseconds status_linger_max = 1s;
 // One page of a reply: some hundred kilobytes, a few milliseconds of work.
 inline constexpr std::size_t status_jobs_shown_max = 200;
 inline constexpr std::size_t status_nodes_shown_max = 500;
@@ -386,7 +386,7 @@ inline constexpr std::size_t log_line_bytes_max = 4 * 1024 + 512;
 // console_queue_bytes_max.
 inline constexpr std::size_t log_behind_bytes = 256 * 1024;
 // How long an exiting daemon waits for the reader of its log.
-inline constexpr auto log_farewell = 1s;
+inline constexpr auto log_flush_max = 1s;
 
 // --- clients of the store ------------------------------------------------------------------------
 // Default timeouts of a store client, for connecting and for a request: PyTorch's five minutes for

@@ -100,7 +100,7 @@ struct LeaderIs {
   friend bool operator==(const LeaderIs&, const LeaderIs&) = default;
 };
 struct NobodyLeads {
-  std::string heir = {};  // to whom the last leader transferred leadership; empty: it did not
+  std::string successor = {};  // to whom the last leader transferred leadership; empty: it did not
   friend bool operator==(const NobodyLeads&, const NobodyLeads&) = default;
 };
 

@@ -113,8 +113,8 @@ Duration wait_to_run(const ElectionView& view, const std::string& name, Duration
   const bool may_decide_yet = !synced.is_vacant && synced.term != view.header.term;
   const Duration right = may_decide_yet ? synced.ttl : Duration{};
   const bool is_first =
-      synced.is_vacant && !synced.heir.empty()
-          ? synced.heir == name
+      synced.is_vacant && !synced.successor.empty()
+          ? synced.successor == name
           : synced.complete().empty() || std::ranges::count(synced.complete(), name) > 0;
   return right + (is_first ? Duration{} : ttl);
 }

@@ -62,7 +62,7 @@ struct Synced {
   std::uint64_t term = 0;
   Duration ttl{};          // of the lease
   bool is_vacant = false;  // the leader has resigned and decides nothing any longer
-  std::string heir = {};   // its chosen successor; empty: any synced member
+  std::string successor = {};   // its chosen successor; empty: any synced member
   friend bool operator==(const Synced&, const Synced&) = default;
 
   const std::vector<std::string>& complete() const { return before ? *before : names; }

@@ -73,7 +73,7 @@ std::string to_json(const Synced& synced) {
   if (synced.before) json["before"] = *synced.before;
   if (synced.epoch != 0) json["epoch"] = synced.epoch;
   if (synced.is_vacant) json["vacant"] = true;
-  if (!synced.heir.empty()) json["heir"] = synced.heir;
+  if (!synced.successor.empty()) json["heir"] = synced.successor;
   return compact_text(json);
 }
 
@@ -114,9 +114,9 @@ Result<Synced> read_synced(std::string_view text) {
   const auto vacant = json->find("vacant");
   if (vacant != json->end() && !vacant->is_boolean()) return has_no("vacant");
   synced.is_vacant = vacant != json->end() && vacant->get<bool>();
-  const auto heir = json->find("heir");
-  if (heir != json->end() && !is_name(*heir)) return has_no("heir");
-  if (heir != json->end()) synced.heir = heir->get<std::string>();
+  const auto successor = json->find("heir");
+  if (successor != json->end() && !is_name(*successor)) return has_no("heir");
+  if (successor != json->end()) synced.successor = successor->get<std::string>();
   return synced;
 }
 

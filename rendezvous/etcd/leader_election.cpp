@@ -145,7 +145,7 @@ void LeaderElection::hear_step(TimePoint now, const Asked& asked, const etcd::An
     case Step::grant:
       return hear_grant(now, asked, std::get<etcd::Granted>(answer));
     case Step::resign:
-      return unused_.front().farewell.reset();
+      return unused_.front().resignation.reset();
     case Step::revoke:
       return unused_.pop_front();
     case Step::keep_alive:
@@ -212,7 +212,7 @@ void LeaderElection::fail_step(TimePoint now, const Asked& asked, Kind kind, Act
       if (has_won()) leader_lease_->renewal_failed(now);
       return;
     case Step::grant:
-      if (etcd::may_have_happened(kind)) put_away(asked_lease_, now);
+      if (etcd::may_have_happened(kind)) revoke(asked_lease_, now);
       move_at_ = now + options_.ttl / 2;
       not_before_ = now + bounds::etcd_round_pause;
       if (phase_ == Phase::granting) phase_.become(Phase::following);
@@ -221,7 +221,7 @@ void LeaderElection::fail_step(TimePoint now, const Asked& asked, Kind kind, Act
       return fail_to_stand(now, kind);
     case Step::resign:
       // Gives up the resignation: the key expires with the lease.
-      if (!etcd::is_of_this_member(kind)) return unused_.front().farewell.reset();
+      if (!etcd::is_of_this_member(kind)) return unused_.front().resignation.reset();
       return wait_with_unused(now);
     case Step::revoke:
       if (kind == Kind::no_such_lease) return unused_.pop_front();
@@ -395,7 +395,7 @@ std::optional<LeaderElection::Step> LeaderElection::next_writes_step(TimePoint n
     return phase_ == Phase::leading && alarms_at_ <= now ? std::optional(Step::alarms)
                                                          : std::nullopt;
   }
-  return unused_.front().farewell ? Step::resign : Step::revoke;
+  return unused_.front().resignation ? Step::resign : Step::revoke;
 }
 
 void LeaderElection::ask(TimePoint now, Lane lane, Step step, Actions& actions) {
@@ -426,7 +426,7 @@ etcd::Request LeaderElection::request_for(Step step, Actions& actions) {
     case Step::move:
       return fenced_request(step, actions);
     case Step::resign:
-      return *unused_.front().farewell;
+      return *unused_.front().resignation;
     case Step::revoke:
       return etcd::Revoke{unused_.front().id};
     case Step::alarms:
@@ -495,7 +495,7 @@ void LeaderElection::tell_who_leads(Actions& actions) {
     told_leader_.reset();
     if (std::exchange(told_nobody_, true)) return;
     const bool is_left = view_->synced && view_->synced->is_vacant;
-    actions.emplace_back(election::NobodyLeads{is_left ? view_->synced->heir : std::string()});
+    actions.emplace_back(election::NobodyLeads{is_left ? view_->synced->successor : std::string()});
     return;
   }
   const auto& leader = *view_->leader;
@@ -534,7 +534,7 @@ void LeaderElection::hear_grant(TimePoint now, const Asked& asked, const etcd::G
     if (!is_wanted_still) return let_go(now);
     return phase_.become(Phase::standing);
   }
-  if (phase_ != Phase::leading || !is_wanted_still) return put_away(granted.lease, now);
+  if (phase_ != Phase::leading || !is_wanted_still) return revoke(granted.lease, now);
   leader_lease_->take_next({granted.lease, ttl, asked.sent, leader_lease_->term()});
 }
 
@@ -735,15 +735,15 @@ void LeaderElection::let_go(TimePoint now) {
     idle_names_ = names_before_;
   }
   if (leader_lease_) {
-    put_away(leader_lease_->lease().id, now, has_won() ? std::optional(farewell()) : std::nullopt);
-    if (leader_lease_->next()) put_away(leader_lease_->next()->id, now);
+    revoke(leader_lease_->lease().id, now, has_won() ? std::optional(own_resignation()) : std::nullopt);
+    if (leader_lease_->next()) revoke(leader_lease_->next()->id, now);
   }
   leader_lease_.reset();
   fenced_.reset();
   queue_.clear();
   sizes_.clear();
   loaded_.clear();
-  heir_.clear();
+  successor_.clear();
   lanes_.begin_life();
   phase_.become(Phase::following);
   look_at_ = now;
@@ -752,18 +752,18 @@ void LeaderElection::let_go(TimePoint now) {
 }
 
 // Revokes a lease, so that it is not in the way of others. If that fails, it expires by itself.
-void LeaderElection::put_away(etcd::LeaseId lease, TimePoint now,
-                              std::optional<etcd::Transaction> farewell) {
+void LeaderElection::revoke(etcd::LeaseId lease, TimePoint now,
+                              std::optional<etcd::Transaction> resignation) {
   constexpr std::size_t kept_max = 16;  // limit if etcd does not reply
   if (unused_.size() >= kept_max && lanes_.is_idle(Lane::writes)) unused_.pop_front();
-  unused_.push_back({lease, now, std::move(farewell)});
+  unused_.push_back({lease, now, std::move(resignation)});
 }
 
 // The resignation. Its writer decides nothing any longer. However late it is applied, if no other
 // leader exists by then, the next one need not wait for the end of the lease.
-etcd::Transaction LeaderElection::farewell() const {
+etcd::Transaction LeaderElection::own_resignation() const {
   const ElectionKeys& keys = options_.keys;
-  const bool withdraws = !is_wanted_ && phase_ == Phase::leaving && heir_.empty();
+  const bool withdraws = !is_wanted_ && phase_ == Phase::leaving && successor_.empty();
   if (options_.leaves_nothing && withdraws && sizes_.count() == 0) {
     return {.compares = {{keys.leader(), etcd::Compare::Target::created, fence_.epoch()}},
             .success = {etcd::Delete{keys.leader()}, etcd::Delete{keys.synced()},
@@ -773,7 +773,7 @@ etcd::Transaction LeaderElection::farewell() const {
   // It never led, so the previous members are still in sync.
   if (phase_ == Phase::loading) last.names = names_before_;
   last.is_vacant = true;
-  last.heir = heir_;
+  last.successor = successor_;
   return resignation(keys, fence_.epoch(), to_json(last));
 }
 
@@ -860,9 +860,9 @@ void LeaderElection::hear(TimePoint, const election::HandOver& hand, Actions& ac
 }
 
 // The owner stops deciding before another candidate can lead.
-void LeaderElection::end_orderly(std::string heir, std::string reason, Actions& actions) {
+void LeaderElection::end_orderly(std::string successor, std::string reason, Actions& actions) {
   actions.emplace_back(election::Deposed{std::move(reason), /*is_orderly=*/true});
-  heir_ = std::move(heir);
+  successor_ = std::move(successor);
   phase_.become(Phase::leaving);
 }
 
@@ -915,7 +915,7 @@ void LeaderElection::hear_fenced(TimePoint now, const Asked& asked, const etcd::
   }
   if (asked.step == Step::take_over) return take_over(actions);
   if (asked.step == Step::move) {
-    put_away(leader_lease_->moved(), now);
+    revoke(leader_lease_->moved(), now);
     if (is_leading()) actions.emplace_back(election::Renewed{leader_lease_->until()});
     return;
   }

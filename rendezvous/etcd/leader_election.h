@@ -143,9 +143,9 @@ class LeaderElection {
   void take_over(Actions& actions);
   void depose(TimePoint now, std::string reason, bool is_orderly, Actions& actions);
   void let_go(TimePoint now);
-  void put_away(etcd::LeaseId lease, TimePoint now,
-                std::optional<etcd::Transaction> farewell = std::nullopt);
-  etcd::Transaction farewell() const;
+  void revoke(etcd::LeaseId lease, TimePoint now,
+                std::optional<etcd::Transaction> resignation = std::nullopt);
+  etcd::Transaction own_resignation() const;
   void tell_will(Actions& actions) const;
   bool has_won() const {
     return phase_ == Phase::loading || phase_ == Phase::leading || phase_ == Phase::leaving;
@@ -157,7 +157,7 @@ class LeaderElection {
   void tell_written(Actions& actions);
   void hear_fenced(TimePoint now, const Asked& asked, const etcd::Decided& decided,
                    Actions& actions);
-  void end_orderly(std::string heir, std::string reason, Actions& actions);
+  void end_orderly(std::string successor, std::string reason, Actions& actions);
   void fail_fenced(TimePoint now, Step step, etcd::Failure::Kind kind, Actions& actions);
   std::vector<etcd::Operation> operations_of(const ChangeQueue::Batch& batch, Actions& actions);
   std::vector<etcd::Operation> operations_for(Step step, Actions& actions);
@@ -171,7 +171,7 @@ class LeaderElection {
   struct Unused {
     etcd::LeaseId id = etcd::no_lease;
     TimePoint ready{};
-    std::optional<etcd::Transaction> farewell = {};
+    std::optional<etcd::Transaction> resignation = {};
   };
 
   ElectionOptions options_;
@@ -224,7 +224,7 @@ class LeaderElection {
   ChangeQueue queue_;
   std::uint64_t told_written_ = 0;
   RecordSizes sizes_;
-  std::string heir_;  // the chosen successor, when it resigns
+  std::string successor_;  // the chosen successor, when it resigns
   struct Fenced {
     Step step;
     etcd::Transaction transaction;

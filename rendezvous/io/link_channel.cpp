@@ -221,7 +221,7 @@ void LinkChannel::break_off() {
 }
 
 // Tells the peer that nothing was cut off. Skipped if the socket is full.
-void LinkChannel::say_farewell() {
+void LinkChannel::send_close_notify() {
   if (!secure_ || !outbox_.empty()) return;
   secure_->finish();
   asio::error_code ignored;
@@ -231,7 +231,7 @@ void LinkChannel::say_farewell() {
 void LinkChannel::end(std::string reason) {
   if (ended_) return;
   ended_ = true;
-  say_farewell();
+  send_close_notify();
   asio::error_code ignored;  // It is over either way.
   socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
   socket_.close(ignored);

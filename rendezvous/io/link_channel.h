@@ -57,7 +57,7 @@ class LinkChannel : public LinkEnd, public std::enable_shared_from_this<LinkChan
   std::size_t take_frame(std::string_view bytes);
   void write(std::string_view bytes);
   void write_rest();
-  void say_farewell();
+  void send_close_notify();
   void book();
   void end(std::string reason);
 

@@ -16,7 +16,7 @@ std::string_view host_in(std::string_view place) {
 }
 
 // The standby that would take over: the first in sync, preferably on another machine.
-const StandbySnapshot* heir_of(const DaemonSnapshot& daemon) {
+const StandbySnapshot* successor_of(const DaemonSnapshot& daemon) {
   const StandbySnapshot* found = nullptr;
   for (const StandbySnapshot& each : daemon.standbys) {
     if (!each.is_in_sync) continue;
@@ -49,7 +49,7 @@ std::string catching_up(const StandbySnapshot& standby) {
                      standby.name, standby.place, standby.bytes_behind);
 }
 
-std::string without_heir(const DaemonSnapshot& daemon) {
+std::string without_successor(const DaemonSnapshot& daemon) {
   if (!daemon.standbys.empty()) {
     return fmt::format(
         "{}: if this machine is lost before that, {}; if this lasts, check the network between the "
@@ -69,15 +69,15 @@ std::string without_heir(const DaemonSnapshot& daemon) {
 }
 
 void warn_of_leader(const DaemonSnapshot& daemon, std::vector<std::string>& warnings) {
-  const StandbySnapshot* const heir = heir_of(daemon);
-  if (heir == nullptr) {
-    warnings.push_back(without_heir(daemon));
+  const StandbySnapshot* const successor = successor_of(daemon);
+  if (successor == nullptr) {
+    warnings.push_back(without_successor(daemon));
   } else if (!daemon.has_etcd) {
     warnings.push_back(
         fmt::format("\"{}\" is a standby, but becomes the leader only by a handover: if this "
                     "machine is lost, {}; start both with --etcd",
-                    heir->name, fate(daemon)));
-  } else if (host_in(heir->place) == host_in(daemon.place)) {
+                    successor->name, fate(daemon)));
+  } else if (host_in(successor->place) == host_in(daemon.place)) {
     warnings.push_back(fmt::format(
         "every cpprund that can become the leader is on this machine ({}): if this machine is "
         "lost, {}; start another cpprund with the same --etcd and --cluster on another machine",
@@ -136,11 +136,11 @@ std::vector<std::string> warnings_of(const DaemonSnapshot& daemon) {
 }
 
 std::string cover_text(const DaemonSnapshot& daemon) {
-  const StandbySnapshot* const heir = heir_of(daemon);
-  const bool is_covered = heir != nullptr && daemon.has_etcd && daemon.trouble.empty() &&
-                          host_in(heir->place) != host_in(daemon.place);
+  const StandbySnapshot* const successor = successor_of(daemon);
+  const bool is_covered = successor != nullptr && daemon.has_etcd && daemon.trouble.empty() &&
+                          host_in(successor->place) != host_in(daemon.place);
   if (is_covered) {
-    return fmt::format("if the machine of the cpprund is lost, \"{}\" resumes the job", heir->name);
+    return fmt::format("if the machine of the cpprund is lost, \"{}\" resumes the job", successor->name);
   }
   if (daemon.has_etcd) return "if the machine of the cpprund is lost, " + fate(daemon);
   if (!daemon.durable) return "if the machine of the cpprund is lost, the job is lost";

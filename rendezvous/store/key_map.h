@@ -109,16 +109,16 @@ class KeyMap {
   }
 
   // Empties the map. The accounting frees its contents in pieces.
-  void bury(MemoryAccounting& accounting) {
-    if (size_ > 0) accounting.bury(std::make_unique<Buried>(std::move(shards_)));
+  void free_later(MemoryAccounting& accounting) {
+    if (size_ > 0) accounting.free_later(std::make_unique<Deferred>(std::move(shards_)));
     shards_.clear();
     size_ = 0;
   }
 
  private:
-  class Buried : public Remains {
+  class Deferred : public DeferredFree {
    public:
-    explicit Buried(std::vector<Shard> shards) : shards_(std::move(shards)) {}
+    explicit Deferred(std::vector<Shard> shards) : shards_(std::move(shards)) {}
     bool free_some(std::size_t& work) override {
       // Finding, freeing and unbooking an entry costs about as much as copying this many bytes.
       constexpr std::size_t work_of_entry = 512;

@@ -182,16 +182,16 @@ std::uint64_t MemoryAccounting::bytes_held_by(AccountId account) const {
 
 void MemoryAccounting::tend(bool is_tended) {
   is_tended_ = is_tended;
-  while (!is_tended_ && !graves_.empty()) {
-    const auto last = std::move(graves_.back());
-    graves_.pop_back();
+  while (!is_tended_ && !deferred_.empty()) {
+    const auto last = std::move(deferred_.back());
+    deferred_.pop_back();
   }
 }
 
-void MemoryAccounting::bury(std::unique_ptr<Remains> remains) noexcept {
+void MemoryAccounting::free_later(std::unique_ptr<DeferredFree> remains) noexcept {
   if (!is_tended_) return;
   try {
-    graves_.push_back(std::move(remains));
+    deferred_.push_back(std::move(remains));
   } catch (const std::bad_alloc&) {
     remains.reset();
   }
@@ -212,18 +212,18 @@ void sort_freed_memory() {
 }  // namespace
 
 void MemoryAccounting::free_some(std::size_t work) {
-  if (graves_.empty()) return;
+  if (deferred_.empty()) return;
   // Each object costs something, however small it is.
-  constexpr std::size_t work_of_grave = 512;
-  while (work > 0 && !graves_.empty()) {
+  constexpr std::size_t work_of_deferred = 512;
+  while (work > 0 && !deferred_.empty()) {
     // Freeing one object may bury another.
-    auto last = std::move(graves_.back());
-    graves_.pop_back();
+    auto last = std::move(deferred_.back());
+    deferred_.pop_back();
     if (!last->free_some(work)) {
-      bury(std::move(last));
+      free_later(std::move(last));
       break;
     }
-    work -= std::min(work, work_of_grave);
+    work -= std::min(work, work_of_deferred);
   }
   sort_freed_memory();
 }

@@ -43,9 +43,9 @@ struct MemoryLimits {
 };
 
 // What remains of a large object that is no longer used.
-class Remains {
+class DeferredFree {
  public:
-  virtual ~Remains() = default;
+  virtual ~DeferredFree() = default;
   // Does about as much work as copying `work` bytes, and subtracts from `work` what it used.
   // Returns true when nothing is left.
   virtual bool free_some(std::size_t& work) = 0;
@@ -89,8 +89,8 @@ class MemoryAccounting {
   void tend(bool is_tended);
   bool is_tended() const { return is_tended_; }
   // Keeps the remains to free them later. Frees them at once if there is no memory to keep them.
-  void bury(std::unique_ptr<Remains> remains) noexcept;
-  bool has_remains() const { return !graves_.empty(); }
+  void free_later(std::unique_ptr<DeferredFree> remains) noexcept;
+  bool has_deferred() const { return !deferred_.empty(); }
   void free_some(std::size_t work);
 
   const HashSeed& seed() const { return seed_; }
@@ -113,7 +113,7 @@ class MemoryAccounting {
   std::vector<Account> accounts_{1};  // an id is an index; the first belongs to no address
   std::vector<std::uint32_t> free_;
   std::map<std::array<std::uint8_t, 16>, std::uint32_t> by_source_;
-  std::vector<std::unique_ptr<Remains>> graves_;  // the last is freed first
+  std::vector<std::unique_ptr<DeferredFree>> deferred_;  // the last is freed first
 };
 
 // Books memory for as long as this object lives. The accounting must outlive it.

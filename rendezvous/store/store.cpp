@@ -701,9 +701,9 @@ bool Store::WaitLine::free_some(std::size_t& work) {
   return true;
 }
 
-class Store::BuriedWatches : public Remains {
+class Store::DeferredWatches : public DeferredFree {
  public:
-  explicit BuriedWatches(std::unordered_map<ConnectionId, Watched> watched)
+  explicit DeferredWatches(std::unordered_map<ConnectionId, Watched> watched)
       : watched_(std::move(watched)) {}
   bool free_some(std::size_t& work) override {
     while (!watched_.empty()) {
@@ -727,16 +727,16 @@ void Store::clear() {
   departures_.clear();
   parked_.clear();
   if (!watched_by_.empty()) {
-    accounting_->bury(std::make_unique<BuriedWatches>(std::exchange(watched_by_, {})));
+    accounting_->free_later(std::make_unique<DeferredWatches>(std::exchange(watched_by_, {})));
   }
   unclaimed_.clear();
   listed_.clear();
   retained_.clear();
   retained_values_.clear();
-  values_.bury(*accounting_);
-  queues_.bury(*accounting_);
-  waiters_.bury(*accounting_);
-  watchers_.bury(*accounting_);
+  values_.free_later(*accounting_);
+  queues_.free_later(*accounting_);
+  waiters_.free_later(*accounting_);
+  watchers_.free_later(*accounting_);
 }
 
 // A request with very many keys, carried out in parts.

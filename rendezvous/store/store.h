@@ -149,7 +149,7 @@ class Store {
     std::vector<std::string> keys;
     std::vector<Reservation> charges;
   };
-  class BuriedWatches;
+  class DeferredWatches;
 
   struct Waiter {
     ConnectionId connection;

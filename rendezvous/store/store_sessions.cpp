@@ -660,7 +660,7 @@ void StoreSessions::begin_turn(TimePoint now) {
 }
 
 bool StoreSessions::has_more() const {
-  return turns_.has_more() || !doomed_.empty() || is_busy() || accounting_->has_remains();
+  return turns_.has_more() || !doomed_.empty() || is_busy() || accounting_->has_deferred();
 }
 
 // Closing a connection costs the kernel more than serving one. Half of the work is left for others.

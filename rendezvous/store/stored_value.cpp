@@ -34,7 +34,7 @@ char* allocated(std::size_t bytes) {
 
 // Memory of a chunk that is no longer used. It is given back from its end, a few megabytes at a
 // time.
-class BuriedChunk : public Remains {
+class BuriedChunk : public DeferredFree {
  public:
   BuriedChunk(char* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
   ~BuriedChunk() override { std::free(data_); }
@@ -74,11 +74,11 @@ Chunk::Chunk(MemoryAccounting& accounting, AccountId account, char* data, std::s
 Chunk::~Chunk() {
   const bool is_later = capacity_ > bounds::store_freed_at_once_max && accounting_.is_tended();
   // If there is no memory to do it later, it is done now.
-  auto* const buried = is_later ? new (std::nothrow) BuriedChunk(data_, capacity_) : nullptr;
-  if (buried == nullptr) {
+  auto* const deferred = is_later ? new (std::nothrow) BuriedChunk(data_, capacity_) : nullptr;
+  if (deferred == nullptr) {
     std::free(data_);
   } else {
-    accounting_.bury(std::unique_ptr<Remains>(buried));
+    accounting_.free_later(std::unique_ptr<DeferredFree>(deferred));
   }
 }
 

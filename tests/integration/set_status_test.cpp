@@ -94,13 +94,13 @@ TEST_CASE("both of a pair say who leads and who stands by, and the lead is hande
   CHECK_MESSAGE(asked.code == 0, asked.err);
   CHECK(contains(asked.err, "asking the leader at " + Site::place(0)));
   CHECK(contains(asked.out, "\"node0\" at " + Site::place(0)));
-  for (const int heir : {3, 0}) {
+  for (const int successor : {3, 0}) {
     nodes.expect_progress();
-    const std::string name = Hosts::host_name(heir);
+    const std::string name = Hosts::host_name(successor);
     CHECK(contains(site.said({"handover", "--reason=upgrade"}),
-                   "\"" + name + "\" at " + Site::place(heir) + " is the leader (epoch "));
+                   "\"" + name + "\" at " + Site::place(successor) + " is the leader (epoch "));
     std::swap(site.leads, site.stands_by);
-    site.leads->expect_err("is in sync and can become the leader", heir == 3 ? 1 : 2);
+    site.leads->expect_err("is in sync and can become the leader", successor == 3 ? 1 : 2);
     const json job = site.shown({"status", "cluster", "--json"});
     CHECK(job["daemon"]["name"] == name);
     CHECK(job["daemon"]["last_change"]["to_name"] == name);
@@ -157,10 +157,10 @@ TEST_CASE("whoever cannot hand over says why, and what helps") {
   CHECK(site.stands_by->wait().code == 0);
   // Whoever takes its place can be handed the lead, and hand it back.
   site.stands_by = site.daemon(0, {"--standby-of=" + Site::place(3)});
-  for (const int heir : {0, 3}) {
+  for (const int successor : {0, 3}) {
     site.leads->expect_err("is in sync and can become the leader");
     (void)site.both();
-    CHECK(contains(site.said({"handover"}), Site::place(heir) + " is the leader (epoch "));
+    CHECK(contains(site.said({"handover"}), Site::place(successor) + " is the leader (epoch "));
     std::swap(site.leads, site.stands_by);
   }
   site.end_all();

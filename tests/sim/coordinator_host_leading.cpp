@@ -51,7 +51,7 @@ bool CoordinatorHost::may_speak() {
   return may;
 }
 
-void CoordinatorHost::speak_until(std::optional<TimePoint> until) {
+void CoordinatorHost::leader_until(std::optional<TimePoint> until) {
   speaks_until_ = until;
   if (!has_kept_quiet_ || !may_speak()) return;
   has_kept_quiet_ = false;

@@ -402,7 +402,7 @@ void Node::exit(const agent::Exit& last) {
     return;
   }
   // The others still have to hear it.
-  universe_.time.later(bounds::farewell_max, [this, life = life_] {
+  universe_.time.later(bounds::result_delivery_max, [this, life = life_] {
     if (life == life_) program_.receive([this] { leave(); }, true);
   });
 }

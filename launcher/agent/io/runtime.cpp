@@ -41,7 +41,7 @@ Runtime::Runtime(RunInputs inputs, Watchdog watchdog)
                notice_watchdog();
                agent_.advance();
              }),
-      farewell_(context_),
+      result_delivery_(context_),
       agent_number_(std::max(1U, static_cast<std::uint32_t>(random_word()))),
       messages_(inputs_.style),
       pump_(context_, *inputs_.side, 1, 2, inputs_.style.timed),
@@ -514,8 +514,8 @@ void Runtime::exit(const agent::Exit& action) {
   }
   // The other nodes still have to receive the result. The coordinator reports when they have, or
   // the timeout expires.
-  farewell_.expires_after(bounds::farewell_max);
-  farewell_.async_wait([this](const asio::error_code& cancelled) {
+  result_delivery_.expires_after(bounds::result_delivery_max);
+  result_delivery_.async_wait([this](const asio::error_code& cancelled) {
     if (!cancelled) leave_when_everything_is_said();
   });
 }
@@ -615,7 +615,7 @@ void Runtime::leave_when_everything_is_said() {
 
 void Runtime::leave_within(Duration patience) {
   leaving_ = true;
-  farewell_.cancel();
+  result_delivery_.cancel();
   flush_after_ = std::min(flush_after_.value_or(patience), patience);
   // Writing the files may produce more output, on success or failure.
   if (files_to_leave_ == 0) pump_.flush(*flush_after_, [this] { context_.stop(); });

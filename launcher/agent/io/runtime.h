@@ -92,7 +92,7 @@ class Runtime {
   Watchdog watchdog_;
   asio::io_context context_{1};
   MachineTimer timer_;
-  asio::steady_timer farewell_;
+  asio::steady_timer result_delivery_;
   const std::uint32_t agent_number_;  // identifies this agent to its coordinator
   ConsoleMessages messages_;
   OutputPump pump_;

@@ -264,20 +264,20 @@ std::vector<int> line_of(int pid) {
 }
 
 bool descends_from_worker(const JobProcesses& job_processes, int pid, int owner,
-                          const std::vector<int>& heirs) {
+                          const std::vector<int>& subreapers) {
   for (auto stat = read_stat(pid); stat && stat->parent > 0; stat = read_stat(stat->parent)) {
     if (stat->parent == owner) return true;
-    if (std::find(heirs.begin(), heirs.end(), stat->parent) != heirs.end()) return true;
+    if (std::find(subreapers.begin(), subreapers.end(), stat->parent) != subreapers.end()) return true;
     if (!carries_token(stat->parent, job_processes.token)) return false;
   }
   return false;
 }
 
-Search::Search(JobProcesses job_processes, int owner, std::vector<int> heirs, Eye eye)
+Search::Search(JobProcesses job_processes, int owner, std::vector<int> subreapers, Eye eye)
     : job_processes_(std::move(job_processes)),
       eye_(std::move(eye)),
       owner_(owner),
-      heirs_(std::move(heirs)) {
+      subreapers_(std::move(subreapers)) {
   void* const shared =
       ::mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared != MAP_FAILED) looked_at_ = static_cast<int*>(shared);
@@ -359,7 +359,7 @@ bool Search::belongs(int pid, const std::set<int>& groups) const {
   if (!stat || !stat->alive()) return false;
   if (job_processes_.mark) return eye_(job_processes_, pid);
   if (groups.contains(stat->group) && !read_stat(stat->group)) return true;
-  return eye_(job_processes_, pid) && descends_from_worker(job_processes_, pid, owner_, heirs_);
+  return eye_(job_processes_, pid) && descends_from_worker(job_processes_, pid, owner_, subreapers_);
 }
 
 }  // namespace cpprun::io

@@ -88,7 +88,7 @@ std::vector<int> line_of(int pid);
 // but was started by an unrelated daemon. Ours are below `owner`, or below one of `heirs`, to which
 // the kernel reparents them when cpprun is gone.
 bool descends_from_worker(const JobProcesses& job_processes, int pid, int owner,
-                          const std::vector<int>& heirs);
+                          const std::vector<int>& subreapers);
 
 // The watchdog's search for remaining processes of a run whose cpprun can no longer kill them.
 //
@@ -102,7 +102,7 @@ class Search {
 
   // Searches for processes started by the cpprun `owner`. `heirs`: the processes to which the
   // kernel reparents a process whose parents are gone.
-  Search(JobProcesses job_processes, int owner, std::vector<int> heirs, Eye eye = is_kin);
+  Search(JobProcesses job_processes, int owner, std::vector<int> subreapers, Eye eye = is_kin);
   ~Search();
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
@@ -123,7 +123,7 @@ class Search {
   JobProcesses job_processes_;
   Eye eye_;
   int owner_;
-  std::vector<int> heirs_;
+  std::vector<int> subreapers_;
   std::set<int> passed_over_;
   int* looked_at_ = nullptr;  // the pid the child inspects now; in memory shared with it
 };

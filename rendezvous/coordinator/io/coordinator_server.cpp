@@ -754,7 +754,7 @@ bool CoordinatorServer::may_speak() {
   return may;
 }
 
-void CoordinatorServer::speak_until(std::optional<TimePoint> until) {
+void CoordinatorServer::leader_until(std::optional<TimePoint> until) {
   speaks_until_ = until;
   if (!has_kept_quiet_ || !may_speak()) return;
   has_kept_quiet_ = false;

@@ -130,7 +130,7 @@ class CoordinatorServer : public ReplicatedCoordinator {
     tell(Coordinator::MembersChanged{std::move(places)});
   }
   std::map<std::string, std::string> follow(const Coordinator::Follows& follows) override;
-  void speak_until(std::optional<TimePoint> until) override;
+  void leader_until(std::optional<TimePoint> until) override;
   std::optional<TimePoint> speaks_until() const override { return speaks_until_; }
   std::size_t link_count() const override { return channels_.size(); }
   std::optional<std::uint64_t> epoch() const override { return coordinator_.machine().epoch(); }

@@ -31,7 +31,7 @@ class ReplicatedCoordinator {
   virtual std::map<std::string, std::string> follow(const Coordinator::Follows& follows) = 0;
   // Sends nothing from `until` on; nothing: no limit. If `until` is extended after it has passed,
   // links that missed a message are closed, and their agents ask again.
-  virtual void speak_until(std::optional<TimePoint> until) = 0;
+  virtual void leader_until(std::optional<TimePoint> until) = 0;
   virtual std::optional<TimePoint> speaks_until() const = 0;
   virtual std::size_t link_count() const = 0;
   virtual std::optional<std::uint64_t> epoch() const = 0;

@@ -73,9 +73,9 @@ void DaemonLog::flush() noexcept {
   guarded([this] {
     // Last chance to report what was held back.
     advance(TimePoint::max());
-    writer_.flush(bounds::log_farewell);
+    writer_.flush(bounds::log_flush_max);
     writer_.close();
-    if (file_writer_) file_writer_->finish(bounds::log_farewell);
+    if (file_writer_) file_writer_->finish(bounds::log_flush_max);
   });
 }
 

@@ -177,13 +177,13 @@ void ReplicaController::stop_leading(const std::string& reason, bool is_planned)
   if (!std::exchange(leads_, false)) return;
   watch_.lost(ports_.loop.now(), reason);
   // This may run in the middle of a decision. The rest of its messages must not be sent.
-  server_.speak_until(ports_.loop.now());
+  server_.leader_until(ports_.loop.now());
   ports_.loop.soon([this, alive = std::weak_ptr(alive_)] {
-    if (!alive.expired() && !leads_) server_.speak_until({});
+    if (!alive.expired() && !leads_) server_.leader_until({});
   });
   own_records_ = server_.follow({.reason = reason,
-                                 .address = host_of_place(heir_place_),
-                                 .port = port_of_place(heir_place_),
+                                 .address = host_of_place(successor_place_),
+                                 .port = port_of_place(successor_place_),
                                  .is_planned = is_planned});
   has_led_ = true;
   server_.kept(Keeping::etcd, last_number_);
@@ -191,9 +191,9 @@ void ReplicaController::stop_leading(const std::string& reason, bool is_planned)
   published_.clear();
   leader_.clear();
   leader_place_.clear();
-  heir_.clear();
-  heir_place_.clear();
-  heir_is_told_ = is_mute_ = false;
+  successor_.clear();
+  successor_place_.clear();
+  successor_is_told_ = is_mute_ = false;
   unknown_names_.clear();
 }
 
@@ -328,13 +328,13 @@ void ReplicaController::note_leader(bool is_won) {
   if (!asked_) return;
   const auto waited =
       std::chrono::duration_cast<std::chrono::milliseconds>(ports_.loop.now() - asked_->muted);
-  const bool is_heir = called(leader_) == called(asked_->heir);
-  answer_asked(is_heir
+  const bool is_successor = called(leader_) == called(asked_->successor);
+  answer_asked(is_successor
                    ? Result<std::string>(fmt::format(
                          "\"{}\" at {} is the leader (epoch {}); clients waited at most {} ms",
                          called(leader_), leader_place_, epoch_, waited.count() + 1))
                    : failure(fmt::format("\"{}\" at {} became the leader instead of \"{}\"",
-                                         called(leader_), leader_place_, called(asked_->heir))));
+                                         called(leader_), leader_place_, called(asked_->successor))));
 }
 
 DaemonSnapshot ReplicaController::seen() const {
@@ -372,7 +372,7 @@ void ReplicaController::hear(const election::Action& action) {
           [this](const election::NobodyLeads& left) { on(left); },
           [this](const election::Found& found) { found_ = found; },
           [this](const election::Leads& leads) {
-            server_.speak_until(leads.until);
+            server_.leader_until(leads.until);
             memory_.epoch = std::max(memory_.epoch, leads.epoch);
             lead(static_cast<std::uint64_t>(leads.epoch));
           },
@@ -381,7 +381,7 @@ void ReplicaController::hear(const election::Action& action) {
             if (is_mute_) {
               muted_until_ = renewed.until;
             } else {
-              server_.speak_until(renewed.until);
+              server_.leader_until(renewed.until);
             }
             // The lease was renewed, so it leads even if changes cannot be written.
             trouble_.is_silence = false;
@@ -391,7 +391,7 @@ void ReplicaController::hear(const election::Action& action) {
           },
           [this](const election::Deposed& deposed) {
             // In a transfer, the successor is notified first, once it is recorded in etcd.
-            is_resigning_ = deposed.is_orderly && heir_is_told_;
+            is_resigning_ = deposed.is_orderly && successor_is_told_;
             if (!is_resigning_) stop_leading(deposed.reason, deposed.is_orderly);
           },
           [this](const election::NotHandedOver& it) { not_handed_over(it.reason); },
@@ -474,9 +474,9 @@ void ReplicaController::on(const election::NobodyLeads& left) {
   if (is_resigning_) return pass_on();
   if (leads_ || expects_lead_) return;
   watch_.lost(ports_.loop.now(),
-              left.heir.empty()
+              left.successor.empty()
                   ? std::string("the leader's lease in etcd ended")
-                  : fmt::format("leadership was transferred to \"{}\"", called(left.heir)));
+                  : fmt::format("leadership was transferred to \"{}\"", called(left.successor)));
   leader_.clear();
   leader_place_.clear();
   (void)server_.follow({"there is no leader"});
@@ -540,7 +540,7 @@ void ReplicaController::make_known(const std::vector<std::string>& names) {
     return;
   }
   // The election accepts nothing more unless the transfer is aborted.
-  if (heir_is_told_) {
+  if (successor_is_told_) {
     unknown_names_ = names;
     return;
   }
@@ -554,16 +554,16 @@ void ReplicaController::make_known(const std::vector<std::string>& names) {
 
 void ReplicaController::hand_over(HandedOver then) {
   const auto begun =
-      asked_ ? failure(fmt::format("a handover to \"{}\" is in progress", called(asked_->heir)))
+      asked_ ? failure(fmt::format("a handover to \"{}\" is in progress", called(asked_->successor)))
              : begin_hand_over();
   if (!begun) return then(begun);
-  asked_ = {heir_, ports_.loop.now(), std::move(then)};
+  asked_ = {successor_, ports_.loop.now(), std::move(then)};
   asked_alarm_->ring_in(bounds::hand_over_answer, [this] {
     if (!asked_) return;
     answer_asked(failure(fmt::format(
         "leadership was transferred to \"{}\", but it has not reported as the leader within {} s; "
         "see its log and cpprunctl status",
-        called(asked_->heir),
+        called(asked_->successor),
         std::chrono::duration_cast<std::chrono::seconds>(bounds::hand_over_answer).count())));
   });
   // If etcd is already known to reject it, the answer comes at once.
@@ -592,8 +592,8 @@ Error ReplicaController::nobody_to_hand_over_to() const {
 
 Result<std::string> ReplicaController::begin_hand_over() {
   if (!leads_) return failure("this cpprund is not the leader");
-  if (!heir_.empty())
-    return failure(fmt::format("a handover to \"{}\" is in progress", called(heir_)));
+  if (!successor_.empty())
+    return failure(fmt::format("a handover to \"{}\" is in progress", called(successor_)));
   // The successor could not win, and the cluster would have no leader.
   if (!trouble_.text().empty()) {
     return failure(
@@ -601,41 +601,41 @@ Result<std::string> ReplicaController::begin_hand_over() {
                     "cpprund stays the leader",
                     trouble_.text()));
   }
-  std::string heir;
+  std::string successor;
   for (const StandbySnapshot& each : standbys_.seen()) {
-    if (!each.is_in_sync || !heir.empty()) continue;
-    heir = each.name;
-    heir_place_ = each.place;
+    if (!each.is_in_sync || !successor.empty()) continue;
+    successor = each.name;
+    successor_place_ = each.place;
   }
-  if (heir.empty()) return tl::unexpected<Error>(nobody_to_hand_over_to());
-  heir_ = heir;
-  heir_is_told_ = false;
-  callbacks_.say(LogLevel::info, fmt::format("transferring leadership to \"{}\"", called(heir_)));
+  if (successor.empty()) return tl::unexpected<Error>(nobody_to_hand_over_to());
+  successor_ = successor;
+  successor_is_told_ = false;
+  callbacks_.say(LogLevel::info, fmt::format("transferring leadership to \"{}\"", called(successor_)));
   alarm_->ring_in(bounds::hand_over_patience, [this] { give_up_hand_over(); });
   // An etcd without space still renews leases, but no successor could win. A write tells whether it
   // has space.
   if (election_) make_known(standbys_.names());
-  heir_waits_for_ = last_number_;
-  return fmt::format("transferring leadership to \"{}\" at {}", called(heir_), heir_place_);
+  successor_waits_for_ = last_number_;
+  return fmt::format("transferring leadership to \"{}\" at {}", called(successor_), successor_place_);
 }
 
 // Pauses all replies, so that the successor can catch up completely.
 void ReplicaController::fall_silent() {
   if (std::exchange(is_mute_, true)) return;
   muted_until_ = server_.speaks_until();
-  server_.speak_until(ports_.loop.now());
+  server_.leader_until(ports_.loop.now());
   watch_.lost(ports_.loop.now(),
-              fmt::format("leadership was transferred to \"{}\"", called(heir_)));
+              fmt::format("leadership was transferred to \"{}\"", called(successor_)));
   if (asked_) asked_->muted = ports_.loop.now();
 }
 
 void ReplicaController::go_on_with_hand_over() {
-  if (heir_.empty() || heir_is_told_ || !leads_) return;
-  if (election_ && written_ < heir_waits_for_) return;
+  if (successor_.empty() || successor_is_told_ || !leads_) return;
+  if (election_ && written_ < successor_waits_for_) return;
   fall_silent();
-  if (!standbys_.is_ready(heir_)) return;
-  heir_is_told_ = true;
-  if (election_) return election_->tell(election::HandOver{heir_});
+  if (!standbys_.is_ready(successor_)) return;
+  successor_is_told_ = true;
+  if (election_) return election_->tell(election::HandOver{successor_});
   ports_.loop.soon([this, alive = std::weak_ptr(alive_)] {
     if (!alive.expired() && leads_) pass_on();
   });
@@ -644,10 +644,10 @@ void ReplicaController::go_on_with_hand_over() {
 void ReplicaController::pass_on() {
   is_resigning_ = false;
   alarm_->call_off();
-  const std::string heir = heir_;
-  const std::string place = heir_place_;
-  standbys_.hand_over(heir);
-  stop_leading(fmt::format("leadership was transferred to \"{}\"", called(heir)),
+  const std::string successor = successor_;
+  const std::string place = successor_place_;
+  standbys_.hand_over(successor);
+  stop_leading(fmt::format("leadership was transferred to \"{}\"", called(successor)),
                /*is_planned=*/true);
   if (election_) {
     if (left_) withdraw();
@@ -656,66 +656,66 @@ void ReplicaController::pass_on() {
   callbacks_.forget_own();
   epoch_max_ = std::max(epoch_max_, epoch_ + 1);
   if (options_.may_dial) {
-    follow_place(heir, place, 0);
+    follow_place(successor, place, 0);
   } else {
-    stay_behind(heir, place);
+    stay_behind(successor, place);
   }
   if (left_) left();
 }
 
 // A member that was started alone is not allowed to dial. After a transfer it only redirects
 // clients to the new leader.
-void ReplicaController::stay_behind(const std::string& heir, const std::string& place) {
+void ReplicaController::stay_behind(const std::string& successor, const std::string& place) {
   is_left_behind_ = true;
   has_led_ = false;
   own_records_.clear();
   ++epoch_;
   epoch_max_ = std::max(epoch_max_, epoch_);
-  leader_ = heir;
+  leader_ = successor;
   leader_place_ = place;
   answer_asked(
       fmt::format("\"{}\" at {} becomes the leader (epoch {}); this cpprund was started alone and "
                   "cannot be its standby; stop it",
-                  called(heir), place, epoch_));
+                  called(successor), place, epoch_));
   note_leader(false);
 }
 
 // The successor has not caught up in time.
 void ReplicaController::give_up_hand_over() {
-  if (heir_.empty() || !leads_) {
+  if (successor_.empty() || !leads_) {
     // It lost leadership meanwhile; the shutdown continues.
     if (left_) withdraw();
     return;
   }
   if (is_resigning_) return pass_on();
   if (left_) return withdraw();
-  if (heir_is_told_) return;
-  lead_on(is_mute_ ? fmt::format("\"{}\" has not confirmed that it is in sync", called(heir_))
+  if (successor_is_told_) return;
+  abort_transfer(is_mute_ ? fmt::format("\"{}\" has not confirmed that it is in sync", called(successor_))
                    : std::string("etcd has not confirmed a write"));
 }
 
 // Aborts a transfer before the successor has received the order to take over.
 void ReplicaController::cannot_hand_over(const std::string& reason) {
-  if (heir_.empty() || heir_is_told_ || !leads_) return;
-  lead_on(reason);
+  if (successor_.empty() || successor_is_told_ || !leads_) return;
+  abort_transfer(reason);
   if (left_) withdraw();
 }
 
 // etcd could not record the successor.
 void ReplicaController::not_handed_over(const std::string& reason) {
-  if (!heir_is_told_) return;
-  lead_on(reason);
+  if (!successor_is_told_) return;
+  abort_transfer(reason);
   if (left_) withdraw();
 }
 
 // Aborts the transfer because of `reason`, and sends the replies that were paused.
-void ReplicaController::lead_on(const std::string& reason) {
+void ReplicaController::abort_transfer(const std::string& reason) {
   callbacks_.say(LogLevel::warning, reason + "; this cpprund stays the leader");
-  heir_.clear();
-  heir_place_.clear();
-  heir_is_told_ = false;
+  successor_.clear();
+  successor_place_.clear();
+  successor_is_told_ = false;
   alarm_->call_off();
-  if (std::exchange(is_mute_, false)) server_.speak_until(muted_until_);
+  if (std::exchange(is_mute_, false)) server_.leader_until(muted_until_);
   if (asked_) answer_asked(failure(reason + "; this cpprund stays the leader; retry"));
   note_leader(false);
   if (const auto names = std::exchange(unknown_names_, {}); !names.empty()) make_known(names);
@@ -755,7 +755,7 @@ void ReplicaController::leave(std::function<void()> done) {
   left_ = std::move(done);
   // A transfer under way completes first. Messages that have arrived are handled first as well,
   // since their senders may have exited.
-  if (expects_lead_ || (leads_ && !heir_.empty())) return;
+  if (expects_lead_ || (leads_ && !successor_.empty())) return;
   alarm_->ring_in(bounds::last_words, [this] {
     if (left_ && !expects_lead_) end_leading();
   });
@@ -774,7 +774,7 @@ void ReplicaController::end_leading() {
                                "the standby takes over when etcd accepts writes again",
                                trouble_.text()));
   }
-  const bool hands_over = leads_ && !has_none && (!heir_.empty() || begin_hand_over().has_value());
+  const bool hands_over = leads_ && !has_none && (!successor_.empty() || begin_hand_over().has_value());
   hands_over ? go_on_with_hand_over() : withdraw();
 }
 

@@ -147,11 +147,11 @@ class ReplicaController {
   void fall_silent();
   void go_on_with_hand_over();
   void pass_on();
-  void stay_behind(const std::string& heir, const std::string& place);
+  void stay_behind(const std::string& successor, const std::string& place);
   void give_up_hand_over();
   void cannot_hand_over(const std::string& reason);
   void not_handed_over(const std::string& reason);
-  void lead_on(const std::string& reason);
+  void abort_transfer(const std::string& reason);
   void take_over(std::uint64_t epoch);
   void end_leading();
   void withdraw();
@@ -195,13 +195,13 @@ class ReplicaController {
   Trouble trouble_;      // with etcd
   std::string refused_;  // why etcd last rejected a record
   // The successor in a transfer, and its address.
-  std::string heir_;
-  std::string heir_place_;
-  std::uint64_t heir_waits_for_ = 0;  // change that must be in etcd before replies are paused
+  std::string successor_;
+  std::string successor_place_;
+  std::uint64_t successor_waits_for_ = 0;  // change that must be in etcd before replies are paused
   std::uint64_t written_ = 0;         // last change in etcd
   bool is_mute_ = false;              // replies are paused; muted_until_ is what the lease allows
   std::optional<TimePoint> muted_until_;
-  bool heir_is_told_ = false;
+  bool successor_is_told_ = false;
   std::vector<std::string> unknown_names_;  // to be published if the transfer is aborted
   bool is_resigning_ = false;               // stepping down, but not yet recorded in etcd
   bool is_left_behind_ = false;             // see stay_behind()
@@ -210,7 +210,7 @@ class ReplicaController {
   std::function<void()> left_;
   // A client waits for the result of a transfer.
   struct Asked {
-    std::string heir;
+    std::string successor;
     TimePoint muted{};  // since when replies were paused
     HandedOver then;
   };

@@ -190,7 +190,7 @@ Result<ReplicaControllerOptions> options_of_set(const DaemonOptions& options,
                     .key_file = options.etcd_key_file};
   if (!options.etcd_password_file.empty()) {
     const auto word =
-        side.ask([&] { return first_line_of(options.etcd_password_file); }, bounds::log_farewell);
+        side.ask([&] { return first_line_of(options.etcd_password_file); }, bounds::log_flush_max);
     if (!word || word->empty()) {
       return failure(fmt::format("--etcd-password-file: \"{}\" cannot be read, or is empty",
                                  options.etcd_password_file));
@@ -386,7 +386,7 @@ Result<DoorFolder> prepared_door(HelperProcesses& side, const std::vector<DoorFo
       const auto made = make_door_folder(folder);
       return made ? std::string() : made.error().reason;
     };
-    const auto wrong = folder.is_at_hand() ? make() : side.ask(make, bounds::log_farewell);
+    const auto wrong = folder.is_at_hand() ? make() : side.ask(make, bounds::log_flush_max);
     if (wrong && wrong->empty()) {
       if (wrong_temporary != nullptr) {
         note = fmt::format("note: TMPDIR={} cannot be used ({}); the control socket is in {}",
@@ -467,7 +467,7 @@ void shut_in(const DaemonOptions& options, const std::optional<DoorFolder>& door
 
 void close_up(CoordinatorServer& server, HelperProcesses& side, const DaemonOptions& options,
               DaemonLog& log) {
-  DoorPlan plan{.folders = options.door_folders, .patience = bounds::log_farewell};
+  DoorPlan plan{.folders = options.door_folders, .patience = bounds::log_flush_max};
   if (!options.has_sandbox) log.say(LogLevel::info, "sandbox: off (--no-sandbox)");
   if (options.status_access == StatusAccess::none) {
     if (options.has_sandbox) shut_in(options, std::nullopt, log);

@@ -254,7 +254,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     // Closing with unread data would reset the connection and could discard the reply before the
     // client reads it.
     (void)::shutdown(fd(), SHUT_WR);  // fails only if the client is gone
-    end_after(server_->limits_.farewell);
+    end_after(server_->limits_.resignation);
     drain();
   }
 

@@ -67,7 +67,7 @@ struct StatusLimits {
   Duration idle = bounds::status_idle_patience;
   Duration answer = bounds::status_answer_patience;
   Duration outcome = bounds::outcome_patience;
-  Duration farewell = bounds::status_farewell_patience;
+  Duration resignation = bounds::status_linger_max;
   std::size_t watchers = bounds::watchers_max;
   std::size_t watcher_bytes = bounds::watcher_bytes_max;
   Duration keep_alive = bounds::watcher_keep_alive;

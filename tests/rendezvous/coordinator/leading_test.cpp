@@ -194,33 +194,33 @@ TEST_CASE("one that stands by hands nothing over, and says who can") {
 TEST_CASE("whoever comes before it leads is heard when it does, with all that was said") {
   Coordinator before = leader();
   comes(before, LinkId{1}, node());
-  Coordinator heir = follower();
-  heir.handle(t0, Coordinator::Follows{.reason = "a hands over", .is_about_to_lead = true});
-  heir.handle(t0, Coordinator::Opened{{.link = LinkId{9}, .peer = "10.0.0.1"}});
+  Coordinator successor = follower();
+  successor.handle(t0, Coordinator::Follows{.reason = "a hands over", .is_about_to_lead = true});
+  successor.handle(t0, Coordinator::Opened{{.link = LinkId{9}, .peer = "10.0.0.1"}});
   auto again = node(7);
   again.after = RoundNumber{1};
-  CHECK(heir.handle(t0, Coordinator::Said{LinkId{9}, again}).empty());
-  CHECK(heir.handle(t0, Coordinator::Said{LinkId{9}, link::Succeeded{RoundNumber{1}}}).empty());
-  heir.handle(t0, Coordinator::Leads{{8, {"b:1"}, 4s}});
-  heir.handle(t0, Coordinator::Recovered{before.record_of("j"), LinkId{5}, true});
-  heir.handle(t0, Coordinator::StoreReady{"j", 7});
-  const auto heard = heir.handle(t0, Coordinator::LetsIn{});
+  CHECK(successor.handle(t0, Coordinator::Said{LinkId{9}, again}).empty());
+  CHECK(successor.handle(t0, Coordinator::Said{LinkId{9}, link::Succeeded{RoundNumber{1}}}).empty());
+  successor.handle(t0, Coordinator::Leads{{8, {"b:1"}, 4s}});
+  successor.handle(t0, Coordinator::Recovered{before.record_of("j"), LinkId{5}, true});
+  successor.handle(t0, Coordinator::StoreReady{"j", 7});
+  const auto heard = successor.handle(t0, Coordinator::LetsIn{});
   CHECK(said<link::Members>(heard, LinkId{9}).size() == 1);
   REQUIRE(said<link::Finish>(heard, LinkId{9}).size() == 1);
   CHECK(said<link::Finish>(heard, LinkId{9})[0].exit_code == 0);
 }
 
 TEST_CASE("whoever waits for it to lead is turned away where another one does") {
-  Coordinator heir = follower();
-  heir.handle(t0, Coordinator::Follows{.reason = "a hands over", .is_about_to_lead = true});
-  heir.handle(t0, Coordinator::Opened{{.link = LinkId{9}, .peer = "10.0.0.1"}});
-  CHECK(heir.handle(t0, Coordinator::Said{LinkId{9}, node()}).empty());
-  const auto answer = heir.handle(
+  Coordinator successor = follower();
+  successor.handle(t0, Coordinator::Follows{.reason = "a hands over", .is_about_to_lead = true});
+  successor.handle(t0, Coordinator::Opened{{.link = LinkId{9}, .peer = "10.0.0.1"}});
+  CHECK(successor.handle(t0, Coordinator::Said{LinkId{9}, node()}).empty());
+  const auto answer = successor.handle(
       t0, Coordinator::Follows{.reason = "\"c\" leads", .address = "10.0.0.3", .port = 1});
   REQUIRE(said<link::NotLeading>(answer, LinkId{9}).size() == 1);
   CHECK(said<link::NotLeading>(answer, LinkId{9})[0].address == "10.0.0.3");
   // Whatever it has said before it heard that is nobody's.
-  CHECK(heir.handle(t0, Coordinator::Said{LinkId{9}, link::Drained{}}).empty());
+  CHECK(successor.handle(t0, Coordinator::Said{LinkId{9}, link::Drained{}}).empty());
 }
 
 }  // namespace leading_test

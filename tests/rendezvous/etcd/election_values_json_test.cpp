@@ -20,7 +20,7 @@ TEST_CASE("who is synced is written and read again") {
   CHECK(to_json(plain) == R"({"names":["a","b"],"term":3,"ttl_ms":2000})");
   CHECK(read_synced(to_json(plain)) == plain);
   const Synced last{
-      .names = {"a"}, .epoch = 17, .term = 3, .ttl = 2s, .is_vacant = true, .heir = "a"};
+      .names = {"a"}, .epoch = 17, .term = 3, .ttl = 2s, .is_vacant = true, .successor = "a"};
   CHECK(read_synced(to_json(last)) == last);
   CHECK(read_synced(R"({"names":[]})") == Synced{});
 }

@@ -95,7 +95,7 @@ TEST_CASE(
 TEST_CASE("who has said farewell decides nothing any more, and may name who is to follow") {
   Synced synced{.names = {"alpha", "beta", "gamma"}, .term = 1, .ttl = 5s, .is_vacant = true};
   CHECK(wait_to_run(vacant(synced, 2), "beta", ttl) == 0s);
-  synced.heir = "beta";
+  synced.successor = "beta";
   CHECK(wait_to_run(vacant(synced, 2), "beta", ttl) == 0s);
   CHECK(wait_to_run(vacant(synced, 2), "gamma", ttl) == ttl);
   // An heir of somebody who was not the last is none.

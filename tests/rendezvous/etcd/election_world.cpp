@@ -310,7 +310,7 @@ std::string ElectionWorld::play() {
   usual_slowness_ = {};
   heal();
   auto broken = play_calm();
-  if (broken.empty()) broken = play_farewell();
+  if (broken.empty()) broken = play_own_resignation();
   if (!objection_.empty()) return objection_;
   if (!judge_.objection().empty()) return judge_.objection();
   return broken;
@@ -340,7 +340,7 @@ std::string ElectionWorld::play_calm() {
   return "";
 }
 
-std::string ElectionWorld::play_farewell() {
+std::string ElectionWorld::play_own_resignation() {
   for (int who = 0; who < options_.programs; ++who) {
     programs_[static_cast<std::size_t>(who)].is_wanted = false;
     tell(who, election::Withdraw{});

@@ -106,7 +106,7 @@ class ElectionWorld {
   void heal();
   void watch_leader();
   std::string play_calm();
-  std::string play_farewell();
+  std::string play_own_resignation();
   void run_until(TimePoint end);
   void note(std::string text);
   Duration delay();

@@ -222,7 +222,7 @@ TEST_CASE("who hands over decides nothing any more before the other one can") {
   CHECK(etcd.model.leases() == 0);
   gamma.pass(300ms);
   CHECK_FALSE(gamma.leads());
-  CHECK(gamma.last<election::NobodyLeads>().heir == "beta");
+  CHECK(gamma.last<election::NobodyLeads>().successor == "beta");
   beta.pass(300ms);
   CHECK(beta.leads());
   alpha.pass(300ms);

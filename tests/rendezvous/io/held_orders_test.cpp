@@ -127,7 +127,7 @@ TEST_CASE("what was decided when the lead was lost in the middle of it is said t
     };
   });
   REQUIRE(records > 0);
-  daemon.server.speak_until({});
+  daemon.server.leader_until({});
   daemon.server.kept(Keeping::record, records);
   run_until(daemon.context, [&] {
     return daemon.asker->has_answer() && daemon.heard<link::NotLeading>(0) &&
@@ -139,14 +139,14 @@ TEST_CASE("what was decided when the lead was lost in the middle of it is said t
 }
 
 TEST_CASE("a job that ends while nobody may be told is known to the nodes that come back") {
-  CommandedDaemon daemon([](CommandedDaemon& self) { self.server.speak_until(TimePoint{}); });
+  CommandedDaemon daemon([](CommandedDaemon& self) { self.server.leader_until(TimePoint{}); });
   for (const auto& each : daemon.nodes) each->client.send(link::Drained{RoundNumber{1}});
   run_until(daemon.context, [&] {
     const auto records = daemon.server.records();
     const auto record = read_job_record(records.at("j"), {});
     return record && record->finish.has_value();
   });
-  daemon.server.speak_until({});
+  daemon.server.leader_until({});
   for (const auto& each : daemon.nodes) {
     run_until(daemon.context, [&] { return !each->reason.empty(); });
   }
@@ -179,7 +179,7 @@ TEST_CASE("what was not done is said at once, whatever is held before it") {
 
 TEST_CASE("one that does not know whether it leads still does not say that it has done anything") {
   CommandedDaemon daemon;
-  daemon.server.speak_until(TimePoint{});
+  daemon.server.leader_until(TimePoint{});
   daemon.server.kept(Keeping::standby, 1);
   run_until(daemon.context, [&] { return daemon.asker->has_answer(); });
   CHECK_MESSAGE(daemon.asker->answer().starts_with("HTTP/1.1 409"), daemon.asker->answer());

@@ -43,12 +43,12 @@ TEST_CASE("a buried map is empty at once and is freed in pieces") {
   for (int at = 0; at < 1000; ++at) {
     map.try_emplace("k" + std::to_string(at), accounting, AccountId{}, std::size_t{10}, true);
   }
-  map.bury(accounting);
+  map.free_later(accounting);
   CHECK(map.empty());
   CHECK(accounting.bytes_held() == 10'000);
   accounting.free_some(100 * 512);
   CHECK(accounting.bytes_held() == 9'000);
-  while (accounting.has_remains()) accounting.free_some(100 * 512);
+  while (accounting.has_deferred()) accounting.free_some(100 * 512);
   CHECK(accounting.bytes_held() == 0);
   map.try_emplace("again");
   CHECK(map.size() == 1);

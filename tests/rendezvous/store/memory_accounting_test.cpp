@@ -113,7 +113,7 @@ TEST_CASE("a charge is in the books for as long as it lives, wherever it moves")
 }
 
 TEST_CASE("what is buried is freed at once where nobody tends the graves") {
-  struct Counting : Remains {
+  struct Counting : DeferredFree {
     explicit Counting(int& number) : alive(number) { ++alive; }
     ~Counting() override { --alive; }
     bool free_some(std::size_t&) override { return ++calls == 3; }
@@ -122,16 +122,16 @@ TEST_CASE("what is buried is freed at once where nobody tends the graves") {
   };
   int alive = 0;
   MemoryAccounting accounting;
-  accounting.bury(std::make_unique<Counting>(alive));
+  accounting.free_later(std::make_unique<Counting>(alive));
   CHECK(alive == 0);
   accounting.tend(true);
-  accounting.bury(std::make_unique<Counting>(alive));
+  accounting.free_later(std::make_unique<Counting>(alive));
   accounting.free_some(1);
   accounting.free_some(1);
   CHECK(alive == 1);
   accounting.free_some(1);
   CHECK(alive == 0);
-  accounting.bury(std::make_unique<Counting>(alive));
+  accounting.free_later(std::make_unique<Counting>(alive));
   accounting.tend(false);
   CHECK(alive == 0);
 }

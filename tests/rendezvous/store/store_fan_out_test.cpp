@@ -175,7 +175,7 @@ TEST_CASE("what a store leaves behind is freed in pieces, a queue, a line and wa
   const auto freed_in = [&] {
     store.clear();
     int turns = 0;
-    for (; accounting->has_remains(); ++turns)
+    for (; accounting->has_deferred(); ++turns)
       accounting->free_some(1000 * bounds::store_work_of_key);
     CHECK(accounting->bytes_held() == 0);
     return turns;

@@ -120,7 +120,7 @@ TEST_CASE("large memory goes back in pieces where somebody frees it") {
   value.reset();
   CHECK(accounting.bytes_held() == 0);
   int turns = 0;
-  for (; accounting.has_remains(); ++turns) accounting.free_some(1'000'000);
+  for (; accounting.has_deferred(); ++turns) accounting.free_some(1'000'000);
   CHECK(turns == 7);
 }
 

@@ -37,7 +37,7 @@ class StagedServer : public ReplicatedCoordinator {
     follows_ = follows;
     return {};
   }
-  void speak_until(std::optional<TimePoint> until) override { until_ = until; }
+  void leader_until(std::optional<TimePoint> until) override { until_ = until; }
   std::optional<TimePoint> speaks_until() const override { return until_; }
   std::size_t link_count() const override { return 0; }
   std::optional<std::uint64_t> epoch() const override {
