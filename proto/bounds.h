@@ -97,14 +97,14 @@ inline constexpr std::size_t links_per_source_max = 4096;
 // node is gone. torchrun's own lease is 15 s.
 inline constexpr std::chrono::nanoseconds daemon_lease_max = 2min;
 // Timeout from an agent's greeting to its Join, which follows at once.
-inline constexpr std::chrono::nanoseconds join_patience = 10s;
+inline constexpr std::chrono::nanoseconds first_message_timeout = 10s;
 // The same while more than newcomers_max links have not identified themselves. Each holds one of
 // the descriptors reserved for agents, and half of those may go to silent connections.
-inline constexpr std::chrono::nanoseconds join_patience_in_crowd = 500ms;
+inline constexpr std::chrono::nanoseconds first_message_timeout_in_crowd = 500ms;
 inline constexpr std::size_t newcomers_max = 2048;
 // Time for a node to introduce itself at all addresses of its master before it joins: several round
 // trips around the world, and a small part of a lease.
-inline constexpr std::chrono::nanoseconds introduction_patience = 500ms;
+inline constexpr std::chrono::nanoseconds introduction_timeout = 500ms;
 // A daemon's lease and settle window for a job whose first node does not set them.
 inline constexpr std::chrono::nanoseconds daemon_lease = 3s;
 inline constexpr std::chrono::nanoseconds daemon_last_call = 30s;
@@ -137,9 +137,9 @@ inline constexpr std::size_t http_target_bytes_max = 2 * 1024;
 inline constexpr std::size_t status_connections_max = 16;
 // Timeouts: for a request from its first byte to its last, for an idle connection, for a client to
 // read a reply, and for the client to close after the last reply.
-inline constexpr std::chrono::nanoseconds status_request_patience = 5s;
-inline constexpr std::chrono::nanoseconds status_idle_patience = 60s;
-inline constexpr std::chrono::nanoseconds status_answer_patience = 30s;
+inline constexpr std::chrono::nanoseconds status_request_timeout = 5s;
+inline constexpr std::chrono::nanoseconds status_idle_timeout = 60s;
+inline constexpr std::chrono::nanoseconds status_answer_timeout = 30s;
 inline constexpr std::chrono::nanoseconds status_linger_max = 1s;
 // One page of a reply: some hundred kilobytes, a few milliseconds of work.
 inline constexpr std::size_t status_jobs_shown_max = 200;
@@ -159,7 +159,7 @@ inline constexpr std::chrono::milliseconds worker_collective_wait_max = 5min;
 inline constexpr std::chrono::milliseconds worker_join_retry = 50ms;
 // Interval at which a rank that waits in a collective checks which one the others wait in. It takes
 // three checks until it reports, so less than ten seconds.
-inline constexpr std::chrono::milliseconds worker_stall_patience = 2500ms;
+inline constexpr std::chrono::milliseconds worker_stall_timeout = 2500ms;
 // Other ranks that it checks, and the timeout of the store.
 inline constexpr int worker_stall_ranks_max = 64;
 inline constexpr std::chrono::milliseconds worker_stall_store_wait = 5s;
@@ -201,30 +201,30 @@ inline constexpr std::int64_t checkpoint_broadcast_bytes = 64 * 1024 * 1024;
 // --- the launcher: processes ---------------------------------------------------------------------
 // How long a process may take to die of SIGKILL, and then its group or descendants to vanish. What
 // takes longer is stuck in the kernel (a lost disk, a hung driver): it is reported and given up.
-inline constexpr auto kill_patience = 10s;
+inline constexpr auto kill_timeout = 10s;
 // Polling of a killed group that still exists: the first interval, and the longest.
 inline constexpr auto sweep_look_first = 200us;
 inline constexpr auto sweep_look_max = 20ms;
 // How long the report of a failure to the other nodes is delayed to read its evidence from a
 // hanging disk.
-inline constexpr auto evidence_patience = 2s;
+inline constexpr auto evidence_timeout = 2s;
 // Disk timeouts for a file that the user has named (a report, events, logs): before the job starts,
 // when a network file system may just be mounting; while it runs, since heartbeats wait for it; and
 // at the end, after which the rest is written by a helper process.
-inline constexpr auto disk_patience_at_start = 10s;
-inline constexpr auto disk_patience_meanwhile = 1s;
-inline constexpr auto disk_patience_at_end = 5s;
+inline constexpr auto disk_timeout_at_start = 10s;
+inline constexpr auto disk_timeout_meanwhile = 1s;
+inline constexpr auto disk_timeout_at_end = 5s;
 // Interval of attempts to write events to a full disk.
 inline constexpr auto full_disk_pause = 1s;
 // How long cpprun finally waits for the processes that it has killed.
 inline constexpr auto last_reap_wait = 1s;
 // Passes in which the watchdog searches for processes of a job whose cpprun is gone, and the pause
-// between them: ten seconds in all, like kill_patience.
+// between them: ten seconds in all, like kill_timeout.
 inline constexpr int watchdog_looks_max = 1000;
 inline constexpr auto watchdog_pause = 10ms;
 // A child of the watchdog that takes this long for one process is blocked by it and abandoned. The
 // search ends after so many abandoned children.
-inline constexpr auto watchdog_child_patience = 500ms;
+inline constexpr auto watchdog_child_timeout = 500ms;
 inline constexpr int watchdog_children_max = 16;
 // How often a killed watchdog is replaced; killing it more often than that is intentional.
 inline constexpr int watchdogs_posted_max = 16;
@@ -234,7 +234,7 @@ inline constexpr std::size_t watchdog_groups_max = 4096;
 inline constexpr std::size_t environ_bytes_max = 8 * 1024 * 1024;
 // How long no worker may contact the store before cpprun suspects that the script sets up its own
 // process group: loading torch and a large data set takes less.
-inline constexpr std::chrono::nanoseconds own_world_patience = 60s;
+inline constexpr std::chrono::nanoseconds own_world_timeout = 60s;
 // Processes of a worker inspected then; a DataLoader has dozens.
 inline constexpr std::size_t family_looked_at_max = 256;
 // Bytes read of /proc/net/tcp: a line has 150 bytes, and a busy machine has a few thousand sockets.
@@ -254,8 +254,8 @@ inline constexpr std::size_t pump_read_bytes = 64 * 1024;
 inline constexpr std::size_t pipe_bytes_max = 1024 * 1024;
 // How long the last output may take on a slow console (a pager, a stopped terminal); a second
 // Ctrl-C shortens it.
-inline constexpr auto console_patience = 60s;
-inline constexpr auto console_patience_pressed = 200ms;
+inline constexpr auto console_timeout = 60s;
+inline constexpr auto console_timeout_pressed = 200ms;
 // Output queued for a console that is not read; beyond this the workers' pipes are not read.
 inline constexpr std::size_t console_queue_bytes_max = 1024 * 1024;
 // The tail of a worker's stderr kept for the diagnosis, in lines and in bytes: a C++ exception of
@@ -412,7 +412,7 @@ inline constexpr std::size_t handshakes_max = 1024;
 // one.
 inline constexpr std::size_t handshake_bytes_max = 16 * 1024;
 // Timeout of the handshake; as long as an agent's own for a connection attempt.
-inline constexpr std::chrono::nanoseconds handshake_patience = 5s;
+inline constexpr std::chrono::nanoseconds handshake_timeout = 5s;
 
 // --- a job whose coordinator is lost -------------------------------------------------------------
 // The coordinator's record of a job is sent in parts, so that heartbeats pass between them. In
@@ -429,7 +429,7 @@ constexpr std::chrono::nanoseconds done_record_delay(std::size_t nodes) {
 inline constexpr std::size_t standby_nodes_min = 3;
 // Silence of the coordinator after which a node votes: its lease and the time in which heartbeats
 // of the other nodes echo what they received.
-constexpr std::chrono::nanoseconds vote_patience(std::chrono::nanoseconds lease) {
+constexpr std::chrono::nanoseconds vote_timeout(std::chrono::nanoseconds lease) {
   return lease + lease / 6;
 }
 // How often the leader of a job whose master was lost checks whether a new master has started. For
@@ -453,16 +453,16 @@ inline constexpr std::size_t standby_bytes_waiting_max = 64 * 1024 * 1024;
 // scratch: an image is no larger than the current state.
 inline constexpr std::size_t standby_bytes_behind_max = 2 * standby_bytes_waiting_max;
 // A transfer of leadership is done within this time, or aborted.
-inline constexpr std::chrono::nanoseconds hand_over_patience = 2s;
+inline constexpr std::chrono::nanoseconds hand_over_timeout = 2s;
 // The reply to the client that requested it; sooner than the client's timeout.
 inline constexpr std::chrono::nanoseconds hand_over_answer = 4s;
 // How long workers outlive the lease of their node while another cpprund may become leader: longer
 // than etcd takes to expire the leader's lease (a time to live of two seconds, noticed half a
 // second later), with a margin for an etcd member that is lost at the same moment. The same for the
 // whole cluster.
-inline constexpr std::chrono::nanoseconds turn_patience = 6s;
+inline constexpr std::chrono::nanoseconds takeover_window = 6s;
 // Timeout of each step (name, address, greeting) of an attempt to reach the next member. A live
-// member replies sooner, and many such steps fit into turn_patience. It grows if no seat is at
+// member replies sooner, and many such steps fit into takeover_window. It grows if no seat is at
 // risk.
 inline constexpr std::chrono::nanoseconds turn_step = 400ms;
 // Pause between two rounds of attempts, if any.
@@ -531,11 +531,11 @@ inline constexpr std::chrono::nanoseconds watcher_keep_alive = 15s;
 // The size of one reply: a multiple of the largest that a coordinator sends.
 inline constexpr std::size_t answer_bytes_max = 32 * 1024 * 1024;
 // Timeout of a request. A suspended program is reported, and not waited for.
-inline constexpr std::chrono::nanoseconds ask_patience = 5s;
+inline constexpr std::chrono::nanoseconds ask_timeout = 5s;
 // A client that sent a command learns within this time whether it was carried out, or that this is
-// unknown: sooner than its own timeout (ask_patience), and later than the result of a transfer
+// unknown: sooner than its own timeout (ask_timeout), and later than the result of a transfer
 // (hand_over_answer).
-inline constexpr std::chrono::nanoseconds outcome_patience = 4500ms;
+inline constexpr std::chrono::nanoseconds outcome_timeout = 4500ms;
 // One event: many times a failure's message.
 inline constexpr std::size_t event_bytes_max = 256 * 1024;
 

@@ -36,7 +36,7 @@ Agent::Agent(Config config, AgentFacts facts)
       workers_(
           {.grace = config_.grace, .scope = config_.signal_scope, .stragglers = config_.stragglers},
           config_.beat_timeout),
-      checks_({.silence = bounds::own_world_patience,
+      checks_({.silence = bounds::own_world_timeout,
                .sleepers = !facts_.program.interpreter.empty()}) {
   link_.be_one_of_several(turns());
 }
@@ -217,8 +217,8 @@ void Agent::answered(TimePoint now, const link::Heartbeat& heartbeat, Actions& a
   // If the silence was longer, this node was suspended. That is already reported and is not a near
   // miss.
   const bool is_late = silence > (config_.lease() + config_.heartbeat()) / 2;
-  if (is_late && silence < config_.lease() + link_.patience()) {
-    actions.emplace_back(agent::TellNearMiss{silence, config_.lease(), link_.patience()});
+  if (is_late && silence < config_.lease() + link_.takeover_window()) {
+    actions.emplace_back(agent::TellNearMiss{silence, config_.lease(), link_.takeover_window()});
   }
 }
 
@@ -397,7 +397,7 @@ void Agent::members(TimePoint now, const link::Members& members, Actions& action
   cluster_.learn(members.places, actions);
   link_.be_one_of_several(turns());
   // Without an epoch, the agent could not distinguish a former leader from the current one.
-  link_.leads(members.epoch != 0 ? members.patience : Duration{});
+  link_.leads(members.epoch != 0 ? members.takeover_window : Duration{});
   led_here();
   if (phase_ == Phase::succeeded && !link_.lease_is_over(now)) seat_deadline_.reset();
 }
@@ -620,7 +620,7 @@ void Agent::on(TimePoint now, const agent::Fenced&, Actions& actions) {
 void Agent::lease_expired(TimePoint now, bool slept, Actions& actions) {
   consider_voting();
   const Duration silence = link_.since_last_ack(now);
-  lose_seat(now, slept ? slept_text(config_.lease() + link_.patience(), silence) : gone_text(now),
+  lose_seat(now, slept ? slept_text(config_.lease() + link_.takeover_window(), silence) : gone_text(now),
             actions);
 }
 
@@ -715,7 +715,7 @@ void Agent::wait_for_a_seat(TimePoint now, Phase phase) {
   seat_deadline_ = now + config_.join_timeout + (phase == Phase::drained ? pause : Duration{});
   // When asked to stop, stay only long enough to find out who the leader is.
   if (stopped_by_ && phase == Phase::dialing) {
-    seat_deadline_ = now + 2 * config_.lease() + bounds::hand_over_patience;
+    seat_deadline_ = now + 2 * config_.lease() + bounds::hand_over_timeout;
   }
 }
 

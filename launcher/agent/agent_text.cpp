@@ -79,23 +79,23 @@ std::string lead_over_text() {
          "leader";
 }
 
-std::string lease_nearly_missed_text(Duration lease, Duration patience, Duration silence) {
+std::string lease_nearly_missed_text(Duration lease, Duration takeover_window, Duration silence) {
   return fmt::format(
       "the response of the master took {:.1f} s of a lease of {} s: after {:.1f} s more, this "
       "node's workers would have been stopped; if this happens often, set a longer lease on every "
       "node (--rdzv-conf keep_alive_max_attempt=…)",
-      in_seconds(silence), in_seconds(lease), in_seconds(lease + patience - silence));
+      in_seconds(silence), in_seconds(lease), in_seconds(lease + takeover_window - silence));
 }
 
-std::string rejoins_text(const std::string& reason, Duration patience) {
-  return fmt::format("{}; rejoining (timeout {:.0f} s)", reason, in_seconds(patience));
+std::string rejoins_text(const std::string& reason, Duration timeout) {
+  return fmt::format("{}; rejoining (timeout {:.0f} s)", reason, in_seconds(timeout));
 }
 
-std::string asks_text(const std::string& reason, Duration patience) {
+std::string asks_text(const std::string& reason, Duration timeout) {
   return fmt::format(
       "{}; every worker of this node exited with 0; querying the result of the job (timeout {:.0f} "
       "s)",
-      reason, in_seconds(patience));
+      reason, in_seconds(timeout));
 }
 
 std::string done_text(const std::string& reason) {

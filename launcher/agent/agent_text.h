@@ -29,7 +29,7 @@ std::string doubt_text(Duration silence, Duration lease);
 std::string lead_over_text();
 
 // A reply arrived `silence` after the request, within the lease and the takeover window after it.
-std::string lease_nearly_missed_text(Duration lease, Duration patience, Duration silence);
+std::string lease_nearly_missed_text(Duration lease, Duration takeover_window, Duration silence);
 
 // Another cpprund of the cluster is the leader now. `silence`: the time without a reply; zero if no
 // node was affected.
@@ -42,10 +42,10 @@ std::string stale_text(const std::string& where, std::uint64_t epoch, std::uint6
 std::string with_port_cure(const std::string& reason);
 
 // This node lost its seat for `reason` and rejoins.
-std::string rejoins_text(const std::string& reason, Duration patience);
+std::string rejoins_text(const std::string& reason, Duration timeout);
 
 // All workers of this node exited with 0. It keeps asking how the job ended.
-std::string asks_text(const std::string& reason, Duration patience);
+std::string asks_text(const std::string& reason, Duration timeout);
 // It gave up: how the job ended is unknown.
 std::string done_text(const std::string& reason);
 // The job ended while this node had no seat: it never had one, or had lost it.

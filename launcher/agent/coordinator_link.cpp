@@ -67,14 +67,14 @@ void CoordinatorLink::prove(TimePoint sent) {
 }
 
 // Earlier replies keep the takeover window they were sent under. Later replies get the new one.
-void CoordinatorLink::leads(Duration patience) {
-  if (patience < patience_) kept_until_ = std::max(kept_until_, fence());
+void CoordinatorLink::leads(Duration takeover_window) {
+  if (takeover_window < takeover_window_) kept_until_ = std::max(kept_until_, fence());
   if (std::exchange(in_doubt_, false)) proof_ = std::max(proof_, doubted_);
-  patience_ = patience;
+  takeover_window_ = takeover_window;
 }
 
 void CoordinatorLink::lose_seat() {
-  patience_ = {};
+  takeover_window_ = {};
   kept_until_ = {};
 }
 

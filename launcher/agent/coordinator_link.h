@@ -114,7 +114,7 @@ class CoordinatorLink {
   // `in_doubt`: no reply counts until leads() is called.
   void came_up(TimePoint now, bool in_doubt = false);
   // The peer is the leader. The argument is the takeover window, after the lease.
-  void leads(Duration patience);
+  void leads(Duration takeover_window);
   // The seat is lost, and with it the takeover window.
   void lose_seat();
   // The link could not be made, or it broke, or it was given up because it fell silent.
@@ -144,7 +144,7 @@ class CoordinatorLink {
   // later if the coordinator may still confirm it.
   TimePoint lease_over_at() const;
   TimePoint seat_ends_at() const { return confirm_by_.value_or(lease_over_at()); }
-  Duration patience() const { return patience_; }
+  Duration takeover_window() const { return takeover_window_; }
   bool lease_is_over(TimePoint now) const { return !local() && lease_over_at() <= now; }
   // The watchdog's deadline: halfway between ours and the coordinator's, so that it acts only if
   // this process did not.
@@ -161,14 +161,14 @@ class CoordinatorLink {
  private:
   Duration heartbeat_pause() const;
   void prove(TimePoint sent);
-  TimePoint fence() const { return proof_ + timeouts_.lease + patience_; }
+  TimePoint fence() const { return proof_ + timeouts_.lease + takeover_window_; }
 
   Timeouts timeouts_;
   bool up_ = false;
   TimePoint up_since_{};
   TimePoint heard_{};
   TimePoint proof_{};       // when we sent the latest message known to have arrived
-  Duration patience_{};     // takeover window that applies from proof_
+  Duration takeover_window_{};     // takeover window that applies from proof_
   TimePoint kept_until_{};  // set by earlier replies under a larger takeover window
   bool in_doubt_ = false;
   TimePoint doubted_{};  // becomes proof_ if the peer turns out to be the leader

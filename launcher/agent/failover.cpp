@@ -216,11 +216,11 @@ bool StandbyFailover::release_vote() {
 void StandbyFailover::consider_voting(TimePoint heard_at, std::optional<RoundNumber> round) {
   if (!standby_) return;
   vote_ = Vote{.round = may_vote_ ? round.value_or(RoundNumber{}) : RoundNumber{},
-               .from = heard_at + bounds::vote_patience(lease_)};
+               .from = heard_at + bounds::vote_timeout(lease_)};
 }
 
 Duration StandbyFailover::silence(TimePoint now) const {
-  return vote_ ? now - (vote_->from - bounds::vote_patience(lease_)) : Duration{};
+  return vote_ ? now - (vote_->from - bounds::vote_timeout(lease_)) : Duration{};
 }
 
 bool StandbyFailover::transferred(const Endpoint& to, bool can_lead) {

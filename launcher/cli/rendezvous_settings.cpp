@@ -42,28 +42,28 @@ class Checker {
       reader_.complain(flags.node_rank, "={} is too large: the job has {} nodes, ranks 0 to {}",
                        *config_.node_rank, config_.nodes_max, config_.nodes_max - 1);
     }
-    read_patience();
+    read_timeouts();
     read_meeting();
     read_standby();
   }
 
  private:
-  void read_patience() {
+  void read_timeouts() {
     const auto& conf = reader_.flags().rdzv_conf;
     std::vector<std::string> diagnostics;
-    const auto patience =
+    const auto from_conf =
         conf.value ? read_rendezvous_conf(*conf.value, conf.source, diagnostics) : Timeouts{};
     for (auto& mistake : diagnostics) reader_.complain_whole(conf, std::move(mistake));
     if (backend() == "static") config_.join_timeout = static_join_timeout;
-    config_.join_timeout = patience.join_timeout.value_or(config_.join_timeout);
+    config_.join_timeout = from_conf.join_timeout.value_or(config_.join_timeout);
     config_.keep_alive_interval =
-        patience.keep_alive_interval.value_or(config_.keep_alive_interval);
+        from_conf.keep_alive_interval.value_or(config_.keep_alive_interval);
     config_.keep_alive_attempts_max =
-        patience.keep_alive_attempts.value_or(config_.keep_alive_attempts_max);
-    config_.last_call = patience.last_call_timeout.value_or(config_.last_call);
-    config_.is_host = patience.is_host;
-    etcd_ = patience.etcd;
-    etcd_protocol_ = patience.etcd_protocol;
+        from_conf.keep_alive_attempts.value_or(config_.keep_alive_attempts_max);
+    config_.last_call = from_conf.last_call_timeout.value_or(config_.last_call);
+    config_.is_host = from_conf.is_host;
+    etcd_ = from_conf.etcd;
+    etcd_protocol_ = from_conf.etcd_protocol;
     if (config_.lease() >= bounds::lease_min) return;
     reader_.complain(conf,
                      ": keep_alive_interval={} times keep_alive_max_attempt={} is a lease of {} s, "

@@ -432,7 +432,7 @@ namespace {
 struct OuterEnd {
   std::string_view variable;  // set by the scheduler in everything it runs
   std::string_view name;
-  std::chrono::seconds patience;
+  std::chrono::seconds timeout;
 };
 constexpr std::array<OuterEnd, 2> outer_ends = {{
     {"SLURM_JOB_ID", "Slurm", std::chrono::seconds(30)},
@@ -445,8 +445,8 @@ constexpr std::string_view default_signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
 
 // The grace period for workers within a scheduler's timeout. If the timeout is short, they get
 // half.
-Duration grace_within(std::chrono::seconds patience) {
-  return std::max<Duration>(patience - time_to_report, patience / 2);
+Duration grace_within(std::chrono::seconds timeout) {
+  return std::max<Duration>(timeout - time_to_report, timeout / 2);
 }
 
 void read_grace(SettingReader& reader, const TextFile& read_file, Config& config) {
@@ -466,7 +466,7 @@ void read_grace(SettingReader& reader, const TextFile& read_file, Config& config
     if (find_variable(reader.environment(), outer.variable) == nullptr) continue;
     const bool is_told = kill_wait && outer.name == "Slurm";
     config.grace =
-        std::min(config.grace, grace_within(is_told ? kill_wait->value : outer.patience));
+        std::min(config.grace, grace_within(is_told ? kill_wait->value : outer.timeout));
   }
 }
 

@@ -188,14 +188,14 @@ void Examination::go_on(const Now& now, Actions& actions) {
 
 void Examination::begin(Phase phase, const Now& now) {
   phase_.become(phase);
-  deadline_ = now.time + answer_patience;
+  deadline_ = now.time + answer_timeout;
   for (auto& [number, remote] : remotes_) remote.is_awaited = remote.is_here;
 }
 
 // Stops waiting for hosts that have not answered and tells all hosts to stop.
 void Examination::end(const Now& now, Actions& actions) {
   phase_.become(Phase::ending);
-  deadline_ = now.time + end_patience;
+  deadline_ = now.time + end_timeout;
   for (auto& [number, remote] : remotes_) remote.is_awaited = remote.is_awaited || remote.is_here;
   actions.emplace_back(fanout::TellHosts{fanout::Stop{SIGTERM}});
 }

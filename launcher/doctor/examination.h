@@ -86,9 +86,9 @@ inline constexpr int others_max = 32;
 std::vector<Target> others_of(int number, const std::vector<Target>& all);
 
 // For a host's answer. The host's own timeouts are shorter: see io/doctor.cpp.
-inline constexpr Duration answer_patience = std::chrono::seconds(40);
+inline constexpr Duration answer_timeout = std::chrono::seconds(40);
 // For the remote shells to exit by themselves.
-inline constexpr Duration end_patience = std::chrono::seconds(5);
+inline constexpr Duration end_timeout = std::chrono::seconds(5);
 
 // How far a host's clock differs from ours.
 struct ClockOffset {

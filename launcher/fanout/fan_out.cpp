@@ -173,7 +173,7 @@ void FanOut::note_end(TimePoint now, const Ended& ended, Actions& actions) {
   }
   // An agent ends with its job, so the others are about to end as well.
   const bool is_last_word = !wanted_.elastic || ended.number == begun_->master;
-  if (is_last_word && !deadline_) deadline_ = now + wanted_.grace + agents_patience;
+  if (is_last_word && !deadline_) deadline_ = now + wanted_.grace + agents_timeout;
 }
 
 // Acts once all hosts have answered or timed out.
@@ -206,7 +206,7 @@ void FanOut::stop(TimePoint now, int signal, Actions& actions) {
   if (phase_ == Phase::over || killing_) return;
   if (phase_ != Phase::stopping) phase_.become(Phase::stopping);
   killing_ = signal == SIGKILL;
-  deadline_ = now + (killing_ ? kill_patience : wanted_.grace + agents_patience);
+  deadline_ = now + (killing_ ? kill_timeout : wanted_.grace + agents_timeout);
   for (auto& [number, remote] : remotes_) remote.redial.reset();
   actions.push_back(TellHosts{Stop{signal}});
 }
@@ -287,14 +287,14 @@ Branch::Actions Branch::advance(TimePoint now) {
   Actions actions;
   for (auto& [number, shell] : shells_) {
     if (shell.killed) continue;
-    const Duration patience = shell.ready ? silence_max : reach_patience;
-    if (!shell.has_arrived() && now - shell.dialed >= arrival_patience) {
+    const Duration timeout = shell.ready ? silence_max : reach_timeout;
+    if (!shell.has_arrived() && now - shell.dialed >= arrival_timeout) {
       kill(number, shell,
            fmt::format("no response from cpprun within {} s, only other output",
-                       in_seconds(arrival_patience)),
+                       in_seconds(arrival_timeout)),
            actions);
-    } else if (now - shell.heard >= patience) {
-      kill(number, shell, fmt::format("no response for {} s", in_seconds(patience)), actions);
+    } else if (now - shell.heard >= timeout) {
+      kill(number, shell, fmt::format("no response for {} s", in_seconds(timeout)), actions);
     } else if (shell.ready && now - shell.pinged >= ping_interval) {
       shell.pinged = now;
       actions.push_back(SendTo{number, Ping{}});
@@ -313,9 +313,9 @@ std::optional<TimePoint> Branch::next_deadline() const {
 }
 
 TimePoint Branch::due(const Shell& shell) {
-  TimePoint due = shell.heard + (shell.ready ? silence_max : reach_patience);
+  TimePoint due = shell.heard + (shell.ready ? silence_max : reach_timeout);
   if (shell.ready) due = std::min(due, shell.pinged + ping_interval);
-  return shell.has_arrived() ? due : std::min(due, shell.dialed + arrival_patience);
+  return shell.has_arrived() ? due : std::min(due, shell.dialed + arrival_timeout);
 }
 
 bool Branch::Shell::has_arrived() const {

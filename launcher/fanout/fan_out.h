@@ -21,8 +21,8 @@ inline constexpr Duration redial_first = std::chrono::seconds(1);
 inline constexpr Duration redial_max = std::chrono::seconds(60);
 // Time for agents to exit, in addition to the workers' grace period; and for killed ones to be
 // gone.
-inline constexpr Duration agents_patience = std::chrono::seconds(10);
-inline constexpr Duration kill_patience = std::chrono::seconds(5);
+inline constexpr Duration agents_timeout = std::chrono::seconds(10);
+inline constexpr Duration kill_timeout = std::chrono::seconds(5);
 
 struct Interrupted {
   int signal = 0;
@@ -120,9 +120,9 @@ struct Request {
 // --- a node of the tree --------------------------------------------------------------------------
 
 inline constexpr std::size_t shells_max = 32;                         // open at a time per node
-inline constexpr Duration reach_patience = std::chrono::seconds(20);  // without shell output
+inline constexpr Duration reach_timeout = std::chrono::seconds(20);  // without shell output
 // From dialing until the host itself has reported. Output of the shell does not extend it.
-inline constexpr Duration arrival_patience = std::chrono::seconds(60);
+inline constexpr Duration arrival_timeout = std::chrono::seconds(60);
 inline constexpr Duration ping_interval = std::chrono::seconds(5);
 inline constexpr Duration silence_max = std::chrono::seconds(30);
 

@@ -18,8 +18,8 @@
 
 namespace cpprun::io {
 
-AsyncTask::AsyncTask(asio::io_context& context, HelperProcesses& side, Duration patience)
-    : news_(context), timer_(context), side_(side), patience_(patience) {}
+AsyncTask::AsyncTask(asio::io_context& context, HelperProcesses& side, Duration timeout)
+    : news_(context), timer_(context), side_(side), timeout_(timeout) {}
 
 AsyncTask::~AsyncTask() {
   *alive_ = false;
@@ -55,7 +55,7 @@ void AsyncTask::begin() {
     });
     return;
   }
-  timer_.expires_after(patience_);
+  timer_.expires_after(timeout_);
   timer_.async_wait([this, alive = alive_, pid = *pid](const asio::error_code& cancelled) {
     if (cancelled || !*alive) return;
     side_.end(pid);

@@ -26,7 +26,7 @@ class AsyncTask {
   using Look = std::function<std::string()>;
   using Told = std::function<void(const std::optional<std::string>& answer)>;
 
-  AsyncTask(asio::io_context& context, HelperProcesses& side, Duration patience);
+  AsyncTask(asio::io_context& context, HelperProcesses& side, Duration timeout);
   AsyncTask(const AsyncTask&) = delete;
   AsyncTask& operator=(const AsyncTask&) = delete;
   // Does not wait for running requests, and makes no further callbacks.
@@ -50,7 +50,7 @@ class AsyncTask {
   asio::posix::stream_descriptor news_;  // closes when the process exits
   asio::steady_timer timer_;
   HelperProcesses& side_;
-  Duration patience_;
+  Duration timeout_;
   std::vector<Question> asked_;    // running
   std::vector<Question> waiting_;  // for the next batch
   std::string answers_;            // received so far

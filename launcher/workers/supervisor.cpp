@@ -241,7 +241,7 @@ void Supervisor::begin_killing(TimePoint now, bool at_once, Actions& actions) {
   const auto left = all(Life::ended) ? rest() : std::vector<TreeProcess>{};
   if (!is_told && !left.empty()) actions.emplace_back(Leftover{Leftover::Fate::killed, left});
   phase_.become(Phase::killing);
-  deadline_ = now + bounds::kill_patience;
+  deadline_ = now + bounds::kill_timeout;
   still_ending_due_.reset();
   for (auto& each : workers_) {
     if (each.life == Life::ended) sweep(each, actions);
@@ -341,7 +341,7 @@ void Supervisor::linger(TimePoint now, Actions& actions) {
   phase_.become(Phase::lingering);
   beats_.stop();
   const bool leaves = policy_.stragglers == Stragglers::leave;
-  deadline_ = now + (leaves ? Duration{bounds::kill_patience} : policy_.grace);
+  deadline_ = now + (leaves ? Duration{bounds::kill_timeout} : policy_.grace);
   awaits_rest_ = true;
   actions.emplace_back(WatchTree{});
 }
@@ -398,7 +398,7 @@ void Supervisor::go_on_if_gone(TimePoint now, Actions& actions) {
   const bool waits = is_draining && (!rest_is_seen_ || !rest().empty());
   if (all(Life::gone) && !waits) return sweep_node(now, actions);
   // Only remnants are left, and they were sent KILL: do not wait for them forever.
-  if (phase_ == Phase::running) deadline_ = now + bounds::kill_patience;
+  if (phase_ == Phase::running) deadline_ = now + bounds::kill_timeout;
 }
 
 void Supervisor::sweep(Worker& worker, Actions& actions) {
@@ -407,7 +407,7 @@ void Supervisor::sweep(Worker& worker, Actions& actions) {
 
 void Supervisor::sweep_node(TimePoint now, Actions& actions) {
   phase_.become(Phase::sweeping);
-  deadline_ = now + bounds::kill_patience;
+  deadline_ = now + bounds::kill_timeout;
   still_ending_due_.reset();
   actions.emplace_back(SweepNode{});
 }

@@ -13,7 +13,7 @@
 //              gets the signal at once. When every process has exited: sweeping. When the grace
 //              period is over, or on Insist:
 //   killing    All remaining processes were sent KILL. A worker that is not gone within
-//              bounds::kill_patience is stuck in the kernel; it is given up and reported.
+//              bounds::kill_timeout is stuck in the kernel; it is given up and reported.
 //   lingering  Every worker exited with 0, and processes that they started still run. Those have
 //              the grace period, then get TERM, then KILL (or as Stragglers says).
 //   sweeping   All workers and their groups are gone; now kill their other descendants.

@@ -179,7 +179,7 @@ template <class M, class F>
 void each_member(M& m, F&& f)
   requires std::same_as<std::remove_const_t<M>, Members>
 {
-  f("epoch", m.epoch), f("places", m.places), f("patience_ms", milliseconds(m.patience));
+  f("epoch", m.epoch), f("places", m.places), f("patience_ms", milliseconds(m.takeover_window));
   f.where_known("keeps_round", Flag{m.keeps_round});
 }
 

@@ -196,7 +196,7 @@ void limits_of(Check& check, const Members& members) {
   for (const std::string& each : members.places) {
     check.text("a place", each, bounds::place_bytes_max);
   }
-  milliseconds(check, "patience_ms", members.patience, bounds::agent_time_max);
+  milliseconds(check, "patience_ms", members.takeover_window, bounds::agent_time_max);
 }
 
 void limits_of(Check& check, const Follow& follow) {

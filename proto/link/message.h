@@ -359,11 +359,11 @@ struct NotLeading {
 
 // The members of the cluster; the sender leads it in that epoch. If it is lost, another member
 // leads and has this node's seat. The agent tries the members in turn, and the node's workers
-// survive its lease by `patience` meanwhile. Sent to agents that have set `turns`.
+// survive its lease by `takeover_window` meanwhile. Sent to agents that have set `turns`.
 struct Members {
   std::uint64_t epoch = 0;
   std::vector<std::string> places = {};  // "10.0.0.1:29400", the sender's first
-  Duration patience{};                   // travels in milliseconds
+  Duration takeover_window{};                   // travels in milliseconds
   bool keeps_round = false;              // this node's round continues, and its store exists
   friend bool operator==(const Members&, const Members&) = default;
 };

@@ -64,7 +64,7 @@ HandshakeAdmission::Taken HandshakeAdmission::take(TimePoint now, const std::str
     leave(*taken.evicted);
   }
   taken.id = last_ = HandshakeId{last_.value + 1};
-  places_.emplace(taken.id, Place{address, now + patience_});
+  places_.emplace(taken.id, Place{address, now + timeout_});
   ++by_address_[address];
   return taken;
 }
@@ -94,7 +94,7 @@ std::optional<TimePoint> HandshakeAdmission::next_deadline() const {
 
 Newcomers::Newcomers(std::size_t links_per_source, std::size_t newcomers_max)
     : newcomers_max_(newcomers_max),
-      leases_(bounds::join_patience),
+      leases_(bounds::first_message_timeout),
       links_of_source_(links_per_source) {}
 
 Result<void> Newcomers::open(TimePoint now, const Caller& caller) {
@@ -158,7 +158,7 @@ std::vector<LinkId> Newcomers::expire(TimePoint now) {
 std::optional<TimePoint> Newcomers::next_to_make_room(bool in_a_hurry) const {
   if (leases_.size() == 0) return std::nullopt;
   if (!in_a_hurry && leases_.size() <= newcomers_max_) return std::nullopt;
-  return leases_.longest_silent()->heard + bounds::join_patience_in_crowd;
+  return leases_.longest_silent()->heard + bounds::first_message_timeout_in_crowd;
 }
 
 std::vector<LinkId> Newcomers::make_room(TimePoint now, bool in_a_hurry) {

@@ -55,8 +55,8 @@ using HandshakeId = Id<struct HandshakeTag, std::uint64_t>;
 class HandshakeAdmission {
  public:
   explicit HandshakeAdmission(std::size_t places_max = bounds::handshakes_max,
-                           Duration patience = bounds::handshake_patience)
-      : places_max_(places_max), patience_(patience) {}
+                           Duration timeout = bounds::handshake_timeout)
+      : places_max_(places_max), timeout_(timeout) {}
 
   // The new handshake, and the handshake evicted to make room for it.
   struct Taken {
@@ -83,7 +83,7 @@ class HandshakeAdmission {
   HandshakeId who_goes() const;
 
   std::size_t places_max_;
-  Duration patience_;
+  Duration timeout_;
   std::map<HandshakeId, Place> places_;            // in order of arrival
   std::map<std::string, std::size_t> by_address_;  // the number of slots per address
   HandshakeId last_{};

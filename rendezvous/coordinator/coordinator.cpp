@@ -265,7 +265,7 @@ JobOptions Coordinator::options_of(const link::Join& first, int store_port) cons
   options.store_port = store_port;
   if (first.lease > Duration{}) options.lease = first.lease;
   // While another daemon may take this one's place, a node's workers live on for this long.
-  if (role_.members()) options.patience = role_.members()->patience;
+  if (role_.members()) options.takeover_window = role_.members()->takeover_window;
   if (first.last_call > Duration{}) options.last_call = first.last_call;
   return options;
 }
@@ -457,7 +457,7 @@ void Coordinator::lead(TimePoint now, bool is_transfer, Actions& actions) {
   actions.emplace_back(coordinator::Lead{id});
   const std::size_t said_before = actions.size();
   // No voter had heard from the coordinator for at least this long.
-  const TimePoint heard = now - bounds::vote_patience(options_.options.lease);
+  const TimePoint heard = now - bounds::vote_timeout(options_.options.lease);
   if (host) {
     is_transfer ? entry.job.succeed_host(now, *host, actions)
                 : entry.job.lose_host(now, heard, *host, actions);

@@ -72,17 +72,17 @@ constexpr std::chrono::nanoseconds election_renewal_pause(std::chrono::nanosecon
 }
 // Timeout of one etcd member: a small enough part of the lease to try the others. A member that is
 // regularly slower than this is slower than a disk.
-constexpr std::chrono::nanoseconds etcd_patience(std::chrono::nanoseconds ttl) {
+constexpr std::chrono::nanoseconds etcd_timeout(std::chrono::nanoseconds ttl) {
   return std::clamp<std::chrono::nanoseconds>(ttl / 4, 250ms, 5s);
 }
 // Added to the timeout for each MiB to write or to receive. A slower network is unsuitable for
 // leader election.
-inline constexpr std::chrono::nanoseconds etcd_patience_per_mebibyte = 1s;
-// How much longer than with the shortest lease (turn_patience) workers outlive the lease of their
+inline constexpr std::chrono::nanoseconds etcd_timeout_per_mebibyte = 1s;
+// How much longer than with the shortest lease (takeover_window) workers outlive the lease of their
 // node while another cpprund may become leader. If the leader's host also runs etcd's leader, the
 // lease is waited for twice (leader_lease.h). A leader keeps the largest value that its nodes have
 // received.
-constexpr std::chrono::nanoseconds turn_patience_more(std::chrono::nanoseconds etcd_lease) {
+constexpr std::chrono::nanoseconds takeover_window_more(std::chrono::nanoseconds etcd_lease) {
   return 2 * (etcd_lease - etcd_lease_min);
 }
 // Interval at which candidates read the election's keys: a successor loses an eighth of a lease,

@@ -291,8 +291,8 @@ std::size_t bytes_of(const etcd::Request& request, AskLanes::Step step) {
 
 Duration timeout_for(std::size_t bytes, Duration ttl) {
   constexpr std::int64_t mebibyte = 1024 * 1024;
-  return bounds::etcd_patience(ttl) +
-         Duration{bounds::etcd_patience_per_mebibyte} * static_cast<std::int64_t>(bytes) / mebibyte;
+  return bounds::etcd_timeout(ttl) +
+         Duration{bounds::etcd_timeout_per_mebibyte} * static_cast<std::int64_t>(bytes) / mebibyte;
 }
 
 std::int64_t whole_seconds(Duration duration) {

@@ -46,9 +46,9 @@ bool is_in(const std::vector<int>& descriptors, int each) {
 
 }  // namespace
 
-std::optional<std::string> read_until_end(int descriptor, Duration patience, bool is_of_each) {
+std::optional<std::string> read_until_end(int descriptor, Duration timeout, bool is_of_each) {
   using std::chrono::milliseconds;
-  auto deadline = std::chrono::steady_clock::now() + patience;
+  auto deadline = std::chrono::steady_clock::now() + timeout;
   std::string text;
   std::vector<char> buffer(std::size_t{64} * 1024);  // what a pipe holds
   while (true) {
@@ -61,7 +61,7 @@ std::optional<std::string> read_until_end(int descriptor, Duration patience, boo
     const auto got = ::read(descriptor, buffer.data(), buffer.size());
     if (got == 0) return text;
     if (got > 0) text.append(buffer.data(), static_cast<std::size_t>(got));
-    if (is_of_each) deadline = std::chrono::steady_clock::now() + patience;
+    if (is_of_each) deadline = std::chrono::steady_clock::now() + timeout;
   }
 }
 
@@ -81,17 +81,17 @@ Result<int> HelperProcesses::start(const std::vector<int>& kept,
 }
 
 std::optional<std::string> HelperProcesses::ask(const std::function<std::string()>& look,
-                                                Duration patience) {
-  return hear([&look](const Say& say) { say(look()); }, patience, /*is_of_each=*/false);
+                                                Duration timeout) {
+  return hear([&look](const Say& say) { say(look()); }, timeout, /*is_of_each=*/false);
 }
 
 std::optional<std::string> HelperProcesses::ask_patiently(
-    const std::function<void(const Say&)>& look, Duration patience) {
-  return hear(look, patience, /*is_of_each=*/true);
+    const std::function<void(const Say&)>& look, Duration timeout) {
+  return hear(look, timeout, /*is_of_each=*/true);
 }
 
 std::optional<std::string> HelperProcesses::hear(const std::function<void(const Say&)>& look,
-                                                 Duration patience, bool is_of_each) {
+                                                 Duration timeout, bool is_of_each) {
   const auto look_here = [&look] {
     std::string text;
     look([&text](std::string_view bytes) { text.append(bytes); });
@@ -105,7 +105,7 @@ std::optional<std::string> HelperProcesses::hear(const std::function<void(const 
       {ends[1]}, [&] { look([&](std::string_view bytes) { (void)write_all(ends[1], bytes); }); });
   theirs.reset();
   if (!pid) return look_here();
-  auto answer = read_until_end(mine.get(), patience, is_of_each);
+  auto answer = read_until_end(mine.get(), timeout, is_of_each);
   if (!answer) {
     end(*pid);
   } else if (::waitpid(*pid, nullptr, 0) == *pid) {

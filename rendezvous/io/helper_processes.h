@@ -18,7 +18,7 @@ namespace cpprun {
 
 // Everything that such a process writes to the pipe until it ends. nullopt: the timeout has passed
 // before the end, or, if `is_of_each`, since the last bytes.
-std::optional<std::string> read_until_end(int descriptor, Duration patience, bool is_of_each);
+std::optional<std::string> read_until_end(int descriptor, Duration timeout, bool is_of_each);
 
 class HelperProcesses {
  public:
@@ -32,13 +32,13 @@ class HelperProcesses {
 
   // What `look` returns, run in a child; nothing if it does not answer in time. If no child can be
   // had, `look` runs here: better to wait than not to look.
-  std::optional<std::string> ask(const std::function<std::string()>& look, Duration patience);
+  std::optional<std::string> ask(const std::function<std::string()>& look, Duration timeout);
 
   // The same of what takes longer than that: nothing if it says nothing for so long. What it says
   // on its way comes first, and is a part of the answer.
   using Say = std::function<void(std::string_view)>;
   std::optional<std::string> ask_patiently(const std::function<void(const Say&)>& look,
-                                           Duration patience);
+                                           Duration timeout);
 
   // Sends KILL to a child that does not return; a child that hangs stays in the list. Sends nothing
   // if it was reaped meanwhile: another process may have its pid.
@@ -51,7 +51,7 @@ class HelperProcesses {
 
  private:
   // `is_of_each`: the timeout is for each message, not for all of them together.
-  std::optional<std::string> hear(const std::function<void(const Say&)>& look, Duration patience,
+  std::optional<std::string> hear(const std::function<void(const Say&)>& look, Duration timeout,
                                   bool is_of_each);
   void reap_ended();
 

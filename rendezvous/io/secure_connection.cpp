@@ -232,7 +232,7 @@ void SecurePump::write_outside() {
 
 void SecurePump::await_reader() {
   reader_.expires_after(
-      std::chrono::duration_cast<asio::steady_timer::duration>(bounds::status_answer_patience));
+      std::chrono::duration_cast<asio::steady_timer::duration>(bounds::status_answer_timeout));
   reader_.async_wait([self = shared_from_this()](const asio::error_code& cancelled) {
     if (!cancelled) self->end();
   });

@@ -168,8 +168,8 @@ void NonBlockingWriter::lose(int error_number) {
   call(callbacks_.empty);
 }
 
-void NonBlockingWriter::flush(Duration patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+void NonBlockingWriter::flush(Duration timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (!empty() && !is_lost_ && way_ != Way::direct) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
@@ -264,9 +264,9 @@ FileWriterProcess::FileWriterProcess(asio::io_context& context, FileDescriptor w
   news_.non_blocking(true);
 }
 
-void FileWriterProcess::finish(Duration patience) {
+void FileWriterProcess::finish(Duration timeout) {
   words_.reset();
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (true) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());

@@ -52,7 +52,7 @@ class NonBlockingWriter {
   std::size_t waiting() const { return queue_.size() - written_; }
 
   // The last act of a process without an event loop: waits for a slow reader, but no longer.
-  void flush(Duration patience);
+  void flush(Duration timeout);
   // Nothing more is written, and our own descriptor is let go.
   void close();
 
@@ -118,7 +118,7 @@ class FileWriterProcess {
   // Nothing more comes. All other holders of the pipe must have closed it before.
   void end() { words_.reset(); }
   // Without an event loop: waits until everything is in the file, but no longer.
-  void finish(Duration patience);
+  void finish(Duration timeout);
 
  private:
   FileWriterProcess(asio::io_context& context, FileDescriptor words, FileDescriptor news,

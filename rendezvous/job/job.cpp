@@ -26,7 +26,7 @@ bool is_of(const Member& member, Rank rank) {
 
 JobOptions resumed(const JobRecord& record, JobOptions options) {
   options.restarts_before = record.restarts;
-  options.patience = std::max(options.patience, record.patience);
+  options.takeover_window = std::max(options.takeover_window, record.takeover_window);
   return options;
 }
 

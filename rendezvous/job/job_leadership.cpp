@@ -250,7 +250,7 @@ bool JobLeadership::may_transfer(const Member& member, const link::Leave& leave,
 
 bool JobLeadership::offer(TimePoint now, const Round& round, Actions& actions) {
   if (!choose_successor(round)) return false;
-  transfer_until_ = now + bounds::hand_over_patience;
+  transfer_until_ = now + bounds::hand_over_timeout;
   actions.emplace_back(coordinator::ShowRecord{job_, standby_->link});
   if (standby_->port == 0) return true;
   transfer_link_ = standby_->link;
@@ -273,7 +273,7 @@ bool JobLeadership::choose_successor(const Round& round) {
 
 bool JobLeadership::is_declined(LinkId link, const link::Heartbeat& beat) const {
   if (!transfer_until_ || !standby_ || standby_->link != link || standby_->port == 0) return false;
-  const TimePoint offered = *transfer_until_ - bounds::hand_over_patience;
+  const TimePoint offered = *transfer_until_ - bounds::hand_over_timeout;
   return transfer_link_ == link && TimePoint{beat.moment} > offered;
 }
 

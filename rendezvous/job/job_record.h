@@ -59,7 +59,7 @@ struct JobRecord {
   // Votes that a standby needs to resume the job. 0: there is no standby, or the record is of an
   // older version of cpprun, and more than half of the nodes are needed.
   std::size_t votes_needed = 0;
-  Duration patience{};  // that its nodes may have been told of; serialized in milliseconds
+  Duration takeover_window{};  // that its nodes may have been told of; serialized in milliseconds
   std::optional<link::Finish> finish = {};
   RoundHistory::Kept history = {};
   TimeAccounting::Kept time = {};

@@ -184,7 +184,7 @@ std::string job_record_bytes(const JobRecord& record, const ClockPair& moment) {
       {"end", writer.end(record.round_end)},
       {"pause_until", writer.at(record.pause_until)},
       {"why_again", record.why_again},
-      {"patience_ms", std::chrono::ceil<std::chrono::milliseconds>(record.patience).count()},
+      {"patience_ms", std::chrono::ceil<std::chrono::milliseconds>(record.takeover_window).count()},
       {"finish", Writer::frame(record.finish)},
       {"history", writer.history(record.history)},
       {"time", writer.accounting(record.time)},
@@ -374,7 +374,7 @@ JobRecord read(const Json& json, const Reader& reader) {
                    .why_again = json.at("why_again").get<std::string>(),
                    .votes_needed = json.value("votes_needed", std::size_t{0}),
                    // Missing in records of older versions, which had no clusters of cpprunds.
-                   .patience = std::chrono::milliseconds(json.value("patience_ms", 0)),
+                   .takeover_window = std::chrono::milliseconds(json.value("patience_ms", 0)),
                    .finish = Reader::frame_if<link::Finish>(json.at("finish")),
                    .history = reader.history(json.at("history")),
                    .time = reader.accounting(json.at("time"))};

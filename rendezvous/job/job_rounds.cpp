@@ -77,7 +77,7 @@ void JobRounds::keep(JobRecord& record) const {
   record.pause_until = pause_until_;
   record.why_again = why_again_;
   record.votes_needed = leadership_.votes_needed();
-  record.patience = options_.patience;
+  record.takeover_window = options_.takeover_window;
   record.finish = finish_;
   record.history = history_.kept();
   record.time = time_.kept();

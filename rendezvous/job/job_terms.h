@@ -29,7 +29,7 @@ struct JobTerms {
 // What the coordinator decides about a job.
 struct JobOptions {
   Duration lease{};     // silence after which a node's lease expires, as its nodes know it
-  Duration patience{};  // how much longer its workers live while another coordinator may lead
+  Duration takeover_window{};  // how much longer its workers live while another coordinator may lead
   Duration status_interval{};  // between two status lines about missing nodes
   Duration last_call{};        // elastic: how long to wait for more nodes once there are enough
   int store_port = 0;
@@ -38,7 +38,7 @@ struct JobOptions {
   bool standby = false;  // of the hosted job: another node takes over if this one is lost
 
   // Silence after which a node is lost.
-  Duration lost_after() const { return lease + patience; }
+  Duration lost_after() const { return lease + takeover_window; }
 };
 
 // The terms of a job that starts with this node.

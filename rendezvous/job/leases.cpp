@@ -94,7 +94,7 @@ std::vector<Leases::Expired> Leases::expire(TimePoint now) {
 }
 
 RoundVotes::RoundVotes(Duration lease)
-    : patience_(bounds::vote_patience(lease) -
+    : timeout_(bounds::vote_timeout(lease) -
                 std::min(Duration{bounds::fence_margin}, lease / 10)) {}
 
 void RoundVotes::begin(std::size_t nodes) {
@@ -178,7 +178,7 @@ void RoundVotes::moved(LinkId from, LinkId to) {
 }
 
 TimePoint RoundVotes::until_of(const Node& node) const {
-  return node.is_released ? TimePoint::max() : node.heard + patience_;
+  return node.is_released ? TimePoint::max() : node.heard + timeout_;
 }
 
 // How long that appointment cannot win: as long as its standby follows this coordinator, or so many

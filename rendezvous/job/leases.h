@@ -84,7 +84,7 @@ inline std::size_t votes_to_lead(std::size_t nodes) {
 // coordinator may decide about its round while a standby could take its place.
 //
 // The standby leads with the votes of more than half of the round's nodes, including its own. A
-// node votes after bounds::vote_patience without a message from the coordinator, and from then on
+// node votes after bounds::vote_timeout without a message from the coordinator, and from then on
 // follows only the node it voted for. So the coordinator may decide as long as half of the nodes
 // (including itself), or the standby, are known not to vote: they have received something from it
 // more recently than that, or they know that the round has ended and vote in it no longer. The
@@ -160,7 +160,7 @@ class RoundVotes {
   TimePoint until_of(const Node& node) const;
   std::optional<TimePoint> until_of(std::size_t index) const;
 
-  Duration patience_;  // shorter than the nodes' timeout, by the possible clock drift
+  Duration timeout_;  // shorter than the nodes' timeout, by the possible clock drift
   std::size_t size_ = 0;
   std::vector<Appointment> appointments_;
   std::unordered_map<LinkId, Node> nodes_;  // nodes that may vote, without the coordinator's own

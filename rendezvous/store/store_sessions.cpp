@@ -201,7 +201,7 @@ void StoreSessions::greet(Session& session, std::string_view received) {
   switch (speaks) {
     case Protocol::undecided:
       // A connection that sends nothing at all may stay: old clients open a second one and keep it.
-      if (is_first) turns_.arm(TimerKind::greeting, session.id, bounds::join_patience);
+      if (is_first) turns_.arm(TimerKind::greeting, session.id, bounds::first_message_timeout);
       (void)settle(session);
       return;
     case Protocol::link:

@@ -187,10 +187,10 @@ class Crowd {
     epoll_ctl(loop_, EPOLL_CTL_ADD, agent.fd, &event);
   }
 
-  void listen(int patience_milliseconds) {
+  void listen(int timeout_milliseconds) {
     const int ready =
-        epoll_wait(loop_, events_.data(), static_cast<int>(events_.size()), patience_milliseconds);
-    if (ready < 0 || (ready == 0 && patience_milliseconds > 1))
+        epoll_wait(loop_, events_.data(), static_cast<int>(events_.size()), timeout_milliseconds);
+    if (ready < 0 || (ready == 0 && timeout_milliseconds > 1))
       give_up("the coordinator is silent");
     for (int at = 0; at < ready; ++at) {
       const epoll_event& event = events_[static_cast<std::size_t>(at)];

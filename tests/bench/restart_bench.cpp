@@ -88,7 +88,7 @@ void bench_restart(const Setup& setup) {
 // --- a node is lost ------------------------------------------------------------------------------
 
 constexpr double lease_seconds = 3;
-constexpr double patience_seconds = 15;  // after that nobody is coming back
+constexpr double timeout_seconds = 15;  // after that nobody is coming back
 
 enum class Replacement { nobody, spare };
 // What the other nodes' workers do: a collective that waits, or one that sees its peer go.
@@ -110,7 +110,7 @@ Loss watch(const std::string& stamps, std::size_t wanted, int pipe, double died)
   Loss loss;
   std::string said;
   while (read_stamps(stamps).size() < wanted) {
-    if (milliseconds_now() > died + patience_seconds * 1e3) return loss;
+    if (milliseconds_now() > died + timeout_seconds * 1e3) return loss;
     pollfd readable{.fd = pipe, .events = POLLIN, .revents = 0};
     ::poll(&readable, 1, 1);
     char bytes[4096];
@@ -202,7 +202,7 @@ void print_loss(Who who, Scene scene, const std::vector<Loss>& losses) {
     std::snprintf(text, sizeof text, "%.2f", median(values));
     return values.empty() ? std::string{"–"} : std::string{text};
   };
-  const std::string never = "not within " + std::to_string(static_cast<int>(patience_seconds));
+  const std::string never = "not within " + std::to_string(static_cast<int>(timeout_seconds));
   std::printf("| %s | %s | %s | %s | %s | %s | %zu |\n", name_of(who),
               scene.replacement == Replacement::spare ? "a spare" : "who is left",
               scene.survivors == Survivors::fail ? "fail, too" : "wait",

@@ -72,7 +72,7 @@ std::string get(int port, const std::string& target) {
 // The ranks of the only node, once they show that, or the bound has passed.
 template <class Shows>
 json ranks_until(int port, Shows&& shows) {
-  const auto end = std::chrono::steady_clock::now() + patience;
+  const auto end = std::chrono::steady_clock::now() + timeout;
   for (;;) {
     const json seen = json::parse(get(port, "/api/v1/jobs/seen/nodes"))["nodes"][0]["ranks"];
     if (shows(seen) || std::chrono::steady_clock::now() > end) return seen;

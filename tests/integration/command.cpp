@@ -33,7 +33,7 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* token_name = "CPPRUN_INTEGRATION_TOKEN";
 // A worker may write a gigabyte; what is kept for looking at is bounded.
 constexpr std::size_t kept_bytes_max = 64UL << 20U;
-constexpr std::chrono::seconds watchdog_patience{15};
+constexpr std::chrono::seconds watchdog_timeout{15};
 
 std::string random_token() {
   std::random_device device;
@@ -92,7 +92,7 @@ Command::~Command() {
     ::waitpid(pid_, nullptr, 0);
   }
   // cpprun's watchdog ends the workers and tidies up after it; only what it leaves is ended here.
-  const auto deadline = Clock::now() + watchdog_patience;
+  const auto deadline = Clock::now() + watchdog_timeout;
   for (auto left = relatives(); !left.empty(); left = relatives()) {
     const auto process = open_pidfd(left.front());
     if (process && !wait_readable(process.get(), deadline)) break;
@@ -169,7 +169,7 @@ std::string Command::everything() const {
 }
 
 void Command::expect_out(std::string_view text, std::size_t times) {
-  const auto deadline = Clock::now() + patience;
+  const auto deadline = Clock::now() + timeout;
   while (count(out_, text) < times && read_some(deadline)) {
   }
   REQUIRE_MESSAGE(count(out_, text) >= times, "stdout did not say \"", text, "\" ", times, " times",
@@ -177,7 +177,7 @@ void Command::expect_out(std::string_view text, std::size_t times) {
 }
 
 void Command::expect_err(std::string_view text, std::size_t times) {
-  const auto deadline = Clock::now() + patience;
+  const auto deadline = Clock::now() + timeout;
   while (count(err_, text) < times && read_some(deadline)) {
   }
   REQUIRE_MESSAGE(count(err_, text) >= times, "stderr did not say \"", text, "\" ", times, " times",
@@ -185,7 +185,7 @@ void Command::expect_err(std::string_view text, std::size_t times) {
 }
 
 Ended Command::wait() {
-  const auto deadline = Clock::now() + patience;
+  const auto deadline = Clock::now() + timeout;
   while (read_some(deadline)) {
   }
   const int code = wait_for_exit();
@@ -197,7 +197,7 @@ Ended Command::wait() {
 
 int Command::wait_for_exit() {
   if (reaped_) return code_;
-  const auto deadline = Clock::now() + patience;
+  const auto deadline = Clock::now() + timeout;
   const bool ended = wait_readable(pidfd_.get(), deadline);
   REQUIRE_MESSAGE(ended, "did not end", everything());
   int status = 0;
@@ -230,7 +230,7 @@ void Command::expect_no_worker_left() const {
 }
 
 void Command::expect_nobody_left() const {
-  const auto deadline = Clock::now() + patience;
+  const auto deadline = Clock::now() + timeout;
   for (auto left = relatives(); !left.empty(); left = relatives()) {
     const auto process = open_pidfd(left.front());
     const bool gone = !process || wait_readable(process.get(), deadline);
@@ -240,7 +240,7 @@ void Command::expect_nobody_left() const {
 
 bool ends_in_time(pid_t pid) {
   const auto process = open_pidfd(pid);
-  return !process || wait_readable(process.get(), Clock::now() + patience);
+  return !process || wait_readable(process.get(), Clock::now() + timeout);
 }
 
 Ended run(const Words& words, const Options& options) {

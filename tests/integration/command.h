@@ -24,7 +24,7 @@ using Words = std::vector<std::string>;
 using Variables = std::map<std::string, std::string>;
 
 // Long enough for two busy cores and a sanitizer; nothing is judged by it.
-inline constexpr std::chrono::seconds patience{60};
+inline constexpr std::chrono::seconds timeout{60};
 
 struct Options {
   Variables variables;       // laid over this test's own environment

@@ -57,7 +57,7 @@ struct Scene {
   Ended ask(const Words& words) const { return run(control(words), options()); }
   // Until a job is listed: the socket is made a while after the start.
   json listed() const {
-    const auto end = std::chrono::steady_clock::now() + patience;
+    const auto end = std::chrono::steady_clock::now() + timeout;
     while (true) {
       const auto answer = ask({"ls", "--json"});
       json jobs = answer.code == 0 ? json::parse(answer.out)["jobs"] : json::array();
@@ -163,7 +163,7 @@ TEST_CASE("every page of a daemon's jobs is listed, and the last job is found") 
     const auto said = std::string(cpprun::link::preamble) + cpprun::link::encode(join);
     agents.push_back(speak(scene.port, said));
   }
-  const auto end = std::chrono::steady_clock::now() + patience;
+  const auto end = std::chrono::steady_clock::now() + timeout;
   json seen;
   do {
     const auto answer = scene.ask({"ls", "--json"});
@@ -183,7 +183,7 @@ TEST_CASE("an order about a host asks which of several programs is meant") {
   Command second(other.node(0, {"--nnodes=1", "--rdzv-id=two"}), scene.options());
   first.expect_out("\n");
   second.expect_out("\n");
-  const auto end = std::chrono::steady_clock::now() + patience;
+  const auto end = std::chrono::steady_clock::now() + timeout;
   while (scene.listed().size() < 2 && std::chrono::steady_clock::now() < end) {
     std::this_thread::yield();
   }
@@ -213,7 +213,7 @@ TEST_CASE("a command for a job that is silent or over reaches no other job") {
   Command tenth(other.node(0, {"--nnodes=1", "--rdzv-id=train-10"}), scene.options());
   first.expect_out("\n");
   tenth.expect_out("\n");
-  const auto end = std::chrono::steady_clock::now() + patience;
+  const auto end = std::chrono::steady_clock::now() + timeout;
   while (scene.listed().size() < 2 && std::chrono::steady_clock::now() < end) {
     std::this_thread::yield();
   }
@@ -375,7 +375,7 @@ TEST_CASE("a job that was killed leaves nothing, and a daemon's dead socket is s
   job.expect_out("\n");
   REQUIRE(scene.listed().size() == 1);
   Command wait(scene.control({"wait"}), scene.options());
-  const auto end = std::chrono::steady_clock::now() + patience;
+  const auto end = std::chrono::steady_clock::now() + timeout;
   job.signal(SIGKILL);
   // It may have come too late to see the job at all.
   CHECK(wait.wait().code == 69);

@@ -96,7 +96,7 @@ TEST_CASE("a node that has done its part, and hosts, is lost: the others finish"
   first->expect_out(" of 2, restart 0\n");
   // Until that is known to whoever comes next.
   const auto is_recorded = [&] { return contains(site.keys({}), "succeeded"); };
-  const auto end = std::chrono::steady_clock::now() + patience;
+  const auto end = std::chrono::steady_clock::now() + timeout;
   while (!is_recorded() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   REQUIRE(is_recorded());
   first->signal(SIGKILL);

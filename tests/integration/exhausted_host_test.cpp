@@ -316,7 +316,7 @@ TEST_CASE("a console that nobody reads does not outlast the grace of who asked f
     pollfd room{unread.get(), POLLOUT, 0};
     return ::ioctl(unread.get(), FIONREAD, &held) == 0 && held > 0 && ::poll(&room, 1, 0) == 0;
   };
-  const auto end = std::chrono::steady_clock::now() + patience;
+  const auto end = std::chrono::steady_clock::now() + timeout;
   for (int looks = 0; looks < 100'000 && std::chrono::steady_clock::now() < end;) {
     looks = is_full() ? looks + 1 : 0;
   }

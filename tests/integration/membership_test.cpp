@@ -17,11 +17,11 @@ struct Meeting {
   std::string nodes = "2";
   std::string id = "meeting";
   // A short lease and last call: the tests wait for them to pass.
-  std::string patience = "keep_alive_interval=1,keep_alive_max_attempt=1,last_call_timeout=1";
+  std::string timeout = "keep_alive_interval=1,keep_alive_max_attempt=1,last_call_timeout=1";
 
   Words agent(const Words& actions) const {
     Words words = {"--nnodes=" + nodes, "--rdzv-backend=c10d",     "--rdzv-endpoint=" + endpoint,
-                   "--rdzv-id=" + id,   "--rdzv-conf=" + patience, worker()};
+                   "--rdzv-id=" + id,   "--rdzv-conf=" + timeout, worker()};
     words.insert(words.end(), actions.begin(), actions.end());
     return with_cpprun(words);
   }

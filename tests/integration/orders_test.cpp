@@ -274,7 +274,7 @@ TEST_CASE("a daemon gives an excluded host no seat, and forgets a job that its n
   command.expect_out("restart 0\n");
   CHECK(post(port, job + "forget").status == 409);
   command.signal(SIGKILL);
-  const auto end = std::chrono::steady_clock::now() + patience;
+  const auto end = std::chrono::steady_clock::now() + timeout;
   int status = 409;  // until the daemon has noticed that the link is gone
   while (status == 409 && std::chrono::steady_clock::now() < end) {
     status = post(port, job + "forget").status;

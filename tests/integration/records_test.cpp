@@ -22,7 +22,7 @@ nlohmann::json report_at(const std::string& path) {
 
 // The report as soon as it has that state, or as it is when that takes too long.
 nlohmann::json report_in(const std::string& path, const std::string& state) {
-  const auto end = std::chrono::steady_clock::now() + patience;
+  const auto end = std::chrono::steady_clock::now() + timeout;
   auto report = report_at(path);
   while (report.at("state") != state && std::chrono::steady_clock::now() < end) {
     report = report_at(path);

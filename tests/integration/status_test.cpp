@@ -75,7 +75,7 @@ pid_t pid_of(const Command& command, int rank) {
 // Until a look at the job shows that, or the bound passes; the last look.
 template <class Shows>
 json look_until(int port, Shows&& shows) {
-  const auto end = std::chrono::steady_clock::now() + patience;
+  const auto end = std::chrono::steady_clock::now() + timeout;
   for (;;) {
     json seen = look(port, "/api/v1/jobs/seen");
     if (shows(seen) || std::chrono::steady_clock::now() > end) return seen;

@@ -60,7 +60,7 @@ bool is_steady(pid_t pid) {
 }
 
 void expect_in_time(const char* what, const std::function<bool()>& is_so) {
-  const auto end = std::chrono::steady_clock::now() + patience;
+  const auto end = std::chrono::steady_clock::now() + timeout;
   while (!is_so() && std::chrono::steady_clock::now() < end) {
   }
   CHECK_MESSAGE(is_so(), what);

@@ -47,7 +47,7 @@ struct Steered {
   }
   // Until cpprunctl sees the job: its socket is made a while after the start.
   void await_door() const {
-    const auto end = std::chrono::steady_clock::now() + patience;
+    const auto end = std::chrono::steady_clock::now() + timeout;
     Ended seen = order({"status", "steered"});
     while (seen.code != 0 && std::chrono::steady_clock::now() < end) {
       seen = order({"status", "steered"});

@@ -30,7 +30,7 @@ using namespace cpprun::integration;
 
 // The store is there before its workers are, but a cpprund may be lost just then: longer than
 // another takes to lead. Whoever is not let in need not try for longer.
-constexpr std::chrono::seconds connect_patience{5};
+constexpr std::chrono::seconds connect_timeout{5};
 constexpr std::size_t mebibyte = std::size_t{1} << 20;
 
 void say(const std::string& line) {
@@ -67,7 +67,7 @@ class Worker {
       StoreClientOptions options{
           .host = variable("MASTER_ADDR"),
           .port = static_cast<std::uint16_t>(number(variable("MASTER_PORT")))};
-      options.connect_timeout = connect_patience;
+      options.connect_timeout = connect_timeout;
       store_.emplace(must("connect", StoreClient::open(options)));
     }
     return *store_;

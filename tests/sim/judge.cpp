@@ -200,7 +200,7 @@ void Judge::begin_anew(JobRecord& job) {
 // --- fenced workers ------------------------------------------------------------------------------
 
 Duration Judge::death_takes_max() const {
-  return scenario_.lease() * 2 + scenario_.grace + 2 * bounds::kill_patience +
+  return scenario_.lease() * 2 + scenario_.grace + 2 * bounds::kill_timeout +
          bounds::dial_attempt_max + reaction;
 }
 
@@ -255,7 +255,7 @@ void Judge::agent_asks(int node) {
 }
 
 Duration Judge::draining_takes_max() const {
-  return scenario_.grace + 2 * bounds::kill_patience + reaction;
+  return scenario_.grace + 2 * bounds::kill_timeout + reaction;
 }
 
 // For the nodes that have lost their seat and never say that they have drained.

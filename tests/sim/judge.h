@@ -208,7 +208,7 @@ class Judge {
   bool is_a_lease(Duration silence) const;
   bool met_nobody(int node);
   bool may_wait_in_vain() const;
-  void check_patience(int node);
+  void check_timeout(int node);
   void begin_anew(JobRecord& job);
   void check_ranks(const Seats& seats);
   void check_the_old_round(int job, const Seats& seats);

@@ -108,7 +108,7 @@ bool Judge::may_wait_in_vain() const {
 
 // A minute after the last fault, where enough nodes are there and may restart, a round is sealed:
 // no node gives up waiting for a seat.
-void Judge::check_patience(int node) {
+void Judge::check_timeout(int node) {
   constexpr Duration heals_within = 60s;
   if (scenario_.join_timeout < heals_within || may_wait_in_vain()) return;
   const int number = scenario_.job_of(node);
@@ -136,7 +136,7 @@ void Judge::check_patience(int node) {
 }
 
 void Judge::agent_exits(int node, const agent::Exit& exit) {
-  if (exit.reason.starts_with("gave up after")) check_patience(node);
+  if (exit.reason.starts_with("gave up after")) check_timeout(node);
   NodeRecord& record = nodes_[index(node)];
   record.exit = exit;
   must(!witness_.anybody_but_stuck(node), fmt::format("node {} ended before its workers", node));

@@ -60,7 +60,7 @@ Duration Network::delay(const Connection& connection, Random& random) const {
   return delay;
 }
 
-ConnectionRef Network::dial(int node, int place, Duration patience) {
+ConnectionRef Network::dial(int node, int place, Duration timeout) {
   auto connection = std::make_shared<Connection>();
   connection->node = node;
   connection->place = place;
@@ -71,7 +71,7 @@ ConnectionRef Network::dial(int node, int place, Duration patience) {
         Random{scenario_.seed, 11, node, number, way};
   }
   send(connection, Side::coordinator, {.kind = Packet::Kind::syn});
-  time_.later(patience, [this, connection] {
+  time_.later(timeout, [this, connection] {
     if (connection->up || !connection->agent_open) return;
     ends_.agent(connection->node)
         .receive(

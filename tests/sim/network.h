@@ -103,7 +103,7 @@ class Network {
 
   bool is_host_up(int place) const;
   // Given up after so long.
-  ConnectionRef dial(int node, int place, Duration patience);
+  ConnectionRef dial(int node, int place, Duration timeout);
   void send(const ConnectionRef& connection, Side to, Packet packet);
   // Whether it takes frames of streams: the others are few, and wait for nobody.
   bool has_room(const ConnectionRef& connection, Side to) const;

@@ -201,10 +201,10 @@ void Node::perform(const agent::Action& action) {
     } else {
       hang_up();
       // A name is no matter here: what takes time is to connect and to greet.
-      const Duration patience =
+      const Duration timeout =
           universe_.scenario.set ? 2 * dial->step : Duration{bounds::dial_attempt_max};
       connection_ =
-          network_->dial(number_, place_of(dial->at.host, universe_.scenario.nodes()), patience);
+          network_->dial(number_, place_of(dial->at.host, universe_.scenario.nodes()), timeout);
     }
   } else if (const auto* record = std::get_if<agent::StandBy>(&action)) {
     standby_ = &hooks_.stand_by();

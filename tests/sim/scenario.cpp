@@ -261,7 +261,7 @@ Duration Scenario::time_max() const {
   Duration longest{};
   for (const JobShape& job : jobs) {
     const Duration stragglers = grace + stragglers_end_within;
-    const Duration round = job.work_max * 2 + grace + stragglers + 2 * bounds::kill_patience +
+    const Duration round = job.work_max * 2 + grace + stragglers + 2 * bounds::kill_timeout +
                            2 * lease() + last_call + join_timeout;
     const auto rounds = static_cast<int>(faults.size()) * 2 + job.restarts.max + 2;
     longest = std::max(longest, round * rounds);

@@ -189,9 +189,9 @@ int main(int argc, char** argv) {
   fmt::print("seeds from {}, faults: {}\n", options.campaign.first, options.campaign.kinds_text);
   std::fflush(stdout);
   const auto begin = Clock::now();
-  const auto patience = std::chrono::duration<double>(options.minutes * 60);
+  const auto timeout = std::chrono::duration<double>(options.minutes * 60);
   const auto until = options.minutes > 0
-                         ? begin + std::chrono::duration_cast<Clock::duration>(patience)
+                         ? begin + std::chrono::duration_cast<Clock::duration>(timeout)
                          : Clock::time_point::max();
   const Tally all = play_in_processes(options, until);
   const double took = std::chrono::duration<double>(Clock::now() - begin).count();

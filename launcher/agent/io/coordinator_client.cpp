@@ -29,8 +29,8 @@ void Introduction::begin(std::vector<std::string> addresses, int port, const lin
                               .down = [ended](const std::string&) { ended(); }},
         secure_));
   }
-  patience_.expires_after(bounds::introduction_patience);
-  patience_.async_wait([this](const asio::error_code& cancelled) {
+  timeout_.expires_after(bounds::introduction_timeout);
+  timeout_.async_wait([this](const asio::error_code& cancelled) {
     if (cancelled || left_ == 0) return;
     left_ = 1;
     one_is_done();
@@ -41,12 +41,12 @@ void Introduction::begin(std::vector<std::string> addresses, int port, const lin
 void Introduction::end() {
   done_ = nullptr;
   left_ = 0;
-  patience_.cancel();
+  timeout_.cancel();
 }
 
 void Introduction::one_is_done() {
   if (left_ == 0 || --left_ > 0) return;
-  patience_.cancel();
+  timeout_.cancel();
   if (auto done = std::exchange(done_, nullptr)) done();
 }
 

@@ -32,12 +32,12 @@ namespace cpprun::io {
 // the round is sealed.
 class Introduction {
  public:
-  explicit Introduction(asio::io_context& context) : context_(context), patience_(context) {}
+  explicit Introduction(asio::io_context& context) : context_(context), timeout_(context) {}
 
   // From now on both sides of every link prove that they hold the same secret. Null: neither does.
   void use(std::shared_ptr<SecureContext> secure) { secure_ = std::move(secure); }
   // Sends `who` to each of these addresses, at most a few. Calls `done` once: when the last one has
-  // replied or cannot be reached, or after bounds::introduction_patience.
+  // replied or cannot be reached, or after bounds::introduction_timeout.
   void begin(std::vector<std::string> addresses, int port, const link::WhoHosts& who,
              std::function<void()> done);
   // Cancels `done`. The links stay open, because the coordinator counts them, until it no longer
@@ -49,7 +49,7 @@ class Introduction {
 
   asio::io_context& context_;
   std::shared_ptr<SecureContext> secure_;
-  asio::steady_timer patience_;
+  asio::steady_timer timeout_;
   std::vector<std::unique_ptr<LinkClient>> links_;
   std::vector<char> answered_;  // by index of the link
   std::size_t left_ = 0;

@@ -64,7 +64,7 @@ Result<RestartState> RestartStateFile::read(const std::string& path, const std::
                                             HelperProcesses& side) {
   const auto ask = [&](const std::function<std::string()>& look) -> Result<std::string> {
     const auto texts =
-        unpacked(side.ask(look, bounds::disk_patience_at_start).value_or(std::string()));
+        unpacked(side.ask(look, bounds::disk_timeout_at_start).value_or(std::string()));
     if (texts.empty()) return failure(no_answer(path));
     if (!texts[0].empty()) return failure("--restart-state: " + texts[0]);
     return texts.size() > 1 ? texts[1] : "";
@@ -87,7 +87,7 @@ Result<RestartState> RestartStateFile::read(const std::string& path, const std::
 
 RestartStateFile::RestartStateFile(asio::io_context& context, HelperProcesses& side,
                                    std::string path, std::string job, Tell tell)
-    : desk_(context, side, bounds::disk_patience_at_end),
+    : desk_(context, side, bounds::disk_timeout_at_end),
       path_(std::move(path)),
       job_(std::move(job)),
       tell_(std::move(tell)) {}
@@ -174,7 +174,7 @@ CoordinatorOptions HostedCoordinator::options() const {
 void HostedCoordinator::open_door() {
   leader_->open_door(*inputs_.side, {.folders = own_door_folders(inputs_.environment, ::geteuid()),
                                      .after = bounds::door_opens_after,
-                                     .patience = bounds::disk_patience_at_end});
+                                     .timeout = bounds::disk_timeout_at_end});
 }
 
 Result<void> HostedCoordinator::open() {

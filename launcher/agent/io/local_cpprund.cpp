@@ -39,11 +39,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Startup only needs a port. etcd is contacted later.
-constexpr auto start_patience = std::chrono::seconds(10);
+constexpr auto start_timeout = std::chrono::seconds(10);
 // Maximum time to transfer leadership, and for an etcd that does not respond during shutdown.
-constexpr std::chrono::seconds end_patience(8);
+constexpr std::chrono::seconds end_timeout(8);
 // Time to exit after SIGKILL. A process that hangs in the kernel cannot be waited for.
-constexpr std::chrono::seconds kill_patience(2);
+constexpr std::chrono::seconds kill_timeout(2);
 constexpr std::string_view listens = "cpprund listening on ";
 // The same line, from the supervisor to cpprun.
 constexpr std::string_view listens_at = "cpprund listening on :";
@@ -121,7 +121,7 @@ void pass_on(const Secrets& secrets, const FileDescriptor& pipe) {
 
 // The port in its first output line. None if it exits first or takes too long.
 std::optional<int> port_said(int pipe) {
-  const auto deadline = Clock::now() + start_patience;
+  const auto deadline = Clock::now() + start_timeout;
   std::string said;
   while (said.find('\n') == said.npos) {
     const auto left =
@@ -152,8 +152,8 @@ tl::unexpected<Error> no_process() {
                       "check the limit of processes (ulimit -u and the cgroup's pids.max)");
 }
 
-bool is_gone_within(std::chrono::seconds patience, pid_t pid) {
-  const auto deadline = Clock::now() + patience;
+bool is_gone_within(std::chrono::seconds timeout, pid_t pid) {
+  const auto deadline = Clock::now() + timeout;
   constexpr timespec glance{.tv_sec = 0, .tv_nsec = 2'000'000};
   while (::waitpid(pid, nullptr, WNOHANG) == 0) {
     if (Clock::now() > deadline) return false;
@@ -283,14 +283,14 @@ class RendezvousSupervisor {
   int end(const sigset_t& waited) {
     if (pid_ <= 0) return 0;
     (void)::kill(pid_, SIGTERM);
-    const auto until = Clock::now() + end_patience;
+    const auto until = Clock::now() + end_timeout;
     while (::waitpid(pid_, nullptr, WNOHANG) == 0) {
       // A second request stops it at once.
       const int signal = next_signal(waited, until);
       if (signal == SIGTERM || signal == SIGINT) (void)::kill(pid_, SIGTERM);
       if (Clock::now() < until) continue;
       (void)::kill(pid_, SIGKILL);
-      (void)is_gone_within(kill_patience, pid_);
+      (void)is_gone_within(kill_timeout, pid_);
       break;
     }
     return 0;
@@ -368,9 +368,9 @@ void LocalCpprund::end() {
   const pid_t pid = std::exchange(pid_, -1);
   if (pid < 0) return;
   signal(SIGTERM);
-  if (is_gone_within(end_patience + kill_patience, pid)) return;
+  if (is_gone_within(end_timeout + kill_timeout, pid)) return;
   signal(SIGKILL);
-  (void)is_gone_within(kill_patience, pid);
+  (void)is_gone_within(kill_timeout, pid);
 }
 
 }  // namespace cpprun::io

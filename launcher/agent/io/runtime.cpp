@@ -29,7 +29,7 @@ namespace {
 
 // How long to wait for the consoles after a stop signal. Its sender may send KILL after 30 s, of
 // which the workers' grace period takes up to 25 s.
-constexpr auto patience_when_asked = std::chrono::seconds(3);
+constexpr auto timeout_when_asked = std::chrono::seconds(3);
 
 }  // namespace
 
@@ -60,7 +60,7 @@ Runtime::Runtime(RunInputs inputs, Watchdog watchdog)
                    [this](const PeerAddress& peer, const std::string& why) {
                      hear_coordinator({.ordinary = false, .peer = peer, .text = "refused: " + why});
                    }}),
-      error_file_(context_, *inputs_.side, bounds::disk_patience_at_end),
+      error_file_(context_, *inputs_.side, bounds::disk_timeout_at_end),
       agent_(effects()) {}
 
 WorkerRuntime::Callbacks Runtime::callbacks_of_workers() {
@@ -106,7 +106,7 @@ Runtime::~Runtime() {
   // The watchdog removes our private directory in either case. This process must not block on that
   // disk.
   const bool is_told =
-      !workers_.nobody_is_left() || watchdog_.release(bounds::disk_patience_at_end);
+      !workers_.nobody_is_left() || watchdog_.release(bounds::disk_timeout_at_end);
   if (hosted_.leader() != nullptr && is_told) hosted_.leader()->hand_over_door();
   workers_.end_logs(is_told);
 }
@@ -159,7 +159,7 @@ int Runtime::break_off(const std::string& why) {
   say_error(last.reason);
   leave_report(report_facts(last));
   context_.restart();
-  leave_within(bounds::console_patience_pressed);
+  leave_within(bounds::console_timeout_pressed);
   agent_.end();
   context_.run();
   return 1;
@@ -182,7 +182,7 @@ void Runtime::signalled(int signal, const SignalSender& sender) {
                     by.hint.empty() ? "" : "\n  hint: " + by.hint));
   }
   // Only output is left to write, so a second signal need not wait for its reader.
-  if (exit_ && asks_to_end(signal)) return leave_within(bounds::console_patience_pressed);
+  if (exit_ && asks_to_end(signal)) return leave_within(bounds::console_timeout_pressed);
   is_asked_to_end_ = is_asked_to_end_ || asks_to_end(signal);
   post(agent::Signalled{signal, by.who});
 }
@@ -204,7 +204,7 @@ Result<void> Runtime::open() {
   if (const auto opened = open_coordinator(); !opened) return opened;
   if (const auto opened = open_local_store(); !opened) return opened;
   if (!inputs_.error_folders.empty()) {
-    const auto made = watchdog_.await_folder(bounds::disk_patience_at_start);
+    const auto made = watchdog_.await_folder(bounds::disk_timeout_at_start);
     if (made != 0) return failure(no_folder_text(watchdog_.folder(), made));
     if (const int refusal = watchdog_.first_refusal(); refusal != 0) {
       inputs_.config.notes.push_back(other_folder_text(inputs_.environment, refusal));
@@ -418,7 +418,7 @@ void Runtime::perform(const agent::Action& action) {
                  [&](const agent::TellWarning& m) { warn(m.sentence); },
                  [&](const agent::TellNearMiss& m) {
                    note(event_log::LeaseNearlyMissed{m.silence, m.lease});
-                   warn(lease_nearly_missed_text(m.lease, m.patience, m.silence));
+                   warn(lease_nearly_missed_text(m.lease, m.takeover_window, m.silence));
                  },
                  [&](const agent::Exit& m) { exit(m); },
                  [&](const auto& m) { tell(m); },
@@ -610,13 +610,13 @@ void Runtime::file_is_left() {
 
 void Runtime::leave_when_everything_is_said() {
   if (leaving_) return;
-  leave_within(is_asked_to_end_ ? patience_when_asked : bounds::console_patience);
+  leave_within(is_asked_to_end_ ? timeout_when_asked : bounds::console_timeout);
 }
 
-void Runtime::leave_within(Duration patience) {
+void Runtime::leave_within(Duration timeout) {
   leaving_ = true;
   result_delivery_.cancel();
-  flush_after_ = std::min(flush_after_.value_or(patience), patience);
+  flush_after_ = std::min(flush_after_.value_or(timeout), timeout);
   // Writing the files may produce more output, on success or failure.
   if (files_to_leave_ == 0) pump_.flush(*flush_after_, [this] { context_.stop(); });
 }

@@ -86,7 +86,7 @@ class Runtime {
   void leave_error_file(const link::Failure& root);
   void file_is_left();
   void leave_when_everything_is_said();
-  void leave_within(Duration patience);
+  void leave_within(Duration timeout);
 
   RunInputs inputs_;
   Watchdog watchdog_;

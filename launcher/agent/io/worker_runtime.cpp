@@ -127,14 +127,14 @@ void WorkerRuntime::prepare(const agent::Prepare& action) {
   collector_->begin();
   // In a single-node job, no heartbeats are delayed by waiting for the disk.
   const bool alone = inputs_.config.nodes_max == 1;
-  const Duration patience =
-      alone ? bounds::disk_patience_at_end : Duration(bounds::disk_patience_meanwhile);
-  if (const auto made = logs_->prepare(specs_, *inputs_.side, patience); !made) {
+  const Duration timeout =
+      alone ? bounds::disk_timeout_at_end : Duration(bounds::disk_timeout_meanwhile);
+  if (const auto made = logs_->prepare(specs_, *inputs_.side, timeout); !made) {
     callbacks_.error(made.error().reason);
     no_room_ = SpawnError{SpawnStage::log_directory, made.error().error_number};
     return;
   }
-  pump_.open_logs(specs_, patience);
+  pump_.open_logs(specs_, timeout);
 }
 
 void WorkerRuntime::work(const agent::Work& action) {
@@ -203,7 +203,7 @@ void WorkerRuntime::examine(const agent::Examine& action) {
       callbacks_.warn(fmt::format(
           "the files of rank {} could not be read within {} s and are missing in the report: the "
           "disk of the logs, of TMPDIR or of the directory cpprun was started in hangs",
-          evidence.outcome.rank.value, bounds::evidence_patience.count()));
+          evidence.outcome.rank.value, bounds::evidence_timeout.count()));
     }
     callbacks_.post(agent::Examined{std::move(evidence)});
   };

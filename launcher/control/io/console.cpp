@@ -134,9 +134,9 @@ bool LiveTerminal::show(const std::vector<std::string>& lines) const {
   return write_all(STDOUT_FILENO, text) == text.size();
 }
 
-LiveTerminal::News LiveTerminal::wait(Duration patience) {
+LiveTerminal::News LiveTerminal::wait(Duration timeout) {
   std::array<pollfd, 2> watched{pollfd{STDIN_FILENO, POLLIN, 0}, pollfd{signals_.get(), POLLIN, 0}};
-  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(patience).count();
+  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
   if (::poll(watched.data(), watched.size(), static_cast<int>(milliseconds)) <= 0) return {};
   News news;
   signalfd_siginfo signal{};

@@ -43,7 +43,7 @@ class LiveTerminal {
     bool is_gone = false;
   };
   // Returns when something happens or the time has passed.
-  News wait(Duration patience);
+  News wait(Duration timeout);
 
  private:
   LiveTerminal() = default;

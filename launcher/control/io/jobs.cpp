@@ -101,9 +101,9 @@ Result<FileDescriptor> connect_to(const Place& place, steady_clock::time_point d
   return std::move(knocked.socket);
 }
 
-std::string silence_text(Duration patience) {
+std::string silence_text(Duration timeout) {
   return fmt::format("no response within {} s (is the process suspended?)",
-                     std::chrono::duration_cast<std::chrono::seconds>(patience).count());
+                     std::chrono::duration_cast<std::chrono::seconds>(timeout).count());
 }
 
 std::vector<std::string> names_in(const std::string& folder) {
@@ -130,7 +130,7 @@ struct Asked {
   }
 };
 
-void hear_all(std::vector<Asked>& asked, const std::vector<Place>& places, Duration patience,
+void hear_all(std::vector<Asked>& asked, const std::vector<Place>& places, Duration timeout,
               steady_clock::time_point deadline) {
   while (true) {
     std::vector<pollfd> watched;
@@ -146,7 +146,7 @@ void hear_all(std::vector<Asked>& asked, const std::vector<Place>& places, Durat
     if (ready < 0) continue;  // interrupted by a signal
     if (ready == 0) {
       for (const std::size_t at : whose) {
-        asked[at].answer = cannot_reach(places[at], silence_text(patience));
+        asked[at].answer = cannot_reach(places[at], silence_text(timeout));
       }
       return;
     }
@@ -234,9 +234,9 @@ Result<bool> Call::hear() {
 }
 
 std::vector<Result<Answer>> ask_all(const std::vector<Place>& places,
-                                    const http::Question& question, Duration patience) {
+                                    const http::Question& question, Duration timeout) {
   const auto deadline =
-      steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(patience);
+      steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(timeout);
   std::vector<Asked> asked(places.size());
   for (std::size_t at = 0; at < places.size(); ++at) {
     auto call = Call::begin(places[at], question, deadline);
@@ -246,14 +246,14 @@ std::vector<Result<Answer>> ask_all(const std::vector<Place>& places,
       asked[at].answer = tl::unexpected<Error>(call.error());
     }
   }
-  hear_all(asked, places, patience, deadline);
+  hear_all(asked, places, timeout, deadline);
   std::vector<Result<Answer>> answers;
   for (auto& each : asked) answers.push_back(std::move(*each.answer));
   return answers;
 }
 
 Result<Answer> ask(const Place& place, const http::Question& question) {
-  return ask_all({place}, question, bounds::ask_patience).front();
+  return ask_all({place}, question, bounds::ask_timeout).front();
 }
 
 Found find_places(const Environment& environment, bool of_all_users) {
@@ -280,7 +280,7 @@ namespace {
 
 constexpr const char* jobs_target = "/api/v1/jobs";
 // For all pages of one list, counted from the first request.
-constexpr Duration pages_patience = 6 * bounds::ask_patience;
+constexpr Duration pages_timeout = 6 * bounds::ask_timeout;
 
 // The error if no endpoint is found. Lists the directories searched.
 Setback nobody_found(const Environment& environment) {
@@ -348,8 +348,8 @@ FoundJobs find_jobs_there(const ControlOptions& options, const Environment& envi
     return {.jobs = {}, .answers = {{place.text(), why, false}}, .places = {place}};
   }
   const Found& found = *looked;
-  const auto deadline = std::chrono::steady_clock::now() + pages_patience;
-  const auto answers = ask_all(found.places, {.target = jobs_target}, bounds::ask_patience);
+  const auto deadline = std::chrono::steady_clock::now() + pages_timeout;
+  const auto answers = ask_all(found.places, {.target = jobs_target}, bounds::ask_timeout);
   FoundJobs jobs{.jobs = {}, .answers = {}, .places = found.places};
   for (std::size_t at = 0; at < answers.size(); ++at) {
     const Place& place = found.places[at];
@@ -357,7 +357,7 @@ FoundJobs find_jobs_there(const ControlOptions& options, const Environment& envi
     while (next) {
       if (std::chrono::steady_clock::now() >= deadline) {
         const auto why = fmt::format("{}: incomplete list of jobs after {} s", place.text(),
-                                     in_seconds(pages_patience));
+                                     in_seconds(pages_timeout));
         if (!options.as_json) complain("warning: " + why);
         jobs.answers.push_back({.place = place.text(), .text = why, .has_answered = false});
         break;
@@ -458,7 +458,7 @@ std::vector<FoundDaemon> find_daemons(const FoundJobs& found) {
     });
     if (has_answered) places.push_back(each);
   }
-  const auto answers = ask_all(places, {.target = "/api/v1/daemon"}, bounds::ask_patience);
+  const auto answers = ask_all(places, {.target = "/api/v1/daemon"}, bounds::ask_timeout);
   std::vector<FoundDaemon> daemons;
   for (std::size_t at = 0; at < answers.size(); ++at) {
     // A cpprun replies that it is not a daemon.

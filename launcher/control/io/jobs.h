@@ -62,7 +62,7 @@ class Call {
 
 // Queries all endpoints at once. The timeout counts from the request, whatever arrives meanwhile.
 std::vector<Result<Answer>> ask_all(const std::vector<Place>& places,
-                                    const http::Question& question, Duration patience);
+                                    const http::Question& question, Duration timeout);
 Result<Answer> ask(const Place& place, const http::Question& question);
 
 // The endpoints of this user or of all users. Stale sockets are removed.

@@ -40,7 +40,7 @@ constexpr auto look_pause = std::chrono::milliseconds(200);
 // A coordinator sends a line more often than this.
 constexpr auto silence =
     std::chrono::duration_cast<steady_clock::duration>(3 * bounds::watcher_keep_alive);
-constexpr auto ask_time = std::chrono::duration_cast<steady_clock::duration>(bounds::ask_patience);
+constexpr auto ask_time = std::chrono::duration_cast<steady_clock::duration>(bounds::ask_timeout);
 
 int utc_offset() {
   const std::time_t now = std::time(nullptr);
@@ -130,7 +130,7 @@ struct Watched {
 };
 
 // The job's lease plus the time of a request. After that no node waits for its host.
-steady_clock::duration patience_for(const Watched& watched) {
+steady_clock::duration timeout_for(const Watched& watched) {
   return watched.lease + ask_time;
 }
 
@@ -194,10 +194,10 @@ std::optional<KnownEnd> end_of(const ControlOptions& options, const Environment&
 template <class Value>
 Attempt<Value> retry(const Setback& lost, const Watched& watched,
                      const std::function<Attempt<Value>()>& attempt) {
-  const auto patience = patience_for(watched);
-  const double seconds = std::chrono::duration<double>(patience).count();
+  const auto timeout = timeout_for(watched);
+  const double seconds = std::chrono::duration<double>(timeout).count();
   complain(fmt::format("lost contact ({}); retrying for {:.1f} s", lost.sentence, seconds));
-  const auto deadline = steady_clock::now() + patience;
+  const auto deadline = steady_clock::now() + timeout;
   while (true) {
     auto value = attempt();
     if (value) return value;
@@ -354,7 +354,7 @@ Attempt<Waited> wait_there(const ControlOptions& options, const Environment& env
   const ControlOptions here = again(options, watched.job);
   ControlOptions there = here;
   if (const auto address = parse_endpoint(led_at, 0)) there.address = *address;
-  const auto deadline = steady_clock::now() + bounds::ask_patience;
+  const auto deadline = steady_clock::now() + bounds::ask_timeout;
   while (true) {
     if (auto waited = wait_once(options, here, environment, watched)) return waited;
     auto waited = wait_once(options, there, environment, watched);

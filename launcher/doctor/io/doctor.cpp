@@ -100,7 +100,7 @@ class Console {
     code_ = code;
     if (shells_.empty()) return context_.stop();
     shells_.when_idle([this] { context_.stop(); });
-    timer_.expires_after(fanout::kill_patience);
+    timer_.expires_after(fanout::kill_timeout);
     timer_.async_wait([this](const asio::error_code& error) {
       if (!error) context_.stop();
     });
@@ -146,8 +146,8 @@ using asio::ip::tcp;
 namespace {
 
 constexpr int greeting_random_bytes = 8;
-constexpr auto connect_patience = std::chrono::seconds(3);   // for one host
-constexpr auto look_up_patience = std::chrono::seconds(20);  // for all names together
+constexpr auto connect_timeout = std::chrono::seconds(3);   // for one host
+constexpr auto look_up_timeout = std::chrono::seconds(20);  // for all names together
 
 // Kept alive by pending operations.
 class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
@@ -244,7 +244,7 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
       look_up(context_, look->target.name,
               [self = shared_from_this(), look](const auto& found) { self->found(look, found); });
     }
-    look_up_timer_.expires_after(look_up_patience);
+    look_up_timer_.expires_after(look_up_timeout);
     look_up_timer_.async_wait([self = shared_from_this()](const asio::error_code& cancelled) {
       if (!cancelled) self->give_up_names();
     });
@@ -266,7 +266,7 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
   void give_up_names() {
     for (const auto& look : looks_) {
       found(look,
-            failure(fmt::format("no name server responded within {} s", look_up_patience.count())));
+            failure(fmt::format("no name server responded within {} s", look_up_timeout.count())));
     }
   }
 
@@ -277,7 +277,7 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
     asio::error_code none;
     const auto address = asio::ip::make_address(addresses.front(), none);
     look->result.where = to_string(Endpoint{addresses.front(), look->target.port});
-    look->timer.expires_after(connect_patience);
+    look->timer.expires_after(connect_timeout);
     look->timer.async_wait([look](const asio::error_code& cancelled) {
       if (cancelled) return;
       look->is_late = true;
@@ -306,7 +306,7 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
   void failed(const LookPointer& look, const asio::error_code& error) {
     if (look->is_late) {
       return end(look, Reached::silent,
-                 fmt::format("no response within {} s", connect_patience.count()));
+                 fmt::format("no response within {} s", connect_timeout.count()));
     }
     const bool is_refused = error == asio::error::connection_refused;
     end(look, is_refused ? Reached::refused : Reached::failed, error.message());

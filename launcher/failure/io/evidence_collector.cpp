@@ -198,7 +198,7 @@ EvidenceCollector::EvidenceCollector(asio::io_context& context, HelperProcesses&
     : pump_(pump),
       run_folder_(std::move(run_folder)),
       disks_{"/dev/shm"},
-      async_task_(context, side, bounds::evidence_patience) {
+      async_task_(context, side, bounds::evidence_timeout) {
   const auto* temporary = find_variable(environment, "TMPDIR");
   disks_.push_back(temporary == nullptr || temporary->empty() ? "/tmp" : *temporary);
   if (!run_folder_.empty()) disks_.push_back(run_folder_);

@@ -111,7 +111,7 @@ class Console {
     if (shells_.empty()) return context_.stop();
     // A shell that has announced its end exits shortly.
     shells_.when_idle([this] { context_.stop(); });
-    timer_.expires_after(kill_patience);
+    timer_.expires_after(kill_timeout);
     timer_.async_wait([this](const asio::error_code& error) {
       if (!error) context_.stop();
     });

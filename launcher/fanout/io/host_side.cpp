@@ -41,7 +41,7 @@ constexpr int usage_code = 2;  // exit code of a cpprun that rejected its flags
 constexpr int signal_code = 128;
 constexpr int no_matter_which_port = 1;
 // In addition to the workers' grace period, before SIGKILL.
-constexpr auto agent_patience = std::chrono::seconds(10);
+constexpr auto agent_timeout = std::chrono::seconds(10);
 
 // A port that is currently free.
 int free_port() {
@@ -83,7 +83,7 @@ class HostSide {
         answerer_(terms.make_answerer ? terms.make_answerer(context_) : Answerer{}),
         input_(context_),
         output_(context_),
-        patience_(context_) {}
+        timeout_(context_) {}
 
   int run() {
     input_.assign(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
@@ -196,8 +196,8 @@ class HostSide {
     const Stop message{SIGTERM};
     stop(SIGTERM, &message);
     if (!agent_) return;
-    patience_.expires_after(std::chrono::milliseconds(job_->grace_milliseconds) + agent_patience);
-    patience_.async_wait([this](const asio::error_code& error) {
+    timeout_.expires_after(std::chrono::milliseconds(job_->grace_milliseconds) + agent_timeout);
+    timeout_.async_wait([this](const asio::error_code& error) {
       if (!error && agent_) agent_->signal(SIGKILL);
     });
   }
@@ -268,7 +268,7 @@ class HostSide {
   const std::string program_;
   const Answerer answerer_;
   asio::posix::stream_descriptor input_, output_;
-  asio::steady_timer patience_;
+  asio::steady_timer timeout_;
   std::array<char, piece_bytes> piece_{};
   std::string heard_;
   std::deque<std::string> waiting_;

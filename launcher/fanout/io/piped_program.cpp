@@ -28,7 +28,7 @@ namespace cpprun::io {
 namespace {
 
 // Processes it started may keep its pipes open, as ssh's ControlPersist does.
-constexpr auto pipes_patience = std::chrono::seconds(1);
+constexpr auto pipes_timeout = std::chrono::seconds(1);
 constexpr std::size_t pipe_piece_bytes = 64 * 1024;
 constexpr int not_run_code = 127;
 
@@ -90,7 +90,7 @@ class PipedProgram::Impl : public std::enable_shared_from_this<Impl> {
  public:
   Impl(asio::io_context& context, PipedEvents events)
       : ends_(context, SIGCHLD),
-        patience_(context),
+        timeout_(context),
         input_(context),
         output_{asio::posix::stream_descriptor(context), {}, false},
         error_{asio::posix::stream_descriptor(context), {}, false},
@@ -159,7 +159,7 @@ class PipedProgram::Impl : public std::enable_shared_from_this<Impl> {
     is_forgotten_ = true;  // an event may be pending
     asio::error_code ignored;
     ends_.cancel(ignored);
-    patience_.cancel();
+    timeout_.cancel();
     shut_input();
     output_.pipe.close(ignored);
     error_.pipe.close(ignored);
@@ -225,8 +225,8 @@ class PipedProgram::Impl : public std::enable_shared_from_this<Impl> {
     status_ = status;
     asio::error_code ignored;
     ends_.cancel(ignored);
-    patience_.expires_after(pipes_patience);
-    patience_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+    timeout_.expires_after(pipes_timeout);
+    timeout_.async_wait([self = shared_from_this()](const asio::error_code& error) {
       if (error) return;
       self->output_.is_over = self->error_.is_over = true;
       self->end_if_over();
@@ -238,14 +238,14 @@ class PipedProgram::Impl : public std::enable_shared_from_this<Impl> {
   void end_if_over() {
     if (!status_ || !output_.is_over || !error_.is_over || is_told_) return;
     is_told_ = true;
-    patience_.cancel();
-    asio::post(patience_.get_executor(), [self = shared_from_this()] {
+    timeout_.cancel();
+    asio::post(timeout_.get_executor(), [self = shared_from_this()] {
       if (!self->is_forgotten_) self->events_.over(*self->status_);
     });
   }
 
   asio::signal_set ends_;
-  asio::steady_timer patience_;
+  asio::steady_timer timeout_;
   asio::posix::stream_descriptor input_;
   Source output_, error_;
   PipedEvents events_;

@@ -151,7 +151,7 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
         return made ? packed({"", made->run_folder_, made->note_})
                     : packed({made.error().reason, "", ""});
       },
-      bounds::disk_patience_at_start);
+      bounds::disk_timeout_at_start);
   const auto texts = unpacked(answer.value_or(""));
   if (texts.size() < 3) {
     return failure(

@@ -140,7 +140,7 @@ void LogWriter::write(std::size_t order, std::string_view bytes) {
 
 // A slow disk still makes some progress between two checks.
 void LogWriter::watch_disk() {
-  timer_.expires_after(bounds::disk_patience_at_end);
+  timer_.expires_after(bounds::disk_timeout_at_end);
   timer_.async_wait(
       [this, alive = alive_, before = words_->waiting()](const asio::error_code& cancelled) {
         if (cancelled || !*alive || !words_ || !words_->full()) return;

@@ -125,7 +125,7 @@ class OutputPump::Impl {
     flush_timer_.async_wait([this](const asio::error_code& error) {
       if (!error) tell_flushed();
     });
-    disk_timer_.expires_after(std::min<Duration>(timeout, bounds::disk_patience_at_end));
+    disk_timer_.expires_after(std::min<Duration>(timeout, bounds::disk_timeout_at_end));
     disk_timer_.async_wait([this](const asio::error_code& error) {
       if (!error) give_disks_up();
     });
@@ -361,7 +361,7 @@ class OutputPump::Impl {
   void give_disks_up() {
     const auto not_written = [this](const std::string& what) {
       say("cpprun: warning: end of " + what + " not written: its disk has not responded for " +
-          std::to_string(bounds::disk_patience_at_end.count()) + " s\n");
+          std::to_string(bounds::disk_timeout_at_end.count()) + " s\n");
     };
     const bool out_hangs = bool(std::exchange(file_writers_[console_out], nullptr));
     const bool err_hangs = bool(std::exchange(file_writers_[console_err], nullptr));

@@ -63,7 +63,7 @@ class OutputPump {
   void close(LocalRank local_rank);
 
   // Calls `done` once all output has reached the consoles and the files, or after `timeout`. Waits
-  // at most bounds::disk_patience_at_end for a disk that does not respond.
+  // at most bounds::disk_timeout_at_end for a disk that does not respond.
   void flush(Duration timeout, std::function<void()> done);
 
  private:

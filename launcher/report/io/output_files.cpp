@@ -113,11 +113,11 @@ Result<EventFile> EventFile::open(const std::string& path, HelperProcesses& side
   if (!pid) return cannot(pid.error().reason);
   way->theirs.reset();
   auto opened = take_handed(way->mine.get(),
-                            std::chrono::steady_clock::now() + bounds::disk_patience_at_start);
+                            std::chrono::steady_clock::now() + bounds::disk_timeout_at_start);
   if (!opened) return cannot("its disk does not respond");
   if (opened->number == is_link_to_what_is_at_hand) {
     const auto place =
-        side.ask([&] { return leads_at_hand(path); }, bounds::disk_patience_at_start);
+        side.ask([&] { return leads_at_hand(path); }, bounds::disk_timeout_at_start);
     return at_hand(place.value_or(path));
   }
   if (opened->error_number != 0) return cannot(errno_text(opened->error_number));
@@ -222,12 +222,12 @@ void EventFile::finish(std::function<void()> done) {
   // A pipe keeps its content for the reader, so only the writer process is waited for.
   if (!news_) return end();
   ::shutdown(news_.get(), SHUT_WR);
-  service_->timer.expires_after(bounds::disk_patience_at_end);
+  service_->timer.expires_after(bounds::disk_timeout_at_end);
   service_->timer.async_wait([this](const asio::error_code& cancelled) {
     if (cancelled) return;
     tell(fmt::format(
         "--events: the last events were not written to \"{}\": its disk has not responded for {} s",
-        path_, bounds::disk_patience_at_end.count()));
+        path_, bounds::disk_timeout_at_end.count()));
     end();
   });
 }
@@ -477,7 +477,7 @@ Result<OutputFiles> OutputFiles::open(const std::string& report_path,
 
 Result<void> OutputFiles::try_report() {
   const auto tried = outcome(
-      ask([&] { return try_report_aside(report_path_, own_); }, bounds::disk_patience_at_start),
+      ask([&] { return try_report_aside(report_path_, own_); }, bounds::disk_timeout_at_start),
       report_path_);
   if (!tried) return tl::unexpected(tried.error());
   if (tried->empty()) return {};
@@ -493,7 +493,7 @@ Result<void> OutputFiles::try_events(const std::string& path, HelperProcesses& s
     return packed({tried ? "" : tried.error().reason});
   };
   const auto answer =
-      is_at_hand(path) ? std::optional(look()) : side.ask(look, bounds::disk_patience_at_start);
+      is_at_hand(path) ? std::optional(look()) : side.ask(look, bounds::disk_timeout_at_start);
   const auto texts = unpacked(answer.value_or(""));
   if (texts.empty()) return no_answer("--events", path);
   if (!texts[0].empty()) return failure(texts[0]);
@@ -501,14 +501,14 @@ Result<void> OutputFiles::try_events(const std::string& path, HelperProcesses& s
 }
 
 std::optional<std::string> OutputFiles::ask(const std::function<std::string()>& look,
-                                            Duration patience) const {
-  return is_at_hand(report_path_) ? look() : side_->ask(look, patience);
+                                            Duration timeout) const {
+  return is_at_hand(report_path_) ? look() : side_->ask(look, timeout);
 }
 
 void OutputFiles::serve(asio::io_context& context, EventFile::Tell tell) {
   events_.serve(context, std::move(tell));
   if (keeps_report() && !is_at_hand(report_path_)) {
-    desk_ = std::make_unique<AsyncTask>(context, *side_, bounds::disk_patience_at_end);
+    desk_ = std::make_unique<AsyncTask>(context, *side_, bounds::disk_timeout_at_end);
   }
 }
 
@@ -531,7 +531,7 @@ void OutputFiles::append(const std::string& line) {
 Result<void> OutputFiles::announce_report(const std::string& text) {
   if (!keeps_report()) return {};
   const auto answer = ask([&] { return announce_aside(report_path_, own_, announced_, text); },
-                          bounds::disk_patience_at_start);
+                          bounds::disk_timeout_at_start);
   auto said = outcome(answer, report_path_);
   if (!said) return tl::unexpected(said.error());
   announced_ = std::move(*said);
@@ -557,7 +557,7 @@ Result<std::string> OutputFiles::leave_report(const std::string& text,
                                               const std::string& suffix) const {
   if (!keeps_report()) return report_path_;
   return place_left(ask([&] { return leave_aside(report_path_, own_, announced_, text, suffix); },
-                        bounds::disk_patience_at_end));
+                        bounds::disk_timeout_at_end));
 }
 
 Result<std::string> OutputFiles::place_left(const std::optional<std::string>& answer) const {

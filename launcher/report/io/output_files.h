@@ -151,7 +151,7 @@ class OutputFiles {
   std::string report_path_;
   std::string report_name_;  // as the user gave it, even if it is a link to one of our streams
   std::string announced_;    // text we wrote at the start, to detect another node's report
-  std::optional<std::string> ask(const std::function<std::string()>& look, Duration patience) const;
+  std::optional<std::string> ask(const std::function<std::string()>& look, Duration timeout) const;
 
   HelperProcesses* side_ = nullptr;
   std::unique_ptr<AsyncTask> desk_;  // set if there are an event loop and a file on disk

@@ -241,8 +241,8 @@ class WorkerProcesses::Impl {
       const auto left = std::chrono::ceil<milliseconds>(end - std::chrono::steady_clock::now());
       pollfd ended{worker.end.is_open() ? worker.end.native_handle() : -1, POLLIN, 0};
       // Without a pidfd, poll at short intervals.
-      const auto patience = ended.fd < 0 ? milliseconds(1) : std::max(left, milliseconds(0));
-      static_cast<void>(::poll(&ended, 1, static_cast<int>(patience.count())));
+      const auto timeout = ended.fd < 0 ? milliseconds(1) : std::max(left, milliseconds(0));
+      static_cast<void>(::poll(&ended, 1, static_cast<int>(timeout.count())));
     }
   }
 

@@ -314,11 +314,11 @@ Search::End Search::look_in_a_child(const std::set<int>& groups, int word) {
 }
 
 Search::End Search::await(int child, int done, int word) const {
-  constexpr auto patience = std::chrono::milliseconds(bounds::watchdog_child_patience);
+  constexpr auto timeout = std::chrono::milliseconds(bounds::watchdog_child_timeout);
   while (true) {
     const int before = looked_at_ != nullptr ? *looked_at_ : 0;
     pollfd either[2] = {{done, POLLIN, 0}, {word, POLLIN, 0}};
-    const int told = ::poll(either, 2, static_cast<int>(patience.count()));
+    const int told = ::poll(either, 2, static_cast<int>(timeout.count()));
     if (told < 0 && errno == EINTR) continue;
     if (told > 0 && either[0].revents != 0) {
       ::waitpid(child, nullptr, 0);

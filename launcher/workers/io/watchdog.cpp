@@ -162,9 +162,9 @@ class Watch {
     if (timer_ < 0) timer_ = make_boot_timer();
     if (timer_ >= 0) set_boot_timer(timer_, end);
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - boot_now()).count();
-    const auto patience = timer_ >= 0 ? -1 : std::clamp<std::int64_t>(left, 0, poll_max);
+    const auto timeout = timer_ >= 0 ? -1 : std::clamp<std::int64_t>(left, 0, poll_max);
     pollfd either[2] = {{pipe_, POLLIN, 0}, {timer_, POLLIN, 0}};
-    return ::poll(either, 2, static_cast<int>(patience)) > 0 && either[0].revents != 0;
+    return ::poll(either, 2, static_cast<int>(timeout)) > 0 && either[0].revents != 0;
   }
 
   // False at the end of the pipe, which means that cpprun is gone.
@@ -292,8 +292,8 @@ bool tell(const FileDescriptor& pipe, Kind kind, std::int64_t number, std::strin
 }
 
 // False on timeout.
-bool await(const FileDescriptor& pipe, short events, Duration patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+bool await(const FileDescriptor& pipe, short events, Duration timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   pollfd news{pipe.get(), events, 0};
   while (news.revents == 0) {
     const auto left =
@@ -355,8 +355,8 @@ Result<void> Watchdog::begin(Folder what) {
   return {};
 }
 
-std::optional<int> Watchdog::await_folder(Duration patience) {
-  hangs_ = !await(answer_, POLLIN, patience);
+std::optional<int> Watchdog::await_folder(Duration timeout) {
+  hangs_ = !await(answer_, POLLIN, timeout);
   if (hangs_) return ETIMEDOUT;
   Made made;
   const bool said = ::read(answer_.get(), &made, sizeof made) == sizeof made;
@@ -403,15 +403,15 @@ void Watchdog::give_up_folder() {
   if (!folders_.empty()) tell(pipe_, Kind::folder_is_given_up, 0);
 }
 
-bool Watchdog::release(Duration patience) {
+bool Watchdog::release(Duration timeout) {
   if (!tell(pipe_, Kind::nobody_is_left, 0)) return false;
-  if (!hangs_) patience_ = patience;
+  if (!hangs_) timeout_ = timeout;
   return true;
 }
 
 Watchdog::~Watchdog() {
   // poll() reports an error on the pipe once its only reader has exited.
-  if (pipe_ && patience_) await(pipe_, 0, *patience_);
+  if (pipe_ && timeout_) await(pipe_, 0, *timeout_);
 }
 
 }  // namespace cpprun::io

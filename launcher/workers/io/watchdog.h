@@ -39,7 +39,7 @@ class Watchdog {
   // The result for the directory: 0, an errno, ETIMEDOUT if its disk does not respond in time, or
   // none if the watchdog is gone. Call this before any worker is started: a watchdog that hangs on
   // a disk protects nothing.
-  std::optional<int> await_folder(Duration patience);
+  std::optional<int> await_folder(Duration timeout);
   // After that: the directory created, and the errno of the first candidate if another one was
   // used.
   std::string folder() const { return folders_.empty() ? std::string() : folders_.front(); }
@@ -66,7 +66,7 @@ class Watchdog {
   // The job is over and none of its processes run: the watchdog removes the directory and exits.
   // The destructor waits for that up to the given time, so that both exit together, unless the disk
   // had not responded before. False: the watchdog is gone.
-  bool release(Duration patience);
+  bool release(Duration timeout);
 
  private:
   enum class Folder { to_be_made, known };
@@ -82,7 +82,7 @@ class Watchdog {
   FileDescriptor pipe_;               // to the watchdog
   FileDescriptor answer_;             // from the watchdog, once: the result for the directory
   bool hangs_ = false;                // it is still creating the directory
-  std::optional<Duration> patience_;  // timeout for its exit; none: do not wait for it
+  std::optional<Duration> timeout_;  // timeout for its exit; none: do not wait for it
   std::set<int> groups_;
   std::optional<TimePoint> fence_;
   std::string door_;

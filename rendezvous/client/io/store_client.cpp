@@ -101,11 +101,11 @@ Result<FileDescriptor> try_once(const std::string& host, std::uint16_t port, Tim
   Result<FileDescriptor> last = failure("the name has no address");
   for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
     // An address that does not respond must not use up the time of the others.
-    const TimePoint patience =
+    const TimePoint step_deadline =
         std::min(deadline, TimePoint(Clock::now() + bounds::store_client_attempt_max));
-    last = connect_to(*at, patience);
+    last = connect_to(*at, step_deadline);
     if (!last) continue;
-    if (Result<void> shaken = shake_hands(last->get(), patience); !shaken) {
+    if (Result<void> shaken = shake_hands(last->get(), step_deadline); !shaken) {
       last = failure(shaken.error().reason);
       continue;
     }
@@ -632,8 +632,8 @@ Result<void> StoreClient::written() {
   client_->write();
   while (client_->broken().empty() && (client_->wanted_events() & POLLOUT) != 0) {
     pollfd watched{client_->descriptor(), POLLOUT, 0};
-    const auto patience = std::chrono::ceil<std::chrono::milliseconds>(timeout_).count();
-    const int count = poll(&watched, 1, static_cast<int>(patience));
+    const auto step_deadline = std::chrono::ceil<std::chrono::milliseconds>(timeout_).count();
+    const int count = poll(&watched, 1, static_cast<int>(step_deadline));
     if (count == 0) return failure("the store does not read");
     if (count < 0 && errno != EINTR) return failure("cannot write: " + errno_text(errno));
     client_->write();

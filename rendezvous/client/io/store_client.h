@@ -102,7 +102,7 @@ class AsyncStoreClient {
 // A blocking client of a store (this program's or PyTorch's, 2.2 and later), for tools and tests.
 //
 //   auto client = cpprun::StoreClient::open({.host = "node1", .port = 29400});
-//   if (!client) return complain(client.error().reason);
+//   if (!client) return report_error(client.error().reason);
 //   client->set("greeting", "hello");
 //
 // Every call ends within its timeout. A failed call returns the reason as a clause. After a failure

@@ -157,7 +157,7 @@ void ReplicaController::lead(std::uint64_t epoch) {
   epoch_max_ = std::max(epoch_max_, epoch);
   leader_ = options_.name;
   leader_place_ = options_.place;
-  server_.lead({epoch, {options_.place}, patience()});
+  server_.lead({epoch, {options_.place}, takeover_window()});
   const bool has_all = recover_all();
   follower_.leave();
   follower_.release();
@@ -202,14 +202,14 @@ void ReplicaController::tell_places(const std::vector<std::string>& standbys) {
   places.insert(places.end(), standbys.begin(), standbys.end());
   if (election_ || server_.epoch()) return server_.change_members(places);
   // The first standby of a leader without etcd has connected.
-  if (places.size() > 1) server_.lead({epoch_, places, patience()});
+  if (places.size() > 1) server_.lead({epoch_, places, takeover_window()});
 }
 
 // How long workers wait for a new leader. No time is needed without etcd: leadership only moves by
 // transfers.
-Duration ReplicaController::patience() const {
+Duration ReplicaController::takeover_window() const {
   if (!election_) return {};
-  return bounds::turn_patience + bounds::turn_patience_more(options_.etcd_lease);
+  return bounds::takeover_window + bounds::takeover_window_more(options_.etcd_lease);
 }
 
 bool ReplicaController::is_of_this_cluster(const link::Follow& follow) const {
@@ -611,7 +611,7 @@ Result<std::string> ReplicaController::begin_hand_over() {
   successor_ = successor;
   successor_is_told_ = false;
   callbacks_.say(LogLevel::info, fmt::format("transferring leadership to \"{}\"", called(successor_)));
-  alarm_->ring_in(bounds::hand_over_patience, [this] { give_up_hand_over(); });
+  alarm_->ring_in(bounds::hand_over_timeout, [this] { give_up_hand_over(); });
   // An etcd without space still renews leases, but no successor could win. A write tells whether it
   // has space.
   if (election_) make_known(standbys_.names());
@@ -732,7 +732,7 @@ void ReplicaController::take_over(std::uint64_t epoch) {
   follower_.leave();
   (void)server_.follow(
       {.reason = "this cpprund is about to become the leader", .is_about_to_lead = true});
-  alarm_->ring_in(bounds::hand_over_patience, [this] {
+  alarm_->ring_in(bounds::hand_over_timeout, [this] {
     if (leads_ || !std::exchange(expects_lead_, false)) return;
     (void)server_.follow({"there is no leader"});
     if (left_) withdraw();
@@ -780,7 +780,7 @@ void ReplicaController::end_leading() {
 
 void ReplicaController::withdraw() {
   if (!election_) return left();
-  alarm_->ring_in(bounds::hand_over_patience, [this] {
+  alarm_->ring_in(bounds::hand_over_timeout, [this] {
     if (left_) left();
   });
   if (options_.leaves_nothing) drop_what_is_over();

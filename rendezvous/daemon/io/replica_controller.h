@@ -112,7 +112,7 @@ class ReplicaController {
   Result<void> start_election();
   link::Follow own_follow() const;
   link::Leads own_leads() const;
-  Duration patience() const;
+  Duration takeover_window() const;
   ClockPair moment() const;
   void hear(const election::Action& action);
   void on(const election::NobodyLeads& left);

@@ -76,10 +76,10 @@ Result<FileDescriptor> open_state_folder(const std::string& path) {
   return folder;
 }
 
-Result<FileDescriptor> lock_state_folder(int folder, const std::string& path, Duration patience) {
+Result<FileDescriptor> lock_state_folder(int folder, const std::string& path, Duration timeout) {
   FileDescriptor lock(::openat(folder, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock) return state_refused("cannot lock \"{}\": {}", path, errno_text(errno));
-  for (const auto until = Clock::now() + patience;;) {
+  for (const auto until = Clock::now() + timeout;;) {
     if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) break;
     if (errno != EWOULDBLOCK && errno != EINTR) {
       return state_refused("cannot lock \"{}\": {}", path, errno_text(errno));
@@ -112,7 +112,7 @@ constexpr std::size_t ring_bytes = 64 * 1024 * 1024;
 // the disk.
 constexpr std::size_t ring_bytes_before_image = 8 * 1024 * 1024;
 // The longest that nodes wait for the disk. It is shorter than any lease.
-constexpr auto synced_patience = std::chrono::milliseconds(1000);
+constexpr auto synced_timeout = std::chrono::milliseconds(1000);
 constexpr const char* would_not_know =
     "cpprund continues, but its jobs would be lost if it exited now";
 
@@ -123,7 +123,7 @@ Result<std::unique_ptr<StateJournal>> StateJournal::open(asio::io_context& conte
                                                          Say say) {
   auto folder = open_state_folder(options.path);
   if (!folder) return tl::unexpected(folder.error());
-  auto lock = lock_state_folder(folder->get(), options.path, options.patience);
+  auto lock = lock_state_folder(folder->get(), options.path, options.timeout);
   if (!lock) return tl::unexpected(lock.error());
   std::unique_ptr<StateJournal> state(new StateJournal(
       context, *std::move(folder), *std::move(lock), std::move(options), std::move(say)));
@@ -167,7 +167,7 @@ Result<void> StateJournal::look(HelperProcesses& side) {
       [this](const HelperProcesses::Say& say) {
         say(text_of(read_states(options_.path, [&say] { say(still_reading); })));
       },
-      options_.patience);
+      options_.timeout);
   if (!text) return state_refused("the disk of \"{}\" is not responding", options_.path);
   auto read = state_files_of(*text);
   text.reset();  // it may be large
@@ -436,7 +436,7 @@ void StateJournal::tick() {
     if (error || alive.expired()) return;
     is_ticking_ = false;
     pass_over_sleep();
-    look_at_patience();
+    look_at_timeout();
     // Callers that wait for room check whether they still have to.
     if (log_ages_.oldest() && logs_.written) logs_.written(logs_through_);
     for (std::string& job : std::exchange(failed_, {})) waiting_.push_back(std::move(job));
@@ -457,15 +457,15 @@ void StateJournal::pass_over_sleep() {
   log_ages_.pass_over_sleep(now, slept);
 }
 
-void StateJournal::look_at_patience() {
+void StateJournal::look_at_timeout() {
   const bool is_late = !outstanding_.empty() &&
-                       Clock::now() - outstanding_.begin()->second.since >= write_patience();
+                       Clock::now() - outstanding_.begin()->second.since >= write_timeout();
   if (is_late || are_logs_late()) trouble("the disk is not responding");
 }
 
 bool StateJournal::are_logs_late() const {
   const auto oldest = log_ages_.oldest();
-  return oldest && Clock::now() - *oldest >= write_patience();
+  return oldest && Clock::now() - *oldest >= write_timeout();
 }
 
 // A client waits for the disk: every client with --state-sync, or a job that resumes the log of a
@@ -474,12 +474,12 @@ bool StateJournal::is_prompt() const {
   return options_.syncs || logs_through_ < last_awaited_;
 }
 
-Duration StateJournal::write_patience() const {
-  return is_prompt() ? std::min<Duration>(options_.patience, synced_patience) : options_.patience;
+Duration StateJournal::write_timeout() const {
+  return is_prompt() ? std::min<Duration>(options_.timeout, synced_timeout) : options_.timeout;
 }
 
 Duration StateJournal::tick_length() const {
-  const Duration tick = std::min<Duration>(tick_max, write_patience());
+  const Duration tick = std::min<Duration>(tick_max, write_timeout());
   return is_prompt() ? tick / 4 : tick;
 }
 

@@ -46,7 +46,7 @@ std::string own_boot();
 Result<FileDescriptor> open_state_folder(const std::string& path);
 // The writer process inherits the lock. A successor that gets the lock therefore finds everything
 // that was handed over.
-Result<FileDescriptor> lock_state_folder(int folder, const std::string& path, Duration patience);
+Result<FileDescriptor> lock_state_folder(int folder, const std::string& path, Duration timeout);
 
 // The state of a daemon's jobs in its --state directory, kept for the next cpprund: one file per
 // job, written by a separate process (state_writer.h). Everything handed over is written even if
@@ -62,7 +62,7 @@ class StateJournal {
   using Say = std::function<void(LogLevel level, const std::string& sentence)>;
   struct Options {
     std::string path;
-    Duration patience =
+    Duration timeout =
         std::chrono::seconds(5);  // for a predecessor's lock, and for each disk access
     bool syncs = false;
   };
@@ -168,7 +168,7 @@ class StateJournal {
   bool are_logs_late() const;
   bool is_prompt() const;
   void await_logs();
-  Duration write_patience() const;
+  Duration write_timeout() const;
   Duration tick_length() const;
   void change(const std::string& job, StateOrder::Kind order, std::optional<std::string> file);
   void hand(const std::string& job);
@@ -177,7 +177,7 @@ class StateJournal {
   void hear();
   void heard(std::uint64_t ticket, int error_number);
   void tick();
-  void look_at_patience();
+  void look_at_timeout();
   void pass_over_sleep();
   void trouble(const std::string& what);
 

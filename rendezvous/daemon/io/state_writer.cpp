@@ -246,8 +246,8 @@ void write_states(int folder, int orders, SharedRing& ring, bool syncs) {
     const bool has_log = !ring.is_empty();
     pollfd watched{.fd = orders, .events = POLLIN, .revents = 0};
     const int pause = alive_file.pause_ms();
-    const int patience = !has_log ? pause : syncs || has_more ? 0 : ring_pause_ms;
-    const int ready = ::poll(&watched, 1, patience);
+    const int timeout = !has_log ? pause : syncs || has_more ? 0 : ring_pause_ms;
+    const int ready = ::poll(&watched, 1, timeout);
     if (ready < 0 && errno == EINTR) continue;
     if (ready > 0) {
       auto received = receive(orders);

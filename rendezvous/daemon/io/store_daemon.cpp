@@ -467,7 +467,7 @@ void shut_in(const DaemonOptions& options, const std::optional<DoorFolder>& door
 
 void close_up(CoordinatorServer& server, HelperProcesses& side, const DaemonOptions& options,
               DaemonLog& log) {
-  DoorPlan plan{.folders = options.door_folders, .patience = bounds::log_flush_max};
+  DoorPlan plan{.folders = options.door_folders, .timeout = bounds::log_flush_max};
   if (!options.has_sandbox) log.say(LogLevel::info, "sandbox: off (--no-sandbox)");
   if (options.status_access == StatusAccess::none) {
     if (options.has_sandbox) shut_in(options, std::nullopt, log);

@@ -50,7 +50,7 @@ class Resignation {
   Resignation(const LeaseGuard::Options& options, const election::Will& will)
       : request_(resignation(options.keys, will.epoch, will.synced)),
         members_(options.access.endpoints.size()),
-        timeout_(bounds::etcd_patience(options.lease)),
+        timeout_(bounds::etcd_timeout(options.lease)),
         until_(boot_now() + options.lease),
         client_(context_, options.access, options.tls),
         timer_(context_) {}

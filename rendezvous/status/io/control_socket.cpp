@@ -68,7 +68,7 @@ ControlSocket::~ControlSocket() {
   if (path_.starts_with("/run/")) {
     remove();
   } else {
-    (void)side_.ask(remove, plan_.patience);  // the result is not needed
+    (void)side_.ask(remove, plan_.timeout);  // the result is not needed
   }
 }
 
@@ -129,7 +129,7 @@ void ControlSocket::hear() {
 // The helper may just have created the socket; without its path this process could not remove it.
 void ControlSocket::hear_last() {
   if (!news_.is_open()) return;
-  const auto rest = read_until_end(news_.native_handle(), plan_.patience, /*is_of_each=*/false);
+  const auto rest = read_until_end(news_.native_handle(), plan_.timeout, /*is_of_each=*/false);
   if (rest) answer_ += *rest;
   if (!answer_.empty() && answer_.front() == opened_mark) path_ = answer_.substr(1);
 }

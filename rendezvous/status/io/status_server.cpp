@@ -299,8 +299,8 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     });
   }
 
-  void end_after(Duration patience) {
-    timer_.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(patience));
+  void end_after(Duration timeout) {
+    timer_.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(timeout));
     timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
       if (error) return;
       if (self->waits_for_ == 0) return self->end();

@@ -63,10 +63,10 @@ class Turns : public std::enable_shared_from_this<Turns> {
 // Tests use shorter ones.
 struct StatusLimits {
   std::size_t connections = bounds::status_connections_max;
-  Duration request = bounds::status_request_patience;
-  Duration idle = bounds::status_idle_patience;
-  Duration answer = bounds::status_answer_patience;
-  Duration outcome = bounds::outcome_patience;
+  Duration request = bounds::status_request_timeout;
+  Duration idle = bounds::status_idle_timeout;
+  Duration answer = bounds::status_answer_timeout;
+  Duration outcome = bounds::outcome_timeout;
   Duration resignation = bounds::status_linger_max;
   std::size_t watchers = bounds::watchers_max;
   std::size_t watcher_bytes = bounds::watcher_bytes_max;

@@ -103,10 +103,10 @@ TEST_CASE("who has lost its seat is heard no more, however long its workers take
   CHECK(work<supervisor::SignalGroup>(fenced).size() == 1);
   CHECK(all<agent::HangUp>(fenced).size() == 1);
   // Its worker sits in the kernel and is given up.
-  auto given_up = stage.agent.advance(t0 + 3s + bounds::kill_patience);
-  stage.examine_all(t0 + 3s + bounds::kill_patience, given_up);
-  auto swept = stage.worker(t0 + 3s + bounds::kill_patience, supervisor::NodeSwept{});
-  stage.examine_all(t0 + 3s + bounds::kill_patience, swept);
+  auto given_up = stage.agent.advance(t0 + 3s + bounds::kill_timeout);
+  stage.examine_all(t0 + 3s + bounds::kill_timeout, given_up);
+  auto swept = stage.worker(t0 + 3s + bounds::kill_timeout, supervisor::NodeSwept{});
+  stage.examine_all(t0 + 3s + bounds::kill_timeout, swept);
   Stage::append(given_up, swept);
   CHECK(said<link::Heartbeat>(given_up).empty());
   CHECK(said<link::Failed>(given_up).empty());

@@ -26,7 +26,7 @@ Config elastic() {
 
 const Endpoint master{"10.0.0.1", 29500};
 const Endpoint standby{"10.0.0.9", 4711};
-constexpr Duration patience = bounds::vote_patience(3s);
+constexpr Duration timeout = bounds::vote_timeout(3s);
 
 // Running, with a standby that is somebody else, or itself.
 struct Elastic : Stage {
@@ -86,10 +86,10 @@ TEST_CASE(
     "it") {
   Elastic stage;
   stage.lose_master();
-  const auto before = stage.dialled(t0 + patience - 1ms);
+  const auto before = stage.dialled(t0 + timeout - 1ms);
   CHECK_FALSE(before.empty());
   for (const Endpoint& each : before) CHECK(each == master);
-  const auto later = stage.dialled(t0 + patience + 3s);
+  const auto later = stage.dialled(t0 + timeout + 3s);
   REQUIRE(later.size() > 3);
   for (std::size_t i = 0; i < later.size(); ++i) CHECK(later[i] == (i % 2 == 0 ? standby : master));
 }
@@ -97,9 +97,9 @@ TEST_CASE(
 TEST_CASE("a vote that was given binds until the standby says that it does not lead") {
   Elastic stage;
   stage.lose_master();
-  stage.dialled(t0 + patience - 1ms);
-  REQUIRE(all<agent::Dial>(stage.agent.advance(t0 + patience))[0].at == standby);
-  const auto joined = stage.agent.handle(t0 + patience, agent::LinkUp{"10.0.0.2"});
+  stage.dialled(t0 + timeout - 1ms);
+  REQUIRE(all<agent::Dial>(stage.agent.advance(t0 + timeout))[0].at == standby);
+  const auto joined = stage.agent.handle(t0 + timeout, agent::LinkUp{"10.0.0.2"});
   REQUIRE(said<link::Join>(joined).size() == 1);
   CHECK(said<link::Join>(joined)[0].vote == first);
   CHECK(said<link::Join>(joined)[0].after == RoundNumber{});
@@ -171,9 +171,9 @@ TEST_CASE("a node whose round drains votes until it is asked to give its vote up
     stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
     stage.agent.advance(t0 + 2750ms);
     stage.agent.handle(t0 + 2800ms, agent::LinkDown{"no answer"});
-    stage.dialled(t0 + patience - 1ms);
-    REQUIRE(all<agent::Dial>(stage.agent.advance(t0 + patience))[0].at == standby);
-    const auto joined = stage.agent.handle(t0 + patience, agent::LinkUp{"10.0.0.2"});
+    stage.dialled(t0 + timeout - 1ms);
+    REQUIRE(all<agent::Dial>(stage.agent.advance(t0 + timeout))[0].at == standby);
+    const auto joined = stage.agent.handle(t0 + timeout, agent::LinkUp{"10.0.0.2"});
     REQUIRE(said<link::Join>(joined).size() == 1);
     CHECK(said<link::Join>(joined)[0].vote == (recalled ? RoundNumber{} : first));
   }
@@ -266,7 +266,7 @@ TEST_CASE("the standby votes for itself, leads when it is told so, and is a host
   Elastic stage{true};
   auto actions = stage.lose_master();
   CHECK(all<agent::Stand>(actions).empty());
-  for (auto due = stage.agent.next_deadline(); due && *due <= t0 + patience;
+  for (auto due = stage.agent.next_deadline(); due && *due <= t0 + timeout;
        due = stage.agent.next_deadline()) {
     Stage::append(actions, stage.agent.advance(*due));
   }
@@ -313,7 +313,7 @@ TEST_CASE("a node that replaces the standby is the standby when it is told so, a
     stage.heard(t0, after);
   }
   auto actions = stage.lose_master();
-  for (auto due = stage.agent.next_deadline(); due && *due <= t0 + patience;
+  for (auto due = stage.agent.next_deadline(); due && *due <= t0 + timeout;
        due = stage.agent.next_deadline()) {
     Stage::append(actions, stage.agent.advance(*due));
   }
@@ -323,7 +323,7 @@ TEST_CASE("a node that replaces the standby is the standby when it is told so, a
 TEST_CASE("the standby's vote for itself is taken back when the master is there") {
   Elastic stage{true};
   stage.lose_master();
-  for (auto due = stage.agent.next_deadline(); due && *due <= t0 + patience;
+  for (auto due = stage.agent.next_deadline(); due && *due <= t0 + timeout;
        due = stage.agent.next_deadline()) {
     stage.agent.advance(*due);
   }

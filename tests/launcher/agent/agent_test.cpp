@@ -294,7 +294,7 @@ TEST_CASE("the host of the coordinator stays until the coordinator says that the
 TEST_CASE("an agent that hosts its coordinator has no deadline once the workers use their store") {
   Stage stage{true};
   stage.run();
-  CHECK(stage.agent.next_deadline() == t0 + bounds::own_world_patience);
+  CHECK(stage.agent.next_deadline() == t0 + bounds::own_world_timeout);
   stage.agent.handle(t0 + 60s, agent::WorldSeen{{.store_asked = true}});
   CHECK(stage.agent.next_deadline() == std::nullopt);
 }
@@ -313,8 +313,8 @@ TEST_CASE("what a worker has started and nobody can kill is told, and the round 
   stage.run();
   stage.worker(t0, supervisor::Exited{LocalRank{0}, {}, WallTime{}});
   stage.worker(t0, supervisor::GroupGone{LocalRank{0}});
-  for (auto at = 1s; at < bounds::kill_patience; ++at) stage.answered(t0 + at);
-  const auto settled = stage.agent.advance(t0 + bounds::kill_patience);
+  for (auto at = 1s; at < bounds::kill_timeout; ++at) stage.answered(t0 + at);
+  const auto settled = stage.agent.advance(t0 + bounds::kill_timeout);
   REQUIRE(all<agent::TellNote>(settled).size() == 1);
   CHECK(all<agent::TellNote>(settled)[0].sentence.find("ignores SIGKILL") != std::string::npos);
   CHECK(said<link::Succeeded>(settled).size() == 1);

@@ -121,7 +121,7 @@ TEST_CASE("one of an earlier epoch leads no more: it is left, told of once, and 
   stage.up(t0 + 2s);
   CHECK(all<agent::TellWarning>(stage.heard(t0 + 2s, members(6))).empty());
   // Whatever they answer, it is killed by the lease of the one that it has followed.
-  CHECK(kills(stage.pass(t0 + 1s + patience + own_lease)));
+  CHECK(kills(stage.pass(t0 + 1s + takeover_window + own_lease)));
 }
 
 TEST_CASE("who waits for a seat leaves one of an earlier epoch for the next place, at once") {
@@ -161,7 +161,7 @@ TEST_CASE("who has lost its seat asks at all places, for join_timeout at most") 
   Set stage;
   stage.run_at_first();
   stage.down(t0 + 1s);
-  auto lost = stage.refused_until(t0 + 1s + patience + own_lease);
+  auto lost = stage.refused_until(t0 + 1s + takeover_window + own_lease);
   CHECK(stage.agent.overdue_at() == std::nullopt);
   const auto rejoins = stage.end_worker(t0 + 8s, killed);
   REQUIRE(all<agent::TellNote>(rejoins).size() == 1);

@@ -15,7 +15,7 @@ namespace {
 constexpr TimePoint t0{};
 constexpr RoundNumber first{1};
 constexpr Duration lease = 3s;
-constexpr TimePoint votes_from = t0 + bounds::vote_patience(lease);
+constexpr TimePoint votes_from = t0 + bounds::vote_timeout(lease);
 const Endpoint master{"10.0.0.1", 29500};
 const Endpoint standby_place{"10.0.0.3", 29401};
 const link::Standby standby{first, "10.0.0.3", 29401};

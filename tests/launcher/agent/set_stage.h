@@ -18,7 +18,7 @@ inline const Endpoint a{"10.0.0.1", 29400};
 inline const Endpoint b{"10.0.0.2", 29400};
 inline const Endpoint c{"fd00::3", 29400};
 inline constexpr Duration own_lease = 3s - bounds::fence_margin;
-inline constexpr Duration patience = 4s;
+inline constexpr Duration takeover_window = 4s;
 inline constexpr Duration attempt = 2 * bounds::turn_step;
 inline constexpr link::ExitStatus killed{.signalled = true, .value = SIGKILL};
 
@@ -39,8 +39,8 @@ inline Config at_one() {
   return config;
 }
 
-inline link::Members members(std::uint64_t epoch, Duration patience_told = patience) {
-  return {epoch, {"10.0.0.1:29400", "10.0.0.2:29400", "[fd00::3]:29400"}, patience_told};
+inline link::Members members(std::uint64_t epoch, Duration window_told = takeover_window) {
+  return {epoch, {"10.0.0.1:29400", "10.0.0.2:29400", "[fd00::3]:29400"}, window_told};
 }
 
 struct Set : Stage {

@@ -122,13 +122,13 @@ TEST_CASE("whoever says nothing is not waited for without end") {
   World world;
   world.all_here();
   world.facts(0);
-  world.pass(answer_patience);
+  world.pass(answer_timeout);
   CHECK(world.told<Ask>());  // they look for those that have answered
   CHECK(world.machine.hosts().at(1).gone == "no response in time");
   world.dialed(0);
-  world.pass(answer_patience);
+  world.pass(answer_timeout);
   CHECK(world.told<Stop>());
-  world.pass(end_patience);
+  world.pass(end_timeout);
   CHECK(world.is_over());
 }
 

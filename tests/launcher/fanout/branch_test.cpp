@@ -94,9 +94,9 @@ TEST_CASE("a dead host hides nobody who was to be started by it") {
 TEST_CASE("a shell that says nothing is killed after a while, and told with that reason") {
   World world;
   const auto shell = world.tell<Start>(Dial{hosts(1)})[0].shell;
-  world.now += reach_patience / 2;
+  world.now += reach_timeout / 2;
   world.tell<Kill>(Alive{shell});
-  CHECK(world.wait<Kill>(reach_patience - Duration{1}).empty());
+  CHECK(world.wait<Kill>(reach_timeout - Duration{1}).empty());
   CHECK(world.wait<Kill>(Duration{1}).size() == 1);
   const auto gone = world.tell<Forward>(ShellEnded{shell, "signal 9"});
   CHECK(std::get<Gone>(gone.at(0).message).reason == "no response for 20 s");

@@ -115,7 +115,7 @@ TEST_CASE("Ctrl-C reaches all; twice, it kills; and who does not answer is named
   REQUIRE(console.stopped());
   CHECK(console.stopped()->signal == SIGKILL);
   console.tell(Up{Ended{0, 130, true}});
-  console.wait(fanout::kill_patience);
+  console.wait(fanout::kill_timeout);
   REQUIRE(console.first<Say>());
   CHECK(console.first<Say>()->sentence == "n1: no exit code received");
   CHECK(console.first<Finish>()->code == 130);
@@ -125,7 +125,7 @@ TEST_CASE("agents that do not end after their grace are killed") {
   Console console(wanted(1, 1, false));
   console.tell(Up{Here{0, "a", 1}});
   console.tell(Interrupted{SIGTERM});
-  console.wait(grace + agents_patience);
+  console.wait(grace + agents_timeout);
   REQUIRE(console.stopped());
   CHECK(console.stopped()->signal == SIGKILL);
 }

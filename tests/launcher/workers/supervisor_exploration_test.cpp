@@ -232,7 +232,7 @@ class Life {
     }
     // Grace, then KILL's patience, then the patience for what descends: never longer.
     if (drained_at_ != TimePoint::min()) {
-      CHECK(now_ <= drained_at_ + grace_ + 2 * bounds::kill_patience);
+      CHECK(now_ <= drained_at_ + grace_ + 2 * bounds::kill_timeout);
     }
   }
 

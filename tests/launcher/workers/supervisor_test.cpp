@@ -189,7 +189,7 @@ TEST_CASE("nothing settles while a group is still there") {
   CHECK(supervisor.handle(t0, Exited{second, ended_well}) == Actions{Sweep{second}});
   CHECK(supervisor.handle(t0, GroupGone{first}).empty());
   CHECK_FALSE(supervisor.settled());
-  CHECK(supervisor.next_deadline() == t0 + bounds::kill_patience);
+  CHECK(supervisor.next_deadline() == t0 + bounds::kill_timeout);
 }
 
 TEST_CASE("what does not die of KILL is given up, and said so") {
@@ -198,8 +198,8 @@ TEST_CASE("what does not die of KILL is given up, and said so") {
   static_cast<void>(supervisor.advance(t0 + 1s));
   static_cast<void>(supervisor.handle(t0 + 1s, Exited{first, by_kill}));
   static_cast<void>(supervisor.handle(t0 + 1s, GroupGone{first}));
-  CHECK(supervisor.advance(t0 + 1s + bounds::kill_patience) == Actions{SweepNode{}});
-  const auto actions = supervisor.advance(t0 + 1s + 2 * bounds::kill_patience);
+  CHECK(supervisor.advance(t0 + 1s + bounds::kill_timeout) == Actions{SweepNode{}});
+  const auto actions = supervisor.advance(t0 + 1s + 2 * bounds::kill_timeout);
   REQUIRE(actions.size() == 1);
   const auto& outcomes = std::get<Settled>(actions[0]).outcomes;
   CHECK_FALSE(outcomes[0].given_up);
@@ -215,8 +215,8 @@ TEST_CASE("what the workers have started and nobody can kill is waited for no lo
   for (const LocalRank rank : {first, second}) {
     static_cast<void>(supervisor.handle(t0, GroupGone{rank}));
   }
-  CHECK(supervisor.advance(t0 + bounds::kill_patience - 1ns).empty());
-  const auto actions = supervisor.advance(t0 + bounds::kill_patience);
+  CHECK(supervisor.advance(t0 + bounds::kill_timeout - 1ns).empty());
+  const auto actions = supervisor.advance(t0 + bounds::kill_timeout);
   REQUIRE(actions.size() == 1);
   CHECK(std::get<Settled>(actions[0]).unswept);
   CHECK_FALSE(std::get<Settled>(actions[0]).outcomes[0].given_up);

@@ -87,9 +87,9 @@ TEST_CASE("an introduction counts while its link is there, and is made once") {
     coordinator.handle(t0, Coordinator::Closed{another_link, "it went"});
   }
   SUBCASE("nobody joins for it") {
-    coordinator.advance(t0 + bounds::join_patience - bounds::coordinator_nap);
-    coordinator.advance(t0 + bounds::join_patience - bounds::coordinator_blink);
-    CHECK(hung_up(coordinator.advance(t0 + bounds::join_patience)) ==
+    coordinator.advance(t0 + bounds::first_message_timeout - bounds::coordinator_nap);
+    coordinator.advance(t0 + bounds::first_message_timeout - bounds::coordinator_blink);
+    CHECK(hung_up(coordinator.advance(t0 + bounds::first_message_timeout)) ==
           "no message after the greeting");
   }
   SUBCASE("it introduces itself again") {

@@ -42,7 +42,7 @@ TEST_CASE("in a crowd of links that say nothing the longest silent go soon, and 
   coordinator.handle(t0, Coordinator::Said{a, single("k")});
   coordinator.handle(t0, Coordinator::StoreReady{"k", 4000});
   for (std::uint64_t link = 11; link <= 14; ++link) open(coordinator, LinkId{link});
-  const TimePoint soon = t0 + bounds::join_patience_in_crowd;
+  const TimePoint soon = t0 + bounds::first_message_timeout_in_crowd;
   CHECK(coordinator.next_deadline() == soon);
   CHECK(hung_up(coordinator.advance(soon - 1ms)).empty());
   const auto gone = hung_up(coordinator.advance(soon));
@@ -61,7 +61,7 @@ TEST_CASE("who greets and says nothing holds up the end of a hosted job for a mo
   coordinator.handle(t0, Coordinator::Opened{{.link = a, .peer = "10.0.0.1", .local = true}});
   coordinator.handle(t0, Coordinator::Said{a, join});
   open(coordinator, LinkId{11});
-  const TimePoint soon = t0 + bounds::join_patience_in_crowd;
+  const TimePoint soon = t0 + bounds::first_message_timeout_in_crowd;
   CHECK(hung_up(coordinator.advance(soon)).empty());
   const TimePoint end = t0 + 1s;
   coordinator.handle(end, Coordinator::Said{a, link::Succeeded{RoundNumber{1}}});

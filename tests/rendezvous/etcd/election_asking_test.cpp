@@ -19,7 +19,7 @@ TEST_CASE("who follows looks so often that a successor loses little") {
   CHECK(alpha.election().next_deadline() == etcd.now + 250ms);
   alpha.ring();
   CHECK(alpha.asks().size() == 1);
-  CHECK(alpha.asks().front().timeout == bounds::etcd_patience(2s));
+  CHECK(alpha.asks().front().timeout == bounds::etcd_timeout(2s));
   // Nothing else is due before it is answered.
   CHECK_FALSE(alpha.election().next_deadline());
 }
@@ -102,10 +102,10 @@ TEST_CASE("what is large is waited for longer") {
   Candidate alpha(etcd, "alpha");
   alpha.lead();
   alpha.tell(election::Keep{"a", "1", 1});
-  CHECK(alpha.asks().front().timeout < bounds::etcd_patience(2s) + 1ms);
+  CHECK(alpha.asks().front().timeout < bounds::etcd_timeout(2s) + 1ms);
   alpha.serve();
   alpha.tell(election::Keep{"a", std::string(bounds::election_record_bytes_max / 2, 'r'), 2});
-  CHECK(alpha.asks().front().timeout >= bounds::etcd_patience(2s) + 499ms);
+  CHECK(alpha.asks().front().timeout >= bounds::etcd_timeout(2s) + 499ms);
 }
 
 TEST_CASE("the next member is asked when one fails, and nobody for a while when all do") {

@@ -50,7 +50,7 @@ bool shows_record(const coordinator::Actions& actions, LinkId link) {
 }
 
 // As it can be, and no longer.
-constexpr Duration patience = bounds::vote_patience(3s) - 250ms;
+constexpr Duration timeout = bounds::vote_timeout(3s) - 250ms;
 
 }  // namespace
 
@@ -92,7 +92,7 @@ TEST_CASE("the first other node is shown the record, and all are told when it st
     REQUIRE(said<link::Standby>(told, each).size() == 1);
     CHECK(said<link::Standby>(told, each)[0] == link::Standby{RoundNumber{1}, "10.0.0.2", 4711});
   }
-  CHECK(table.job.leadership().leads_until() == t0 + 1s + patience);
+  CHECK(table.job.leadership().leads_until() == t0 + 1s + timeout);
   CHECK(table.job.leadership().standby_node(table.job.round()) == GroupRank{1});
   CHECK(table.job.cover_text() == "if node 0 on host0 is lost, node 1 on host1 resumes the job");
   // Who comes later is a spare, and has to know it, too.
@@ -147,7 +147,7 @@ TEST_CASE(
   coordinator::Actions told;
   table.job.join(t0 + 2s, {LinkId{9}, "10.0.0.3", false}, back, told);
   CHECK(said<link::Standby>(told, LinkId{9}).size() == 1);
-  CHECK(table.job.leadership().leads_until() == t0 + 2s + patience);
+  CHECK(table.job.leadership().leads_until() == t0 + 2s + timeout);
 }
 
 TEST_CASE("there is no standby where it could not help, and none that has not said it can") {
@@ -182,11 +182,11 @@ TEST_CASE(
   CHECK(said<link::Heartbeat>(answer, c)[0].moment == link::AgentTime{2s});
   table.beat(t0 + 3s, c, t0 + 2s);
   table.awake(t0 + 3s + 500ms);
-  CHECK(table.job.leadership().leads_until() == t0 + 2s + patience);
+  CHECK(table.job.leadership().leads_until() == t0 + 2s + timeout);
   // Nobody hears of the future.
   table.beat(t0 + 3s + 500ms, c, t0 + 1h);
   table.awake(t0 + 4s);
-  CHECK(table.job.leadership().leads_until() <= t0 + 4s + patience);
+  CHECK(table.job.leadership().leads_until() <= t0 + 4s + timeout);
 }
 
 TEST_CASE("a coordinator that nobody follows gives up before its standby may lead") {
@@ -194,7 +194,7 @@ TEST_CASE("a coordinator that nobody follows gives up before its standby may lea
   table.stands(t0);
   table.hear(t0 + 3s, b, link::Heartbeat{});  // heard, but it hears nothing of us
   table.hear(t0 + 3s, c, link::Heartbeat{});
-  const auto actions = table.awake(t0 + patience);
+  const auto actions = table.awake(t0 + timeout);
   CHECK(table.job.is_deposed());
   REQUIRE(said<link::Refused>(actions, a).size() == 1);
   CHECK(said<link::Refused>(actions, a)[0].reason ==
@@ -214,7 +214,7 @@ TEST_CASE("a coordinator that gave up leads again when no standby can have a maj
   Three table;
   table.stands(t0);
   for (const LinkId each : {b, c}) table.hear(t0 + 2s, each, link::Heartbeat{});
-  table.awake(t0 + patience);
+  table.awake(t0 + timeout);
   REQUIRE(table.job.is_deposed());
   table.close(t0 + 4s, b);
   table.close(t0 + 4s, c);
@@ -270,7 +270,7 @@ TEST_CASE("a master that is asked to end transfers leadership when its round has
     CHECK_FALSE(table.job.check());
   }
   SUBCASE("it says nothing: whether it leads is not known, and nothing is decided here") {
-    const auto late = table.awake(t0 + 1s + bounds::hand_over_patience);
+    const auto late = table.awake(t0 + 1s + bounds::hand_over_timeout);
     CHECK(said<link::Led>(late, c) == std::vector{led});
     CHECK(table.job.is_deposed());
   }
@@ -540,7 +540,7 @@ TEST_CASE("where the standby is lost as well, a master that is asked to end find
   }
   SUBCASE("it is of an older version, and cannot: the job ends") {
     table.hear(t0 + 6s, c, link::Heartbeat{});
-    const auto ends = table.awake(t0 + 4s + bounds::hand_over_patience);
+    const auto ends = table.awake(t0 + 4s + bounds::hand_over_timeout);
     CHECK(said<link::Finish>(ends, c).size() == 1);
     CHECK_FALSE(table.job.check());
   }

@@ -35,7 +35,7 @@ TEST_CASE("what is written is read again, member by member") {
   CHECK(read->pause_until == record.pause_until);
   CHECK(read->why_again == record.why_again);
   CHECK(read->votes_needed == record.votes_needed);
-  CHECK(read->patience == record.patience);
+  CHECK(read->takeover_window == record.takeover_window);
   CHECK(read->finish == record.finish);
   CHECK(read->history == record.history);
   CHECK(read->time == record.time);

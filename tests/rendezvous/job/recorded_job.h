@@ -44,7 +44,7 @@ inline JobRecord recorded_job(TimePoint now) {
                    .since = now - 1s,
                    .why_again = "rank 1 failed",
                    .votes_needed = 3,
-                   .patience = std::chrono::seconds(4)};
+                   .takeover_window = std::chrono::seconds(4)};
   record.nodes.push_back({.join = recorded_join(0),
                           .peer = "10.0.0.1",
                           .further_peers = {"10.0.1.1"},

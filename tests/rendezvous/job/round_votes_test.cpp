@@ -18,7 +18,7 @@ namespace {
 constexpr TimePoint t0{};
 constexpr Duration lease = 3s;
 // As long as that after it was heard, a node follows.
-constexpr Duration patience = bounds::vote_patience(lease) - bounds::fence_margin;
+constexpr Duration timeout = bounds::vote_timeout(lease) - bounds::fence_margin;
 
 LinkId link(std::uint64_t number) {
   return LinkId{number};
@@ -49,10 +49,10 @@ TEST_CASE("the lead lasts as long as half of the nodes follow, the coordinator's
     // None of them is the standby.
     auto votes = of_nodes(static_cast<std::size_t>(nodes));
     for (int each = 0; each < others; ++each) {
-      CHECK(votes.until() == t0 + patience);
+      CHECK(votes.until() == t0 + timeout);
       votes.heard(link(static_cast<std::uint64_t>(2 + each)), t0 + 1s);
     }
-    CHECK(votes.until() == t0 + 1s + patience);
+    CHECK(votes.until() == t0 + 1s + timeout);
     // Whoever is left is no majority.
     CHECK(static_cast<std::size_t>(nodes - 1 - others) < votes_to_lead(nodes));
     CHECK(static_cast<std::size_t>(nodes - others) >= votes_to_lead(nodes));
@@ -62,7 +62,7 @@ TEST_CASE("the lead lasts as long as half of the nodes follow, the coordinator's
 TEST_CASE("or as long as the standby does, who alone could lead") {
   auto votes = of_nodes(5);
   votes.heard(link(1), t0 + 2s);
-  CHECK(votes.until() == t0 + 2s + patience);
+  CHECK(votes.until() == t0 + 2s + timeout);
   votes.released(link(1));
   CHECK(votes.is_settled());
 }
@@ -70,7 +70,7 @@ TEST_CASE("or as long as the standby does, who alone could lead") {
 TEST_CASE("enough nodes that know of the round's end settle it for good") {
   auto votes = of_nodes(5);
   votes.released(link(3));
-  CHECK(votes.until() == t0 + patience);
+  CHECK(votes.until() == t0 + timeout);
   CHECK_FALSE(votes.is_settled());
   votes.released(link(4));
   CHECK(votes.is_settled());
@@ -85,10 +85,10 @@ TEST_CASE("what is heard late, or of nobody, changes nothing; a new link is the 
   votes.heard(link(2), t0);
   votes.heard(link(9), t0 + 8s);
   votes.released(link(9));
-  CHECK(votes.until() == t0 + 1s + patience);
+  CHECK(votes.until() == t0 + 1s + timeout);
   votes.moved(link(1), link(7));
   votes.heard(link(7), t0 + 2s);
-  CHECK(votes.until() == t0 + 2s + patience);
+  CHECK(votes.until() == t0 + 2s + timeout);
 }
 
 TEST_CASE("who was not told of the standby cannot vote, and counts as one who follows") {
@@ -99,14 +99,14 @@ TEST_CASE("who was not told of the standby cannot vote, and counts as one who fo
   votes.may_vote(link(2), t0);
   CHECK(votes.is_settled());
   votes.may_vote(link(3), t0);
-  CHECK(votes.until() == t0 + patience);
+  CHECK(votes.until() == t0 + timeout);
 }
 
 TEST_CASE("a node that may vote already is not taken to have heard what is sent to it") {
   auto votes = of_nodes(3);
   votes.may_vote(link(1), t0 + 1s);
   votes.may_vote(link(2), t0 + 1s);
-  CHECK(votes.until() == t0 + patience);
+  CHECK(votes.until() == t0 + timeout);
 }
 
 namespace {
@@ -132,7 +132,7 @@ std::array<bool, 3> leaders(std::size_t nodes, std::size_t gone, std::size_t nee
     if (follows[each] == 1) ++first;
     if (follows[each] == 2 && each >= 2 && each < nodes - gone) ++second;
   }
-  return {votes.until() > t0 + patience, follows[1] == 1 && first >= votes_to_lead(nodes),
+  return {votes.until() > t0 + timeout, follows[1] == 1 && first >= votes_to_lead(nodes),
           follows[2] == 2 && second >= needed};
 }
 
@@ -174,10 +174,10 @@ TEST_CASE("a standby that has left in order has no majority to be afraid of") {
   CHECK(votes.is_settled());
   REQUIRE(votes.appoint_again(link(2), {link(2), link(3), link(4)}));
   CHECK(votes.votes_needed() == 3);
-  CHECK(votes.until() == t0 + patience);
+  CHECK(votes.until() == t0 + timeout);
   // Two of three are no majority of the coordinator's node and them.
   votes.heard(link(4), t0 + 1s);
-  CHECK(votes.until() == t0 + 1s + patience);
+  CHECK(votes.until() == t0 + 1s + timeout);
   CHECK_FALSE(votes.appoint_again(link(2), {link(2)}));
 }
 

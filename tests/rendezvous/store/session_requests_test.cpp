@@ -196,7 +196,7 @@ TEST_CASE("half a greeting is closed after a while, and whoever says nothing may
   const int silent = sockets.dial();
   const int half = sockets.dial();
   sockets.ask(half, "cpprun1");
-  sockets.pass(bounds::join_patience);
+  sockets.pass(bounds::first_message_timeout);
   CHECK(sockets[half].end == "incomplete greeting");
   CHECK(sockets.ask(silent, hello + request(c10d::Add{"n", 1})) == number(1));
 }

@@ -122,12 +122,12 @@ class Children {
   void wait(std::optional<Clock::time_point> until, std::vector<SpawnedEnd>& ends) {
     std::vector<pollfd> polled;
     for (const Child& child : children_) polled.push_back({child.descriptor, POLLIN, 0});
-    int patience = -1;
+    int timeout = -1;
     if (until) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now());
-      patience = static_cast<int>(std::max(left.count(), std::chrono::milliseconds::rep{0}));
+      timeout = static_cast<int>(std::max(left.count(), std::chrono::milliseconds::rep{0}));
     }
-    if (::poll(polled.data(), polled.size(), patience) <= 0) return;
+    if (::poll(polled.data(), polled.size(), timeout) <= 0) return;
     for (std::size_t index = 0; index < polled.size(); ++index) {
       if (polled[index].revents == 0) continue;
       ends.push_back({.exit_code = reap(index), .local_rank = static_cast<int>(index)});
@@ -161,19 +161,19 @@ Result<SpawnedEnd> spawn_workers(const std::vector<std::string>& argv,
     }
   }
   std::optional<SpawnedEnd> first_bad;
-  std::optional<Clock::time_point> patience_ends;
+  std::optional<Clock::time_point> timeout_ends;
   while (!children.all_gone()) {
     std::vector<SpawnedEnd> ends;
-    children.wait(patience_ends, ends);
+    children.wait(timeout_ends, ends);
     for (const SpawnedEnd& end : ends) {
       if (end.exit_code == 0 || first_bad) continue;
       first_bad = end;
       children.signal_all(SIGTERM);
-      patience_ends = Clock::now() + bounds::worker_goodbye_wait_max;
+      timeout_ends = Clock::now() + bounds::worker_goodbye_wait_max;
     }
-    if (patience_ends && Clock::now() >= *patience_ends) {
+    if (timeout_ends && Clock::now() >= *timeout_ends) {
       children.signal_all(SIGKILL);
-      patience_ends.reset();
+      timeout_ends.reset();
     }
   }
   return first_bad.value_or(SpawnedEnd{});

@@ -194,7 +194,7 @@ std::shared_ptr<StallWatch> make_stall_watch(const ProcessGroup::Parts& parts, i
           .steps = [family = parts.family] { return family->steps.load(); },
           .left_after = left_after,
           .say = [](const std::string& words) { fmt::print(stderr, "cpprun: {}\n", words); },
-          .patience = bounds::worker_stall_patience});
+          .timeout = bounds::worker_stall_timeout});
 }
 
 }  // namespace

@@ -114,7 +114,7 @@ std::string StallWatch::give_up(std::string_view reason, const std::string& oper
 
 void StallWatch::run() {
   std::unique_lock lock(mutex_);
-  while (!stopped_.wait_for(lock, options_.patience, [this] { return is_stopping_; })) {
+  while (!stopped_.wait_for(lock, options_.timeout, [this] { return is_stopping_; })) {
     std::uint64_t number = 0;
     Wait oldest;
     if (!waits_.empty()) std::tie(number, oldest) = *waits_.begin();
@@ -122,7 +122,7 @@ void StallWatch::run() {
     try {
       const std::scoped_lock store_lock(at_the_store_);
       const bool is_stalled =
-          number != 0 && std::chrono::steady_clock::now() - oldest.since >= options_.patience;
+          number != 0 && std::chrono::steady_clock::now() - oldest.since >= options_.timeout;
       is_stalled ? look(number, oldest) : withdraw();
     } catch (const std::exception&) {
       return;  // The store is lost, and the job with it.

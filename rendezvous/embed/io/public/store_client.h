@@ -3,7 +3,7 @@
 // A blocking client of a store (cpprun's or PyTorch's, 2.2 and later), in C++17 and later.
 //
 //   auto client = cpprun::StoreClient::open({"node1", 29400});
-//   if (!client) return complain(client.error());
+//   if (!client) return report_error(client.error());
 //   client->set("greeting", "hello");
 //
 // Every call ends within its timeout. A failed call returns the reason as a clause. After a failure

@@ -5,7 +5,7 @@
 // event loop (StoreService).
 //
 //   auto server = cpprun::StoreServer::open({"127.0.0.1", 29500});
-//   if (!server) return complain(server.error());
+//   if (!server) return report_error(server.error());
 //   std::printf("serving on port %d\n", server->port());
 //
 // Nothing throws except std::bad_alloc from this header's own code. The classes are wrappers around

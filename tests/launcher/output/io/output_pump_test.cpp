@@ -67,9 +67,9 @@ struct Node {
     processes.sweep(LocalRank{local_rank});
     pump.close(LocalRank{local_rank});
   }
-  bool flush(Duration patience = 30s) {
+  bool flush(Duration timeout = 30s) {
     bool flushed = false;
-    pump.flush(patience, [&] { flushed = true; });
+    pump.flush(timeout, [&] { flushed = true; });
     return run_until(context, [&] { return flushed; });
   }
 };

@@ -205,7 +205,7 @@ TEST_CASE("who is to end while it hands over, and is deposed meanwhile, ends") {
   alpha.set.leave([&] { is_over = true; });
   alpha.etcd_says(
       election::Deposed{"etcd has not confirmed the leader's lease", /*is_orderly=*/false});
-  alpha.loop.pass(bounds::hand_over_patience);
+  alpha.loop.pass(bounds::hand_over_timeout);
   CHECK(alpha.election->all<election::Withdraw>().size() == 1);
   alpha.etcd_says(election::Withdrawn{});
   CHECK(is_over);

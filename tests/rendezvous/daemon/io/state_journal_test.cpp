@@ -42,9 +42,9 @@ struct Place {
 
 // A daemon's side of it.
 struct Daemon {
-  Result<void> open(const std::string& path, Duration patience = 10s, bool syncs = false) {
+  Result<void> open(const std::string& path, Duration timeout = 10s, bool syncs = false) {
     auto opened = StateJournal::open(
-        io, side, {.path = path, .patience = patience, .syncs = syncs},
+        io, side, {.path = path, .timeout = timeout, .syncs = syncs},
         [this](LogLevel, const std::string& sentence) { said.push_back(sentence); });
     if (!opened) return tl::unexpected(opened.error());
     folder = *std::move(opened);
@@ -76,9 +76,9 @@ std::vector<std::string> records_in(const std::string& path) {
   return records;
 }
 
-std::string refusal(const std::string& path, Duration patience = 10s) {
+std::string refusal(const std::string& path, Duration timeout = 10s) {
   Daemon daemon;
-  const auto opened = daemon.open(path, patience);
+  const auto opened = daemon.open(path, timeout);
   return opened ? std::string() : opened.error().reason;
 }
 

@@ -43,7 +43,7 @@ struct Place {
 struct Daemon {
   bool open(const std::string& path, bool syncs = false) {
     auto opened = StateJournal::open(
-        io, side, {.path = path, .patience = 10s, .syncs = syncs},
+        io, side, {.path = path, .timeout = 10s, .syncs = syncs},
         [this](LogLevel, const std::string& sentence) { said.push_back(sentence); });
     if (!opened) refusal = opened.error().reason;
     if (!opened) return false;

@@ -29,8 +29,8 @@ struct Writer {
     theirs.reset(ends[1]);
     const int least = 1;
     REQUIRE(::setsockopt(theirs.get(), SOL_SOCKET, SO_SNDBUF, &least, sizeof least) == 0);
-    const timeval patience{.tv_sec = 20, .tv_usec = 0};
-    REQUIRE(::setsockopt(ours.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0);
+    const timeval timeout{.tv_sec = 20, .tv_usec = 0};
+    REQUIRE(::setsockopt(ours.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0);
     thread = std::thread([this] {
       write_states(folder.get(), theirs.get(), *ring, false);
       theirs.reset();

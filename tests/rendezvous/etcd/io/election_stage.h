@@ -109,7 +109,7 @@ class Stage {
   }
   // Runs until that is so; it fails when it never is.
   void await(const std::function<bool()>& is_so, const std::string& what) {
-    const auto deadline = std::chrono::steady_clock::now() + integration::patience;
+    const auto deadline = std::chrono::steady_clock::now() + integration::timeout;
     while (!is_so()) {
       REQUIRE_MESSAGE(std::chrono::steady_clock::now() < deadline, "in vain: ", what);
       context_.restart();

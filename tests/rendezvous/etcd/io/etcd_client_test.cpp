@@ -86,14 +86,14 @@ struct Scene {
         client(context,
                {.endpoints = {server.endpoint()}, .user = std::move(user), .password = "secret"},
                nullptr) {}
-  etcd::Heard ask(Duration patience = 60s) {
+  etcd::Heard ask(Duration timeout = 60s) {
     std::optional<etcd::Heard> heard;
-    client.ask(Lane::lease, 0, etcd::Grant{7, 2}, patience, [&heard](etcd::Heard answer) {
+    client.ask(Lane::lease, 0, etcd::Grant{7, 2}, timeout, [&heard](etcd::Heard answer) {
       CHECK_FALSE(heard);
       heard = std::move(answer);
     });
     CHECK_FALSE(heard);  // not from within
-    const auto deadline = std::chrono::steady_clock::now() + integration::patience;
+    const auto deadline = std::chrono::steady_clock::now() + integration::timeout;
     while (!heard) {
       REQUIRE(std::chrono::steady_clock::now() < deadline);
       context.restart();
@@ -101,8 +101,8 @@ struct Scene {
     }
     return *heard;
   }
-  etcd::Failure failure(Duration patience = 60s) {
-    const auto heard = ask(patience);
+  etcd::Failure failure(Duration timeout = 60s) {
+    const auto heard = ask(timeout);
     REQUIRE_FALSE(heard);
     return heard.error();
   }

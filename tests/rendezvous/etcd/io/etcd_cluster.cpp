@@ -65,9 +65,9 @@ std::optional<int> reap(pid_t pid) {
 }
 
 // Waits for bytes, or for that time.
-bool has_bytes(int socket, short what, milliseconds patience) {
+bool has_bytes(int socket, short what, milliseconds timeout) {
   pollfd watched{socket, what, 0};
-  return ::poll(&watched, 1, static_cast<int>(std::max<long>(patience.count(), 0))) == 1;
+  return ::poll(&watched, 1, static_cast<int>(std::max<long>(timeout.count(), 0))) == 1;
 }
 
 FileDescriptor dial(int port) {
@@ -91,8 +91,8 @@ bool skips_without_etcd() {
 }
 
 std::string post(int port, const std::string& path, const std::string& body,
-                 milliseconds patience) {
-  const auto deadline = steady_clock::now() + patience;
+                 milliseconds timeout) {
+  const auto deadline = steady_clock::now() + timeout;
   const FileDescriptor socket = dial(port);
   if (!socket) return "";
   const std::string question = http::to_bytes(
@@ -192,7 +192,7 @@ void EtcdCluster::spawn(int number, const std::string& state) {
 // It answers when it is ready, and there is nothing to be seen of it before.
 bool EtcdCluster::is_ready(int number) {
   Member& member = members_[static_cast<std::size_t>(number)];
-  const auto deadline = steady_clock::now() + integration::patience;
+  const auto deadline = steady_clock::now() + integration::timeout;
   while (steady_clock::now() < deadline) {
     if (reap(member.pid)) {
       member.pid = -1;
@@ -220,7 +220,7 @@ std::string EtcdCluster::ask(int member, const std::string& path, const std::str
 }
 
 int EtcdCluster::leader() const {
-  const auto deadline = steady_clock::now() + integration::patience;
+  const auto deadline = steady_clock::now() + integration::timeout;
   while (steady_clock::now() < deadline) {
     for (int each = 0; each < size(); ++each) {
       const std::string status =

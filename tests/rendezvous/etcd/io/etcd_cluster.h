@@ -19,7 +19,7 @@ bool skips_without_etcd();
 
 // What curl would say: the body of the answer, or "" where nothing comes within that time.
 std::string post(int port, const std::string& path, const std::string& body,
-                 std::chrono::milliseconds patience);
+                 std::chrono::milliseconds timeout);
 
 // Runs a program to its end, with what it says thrown away. Its exit status; -1: it cannot be run.
 int run_quietly(const std::vector<std::string>& words);

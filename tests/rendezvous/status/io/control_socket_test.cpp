@@ -27,7 +27,7 @@ struct Stage {
     door.emplace(
         io, side,
         DoorPlan{
-            .folders = {{.parent = parent, .name = "cpprun-x"}}, .after = after, .patience = 60s},
+            .folders = {{.parent = parent, .name = "cpprun-x"}}, .after = after, .timeout = 60s},
         ControlSocket::Callbacks{
             .client =
                 [this](FileDescriptor socket, std::uint32_t user) {

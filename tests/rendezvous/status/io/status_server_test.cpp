@@ -179,8 +179,8 @@ TEST_CASE("whoever has asked for something hears that it is not known what came 
   Client client = stage.client("GET /later HTTP/1.1\r\nHost: localhost\r\n\r\n");
   stage.until_heard(client, "HTTP/1.1 503 ");
   stage.until_heard(client, "{\"error\":\"the result is not known yet");
-  static_assert(bounds::outcome_patience < bounds::ask_patience);
-  static_assert(bounds::outcome_patience > bounds::hand_over_answer);
+  static_assert(bounds::outcome_timeout < bounds::ask_timeout);
+  static_assert(bounds::outcome_timeout > bounds::hand_over_answer);
 }
 
 TEST_CASE("whoever asks for something is known, even where everybody may look") {

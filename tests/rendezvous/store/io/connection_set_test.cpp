@@ -320,7 +320,7 @@ TEST_CASE("half a greeting is closed after a while, and whoever says nothing may
   served.say(half, "cpprun1");
   served.until([&] { return served.set.connection_count() == 2; });
   served.set.serve(std::chrono::steady_clock::now());
-  served.set.serve(std::chrono::steady_clock::now() + bounds::join_patience + 1s);
+  served.set.serve(std::chrono::steady_clock::now() + bounds::first_message_timeout + 1s);
   CHECK(served.set.connection_count() == 1);
   CHECK(served.has_note("closed: incomplete greeting"));
   CHECK(served.ask(silent, hello + request(c10d::Add{"n", 1}), 8) == number(1));

@@ -26,7 +26,7 @@ struct Network {
   Duration pause = 100ms;
   std::vector<std::size_t> asked;
 
-  std::string search(Duration patience) {
+  std::string search(Duration timeout) {
     return search_listener({.now = [this] { return now; },
                             .resolve = [this]() -> Result<std::size_t> {
                               if (!unresolved.empty()) return failure(unresolved);
@@ -41,7 +41,7 @@ struct Network {
                                   return in_time ? address.answer : "timed out";
                                 },
                             .pause = [this](TimePoint end) { now = std::min(end, now + pause); }},
-                           TimePoint{} + patience);
+                           TimePoint{} + timeout);
   }
 };
 

@@ -31,7 +31,7 @@ struct Ranks {
                    .steps = [steps] { return steps; },
                    .left_after = [this](c10d::Store&, int global) { return left(global); },
                    .say = [this, rank](const std::string& words) { said[rank].set_value(words); },
-                   .patience = 5ms});
+                   .timeout = 5ms});
   }
   std::optional<std::int64_t> left(int global) const {
     return global == gone ? std::optional<std::int64_t>(2) : std::nullopt;

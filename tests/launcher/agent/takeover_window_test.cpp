@@ -5,7 +5,7 @@
 
 #include "tests/launcher/agent/set_stage.h"
 
-namespace agent_patience_test {
+namespace takeover_window_test {
 
 using namespace cpprun;
 using namespace cpprun::testing;
@@ -13,12 +13,12 @@ using namespace cpprun::testing;
 TEST_CASE("with a patience the workers live on for it after the lease, and no longer") {
   Set stage;
   stage.run_at_first();
-  CHECK(stage.agent.overdue_at() == t0 + 1s + own_lease + patience + bounds::fence_margin / 2);
+  CHECK(stage.agent.overdue_at() == t0 + 1s + own_lease + takeover_window + bounds::fence_margin / 2);
   stage.down(t0 + 1s);
-  for (TimePoint now = t0 + 1s; now < t0 + 1s + own_lease + patience; now += 500ms) {
+  for (TimePoint now = t0 + 1s; now < t0 + 1s + own_lease + takeover_window; now += 500ms) {
     CHECK_FALSE(kills(stage.agent.advance(now)));
   }
-  CHECK(kills(stage.agent.advance(t0 + 1s + own_lease + patience)));
+  CHECK(kills(stage.agent.advance(t0 + 1s + own_lease + takeover_window)));
 }
 
 TEST_CASE("the patience counts from when it is heard, and grows for what was answered before") {
@@ -50,7 +50,7 @@ TEST_CASE("what one answers that has said nothing of patience on this link count
   stage.turn_to_second(t0 + 1s, t0 + 4s);
   stage.heard(t0 + 4s, members(7, 0s));
   // By the word of the first, which the second has to wait for as well.
-  CHECK(stage.agent.overdue_at() == t0 + 1s + own_lease + patience + bounds::fence_margin / 2);
+  CHECK(stage.agent.overdue_at() == t0 + 1s + own_lease + takeover_window + bounds::fence_margin / 2);
   stage.answered(t0 + 6s);
   CHECK(stage.agent.overdue_at() == t0 + 6s + own_lease + bounds::fence_margin / 2);
 }
@@ -59,14 +59,14 @@ TEST_CASE("a seat that is lost takes its patience with it") {
   Set stage;
   stage.run_at_first();
   stage.down(t0 + 1s);
-  stage.refused_until(t0 + 1s + own_lease + patience);
+  stage.refused_until(t0 + 1s + own_lease + takeover_window);
   stage.end_worker(t0 + 8s, killed);
   stage.pass(t0 + 9s);
   stage.up(t0 + 9s);
   stage.heard(t0 + 9s, seat(second));
   CHECK(stage.agent.overdue_at() == t0 + 9s + own_lease + bounds::fence_margin / 2);
   stage.heard(t0 + 9s, members(7));
-  CHECK(stage.agent.overdue_at() == t0 + 9s + own_lease + patience + bounds::fence_margin / 2);
+  CHECK(stage.agent.overdue_at() == t0 + 9s + own_lease + takeover_window + bounds::fence_margin / 2);
 }
 
 TEST_CASE("a near miss is told by the lease, with what the patience would have left") {
@@ -75,7 +75,7 @@ TEST_CASE("a near miss is told by the lease, with what the patience would have l
   const auto late = stage.heard(t0 + 4400ms, link::Heartbeat{.sent = 2s});
   const auto told = all<agent::TellNearMiss>(late);
   REQUIRE(told.size() == 1);
-  CHECK(told[0] == agent::TellNearMiss{3400ms, 3s, patience});
+  CHECK(told[0] == agent::TellNearMiss{3400ms, 3s, takeover_window});
 }
 
 TEST_CASE("a node that has succeeded asks how it ended when the patience is over as well") {
@@ -84,7 +84,7 @@ TEST_CASE("a node that has succeeded asks how it ended when the patience is over
   stage.end_worker(t0 + 1s, {});
   stage.down(t0 + 1s);
   Agent::Actions told;
-  for (auto due = stage.agent.next_deadline(); due && *due <= t0 + 1s + own_lease + patience;
+  for (auto due = stage.agent.next_deadline(); due && *due <= t0 + 1s + own_lease + takeover_window;
        due = stage.agent.next_deadline()) {
     CHECK(all<agent::TellNote>(told).empty());
     auto more = stage.agent.advance(*due);
@@ -100,7 +100,7 @@ TEST_CASE("a node that has succeeded asks how it ended when the patience is over
   CHECK(said<link::Join>(stage.up(due))[0].done);
   stage.heard(due, link::Heartbeat{});
   stage.heard(due, members(7));
-  CHECK(all<agent::Exit>(stage.agent.advance(t0 + 1s + own_lease + patience + 600s)).empty());
+  CHECK(all<agent::Exit>(stage.agent.advance(t0 + 1s + own_lease + takeover_window + 600s)).empty());
 }
 
 TEST_CASE("who slept through lease and patience kills its workers when it wakes") {
@@ -114,4 +114,4 @@ TEST_CASE("who slept through lease and patience kills its workers when it wakes"
       "suspended or starved of CPU for about 59 s, longer than its lease of 7 s; "));
 }
 
-}  // namespace agent_patience_test
+}  // namespace takeover_window_test
