@@ -272,11 +272,11 @@ class WordReader {
     if (found.size() > 1) {
       std::vector<std::string> names;
       for (const auto* flag : found) names.push_back(fmt::format("--{}", flag->name));
-      return complain("{} is ambiguous: {}\n  hint: use the full name", spelled,
+      return report_error("{} is ambiguous: {}\n  hint: use the full name", spelled,
                       fmt::join(names, " or "));
     }
     if (!found.front()->takes_value() && equals != std::string::npos) {
-      return complain("--{} takes no value\n  hint: remove \"{}\"", found.front()->name,
+      return report_error("--{} takes no value\n  hint: remove \"{}\"", found.front()->name,
                       word.substr(equals));
     }
     if (equals != std::string::npos) {
@@ -302,7 +302,7 @@ class WordReader {
   void take_value(const FlagFacts* flag, const std::string& spelled) {
     if (!flag->takes_value()) return keep(flag, spelled, "");
     if (next_ == words_.size() || is_flag(words_[next_])) {
-      return complain("{} needs a value: {}={}", spelled, spelled, flag->value);
+      return report_error("{} needs a value: {}={}", spelled, spelled, flag->value);
     }
     keep(flag, spelled, words_[next_++]);
     result_.typed.back().is_apart = true;
@@ -315,8 +315,8 @@ class WordReader {
     for (const auto& flag : flags_) names.push_back("--" + flag.name);
     const auto* const near = spelled.starts_with("--") ? nearest(spelled, names) : nullptr;
     if (near == nullptr)
-      return complain("unknown flag {}\n  hint: cpprun --help all lists the flags", spelled);
-    complain("unknown flag {}\n  hint: did you mean {}?", spelled, *near);
+      return report_error("unknown flag {}\n  hint: cpprun --help all lists the flags", spelled);
+    report_error("unknown flag {}\n  hint: did you mean {}?", spelled, *near);
     const bool takes_value = candidates(std::string_view(*near).substr(2)).front()->takes_value();
     const bool is_last = next_ + 1 >= words_.size();
     if (takes_value && !has_value && !is_last && !is_flag(words_[next_])) ++next_;
@@ -327,7 +327,7 @@ class WordReader {
   }
 
   template <class... Values>
-  void complain(fmt::format_string<Values...> text, Values&&... values) {
+  void report_error(fmt::format_string<Values...> text, Values&&... values) {
     result_.diagnostics.push_back(fmt::format(text, std::forward<Values>(values)...));
   }
 
@@ -418,7 +418,7 @@ class Teller {
       for (const auto& mistake : facts_.diagnostics) {
         // The user has configured this node's position, so a problem in the scheduler's task layout
         // is only worth a note.
-        is_placed() ? notes_.push_back(mistake) : complain(mistake);
+        is_placed() ? notes_.push_back(mistake) : report_error(mistake);
       }
     }
     nodes_ = typed ? range->highest : facts_.nodes && !alone ? facts_.nodes->value : 1;
@@ -447,7 +447,7 @@ class Teller {
   }
 
  private:
-  void complain(std::string sentence) {
+  void report_error(std::string sentence) {
     diagnostics_.add(Diagnostics::before_flags, std::move(sentence));
   }
 
@@ -518,7 +518,7 @@ class Teller {
     if (is_said(flags_.master_addr) || is_said(flags_.rdzv_endpoint)) return;
     const auto* variable = find_variable(line_.environment, contract::master_addr);
     const bool by_variable = variable != nullptr && !variable->empty();
-    if (!by_variable && !facts_.master) return complain(no_master());
+    if (!by_variable && !facts_.master) return report_error(no_master());
     const std::string host = by_variable ? *variable : facts_.master->value;
     const std::string source =
         by_variable ? std::string(contract::master_addr) : facts_.master->source;
@@ -632,13 +632,13 @@ class FanoutReader {
 
  private:
   template <class T>
-  void complain(const Flag<T>& flag, const std::string& text) {
+  void report_error(const Flag<T>& flag, const std::string& text) {
     diagnostics_.add(flag.place, flag.source + text);
   }
 
   void read_hosts(fanout::Wanted& wanted) {
     if (flags_.hosts.given && flags_.hostfile.given) {
-      complain(flags_.hostfile, " and --hosts exclude each other\n  hint: use only one");
+      report_error(flags_.hostfile, " and --hosts exclude each other\n  hint: use only one");
     }
     const HostList hosts = flags_.hosts.value
                                ? fanout::hosts_of(*flags_.hosts.value, line_.environment)
@@ -647,7 +647,7 @@ class FanoutReader {
     if (!hosts) {
       for (const auto& mistake : hosts.error()) {
         if (flags_.hosts.value)
-          complain(flags_.hosts, ": " + mistake);
+          report_error(flags_.hosts, ": " + mistake);
         else
           diagnostics_.add(flags_.hostfile.place, mistake);
       }
@@ -661,7 +661,7 @@ class FanoutReader {
     const int count = static_cast<int>(request.wanted.members.size());
     const auto range = flags_.nnodes.value.value_or(NodeRange{count, count});
     if (count > 0 && range.highest != count) {
-      complain(flags_.nnodes,
+      report_error(flags_.nnodes,
                fmt::format("={} does not match {} host{}\n  hint: remove the flag, or set the "
                            "minimum number of nodes with --nnodes=MIN:{}",
                            flags_.nnodes.text, count, count == 1 ? "" : "s", count));
@@ -679,7 +679,7 @@ class FanoutReader {
   void refuse_places() {
     const auto refuse = [&](const auto& flag, bool is_given, std::string_view cure) {
       if (is_given)
-        complain(
+        report_error(
             flag,
             fmt::format(" is for a single node, but --hosts starts all nodes\n  hint: {}", cure));
     };
@@ -696,12 +696,12 @@ class FanoutReader {
     if (passed)
       job.environment = *std::move(passed);
     else
-      complain(flags_.export_variables, ": " + passed.error().reason);
+      report_error(flags_.export_variables, ": " + passed.error().reason);
   }
 
   void read_shell(fanout::JobTerms& job) {
     job.shell = fanout::remote_shell(flags_.remote_shell.value, flags_.hosts.value);
-    if (job.shell.empty()) complain(flags_.remote_shell, " is empty");
+    if (job.shell.empty()) report_error(flags_.remote_shell, " is empty");
   }
 
   void leave_to_agents() {
@@ -726,13 +726,13 @@ class FanoutReader {
 std::optional<fanout::Request> fan_out_request(Flags& flags, const Declaration& declaration,
                                                const CommandLine& line, Diagnostics& diagnostics) {
   if (!flags.hosts.given && !flags.hostfile.given) {
-    const auto complain = [&diagnostics](const auto& flag, bool is_given) {
+    const auto report_error = [&diagnostics](const auto& flag, bool is_given) {
       if (!is_given) return;
       diagnostics.add(flag.place, flag.source + " has no effect without --hosts or --hostfile");
     };
-    complain(flags.remote_shell, flags.remote_shell.given);
-    complain(flags.export_variables, flags.export_variables.given);
-    complain(flags.ship, is_on(flags.ship));
+    report_error(flags.remote_shell, flags.remote_shell.given);
+    report_error(flags.export_variables, flags.export_variables.given);
+    report_error(flags.ship, is_on(flags.ship));
     return std::nullopt;
   }
   return FanoutReader(flags, line, diagnostics).read(declaration);

@@ -91,14 +91,14 @@ class FileReader {
  private:
   void read_line(std::string_view line, std::size_t number) {
     if (line.front() == '[') {
-      return complain(number,
+      return report_error(number,
                       "sections are not supported\n  hint: write each flag as name = value");
     }
     const auto equals = line.find('=');
     auto key = trimmed(line.substr(0, equals));
     if (is_quoted(key)) key = key.substr(1, key.size() - 2);
     if (equals == std::string_view::npos) {
-      return complain(number, fmt::format("\"{}\" does not have the form name = value",
+      return report_error(number, fmt::format("\"{}\" does not have the form name = value",
                                           plain_line(key, key_bytes_shown_max)));
     }
     const auto raw = whole_value(trimmed(line.substr(equals + 1)));
@@ -106,7 +106,7 @@ class FileReader {
     if (flag == nullptr) return;
     const bool opened = !raw.empty() && is_quote(raw.front()) && !is_quoted(raw);
     if (opened || (raw.starts_with('[') && raw.find(']') == std::string::npos)) {
-      return complain(number, fmt::format("{}: {} is not closed at the end of the value",
+      return report_error(number, fmt::format("{}: {} is not closed at the end of the value",
                                           flag->name, opened ? "a quote" : "a [list]"));
     }
     declaration_.tell(*flag, value_of(raw), SettingOrigin::file,
@@ -128,17 +128,17 @@ class FileReader {
     const auto name = flag_name(key);
     const auto* flag = declaration_.find(name);
     if (flag == nullptr) {
-      complain(number, fmt::format("unknown key \"{}\"\n  hint: {}",
+      report_error(number, fmt::format("unknown key \"{}\"\n  hint: {}",
                                    plain_line(key, key_bytes_shown_max), cure(name)));
       return nullptr;
     }
     if (!flag->in_file) {
-      complain(number, fmt::format("{} is allowed only on the command line, not in a file", name));
+      report_error(number, fmt::format("{} is allowed only on the command line, not in a file", name));
       return nullptr;
     }
     const auto [first, is_new] = line_of_.emplace(name, number);
     if (is_new) return flag;
-    complain(number, fmt::format("{} is set twice, first on line {}\n  hint: remove one of them",
+    report_error(number, fmt::format("{} is set twice, first on line {}\n  hint: remove one of them",
                                  name, first->second));
     return nullptr;
   }
@@ -156,7 +156,7 @@ class FileReader {
     return "use the name of a flag; cpprun --help all lists them";
   }
 
-  void complain(std::size_t number, std::string_view what) {
+  void report_error(std::size_t number, std::string_view what) {
     diagnostics_.push_back(fmt::format("{}:{}: {}", name_, number, what));
   }
 

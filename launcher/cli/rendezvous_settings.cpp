@@ -39,7 +39,7 @@ class Checker {
     const bool nodes_known = flags.nnodes.value || !flags.nnodes.given;
     config_.node_rank = flags.node_rank.value;
     if (config_.node_rank && *config_.node_rank >= config_.nodes_max && nodes_known) {
-      reader_.complain(flags.node_rank, "={} is too large: the job has {} nodes, ranks 0 to {}",
+      reader_.report_error(flags.node_rank, "={} is too large: the job has {} nodes, ranks 0 to {}",
                        *config_.node_rank, config_.nodes_max, config_.nodes_max - 1);
     }
     read_timeouts();
@@ -53,7 +53,7 @@ class Checker {
     std::vector<std::string> diagnostics;
     const auto from_conf =
         conf.value ? read_rendezvous_conf(*conf.value, conf.source, diagnostics) : Timeouts{};
-    for (auto& mistake : diagnostics) reader_.complain_whole(conf, std::move(mistake));
+    for (auto& mistake : diagnostics) reader_.report_sentence(conf, std::move(mistake));
     if (backend() == "static") config_.join_timeout = static_join_timeout;
     config_.join_timeout = from_conf.join_timeout.value_or(config_.join_timeout);
     config_.keep_alive_interval =
@@ -65,7 +65,7 @@ class Checker {
     etcd_ = from_conf.etcd;
     etcd_protocol_ = from_conf.etcd_protocol;
     if (config_.lease() >= bounds::lease_min) return;
-    reader_.complain(conf,
+    reader_.report_error(conf,
                      ": keep_alive_interval={} times keep_alive_max_attempt={} is a lease of {} s, "
                      "below the minimum of {} s",
                      in_seconds(config_.keep_alive_interval), config_.keep_alive_attempts_max,
@@ -78,7 +78,7 @@ class Checker {
     const auto& standby = reader_.flags().standby;
     if (!standby.value) return;
     if (*standby.value != "auto" && *standby.value != "none") {
-      reader_.complain(standby, "={} is neither auto nor none", *standby.value);
+      reader_.report_error(standby, "={} is neither auto nor none", *standby.value);
     }
     config_.standby = *standby.value == "auto";
     if (!config_.standby || config_.may_have_standby()) return;
@@ -121,19 +121,19 @@ class Checker {
     const bool one_node = config_.nodes_max == 1;
     const bool by_etcd = name == "etcd" || name == "etcd-v2";
     if (!by_etcd && name != "static" && name != "c10d") {
-      reader_.complain(flags.rdzv_backend,
+      reader_.report_error(flags.rdzv_backend,
                        "={} is not a rendezvous backend\n  hint: use static, c10d or etcd", name);
     }
     const bool wants_etcd = etcd_ != EtcdMeeting{} || !etcd_protocol_.empty();
     if (!by_etcd && wants_etcd && !is_beaten(flags.rdzv_conf, "etcd keys")) {
-      reader_.complain(flags.rdzv_conf,
+      reader_.report_error(flags.rdzv_conf,
                        ": protocol, cacert, cert, key, user, password_file, etcd_prefix and "
                        "etcd_lease need --rdzv-backend=etcd, not {}",
                        name);
     }
     if (is_on(flags.standalone)) {
       if (!one_node) {
-        reader_.complain(flags.standalone,
+        reader_.report_error(flags.standalone,
                          " runs a single node, but {}={} needs more\n  hint: use only one of them",
                          flags.nnodes.source, config_.nodes_max);
       }
@@ -144,7 +144,7 @@ class Checker {
     } else if (by_etcd) {
       meet_by_etcd(name);
     } else if (name == "c10d" && !one_node && !endpoint()) {
-      reader_.complain(flags.rdzv_backend,
+      reader_.report_error(flags.rdzv_backend,
                        "=c10d with {} nodes needs --rdzv-endpoint=HOST[:PORT], the same on every "
                        "node",
                        config_.nodes_max);
@@ -155,7 +155,7 @@ class Checker {
     }
     if (config_.is_host == false && config_.rendezvous == RendezvousMode::standalone &&
         !drops_is_host()) {
-      reader_.complain(flags.rdzv_conf,
+      reader_.report_error(flags.rdzv_conf,
                        ": is_host=false, but a single node must host its own rendezvous\n  hint: "
                        "remove is_host, "
                        "or set the host with --rdzv-endpoint");
@@ -180,7 +180,7 @@ class Checker {
     if (place) {
       ignore_master();
       const auto parsed = parse_endpoint(*place, by_endpoint ? place_port_default : static_port);
-      if (!parsed) return reader_.complain(flags.rdzv_endpoint, ": {}", parsed.error().reason);
+      if (!parsed) return reader_.report_error(flags.rdzv_endpoint, ": {}", parsed.error().reason);
       config_.endpoint = *parsed;
       config_.place_by_endpoint = true;
     }
@@ -194,19 +194,19 @@ class Checker {
     const auto& flags = reader_.flags();
     ignore_master();
     const auto places = parse_endpoints(text, place_port_default);
-    if (!places) return reader_.complain(flags.rdzv_endpoint, ": {}", places.error().reason);
+    if (!places) return reader_.report_error(flags.rdzv_endpoint, ": {}", places.error().reason);
     config_.rendezvous = RendezvousMode::endpoint;
     config_.places = *places;
     config_.endpoint = places->front();
     config_.place_by_endpoint = true;
     if (backend() == "static") {
-      reader_.complain(flags.rdzv_backend,
+      reader_.report_error(flags.rdzv_backend,
                        "=static needs a single endpoint, but {} lists {} cpprunds\n  hint: use one "
                        "endpoint, or --rdzv-backend=c10d",
                        flags.rdzv_endpoint.source, places->size());
     }
     if (config_.is_host == true && !drops_is_host()) {
-      reader_.complain(flags.rdzv_conf,
+      reader_.report_error(flags.rdzv_conf,
                        ": is_host=true, but one of the {} cpprunds in {} hosts the rendezvous\n"
                        "  hint: remove is_host, or set the endpoint to this machine only",
                        places->size(), flags.rdzv_endpoint.source);
@@ -221,28 +221,28 @@ class Checker {
     ignore_master();
     const auto place = endpoint();
     if (!place) {
-      return reader_.complain(flags.rdzv_backend,
+      return reader_.report_error(flags.rdzv_backend,
                               "={} needs --rdzv-endpoint=HOST[:PORT],... with the members of etcd",
                               name);
     }
     const auto members = etcd_endpoints(*place, etcd_protocol_ == "https");
-    if (!members) return reader_.complain(flags.rdzv_endpoint, ": {}", members.error().reason);
+    if (!members) return reader_.report_error(flags.rdzv_endpoint, ": {}", members.error().reason);
     config_.rendezvous = RendezvousMode::endpoint;
     config_.endpoint = members->first;
     config_.place_by_endpoint = true;
     config_.etcd = etcd_;
     config_.etcd->endpoints = members->all;
     if (etcd_.certificate_file.empty() != etcd_.key_file.empty()) {
-      reader_.complain(flags.rdzv_conf, ": cert and key must be used together, but {} is missing",
+      reader_.report_error(flags.rdzv_conf, ": cert and key must be used together, but {} is missing",
                        etcd_.key_file.empty() ? "key" : "cert");
     }
     if (etcd_.user.empty() != etcd_.password_file.empty()) {
-      reader_.complain(flags.rdzv_conf,
+      reader_.report_error(flags.rdzv_conf,
                        ": user and password_file must be used together, but {} is missing",
                        etcd_.user.empty() ? "user" : "password_file");
     }
     if (config_.is_host && !drops_is_host()) {
-      reader_.complain(flags.rdzv_conf,
+      reader_.report_error(flags.rdzv_conf,
                        ": is_host={}, but etcd elects the node that hosts the rendezvous\n  hint: "
                        "remove is_host",
                        *config_.is_host);
@@ -282,7 +282,7 @@ class Checker {
 
   template <class T>
   void refuse_any_port(const Flag<T>& flag) {
-    reader_.complain(flag,
+    reader_.report_error(flag,
                      ": port 0 means any free port, which the other nodes cannot know\n  hint: use "
                      "a fixed port");
   }

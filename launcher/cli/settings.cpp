@@ -168,7 +168,7 @@ Config config_of(const Flags& flags, const CommandLine& line, Diagnostics& diagn
   read_log_settings(reader, config);
   // A known shell was already handled.
   if (const auto& shell = flags.print_completion; shell.value) {
-    reader.complain(shell, "={} is not one of bash, zsh, fish, tcsh", *shell.value);
+    reader.report_error(shell, "={} is not one of bash, zsh, fish, tcsh", *shell.value);
   }
   return config;
 }
@@ -184,18 +184,18 @@ int count_workers(SettingReader& reader, const CommandLine& line) {
   if (value == "auto") return devices > 0 ? devices : line.count_cpus();
   if (value == "gpu") {
     if (devices > 0) return devices;
-    reader.complain(workers,
+    reader.report_error(workers,
                     "=gpu: no GPU on this machine (no /dev/nvidia0, or CUDA_VISIBLE_DEVICES hides "
                     "them)\n  hint: use a number, or auto");
     return 1;
   }
   if (value == "xpu") {
-    reader.complain(workers, "=xpu: cpprun counts NVIDIA devices only\n  hint: use a number");
+    reader.report_error(workers, "=xpu: cpprun counts NVIDIA devices only\n  hint: use a number");
     return 1;
   }
   const auto count = whole_number(value);
   if (count && *count >= 1 && *count <= bounds::local_world_size_max) return *count;
-  reader.complain(workers, "={} is neither a number from 1 to {} nor cpu, gpu or auto", value,
+  reader.report_error(workers, "={} is neither a number from 1 to {} nor cpu, gpu or auto", value,
                   bounds::local_world_size_max);
   return 1;
 }
@@ -209,7 +209,7 @@ ProgramKind program_kind(SettingReader& reader) {
     return ProgramKind::python;
   }
   if (is_on(flags.module) && is_on(flags.no_python)) {
-    reader.complain(flags.module, " and {} exclude each other\n  hint: use only one",
+    reader.report_error(flags.module, " and {} exclude each other\n  hint: use only one",
                     flags.no_python.source);
   }
   if (is_on(flags.module)) return ProgramKind::module;
@@ -221,7 +221,7 @@ void check_start_method(SettingReader& reader) {
   if (!method.value) return;
   const auto& value = *method.value;
   if (value != "spawn" && value != "fork" && value != "forkserver") {
-    reader.complain(method, "={} is not one of spawn, fork, forkserver", value);
+    reader.report_error(method, "={} is not one of spawn, fork, forkserver", value);
   } else if (value != "spawn") {
     reader.note(method, " has no effect: workers are always new processes");
   }
@@ -242,7 +242,7 @@ void read_virtual_local_rank(SettingReader& reader, Config& config) {
   if (!config.virtual_local_rank || visible == nullptr) return;
   const auto devices = visible->empty() ? 0 : split(*visible, ',').size();
   if (devices < static_cast<std::size_t>(config.local_world_size)) {
-    reader.complain(flag, " gives each of {} workers its own device, but {}={} lists only {}",
+    reader.report_error(flag, " gives each of {} workers its own device, but {}={} lists only {}",
                     config.local_world_size, contract::cuda_visible_devices, *visible, devices);
   }
 }
@@ -252,7 +252,7 @@ void read_local_rank_flag(SettingReader& reader, Config& config) {
   const auto& wanted = reader.flags().pass_local_rank;
   if (!wanted.value) return;
   if (is_on(reader.flags().use_env)) {
-    reader.complain(wanted, " and {} exclude each other\n  hint: use only one",
+    reader.report_error(wanted, " and {} exclude each other\n  hint: use only one",
                     reader.flags().use_env.source);
   }
   const auto& name = *wanted.value;
@@ -261,7 +261,7 @@ void read_local_rank_flag(SettingReader& reader, Config& config) {
                        return std::isalnum(byte) || byte == '-' || byte == '_';
                      });
   if (!plain) {
-    return reader.complain(
+    return reader.report_error(
         wanted, "={} is not an option name without dashes, such as local-rank or local_rank", name);
   }
   config.local_rank_flag = name;
@@ -281,7 +281,7 @@ void read_worker_settings(SettingReader& reader, const CommandLine& line, Config
   if (const auto& binding = flags.numa_binding; binding.value) {
     config.numa_binding = numa_binding_named(*binding.value);
     if (!config.numa_binding) {
-      reader.complain(binding, "={} is not one of node, socket, exclusive, core-complex",
+      reader.report_error(binding, "={} is not one of node, socket, exclusive, core-complex",
                       *binding.value);
     }
   }
@@ -312,7 +312,7 @@ std::vector<std::string> duplicates(SettingReader& reader, const Flag<std::strin
   auto words = words_of(flag.value.value_or(""));
   if (words.empty()) return words;
   if (logs.disabled) {
-    reader.complain(flag, " writes to a file, but {}=/dev/null disables log files",
+    reader.report_error(flag, " writes to a file, but {}=/dev/null disables log files",
                     reader.flags().log_dir.source);
   } else if (!teed) {
     reader.note(flag, " has no effect: it applies only to streams that --tee selects");
@@ -330,7 +330,7 @@ bool any_teed(const StreamChoices& tee, bool StreamChoice::*stream) {
 void check_logs_specs(SettingReader& reader) {
   const auto& specs = reader.flags().logs_specs;
   if (!specs.value || *specs.value == "default") return;
-  reader.complain(
+  reader.report_error(
       specs,
       "={} names a Python class, which cpprun cannot load\n  hint: remove the flag; the layout of "
       "the logs is the same as with torchrun",
@@ -341,7 +341,7 @@ bool wants_stderr_inherited(SettingReader& reader) {
   const auto& kind = reader.flags().stderr_kind;
   if (!kind.value || *kind.value == "pass") return false;
   if (*kind.value != "inherit") {
-    reader.complain(
+    reader.report_error(
         kind,
         "={} is invalid; expected pass (output passes through cpprun, so that the report can quote "
         "it) or inherit (workers write directly to cpprun's stderr)",
@@ -364,7 +364,7 @@ bool wants_events_on_console(SettingReader& reader) {
   const auto value = handler.value.value_or("null");
   if (value == "null" || value == "dynamic_rendezvous") return false;
   if (value == "console") return true;
-  reader.complain(handler,
+  reader.report_error(handler,
                   "={} is not supported; expected console (events on stderr) or null (no events)\n"
                   "  hint: use --events=FILE to write events to a file",
                   value);
@@ -376,7 +376,7 @@ LogLevel log_level(SettingReader& reader) {
   if (!flag.value) return LogLevel::info;
   const auto level = log_level_of(*flag.value);
   if (!level)
-    reader.complain(flag, "={} is not a log level\n  hint: use {}", *flag.value, log_level_names);
+    reader.report_error(flag, "={} is not a log level\n  hint: use {}", *flag.value, log_level_names);
   return level.value_or(LogLevel::info);
 }
 
@@ -385,7 +385,7 @@ LogTimes log_times(SettingReader& reader) {
   const auto value = flag.value.value_or("auto");
   if (value == "auto") return LogTimes::automatic;
   if (value == "always") return LogTimes::always;
-  if (value != "never") reader.complain(flag, "={} is not one of auto, always, never", value);
+  if (value != "never") reader.report_error(flag, "={} is not one of auto, always, never", value);
   return LogTimes::never;
 }
 
@@ -413,7 +413,7 @@ void read_log_settings(SettingReader& reader, Config& config) {
   logs.report_file = flags.report.value.value_or("");
   logs.events_file = flags.events.value.value_or("");
   if (is_one_file(logs.report_file, logs.events_file)) {
-    reader.complain(flags.events, "={} is also the file of --report\n  hint: use two files",
+    reader.report_error(flags.events, "={} is also the file of --report\n  hint: use two files",
                     logs.events_file);
   }
   logs.stderr_inherited = wants_stderr_inherited(reader);
@@ -485,7 +485,7 @@ void read_restarts(SettingReader& reader, Config& config) {
     if (std::ranges::find(config.restarts.final_codes, code) == config.restarts.final_codes.end()) {
       continue;
     }
-    reader.complain(flags.free_restart_codes,
+    reader.report_error(flags.free_restart_codes,
                     " and --no-restart-codes both contain {}\n  hint: remove it from one of them",
                     code < 0 ? std::string(signal_name(-code)) : std::to_string(code));
   }
@@ -531,7 +531,7 @@ void read_scopes(SettingReader& reader, Config& config) {
   if (scope.value == "group") {
     config.signal_scope = SignalScope::group;
   } else if (scope.value && scope.value != "process") {
-    reader.complain(scope, "=\"{}\" is invalid; expected process or group", *scope.value);
+    reader.report_error(scope, "=\"{}\" is invalid; expected process or group", *scope.value);
   }
   const auto& stragglers = reader.flags().stragglers;
   if (stragglers.value == "kill") {
@@ -539,7 +539,7 @@ void read_scopes(SettingReader& reader, Config& config) {
   } else if (stragglers.value == "leave") {
     config.stragglers = Stragglers::leave;
   } else if (stragglers.value && stragglers.value != "wait") {
-    reader.complain(stragglers, "=\"{}\" is invalid; expected wait, kill or leave",
+    reader.report_error(stragglers, "=\"{}\" is invalid; expected wait, kill or leave",
                     *stragglers.value);
   }
 }
@@ -548,7 +548,7 @@ void read_status_access(SettingReader& reader, Config& config) {
   const auto& flag = reader.flags().status_access;
   if (!flag.value) return;
   const auto access = status_access(*flag.value);
-  if (!access) reader.complain(flag, "={} is not one of {}", *flag.value, status_access_names);
+  if (!access) reader.report_error(flag, "={} is not one of {}", *flag.value, status_access_names);
   config.status_access = access.value_or(config.status_access);
 }
 
@@ -568,7 +568,7 @@ namespace {
 
 bool is_required(SettingReader& reader) {
   const auto required = secret_required(reader.environment());
-  if (!required) reader.complain_whole(reader.flags().secret_file, required.error().reason);
+  if (!required) reader.report_sentence(reader.flags().secret_file, required.error().reason);
   return required.value_or(false);
 }
 
@@ -577,7 +577,7 @@ StoreWay store_way(SettingReader& reader) {
   if (!kind.value) return StoreWay::automatic;
   if (*kind.value == "local") return StoreWay::local;
   if (*kind.value != "direct") {
-    reader.complain(kind,
+    reader.report_error(kind,
                     "={} is invalid; expected local (workers reach the store through cpprun on "
                     "their node; the default with a secret) or direct (workers connect to the "
                     "master; the default without a secret)",
@@ -596,7 +596,7 @@ void read_secret_settings(SettingReader& reader, Config& config) {
   config.require_secret = is_required(reader);
   if (!config.insecure) return;
   if (config.require_secret) {
-    reader.complain(
+    reader.report_error(
         flags.insecure,
         " contradicts CPPRUN_REQUIRE_SECRET=1, which rejects a job without a secret\n  hint: use "
         "only one of them");

@@ -39,12 +39,12 @@ class SettingReader {
 
   // complain(flags.nnodes, "={} is too much", 9): "--nnodes=9 is too much".
   template <class T, class... Values>
-  void complain(const Flag<T>& flag, fmt::format_string<Values...> text, Values&&... values) {
+  void report_error(const Flag<T>& flag, fmt::format_string<Values...> text, Values&&... values) {
     diagnostics_.add(flag.place, flag.source + fmt::format(text, std::forward<Values>(values)...));
   }
   // The same for a complete sentence about the flag.
   template <class T>
-  void complain_whole(const Flag<T>& flag, std::string sentence) {
+  void report_sentence(const Flag<T>& flag, std::string sentence) {
     diagnostics_.add(flag.place, std::move(sentence));
   }
 

@@ -94,7 +94,7 @@ Diagnosis diagnose(const Evidence& evidence) {
   Diagnosis diagnosis;
   diagnosis.ending = to_text(evidence.outcome, evidence.executable);
   WorkerOutput worker_output{.recorded = "", .lines = evidence.last_lines};
-  std::string complaint;
+  std::string problem;
   if (!evidence.error_text.empty()) {
     if (auto error = parse_error_file(evidence.error_text)) {
       worker_output.recorded = error->message;
@@ -102,7 +102,7 @@ Diagnosis diagnose(const Evidence& evidence) {
       diagnosis.message = std::move(error->message);
       diagnosis.traceback = std::move(error->traceback);
     } else {
-      complaint = error.error().reason;
+      problem = error.error().reason;
     }
   }
   const auto verdict = judge_cause(evidence, worker_output);
@@ -122,8 +122,8 @@ Diagnosis diagnose(const Evidence& evidence) {
     }
     diagnosis.consequence = cause->consequence;
   }
-  if (!complaint.empty()) {
-    diagnosis.reason += diagnosis.reason.empty() ? complaint : "; " + complaint;
+  if (!problem.empty()) {
+    diagnosis.reason += diagnosis.reason.empty() ? problem : "; " + problem;
   }
   return diagnosis;
 }

@@ -46,12 +46,12 @@ class HostListReader {
     add(name, slots, where);
   }
   void add(std::string_view name, std::optional<std::string_view> slots, const std::string& where) {
-    if (const auto why = objection(name); !why.empty()) return complain(where, why);
+    if (const auto why = objection(name); !why.empty()) return report_error(where, why);
     Host host{std::string(name), std::nullopt};
     if (slots) {
       const auto number = exact_number<int>(*slots);
       if (!number || *number < 1 || *number > slots_max) {
-        return complain(
+        return report_error(
             where, fmt::format("invalid number of slots \"{}\" for {}; use 1 to {}",
                                plain_line(*slots, bounds::name_shown_bytes_max), name, slots_max));
       }
@@ -59,17 +59,17 @@ class HostListReader {
     }
     const auto [first, is_new] = seen_.emplace(host.name, where);
     if (!is_new) {
-      return complain(where,
+      return report_error(where,
                       fmt::format("{} is listed twice{}; list it once, with its slots", host.name,
                                   first->second.empty() ? "" : ", first in " + first->second));
     }
     hosts_.push_back(std::move(host));
   }
-  void complain(const std::string& where, const std::string& why) {
+  void report_error(const std::string& where, const std::string& why) {
     diagnostics_.push_back(where.empty() ? why : fmt::format("{}: {}", where, why));
   }
   HostList result(const std::string& where) {
-    if (hosts_.empty() && diagnostics_.empty()) complain(where, "no hosts found");
+    if (hosts_.empty() && diagnostics_.empty()) report_error(where, "no hosts found");
     if (!diagnostics_.empty()) return tl::unexpected(std::move(diagnostics_));
     return std::move(hosts_);
   }
@@ -116,7 +116,7 @@ void read_line(std::string_view line, const std::string& where, HostListReader& 
     const bool known = words[at].starts_with(slots) || words[at].starts_with("max-slots=") ||
                        words[at].starts_with("max_slots=");
     if (!known) {
-      return reader.complain(where,
+      return reader.report_error(where,
                              fmt::format("unknown word \"{}\" after {}; write {} slots=4",
                                          plain_line(words[at], bounds::name_shown_bytes_max),
                                          plain_line(words[0], bounds::name_shown_bytes_max),

@@ -52,23 +52,23 @@ class Check {
  public:
   void number(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
     if (value >= least && value <= most) return;
-    complain(fmt::format("{}={} is out of range", name, value));
+    report_error(fmt::format("{}={} is out of range", name, value));
   }
   void text(const char* name, const std::string& value, std::size_t bytes_max) {
     if (value.size() <= bytes_max) return;
-    complain(fmt::format("{} of {} bytes, and the maximum is {}", name, value.size(), bytes_max));
+    report_error(fmt::format("{} of {} bytes, and the maximum is {}", name, value.size(), bytes_max));
   }
   void count(const char* name, std::size_t value, std::size_t most) {
     if (value <= most) return;
-    complain(fmt::format("{} {}, and the maximum is {}", value, name, most));
+    report_error(fmt::format("{} {}, and the maximum is {}", value, name, most));
   }
-  std::optional<std::string> complaint() && { return std::move(complaint_); }
+  std::optional<std::string> problem() && { return std::move(problem_); }
 
  private:
-  void complain(std::string text) {
-    if (!complaint_) complaint_ = std::move(text);
+  void report_error(std::string text) {
+    if (!problem_) problem_ = std::move(text);
   }
-  std::optional<std::string> complaint_;
+  std::optional<std::string> problem_;
 };
 
 // A sentence as the encoder cuts it, including the mark of a cut.
@@ -272,7 +272,7 @@ std::optional<std::string> beyond_limits(const Message& message) {
                  [&](const auto& m) { limits_of(check, m); },
              },
              message);
-  return std::move(check).complaint();
+  return std::move(check).problem();
 }
 
 namespace {

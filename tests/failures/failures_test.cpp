@@ -156,7 +156,7 @@ class Theatre {
 };
 
 // What is wrong with the verdict; empty where it is right.
-std::string complaint(const Staged& staged, const std::string& report_path, const Ended& ended) {
+std::string problem(const Staged& staged, const std::string& report_path, const Ended& ended) {
   std::ifstream in(report_path);
   const auto report = nlohmann::json::parse(in, nullptr, false);
   if (report.is_discarded() || !report.contains("root") || report["root"].is_null()) {
@@ -201,7 +201,7 @@ bool judge(const Theatre& theatre, Running& running) {
   for (std::size_t node = 0; node < running.nodes.size(); ++node) {
     const auto ended = running.nodes[node]->wait();
     const auto path = theatre.report_path(running.number, static_cast<int>(node));
-    const auto wrong = complaint(*running.staged, path, ended);
+    const auto wrong = problem(*running.staged, path, ended);
     CHECK_MESSAGE(wrong.empty(), running.staged->name, " (node ", node, "): ", wrong);
     right = right && wrong.empty();
   }

@@ -38,7 +38,7 @@ void limit(int what, rlim_t to) {
   ::setrlimit(static_cast<__rlimit_resource_t>(what), &both);
 }
 
-[[noreturn]] void complain(const char* what) {
+[[noreturn]] void report_error(const char* what) {
   std::perror(what);
   std::exit(1);
 }
@@ -96,11 +96,11 @@ void smash_stack() {
 // Memory that is mapped and has nothing behind it.
 void touch_mapped(const std::string& path, off_t promised, off_t there) {
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (file < 0 || ::ftruncate(file, promised) != 0) complain(path.c_str());
+  if (file < 0 || ::ftruncate(file, promised) != 0) report_error(path.c_str());
   auto* const memory = static_cast<char*>(::mmap(nullptr, static_cast<std::size_t>(promised),
                                                  PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
   if (path.ends_with("unlinked")) ::unlink(path.c_str());
-  if (there < promised && ::ftruncate(file, there) != 0) complain("ftruncate");
+  if (there < promised && ::ftruncate(file, there) != 0) report_error("ftruncate");
   for (off_t at = 0; at < promised; at += static_cast<off_t>(page)) memory[at] = 'x';
 }
 
@@ -119,9 +119,9 @@ void fill_unlinked_memory() {
 
 void write_to_nobody() {
   int ends[2];
-  if (::pipe(ends) != 0) complain("pipe");
+  if (::pipe(ends) != 0) report_error("pipe");
   ::close(ends[0]);
-  if (::write(ends[1], "x", 1) < 0) complain("write");
+  if (::write(ends[1], "x", 1) < 0) report_error("write");
 }
 
 void burn() {
@@ -137,7 +137,7 @@ void large_file() {
   const std::string block(1 << 20, 'x');
   while (::write(file, block.data(), block.size()) > 0) {
   }
-  complain("write");
+  report_error("write");
 }
 
 void forbidden_call() {
@@ -149,7 +149,7 @@ void forbidden_call() {
   };
   const sock_fprog program{4, rules};
   ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) complain("seccomp");
+  if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) report_error("seccomp");
   ::syscall(SYS_getppid);
 }
 
@@ -161,20 +161,20 @@ void bind_twice() {
   const int first = ::socket(AF_INET, SOCK_STREAM, 0);
   const int second = ::socket(AF_INET, SOCK_STREAM, 0);
   auto* const any = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(first, any, length) != 0 || ::getsockname(first, any, &length) != 0) complain("first");
-  if (::bind(second, any, length) != 0) complain("cannot listen on the port");
+  if (::bind(first, any, length) != 0 || ::getsockname(first, any, &length) != 0) report_error("first");
+  if (::bind(second, any, length) != 0) report_error("cannot listen on the port");
 }
 
 void full_disk() {
   const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
-  if (::write(full, "x", 1) < 0) complain("cannot write the checkpoint");
+  if (::write(full, "x", 1) < 0) report_error("cannot write the checkpoint");
 }
 
 void many_files() {
   limit(RLIMIT_NOFILE, 32);
   while (::open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0) {
   }
-  complain("cannot open the next shard");
+  report_error("cannot open the next shard");
 }
 
 void many_threads() {
@@ -186,12 +186,12 @@ void many_threads() {
   };
   while ((errno = ::pthread_create(&thread, nullptr, wait, nullptr)) == 0) {
   }
-  complain("cannot make another thread");
+  report_error("cannot make another thread");
 }
 
 void read_only_disk() {
   if (::open("/mnt/checkpoint", O_WRONLY | O_CREAT | O_CLOEXEC, 0600) < 0) {
-    complain("cannot write /mnt/checkpoint");
+    report_error("cannot write /mnt/checkpoint");
   }
 }
 

@@ -25,7 +25,7 @@ namespace cpprun::io {
 
 namespace {
 
-void complain(const std::string& text) {
+void report_error(const std::string& text) {
   std::fputs(text.c_str(), stderr);
 }
 
@@ -37,7 +37,7 @@ void leave_report(const RunInputs& inputs, const Refusal& refusal) {
   facts.exit_code = refusal.code;
   facts.reason = refusal.reason;
   const auto left = inputs.output_files.leave_report(report_json(facts), "." + inputs.host);
-  if (!left) complain(ConsoleMessages{inputs.style}.error(left.error().reason));
+  if (!left) report_error(ConsoleMessages{inputs.style}.error(left.error().reason));
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ ReportFacts facts_before_the_start(const RunInputs& inputs) {
 
 int refuse(const RunInputs& inputs, const Refusal& refusal) {
   leave_report(inputs, refusal);
-  complain(ConsoleMessages{inputs.style}.error(refusal.reason));
+  report_error(ConsoleMessages{inputs.style}.error(refusal.reason));
   return refusal.code;
 }
 
@@ -73,7 +73,7 @@ int refuse(CliDiagnostics diagnostics) {
   if (!events) add(events.error());
   const auto reason = fmt::format("{}", fmt::join(diagnostics.diagnostics, "; "));
   leave_report(inputs, {.reason = reason, .code = usage_exit_code});
-  complain(to_text(diagnostics));
+  report_error(to_text(diagnostics));
   return usage_exit_code;
 }
 

@@ -63,7 +63,7 @@ int list(const ControlOptions& options, const Environment& environment) {
     return code;
   }
   if (found.jobs.empty()) {
-    if (!is_silent) complain("no jobs found");
+    if (!is_silent) report_error("no jobs found");
     return code;
   }
   std::vector<SeenJob> jobs;
@@ -92,7 +92,7 @@ int simulate_policy(const ControlOptions& options, const Environment& environmen
   for (const std::string& mistake : file.diagnostics) {
     constexpr std::string_view hint = "\n  hint: ";
     const auto end = mistake.find(hint);
-    complain("error: " + mistake.substr(0, end),
+    report_error("error: " + mistake.substr(0, end),
              end == mistake.npos ? "" : mistake.substr(end + hint.size()));
   }
   if (!file.diagnostics.empty()) return control_code::misuse;
@@ -381,7 +381,7 @@ std::optional<DoctorRequest> order_of(const DoctorOptions& options, const Enviro
                                     : fanout::hosts_in_file(options.host_file, "--hostfile", read);
   if (!hosts) {
     for (const auto& mistake : hosts.error()) {
-      complain(options.hosts ? "error: --hosts: " + mistake : "error: " + mistake);
+      report_error(options.hosts ? "error: --hosts: " + mistake : "error: " + mistake);
     }
     return std::nullopt;
   }
@@ -390,7 +390,7 @@ std::optional<DoctorRequest> order_of(const DoctorOptions& options, const Enviro
                     .port = options.port,
                     .ship = options.ship};
   if (!send_command.shell.empty()) return send_command;
-  complain("error: --remote-shell is empty");
+  report_error("error: --remote-shell is empty");
   return std::nullopt;
 }
 
@@ -419,7 +419,7 @@ namespace {
 constexpr std::string_view standard_output = "-";
 
 int give_up(const std::string& why, std::string_view hint = {}) {
-  complain("error: " + why, hint);
+  report_error("error: " + why, hint);
   return control_code::refused;
 }
 

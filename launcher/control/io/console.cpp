@@ -51,7 +51,7 @@ bool print(std::string_view text) {
   return print_or_exit("cpprunctl", text);
 }
 
-void complain(std::string_view sentence, std::string_view hint) {
+void report_error(std::string_view sentence, std::string_view hint) {
   const auto second = hint.empty() ? std::string() : fmt::format("  hint: {}\n", plain_line(hint));
   (void)write_all(STDERR_FILENO, fmt::format("cpprunctl: {}\n{}", plain_line(sentence), second));
 }

@@ -23,7 +23,7 @@ std::size_t height_of_terminal();
 // False if the reader has closed the pipe. Lost output ends the process with 1.
 bool print(std::string_view text);
 // Prints a message to stderr with the program's name in front. A hint goes on a second line.
-void complain(std::string_view sentence, std::string_view hint = {});
+void report_error(std::string_view sentence, std::string_view hint = {});
 
 // A terminal with a refreshing screen. It is restored however the program ends, because signals
 // that would end it are returned as News instead.

@@ -332,7 +332,7 @@ std::optional<std::string> take_page(const ControlOptions& options, const Place&
     for (auto& job : seen->jobs) jobs.jobs.push_back({std::move(job), place});
   }
   const bool has_answered = why.empty();
-  if (!has_answered && !options.as_json) complain("warning: " + why);
+  if (!has_answered && !options.as_json) report_error("warning: " + why);
   jobs.answers.push_back({.place = place.text(),
                           .text = has_answered ? answer->body : why,
                           .has_answered = has_answered});
@@ -343,7 +343,7 @@ FoundJobs find_jobs_there(const ControlOptions& options, const Environment& envi
   const auto looked = places_of(options, environment);
   if (!looked) {
     const std::string& why = looked.error().reason;
-    if (!options.as_json) complain("warning: " + why);
+    if (!options.as_json) report_error("warning: " + why);
     const Place place{.door = {}, .address = options.address};
     return {.jobs = {}, .answers = {{place.text(), why, false}}, .places = {place}};
   }
@@ -358,7 +358,7 @@ FoundJobs find_jobs_there(const ControlOptions& options, const Environment& envi
       if (std::chrono::steady_clock::now() >= deadline) {
         const auto why = fmt::format("{}: incomplete list of jobs after {} s", place.text(),
                                      in_seconds(pages_timeout));
-        if (!options.as_json) complain("warning: " + why);
+        if (!options.as_json) report_error("warning: " + why);
         jobs.answers.push_back({.place = place.text(), .text = why, .has_answered = false});
         break;
       }
@@ -392,7 +392,7 @@ std::vector<Endpoint> leaders_of(const FoundJobs& found) {
 }  // namespace
 
 int give_up(const Setback& setback) {
-  complain("error: " + setback.sentence, setback.hint);
+  report_error("error: " + setback.sentence, setback.hint);
   return setback.code;
 }
 
@@ -415,7 +415,7 @@ FoundJobs find_jobs(const ControlOptions& options, const Environment& environmen
   if (options.job.empty() || is_there) return jobs;
   for (const Endpoint& leader : leaders_of(jobs)) {
     if (!options.as_json) {
-      complain(fmt::format("note: the cpprund here is a standby; asking the leader at {}",
+      report_error(fmt::format("note: the cpprund here is a standby; asking the leader at {}",
                            to_string(leader)));
     }
     ControlOptions there = options;

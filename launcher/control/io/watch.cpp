@@ -196,7 +196,7 @@ Attempt<Value> retry(const Setback& lost, const Watched& watched,
                      const std::function<Attempt<Value>()>& attempt) {
   const auto timeout = timeout_for(watched);
   const double seconds = std::chrono::duration<double>(timeout).count();
-  complain(fmt::format("lost contact ({}); retrying for {:.1f} s", lost.sentence, seconds));
+  report_error(fmt::format("lost contact ({}); retrying for {:.1f} s", lost.sentence, seconds));
   const auto deadline = steady_clock::now() + timeout;
   while (true) {
     auto value = attempt();
@@ -325,7 +325,7 @@ Attempt<Waited> wait_once(const ControlOptions& options, const ControlOptions& l
   const double since = job->since.value_or(0) - clock_slack;
   watched = {
       .job = job->id, .lease = lease_of(*job), .contacts = watched.contacts + 1, .since = since};
-  complain(is_first ? fmt::format("waiting for job \"{}\" to end", job->id)
+  report_error(is_first ? fmt::format("waiting for job \"{}\" to end", job->id)
                     : fmt::format("contact with job \"{}\" restored", job->id));
   std::string led_at;
   const auto take = [&](const std::string& line) -> std::optional<int> {

@@ -200,41 +200,41 @@ bool LogFile::open(const std::string& path, bool emptied, std::uint64_t bytes_ma
   return bool(file_);
 }
 
-void LogFile::write(std::string_view bytes, const Complain& complain) {
+void LogFile::write(std::string_view bytes, const ErrorHandler& report_error) {
   while (file_ && bytes_max_ > 0 && bytes_ + bytes.size() > bytes_max_) {
     // Write whole lines as far as they fit. A line longer than the limit is cut.
     const auto room = bytes_max_ > bytes_ ? static_cast<std::size_t>(bytes_max_ - bytes_) : 0;
     const auto newline = bytes.substr(0, room).rfind('\n');
     const auto fits = newline != std::string_view::npos ? newline + 1 : bytes_ == 0 ? room : 0;
-    if (!write_all(bytes.substr(0, fits), complain) || !rotate(complain)) return;
+    if (!write_all(bytes.substr(0, fits), report_error) || !rotate(report_error)) return;
     bytes.remove_prefix(fits);
   }
-  write_all(bytes, complain);
+  write_all(bytes, report_error);
 }
 
-bool LogFile::write_all(std::string_view bytes, const Complain& complain) {
+bool LogFile::write_all(std::string_view bytes, const ErrorHandler& report_error) {
   while (file_ && !bytes.empty()) {
     const auto put = ::write(file_.get(), bytes.data(), bytes.size());
     if (put > 0) {
       bytes.remove_prefix(static_cast<std::size_t>(put));
       bytes_ += static_cast<std::uint64_t>(put);
     } else if (errno != EINTR) {
-      return refused(errno, complain);
+      return refused(errno, report_error);
     }
   }
   return true;
 }
 
-bool LogFile::rotate(const Complain& complain) {
-  if (::rename(path_.c_str(), (path_ + ".1").c_str()) != 0) return refused(errno, complain);
+bool LogFile::rotate(const ErrorHandler& report_error) {
+  if (::rename(path_.c_str(), (path_ + ".1").c_str()) != 0) return refused(errno, report_error);
   file_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_TRUNC, 0644));
   bytes_ = 0;
-  return file_ ? true : refused(errno, complain);
+  return file_ ? true : refused(errno, report_error);
 }
 
-bool LogFile::refused(int error_number, const Complain& complain) {
-  if (std::exchange(complained_, true)) return false;
-  complain(error_number);
+bool LogFile::refused(int error_number, const ErrorHandler& report_error) {
+  if (std::exchange(reported_, true)) return false;
+  report_error(error_number);
   return false;
 }
 

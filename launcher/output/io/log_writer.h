@@ -103,19 +103,19 @@ class LogFile {
   int descriptor() const { return file_.get(); }
 
   // `complain` is called with the errno of the first failed write.
-  using Complain = std::function<void(int error_number)>;
-  void write(std::string_view bytes, const Complain& complain);
+  using ErrorHandler = std::function<void(int error_number)>;
+  void write(std::string_view bytes, const ErrorHandler& report_error);
 
  private:
-  bool write_all(std::string_view bytes, const Complain& complain);
-  bool rotate(const Complain& complain);
-  bool refused(int error_number, const Complain& complain);
+  bool write_all(std::string_view bytes, const ErrorHandler& report_error);
+  bool rotate(const ErrorHandler& report_error);
+  bool refused(int error_number, const ErrorHandler& report_error);
 
   FileDescriptor file_;
   std::string path_;
   std::uint64_t bytes_ = 0;      // current size
   std::uint64_t bytes_max_ = 0;  // 0: no limit
-  bool complained_ = false;
+  bool reported_ = false;
 };
 
 }  // namespace cpprun::io

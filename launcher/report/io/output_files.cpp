@@ -146,7 +146,7 @@ void EventFile::hear() {
                               if (error || held.expired()) return;
                               bool ended = false;
                               const auto handed = take_handed_now(news_.get(), ended);
-                              if (handed) complain(handed->error_number);
+                              if (handed) report_error(handed->error_number);
                               if (!ended) return hear();
                               close();
                               if (finishing_) end();
@@ -171,11 +171,11 @@ void EventFile::write_waiting() {
     if (outcome == Outcome::written) continue;
     // A pipe that is read slowly is normal.
     const bool slow = error_number_ == EAGAIN || error_number_ == EWOULDBLOCK;
-    if (!slow && !std::exchange(complained_, true)) complain(error_number_);
+    if (!slow && !std::exchange(reported_, true)) report_error(error_number_);
     if (outcome == Outcome::over) return close();
     return listen();
   }
-  complained_ = false;
+  reported_ = false;
   if (!finishing_ || !news_) return;
   // The writer process sees end of file once the last copy of this pipe is closed.
   file_.reset();
@@ -245,7 +245,7 @@ void EventFile::close() {
   if (service_) service_->room.close();
 }
 
-void EventFile::complain(int error_number) {
+void EventFile::report_error(int error_number) {
   const auto cannot =
       fmt::format("--events: cannot write \"{}\": {}; ", path_, errno_text(error_number));
   if (!waiting_helps(error_number)) {

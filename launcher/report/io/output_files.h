@@ -77,7 +77,7 @@ class EventFile {
   void listen();
   void hear();
   void close();
-  void complain(int error_number);
+  void report_error(int error_number);
   void tell(const std::string& sentence) const;
   void end();
 
@@ -89,7 +89,7 @@ class EventFile {
   std::deque<std::string> waiting_;  // the rest of a partly written line comes first
   std::size_t waiting_bytes_ = 0;
   std::size_t lost_ = 0;
-  bool complained_ = false;
+  bool reported_ = false;
   bool listening_ = false;  // waiting for room in a pipe
   bool finishing_ = false;
   int error_number_ = 0;

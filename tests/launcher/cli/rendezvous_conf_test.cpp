@@ -11,21 +11,21 @@ using namespace std::chrono_literals;
 using Words = std::vector<std::string>;
 
 TEST_CASE("rendezvous keys are read, and an unknown one is a mistake") {
-  Words complaints;
+  Words problems;
   const auto timeouts = read_rendezvous_conf(
       " join_timeout = 5 , "
       "timeout=9,keep_alive_interval=0.25,keep_alive_max_attempt=4,read_timeout=1,"
       "last_call_timeout=8,is_host=yes",
-      "F", complaints);
+      "F", problems);
   CHECK(timeouts == Timeouts{5s, 250ms, 4, 8s, true});
-  CHECK(complaints.empty());
-  CHECK(read_rendezvous_conf("timeout=9", "F", complaints).join_timeout == 9s);
+  CHECK(problems.empty());
+  CHECK(read_rendezvous_conf("timeout=9", "F", problems).join_timeout == 9s);
   static_cast<void>(
       read_rendezvous_conf("join_timeuot=5,is_host=maybe,join_timeout=0,keep_alive_max_attempt=1.5,"
                            "rank=1,=3,store_type=file,ca_cert=x,"
                            "protocol=ftp",
-                           "F", complaints));
-  CHECK(complaints == Words{"F: unknown key \"join_timeuot\" (valid: join_timeout, timeout, "
+                           "F", problems));
+  CHECK(problems == Words{"F: unknown key \"join_timeuot\" (valid: join_timeout, timeout, "
                             "last_call_timeout, keep_alive_interval, keep_alive_max_attempt, "
                             "is_host; for etcd also protocol, cacert, cert, key, user, "
                             "password_file, etcd_prefix, etcd_lease; other keys of torchrun have "
@@ -40,9 +40,9 @@ TEST_CASE("rendezvous keys are read, and an unknown one is a mistake") {
 }
 
 TEST_CASE("etcd's keys are read by torchrun's names, and by those of its other etcd rendezvous") {
-  Words complaints;
-  const auto read = [&complaints](std::string_view text) {
-    return read_rendezvous_conf(text, "F", complaints);
+  Words problems;
+  const auto read = [&problems](std::string_view text) {
+    return read_rendezvous_conf(text, "F", problems);
   };
   CHECK(read("protocol=https,cacert=a,cert=c,key=k,etcd_prefix=/p,user=u,password_file=w") ==
         read("protocol=https,ca_cert=a,ssl_cert=c,ssl_cert_key=k,etcd_prefix=/p,user=u,"
@@ -56,9 +56,9 @@ TEST_CASE("etcd's keys are read by torchrun's names, and by those of its other e
   CHECK(etcd.prefix == "/p");
   CHECK_FALSE(etcd.lease.has_value());
   CHECK(read("etcd_lease=20").etcd.lease == std::chrono::seconds(20));
-  CHECK(complaints.empty());
+  CHECK(problems.empty());
   (void)read("etcd_lease=1");
-  CHECK(complaints == Words{"F: etcd_lease=1 is not a number of seconds from 2 to 120"});
+  CHECK(problems == Words{"F: etcd_lease=1 is not a number of seconds from 2 to 120"});
 }
 
 }  // namespace rendezvous_conf_test

@@ -158,26 +158,26 @@ TEST_CASE("a worker that came and went while the link was broken has spoken once
 }
 
 TEST_CASE("whoever does not keep to the rules is told so") {
-  const auto complaint = [](const std::vector<link::StreamRecord>& records) {
+  const auto problem = [](const std::vector<link::StreamRecord>& records) {
     StoreStreams coordinator(round_one, 100);
     return hear(coordinator, records);
   };
   const StreamId one{1};
   const link::StreamRecord open{.kind = Kind::open, .stream = one};
-  CHECK(complaint({{.kind = Kind::bytes, .stream = one, .place = 0, .bytes = "x"}}) ==
+  CHECK(problem({{.kind = Kind::bytes, .stream = one, .place = 0, .bytes = "x"}}) ==
         "a link frame about stream 1, which was never opened");
-  CHECK(complaint({open, {.kind = Kind::bytes, .stream = one, .place = 2, .bytes = "x"}}) ==
+  CHECK(problem({open, {.kind = Kind::bytes, .stream = one, .place = 2, .bytes = "x"}}) ==
         "a link frame that skips bytes of stream 1");
-  CHECK(complaint({open, {.kind = Kind::taken, .stream = one, .place = 1}}) ==
+  CHECK(problem({open, {.kind = Kind::taken, .stream = one, .place = 1}}) ==
         "a link frame that acknowledges bytes that stream 1 never sent");
   const std::string much(101, 'x');
-  CHECK(complaint({open, {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = much}}) ==
+  CHECK(problem({open, {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = much}}) ==
         "more than 100 bytes of stream 1, which were not requested");
-  CHECK(complaint({open,
+  CHECK(problem({open,
                    {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = "xyz"},
                    {.kind = Kind::closed, .stream = one, .place = 2}}) ==
         "a link frame that ends stream 1 before its last byte");
-  CHECK(complaint({open,
+  CHECK(problem({open,
                    {.kind = Kind::closed, .stream = one, .place = 2},
                    {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = "xyz"}}) ==
         "bytes of stream 1 after its end");

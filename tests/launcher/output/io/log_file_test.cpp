@@ -42,10 +42,10 @@ TEST_CASE("a log file that is full gives its place to a new one, at the end of a
   {
     io::LogFile file;
     REQUIRE(file.open(path, true, 100));
-    const auto complain = [](int error_number) { FAIL(error_number); };
+    const auto report_error = [](int error_number) { FAIL(error_number); };
     for (int i = 10; i < 60; ++i) {
       const auto line = "line " + std::to_string(i) + "\n";
-      file.write(line + line + line, complain);
+      file.write(line + line + line, report_error);
     }
   }
   const auto now = content(path);
