@@ -29,7 +29,8 @@ int run(int argc, char** argv) {
     }
     return end->exit_code;
   }
-  return cpprun::io::run_control(std::get<cpprun::ControlOptions>(read), cpprun::environment_of(environ));
+  return cpprun::io::run_control(std::get<cpprun::ControlOptions>(read),
+                                 cpprun::environment_of(environ));
 }
 
 }  // namespace

@@ -36,8 +36,8 @@ Agent::Agent(Config config, AgentFacts facts)
       workers_(
           {.grace = config_.grace, .scope = config_.signal_scope, .stragglers = config_.stragglers},
           config_.beat_timeout),
-      checks_({.silence = bounds::own_world_timeout,
-               .sleepers = !facts_.program.interpreter.empty()}) {
+      checks_(
+          {.silence = bounds::own_world_timeout, .sleepers = !facts_.program.interpreter.empty()}) {
   link_.be_one_of_several(turns());
 }
 
@@ -620,7 +620,8 @@ void Agent::on(TimePoint now, const agent::Fenced&, Actions& actions) {
 void Agent::lease_expired(TimePoint now, bool slept, Actions& actions) {
   consider_voting();
   const Duration silence = link_.since_last_ack(now);
-  lose_seat(now, slept ? slept_text(config_.lease() + link_.takeover_window(), silence) : gone_text(now),
+  lose_seat(now,
+            slept ? slept_text(config_.lease() + link_.takeover_window(), silence) : gone_text(now),
             actions);
 }
 

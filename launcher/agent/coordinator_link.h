@@ -167,9 +167,9 @@ class CoordinatorLink {
   bool up_ = false;
   TimePoint up_since_{};
   TimePoint heard_{};
-  TimePoint proof_{};       // when we sent the latest message known to have arrived
-  Duration takeover_window_{};     // takeover window that applies from proof_
-  TimePoint kept_until_{};  // set by earlier replies under a larger takeover window
+  TimePoint proof_{};           // when we sent the latest message known to have arrived
+  Duration takeover_window_{};  // takeover window that applies from proof_
+  TimePoint kept_until_{};      // set by earlier replies under a larger takeover window
   bool in_doubt_ = false;
   TimePoint doubted_{};  // becomes proof_ if the peer turns out to be the leader
   std::optional<TimePoint> confirm_by_;

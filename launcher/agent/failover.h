@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Where the agent looks for its coordinator after it was lost. A job is either led by one of
-// several cpprunds (ClusterFailover, which asks the EndpointRotation in turn), or hosted by a node, and
-// another node is its standby (StandbyFailover). A node that took over probes the FormerMasters.
+// several cpprunds (ClusterFailover, which asks the EndpointRotation in turn), or hosted by a node,
+// and another node is its standby (StandbyFailover). A node that took over probes the
+// FormerMasters.
 
 #include <cstddef>
 #include <cstdint>

@@ -273,11 +273,11 @@ class WordReader {
       std::vector<std::string> names;
       for (const auto* flag : found) names.push_back(fmt::format("--{}", flag->name));
       return report_error("{} is ambiguous: {}\n  hint: use the full name", spelled,
-                      fmt::join(names, " or "));
+                          fmt::join(names, " or "));
     }
     if (!found.front()->takes_value() && equals != std::string::npos) {
       return report_error("--{} takes no value\n  hint: remove \"{}\"", found.front()->name,
-                      word.substr(equals));
+                          word.substr(equals));
     }
     if (equals != std::string::npos) {
       return keep(found.front(), spelled, word.substr(equals + 1));
@@ -662,9 +662,9 @@ class FanoutReader {
     const auto range = flags_.nnodes.value.value_or(NodeRange{count, count});
     if (count > 0 && range.highest != count) {
       report_error(flags_.nnodes,
-               fmt::format("={} does not match {} host{}\n  hint: remove the flag, or set the "
-                           "minimum number of nodes with --nnodes=MIN:{}",
-                           flags_.nnodes.text, count, count == 1 ? "" : "s", count));
+                   fmt::format("={} does not match {} host{}\n  hint: remove the flag, or set the "
+                               "minimum number of nodes with --nnodes=MIN:{}",
+                               flags_.nnodes.text, count, count == 1 ? "" : "s", count));
     }
     request.wanted.nodes_min = range.lowest;
     request.wanted.elastic = request.job.elastic = range.lowest < range.highest;

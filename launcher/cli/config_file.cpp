@@ -92,14 +92,14 @@ class FileReader {
   void read_line(std::string_view line, std::size_t number) {
     if (line.front() == '[') {
       return report_error(number,
-                      "sections are not supported\n  hint: write each flag as name = value");
+                          "sections are not supported\n  hint: write each flag as name = value");
     }
     const auto equals = line.find('=');
     auto key = trimmed(line.substr(0, equals));
     if (is_quoted(key)) key = key.substr(1, key.size() - 2);
     if (equals == std::string_view::npos) {
       return report_error(number, fmt::format("\"{}\" does not have the form name = value",
-                                          plain_line(key, key_bytes_shown_max)));
+                                              plain_line(key, key_bytes_shown_max)));
     }
     const auto raw = whole_value(trimmed(line.substr(equals + 1)));
     const auto* flag = known(key, number);
@@ -107,7 +107,7 @@ class FileReader {
     const bool opened = !raw.empty() && is_quote(raw.front()) && !is_quoted(raw);
     if (opened || (raw.starts_with('[') && raw.find(']') == std::string::npos)) {
       return report_error(number, fmt::format("{}: {} is not closed at the end of the value",
-                                          flag->name, opened ? "a quote" : "a [list]"));
+                                              flag->name, opened ? "a quote" : "a [list]"));
     }
     declaration_.tell(*flag, value_of(raw), SettingOrigin::file,
                       fmt::format("{}:{}: {}", name_, number, flag->name));
@@ -129,17 +129,19 @@ class FileReader {
     const auto* flag = declaration_.find(name);
     if (flag == nullptr) {
       report_error(number, fmt::format("unknown key \"{}\"\n  hint: {}",
-                                   plain_line(key, key_bytes_shown_max), cure(name)));
+                                       plain_line(key, key_bytes_shown_max), cure(name)));
       return nullptr;
     }
     if (!flag->in_file) {
-      report_error(number, fmt::format("{} is allowed only on the command line, not in a file", name));
+      report_error(number,
+                   fmt::format("{} is allowed only on the command line, not in a file", name));
       return nullptr;
     }
     const auto [first, is_new] = line_of_.emplace(name, number);
     if (is_new) return flag;
-    report_error(number, fmt::format("{} is set twice, first on line {}\n  hint: remove one of them",
-                                 name, first->second));
+    report_error(number,
+                 fmt::format("{} is set twice, first on line {}\n  hint: remove one of them", name,
+                             first->second));
     return nullptr;
   }
 

@@ -40,7 +40,7 @@ class Checker {
     config_.node_rank = flags.node_rank.value;
     if (config_.node_rank && *config_.node_rank >= config_.nodes_max && nodes_known) {
       reader_.report_error(flags.node_rank, "={} is too large: the job has {} nodes, ranks 0 to {}",
-                       *config_.node_rank, config_.nodes_max, config_.nodes_max - 1);
+                           *config_.node_rank, config_.nodes_max, config_.nodes_max - 1);
     }
     read_timeouts();
     read_meeting();
@@ -65,11 +65,12 @@ class Checker {
     etcd_ = from_conf.etcd;
     etcd_protocol_ = from_conf.etcd_protocol;
     if (config_.lease() >= bounds::lease_min) return;
-    reader_.report_error(conf,
-                     ": keep_alive_interval={} times keep_alive_max_attempt={} is a lease of {} s, "
-                     "below the minimum of {} s",
-                     in_seconds(config_.keep_alive_interval), config_.keep_alive_attempts_max,
-                     in_seconds(config_.lease()), in_seconds(bounds::lease_min));
+    reader_.report_error(
+        conf,
+        ": keep_alive_interval={} times keep_alive_max_attempt={} is a lease of {} s, "
+        "below the minimum of {} s",
+        in_seconds(config_.keep_alive_interval), config_.keep_alive_attempts_max,
+        in_seconds(config_.lease()), in_seconds(bounds::lease_min));
   }
 
   // Of two nodes the survivor has no majority. In a job of fixed size the next round would wait for
@@ -122,20 +123,22 @@ class Checker {
     const bool by_etcd = name == "etcd" || name == "etcd-v2";
     if (!by_etcd && name != "static" && name != "c10d") {
       reader_.report_error(flags.rdzv_backend,
-                       "={} is not a rendezvous backend\n  hint: use static, c10d or etcd", name);
+                           "={} is not a rendezvous backend\n  hint: use static, c10d or etcd",
+                           name);
     }
     const bool wants_etcd = etcd_ != EtcdMeeting{} || !etcd_protocol_.empty();
     if (!by_etcd && wants_etcd && !is_beaten(flags.rdzv_conf, "etcd keys")) {
       reader_.report_error(flags.rdzv_conf,
-                       ": protocol, cacert, cert, key, user, password_file, etcd_prefix and "
-                       "etcd_lease need --rdzv-backend=etcd, not {}",
-                       name);
+                           ": protocol, cacert, cert, key, user, password_file, etcd_prefix and "
+                           "etcd_lease need --rdzv-backend=etcd, not {}",
+                           name);
     }
     if (is_on(flags.standalone)) {
       if (!one_node) {
-        reader_.report_error(flags.standalone,
-                         " runs a single node, but {}={} needs more\n  hint: use only one of them",
-                         flags.nnodes.source, config_.nodes_max);
+        reader_.report_error(
+            flags.standalone,
+            " runs a single node, but {}={} needs more\n  hint: use only one of them",
+            flags.nnodes.source, config_.nodes_max);
       }
       ignore(flags.rdzv_endpoint, "with --standalone");
       ignore(flags.master_addr, "with --standalone");
@@ -144,10 +147,11 @@ class Checker {
     } else if (by_etcd) {
       meet_by_etcd(name);
     } else if (name == "c10d" && !one_node && !endpoint()) {
-      reader_.report_error(flags.rdzv_backend,
-                       "=c10d with {} nodes needs --rdzv-endpoint=HOST[:PORT], the same on every "
-                       "node",
-                       config_.nodes_max);
+      reader_.report_error(
+          flags.rdzv_backend,
+          "=c10d with {} nodes needs --rdzv-endpoint=HOST[:PORT], the same on every "
+          "node",
+          config_.nodes_max);
     } else if (one_node && !endpoint() && (name == "c10d" || !flags.master_port.given)) {
       stand_alone();
     } else {
@@ -155,10 +159,11 @@ class Checker {
     }
     if (config_.is_host == false && config_.rendezvous == RendezvousMode::standalone &&
         !drops_is_host()) {
-      reader_.report_error(flags.rdzv_conf,
-                       ": is_host=false, but a single node must host its own rendezvous\n  hint: "
-                       "remove is_host, "
-                       "or set the host with --rdzv-endpoint");
+      reader_.report_error(
+          flags.rdzv_conf,
+          ": is_host=false, but a single node must host its own rendezvous\n  hint: "
+          "remove is_host, "
+          "or set the host with --rdzv-endpoint");
     }
     config_.job = flags.rdzv_id.value.value_or(config_.job);
     config_.local_addr = flags.local_addr.value;
@@ -200,16 +205,17 @@ class Checker {
     config_.endpoint = places->front();
     config_.place_by_endpoint = true;
     if (backend() == "static") {
-      reader_.report_error(flags.rdzv_backend,
-                       "=static needs a single endpoint, but {} lists {} cpprunds\n  hint: use one "
-                       "endpoint, or --rdzv-backend=c10d",
-                       flags.rdzv_endpoint.source, places->size());
+      reader_.report_error(
+          flags.rdzv_backend,
+          "=static needs a single endpoint, but {} lists {} cpprunds\n  hint: use one "
+          "endpoint, or --rdzv-backend=c10d",
+          flags.rdzv_endpoint.source, places->size());
     }
     if (config_.is_host == true && !drops_is_host()) {
       reader_.report_error(flags.rdzv_conf,
-                       ": is_host=true, but one of the {} cpprunds in {} hosts the rendezvous\n"
-                       "  hint: remove is_host, or set the endpoint to this machine only",
-                       places->size(), flags.rdzv_endpoint.source);
+                           ": is_host=true, but one of the {} cpprunds in {} hosts the rendezvous\n"
+                           "  hint: remove is_host, or set the endpoint to this machine only",
+                           places->size(), flags.rdzv_endpoint.source);
     }
     const auto is_any = [](const Endpoint& each) { return each.port == 0; };
     if (std::ranges::any_of(*places, is_any)) refuse_any_port(flags.rdzv_endpoint);
@@ -221,9 +227,9 @@ class Checker {
     ignore_master();
     const auto place = endpoint();
     if (!place) {
-      return reader_.report_error(flags.rdzv_backend,
-                              "={} needs --rdzv-endpoint=HOST[:PORT],... with the members of etcd",
-                              name);
+      return reader_.report_error(
+          flags.rdzv_backend, "={} needs --rdzv-endpoint=HOST[:PORT],... with the members of etcd",
+          name);
     }
     const auto members = etcd_endpoints(*place, etcd_protocol_ == "https");
     if (!members) return reader_.report_error(flags.rdzv_endpoint, ": {}", members.error().reason);
@@ -233,19 +239,21 @@ class Checker {
     config_.etcd = etcd_;
     config_.etcd->endpoints = members->all;
     if (etcd_.certificate_file.empty() != etcd_.key_file.empty()) {
-      reader_.report_error(flags.rdzv_conf, ": cert and key must be used together, but {} is missing",
-                       etcd_.key_file.empty() ? "key" : "cert");
+      reader_.report_error(flags.rdzv_conf,
+                           ": cert and key must be used together, but {} is missing",
+                           etcd_.key_file.empty() ? "key" : "cert");
     }
     if (etcd_.user.empty() != etcd_.password_file.empty()) {
       reader_.report_error(flags.rdzv_conf,
-                       ": user and password_file must be used together, but {} is missing",
-                       etcd_.user.empty() ? "user" : "password_file");
+                           ": user and password_file must be used together, but {} is missing",
+                           etcd_.user.empty() ? "user" : "password_file");
     }
     if (config_.is_host && !drops_is_host()) {
-      reader_.report_error(flags.rdzv_conf,
-                       ": is_host={}, but etcd elects the node that hosts the rendezvous\n  hint: "
-                       "remove is_host",
-                       *config_.is_host);
+      reader_.report_error(
+          flags.rdzv_conf,
+          ": is_host={}, but etcd elects the node that hosts the rendezvous\n  hint: "
+          "remove is_host",
+          *config_.is_host);
     }
   }
 
@@ -282,9 +290,10 @@ class Checker {
 
   template <class T>
   void refuse_any_port(const Flag<T>& flag) {
-    reader_.report_error(flag,
-                     ": port 0 means any free port, which the other nodes cannot know\n  hint: use "
-                     "a fixed port");
+    reader_.report_error(
+        flag,
+        ": port 0 means any free port, which the other nodes cannot know\n  hint: use "
+        "a fixed port");
   }
 
   template <class T>

@@ -184,9 +184,10 @@ int count_workers(SettingReader& reader, const CommandLine& line) {
   if (value == "auto") return devices > 0 ? devices : line.count_cpus();
   if (value == "gpu") {
     if (devices > 0) return devices;
-    reader.report_error(workers,
-                    "=gpu: no GPU on this machine (no /dev/nvidia0, or CUDA_VISIBLE_DEVICES hides "
-                    "them)\n  hint: use a number, or auto");
+    reader.report_error(
+        workers,
+        "=gpu: no GPU on this machine (no /dev/nvidia0, or CUDA_VISIBLE_DEVICES hides "
+        "them)\n  hint: use a number, or auto");
     return 1;
   }
   if (value == "xpu") {
@@ -196,7 +197,7 @@ int count_workers(SettingReader& reader, const CommandLine& line) {
   const auto count = whole_number(value);
   if (count && *count >= 1 && *count <= bounds::local_world_size_max) return *count;
   reader.report_error(workers, "={} is neither a number from 1 to {} nor cpu, gpu or auto", value,
-                  bounds::local_world_size_max);
+                      bounds::local_world_size_max);
   return 1;
 }
 
@@ -210,7 +211,7 @@ ProgramKind program_kind(SettingReader& reader) {
   }
   if (is_on(flags.module) && is_on(flags.no_python)) {
     reader.report_error(flags.module, " and {} exclude each other\n  hint: use only one",
-                    flags.no_python.source);
+                        flags.no_python.source);
   }
   if (is_on(flags.module)) return ProgramKind::module;
   return is_on(flags.no_python) ? ProgramKind::no_python : ProgramKind::automatic;
@@ -243,7 +244,7 @@ void read_virtual_local_rank(SettingReader& reader, Config& config) {
   const auto devices = visible->empty() ? 0 : split(*visible, ',').size();
   if (devices < static_cast<std::size_t>(config.local_world_size)) {
     reader.report_error(flag, " gives each of {} workers its own device, but {}={} lists only {}",
-                    config.local_world_size, contract::cuda_visible_devices, *visible, devices);
+                        config.local_world_size, contract::cuda_visible_devices, *visible, devices);
   }
 }
 
@@ -253,7 +254,7 @@ void read_local_rank_flag(SettingReader& reader, Config& config) {
   if (!wanted.value) return;
   if (is_on(reader.flags().use_env)) {
     reader.report_error(wanted, " and {} exclude each other\n  hint: use only one",
-                    reader.flags().use_env.source);
+                        reader.flags().use_env.source);
   }
   const auto& name = *wanted.value;
   const bool plain = !name.empty() && name.front() != '-' &&
@@ -282,7 +283,7 @@ void read_worker_settings(SettingReader& reader, const CommandLine& line, Config
     config.numa_binding = numa_binding_named(*binding.value);
     if (!config.numa_binding) {
       reader.report_error(binding, "={} is not one of node, socket, exclusive, core-complex",
-                      *binding.value);
+                          *binding.value);
     }
   }
 }
@@ -313,7 +314,7 @@ std::vector<std::string> duplicates(SettingReader& reader, const Flag<std::strin
   if (words.empty()) return words;
   if (logs.disabled) {
     reader.report_error(flag, " writes to a file, but {}=/dev/null disables log files",
-                    reader.flags().log_dir.source);
+                        reader.flags().log_dir.source);
   } else if (!teed) {
     reader.note(flag, " has no effect: it applies only to streams that --tee selects");
   }
@@ -364,10 +365,11 @@ bool wants_events_on_console(SettingReader& reader) {
   const auto value = handler.value.value_or("null");
   if (value == "null" || value == "dynamic_rendezvous") return false;
   if (value == "console") return true;
-  reader.report_error(handler,
-                  "={} is not supported; expected console (events on stderr) or null (no events)\n"
-                  "  hint: use --events=FILE to write events to a file",
-                  value);
+  reader.report_error(
+      handler,
+      "={} is not supported; expected console (events on stderr) or null (no events)\n"
+      "  hint: use --events=FILE to write events to a file",
+      value);
   return false;
 }
 
@@ -376,7 +378,8 @@ LogLevel log_level(SettingReader& reader) {
   if (!flag.value) return LogLevel::info;
   const auto level = log_level_of(*flag.value);
   if (!level)
-    reader.report_error(flag, "={} is not a log level\n  hint: use {}", *flag.value, log_level_names);
+    reader.report_error(flag, "={} is not a log level\n  hint: use {}", *flag.value,
+                        log_level_names);
   return level.value_or(LogLevel::info);
 }
 
@@ -414,7 +417,7 @@ void read_log_settings(SettingReader& reader, Config& config) {
   logs.events_file = flags.events.value.value_or("");
   if (is_one_file(logs.report_file, logs.events_file)) {
     reader.report_error(flags.events, "={} is also the file of --report\n  hint: use two files",
-                    logs.events_file);
+                        logs.events_file);
   }
   logs.stderr_inherited = wants_stderr_inherited(reader);
   logs.events_on_console = wants_events_on_console(reader);
@@ -465,8 +468,7 @@ void read_grace(SettingReader& reader, const TextFile& read_file, Config& config
   for (const auto& outer : outer_ends) {
     if (find_variable(reader.environment(), outer.variable) == nullptr) continue;
     const bool is_told = kill_wait && outer.name == "Slurm";
-    config.grace =
-        std::min(config.grace, grace_within(is_told ? kill_wait->value : outer.timeout));
+    config.grace = std::min(config.grace, grace_within(is_told ? kill_wait->value : outer.timeout));
   }
 }
 
@@ -485,9 +487,10 @@ void read_restarts(SettingReader& reader, Config& config) {
     if (std::ranges::find(config.restarts.final_codes, code) == config.restarts.final_codes.end()) {
       continue;
     }
-    reader.report_error(flags.free_restart_codes,
-                    " and --no-restart-codes both contain {}\n  hint: remove it from one of them",
-                    code < 0 ? std::string(signal_name(-code)) : std::to_string(code));
+    reader.report_error(
+        flags.free_restart_codes,
+        " and --no-restart-codes both contain {}\n  hint: remove it from one of them",
+        code < 0 ? std::string(signal_name(-code)) : std::to_string(code));
   }
   const auto check = [&](const auto& flag) {
     if (config.restarts.may_restart() || !flag.given) return;
@@ -540,7 +543,7 @@ void read_scopes(SettingReader& reader, Config& config) {
     config.stragglers = Stragglers::leave;
   } else if (stragglers.value && stragglers.value != "wait") {
     reader.report_error(stragglers, "=\"{}\" is invalid; expected wait, kill or leave",
-                    *stragglers.value);
+                        *stragglers.value);
   }
 }
 
@@ -578,10 +581,10 @@ StoreWay store_way(SettingReader& reader) {
   if (*kind.value == "local") return StoreWay::local;
   if (*kind.value != "direct") {
     reader.report_error(kind,
-                    "={} is invalid; expected local (workers reach the store through cpprun on "
-                    "their node; the default with a secret) or direct (workers connect to the "
-                    "master; the default without a secret)",
-                    *kind.value);
+                        "={} is invalid; expected local (workers reach the store through cpprun on "
+                        "their node; the default with a secret) or direct (workers connect to the "
+                        "master; the default without a secret)",
+                        *kind.value);
   }
   return StoreWay::direct;
 }

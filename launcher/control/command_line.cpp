@@ -84,7 +84,8 @@ class Declaration {
     app_.add_option("--address", address_,
                     "Connect to HOST:PORT or [IPv6]:PORT instead of this user's sockets")
         ->type_name("HOST:PORT");
-    app_.add_flag("--all-users", options_.of_all_users, "Include jobs of other users, if permitted");
+    app_.add_flag("--all-users", options_.of_all_users,
+                  "Include jobs of other users, if permitted");
     app_.add_flag("--json", options_.as_json, "Print one line of JSON, for scripts");
     add_sights();
     add_orders();
@@ -126,23 +127,28 @@ class Declaration {
     take_job_to_read(events);
     events->add_flag("-f,--follow", options_.follows, "Wait for new events");
     take_job_to_read(add(CommandKind::report, "report", "Show what failed, and why"));
-    take_job(add(CommandKind::wait, "wait", "Wait for the job to end, and exit with its exit code"));
+    take_job(
+        add(CommandKind::wait, "wait", "Wait for the job to end, and exit with its exit code"));
   }
 
   void add_orders() {
     auto* const stop =
         add(CommandKind::stop, "stop",
             "Stop the job on all nodes: SIGTERM, then SIGKILL after the grace period");
-    auto* const restart = add(CommandKind::restart, "restart", "Restart all workers in a new round");
-    auto* const save = add(CommandKind::save, "save", "Send all workers a signal to save a checkpoint");
-    auto* const forget = add(CommandKind::forget, "forget", "Remove a finished job from its cpprund");
-    take_reason(
-        add(CommandKind::handover, "handover", "Transfer leadership from a cpprund to its standby"));
+    auto* const restart =
+        add(CommandKind::restart, "restart", "Restart all workers in a new round");
+    auto* const save =
+        add(CommandKind::save, "save", "Send all workers a signal to save a checkpoint");
+    auto* const forget =
+        add(CommandKind::forget, "forget", "Remove a finished job from its cpprund");
+    take_reason(add(CommandKind::handover, "handover",
+                    "Transfer leadership from a cpprund to its standby"));
     for (auto* const command : {stop, restart, save, forget}) {
       take_job(command);
       take_reason(command);
     }
-    save->add_option("--signal", options_.signal, "The signal (default: SIGUSR1)")->type_name("NAME");
+    save->add_option("--signal", options_.signal, "The signal (default: SIGUSR1)")
+        ->type_name("NAME");
     auto* const drain =
         add(CommandKind::drain, "drain", "Remove a node from the job; a spare takes its place");
     drain->add_option("NODE|HOST", options_.subject, "Rank or host name of the node")
@@ -183,19 +189,22 @@ class Declaration {
                      "File from --events or --report, or with invented failures")
         ->type_name("FILE")
         ->required();
-    policy->add_option("--job", options_.job, "The job, if the trace has several")->type_name("JOB");
+    policy->add_option("--job", options_.job, "The job, if the trace has several")
+        ->type_name("JOB");
   }
 
   void add_secrets() {
     app_.add_option("--secret-file", options_.secret_file,
                     "Secret to use (default: CPPRUN_SECRET_FILE, or ~/.config/cpprun/secret)")
         ->type_name("FILE");
-    auto* const keygen = add(CommandKind::keygen, "keygen", "Create a secret for the nodes of your jobs");
+    auto* const keygen =
+        add(CommandKind::keygen, "keygen", "Create a secret for the nodes of your jobs");
     keygen
         ->add_option("FILE", options_.subject,
                      "Output file (default: ~/.config/cpprun/secret; -: standard output)")
         ->type_name("");
-    keygen->add_option("--id", options_.id, "Name of the secret (default: the date and six letters)")
+    keygen
+        ->add_option("--id", options_.id, "Name of the secret (default: the date and six letters)")
         ->type_name("NAME");
     keygen->add_flag("--add", options_.adds, "Add to an existing file; the old secret stays valid");
     auto* const token = add(CommandKind::token, "token",
@@ -208,8 +217,8 @@ class Declaration {
   }
 
   void add_doctor() {
-    auto* const doctor =
-        add(CommandKind::doctor, "doctor", "Check hosts: names, clocks, ports, GPUs, limits, disks");
+    auto* const doctor = add(CommandKind::doctor, "doctor",
+                             "Check hosts: names, clocks, ports, GPUs, limits, disks");
     auto& options = options_.doctor;
     doctor->add_option("--hosts", options.hosts, "Hosts, as for cpprun (default: this machine)")
         ->type_name("HOST,...|slurm");
@@ -220,8 +229,9 @@ class Declaration {
                      "Command to use instead of ssh, e.g. \"kubectl exec -i {host} --\"")
         ->type_name("CMD");
     add_number(
-        *doctor, "--port", [&options](std::uint64_t port) { options.port = static_cast<int>(port); },
-        any_port, "Port to test on every host, e.g. the --master-port (default: any free port)")
+        *doctor, "--port",
+        [&options](std::uint64_t port) { options.port = static_cast<int>(port); }, any_port,
+        "Port to test on every host, e.g. the --master-port (default: any free port)")
         ->type_name("PORT");
     doctor->add_flag("--ship", options.ship, "Copy this binary to hosts that do not have it");
   }
@@ -310,7 +320,7 @@ class Declaration {
 }  // namespace
 
 std::variant<ControlOptions, CommandLineEnd> read_control_line(int argc, const char* const* argv,
-                                                     std::string_view version) {
+                                                               std::string_view version) {
   return Declaration(version).read(argc, argv);
 }
 

@@ -63,7 +63,7 @@ struct ControlOptions {
   std::string secret_file = {};  // empty: from the variable, or the user's default
   std::string id = {};           // of a new secret; empty: generated
   bool adds = false;             // add a new secret to an existing file
-  bool token_controls = false;     // the token grants control access, not only read access
+  bool token_controls = false;   // the token grants control access, not only read access
   std::string reason = {};
   std::string signal = {};
   std::optional<std::int64_t> for_seconds = {};
@@ -87,7 +87,7 @@ inline constexpr int unreachable = 69;  // EX_UNAVAILABLE: no response, so the r
 
 // Parses the command line.
 std::variant<ControlOptions, CommandLineEnd> read_control_line(int argc, const char* const* argv,
-                                                     std::string_view version);
+                                                               std::string_view version);
 
 struct ControlFlag {
   std::vector<std::string> spellings;  // "-f", "--follow"

@@ -257,7 +257,8 @@ std::string order_json(const ControlOptions& options) {
   if (!options.reason.empty()) json["reason"] = options.reason;
   if (!options.signal.empty()) json["signal"] = options.signal;
   if (options.kind == CommandKind::drain) json["node"] = options.subject;
-  const bool is_about_host = options.kind == CommandKind::exclude || options.kind == CommandKind::include;
+  const bool is_about_host =
+      options.kind == CommandKind::exclude || options.kind == CommandKind::include;
   if (is_about_host && !options.job.empty()) json["job"] = options.job;
   if (options.for_seconds) json["for_s"] = *options.for_seconds;
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);

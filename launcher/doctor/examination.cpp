@@ -160,7 +160,8 @@ void Examination::answer(const Now& now, const fanout::Answer& answer) {
              dialed && phase_ == Phase::dialing) {
     remote.host.dialed = std::move(*dialed);
   } else {
-    remote.is_awaited = true;  // an answer to an earlier question; the current one is still expected
+    remote.is_awaited =
+        true;  // an answer to an earlier question; the current one is still expected
   }
 }
 

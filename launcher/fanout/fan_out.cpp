@@ -97,7 +97,8 @@ std::optional<std::string> FanOut::check() const {
   if (phase_ == Phase::gathering && count(State::pending) == 0) return "no host is pending";
   if (phase_ == Phase::running && !begun_) return "the job runs without a start";
   for (const auto& [number, remote] : remotes_) {
-    if (remote.redial && remote.state != State::gone) return "a connected host is to be dialed again";
+    if (remote.redial && remote.state != State::gone)
+      return "a connected host is to be dialed again";
   }
   return std::nullopt;
 }
@@ -226,9 +227,9 @@ void FanOut::list_gone(Actions& actions) const {
     if (remote.state != State::gone) continue;
     lines += fmt::format("\n  {}: {}", remote.member.name, remote.reason);
   }
-  actions.push_back(Say{
-      fmt::format("{} of {} hosts cannot be reached:{}", count(State::gone), remotes_.size(), lines),
-      true});
+  actions.push_back(Say{fmt::format("{} of {} hosts cannot be reached:{}", count(State::gone),
+                                    remotes_.size(), lines),
+                        true});
 }
 
 int FanOut::count(State state) const {

@@ -119,7 +119,7 @@ struct Request {
 
 // --- a node of the tree --------------------------------------------------------------------------
 
-inline constexpr std::size_t shells_max = 32;                         // open at a time per node
+inline constexpr std::size_t shells_max = 32;                        // open at a time per node
 inline constexpr Duration reach_timeout = std::chrono::seconds(20);  // without shell output
 // From dialing until the host itself has reported. Output of the shell does not extend it.
 inline constexpr Duration arrival_timeout = std::chrono::seconds(60);

@@ -59,9 +59,9 @@ class HostListReader {
     }
     const auto [first, is_new] = seen_.emplace(host.name, where);
     if (!is_new) {
-      return report_error(where,
-                      fmt::format("{} is listed twice{}; list it once, with its slots", host.name,
-                                  first->second.empty() ? "" : ", first in " + first->second));
+      return report_error(
+          where, fmt::format("{} is listed twice{}; list it once, with its slots", host.name,
+                             first->second.empty() ? "" : ", first in " + first->second));
     }
     hosts_.push_back(std::move(host));
   }
@@ -117,10 +117,10 @@ void read_line(std::string_view line, const std::string& where, HostListReader& 
                        words[at].starts_with("max_slots=");
     if (!known) {
       return reader.report_error(where,
-                             fmt::format("unknown word \"{}\" after {}; write {} slots=4",
-                                         plain_line(words[at], bounds::name_shown_bytes_max),
-                                         plain_line(words[0], bounds::name_shown_bytes_max),
-                                         plain_line(words[0], bounds::name_shown_bytes_max)));
+                                 fmt::format("unknown word \"{}\" after {}; write {} slots=4",
+                                             plain_line(words[at], bounds::name_shown_bytes_max),
+                                             plain_line(words[0], bounds::name_shown_bytes_max),
+                                             plain_line(words[0], bounds::name_shown_bytes_max)));
     }
   }
   std::optional<std::string_view> count;

@@ -56,7 +56,8 @@ class Check {
   }
   void text(const char* name, const std::string& value, std::size_t bytes_max) {
     if (value.size() <= bytes_max) return;
-    report_error(fmt::format("{} of {} bytes, and the maximum is {}", name, value.size(), bytes_max));
+    report_error(
+        fmt::format("{} of {} bytes, and the maximum is {}", name, value.size(), bytes_max));
   }
   void count(const char* name, std::size_t value, std::size_t most) {
     if (value <= most) return;

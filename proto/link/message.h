@@ -363,7 +363,7 @@ struct NotLeading {
 struct Members {
   std::uint64_t epoch = 0;
   std::vector<std::string> places = {};  // "10.0.0.1:29400", the sender's first
-  Duration takeover_window{};                   // travels in milliseconds
+  Duration takeover_window{};            // travels in milliseconds
   bool keeps_round = false;              // this node's round continues, and its store exists
   friend bool operator==(const Members&, const Members&) = default;
 };

@@ -55,7 +55,7 @@ using HandshakeId = Id<struct HandshakeTag, std::uint64_t>;
 class HandshakeAdmission {
  public:
   explicit HandshakeAdmission(std::size_t places_max = bounds::handshakes_max,
-                           Duration timeout = bounds::handshake_timeout)
+                              Duration timeout = bounds::handshake_timeout)
       : places_max_(places_max), timeout_(timeout) {}
 
   // The new handshake, and the handshake evicted to make room for it.

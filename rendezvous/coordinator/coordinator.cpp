@@ -677,7 +677,8 @@ void Coordinator::on(TimePoint, const HandedOver& event, Actions& actions) {
   actions.emplace_back(coordinator::Answered{ticket, command, outcome});
 }
 
-CommandResult Coordinator::command(TimePoint now, const OperatorCommand& command, Actions& actions) {
+CommandResult Coordinator::command(TimePoint now, const OperatorCommand& command,
+                                   Actions& actions) {
   if (const auto& following = role_.following()) {
     return {Kind::not_now, following->port == 0
                                ? fmt::format("this cpprund is a standby: {}", following->reason)
@@ -691,18 +692,21 @@ CommandResult Coordinator::command(TimePoint now, const OperatorCommand& command
                 "between hosts without interruption, host it with two cpprunds (--rdzv-endpoint)",
                 options_.only->id)};
   }
-  if (command.is_about_a_host() && command.job.empty()) return command_about_host(now, command, actions);
+  if (command.is_about_a_host() && command.job.empty())
+    return command_about_host(now, command, actions);
   if (jobs_.opening(command.job) != nullptr) {
     return {Kind::not_now, fmt::format("job \"{}\" is starting; retry", command.job)};
   }
   if (!knows(command.job)) {
     return {Kind::unknown, fmt::format("unknown job \"{}\"", command.job)};
   }
-  if (command.kind == OperatorCommand::Kind::forget) return forget_on_command(now, command, actions);
+  if (command.kind == OperatorCommand::Kind::forget)
+    return forget_on_command(now, command, actions);
   return command_to_job(now, command, actions);
 }
 
-CommandResult Coordinator::command_to_job(TimePoint now, const OperatorCommand& command, Actions& actions) {
+CommandResult Coordinator::command_to_job(TimePoint now, const OperatorCommand& command,
+                                          Actions& actions) {
   const std::size_t said_before = actions.size();
   CommandResult outcome = jobs_.at(command.job).job.command(now, command, actions);
   look_after(command.job, said_before, actions);
@@ -717,7 +721,8 @@ void Coordinator::keep_hosts(Actions& actions) const {
 // Applies the command to each job on its own. A job that cannot run without the host keeps it,
 // which does not stop the exclusion from other jobs, including future ones. If no job can exclude
 // the host, nothing changes.
-CommandResult Coordinator::command_about_host(TimePoint now, const OperatorCommand& command, Actions& actions) {
+CommandResult Coordinator::command_about_host(TimePoint now, const OperatorCommand& command,
+                                              Actions& actions) {
   auto jobs = jobs_.running();  // may have nodes of the host
   const bool excludes = command.kind == OperatorCommand::Kind::exclude;
   std::optional<CommandResult> objection;  // the first one
@@ -772,7 +777,8 @@ CommandResult Coordinator::command_about_host(TimePoint now, const OperatorComma
 
 // Disconnected nodes of the job may still compute. A new job of that name would reuse their ranks,
 // so the name stays reserved until they cannot.
-CommandResult Coordinator::forget_on_command(TimePoint now, const OperatorCommand& command, Actions& actions) {
+CommandResult Coordinator::forget_on_command(TimePoint now, const OperatorCommand& command,
+                                             Actions& actions) {
   const JobTable::Entry& entry = jobs_.at(command.job);
   if (options_.only) {
     return {

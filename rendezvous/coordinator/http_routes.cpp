@@ -306,8 +306,9 @@ bool is_command_path(std::string_view target) {
   return command_address(target).has_value();
 }
 
-std::variant<OperatorCommand, http::Response> order_of(const http::Request& request, const StatusClient& client,
-                                             const CommandDesk& desk) {
+std::variant<OperatorCommand, http::Response> order_of(const http::Request& request,
+                                                       const StatusClient& client,
+                                                       const CommandDesk& desk) {
   if (!request.host.empty() && !http::is_own_host(request.host, desk.names)) {
     return refusal(421, fmt::format("\"{}\" is not a name of this machine; use its address",
                                     plain_line(request.host, bounds::name_shown_bytes_max)));
@@ -346,7 +347,8 @@ std::variant<OperatorCommand, http::Response> order_of(const http::Request& requ
   return command;
 }
 
-std::optional<http::Response> objection_of_owners(const OperatorCommand& command, const StatusClient& client,
+std::optional<http::Response> objection_of_owners(const OperatorCommand& command,
+                                                  const StatusClient& client,
                                                   const Coordinator& coordinator) {
   if (!client.credential || !client.credential->owner) return std::nullopt;
   if (command.is_about_a_host() && command.job.empty()) {
@@ -356,8 +358,8 @@ std::optional<http::Response> objection_of_owners(const OperatorCommand& command
     return refusal(403, "a handover affects the jobs of all users; use the secret of \"admin\"");
   }
   if (coordinator.owner_of(command.job) == client.credential->owner) return std::nullopt;
-  return refusal(
-      404, fmt::format("unknown job \"{}\"", plain_line(command.job, bounds::name_shown_bytes_max)));
+  return refusal(404, fmt::format("unknown job \"{}\"",
+                                  plain_line(command.job, bounds::name_shown_bytes_max)));
 }
 
 http::Response answer_to(const CommandResult& outcome) {

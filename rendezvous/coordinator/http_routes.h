@@ -56,13 +56,15 @@ struct CommandDesk {
   const HostNames& names;
   std::uint32_t own_user = 0;
 };
-std::variant<OperatorCommand, http::Response> order_of(const http::Request& request, const StatusClient& client,
-                                             const CommandDesk& desk);
+std::variant<OperatorCommand, http::Response> order_of(const http::Request& request,
+                                                       const StatusClient& client,
+                                                       const CommandDesk& desk);
 
 // Checks whether a client that holds the secret of one owner among several may give this command.
 // It may not control other owners' jobs, or learn whether they exist, and it may not control hosts
 // or the daemon. Nothing: the command is allowed.
-std::optional<http::Response> objection_of_owners(const OperatorCommand& command, const StatusClient& client,
+std::optional<http::Response> objection_of_owners(const OperatorCommand& command,
+                                                  const StatusClient& client,
                                                   const Coordinator& coordinator);
 
 http::Response answer_to(const CommandResult& outcome);

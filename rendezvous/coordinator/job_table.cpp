@@ -85,7 +85,7 @@ void DeadlineQueue::take(std::size_t at) {
 }
 
 Result<void> JobAdmission::check(TimePoint now, const std::string& job,
-                              const std::string& address) const {
+                                 const std::string& address) const {
   if (const auto kept_until = names_.deadline_of(job)) {
     return failure(
         fmt::format("job \"{}\" was dropped while none of its nodes was connected, and its workers "

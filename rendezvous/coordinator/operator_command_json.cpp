@@ -78,9 +78,12 @@ Result<void> read_member(const std::string& key, const json& value, OperatorComm
     command.reason = *std::move(reason);
     return {};
   }
-  if (key == "signal" && command.kind == OperatorCommand::Kind::save) return read_signal(value, command);
-  if (key == "node" && command.kind == OperatorCommand::Kind::drain) return read_node(value, command);
-  if (key == "for_s" && command.kind == OperatorCommand::Kind::exclude) return read_length(value, command);
+  if (key == "signal" && command.kind == OperatorCommand::Kind::save)
+    return read_signal(value, command);
+  if (key == "node" && command.kind == OperatorCommand::Kind::drain)
+    return read_node(value, command);
+  if (key == "for_s" && command.kind == OperatorCommand::Kind::exclude)
+    return read_length(value, command);
   if (key == "job" && command.is_about_a_host()) {
     auto job = read_text(key, value, bounds::job_id_bytes_max);
     if (!job) return failure(job.error().reason);

@@ -60,9 +60,9 @@ struct Synced {
   etcd::Revision epoch = 0;  // of the writer; 0: written by the winning transaction
   // etcd's Raft term, no later than that of the grant: see leader_lease.h.
   std::uint64_t term = 0;
-  Duration ttl{};          // of the lease
-  bool is_vacant = false;  // the leader has resigned and decides nothing any longer
-  std::string successor = {};   // its chosen successor; empty: any synced member
+  Duration ttl{};              // of the lease
+  bool is_vacant = false;      // the leader has resigned and decides nothing any longer
+  std::string successor = {};  // its chosen successor; empty: any synced member
   friend bool operator==(const Synced&, const Synced&) = default;
 
   const std::vector<std::string>& complete() const { return before ? *before : names; }

@@ -735,7 +735,8 @@ void LeaderElection::let_go(TimePoint now) {
     idle_names_ = names_before_;
   }
   if (leader_lease_) {
-    revoke(leader_lease_->lease().id, now, has_won() ? std::optional(own_resignation()) : std::nullopt);
+    revoke(leader_lease_->lease().id, now,
+           has_won() ? std::optional(own_resignation()) : std::nullopt);
     if (leader_lease_->next()) revoke(leader_lease_->next()->id, now);
   }
   leader_lease_.reset();
@@ -753,7 +754,7 @@ void LeaderElection::let_go(TimePoint now) {
 
 // Revokes a lease, so that it is not in the way of others. If that fails, it expires by itself.
 void LeaderElection::revoke(etcd::LeaseId lease, TimePoint now,
-                              std::optional<etcd::Transaction> resignation) {
+                            std::optional<etcd::Transaction> resignation) {
   constexpr std::size_t kept_max = 16;  // limit if etcd does not reply
   if (unused_.size() >= kept_max && lanes_.is_idle(Lane::writes)) unused_.pop_front();
   unused_.push_back({lease, now, std::move(resignation)});

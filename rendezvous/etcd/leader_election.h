@@ -144,7 +144,7 @@ class LeaderElection {
   void depose(TimePoint now, std::string reason, bool is_orderly, Actions& actions);
   void let_go(TimePoint now);
   void revoke(etcd::LeaseId lease, TimePoint now,
-                std::optional<etcd::Transaction> resignation = std::nullopt);
+              std::optional<etcd::Transaction> resignation = std::nullopt);
   etcd::Transaction own_resignation() const;
   void tell_will(Actions& actions) const;
   bool has_won() const {

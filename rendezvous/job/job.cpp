@@ -547,7 +547,8 @@ CommandResult Job::drain(TimePoint now, const OperatorCommand& command, Actions&
   if (auto objection = objection_to_dismiss(links)) return *std::move(objection);
   const std::string who = name_of(*round().find(links.front()));
   const std::string whom =
-      links.size() == 1 ? who : fmt::format("{} of {}", node_count_text(links.size()), command.whom);
+      links.size() == 1 ? who
+                        : fmt::format("{} of {}", node_count_text(links.size()), command.whom);
   dismiss(now, links, told_by(command, "drained " + whom), actions);
   return {Kind::done, fmt::format("{} {} job \"{}\"", whom, links.size() == 1 ? "leaves" : "leave",
                                   terms().id)};
@@ -561,7 +562,8 @@ std::optional<CommandResult> Job::objection_to_exclude(const std::string& host) 
 
 CommandResult Job::exclude(TimePoint now, const OperatorCommand& command, Actions& actions) {
   if (auto objection = objection_to_exclude(command.whom)) return *std::move(objection);
-  const auto until = command.length > Duration{} ? std::optional(now + command.length) : std::nullopt;
+  const auto until =
+      command.length > Duration{} ? std::optional(now + command.length) : std::nullopt;
   const std::string why = told_by(command, "excluded " + command.whom);
   if (const auto done = nodes_.exclusions().exclude(now, command.whom, until, why); !done) {
     return {Kind::not_now, done.error().reason};
@@ -585,9 +587,10 @@ CommandResult Job::include(TimePoint now, const OperatorCommand& command) {
             fmt::format("nodes of {} may join job \"{}\" again", command.whom, terms().id)};
   }
   const std::string others = exclusions.list(now);
-  return {Kind::unknown, fmt::format("{} is not excluded from job \"{}\"{}", command.whom, terms().id,
-                                     others.empty() ? std::string("; no host is excluded")
-                                                    : "; excluded hosts: " + others)};
+  return {Kind::unknown,
+          fmt::format("{} is not excluded from job \"{}\"{}", command.whom, terms().id,
+                      others.empty() ? std::string("; no host is excluded")
+                                     : "; excluded hosts: " + others)};
 }
 
 std::optional<CommandResult> Job::objection_to_dismiss(const std::vector<LinkId>& links) const {

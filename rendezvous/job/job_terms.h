@@ -28,8 +28,9 @@ struct JobTerms {
 
 // What the coordinator decides about a job.
 struct JobOptions {
-  Duration lease{};     // silence after which a node's lease expires, as its nodes know it
-  Duration takeover_window{};  // how much longer its workers live while another coordinator may lead
+  Duration lease{};  // silence after which a node's lease expires, as its nodes know it
+  Duration
+      takeover_window{};  // how much longer its workers live while another coordinator may lead
   Duration status_interval{};  // between two status lines about missing nodes
   Duration last_call{};        // elastic: how long to wait for more nodes once there are enough
   int store_port = 0;

@@ -94,8 +94,8 @@ std::vector<Leases::Expired> Leases::expire(TimePoint now) {
 }
 
 RoundVotes::RoundVotes(Duration lease)
-    : timeout_(bounds::vote_timeout(lease) -
-                std::min(Duration{bounds::fence_margin}, lease / 10)) {}
+    : timeout_(bounds::vote_timeout(lease) - std::min(Duration{bounds::fence_margin}, lease / 10)) {
+}
 
 void RoundVotes::begin(std::size_t nodes) {
   end();

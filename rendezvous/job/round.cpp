@@ -305,8 +305,9 @@ void Round::leave(LinkId link) {
   const auto node_rank = found->second.join.node_rank;
   members_.erase(found);
   // The claimant of its node rank becomes the holder.
-  const auto next_claimant = node_rank && holder_of(*node_rank) == nullptr ? claimant_of(*node_rank)
-                                                                  : std::optional<LinkId>{};
+  const auto next_claimant = node_rank && holder_of(*node_rank) == nullptr
+                                 ? claimant_of(*node_rank)
+                                 : std::optional<LinkId>{};
   if (!next_claimant) return;
   members_.at(*next_claimant).claims = false;
   --claims_;

@@ -140,7 +140,8 @@ std::string cover_text(const DaemonSnapshot& daemon) {
   const bool is_covered = successor != nullptr && daemon.has_etcd && daemon.trouble.empty() &&
                           host_in(successor->place) != host_in(daemon.place);
   if (is_covered) {
-    return fmt::format("if the machine of the cpprund is lost, \"{}\" resumes the job", successor->name);
+    return fmt::format("if the machine of the cpprund is lost, \"{}\" resumes the job",
+                       successor->name);
   }
   if (daemon.has_etcd) return "if the machine of the cpprund is lost, " + fate(daemon);
   if (!daemon.durable) return "if the machine of the cpprund is lost, the job is lost";

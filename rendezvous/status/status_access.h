@@ -31,7 +31,7 @@ inline constexpr std::string_view status_access_names = "none, user, host or net
 
 // What a client has proven by a secret or a token, over any connection.
 struct Credential {
-  std::string holder;      // for events and logs, such as: a token of the secret "blue"
+  std::string holder;        // for events and logs, such as: a token of the secret "blue"
   bool may_control = false;  // control access; else read access only
   // The owner whose jobs it covers; empty: all jobs.
   std::optional<std::string> owner = {};

@@ -141,9 +141,10 @@ void Store::on(ConnectionId from, const c10d::CompareSet& request, Actions& acti
   if (found != nullptr) {
     if (found->size() == request.expected.size() &&
         found->size() > bounds::store_compare_bytes_max) {
-      actions.emplace_back(Disconnect{from, fmt::format("COMPARE_SET with a value of {} bytes, more than "
-                                                  "{}",
-                                                  found->size(), bounds::store_compare_bytes_max)});
+      actions.emplace_back(
+          Disconnect{from, fmt::format("COMPARE_SET with a value of {} bytes, more than "
+                                       "{}",
+                                       found->size(), bounds::store_compare_bytes_max)});
       return;
     }
     if (!found->equals(request.expected)) return answer_value(from, *found, actions);
@@ -369,8 +370,8 @@ void Store::drop_non_number(ConnectionId from, std::string_view operation, std::
                             Actions& actions) {
   // A key may contain anything, and may be long enough to fill a screen.
   actions.emplace_back(Disconnect{from, std::string(operation) + " on key \"" +
-                                      plain_line(key, bounds::name_shown_bytes_max) +
-                                      "\", whose value is not a number"});
+                                            plain_line(key, bounds::name_shown_bytes_max) +
+                                            "\", whose value is not a number"});
 }
 
 // Clients that a request of another client concerns: those that wait for a key, and those that

@@ -785,9 +785,10 @@ void StoreSessions::lack_memory(ConnectionId id) {
 // are closed. What a store has begun is continued.
 void StoreSessions::doom_unanswered() {
   for (std::size_t at = performed_; at < decided_.size(); ++at) {
-    const ConnectionId to = std::visit(Overloaded{[](const Disconnect& drop) { return drop.connection; },
-                                                  [](const auto& said) { return said.to; }},
-                                       decided_[at]);
+    const ConnectionId to =
+        std::visit(Overloaded{[](const Disconnect& drop) { return drop.connection; },
+                              [](const auto& said) { return said.to; }},
+                   decided_[at]);
     if (Session* const session = heard(to)) doomed_.add_unlisted(*session);
   }
   for (std::uint32_t port = 0; port < ports_.size(); ++port) notice_unfinished(port);

@@ -190,8 +190,7 @@ class Crowd {
   void listen(int timeout_milliseconds) {
     const int ready =
         epoll_wait(loop_, events_.data(), static_cast<int>(events_.size()), timeout_milliseconds);
-    if (ready < 0 || (ready == 0 && timeout_milliseconds > 1))
-      give_up("the coordinator is silent");
+    if (ready < 0 || (ready == 0 && timeout_milliseconds > 1)) give_up("the coordinator is silent");
     for (int at = 0; at < ready; ++at) {
       const epoll_event& event = events_[static_cast<std::size_t>(at)];
       Agent& agent = agents_[event.data.u64];

@@ -161,7 +161,8 @@ void bind_twice() {
   const int first = ::socket(AF_INET, SOCK_STREAM, 0);
   const int second = ::socket(AF_INET, SOCK_STREAM, 0);
   auto* const any = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(first, any, length) != 0 || ::getsockname(first, any, &length) != 0) report_error("first");
+  if (::bind(first, any, length) != 0 || ::getsockname(first, any, &length) != 0)
+    report_error("first");
   if (::bind(second, any, length) != 0) report_error("cannot listen on the port");
 }
 

@@ -110,8 +110,7 @@ json Browser::ask(const std::string& method, const json& parameters) {
     }
     static std::array<char, 64 * 1024> chunk;
     pollfd one{from_.get(), POLLIN, 0};
-    const int ready =
-        ::poll(&one, 1, static_cast<int>(std::chrono::milliseconds(timeout).count()));
+    const int ready = ::poll(&one, 1, static_cast<int>(std::chrono::milliseconds(timeout).count()));
     REQUIRE_MESSAGE(ready == 1, method, " was not answered: ", text.substr(0, 500));
     const ssize_t count = ::read(from_.get(), chunk.data(), chunk.size());
     REQUIRE(count > 0);

@@ -20,7 +20,7 @@ struct Meeting {
   std::string timeout = "keep_alive_interval=1,keep_alive_max_attempt=1,last_call_timeout=1";
 
   Words agent(const Words& actions) const {
-    Words words = {"--nnodes=" + nodes, "--rdzv-backend=c10d",     "--rdzv-endpoint=" + endpoint,
+    Words words = {"--nnodes=" + nodes, "--rdzv-backend=c10d",    "--rdzv-endpoint=" + endpoint,
                    "--rdzv-id=" + id,   "--rdzv-conf=" + timeout, worker()};
     words.insert(words.end(), actions.begin(), actions.end());
     return with_cpprun(words);

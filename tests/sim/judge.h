@@ -121,7 +121,7 @@ class Judge {
   // It was decided at that moment, when the coordinator knew those jobs, and all that was decided
   // before and with it is said: what it forbids. Answered: whoever has asked hears it.
   void command_is_done(const OperatorCommand& command, const CommandResult& outcome, TimePoint at,
-                     const std::set<int>& known_jobs, bool is_answered);
+                       const std::set<int>& known_jobs, bool is_answered);
   void coordinator_dismisses(int node);
   // A worker of that round was sent the signal to save.
   void coordinator_notes(const coordinator::NodeChange& change);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One of several cpprunds in a simulated world: the real ReplicaController with its ReplicationLeader and
-// ReplicationFollower, beside a simulated coordinator, on a machine of its own.
+// One of several cpprunds in a simulated world: the real ReplicaController with its
+// ReplicationLeader and ReplicationFollower, beside a simulated coordinator, on a machine of its
+// own.
 
 #include <functional>
 #include <memory>

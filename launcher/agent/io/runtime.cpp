@@ -105,8 +105,7 @@ Runtime::~Runtime() {
   inputs_.output_files = {};
   // The watchdog removes our private directory in either case. This process must not block on that
   // disk.
-  const bool is_told =
-      !workers_.nobody_is_left() || watchdog_.release(bounds::disk_timeout_at_end);
+  const bool is_told = !workers_.nobody_is_left() || watchdog_.release(bounds::disk_timeout_at_end);
   if (hosted_.leader() != nullptr && is_told) hosted_.leader()->hand_over_door();
   workers_.end_logs(is_told);
 }

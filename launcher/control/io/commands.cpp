@@ -85,7 +85,8 @@ int show_report(const ControlOptions& options, const Environment& environment) {
 
 int simulate_policy(const ControlOptions& options, const Environment& environment) {
   const auto policy = read_text_file(options.subject, bounds::config_file_bytes_max);
-  if (!policy) return give_up({options.subject + ": " + policy.error().reason, control_code::misuse});
+  if (!policy)
+    return give_up({options.subject + ": " + policy.error().reason, control_code::misuse});
   const auto trace = read_text_file(options.trace, trace_bytes_max);
   if (!trace) return give_up({options.trace + ": " + trace.error().reason, control_code::misuse});
   const auto file = read_rules_file(options.subject, *policy);
@@ -93,11 +94,12 @@ int simulate_policy(const ControlOptions& options, const Environment& environmen
     constexpr std::string_view hint = "\n  hint: ";
     const auto end = mistake.find(hint);
     report_error("error: " + mistake.substr(0, end),
-             end == mistake.npos ? "" : mistake.substr(end + hint.size()));
+                 end == mistake.npos ? "" : mistake.substr(end + hint.size()));
   }
   if (!file.diagnostics.empty()) return control_code::misuse;
   const auto history = read_policy_trace(*trace, options.job);
-  if (!history) return give_up({options.trace + ": " + history.error().reason, control_code::misuse});
+  if (!history)
+    return give_up({options.trace + ": " + history.error().reason, control_code::misuse});
   const PolicyReplay played = replay(file.rules, *history);
   print(options.as_json ? replay_json(played) : replay_text(played, canvas_of_stdout(environment)));
   return control_code::done;
@@ -144,8 +146,8 @@ int run_control(const ControlOptions& options, const Environment& environment) {
 namespace {
 
 // For a daemon with no job or with several, shows the status of the daemon itself.
-int show_daemons(const FoundJobs& found, const std::vector<FoundDaemon>& daemons, const ControlOptions& options,
-                 const Canvas& canvas) {
+int show_daemons(const FoundJobs& found, const std::vector<FoundDaemon>& daemons,
+                 const ControlOptions& options, const Canvas& canvas) {
   if (options.as_json) {
     std::vector<SeenAnswer> seen;
     for (const auto& each : daemons) seen.push_back({each.place.text(), each.text});
@@ -235,7 +237,8 @@ bool is_about_hosts(CommandKind kind) {
   return kind == CommandKind::exclude || kind == CommandKind::include;
 }
 
-Attempt<std::string> send_command(const Place& place, const std::string& target, const ControlOptions& options) {
+Attempt<std::string> send_command(const Place& place, const std::string& target,
+                                  const ControlOptions& options) {
   auto body =
       body_of(place, {.method = http::Method::post, .target = target, .body = order_json(options)});
   if (!body) return tl::unexpected(body.error());
@@ -272,7 +275,8 @@ std::vector<KnownPlace> known_places(const FoundJobs& found) {
   return known;
 }
 
-int order_everybody(const ControlOptions& options, const std::vector<Place>& places, const std::string& target) {
+int order_everybody(const ControlOptions& options, const std::vector<Place>& places,
+                    const std::string& target) {
   int code = control_code::unreachable;
   for (const auto& place : places) {
     const int own = tell(send_command(place, target, options), options);
@@ -294,7 +298,8 @@ void leave_out_standbys(FoundJobs& found) {
 
 // A host belongs to no single job. If several programs host jobs here, the user has to choose one.
 int order_about_host(const ControlOptions& options, const Environment& environment) {
-  const auto target = fmt::format("/api/v1/hosts/{}/{}", escaped(options.subject), name_of(options.kind));
+  const auto target =
+      fmt::format("/api/v1/hosts/{}/{}", escaped(options.subject), name_of(options.kind));
   if (!options.job.empty()) {
     const auto chosen = find_job(options, environment);
     if (!chosen) return tell(tl::unexpected(chosen.error()), options);
@@ -373,12 +378,14 @@ int give_order(const ControlOptions& options, const Environment& environment) {
 namespace {
 
 // None if the hosts are invalid, which is already reported.
-std::optional<DoctorRequest> order_of(const DoctorOptions& options, const Environment& environment) {
+std::optional<DoctorRequest> order_of(const DoctorOptions& options,
+                                      const Environment& environment) {
   const auto read = [](const std::string& path) {
     return read_text_file(path, bounds::config_file_bytes_max);
   };
-  const HostList hosts = options.hosts ? fanout::hosts_of(*options.hosts, environment)
-                                    : fanout::hosts_in_file(options.host_file, "--hostfile", read);
+  const HostList hosts = options.hosts
+                             ? fanout::hosts_of(*options.hosts, environment)
+                             : fanout::hosts_in_file(options.host_file, "--hostfile", read);
   if (!hosts) {
     for (const auto& mistake : hosts.error()) {
       report_error(options.hosts ? "error: --hosts: " + mistake : "error: " + mistake);
@@ -386,9 +393,9 @@ std::optional<DoctorRequest> order_of(const DoctorOptions& options, const Enviro
     return std::nullopt;
   }
   DoctorRequest send_command{.members = fanout::members_of(*hosts),
-                    .shell = fanout::remote_shell(options.remote_shell, options.hosts),
-                    .port = options.port,
-                    .ship = options.ship};
+                             .shell = fanout::remote_shell(options.remote_shell, options.hosts),
+                             .port = options.port,
+                             .ship = options.ship};
   if (!send_command.shell.empty()) return send_command;
   report_error("error: --remote-shell is empty");
   return std::nullopt;
@@ -408,9 +415,9 @@ int examine(const ControlOptions& options, const Environment& environment) {
   }
   const auto findings = doctor::findings_of(
       examined.hosts, {.version = std::string(version_text()), .is_shipped = options.doctor.ship});
-  const bool is_told = print(
-      options.as_json ? doctor::doctor_json(examined.hosts, findings)
-                   : doctor::doctor_text(examined.hosts, findings, canvas_of_stdout(environment)));
+  const bool is_told = print(options.as_json ? doctor::doctor_json(examined.hosts, findings)
+                                             : doctor::doctor_text(examined.hosts, findings,
+                                                                   canvas_of_stdout(environment)));
   return findings.empty() && is_told ? control_code::done : control_code::refused;
 }
 
@@ -456,7 +463,8 @@ int make_secret(const ControlOptions& options, const Environment& environment) {
   if (!secret) return give_up(secret.error().reason);
   if (options.subject == standard_output) return print_secret(*secret);
   const std::string path =
-      secret_place(options.subject.empty() ? options.secret_file : options.subject, environment).path;
+      secret_place(options.subject.empty() ? options.secret_file : options.subject, environment)
+          .path;
   if (path.empty()) {
     return give_up("HOME is not set to a directory", "use `cpprunctl keygen FILE`");
   }
@@ -483,10 +491,11 @@ int print_token(const ControlOptions& options, const Environment& environment) {
   if (!openssl) return give_up(openssl.error().reason);
   const auto now = std::chrono::duration_cast<std::chrono::seconds>(wall_now().time_since_epoch());
   const auto purpose = options.token_controls ? TokenPurpose::control : TokenPurpose::read;
-  const auto token = make_token(*openssl, secrets->front(),
-                                {.purpose = purpose,
-                                 .expiry_unix_seconds = now.count() + options.for_seconds.value_or(0),
-                                 .job = options.job});
+  const auto token =
+      make_token(*openssl, secrets->front(),
+                 {.purpose = purpose,
+                  .expiry_unix_seconds = now.count() + options.for_seconds.value_or(0),
+                  .job = options.job});
   if (!print(token + "\n")) return give_up("cannot write the token to stdout");
   return control_code::done;
 }

@@ -410,13 +410,13 @@ std::vector<std::string> silent_places(const FoundJobs& found) {
 
 FoundJobs find_jobs(const ControlOptions& options, const Environment& environment) {
   FoundJobs jobs = find_jobs_there(options, environment);
-  const bool is_there =
-      std::ranges::any_of(jobs.jobs, [&](const FoundJob& each) { return each.job.id == options.job; });
+  const bool is_there = std::ranges::any_of(
+      jobs.jobs, [&](const FoundJob& each) { return each.job.id == options.job; });
   if (options.job.empty() || is_there) return jobs;
   for (const Endpoint& leader : leaders_of(jobs)) {
     if (!options.as_json) {
       report_error(fmt::format("note: the cpprund here is a standby; asking the leader at {}",
-                           to_string(leader)));
+                               to_string(leader)));
     }
     ControlOptions there = options;
     there.address = leader;
@@ -432,7 +432,8 @@ Attempt<FoundJob> find_job(const ControlOptions& options, const Environment& env
   return pick_job(find_jobs(options, environment), options, environment);
 }
 
-Attempt<FoundJob> pick_job(FoundJobs found, const ControlOptions& options, const Environment& environment) {
+Attempt<FoundJob> pick_job(FoundJobs found, const ControlOptions& options,
+                           const Environment& environment) {
   if (found.places.empty()) return tl::unexpected(nobody_found(environment));
   const bool has_answer = std::ranges::any_of(found.answers, &SeenAnswer::has_answered);
   if (!has_answer) return tl::unexpected(unreachable("no cpprun or cpprund listed its jobs"));

@@ -109,7 +109,8 @@ FoundJobs find_jobs(const ControlOptions& options, const Environment& environmen
 Attempt<FoundJob> find_job(const ControlOptions& options, const Environment& environment);
 
 // Selects one of the jobs found.
-Attempt<FoundJob> pick_job(FoundJobs found, const ControlOptions& options, const Environment& environment);
+Attempt<FoundJob> pick_job(FoundJobs found, const ControlOptions& options,
+                           const Environment& environment);
 
 struct FoundDaemon {
   DaemonView view;

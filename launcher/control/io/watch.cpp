@@ -142,7 +142,8 @@ steady_clock::duration lease_of(const JobView& job) {
 
 // The endpoint with the events of the job. If no job is named and there is only one endpoint: the
 // events of all its jobs.
-Attempt<Place> place_of_events(const ControlOptions& options, const Environment& environment, Watched& watched) {
+Attempt<Place> place_of_events(const ControlOptions& options, const Environment& environment,
+                               Watched& watched) {
   FoundJobs found = find_jobs(options, environment);
   if (options.job.empty() && found.places.size() == 1) {
     for (const auto& each : found.jobs) {
@@ -301,14 +302,15 @@ struct Waited {
   std::string led_at = {};
 };
 
-int tell_end(const ControlOptions& options, const std::string& job, int exit_code, const std::string& reason) {
+int tell_end(const ControlOptions& options, const std::string& job, int exit_code,
+             const std::string& reason) {
   if (options.as_json) print(ending_json(job, exit_code, reason));
   return exit_code;
 }
 
 // `look_for`: how the job is found. `watched`: empty until the job has been found.
-Attempt<Waited> wait_once(const ControlOptions& options, const ControlOptions& look_for, const Environment& environment,
-                          Watched& watched) {
+Attempt<Waited> wait_once(const ControlOptions& options, const ControlOptions& look_for,
+                          const Environment& environment, Watched& watched) {
   const auto chosen = find_job(look_for, environment);
   if (!chosen) return tl::unexpected(chosen.error());
   // Open the stream before reading the job, so that an end in between is not missed.
@@ -326,7 +328,7 @@ Attempt<Waited> wait_once(const ControlOptions& options, const ControlOptions& l
   watched = {
       .job = job->id, .lease = lease_of(*job), .contacts = watched.contacts + 1, .since = since};
   report_error(is_first ? fmt::format("waiting for job \"{}\" to end", job->id)
-                    : fmt::format("contact with job \"{}\" restored", job->id));
+                        : fmt::format("contact with job \"{}\" restored", job->id));
   std::string led_at;
   const auto take = [&](const std::string& line) -> std::optional<int> {
     const auto event = event_view(line);
@@ -440,7 +442,8 @@ void print_once(const TopView& view, const Canvas& canvas) {
 }
 
 // If there is no reply, the last screen stays for a while: the job may come back.
-int run(LiveTerminal terminal, TopView view, const ControlOptions& options, const Environment& environment) {
+int run(LiveTerminal terminal, TopView view, const ControlOptions& options,
+        const Environment& environment) {
   TopSettings settings;
   auto looked = steady_clock::now();
   while (true) {

@@ -220,14 +220,15 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
 
   void accept() {
     auto remote = std::make_shared<tcp::socket>(context_);
-    acceptor_.async_accept(*remote, [self = shared_from_this(), remote](const asio::error_code& no) {
-      if (no == asio::error::operation_aborted) return;
-      if (!no) {
-        asio::async_write(*remote, asio::buffer(self->greeting_),
-                          [self, remote](const asio::error_code&, std::size_t) {});
-      }
-      self->accept();
-    });
+    acceptor_.async_accept(
+        *remote, [self = shared_from_this(), remote](const asio::error_code& no) {
+          if (no == asio::error::operation_aborted) return;
+          if (!no) {
+            asio::async_write(*remote, asio::buffer(self->greeting_),
+                              [self, remote](const asio::error_code&, std::size_t) {});
+          }
+          self->accept();
+        });
   }
 
   void begin_dialing(int number, const AskDial& ask, const Reply& reply) {

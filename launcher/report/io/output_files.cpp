@@ -116,8 +116,7 @@ Result<EventFile> EventFile::open(const std::string& path, HelperProcesses& side
                             std::chrono::steady_clock::now() + bounds::disk_timeout_at_start);
   if (!opened) return cannot("its disk does not respond");
   if (opened->number == is_link_to_what_is_at_hand) {
-    const auto place =
-        side.ask([&] { return leads_at_hand(path); }, bounds::disk_timeout_at_start);
+    const auto place = side.ask([&] { return leads_at_hand(path); }, bounds::disk_timeout_at_start);
     return at_hand(place.value_or(path));
   }
   if (opened->error_number != 0) return cannot(errno_text(opened->error_number));

@@ -267,7 +267,8 @@ bool descends_from_worker(const JobProcesses& job_processes, int pid, int owner,
                           const std::vector<int>& subreapers) {
   for (auto stat = read_stat(pid); stat && stat->parent > 0; stat = read_stat(stat->parent)) {
     if (stat->parent == owner) return true;
-    if (std::find(subreapers.begin(), subreapers.end(), stat->parent) != subreapers.end()) return true;
+    if (std::find(subreapers.begin(), subreapers.end(), stat->parent) != subreapers.end())
+      return true;
     if (!carries_token(stat->parent, job_processes.token)) return false;
   }
   return false;
@@ -359,7 +360,8 @@ bool Search::belongs(int pid, const std::set<int>& groups) const {
   if (!stat || !stat->alive()) return false;
   if (job_processes_.mark) return eye_(job_processes_, pid);
   if (groups.contains(stat->group) && !read_stat(stat->group)) return true;
-  return eye_(job_processes_, pid) && descends_from_worker(job_processes_, pid, owner_, subreapers_);
+  return eye_(job_processes_, pid) &&
+         descends_from_worker(job_processes_, pid, owner_, subreapers_);
 }
 
 }  // namespace cpprun::io

@@ -79,9 +79,9 @@ class Watchdog {
   std::vector<std::string> folders_;  // the candidates; once known, the one directory created
   int first_refusal_ = 0;
   int pid_ = 0;
-  FileDescriptor pipe_;               // to the watchdog
-  FileDescriptor answer_;             // from the watchdog, once: the result for the directory
-  bool hangs_ = false;                // it is still creating the directory
+  FileDescriptor pipe_;              // to the watchdog
+  FileDescriptor answer_;            // from the watchdog, once: the result for the directory
+  bool hangs_ = false;               // it is still creating the directory
   std::optional<Duration> timeout_;  // timeout for its exit; none: do not wait for it
   std::set<int> groups_;
   std::optional<TimePoint> fence_;

@@ -204,8 +204,8 @@ void CoordinatorServer::open_status(StatusOptions status) {
 // A request is handled in its own turn of the event loop, so the coordinator is idle and has
 // replied when `tell` returns. There are two exceptions, whose replies follow under the ticket: a
 // handover, which takes a while, and a command whose effect is not durable yet.
-http::Response CoordinatorServer::take_command(const http::Request& request, const StatusClient& client,
-                                             const HostNames& names) {
+http::Response CoordinatorServer::take_command(const http::Request& request,
+                                               const StatusClient& client, const HostNames& names) {
   auto taken = order_of(request, client, {names, ::geteuid()});
   if (auto* refused = std::get_if<http::Response>(&taken)) return std::move(*refused);
   const OperatorCommand& command = std::get<OperatorCommand>(taken);
@@ -235,8 +235,8 @@ void CoordinatorServer::answer_if_sure(const coordinator::Answered& answered) {
 void CoordinatorServer::leave_open(std::vector<coordinator::Answered> orders) {
   for (coordinator::Answered& command : orders) {
     command.outcome = {CommandResult::Kind::not_now,
-                     "this cpprund may have lost leadership, and the next leader may not know of "
-                     "this command: check whether it was done, and repeat it if not"};
+                       "this cpprund may have lost leadership, and the next leader may not know of "
+                       "this command: check whether it was done, and repeat it if not"};
     answered(command);
   }
 }
@@ -253,7 +253,7 @@ void CoordinatorServer::open_door(HelperProcesses& side, DoorPlan plan) {
       context_, side, std::move(plan),
       ControlSocket::Callbacks{
           .client = [this](FileDescriptor socket,
-                            std::uint32_t user) { status_->adopt_local(std::move(socket), user); },
+                           std::uint32_t user) { status_->adopt_local(std::move(socket), user); },
           .trouble =
               [this](std::string line) {
                 callbacks_.note({.ordinary = false, .peer = {}, .text = std::move(line)});

@@ -211,7 +211,7 @@ class CoordinatorServer : public ReplicatedCoordinator {
   void refuse(const PeerAddress& peer, const std::string& why);
   void open_status(StatusOptions status);
   http::Response take_command(const http::Request& request, const StatusClient& client,
-                            const HostNames& names);
+                              const HostNames& names);
   void open_store(const std::string& job, bool is_local);
   StreamRoutes::Callbacks callbacks_of_routes();
   StoreLogs::Callbacks callbacks_of_logs();
@@ -271,9 +271,9 @@ class CoordinatorServer : public ReplicatedCoordinator {
   LinkId last_link_before_{};  // of nodes whose links belonged to another coordinator
   LinkId last_link_{std::uint64_t{1} << 32};  // of links here; all of them are higher
   std::optional<LinkId> local_link_;
-  std::uint64_t last_ticket_ = 0;         // of a command
+  std::uint64_t last_ticket_ = 0;          // of a command
   std::optional<CommandResult> answered_;  // the result of that command
-  std::optional<TimePoint> leads_until_;  // the last reported value
+  std::optional<TimePoint> leads_until_;   // the last reported value
   bool told_done_ = false;
   bool store_was_asked_ = false;
 };

@@ -329,12 +329,13 @@ void ReplicaController::note_leader(bool is_won) {
   const auto waited =
       std::chrono::duration_cast<std::chrono::milliseconds>(ports_.loop.now() - asked_->muted);
   const bool is_successor = called(leader_) == called(asked_->successor);
-  answer_asked(is_successor
-                   ? Result<std::string>(fmt::format(
-                         "\"{}\" at {} is the leader (epoch {}); clients waited at most {} ms",
-                         called(leader_), leader_place_, epoch_, waited.count() + 1))
-                   : failure(fmt::format("\"{}\" at {} became the leader instead of \"{}\"",
-                                         called(leader_), leader_place_, called(asked_->successor))));
+  answer_asked(
+      is_successor
+          ? Result<std::string>(
+                fmt::format("\"{}\" at {} is the leader (epoch {}); clients waited at most {} ms",
+                            called(leader_), leader_place_, epoch_, waited.count() + 1))
+          : failure(fmt::format("\"{}\" at {} became the leader instead of \"{}\"", called(leader_),
+                                leader_place_, called(asked_->successor))));
 }
 
 DaemonSnapshot ReplicaController::seen() const {
@@ -554,8 +555,9 @@ void ReplicaController::make_known(const std::vector<std::string>& names) {
 
 void ReplicaController::hand_over(HandedOver then) {
   const auto begun =
-      asked_ ? failure(fmt::format("a handover to \"{}\" is in progress", called(asked_->successor)))
-             : begin_hand_over();
+      asked_
+          ? failure(fmt::format("a handover to \"{}\" is in progress", called(asked_->successor)))
+          : begin_hand_over();
   if (!begun) return then(begun);
   asked_ = {successor_, ports_.loop.now(), std::move(then)};
   asked_alarm_->ring_in(bounds::hand_over_answer, [this] {
@@ -610,13 +612,15 @@ Result<std::string> ReplicaController::begin_hand_over() {
   if (successor.empty()) return tl::unexpected<Error>(nobody_to_hand_over_to());
   successor_ = successor;
   successor_is_told_ = false;
-  callbacks_.say(LogLevel::info, fmt::format("transferring leadership to \"{}\"", called(successor_)));
+  callbacks_.say(LogLevel::info,
+                 fmt::format("transferring leadership to \"{}\"", called(successor_)));
   alarm_->ring_in(bounds::hand_over_timeout, [this] { give_up_hand_over(); });
   // An etcd without space still renews leases, but no successor could win. A write tells whether it
   // has space.
   if (election_) make_known(standbys_.names());
   successor_waits_for_ = last_number_;
-  return fmt::format("transferring leadership to \"{}\" at {}", called(successor_), successor_place_);
+  return fmt::format("transferring leadership to \"{}\" at {}", called(successor_),
+                     successor_place_);
 }
 
 // Pauses all replies, so that the successor can catch up completely.
@@ -690,8 +694,9 @@ void ReplicaController::give_up_hand_over() {
   if (is_resigning_) return pass_on();
   if (left_) return withdraw();
   if (successor_is_told_) return;
-  abort_transfer(is_mute_ ? fmt::format("\"{}\" has not confirmed that it is in sync", called(successor_))
-                   : std::string("etcd has not confirmed a write"));
+  abort_transfer(
+      is_mute_ ? fmt::format("\"{}\" has not confirmed that it is in sync", called(successor_))
+               : std::string("etcd has not confirmed a write"));
 }
 
 // Aborts a transfer before the successor has received the order to take over.
@@ -774,7 +779,8 @@ void ReplicaController::end_leading() {
                                "the standby takes over when etcd accepts writes again",
                                trouble_.text()));
   }
-  const bool hands_over = leads_ && !has_none && (!successor_.empty() || begin_hand_over().has_value());
+  const bool hands_over =
+      leads_ && !has_none && (!successor_.empty() || begin_hand_over().has_value());
   hands_over ? go_on_with_hand_over() : withdraw();
 }
 

@@ -198,8 +198,8 @@ class ReplicaController {
   std::string successor_;
   std::string successor_place_;
   std::uint64_t successor_waits_for_ = 0;  // change that must be in etcd before replies are paused
-  std::uint64_t written_ = 0;         // last change in etcd
-  bool is_mute_ = false;              // replies are paused; muted_until_ is what the lease allows
+  std::uint64_t written_ = 0;              // last change in etcd
+  bool is_mute_ = false;  // replies are paused; muted_until_ is what the lease allows
   std::optional<TimePoint> muted_until_;
   bool successor_is_told_ = false;
   std::vector<std::string> unknown_names_;  // to be published if the transfer is aborted

@@ -20,7 +20,8 @@ namespace cpprun {
 // A standby and its link. Frames that do not fit into the socket are queued here.
 class ReplicationLeader::ReplicationSession : public LogKeeper {
  public:
-  ReplicationSession(ReplicationLeader& all, std::shared_ptr<LinkEnd> channel, const link::Follow& follow);
+  ReplicationSession(ReplicationLeader& all, std::shared_ptr<LinkEnd> channel,
+                     const link::Follow& follow);
 
   void begin();
   void leave(const std::string& reason);
@@ -371,8 +372,9 @@ void ReplicationLeader::beat() {
   });
 }
 
-ReplicationLeader::ReplicationSession::ReplicationSession(ReplicationLeader& all, std::shared_ptr<LinkEnd> channel,
-                           const link::Follow& follow)
+ReplicationLeader::ReplicationSession::ReplicationSession(ReplicationLeader& all,
+                                                          std::shared_ptr<LinkEnd> channel,
+                                                          const link::Follow& follow)
     : all_(all), channel_(std::move(channel)), follow_(follow), heard_(all.loop_.now()) {}
 
 void ReplicationLeader::ReplicationSession::begin() {
@@ -417,7 +419,8 @@ void ReplicationLeader::ReplicationSession::fall_behind() {
   caught_up_at_ = 0;
 }
 
-void ReplicationLeader::ReplicationSession::keep(const std::string& job, const std::string& record) {
+void ReplicationLeader::ReplicationSession::keep(const std::string& job,
+                                                 const std::string& record) {
   const std::size_t most = link::standby_frame_room(job);
   std::string_view rest = record;
   for (; rest.size() > most; rest.remove_prefix(most)) {
@@ -430,7 +433,8 @@ void ReplicationLeader::ReplicationSession::begin_log(const std::string& job, Ro
   tell({.kind = Kind::log_begins, .round = round, .job = job});
 }
 
-void ReplicationLeader::ReplicationSession::add_log(const std::string& job, std::string_view bytes) {
+void ReplicationLeader::ReplicationSession::add_log(const std::string& job,
+                                                    std::string_view bytes) {
   const std::size_t most = link::standby_frame_room(job);
   for (; !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), most))) {
     tell({.kind = Kind::log, .job = job, .bytes = bytes.substr(0, most)});

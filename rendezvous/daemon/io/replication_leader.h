@@ -92,7 +92,7 @@ class ReplicationLeader {
   bool is_begun_ = false;
   std::uint64_t place_ = 0;  // of the last record sent to any standby
   std::map<std::string, std::unique_ptr<ReplicationSession>> standbys_;  // by name
-  std::vector<std::string> asked_names_;                      // latest names passed to make_known()
+  std::vector<std::string> asked_names_;  // latest names passed to make_known()
   std::optional<TimePoint> asked_at_;     // while unanswered, and not yet reported as late
   std::vector<std::string> known_names_;  // last published
   std::set<std::string> may_lead_;  // may be published: known_names_ and all names requested since

@@ -458,8 +458,8 @@ void StateJournal::pass_over_sleep() {
 }
 
 void StateJournal::look_at_timeout() {
-  const bool is_late = !outstanding_.empty() &&
-                       Clock::now() - outstanding_.begin()->second.since >= write_timeout();
+  const bool is_late =
+      !outstanding_.empty() && Clock::now() - outstanding_.begin()->second.since >= write_timeout();
   if (is_late || are_logs_late()) trouble("the disk is not responding");
 }
 

@@ -23,7 +23,7 @@ namespace cpprun {
 struct DoorPlan {
   std::vector<DoorFolder> folders;  // the first usable one is taken
   Duration after{};                 // delay before it is opened
-  Duration timeout{};              // timeout for the disk at shutdown
+  Duration timeout{};               // timeout for the disk at shutdown
 };
 
 // For the log: tools will not find a socket here.

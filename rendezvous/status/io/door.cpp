@@ -85,8 +85,8 @@ Result<OpenFolder> make_folder(const DoorFolder& place) {
 }
 
 SocketProbe knock_at(const sockaddr_un& address) {
-  SocketProbe probe_socket{.socket =
-                  FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0))};
+  SocketProbe probe_socket{
+      .socket = FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0))};
   const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
   if (!probe_socket.socket || ::connect(probe_socket.socket.get(), generic, sizeof address) != 0) {
     probe_socket.error_number = errno;

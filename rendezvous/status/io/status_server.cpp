@@ -29,7 +29,8 @@ namespace cpprun {
 // One connection. It stays alive until it ends and no handler holds it.
 class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
  public:
-  Visit(StatusServer& server, const Principal& principal, Standing standing, std::string first_bytes)
+  Visit(StatusServer& server, const Principal& principal, Standing standing,
+        std::string first_bytes)
       : server_(&server),
         standing_(standing),
         peer_(principal.peer),
@@ -382,7 +383,8 @@ void StatusServer::adopt_holder(FileDescriptor socket, Credential credential) {
           {});
 }
 
-void StatusServer::receive(FileDescriptor socket, const Principal& principal, std::string first_bytes) {
+void StatusServer::receive(FileDescriptor socket, const Principal& principal,
+                           std::string first_bytes) {
   const auto may = may_look(access_, principal.client, ::geteuid());
   const bool is_known = principal.client.credential || principal.client.user;
   const Standing standing = !may       ? Standing::stranger

@@ -13,7 +13,8 @@ using namespace cpprun::testing;
 TEST_CASE("with a patience the workers live on for it after the lease, and no longer") {
   Set stage;
   stage.run_at_first();
-  CHECK(stage.agent.overdue_at() == t0 + 1s + own_lease + takeover_window + bounds::fence_margin / 2);
+  CHECK(stage.agent.overdue_at() ==
+        t0 + 1s + own_lease + takeover_window + bounds::fence_margin / 2);
   stage.down(t0 + 1s);
   for (TimePoint now = t0 + 1s; now < t0 + 1s + own_lease + takeover_window; now += 500ms) {
     CHECK_FALSE(kills(stage.agent.advance(now)));
@@ -50,7 +51,8 @@ TEST_CASE("what one answers that has said nothing of patience on this link count
   stage.turn_to_second(t0 + 1s, t0 + 4s);
   stage.heard(t0 + 4s, members(7, 0s));
   // By the word of the first, which the second has to wait for as well.
-  CHECK(stage.agent.overdue_at() == t0 + 1s + own_lease + takeover_window + bounds::fence_margin / 2);
+  CHECK(stage.agent.overdue_at() ==
+        t0 + 1s + own_lease + takeover_window + bounds::fence_margin / 2);
   stage.answered(t0 + 6s);
   CHECK(stage.agent.overdue_at() == t0 + 6s + own_lease + bounds::fence_margin / 2);
 }
@@ -66,7 +68,8 @@ TEST_CASE("a seat that is lost takes its patience with it") {
   stage.heard(t0 + 9s, seat(second));
   CHECK(stage.agent.overdue_at() == t0 + 9s + own_lease + bounds::fence_margin / 2);
   stage.heard(t0 + 9s, members(7));
-  CHECK(stage.agent.overdue_at() == t0 + 9s + own_lease + takeover_window + bounds::fence_margin / 2);
+  CHECK(stage.agent.overdue_at() ==
+        t0 + 9s + own_lease + takeover_window + bounds::fence_margin / 2);
 }
 
 TEST_CASE("a near miss is told by the lease, with what the patience would have left") {
@@ -100,7 +103,8 @@ TEST_CASE("a node that has succeeded asks how it ended when the patience is over
   CHECK(said<link::Join>(stage.up(due))[0].done);
   stage.heard(due, link::Heartbeat{});
   stage.heard(due, members(7));
-  CHECK(all<agent::Exit>(stage.agent.advance(t0 + 1s + own_lease + takeover_window + 600s)).empty());
+  CHECK(
+      all<agent::Exit>(stage.agent.advance(t0 + 1s + own_lease + takeover_window + 600s)).empty());
 }
 
 TEST_CASE("who slept through lease and patience kills its workers when it wakes") {

@@ -26,17 +26,17 @@ TEST_CASE("rendezvous keys are read, and an unknown one is a mistake") {
                            "protocol=ftp",
                            "F", problems));
   CHECK(problems == Words{"F: unknown key \"join_timeuot\" (valid: join_timeout, timeout, "
-                            "last_call_timeout, keep_alive_interval, keep_alive_max_attempt, "
-                            "is_host; for etcd also protocol, cacert, cert, key, user, "
-                            "password_file, etcd_prefix, etcd_lease; other keys of torchrun have "
-                            "no effect)",
-                            "F: is_host=maybe is neither true nor false",
-                            "F: join_timeout=0 is not a number of seconds from 0.01 to 2000000",
-                            "F: keep_alive_max_attempt=1.5 is not a whole number from 1 to 100",
-                            "F: rank=1 is not supported here\n  hint: use --node-rank=1",
-                            "F: \"=3\" is not key=value, such as join_timeout=600",
-                            "F: unsupported store_type \"file\" (only tcp)",
-                            "F: protocol=ftp is neither http nor https"});
+                          "last_call_timeout, keep_alive_interval, keep_alive_max_attempt, "
+                          "is_host; for etcd also protocol, cacert, cert, key, user, "
+                          "password_file, etcd_prefix, etcd_lease; other keys of torchrun have "
+                          "no effect)",
+                          "F: is_host=maybe is neither true nor false",
+                          "F: join_timeout=0 is not a number of seconds from 0.01 to 2000000",
+                          "F: keep_alive_max_attempt=1.5 is not a whole number from 1 to 100",
+                          "F: rank=1 is not supported here\n  hint: use --node-rank=1",
+                          "F: \"=3\" is not key=value, such as join_timeout=600",
+                          "F: unsupported store_type \"file\" (only tcp)",
+                          "F: protocol=ftp is neither http nor https"});
 }
 
 TEST_CASE("etcd's keys are read by torchrun's names, and by those of its other etcd rendezvous") {

@@ -59,7 +59,7 @@ TEST_CASE("each command is read with what it takes") {
 
 TEST_CASE("the doctor is told the hosts, and how to get there") {
   const auto told = options({"doctor", "--hosts", "a,b", "--remote-shell", "rsh {host}", "--port",
-                          "29500", "--ship", "--json"});
+                             "29500", "--ship", "--json"});
   CHECK(told.kind == CommandKind::doctor);
   CHECK(told.doctor.hosts == "a,b");
   CHECK(told.doctor.remote_shell == "rsh {host}");

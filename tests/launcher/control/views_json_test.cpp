@@ -93,7 +93,8 @@ TEST_CASE("an order says what was given and no more, and its answer is read") {
   CHECK(order_json({.kind = CommandKind::stop}) == "{}");
   CHECK(json::parse(order_json({.kind = CommandKind::drain, .subject = "3", .reason = "ECC"})) ==
         json{{"reason", "ECC"}, {"node", "3"}});
-  CHECK(json::parse(order_json({.kind = CommandKind::exclude, .subject = "h", .for_seconds = 7200})) ==
+  CHECK(json::parse(
+            order_json({.kind = CommandKind::exclude, .subject = "h", .for_seconds = 7200})) ==
         json{{"for_s", 7200}});
   CHECK(json::parse(order_json({.kind = CommandKind::save, .signal = "SIGUSR2"})) ==
         json{{"signal", "SIGUSR2"}});

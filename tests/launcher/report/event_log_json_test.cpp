@@ -161,10 +161,10 @@ TEST_CASE("another cpprund that leads is told with the one before, and how long 
 TEST_CASE("an order says who asked for what, why, and what became of it") {
   auto event_log = event_log_of_node();
   const OperatorCommand command{.kind = OperatorCommand::Kind::exclude,
-                    .whom = "node7",
-                    .length = std::chrono::hours(2),
-                    .reason = "it smells",
-                    .by = "uid 0 (root)"};
+                                .whom = "node7",
+                                .length = std::chrono::hours(2),
+                                .reason = "it smells",
+                                .by = "uid 0 (root)"};
   const auto json = event(
       event_log, event_log::Ordered{{7, command, {CommandResult::Kind::not_now, "start another"}}});
   CHECK(json.at("event") == "order");

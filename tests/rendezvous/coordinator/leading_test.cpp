@@ -160,8 +160,8 @@ TEST_CASE("an agent that has followed a later one is not served, and nobody else
 TEST_CASE("an order is refused where nobody leads, with the place to ask at") {
   Coordinator coordinator = follower();
   coordinator.handle(t0, Coordinator::Follows{"a leads", "10.0.0.9", 29400});
-  const auto answered =
-      coordinator.handle(t0, Coordinator::Ordered{1, {.kind = OperatorCommand::Kind::stop, .job = "j"}});
+  const auto answered = coordinator.handle(
+      t0, Coordinator::Ordered{1, {.kind = OperatorCommand::Kind::stop, .job = "j"}});
   REQUIRE(all<coordinator::Answered>(answered).size() == 1);
   CHECK(all<coordinator::Answered>(answered)[0].outcome.sentence ==
         "this cpprund is a standby; use the leader at 10.0.0.9:29400");
@@ -177,7 +177,8 @@ TEST_CASE("who leads is asked to hand over, and whoever asked is told what came 
   coordinator.handle(t0, Coordinator::Follows{"b leads", "10.0.0.9", 29400});
   const CommandResult outcome{CommandResult::Kind::done, "\"b\" leads"};
   const auto told = coordinator.handle(t0, Coordinator::HandedOver{3, command, outcome});
-  CHECK(all<coordinator::Answered>(told) == std::vector{coordinator::Answered{3, command, outcome}});
+  CHECK(all<coordinator::Answered>(told) ==
+        std::vector{coordinator::Answered{3, command, outcome}});
   CHECK(all<coordinator::Note>(told)[0].line == "uid 7 asks to hand over: \"b\" leads");
 }
 
@@ -200,7 +201,8 @@ TEST_CASE("whoever comes before it leads is heard when it does, with all that wa
   auto again = node(7);
   again.after = RoundNumber{1};
   CHECK(successor.handle(t0, Coordinator::Said{LinkId{9}, again}).empty());
-  CHECK(successor.handle(t0, Coordinator::Said{LinkId{9}, link::Succeeded{RoundNumber{1}}}).empty());
+  CHECK(
+      successor.handle(t0, Coordinator::Said{LinkId{9}, link::Succeeded{RoundNumber{1}}}).empty());
   successor.handle(t0, Coordinator::Leads{{8, {"b:1"}, 4s}});
   successor.handle(t0, Coordinator::Recovered{before.record_of("j"), LinkId{5}, true});
   successor.handle(t0, Coordinator::StoreReady{"j", 7});

@@ -269,7 +269,7 @@ TEST_CASE("every order is in the file, and the reverse") {
     const OperatorCommand command{.kind = static_cast<OperatorCommand::Kind>(i)};
     const char* const whose = command.is_about_the_daemon() ? "/api/v1/daemon/"
                               : command.is_about_a_host()   ? "/api/v1/hosts/{host}/"
-                                                          : "/api/v1/jobs/{id}/";
+                                                            : "/api/v1/jobs/{id}/";
     routes.insert(whose + std::string(name_of(command.kind)));
   }
   const json file = document();

@@ -43,7 +43,8 @@ http::Response refused(const http::Request& request, const StatusClient& client 
 
 TEST_CASE("an address says whom, and what is to become of them") {
   CHECK(ordered(post("/api/v1/jobs/a/stop", R"({"reason": "enough"})")) ==
-        OperatorCommand{.kind = OperatorCommand::Kind::stop, .job = "a", .reason = "enough", .by = "uid 1000"});
+        OperatorCommand{
+            .kind = OperatorCommand::Kind::stop, .job = "a", .reason = "enough", .by = "uid 1000"});
   CHECK(ordered(post("/api/v1/jobs/a%2Fb/restart")).job == "a/b");
   CHECK(ordered(post("/api/v1/jobs/a/drain", R"({"node": "3"})")).whom == "3");
   CHECK(ordered(post("/api/v1/hosts/10.0.0.1/exclude")).whom == "10.0.0.1");
@@ -51,7 +52,8 @@ TEST_CASE("an address says whom, and what is to become of them") {
   CHECK(ordered(post("/api/v1/jobs/a/forget"), {.by_loopback = true, .user = 0}).by ==
         "uid 0 (root)");
   CHECK(ordered(post("/api/v1/daemon/handover", R"({"reason": "upgrade"})")) ==
-        OperatorCommand{.kind = OperatorCommand::Kind::handover, .reason = "upgrade", .by = "uid 1000"});
+        OperatorCommand{
+            .kind = OperatorCommand::Kind::handover, .reason = "upgrade", .by = "uid 1000"});
 }
 
 TEST_CASE("what is not there is refused with a status") {

@@ -30,11 +30,12 @@ namespace {
 std::unique_ptr<StatusServer> server_of_events(asio::io_context& context, EventRing& ring) {
   return std::make_unique<StatusServer>(
       context, StatusAccess::user,
-      StatusServer::Callbacks{.answer =
-                                  [&ring](const http::Request& request, const StatusClient& client) {
-                                    return events_answer(ring, request, client.credential->owner);
-                                  },
-                              .refused = [](const std::string&) {}});
+      StatusServer::Callbacks{
+          .answer =
+              [&ring](const http::Request& request, const StatusClient& client) {
+                return events_answer(ring, request, client.credential->owner);
+              },
+          .refused = [](const std::string&) {}});
 }
 
 }  // namespace
@@ -135,14 +136,15 @@ TEST_CASE("a visitor who may not look is asked for a token, and what it shows is
   const Secret secret = secret_named("blue");
   const auto secure = server_of({secret});
   std::vector<std::string> refused;
-  StatusServer status(context, StatusAccess::user,
-                      {.answer = [](const http::Request&,
-                                    const StatusClient&) { return http::Response{.body = "figures\n"}; },
-                       .refused = [&](std::string why) { refused.push_back(std::move(why)); },
-                       .credential =
-                           [&](const http::Request& request) {
-                             return credential_of(request, *secure, WallTime{});
-                           }});
+  StatusServer status(
+      context, StatusAccess::user,
+      {.answer = [](const http::Request&,
+                    const StatusClient&) { return http::Response{.body = "figures\n"}; },
+       .refused = [&](std::string why) { refused.push_back(std::move(why)); },
+       .credential =
+           [&](const http::Request& request) {
+             return credential_of(request, *secure, WallTime{});
+           }});
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
   const auto ask = [&](const std::string& field) {
     tcp::socket socket = dial(context, acceptor.local_endpoint().port());
@@ -169,10 +171,11 @@ TEST_CASE("a visitor who may not look is asked for a token, and what it shows is
 
 TEST_CASE("when the secrets are exchanged, tools that came by one of them come again") {
   asio::io_context context;
-  StatusServer status(context, StatusAccess::user,
-                      {.answer = [](const http::Request&,
-                                    const StatusClient&) { return http::Response{.body = "figures\n"}; },
-                       .refused = [](const std::string&) {}});
+  StatusServer status(
+      context, StatusAccess::user,
+      {.answer = [](const http::Request&,
+                    const StatusClient&) { return http::Response{.body = "figures\n"}; },
+       .refused = [](const std::string&) {}});
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
   const auto come = [&](bool by_secret) {
     tcp::socket socket = dial(context, acceptor.local_endpoint().port());

@@ -387,7 +387,8 @@ TEST_CASE("a standby that leaves the round is replaced while the round drains") 
     breaks = table.hear(t0 + 1s, b, link::Leave{.signal = SIGTERM, .reason = "asked to stop"});
   }
   SUBCASE("it is drained") {
-    breaks = table.command(t0 + 1s, {.kind = OperatorCommand::Kind::drain, .whom = "host1"}).actions;
+    breaks =
+        table.command(t0 + 1s, {.kind = OperatorCommand::Kind::drain, .whom = "host1"}).actions;
   }
   SUBCASE("it is silent, and lost") {
     table.beat(t0 + 2s, t0 + 1s);
@@ -453,7 +454,8 @@ TEST_CASE("a node that leaves, or is asked to, keeps no vote") {
   SUBCASE("it is dismissed while a round drains: it gives its vote up before it goes") {
     table.command(t0 + 1s, {.kind = OperatorCommand::Kind::restart});
     table.hear(t0 + 1s, c, link::Drained{RoundNumber{1}});
-    const auto asked = table.command(t0 + 1s, {.kind = OperatorCommand::Kind::drain, .whom = "host2"});
+    const auto asked =
+        table.command(t0 + 1s, {.kind = OperatorCommand::Kind::drain, .whom = "host2"});
     REQUIRE(asked.outcome.is_done());
     CHECK(said<link::Dismissed>(asked.actions, c).empty());
     REQUIRE(said<link::Drain>(asked.actions, c).size() == 1);

@@ -174,12 +174,12 @@ TEST_CASE("whoever does not keep to the rules is told so") {
   CHECK(problem({open, {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = much}}) ==
         "more than 100 bytes of stream 1, which were not requested");
   CHECK(problem({open,
-                   {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = "xyz"},
-                   {.kind = Kind::closed, .stream = one, .place = 2}}) ==
+                 {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = "xyz"},
+                 {.kind = Kind::closed, .stream = one, .place = 2}}) ==
         "a link frame that ends stream 1 before its last byte");
   CHECK(problem({open,
-                   {.kind = Kind::closed, .stream = one, .place = 2},
-                   {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = "xyz"}}) ==
+                 {.kind = Kind::closed, .stream = one, .place = 2},
+                 {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = "xyz"}}) ==
         "bytes of stream 1 after its end");
   std::vector<link::StreamRecord> crowd;
   StoreStreams crowded(round_one);

@@ -43,7 +43,7 @@ class StallWatch {
     std::function<std::int64_t()> steps;
     std::function<std::optional<std::int64_t>(c10d::Store&, int rank)> left_after;
     std::function<void(const std::string&)> say;  // receives one sentence
-    std::chrono::milliseconds timeout;           // time between two checks
+    std::chrono::milliseconds timeout;            // time between two checks
   };
   // When something stalls, a separate client is created from `store`.
   StallWatch(c10::intrusive_ptr<c10d::Store> store, Options options);

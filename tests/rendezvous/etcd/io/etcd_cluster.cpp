@@ -90,8 +90,7 @@ bool skips_without_etcd() {
   return true;
 }
 
-std::string post(int port, const std::string& path, const std::string& body,
-                 milliseconds timeout) {
+std::string post(int port, const std::string& path, const std::string& body, milliseconds timeout) {
   const auto deadline = steady_clock::now() + timeout;
   const FileDescriptor socket = dial(port);
   if (!socket) return "";
