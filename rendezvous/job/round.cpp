@@ -488,7 +488,6 @@ void Round::gather_again(TimePoint now) {
 }
 
 std::optional<std::string> Round::check() const {
-  using State = Member::State;
   std::array<std::size_t, 4> counts{};
   std::size_t leaving = 0;
   std::size_t away = 0;
@@ -501,11 +500,11 @@ std::optional<std::string> Round::check() const {
     if (member.claims) ++claims;
     const Member* const holder = member.claims ? holder_of(*member.join.node_rank) : &member;
     if (holder == nullptr) return "a node claims a seat that no node has";
-    if (member.claims && member.state != State::waiting)
+    if (member.claims && member.state != Member::State::waiting)
       return "a node that claims a seat already has one";
     if (member.connected == member.broke_at.has_value())
       return "a link is both connected and broken";
-    if (member.state == State::waiting) continue;
+    if (member.state == Member::State::waiting) continue;
     if (!member.group_rank) return fmt::format("{} has no number", member.join.host);
     if (!seats.insert(*member.group_rank).second) {
       return fmt::format("two nodes have the number {}", member.group_rank->value);
@@ -514,7 +513,8 @@ std::optional<std::string> Round::check() const {
   if (counts != counts_ || leaving != leaving_ || away != away_ || claims != claims_)
     return "its members are miscounted";
   if (phase_ == Phase::gathering && seated() > 0) return "it gathers, and a node has a seat";
-  if (phase_ == Phase::sealed && count(State::drained) > 0) return "a node has drained unasked";
+  if (phase_ == Phase::sealed && count(Member::State::drained) > 0)
+    return "a node has drained unasked";
   return std::nullopt;
 }
 

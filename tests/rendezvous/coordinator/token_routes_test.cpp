@@ -38,9 +38,9 @@ TEST_CASE("what a token has to be good for follows from what is asked") {
   // As what answers understands it: another job, whatever its name begins with.
   CHECK(token_wanted_for(asking("/api/v1/jobs/a/b")) == WantedToken{read, "a/b"});
   CHECK(token_wanted_for(asking("/api/v1/jobs/a/stop", http::Method::post)) ==
-        WantedToken{command, "a"});
+        WantedToken{control, "a"});
   CHECK(token_wanted_for(asking("/api/v1/hosts/a/exclude", http::Method::post)) ==
-        WantedToken{command, ""});
+        WantedToken{control, ""});
 }
 
 TEST_CASE("a request is judged by the token it shows") {

@@ -49,7 +49,7 @@ TEST_CASE("a tool that holds the secret is shown what its user is shown, and may
                                      .done = nullptr,
                                      .ordered =
                                          [&](const coordinator::Answered& answered) {
-                                           orders.push_back(answered.order.by);
+                                           orders.push_back(answered.command.by);
                                          }});
   server.require_secret(server_of({secret}));
   const auto opened = server.open(
