@@ -96,6 +96,8 @@ void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
 
 void Agent::waiting(TimePoint now, const link::Waiting& waiting, Actions& actions) {
   waiting_for_ = waiting.reason;
+  // It has a seat: what it waits for is a leader, and its lease decides for how long.
+  if (phase_ == Phase::running) return;
   // The round continued without this node, which has rejoined as a newcomer.
   if (phase_ == Phase::succeeded) wait_for_a_seat(now, Phase::drained);
   // A spare waits as long as the job lasts, because it may be needed at any time.

@@ -148,6 +148,16 @@ TEST_CASE("a spare whose master is gone waits for join_timeout, and no longer wi
         "gave up after 600 s: no response from the master at 10.0.0.1:29500: connection reset");
 }
 
+TEST_CASE("a running node that is told to wait for a leader keeps its seat, however long") {
+  Stage stage;
+  stage.run();
+  stage.heard(t0, link::Waiting{.reason = "a new leader is being elected"});
+  for (TimePoint now = t0; now < t0 + 700s; now += 1s) {
+    stage.answered(now);
+    CHECK(all<agent::Exit>(stage.agent.advance(now)).empty());
+  }
+}
+
 namespace {
 
 // Its worker has ended with 0, the peers go on.
