@@ -96,7 +96,7 @@ class CoordinatorClient {
   Callbacks callbacks_;
   std::unique_ptr<LinkClient> link_;           // null if this node has always hosted the job
   Endpoint at_;                                // target of link_
-  bool is_new_ = false;                        // no message from a leader yet
+  bool is_new_ = true;                         // no message from a leader yet
   std::unique_ptr<StoreForwarder> forwarder_;  // if stores are local
   Introduction introduction_;
   std::vector<std::unique_ptr<LinkClient>> askers_;  // links of ask_who_hosts()

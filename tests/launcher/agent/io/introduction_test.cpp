@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <asio/ip/tcp.hpp>
+#include <asio/write.hpp>
 #include <memory>
 
 #include "rendezvous/coordinator/io/coordinator_server.h"
@@ -84,6 +85,24 @@ TEST_CASE("an introduction that is ended calls nobody") {
   meeting.introduction.end();
   CHECK(meeting.meet({"127.0.0.1"}));
   CHECK_FALSE(called);
+}
+
+TEST_CASE("a worker that connects before this node has dialled a master has to wait") {
+  asio::io_context context;
+  LinkSecurity security{Secrets{}};
+  io::CoordinatorClient client(context, security, node,
+                               {.post = [](const Agent::Event&) {},
+                                .refused = [](const PeerAddress&, const std::string&) {}});
+  const auto port = client.open_store();
+  REQUIRE(port.has_value());
+  tcp::socket worker(context);
+  worker.connect({asio::ip::make_address("127.0.0.1"), static_cast<unsigned short>(*port)});
+  asio::write(worker, asio::buffer("anything", 8));
+  // Its bytes are read, and stay here: there is no link yet.
+  while (context.run_one_for(100ms) > 0) {
+  }
+  CHECK(worker.available() == 0);
+  client.close();
 }
 
 }  // namespace introduction_test
