@@ -80,8 +80,9 @@ struct EventWriter {
     json["by"] = command.by;
     json["reason"] = command.reason;
     json["whom"] = command.whom.empty() ? OrderedJson(nullptr) : OrderedJson(command.whom);
-    json["signal"] =
-        command.kind == OperatorCommand::Kind::save ? OrderedJson(signal_name(command.signal)) : OrderedJson();
+    json["signal"] = command.kind == OperatorCommand::Kind::save
+                         ? OrderedJson(signal_name(command.signal))
+                         : OrderedJson();
     json["for_s"] =
         command.length > Duration{} ? OrderedJson(in_seconds(command.length)) : OrderedJson();
     json["outcome"] = name_of(outcome.kind);

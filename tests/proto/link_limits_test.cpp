@@ -150,8 +150,7 @@ TEST_CASE("a question for the host and its answer have the bounds of a join") {
   CHECK(refusal_of(WhoHosts{.job = "j", .host = "h", .pid = 7}).empty());
   CHECK(refusal_of(WhoHosts{.job = std::string(800, 'j')}).find("a job's id of 800 bytes") !=
         std::string::npos);
-  CHECK(refusal_of(Hosts{.host = std::string(5000, 'h')}).find("a host of ") !=
-        std::string::npos);
+  CHECK(refusal_of(Hosts{.host = std::string(5000, 'h')}).find("a host of ") != std::string::npos);
   CHECK(refusal_of(Hosts{.pid = -1}).find("pid=-1") != std::string::npos);
   Sealed sealed{.round = RoundNumber{1}, .store_port = 29500};
   sealed.neighbour.assign(5, "10.0.0.1");

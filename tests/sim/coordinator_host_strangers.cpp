@@ -39,7 +39,9 @@ void CoordinatorHost::stranger_leaves(LinkId link, bool broken) {
 }
 
 void CoordinatorHost::take(OperatorCommand command) {
-  program_.receive([this, command = std::move(command)] { tell(Coordinator::Ordered{0, command}); });
+  program_.receive([this, command = std::move(command)] {
+    tell(Coordinator::Ordered{0, command});
+  });
 }
 
 }  // namespace cpprun::sim

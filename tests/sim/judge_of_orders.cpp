@@ -28,14 +28,15 @@ void Judge::command_is_decided(const OperatorCommand& command) {
   for (int node = 0; node < scenario_.nodes(); ++node) {
     if (!is_meant(command, node)) continue;
     NodeRecord& record = nodes_[index(node)];
-    const bool sends_away = command.kind == OperatorCommand::Kind::drain || command.kind == OperatorCommand::Kind::exclude;
+    const bool sends_away = command.kind == OperatorCommand::Kind::drain ||
+                            command.kind == OperatorCommand::Kind::exclude;
     if (sends_away) record.may_be_dismissed = true;
     if (command.kind == OperatorCommand::Kind::include) record.excluded_until = {};
   }
 }
 
-void Judge::command_is_done(const OperatorCommand& command, const CommandResult& outcome, TimePoint at,
-                          const std::set<int>& known_jobs, bool is_answered) {
+void Judge::command_is_done(const OperatorCommand& command, const CommandResult& outcome,
+                            TimePoint at, const std::set<int>& known_jobs, bool is_answered) {
   for (int node = 0; node < scenario_.nodes(); ++node) {
     if (!is_meant(command, node)) continue;
     NodeRecord& record = nodes_[index(node)];

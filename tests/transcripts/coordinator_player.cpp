@@ -129,11 +129,11 @@ class CoordinatorPlayer : public Player {
     const auto kind = command_kind(said.at(1));
     if (!kind) throw std::invalid_argument("nothing is called " + said.at(1));
     OperatorCommand command{.kind = *kind,
-                .whom = said.value("whom").value_or(""),
-                .signal = signal_of(said.value("signal").value_or("USR1")),
-                .length = said.duration("for", 0s),
-                .reason = said.value("reason").value_or(""),
-                .by = "uid 0 (root)"};
+                            .whom = said.value("whom").value_or(""),
+                            .signal = signal_of(said.value("signal").value_or("USR1")),
+                            .length = said.duration("for", 0s),
+                            .reason = said.value("reason").value_or(""),
+                            .by = "uid 0 (root)"};
     if (!command.is_about_a_host()) command.job = first_.value("job").value_or("j");
     return command;
   }

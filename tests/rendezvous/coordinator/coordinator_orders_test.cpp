@@ -142,7 +142,8 @@ TEST_CASE("a daemon excludes a host from the jobs that are there and from those 
   CHECK(std::holds_alternative<link::Refused>(
       all<coordinator::Say>(stage.join(LinkId{3}, "a", "beta"))[0].message));
   CHECK(stage.command(t0, {.kind = OperatorCommand::Kind::include, .whom = "beta"}).is_done());
-  CHECK(stage.command(t0, {.kind = OperatorCommand::Kind::include, .whom = "beta"}).kind == Outcome::unknown);
+  CHECK(stage.command(t0, {.kind = OperatorCommand::Kind::include, .whom = "beta"}).kind ==
+        Outcome::unknown);
 }
 
 TEST_CASE("a host may be excluded from one job alone, and included again") {
@@ -151,7 +152,8 @@ TEST_CASE("a host may be excluded from one job alone, and included again") {
   stage.join(LinkId{2}, "b", "alpha");
   OperatorCommand command = exclude("beta", 60s);
   command.job = "a";
-  CHECK(stage.command(t0, command).sentence.starts_with("beta is excluded from job \"a\" for 60 s"));
+  CHECK(
+      stage.command(t0, command).sentence.starts_with("beta is excluded from job \"a\" for 60 s"));
   CHECK(stage.coordinator.excluded_hosts().empty());  // from jobs to come
   OperatorCommand include{.kind = OperatorCommand::Kind::include, .job = "b", .whom = "beta"};
   CHECK(stage.command(t0, include).kind == Outcome::unknown);

@@ -26,8 +26,10 @@ TEST_CASE("every job has a record, and so have the hosts that are excluded from 
       t0, Coordinator::Said{LinkId{1}, link::Join{.job = "j", .host = "alpha", .pid = 1}});
   coordinator.handle(t0, Coordinator::StoreReady{"j", 7});
   coordinator.handle(
-      t0, Coordinator::Ordered{
-              1, {.kind = OperatorCommand::Kind::exclude, .whom = "beta", .length = 60s, .by = "uid 7"}});
+      t0,
+      Coordinator::Ordered{
+          1,
+          {.kind = OperatorCommand::Kind::exclude, .whom = "beta", .length = 60s, .by = "uid 7"}});
   const auto records = all_records(coordinator, here);
   REQUIRE(records.size() == 2);
   CHECK(read_job_record(records.at("j"), here)->job() == "j");
@@ -36,7 +38,8 @@ TEST_CASE("every job has a record, and so have the hosts that are excluded from 
   CHECK(hosts->at(0).host == "beta");
   CHECK(record_bytes(coordinator, "j", here) == records.at("j"));
 
-  coordinator.handle(t0, Coordinator::Ordered{2, {.kind = OperatorCommand::Kind::include, .whom = "beta"}});
+  coordinator.handle(
+      t0, Coordinator::Ordered{2, {.kind = OperatorCommand::Kind::include, .whom = "beta"}});
   CHECK(record_bytes(coordinator, hosts_record_name, here).empty());
 }
 

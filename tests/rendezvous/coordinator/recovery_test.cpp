@@ -49,8 +49,8 @@ bool tells(const Coordinator::Actions& actions, const std::string& line) {
   });
 }
 
-Coordinator::Actions command(Coordinator& coordinator, OperatorCommand::Kind kind, const std::string& host,
-                           Duration length = {}) {
+Coordinator::Actions command(Coordinator& coordinator, OperatorCommand::Kind kind,
+                             const std::string& host, Duration length = {}) {
   return coordinator.handle(
       t0, Coordinator::Ordered{1, {.kind = kind, .whom = host, .length = length, .by = "uid 7"}});
 }

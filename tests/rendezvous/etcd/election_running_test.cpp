@@ -266,8 +266,7 @@ TEST_CASE("another cluster's keys are left alone") {
   CHECK(same.count<election::LeaderIs>() == 1);
   CHECK(same.count<election::Inconsistent>() == 0);
   CHECK(other.count<election::LeaderIs>() == 0);
-  CHECK(other.last<election::Inconsistent>().reason.find("instead of 0123") !=
-        std::string::npos);
+  CHECK(other.last<election::Inconsistent>().reason.find("instead of 0123") != std::string::npos);
 }
 
 TEST_CASE("what somebody else has written under its keys stops it, in words") {

@@ -109,7 +109,8 @@ TEST_CASE("what is asked twice, or after the end, gets a sentence") {
   refused(table.command(t0 + 1s, save), Outcome::not_now, "no workers are running");
   refused(table.command(t0 + 1s, drain("1")), Outcome::not_now, "is already stopping");
   table.drained(t0 + 2s, 1, {a, b});
-  for (const OperatorCommand& each : {stop, restart, save, drain("1"), exclude("host1"), include("host1")}) {
+  for (const OperatorCommand& each :
+       {stop, restart, save, drain("1"), exclude("host1"), include("host1")}) {
     refused(table.command(t0 + 3s, each), Outcome::not_now,
             "job \"j\" is over: uid 0 (root) stopped the job: maintenance");
   }
@@ -192,8 +193,8 @@ TEST_CASE("a signal that ends or halts workers saves nothing") {
   Table table;
   table.seal();
   for (const int signal : {SIGKILL, SIGSTOP, SIGTERM, SIGSEGV, SIGTSTP, SIGHUP}) {
-    refused(table.command(t0, {.kind = OperatorCommand::Kind::save, .signal = signal}), Outcome::malformed,
-            "would terminate or suspend the workers");
+    refused(table.command(t0, {.kind = OperatorCommand::Kind::save, .signal = signal}),
+            Outcome::malformed, "would terminate or suspend the workers");
   }
 }
 

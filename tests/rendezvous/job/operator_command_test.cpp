@@ -19,10 +19,10 @@ TEST_CASE("each order has a name, and each name an order") {
 
 TEST_CASE("it is said who asks for what, and why") {
   const OperatorCommand command{.kind = OperatorCommand::Kind::drain,
-                    .job = "a",
-                    .whom = "3",
-                    .reason = "it smells",
-                    .by = "uid 0 (root)"};
+                                .job = "a",
+                                .whom = "3",
+                                .reason = "it smells",
+                                .by = "uid 0 (root)"};
   CHECK(text_of(command) == "uid 0 (root) asks to drain \"3\" of job \"a\" (it smells)");
   CHECK(told_by(command, "drained node 3") == "uid 0 (root) drained node 3: it smells");
   CHECK(told_by({.by = "uid 7"}, "stopped the job") == "uid 7 stopped the job");

@@ -92,7 +92,8 @@ TEST_CASE("who comes and goes is told, and what the log says") {
 
 TEST_CASE("what somebody has asked for is told, with what became of it") {
   Daemon daemon;
-  const OperatorCommand command{.kind = OperatorCommand::Kind::drain, .job = "a", .whom = "3", .by = "uid 7"};
+  const OperatorCommand command{
+      .kind = OperatorCommand::Kind::drain, .job = "a", .whom = "3", .by = "uid 7"};
   const json told = daemon.tell(
       coordinator::Answered{1, command, {CommandResult::Kind::unknown, "there is no node 3"}});
   CHECK(told["event"] == "order");
