@@ -164,20 +164,36 @@ if(CPPRUN_TESTS)
   target_link_libraries(cpprun_doctest_main PRIVATE cpprun_house cpprun_sanitize)
 endif()
 
-# cpprun_test(name SOURCES a_test.cpp [LINKS lib…] [ENV A=b…] [OPTIMIZED]): a doctest executable for
-# CTest. Its sources are a unity build, without optimization, which takes two thirds of the compile
-# time. OPTIMIZED is for tests with long computations. tests/tidy_test.cpp fails if a test file is
-# missing in the CMakeLists.txt files.
+# cpprun_test(name SOURCES a_test.cpp [PROGRAM program] [LINKS lib…] [ENV A=b…] [OPTIMIZED]): a test
+# for CTest, of a doctest executable. Tests with the same PROGRAM share one executable, which costs a
+# fraction of the compile and link time; each runs the cases of its own sources. They are a unity
+# build, without optimization, which takes two thirds of the compile time. OPTIMIZED is for tests
+# with long computations. tests/tidy_test.cpp fails if a test file is missing in the CMakeLists.txt
+# files.
 function(cpprun_test name)
-  cmake_parse_arguments(ARG "OPTIMIZED" "" "SOURCES;LINKS;ENV" ${ARGN})
-  add_executable(${name} ${ARG_SOURCES})
-  set_target_properties(${name} PROPERTIES UNITY_BUILD ${CPPRUN_UNITY} UNITY_BUILD_BATCH_SIZE 10)
-  if(NOT ARG_OPTIMIZED)
-    target_compile_options(${name} PRIVATE -O0)
+  cmake_parse_arguments(ARG "OPTIMIZED" "PROGRAM" "SOURCES;LINKS;ENV" ${ARGN})
+  set(program ${name})
+  set(own_cases "")
+  if(ARG_PROGRAM)
+    set(program ${ARG_PROGRAM})
+    set(own_files ${ARG_SOURCES})
+    list(FILTER own_files INCLUDE REGEX "_test\\.cpp$")
+    list(TRANSFORM own_files PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
+    list(JOIN own_files "," own_files)
+    set(own_cases "--source-file=${own_files}")
   endif()
-  target_link_libraries(${name} PRIVATE ${ARG_LINKS} cpprun_doctest_main cpprun_house
-                        cpprun_sanitize)
-  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
-  add_test(NAME ${name} COMMAND ${name})
+  if(NOT TARGET ${program})
+    add_executable(${program})
+    set_target_properties(${program} PROPERTIES UNITY_BUILD ${CPPRUN_UNITY}
+                          UNITY_BUILD_BATCH_SIZE 10)
+    if(NOT ARG_OPTIMIZED)
+      target_compile_options(${program} PRIVATE -O0)
+    endif()
+    target_include_directories(${program} PRIVATE "${PROJECT_SOURCE_DIR}")
+    target_link_libraries(${program} PRIVATE cpprun_doctest_main cpprun_house cpprun_sanitize)
+  endif()
+  target_sources(${program} PRIVATE ${ARG_SOURCES})
+  target_link_libraries(${program} PRIVATE ${ARG_LINKS})
+  add_test(NAME ${name} COMMAND ${program} ${own_cases})
   set_tests_properties(${name} PROPERTIES ENVIRONMENT "${ARG_ENV}" TIMEOUT 300)
 endfunction()

@@ -811,6 +811,10 @@ void Agent::conclude_if_gone(TimePoint now, Actions& actions) {
 void Agent::on(TimePoint now, const agent::Signalled& event, Actions& actions) {
   if (!asks_to_end(event.signal)) return forward(now, event.signal, actions);
   if (stopped_by_) {
+    // Schedulers repeat themselves: at the end of a job's time, Slurm signals the step, and srun,
+    // which is signalled too, does the same. Only a person means by it that the workers must not
+    // finish.
+    if (!event.by.empty()) return;
     insisted_ = true;
     if (phase_ != Phase::running) return exit_by_signal(actions);
     workers_.kill(now, fmt::format("{} arrived again", signal_name(event.signal)), actions);

@@ -59,11 +59,6 @@ inline void expect_all_added(std::initializer_list<Command*> nodes, int steps, i
   }
 }
 
-inline void kill_at_once(Command& daemon) {
-  daemon.signal(SIGKILL);
-  CHECK(daemon.wait_for_exit() == 137);
-}
-
 inline void end_daemon(Command& daemon) {
   daemon.expect_err("job \"cluster\" is over");
   daemon.signal(SIGTERM);

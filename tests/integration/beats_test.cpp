@@ -19,6 +19,8 @@
 #include "tests/integration/folder.h"
 #include "tests/integration/sockets.h"
 
+namespace beats_test {
+
 using namespace cpprun::integration;
 using nlohmann::json;
 
@@ -134,3 +136,5 @@ TEST_CASE("a worker that fills its heartbeat file with garbage disturbs nobody")
   CHECK(ended.code == 0);
   CHECK(ended.err.find("hung") == std::string::npos);
 }
+
+}  // namespace beats_test

@@ -14,6 +14,8 @@
 #include "tests/integration/command.h"
 #include "tests/integration/folder.h"
 
+namespace bystanders_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -243,3 +245,5 @@ TEST_CASE("on a kernel without pidfds kill -9 of cpprun leaves nobody either") {
   job.expect_nobody_left();
   CHECK(ends_in_time(pid_after(job.out(), "hidden")));
 }
+
+}  // namespace bystanders_test

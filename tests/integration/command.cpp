@@ -299,6 +299,11 @@ std::string no_mounts() {
   return "cannot mount in a namespace (in a chroot?): " + ended.err.substr(0, ended.err.find('\n'));
 }
 
+void kill_at_once(Command& command) {
+  command.signal(SIGKILL);
+  CHECK(command.wait_for_exit() == 137);
+}
+
 void skip(std::string_view reason) {
   // On a line of its own and at once: doctest's own words come after.
   std::printf("skipped: %.*s\n", static_cast<int>(reason.size()), reason.data());

@@ -105,6 +105,8 @@ bool ends_in_time(pid_t pid);
 
 // Runs it to its end.
 Ended run(const Words& words, const Options& options = {});
+// SIGKILL, and checks that the command ends of it.
+void kill_at_once(Command& command);
 
 // The program under test, followed by what is given.
 Words with_cpprun(const Words& arguments);

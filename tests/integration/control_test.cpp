@@ -21,6 +21,8 @@
 #include "tests/integration/folder.h"
 #include "tests/integration/sockets.h"
 
+namespace control_test {
+
 using namespace cpprun::integration;
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -572,3 +574,5 @@ TEST_CASE("where nobody may look there is no socket, and no answer at the port")
   job.signal(SIGTERM);
   job.wait();
 }
+
+}  // namespace control_test

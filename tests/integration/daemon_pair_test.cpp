@@ -6,6 +6,8 @@
 
 #include "tests/integration/daemon_site.h"
 
+namespace daemon_pair_test {
+
 using namespace cpprun::integration;
 
 TEST_CASE("no worker notices that the daemon that leads is killed, and then the next one") {
@@ -203,3 +205,5 @@ TEST_CASE("one that is called as the one that leads is not taken as its standby,
   }
   site.cluster.expect_nothing_left();
 }
+
+}  // namespace daemon_pair_test

@@ -15,6 +15,8 @@
 
 #include "tests/integration/daemon_site.h"
 
+namespace daemon_training_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -146,3 +148,5 @@ TEST_CASE("a PyTorch script learns the same") {
                   {from_build("CPPRUN_PYTHON"), from_build("CPPRUN_TRAIN_SCRIPT"), "--steps=6000"},
                   "loss ");
 }
+
+}  // namespace daemon_training_test

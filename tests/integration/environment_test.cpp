@@ -10,6 +10,8 @@
 #include "tests/integration/command.h"
 #include "tests/integration/folder.h"
 
+namespace environment_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -202,3 +204,5 @@ TEST_CASE("an operator's PET_ variables do not stop a command that says otherwis
   CHECK(values_of(ended.out, "GROUP_RANK") == Values{"0"});
   CHECK(contains(ended.err, "cpprun: note: PET_NODE_RANK=3 is ignored: --standalone takes"));
 }
+
+}  // namespace environment_test

@@ -14,6 +14,8 @@
 #include "tests/integration/adding_workers.h"
 #include "tests/integration/etcd_on_hosts.h"
 
+namespace etcd_meeting_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -210,3 +212,5 @@ TEST_CASE("a failure costs a restart, whoever counts it, and the report is the s
   (void)first->wait();
   site.end();
 }
+
+}  // namespace etcd_meeting_test

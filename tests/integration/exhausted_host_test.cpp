@@ -15,6 +15,8 @@
 
 #include "tests/integration/cluster.h"
 
+namespace exhausted_host_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -345,3 +347,5 @@ TEST_CASE("hosts whose clocks are forty days apart run a job, and restart it, as
   CHECK(contains(second.out(), "again\n"));
   CHECK(temporary.entries().empty());
 }
+
+}  // namespace exhausted_host_test

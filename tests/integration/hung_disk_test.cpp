@@ -10,6 +10,8 @@
 #include "tests/integration/cluster.h"
 #include "tests/integration/disks.h"
 
+namespace hung_disk_test {
+
 using namespace cpprun::integration;
 
 TEST_CASE("a failure ends the others though the disk that evidence is looked for on hangs") {
@@ -53,3 +55,5 @@ TEST_CASE("a node whose log disk hangs keeps its seat and its console, and ends 
   frozen.reset();
   cluster.expect_nothing_left();
 }
+
+}  // namespace hung_disk_test

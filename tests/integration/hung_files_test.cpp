@@ -11,6 +11,8 @@
 #include "tests/integration/disks.h"
 #include "tests/integration/folder.h"
 
+namespace hung_files_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -177,3 +179,5 @@ TEST_CASE("what hangs before the start is refused by its flag, and nothing is st
     CHECK_FALSE(contains(ended.out, "started"));
   }
 }
+
+}  // namespace hung_files_test

@@ -7,6 +7,8 @@
 
 #include "tests/integration/cluster.h"
 
+namespace kept_jobs_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -47,11 +49,6 @@ struct Site {
   Folder state;
   std::string status_access = "none";  // killed, it could not remove its socket for tools
 };
-
-void kill_at_once(Command& daemon) {
-  daemon.signal(SIGKILL);
-  CHECK(daemon.wait_for_exit() == 137);
-}
 
 }  // namespace
 
@@ -208,3 +205,5 @@ TEST_CASE("a folder that cannot be had is refused before anybody is served") {
   CHECK(refused.code == 1);
   CHECK(contains(refused.err, "--state: cannot create the directory"));
 }
+
+}  // namespace kept_jobs_test

@@ -10,6 +10,8 @@
 
 #include "tests/integration/adding_workers.h"
 
+namespace kept_stores_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -155,3 +157,5 @@ TEST_CASE("a damaged log is told with its place, and the round begins anew on an
   CHECK(std::filesystem::remove(damaged.substr(0, damaged.size() - 3) + "damaged", missing));
   site.expect_nothing_left();
 }
+
+}  // namespace kept_stores_test

@@ -11,6 +11,8 @@
 
 #include "tests/integration/daemon_site.h"
 
+namespace last_release_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -103,3 +105,5 @@ TEST_CASE("a node of the last release is at home at the leader of several, and k
   CHECK(site.leads->wait().code == 0);
   site.cluster.expect_nothing_left();
 }
+
+}  // namespace last_release_test

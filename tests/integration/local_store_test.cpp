@@ -14,6 +14,8 @@
 #include "tests/integration/folder.h"
 #include "tests/integration/hosts.h"
 
+namespace local_store_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -308,3 +310,5 @@ TEST_CASE("nodes that want different ways to the store are told so") {
   CHECK(first->wait().code == 143);
   job.cluster.expect_nothing_left();
 }
+
+}  // namespace local_store_test

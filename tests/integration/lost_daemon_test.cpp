@@ -7,6 +7,8 @@
 
 #include "tests/integration/cluster.h"
 
+namespace lost_daemon_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -18,11 +20,6 @@ Command daemon_of(const Cluster& cluster) {
                            // Killed, it could not remove its socket for tools.
                            "--status-access=none"}),
       cluster.options());
-}
-
-void kill_at_once(Command& daemon) {
-  daemon.signal(SIGKILL);
-  CHECK(daemon.wait_for_exit() == 137);
 }
 
 }  // namespace
@@ -67,3 +64,5 @@ TEST_CASE("jobs that may restart wait for their daemon, and begin anew where it 
   CHECK(prompt.wait().code == 0);
   cluster.expect_nothing_left();
 }
+
+}  // namespace lost_daemon_test

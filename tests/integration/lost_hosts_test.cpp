@@ -7,6 +7,8 @@
 
 #include "tests/integration/cluster.h"
 
+namespace lost_hosts_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -100,3 +102,5 @@ TEST_CASE("when the coordinator's host dies the others say so, end their workers
   CHECK(first.wait().code != 0);
   cluster->expect_nothing_left();
 }
+
+}  // namespace lost_hosts_test

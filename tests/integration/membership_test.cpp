@@ -7,6 +7,8 @@
 
 #include "tests/integration/command.h"
 
+namespace membership_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -124,3 +126,5 @@ TEST_CASE("two jobs meet at one cpprund, each with a store of its own; both are 
   daemon.signal(SIGTERM);
   CHECK(daemon.wait().code == 0);
 }
+
+}  // namespace membership_test

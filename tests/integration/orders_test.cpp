@@ -16,6 +16,8 @@
 #include "tests/integration/folder.h"
 #include "tests/integration/sockets.h"
 
+namespace orders_test {
+
 using namespace cpprun::integration;
 using nlohmann::json;
 
@@ -283,3 +285,5 @@ TEST_CASE("a daemon gives an excluded host no seat, and forgets a job that its n
   CHECK(post(port, job + "forget").status == 404);
   daemon.expect_err("asks to forget job \"asked\"");
 }
+
+}  // namespace orders_test

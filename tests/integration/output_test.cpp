@@ -14,6 +14,8 @@
 #include "tests/integration/command.h"
 #include "tests/integration/folder.h"
 
+namespace output_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -232,3 +234,5 @@ TEST_CASE("garbage in the error file is told as such and changes nothing else") 
   CHECK(ended.code == 9);
   CHECK(contains(ended.err, "the error file is not JSON"));
 }
+
+}  // namespace output_test

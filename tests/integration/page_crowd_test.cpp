@@ -18,6 +18,8 @@
 #include "rendezvous/status/io/status_server.h"
 #include "tests/integration/browser.h"
 
+namespace page_crowd_test {
+
 using namespace cpprun;
 using namespace cpprun::integration;
 using namespace std::chrono_literals;
@@ -185,3 +187,5 @@ TEST_CASE("eight thousand workers are drawn without a stutter, and cost less tha
   browser.value_of("new Promise(done => { const look = () => long.length > " +
                    std::to_string(tasks.size()) + " ? done() : setTimeout(look, 20); look(); })");
 }
+
+}  // namespace page_crowd_test

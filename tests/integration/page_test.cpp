@@ -14,6 +14,8 @@
 #include "tests/integration/browser.h"
 #include "tests/integration/command.h"
 
+namespace page_test {
+
 using namespace cpprun::integration;
 using nlohmann::json;
 
@@ -252,3 +254,5 @@ TEST_CASE("hostile words of a worker stay words") {
   first.wait();
   second.wait();
 }
+
+}  // namespace page_test

@@ -12,6 +12,8 @@
 #include "tests/integration/folder.h"
 #include "tests/integration/hosts.h"
 
+namespace python_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -260,3 +262,5 @@ TEST_CASE("every rank saves on cpprunctl stop") {
   CHECK_MESSAGE(saving.saved() == "01", ended.err);
   job.expect_no_worker_left();
 }
+
+}  // namespace python_test

@@ -12,6 +12,8 @@
 #include "tests/integration/command.h"
 #include "tests/integration/folder.h"
 
+namespace records_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -226,3 +228,5 @@ TEST_CASE("the master's report has what ended each attempt wherever that was") {
     CHECK(attempt.at("failure").at("cause") == "cuda_out_of_memory");
   }
 }
+
+}  // namespace records_test

@@ -8,6 +8,8 @@
 #include "tests/integration/folder.h"
 #include "tests/integration/sockets.h"
 
+namespace restarts_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -115,3 +117,5 @@ TEST_CASE(
   CHECK(contains(refused(folder.path()), "is not a regular file"));
   CHECK(contains(refused(folder.path() + "/nowhere/state"), "No such file or directory"));
 }
+
+}  // namespace restarts_test

@@ -18,6 +18,8 @@
 #include "tests/integration/hosts.h"
 #include "tests/integration/sockets.h"
 
+namespace secret_links_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -358,3 +360,5 @@ TEST_CASE("a daemon behind its sandbox finds a secret in a folder that was excha
   daemon.signal(SIGTERM);
   CHECK(daemon.wait().code == 0);
 }
+
+}  // namespace secret_links_test

@@ -17,6 +17,8 @@
 #include "tests/integration/command.h"
 #include "tests/integration/folder.h"
 
+namespace secrets_test {
+
 using namespace cpprun::integration;
 namespace fs = std::filesystem;
 
@@ -292,3 +294,5 @@ TEST_CASE("a secret that others could read starts no job that would use it, and 
   CHECK(contains(gone.err, "/gone\": No such file or directory"));
   CHECK(home.launch({"--standalone", "--secret-file", path, "--no-python", "true"}).code == 0);
 }
+
+}  // namespace secrets_test

@@ -8,6 +8,8 @@
 
 #include "tests/integration/daemon_site.h"
 
+namespace set_status_test {
+
 using namespace cpprun::integration;
 using nlohmann::json;
 
@@ -165,3 +167,5 @@ TEST_CASE("whoever cannot hand over says why, and what helps") {
   }
   site.end_all();
 }
+
+}  // namespace set_status_test

@@ -8,6 +8,8 @@
 
 #include "tests/integration/adding_workers.h"
 
+namespace several_daemons_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -78,3 +80,5 @@ TEST_CASE(
   }
   site.cluster.expect_nothing_left();
 }
+
+}  // namespace several_daemons_test

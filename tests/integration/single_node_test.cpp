@@ -13,6 +13,8 @@
 #include "tests/integration/command.h"
 #include "tests/integration/folder.h"
 
+namespace single_node_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -387,3 +389,5 @@ TEST_CASE("when the budget is used up the last failure's code is the job's") {
   CHECK(ended.code == 6);
   CHECK(count(ended.out, "tried\n") >= 3);
 }
+
+}  // namespace single_node_test

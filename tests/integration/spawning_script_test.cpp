@@ -8,6 +8,8 @@
 #include "tests/integration/command.h"
 #include "tests/integration/folder.h"
 
+namespace spawning_script_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -63,3 +65,5 @@ TEST_CASE("a script that starts a world of its own is told what to leave to cppr
     CHECK(count(each->err(), sentence) == 1);
   }
 }
+
+}  // namespace spawning_script_test

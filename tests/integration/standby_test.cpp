@@ -13,6 +13,8 @@
 
 #include "tests/integration/cluster.h"
 
+namespace standby_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -325,3 +327,5 @@ TEST_CASE("without a standby the others wait for their master, as they always ha
   }
   cluster.expect_nothing_left();
 }
+
+}  // namespace standby_test

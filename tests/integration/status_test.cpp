@@ -17,6 +17,8 @@
 #include "tests/integration/command.h"
 #include "tests/integration/sockets.h"
 
+namespace status_test {
+
 using namespace cpprun::integration;
 using nlohmann::json;
 
@@ -257,3 +259,5 @@ TEST_CASE("where nobody may look an HTTP request is a stranger's, as before") {
   command.signal(SIGTERM);
   command.wait();
 }
+
+}  // namespace status_test

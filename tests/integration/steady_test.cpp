@@ -17,6 +17,8 @@
 #include "tests/integration/command.h"
 #include "tests/integration/folder.h"
 
+namespace steady_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -118,3 +120,5 @@ TEST_CASE("a node alone has no lease to keep, and takes nothing of the machine")
   job.signal(SIGTERM);
   CHECK(job.wait().code == 143);
 }
+
+}  // namespace steady_test

@@ -15,6 +15,8 @@
 
 #include "tests/integration/cluster.h"
 
+namespace steered_hosts_test {
+
 using namespace cpprun::integration;
 using nlohmann::json;
 
@@ -159,3 +161,5 @@ TEST_CASE("an elastic job goes on as two when a host is excluded, and as three w
   scene.stop("enough", {{0, first.get()}, {1, again.get()}, {2, third.get()}});
   scene.cluster.expect_nothing_left();
 }
+
+}  // namespace steered_hosts_test

@@ -12,6 +12,8 @@
 
 #include "tests/integration/cluster.h"
 
+namespace stopped_agents_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -139,3 +141,5 @@ TEST_CASE("a node that is preempted leaves an elastic job, which goes on at once
   CHECK(first.wait().code == 143);
   cluster->expect_nothing_left();
 }
+
+}  // namespace stopped_agents_test

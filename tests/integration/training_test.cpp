@@ -9,6 +9,8 @@
 
 #include "tests/integration/cluster.h"
 
+namespace training_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -87,3 +89,5 @@ TEST_CASE("training loses a node in mid-epoch, goes on with two, then three, and
   CHECK(accuracy_in(ended.out) > as_good);
   cluster.expect_nothing_left();
 }
+
+}  // namespace training_test

@@ -6,6 +6,8 @@
 #include "tests/integration/command.h"
 #include "tests/integration/hosts.h"
 
+namespace two_hosts_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -125,3 +127,5 @@ TEST_CASE("a failure on one host ends the workers of the other with the same cod
   first.expect_no_worker_left();
   second.expect_no_worker_left();
 }
+
+}  // namespace two_hosts_test

@@ -10,6 +10,8 @@
 #include "tests/integration/folder.h"
 #include "tests/integration/sockets.h"
 
+namespace two_nodes_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -273,3 +275,5 @@ TEST_CASE("a master port that is taken is told with the port, and nothing is sta
   CHECK(ended.out == "");
   CHECK(contains(ended.err, std::to_string(stranger.port())));
 }
+
+}  // namespace two_nodes_test

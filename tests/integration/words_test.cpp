@@ -10,6 +10,8 @@
 #include "tests/integration/command.h"
 #include "tests/integration/folder.h"
 
+namespace words_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -236,3 +238,5 @@ TEST_CASE("a disk that is full for a while loses what did not fit, and says how 
   CHECK_MESSAGE(contains(ended.out, "bytes are missing here: No space left on device"), ended.err);
   CHECK(ended.out.ends_with("there is room again\n"));
 }
+
+}  // namespace words_test

@@ -9,6 +9,8 @@
 #include "tests/integration/folder.h"
 #include "tests/integration/hosts.h"
 
+namespace wrong_interface_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -103,3 +105,5 @@ TEST_CASE("a master whose own name is loopback, as on Debian, is reached all the
   CHECK_MESSAGE(of_second.code == 0, of_second.err);
   CHECK(contains(of_first.out, "the sum is 1"));
 }
+
+}  // namespace wrong_interface_test

@@ -9,6 +9,8 @@
 #include "tests/integration/folder.h"
 #include "tests/integration/hosts.h"
 
+namespace wrong_setup_test {
+
 using namespace cpprun::integration;
 
 namespace {
@@ -192,3 +194,5 @@ TEST_CASE("an address that leads to node 0 from elsewhere is doubted, and works"
   CHECK(contains(of_first.out, "rank 0 of 2"));
   CHECK(contains(of_second.out, "rank 1 of 2"));
 }
+
+}  // namespace wrong_setup_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace endpoint_test {
+
 using namespace cpprun;
 
 TEST_CASE("names and IPv4 addresses are read with and without a port") {
@@ -71,3 +73,5 @@ TEST_CASE("of several places none is empty, none is there twice, and there are n
         "8 endpoints, but a cluster has at most 7 cpprunds");
   CHECK(parse_endpoints("a:1,b:x", 1).error().reason.starts_with("\"b:x\": port \"x\" is not"));
 }
+
+}  // namespace endpoint_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace packed_texts_test {
+
 using namespace cpprun;
 
 TEST_CASE("texts come out as they went in, and one after the other") {
@@ -18,3 +20,5 @@ TEST_CASE("of what was torn off what is whole comes out") {
   CHECK(unpacked(bytes.substr(0, 4)).empty());
   CHECK(unpacked(std::string(8, '\xff') + "x").empty());
 }
+
+}  // namespace packed_texts_test

@@ -5,6 +5,8 @@
 
 #include <string>
 
+namespace streams_test {
+
 using namespace cpprun;
 
 TEST_CASE("one digit speaks for everybody") {
@@ -36,3 +38,5 @@ TEST_CASE("what torchrun refuses is refused, with what would be right") {
         "0:1,1:3 (local rank, then digit)");
   CHECK(parse_stream_choices("0:1,0:2").error().reason == "\"0:1,0:2\" lists local rank 0 twice");
 }
+
+}  // namespace streams_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace c10d_dialect_test {
+
 using namespace cpprun::c10d;
 
 TEST_CASE("the same opcode means something else in each dialect") {
@@ -31,3 +33,5 @@ TEST_CASE("operations have names for the log") {
   CHECK(name_of(Operation::barrier) == "BARRIER");
   CHECK(name_of(Operation::unknown) == "unknown");
 }
+
+}  // namespace c10d_dialect_test

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+namespace c10d_request_test {
+
 using namespace cpprun::c10d;
 
 TEST_CASE("requests and replies with lists compare by what the lists show") {
@@ -21,3 +23,5 @@ TEST_CASE("requests and replies with lists compare by what the lists show") {
   CHECK_FALSE(Keys{some} == Keys{other});
   CHECK_FALSE(Request{Wait{some}} == Request{Check{same}});
 }
+
+}  // namespace c10d_request_test

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+namespace driver_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -123,3 +125,5 @@ TEST_CASE("a phase becomes what may follow it, and nothing else") {
   light.become(Light::green);
   CHECK(light == Light::green);
 }
+
+}  // namespace driver_test

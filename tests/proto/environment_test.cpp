@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace environment_test {
+
 using namespace cpprun;
 
 TEST_CASE("the environment is taken as it is, empty values included") {
@@ -21,3 +23,5 @@ TEST_CASE("a variable that is set but empty counts as set, and another does not"
   CHECK(find_variable(environment, "FUL") == nullptr);
   CHECK(environment_of(nullptr).empty());
 }
+
+}  // namespace environment_test

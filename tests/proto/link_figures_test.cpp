@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace link_figures_test {
+
 using namespace cpprun;
 using namespace cpprun::link;
 using namespace std::chrono_literals;
@@ -25,3 +27,5 @@ TEST_CASE("a number that cannot be is named") {
   CHECK(name_of_column(2) == "state");
   CHECK(to_text(WorkerState::succeeded) == "succeeded");
 }
+
+}  // namespace link_figures_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace page_text_test {
+
 using namespace cpprun;
 
 TEST_CASE("words of a page are no commands of man(7), and their dashes no hyphens") {
@@ -21,3 +23,5 @@ TEST_CASE("a word of a shell is one word") {
 TEST_CASE("zsh does not end a description early") {
   CHECK(zsh_text("Why [it] is: so") == "Why \\[it\\] is\\: so");
 }
+
+}  // namespace page_text_test

@@ -5,6 +5,8 @@
 
 #include <string>
 
+namespace plain_text_test {
+
 using namespace cpprun;
 using namespace std::string_literals;
 
@@ -53,3 +55,5 @@ TEST_CASE("a text that is too long is cut between two characters") {
 TEST_CASE("a text of several lines keeps them and nothing else") {
   CHECK(plain_lines("first\nsecond\r\n\u009b1m") == "first\nsecond?\n?1m");
 }
+
+}  // namespace plain_text_test

@@ -5,6 +5,8 @@
 
 #include <set>
 
+namespace restart_rules_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -57,3 +59,5 @@ TEST_CASE("the rules read as the flags they came from") {
         "--no-restart-codes=-11,2 --free-restart-codes=75 --max-no-progress=4 "
         "--max-host-failures=3/600");
 }
+
+}  // namespace restart_rules_test

@@ -6,6 +6,8 @@
 #include "proto/secure/io/key_memory.h"
 #include "proto/secure/secret.h"
 
+namespace secure_secret_test {
+
 using namespace cpprun;
 
 namespace {
@@ -72,3 +74,5 @@ TEST_CASE("a file holds eight secrets at most") {
   CHECK(reason_of(text) == "taken");
   CHECK(reason_of(text + line) == "more than 8 secrets");
 }
+
+}  // namespace secure_secret_test

@@ -5,6 +5,8 @@
 
 #include <csignal>
 
+namespace signal_names_test {
+
 using namespace cpprun;
 
 TEST_CASE("signals are found by either name") {
@@ -25,3 +27,5 @@ TEST_CASE("signals that ask to end are told from those that only tell something"
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGALRM}) CHECK(asks_to_end(signal));
   for (const int signal : {SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT}) CHECK_FALSE(asks_to_end(signal));
 }
+
+}  // namespace signal_names_test

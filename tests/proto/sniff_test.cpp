@@ -5,6 +5,8 @@
 
 #include <string>
 
+namespace sniff_test {
+
 using namespace cpprun;
 using namespace std::string_view_literals;
 
@@ -37,3 +39,5 @@ TEST_CASE("what does not belong here has a name in the log") {
   CHECK(sniff("\xff\xff") == Protocol::unknown);
   CHECK(describe("\xff\xff") == "an unknown protocol");
 }
+
+}  // namespace sniff_test

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+namespace text_test {
+
 using namespace cpprun;
 
 TEST_CASE("a number may have blanks around it and a plus before it, as Python's") {
@@ -70,3 +72,5 @@ TEST_CASE("an errno is told in words") {
   CHECK(errno_text(2) == "No such file or directory");
   CHECK(errno_text(28) == "No space left on device");
 }
+
+}  // namespace text_test

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+namespace typed_words_test {
+
 using namespace cpprun;
 
 TEST_CASE("a number of bytes has a unit that is a power of 1024, and fits") {
@@ -38,3 +40,5 @@ TEST_CASE("the nearest name is the one with the fewest edits, where they are few
   CHECK(near(std::string(1000, '-')) == "none");
   CHECK(nearest("x", {}) == nullptr);
 }
+
+}  // namespace typed_words_test

@@ -5,6 +5,8 @@
 
 #include <string>
 
+namespace utf8_test {
+
 using namespace cpprun;
 
 TEST_CASE("a character is as many bytes as it has, and known by its number") {
@@ -30,3 +32,5 @@ TEST_CASE("a text is cut between two characters, and anywhere where there are no
   CHECK(length_within("\U0001F600x", 4) == 4);
   CHECK(length_within(std::string(9, '\x80'), 6) == 6);
 }
+
+}  // namespace utf8_test

@@ -5,6 +5,8 @@
 
 #include <string>
 
+namespace byte_buffer_test {
+
 using namespace cpprun;
 
 TEST_CASE("bytes come out as they went in, from the front") {
@@ -38,3 +40,5 @@ TEST_CASE("what is filled from outside counts once it is counted in") {
   buffer.grow_by(2);
   CHECK(buffer.view() == "ab");
 }
+
+}  // namespace byte_buffer_test

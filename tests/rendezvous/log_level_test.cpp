@@ -5,6 +5,8 @@
 
 #include <chrono>
 
+namespace log_level_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -24,3 +26,5 @@ TEST_CASE("a line begins with the universal time") {
   CHECK(log_time(time) == "2026-01-05T03:04:05.067Z ");
   CHECK(log_time(WallTime{}) == "1970-01-01T00:00:00.000Z ");
 }
+
+}  // namespace log_level_test

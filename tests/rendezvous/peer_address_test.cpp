@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace peer_address_test {
+
 using namespace cpprun;
 
 TEST_CASE("an IPv4 peer is shown as people write it") {
@@ -36,3 +38,5 @@ TEST_CASE("a source is an IPv4 address, or all IPv6 addresses with the same firs
   const PeerAddress here{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 1};
   CHECK(here.source_text() == "::1");
 }
+
+}  // namespace peer_address_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace secret_place_test {
+
 using namespace cpprun;
 
 TEST_CASE("a flag names the secret before the variable does, and that before the user's own") {
@@ -28,3 +30,5 @@ TEST_CASE("nothing is looked for in the folder one happens to be in") {
   CHECK(own_secret_path({{"HOME", ""}}).empty());
   CHECK(secret_place("", {}) == SecretPlace{});
 }
+
+}  // namespace secret_place_test

@@ -19,23 +19,24 @@ import subprocess
 import sys
 import time
 
-# The room, and the programs that test it, fast ones first.
+# The room, and what tests it, fast ones first: a program, and the directories of its cases.
 ROOMS = {
-    "proto": ["text_test", "link_codec_test", "http_test", "c10d_test", "secret_test"],
-    "rendezvous/job": ["job_test", "job_json_test", "transcripts_test", "sim_test"],
-    "rendezvous/coordinator": ["job_test", "status_routes_test", "transcripts_test", "sim_test"],
-    "rendezvous/store": ["store_test", "store_sessions_test", "store_streams_test"],
-    "rendezvous/status": ["status_test", "status_routes_test"],
-    "rendezvous/etcd": ["leader_election_test", "election_sim_test"],
-    "launcher/plan": ["launcher_test"],
-    "launcher/workers": ["launcher_test", "launcher_io_test"],
-    "launcher/output": ["launcher_test", "launcher_io_test"],
-    "launcher/failure": ["launcher_test"],
-    "launcher/report": ["launcher_test"],
-    "launcher/cli": ["launcher_test"],
-    "launcher/agent": ["agent_test", "runtime_test", "sim_test"],
-    "launcher/control": ["control_test"],
-    "launcher/fanout": ["launcher_test"],
+    "proto": ["proto_test"],
+    "rendezvous/job": ["rendezvous_test job", "rendezvous_test coordinator", "transcripts_test",
+                       "sim_test"],
+    "rendezvous/coordinator": ["rendezvous_test coordinator job", "transcripts_test", "sim_test"],
+    "rendezvous/store": ["rendezvous_test store"],
+    "rendezvous/status": ["rendezvous_test status coordinator"],
+    "rendezvous/etcd": ["rendezvous_test etcd", "election_sim_test"],
+    "launcher/plan": ["launcher_test plan cli preview"],
+    "launcher/workers": ["launcher_test workers agent"],
+    "launcher/output": ["launcher_test output"],
+    "launcher/failure": ["launcher_test failure report"],
+    "launcher/report": ["launcher_test report"],
+    "launcher/cli": ["launcher_test cli"],
+    "launcher/agent": ["launcher_test agent", "sim_test"],
+    "launcher/control": ["launcher_test control"],
+    "launcher/fanout": ["launcher_test fanout"],
 }
 
 # Typical mistakes: a pattern, and its replacement.
@@ -84,13 +85,16 @@ def places(tree, room):
 
 def judge(tree, build, programs, jobs):
     """'killed by …', 'survived' or 'invalid'."""
-    for program in programs:
+    for each in programs:
+        program, *directories = each.split()
         code, said = run(["ninja", "-C", build, f"-j{jobs}", program], tree)
         if code != 0:
             return "invalid" if "error:" in said else f"killed by the build of {program}"
         path = subprocess.run(["find", build, "-name", program, "-type", "f"],
                               capture_output=True, text=True, check=True).stdout.split()[0]
-        with subprocess.Popen([path], cwd=os.path.dirname(path), stdout=subprocess.DEVNULL,
+        cases = ",".join(f"*/tests/*/{directory}/*" for directory in directories)
+        command = [path, f"--source-file={cases}"] if cases else [path]
+        with subprocess.Popen(command, cwd=os.path.dirname(path), stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL, start_new_session=True,
                               env=os.environ | {"CPPRUN_SOURCE_FOLDER": tree}) as test:
             try:

@@ -8,6 +8,8 @@
 #include "proto/bounds.h"
 #include "tests/launcher/agent/agent_stage.h"
 
+namespace agent_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 using namespace std::chrono_literals;
@@ -239,6 +241,18 @@ TEST_CASE("a second signal has no more patience") {
   CHECK(work<supervisor::SignalGroup>(insisting)[0].signal == SIGKILL);
 }
 
+TEST_CASE("a scheduler that signals again leaves the workers their grace period") {
+  Stage stage;
+  stage.run();
+  const agent::Signalled end{SIGTERM, "Slurm ended the job (time limit)"};
+  stage.agent.handle(t0, end);
+  CHECK(work<supervisor::SignalGroup>(stage.agent.handle(t0 + 1s, end)).empty());
+  // A person still can.
+  const auto insisting = stage.agent.handle(t0 + 2s, agent::Signalled{SIGTERM});
+  REQUIRE(work<supervisor::SignalGroup>(insisting).size() == 1);
+  CHECK(work<supervisor::SignalGroup>(insisting)[0].signal == SIGKILL);
+}
+
 TEST_CASE("a worker that KILL does not end takes its node out; drained is never said of it") {
   Stage stage;
   stage.run();
@@ -419,3 +433,5 @@ TEST_CASE("an agent's invariants hold from its first dial to its last word") {
   stage.heard(t0 + 6s, link::Finish{.reason = "every worker finished"});
   CHECK_FALSE(stage.agent.check());
 }
+
+}  // namespace agent_test

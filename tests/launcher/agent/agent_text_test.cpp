@@ -5,6 +5,8 @@
 
 #include <cerrno>
 
+namespace agent_text_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -92,3 +94,5 @@ TEST_CASE("a job that goes on says what it has used, and by which file") {
         "that file to start over)");
   CHECK(goes_on_text(2, "7.state").find("2 of its restarts were used") != std::string::npos);
 }
+
+}  // namespace agent_text_test

@@ -5,6 +5,8 @@
 
 #include "tests/launcher/agent/set_stage.h"
 
+namespace agent_turns_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 
@@ -194,3 +196,5 @@ TEST_CASE("who was told of one place that stands by finds the one that leads") {
   }
   CHECK(asked < 20);
 }
+
+}  // namespace agent_turns_test

@@ -9,6 +9,8 @@
 #include "proto/bounds.h"
 #include "proto/link/codec.h"
 
+namespace join_message_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -77,3 +79,5 @@ TEST_CASE("the largest join there can be stays within 512 bytes, at the price of
   CHECK(join.turns);
   CHECK(link::encode(join).size() <= bounds::round_frame_bytes_max);
 }
+
+}  // namespace join_message_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace own_place_test {
+
 using namespace cpprun;
 
 TEST_CASE("a node alone is seen from itself, and no name server is asked") {
@@ -20,3 +22,5 @@ TEST_CASE("among nodes the master is seen from the way to its first address, or 
   CHECK(place_among_nodes({"10.0.0.1"}, failure("Network is unreachable")) ==
         agent::LinkUp{"", {"10.0.0.1"}});
 }
+
+}  // namespace own_place_test

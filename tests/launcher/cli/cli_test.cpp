@@ -9,6 +9,8 @@
 #include "launcher/cli/declaration.h"
 #include "tests/launcher/cli/cli_probe.h"
 
+namespace cli_test {
+
 using namespace cpprun;
 using namespace cpprun::probe;
 using namespace std::chrono_literals;
@@ -126,3 +128,5 @@ TEST_CASE("--json without --dry-run is a mistake, and no variable turns either o
   CHECK(diagnostics({"--json", "./train"}) == Words{"--json has no effect without --dry-run"});
   CHECK(good({"./train"}, {{"PET_DRY_RUN", "1"}, {"PET_JSON", "1"}}).program.script == "./train");
 }
+
+}  // namespace cli_test

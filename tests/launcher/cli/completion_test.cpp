@@ -5,6 +5,8 @@
 
 #include "tests/launcher/cli/cli_probe.h"
 
+namespace completion_test {
+
 using namespace cpprun;
 using namespace cpprun::probe;
 
@@ -29,3 +31,5 @@ TEST_CASE("completions are printed for a shell that is known, whatever else is w
   CHECK(diagnostics({"--print-completion=ksh", "x"}) ==
         Words{"--print-completion=ksh is not one of bash, zsh, fish, tcsh"});
 }
+
+}  // namespace completion_test

@@ -7,6 +7,8 @@
 
 #include "tests/launcher/cli/cli_probe.h"
 
+namespace declaration_test {
+
 using namespace cpprun;
 using namespace cpprun::probe;
 
@@ -103,3 +105,5 @@ TEST_CASE("an empty value is a mistake of every flag but those for which torchru
         good({"x"}));
   CHECK(good({"x"}, {{"PET_RDZV_ID", ""}, {"PET_MAX_RESTARTS", ""}}) == good({"x"}));
 }
+
+}  // namespace declaration_test

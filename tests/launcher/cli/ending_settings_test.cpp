@@ -8,6 +8,8 @@
 
 #include "tests/launcher/cli/cli_probe.h"
 
+namespace ending_settings_test {
+
 using namespace cpprun;
 using namespace cpprun::probe;
 using namespace std::chrono_literals;
@@ -184,3 +186,5 @@ TEST_CASE("the scope of the signal and the fate of stragglers are names, and not
   CHECK(diagnostics({"--stragglers=stay", "x"}) ==
         Words{"--stragglers=\"stay\" is invalid; expected wait, kill or leave"});
 }
+
+}  // namespace ending_settings_test

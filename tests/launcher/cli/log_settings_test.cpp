@@ -5,6 +5,8 @@
 
 #include "tests/launcher/cli/cli_probe.h"
 
+namespace log_settings_test {
+
 using namespace cpprun;
 using namespace cpprun::probe;
 
@@ -106,3 +108,5 @@ TEST_CASE("events go to the console by torchrun's name for it, and by no other")
         Words{"--event-log-handler=mine is not supported; expected console (events on stderr) or "
               "null (no events)\n  hint: use --events=FILE to write events to a file"});
 }
+
+}  // namespace log_settings_test

@@ -5,6 +5,8 @@
 
 #include "tests/launcher/cli/cli_probe.h"
 
+namespace rendezvous_settings_test {
+
 using namespace cpprun;
 using namespace cpprun::probe;
 using namespace std::chrono_literals;
@@ -89,3 +91,5 @@ TEST_CASE("what several places cannot mean is refused with its flag") {
               "rendezvous\n  hint: remove is_host, or set the endpoint to this machine only"});
   CHECK(diagnostics({"--master-addr=a,b", "x"}).front().starts_with("--master-addr: "));
 }
+
+}  // namespace rendezvous_settings_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace rules_file_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -24,3 +26,5 @@ TEST_CASE("what is wrong with it is told by its lines") {
             .starts_with("p:1: max-restarts=3,hnag=1: unknown cause \"hnag\""));
   CHECK(read_rules_file("p", "no-such-flag = 1\n").diagnostics.size() == 1);
 }
+
+}  // namespace rules_file_test

@@ -5,6 +5,8 @@
 
 #include "tests/launcher/cli/cli_probe.h"
 
+namespace secret_settings_test {
+
 using namespace cpprun;
 using namespace cpprun::probe;
 
@@ -52,3 +54,5 @@ TEST_CASE("the way to the store is chosen by the secret, or by the flag") {
               "on their node; the default with a secret) or direct (workers connect to the master; "
               "the default without a secret)"});
 }
+
+}  // namespace secret_settings_test

@@ -5,6 +5,8 @@
 
 #include "tests/launcher/cli/cli_probe.h"
 
+namespace settings_test {
+
 using namespace cpprun;
 using namespace cpprun::probe;
 
@@ -67,3 +69,5 @@ TEST_CASE("two of one origin that contradict each other are a mistake") {
       good({"--config=job.toml", "x"}, {{"PET_NNODES", "2"}}, {.text = "node-rank = 5\n"}).notes ==
       Words{"note: job.toml:1: node-rank=5 is ignored: PET_NNODES=2 takes precedence"});
 }
+
+}  // namespace settings_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace values_test {
+
 using namespace cpprun;
 
 TEST_CASE("a number has its bounds, and blanks and a plus are none of it") {
@@ -24,3 +26,5 @@ TEST_CASE("a name that other nodes would read differently is refused") {
         "=trainer? contains unprintable characters, shown here as \"?\"\n  hint: use printable "
         "characters");
 }
+
+}  // namespace values_test

@@ -5,6 +5,8 @@
 
 #include "tests/launcher/cli/cli_probe.h"
 
+namespace words_test {
+
 using namespace cpprun;
 using namespace cpprun::probe;
 
@@ -75,3 +77,5 @@ TEST_CASE("a flag that took the script as its value is named") {
   CHECK(diagnostics({"--role=train.py"}) ==
         Words{"no script given\n  hint: add the script after the flags"});
 }
+
+}  // namespace words_test

@@ -5,6 +5,8 @@
 
 #include "tests/launcher/cli/cli_probe.h"
 
+namespace worker_settings_test {
+
 using namespace cpprun;
 using namespace cpprun::probe;
 
@@ -59,3 +61,5 @@ TEST_CASE("processors are bound in one of torchrun's four ways") {
   CHECK(diagnostics({"--numa-binding=galaxy", "x"}) ==
         Words{"--numa-binding=galaxy is not one of node, socket, exclusive, core-complex"});
 }
+
+}  // namespace worker_settings_test

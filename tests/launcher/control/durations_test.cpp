@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace durations_test {
+
 using namespace cpprun;
 
 TEST_CASE("a length of time is read in the units that people write") {
@@ -32,3 +34,5 @@ TEST_CASE("a length is told in two units at most") {
   CHECK(duration_text(4 * 86400 + 3 * 3600) == "4 d 3 h");
   CHECK(duration_text(-5) == "0 s");
 }
+
+}  // namespace durations_test

@@ -5,6 +5,8 @@
 
 #include "proto/bounds.h"
 
+namespace event_stream_test {
+
 using namespace cpprun;
 
 TEST_CASE("events are the same however their bytes are cut") {
@@ -41,3 +43,5 @@ TEST_CASE("an event without end is given up") {
   CHECK(lines.hear(line));
   CHECK_FALSE(lines.hear(line + line));
 }
+
+}  // namespace event_stream_test

@@ -5,6 +5,8 @@
 
 #include "proto/secure/io/key_memory.h"
 
+namespace key_text_test {
+
 using namespace cpprun;
 
 TEST_CASE("a secret is called after the day and six letters that are not mistaken for others") {
@@ -30,3 +32,5 @@ TEST_CASE("what was made is said with what is to be done, and without what it is
   CHECK(added.starts_with("created secret new in /p/s, before old\n"));
   CHECK(added.find("remove\nthe line of the old secret everywhere") != std::string::npos);
 }
+
+}  // namespace key_text_test

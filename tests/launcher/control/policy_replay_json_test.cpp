@@ -5,6 +5,8 @@
 
 #include "launcher/control/policy_replay.h"
 
+namespace policy_replay_json_test {
+
 using namespace cpprun;
 
 TEST_CASE("scripts read what people read") {
@@ -30,3 +32,5 @@ TEST_CASE("scripts read what people read") {
   CHECK(json["failures"][3]["reached"] == false);
   CHECK(json["failures"][3]["leaves_out"].is_null());
 }
+
+}  // namespace policy_replay_json_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace exchange_json_test {
+
 using namespace cpprun;
 using namespace cpprun::doctor;
 
@@ -45,3 +47,5 @@ TEST_CASE("what is neither is refused") {
   CHECK_FALSE(read_reading("{"));
   CHECK_FALSE(read_reading("{\"host\": 3}"));
 }
+
+}  // namespace exchange_json_test

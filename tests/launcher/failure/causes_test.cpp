@@ -8,6 +8,8 @@
 #include <set>
 #include <string>
 
+namespace causes_test {
+
 using namespace cpprun;
 
 TEST_CASE("every cause has an id of its own, a clause for a sentence and advice to act on") {
@@ -33,3 +35,5 @@ TEST_CASE("a cause is found by its id, and a stranger's is not") {
   CHECK(find_cause("of a newer cpprun") == nullptr);
   CHECK(find_cause("") == nullptr);
 }
+
+}  // namespace causes_test

@@ -3,6 +3,8 @@
 
 #include "launcher/failure/evidence.h"
 
+namespace evidence_json_test {
+
 using namespace cpprun;
 
 TEST_CASE("the nested schema of torch's record decorator is read") {
@@ -61,3 +63,5 @@ TEST_CASE("the exit code is added where torchrun's agent adds it") {
   CHECK(with_exit_code(R"({"message": "m"})", 3) == R"({"message":"m"})");
   CHECK_FALSE(with_exit_code("garbage", 3).has_value());
 }
+
+}  // namespace evidence_json_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace missing_module_test {
+
 using namespace cpprun;
 
 TEST_CASE("the module that was not found is named by what Python said") {
@@ -42,3 +44,5 @@ TEST_CASE("advice never installs into the system's Python") {
   CHECK(missing_module_advice("torch", {.in_environment = true}, "/bin/bash").find("bash") ==
         std::string::npos);
 }
+
+}  // namespace missing_module_test

@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 #include <syscall.h>
 
+namespace process_snapshot_test {
+
 using namespace cpprun;
 
 TEST_CASE("what a process was doing is told in words, as far as it is known") {
@@ -33,3 +35,5 @@ TEST_CASE("every state of a process has words") {
     CHECK_FALSE(state_text(state).empty());
   }
 }
+
+}  // namespace process_snapshot_test

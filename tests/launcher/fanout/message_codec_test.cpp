@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace message_codec_test {
+
 using namespace cpprun;
 using namespace cpprun::fanout;
 
@@ -66,3 +68,5 @@ TEST_CASE("what is no message is refused and not waited for") {
   longer += 'x';
   CHECK(!take_down(longer));
 }
+
+}  // namespace message_codec_test

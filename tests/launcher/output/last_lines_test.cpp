@@ -8,6 +8,8 @@
 
 #include "proto/bounds.h"
 
+namespace last_lines_test {
+
 using namespace cpprun;
 
 TEST_CASE("the last lines are the last ones, bounded in number and in bytes") {
@@ -27,3 +29,5 @@ TEST_CASE("a progress bar leaves no trace in the last lines, and empty lines at 
   CHECK(last_lines_of("10%\r20%\r30%\rdone\nError: no\n\n\n") ==
         std::vector<std::string>{"done", "Error: no"});
 }
+
+}  // namespace last_lines_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace line_filter_test {
+
 using namespace cpprun;
 
 TEST_CASE("a line with any of the words is written again, with its prefix") {
@@ -18,3 +20,5 @@ TEST_CASE("what has no newline of its own gets one, so that workers' lines never
         "0 apple 10%\n");
   CHECK(duplicate_of({.text = "apple", .ends_line = false}, "0 ", {"apple"}) == "0 apple\n");
 }
+
+}  // namespace line_filter_test

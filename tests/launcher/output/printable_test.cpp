@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace printable_test {
+
 using namespace cpprun;
 
 TEST_CASE("text stays as it is, in any script, with its lines and tabs") {
@@ -30,3 +32,5 @@ TEST_CASE("controls become blanks, and half characters and turned writing questi
   CHECK(printable("abc\xe2\x80\xae"
                   "cba") == "abc?cba");
 }
+
+}  // namespace printable_test

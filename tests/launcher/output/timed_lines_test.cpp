@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace timed_lines_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -17,3 +19,5 @@ TEST_CASE("the time stands in front of cpprun's own sentences and of nothing els
   CHECK(timed("", time).empty());
   CHECK(timed("cpprun: without an end", time) == "2026-01-05T03:04:00.000Z cpprun: without an end");
 }
+
+}  // namespace timed_lines_test

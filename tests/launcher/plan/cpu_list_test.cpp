@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace cpu_list_test {
+
 using namespace cpprun;
 
 TEST_CASE("the kernel's lists of processors are read and written") {
@@ -16,3 +18,5 @@ TEST_CASE("the kernel's lists of processors are read and written") {
 TEST_CASE("what no kernel writes is left out, and fills no memory") {
   CHECK(parse_cpu_list("a,1,-,2-x,0-999999999") == CpuSet{1});
 }
+
+}  // namespace cpu_list_test

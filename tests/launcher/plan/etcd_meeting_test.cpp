@@ -7,6 +7,8 @@
 
 #include "tests/launcher/cli/cli_probe.h"
 
+namespace etcd_meeting_test {
+
 using namespace cpprun;
 using namespace cpprun::probe;
 using namespace std::chrono_literals;
@@ -75,3 +77,5 @@ TEST_CASE("an etcd rendezvous that cannot be is refused with what is missing") {
   CHECK(diagnostics({"--rdzv-backend=c10d", "--rdzv-endpoint=a", "--rdzv-conf=cacert=c", "x"})
             .size() == 1);
 }
+
+}  // namespace etcd_meeting_test

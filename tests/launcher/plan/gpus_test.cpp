@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace gpus_test {
+
 using namespace cpprun;
 
 TEST_CASE("a machine whose GPUs can all be used is not spoken of") {
@@ -43,3 +45,5 @@ TEST_CASE("there are as many as the place that knows the most says") {
   CHECK(gpus_there({.on_bus = 8, .in_driver = 7, .usable = 6}) == 8);
   CHECK(gpus_there({.on_bus = 0, .in_driver = 2, .usable = 2}) == 2);
 }
+
+}  // namespace gpus_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace console_style_test {
+
 using namespace cpprun;
 
 TEST_CASE("colour is for terminals, unless their user or their kind refuses it") {
@@ -35,3 +37,5 @@ TEST_CASE("what matters less than was asked for is not said") {
   CHECK(console_style(true, {}, logs) ==
         ConsoleStyle{.terminal = true, .colour = true, .timed = false, .most = LogLevel::error});
 }
+
+}  // namespace console_style_test

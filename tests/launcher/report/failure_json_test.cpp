@@ -5,6 +5,8 @@
 
 #include <csignal>
 
+namespace failure_json_test {
+
 using namespace cpprun;
 
 TEST_CASE("a failure as JSON has everything a person would ask for") {
@@ -40,3 +42,5 @@ TEST_CASE("half a character of a worker's words does not break the text") {
   json["message"] = "half \xE2\x82";
   CHECK(to_text(json).starts_with("{\"message\":\"half "));
 }
+
+}  // namespace failure_json_test

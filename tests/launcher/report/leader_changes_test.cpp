@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace leader_changes_test {
+
 using namespace cpprun;
 
 TEST_CASE("the last changes are kept, and those before are counted") {
@@ -14,3 +16,5 @@ TEST_CASE("the last changes are kept, and those before are counted") {
   CHECK(changes.left_out() == 2);
   CHECK(changes.list().front().epoch == 3);
 }
+
+}  // namespace leader_changes_test

@@ -5,6 +5,8 @@
 
 #include <cerrno>
 
+namespace spawn_error_test {
+
 using namespace cpprun;
 
 TEST_CASE("a missing program is 127 and everything else 126, as in a shell") {
@@ -17,3 +19,5 @@ TEST_CASE("every stage completes \"cannot …\"") {
   CHECK(to_text(SpawnStage::clone) == "create a process");
   CHECK(to_text(SpawnStage::stderr_target) == "redirect its stderr");
 }
+
+}  // namespace spawn_error_test

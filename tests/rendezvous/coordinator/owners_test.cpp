@@ -5,7 +5,7 @@
 
 #include "rendezvous/coordinator/coordinator.h"
 
-namespace owners_test {
+namespace job_owners_test {
 
 using namespace cpprun;
 using namespace std::chrono_literals;
@@ -84,4 +84,4 @@ TEST_CASE("nobody speaks for the agent of another owner's job") {
   CHECK_FALSE(coordinator.admit("train", "10.0.0.67"));
 }
 
-}  // namespace owners_test
+}  // namespace job_owners_test

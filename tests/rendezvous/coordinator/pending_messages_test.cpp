@@ -5,6 +5,8 @@
 
 #include "proto/bounds.h"
 
+namespace pending_messages_test {
+
 using namespace cpprun;
 
 TEST_CASE("words are kept in their order, of those that are expected") {
@@ -46,3 +48,5 @@ TEST_CASE("early messages of all links together are bounded in bytes, and given 
   early.forget(LinkId{1});
   CHECK(early.keep(LinkId{links}, large));
 }
+
+}  // namespace pending_messages_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace quota_test {
+
 using namespace cpprun;
 
 TEST_CASE("a source has its share and no more, and gets back what it gives back") {
@@ -26,3 +28,5 @@ TEST_CASE("whoever has a network of IPv6 addresses is one source; every other ad
   CHECK(source_of("::ffff:10.0.0.1") == "10.0.0.1");
   CHECK(source_of("::1") == "::1");
 }
+
+}  // namespace quota_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace member_name_test {
+
 using namespace cpprun;
 
 TEST_CASE("two lives of one are told apart, and are called alike") {
@@ -16,3 +18,5 @@ TEST_CASE("one that has not said which life it is has its name") {
   CHECK(called("a") == "a");
   CHECK(called("") == "");
 }
+
+}  // namespace member_name_test

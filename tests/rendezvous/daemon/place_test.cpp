@@ -5,6 +5,8 @@
 
 #include <string>
 
+namespace place_test {
+
 using namespace cpprun;
 
 TEST_CASE("a place is a host and a port, in any of the usual spellings") {
@@ -37,3 +39,5 @@ TEST_CASE("an address in digits is one, unless it means all of a machine") {
     CHECK_FALSE(is_one_address(each));
   }
 }
+
+}  // namespace place_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace sandbox_test {
+
 using namespace cpprun;
 
 TEST_CASE("each kernel is asked for the rights that it knows, and for no others") {
@@ -63,3 +65,5 @@ TEST_CASE("the log says what is in force, and nothing that is not") {
         "sandbox: no new privileges, no core dumps");
   CHECK(sandbox_line({}, tools) == "sandbox: not available");
 }
+
+}  // namespace sandbox_test

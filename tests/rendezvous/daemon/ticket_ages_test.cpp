@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace ticket_ages_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -26,3 +28,5 @@ TEST_CASE("the age of many tickets is that of the oldest which is waited for") {
   ages.add(5, begin + 400ms);
   CHECK(ages.oldest() == begin + 400ms);
 }
+
+}  // namespace ticket_ages_test

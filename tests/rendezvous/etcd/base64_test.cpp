@@ -5,6 +5,8 @@
 
 #include <utility>
 
+namespace base64_test {
+
 using namespace cpprun;
 
 TEST_CASE("bytes are written as RFC 4648 has them, and read again") {
@@ -37,3 +39,5 @@ TEST_CASE("two texts are never the same bytes") {
   CHECK_FALSE(bytes_of_base64("Zh=="));  // the same byte, with bits that nobody would see
   CHECK_FALSE(bytes_of_base64("Zm9="));
 }
+
+}  // namespace base64_test

@@ -3,6 +3,8 @@
 
 #include "tests/rendezvous/etcd/election_table.h"
 
+namespace election_check_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 
@@ -21,3 +23,5 @@ TEST_CASE("nothing is broken about a contest in any phase of its life") {
   alpha.pass(1s);
   CHECK_FALSE(alpha.election().check());
 }
+
+}  // namespace election_check_test

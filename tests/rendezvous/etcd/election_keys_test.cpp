@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace election_keys_test {
+
 using namespace cpprun;
 
 TEST_CASE("each contest has keys of its own") {
@@ -40,3 +42,5 @@ TEST_CASE("a name that would lead elsewhere is refused") {
   CHECK(ElectionKeys::make(std::string(600, 'a')).error().reason.find("the maximum is 512") !=
         std::string::npos);
 }
+
+}  // namespace election_keys_test

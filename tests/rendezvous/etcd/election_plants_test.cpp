@@ -12,6 +12,8 @@
 #include "tests/rendezvous/etcd/election_world.h"
 #include "tests/rendezvous/etcd/plants/planted_bug.h"
 
+namespace election_plants_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 using namespace std::chrono_literals;
@@ -88,3 +90,5 @@ TEST_CASE("each planted bug breaks a promise, and without one none is broken") {
   }
   CHECK(play_with(0, 100).seed == 0);
 }
+
+}  // namespace election_plants_test

@@ -12,6 +12,8 @@
 #include "rendezvous/etcd/bounds.h"
 #include "tests/rendezvous/etcd/election_world.h"
 
+namespace election_sim_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 using namespace std::chrono_literals;
@@ -74,3 +76,5 @@ TEST_CASE("with the default lease an etcd that is slow takes no lead") {
     }
   }
 }
+
+}  // namespace election_sim_test

@@ -5,6 +5,8 @@
 
 #include "rendezvous/etcd/bounds.h"
 
+namespace election_values_json_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -52,3 +54,5 @@ TEST_CASE("what is not ours is told so, and believed in nothing") {
 TEST_CASE("a stray byte in a card keeps nobody from leading") {
   CHECK(read_leader_card(to_json(LeaderCard{"a", "\xff"})));
 }
+
+}  // namespace election_values_json_test

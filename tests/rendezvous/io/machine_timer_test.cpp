@@ -17,6 +17,8 @@
 
 #include "rendezvous/io/event_loop.h"
 
+namespace machine_timer_test {
+
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x00000080
 #endif
@@ -75,3 +77,5 @@ TEST_CASE("a machine's time goes on while it sleeps, and its timer with it") {
   }
   CHECK(WEXITSTATUS(status) == 0);
 }
+
+}  // namespace machine_timer_test

@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+namespace random_bytes_test {
+
 using namespace cpprun;
 
 namespace {
@@ -98,3 +100,5 @@ TEST_CASE("where there are none the program ends, and says why") {
         "cpprun: error: cannot get random numbers from the kernel (getrandom: Function not "
         "implemented; /dev/urandom: Too many open files)\n");
 }
+
+}  // namespace random_bytes_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace admission_test {
+
 using namespace cpprun;
 
 TEST_CASE("a store is for the machines whose links are in the round that runs") {
@@ -65,3 +67,5 @@ TEST_CASE("who was of an earlier round only is a stranger in the next") {
   CHECK_FALSE(admission.check("10.0.0.1").has_value());
   CHECK(admission.check("10.0.0.2").has_value());
 }
+
+}  // namespace admission_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace coordinator_actions_test {
+
 using namespace cpprun;
 
 TEST_CASE("a refusal is said, logged with who it was, and ends the link") {
@@ -15,3 +17,5 @@ TEST_CASE("a refusal is said, logged with who it was, and ends the link") {
                                          .level = LogLevel::warning,
                                          .of_stranger = true}});
 }
+
+}  // namespace coordinator_actions_test

@@ -5,6 +5,8 @@
 
 #include "rendezvous/job/operator_command.h"
 
+namespace evicted_nodes_test {
+
 using namespace cpprun;
 
 TEST_CASE("an agent is known by host, pid and number") {
@@ -27,3 +29,5 @@ TEST_CASE("the last ones are remembered") {
   CHECK(evicted_nodes.find({.host = "alpha", .pid = 0}) == nullptr);
   CHECK(evicted_nodes.find({.host = "alpha", .pid = 1}) != nullptr);
 }
+
+}  // namespace evicted_nodes_test

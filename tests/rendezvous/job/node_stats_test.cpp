@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace node_stats_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -26,3 +28,5 @@ TEST_CASE("whoever is told of again is not there twice, and the order is that of
   CHECK(figures.workers[1].at == t0);
   CHECK(figures.workers[2].at == t0 + 1s);
 }
+
+}  // namespace node_stats_test

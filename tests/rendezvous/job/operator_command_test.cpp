@@ -5,6 +5,8 @@
 
 #include <csignal>
 
+namespace operator_command_test {
+
 using namespace cpprun;
 
 TEST_CASE("each order has a name, and each name an order") {
@@ -35,3 +37,5 @@ TEST_CASE("to save, a signal is taken that ends nobody who has a handler") {
   CHECK(objection_to_signal(SIGSTOP));
   CHECK(objection_to_signal(0));
 }
+
+}  // namespace operator_command_test

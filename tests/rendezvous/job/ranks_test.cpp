@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace ranks_test {
+
 using namespace cpprun;
 
 TEST_CASE("host names order as people count") {
@@ -65,3 +67,5 @@ TEST_CASE("ranks count through nodes of different sizes and roles") {
                            {.base = Rank{5}, .role_base = 4, .role_world_size = 6},
                        });
 }
+
+}  // namespace ranks_test

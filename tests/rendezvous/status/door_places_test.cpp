@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace door_places_test {
+
 using namespace cpprun;
 
 TEST_CASE("a socket lies in the user's runtime folder, or else in a folder for temporary files") {
@@ -59,3 +61,5 @@ TEST_CASE("a machine knows its own sockets from those of one whose name begins a
   CHECK_FALSE(is_door_of("node-.sock", "node"));
   CHECK_FALSE(is_door_of("nodes-1.sock", "node"));
 }
+
+}  // namespace door_places_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace event_ring_test {
+
 using namespace cpprun;
 
 TEST_CASE("an event is told to those who watch as it is to those who come later") {
@@ -68,3 +70,5 @@ TEST_CASE("events are asked for with and without what follows") {
   CHECK(events_answer(ring, {.target = "/api/v1/events", .last_event_id = "x"}).body ==
         ring.since("x"));
 }
+
+}  // namespace event_ring_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace host_names_test {
+
 using namespace cpprun;
 
 TEST_CASE("a machine is called by what was given, its host name, and its names in its domains") {
@@ -28,3 +30,5 @@ TEST_CASE("a host name with a domain is also called without it") {
   CHECK(host_names({}, {.host = "node1.example.org"}) == HostNames{"node1.example.org", "node1"});
   CHECK(host_names({}, {.host = ""}).empty());
 }
+
+}  // namespace host_names_test

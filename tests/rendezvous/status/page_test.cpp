@@ -10,6 +10,8 @@
 
 #include "proto/time_use.h"
 
+namespace page_test {
+
 using namespace cpprun;
 
 TEST_CASE("the page is the file that people edit, but for indentation and a script's comments") {
@@ -57,3 +59,5 @@ TEST_CASE("the page knows every account of the ledger by a sign") {
     CHECK(page.find("." + name) != std::string::npos);
   }
 }
+
+}  // namespace page_test

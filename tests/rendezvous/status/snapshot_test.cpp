@@ -7,6 +7,8 @@
 
 #include "tests/rendezvous/job/job_table.h"
 
+namespace snapshot_test {
+
 using namespace cpprun;
 using namespace cpprun::testing;
 using namespace std::chrono_literals;
@@ -152,3 +154,5 @@ TEST_CASE("a moment by the clock that decides is one by the clock that people re
   const ClockPair moment{.now = t0 + 10s, .wall = WallTime{} + 1000s};
   CHECK(moment.by_wall(t0 + 4s) == WallTime{} + 994s);
 }
+
+}  // namespace snapshot_test

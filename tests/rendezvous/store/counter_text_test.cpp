@@ -5,6 +5,8 @@
 
 #include <string>
 
+namespace counter_text_test {
+
 using namespace cpprun;
 
 TEST_CASE("a counter is read as tolerantly as upstream does") {
@@ -32,3 +34,5 @@ TEST_CASE("blanks and digits have a limit, so that the rest of a value is never 
   CHECK_FALSE(parse_counter(blanks + " 7"));
   CHECK_FALSE(parse_counter(digits + "07"));
 }
+
+}  // namespace counter_text_test

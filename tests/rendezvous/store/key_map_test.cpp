@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <string>
 
+namespace key_map_test {
+
 using namespace cpprun;
 
 TEST_CASE("a key is found until it is erased, and its entry stays where it is") {
@@ -67,3 +69,5 @@ TEST_CASE("a map never grows in all of its shards at once") {
   // Not by more than a third while two thousand keys come.
   CHECK(most <= 3);
 }
+
+}  // namespace key_map_test

@@ -9,6 +9,8 @@
 #include "proto/c10d/codec.h"
 #include "tests/rendezvous/store/string_sockets.h"
 
+namespace session_check_test {
+
 using namespace cpprun;
 
 TEST_CASE("nothing is forgotten from the first word of a client to its last") {
@@ -36,3 +38,5 @@ TEST_CASE("half of what is to be done is no broken invariant") {
   CHECK(sockets.sessions.check() == std::nullopt);
   CHECK(sockets.sessions.next_action());
 }
+
+}  // namespace session_check_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace session_test {
+
 using namespace cpprun;
 
 TEST_CASE("an idle connection fits into less than the goal of 200 bytes") {
@@ -30,3 +32,5 @@ TEST_CASE("ids that never were find nothing") {
   CHECK(table.find(ConnectionId{}) == nullptr);
   CHECK(table.find(ConnectionId{12345}) == nullptr);
 }
+
+}  // namespace session_test

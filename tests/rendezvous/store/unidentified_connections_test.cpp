@@ -5,6 +5,8 @@
 
 #include <vector>
 
+namespace unidentified_connections_test {
+
 using namespace cpprun;
 
 TEST_CASE("who came first and still says nothing has been silent for longest") {
@@ -56,3 +58,5 @@ TEST_CASE("a crowd that speaks and goes leaves nothing behind in the line of str
   table.release(*table.find(first));
   CHECK(unidentified_connections.longest_silent(table) == nullptr);
 }
+
+}  // namespace unidentified_connections_test

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+namespace addresses_test {
+
 using namespace cpprun;
 using namespace cpprun::io;
 
@@ -25,3 +27,5 @@ TEST_CASE("a literal address stands for itself, in its usual spelling") {
   CHECK(addresses_of("10.1.2.3") == std::vector<std::string>{"10.1.2.3"});
   CHECK(addresses_of("FD00:0:0::3") == std::vector<std::string>{"fd00::3"});
 }
+
+}  // namespace addresses_test

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace gpus_test {
+namespace gpus_io_test {
 
 using namespace cpprun;
 
@@ -61,4 +61,4 @@ TEST_CASE("GPUs are counted on the bus, in the driver, and by the files that can
   CHECK(machine.count() == GpuCounts{.on_bus = 3, .in_driver = 2, .usable = 1});
 }
 
-}  // namespace gpus_test
+}  // namespace gpus_io_test

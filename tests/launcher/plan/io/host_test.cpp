@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <thread>
 
+namespace host_test {
+
 using namespace cpprun;
 
 TEST_CASE("the loopback interface is found, up, with its address") {
@@ -70,3 +72,5 @@ TEST_CASE("only the processors of the affinity mask count, as for torchrun") {
   CHECK(io::cpu_count() == 1);
   CHECK(::sched_setaffinity(0, sizeof own, &own) == 0);
 }
+
+}  // namespace host_test

@@ -6,6 +6,8 @@
 
 #include <csignal>
 
+namespace signal_taker_test {
+
 using namespace cpprun::io;
 
 TEST_CASE("a signal is taken that is caught, ignored or waited for") {
@@ -28,3 +30,5 @@ TEST_CASE("this very process takes a signal from when it has a handler") {
   CHECK(takes_signal(::getpid(), SIGUSR2));
   std::signal(SIGUSR2, before);
 }
+
+}  // namespace signal_taker_test

@@ -10,6 +10,8 @@
 
 #include "tests/launcher/io_probe.h"
 
+namespace signals_test {
+
 using namespace cpprun;
 
 TEST_CASE("handled signals arrive as calls, each time") {
@@ -45,3 +47,5 @@ TEST_CASE("a signal that cannot be handled is named") {
   const io::Signals signals(context, {SIGKILL, SIGUSR1}, [](int, const SignalSender&) {});
   CHECK(signals.not_handled() == std::vector<std::string>{"SIGKILL"});
 }
+
+}  // namespace signals_test

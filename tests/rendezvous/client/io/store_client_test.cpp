@@ -14,6 +14,8 @@
 #include "rendezvous/store/io/listener.h"
 #include "rendezvous/store/io/store_server.h"
 
+namespace store_client_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -255,3 +257,5 @@ TEST_CASE("a service works in the caller's own loop") {
   }
   user.join();
 }
+
+}  // namespace store_client_test

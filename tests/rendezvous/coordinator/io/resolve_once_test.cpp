@@ -13,6 +13,8 @@
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/store/io/listener.h"
 
+namespace resolve_once_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -76,3 +78,5 @@ TEST_CASE("the addresses that a name had are listened on again without asking fo
   CHECK(names_looked_up == 0);
   CHECK_FALSE(open_port(std::vector<std::string>{"localhost"}, 0).has_value());
 }
+
+}  // namespace resolve_once_test

@@ -16,6 +16,8 @@
 
 #include "tests/integration/folder.h"
 
+namespace state_recovery_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
@@ -112,3 +114,5 @@ TEST_CASE("a folder that does not take everything does not say that it has it") 
   daemon.state.keep_self(self);
   CHECK(daemon.until([&] { return self_there(place.path()).has_all; }));
 }
+
+}  // namespace state_recovery_test

@@ -14,6 +14,8 @@
 #include <string>
 #include <thread>
 
+namespace store_api_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -463,3 +465,5 @@ TEST_CASE("a server ends for its clients although a forked child lives on") {
   REQUIRE(waitpid(child, &status, 0) == child);
   CHECK(status == 0);
 }
+
+}  // namespace store_api_test

@@ -11,6 +11,8 @@
 #include "tests/rendezvous/etcd/io/election_stage.h"
 #include "tests/rendezvous/etcd/io/etcd_cluster.h"
 
+namespace etcd_access_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 using namespace std::chrono_literals;
@@ -188,3 +190,5 @@ TEST_CASE("who knows its certificates leads behind TLS, and nobody else") {
   bad.endpoints = {{false, "127.0.0.1", 1}};
   CHECK(contains(open_tls(bad).error().reason, "would not be encrypted"));
 }
+
+}  // namespace etcd_access_test

@@ -15,6 +15,8 @@
 
 #include "tests/integration/command.h"
 
+namespace etcd_client_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 using asio::ip::tcp;
@@ -264,3 +266,5 @@ TEST_CASE("whoever lets go of the client is called no more") {
   }
   CHECK_FALSE(is_called);
 }
+
+}  // namespace etcd_client_test

@@ -8,6 +8,8 @@
 #include "tests/rendezvous/etcd/io/etcd_cluster.h"
 #include "tests/rendezvous/etcd/io/slow_door.h"
 
+namespace etcd_faults_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 using namespace std::chrono_literals;
@@ -220,3 +222,5 @@ TEST_CASE("an etcd without room is led on in, and takes what was kept when it ha
   CHECK(alpha.count<election::Writable>() == 1);
   CHECK(alpha.count<election::Deposed>() == 0);
 }
+
+}  // namespace etcd_faults_test

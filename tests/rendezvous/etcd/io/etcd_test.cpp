@@ -11,6 +11,8 @@
 #include "tests/rendezvous/etcd/io/election_stage.h"
 #include "tests/rendezvous/etcd/io/etcd_cluster.h"
 
+namespace etcd_test {
+
 using namespace cpprun;
 using namespace cpprun::test;
 using namespace std::chrono_literals;
@@ -217,3 +219,5 @@ TEST_CASE("another etcd than the one before is neither led nor followed") {
   CHECK(other.count<election::LeaderIs>() + restored.count<election::LeaderIs>() == 0);
   CHECK(stage.leaders() == 0);
 }
+
+}  // namespace etcd_test

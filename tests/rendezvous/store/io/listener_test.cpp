@@ -18,6 +18,8 @@
 
 #include "proto/bounds.h"
 
+namespace listener_test {
+
 namespace {
 
 int calls = 0;          // of listen() since the test began
@@ -128,3 +130,5 @@ TEST_CASE("a socket without a port is refused") {
       take_port(FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))).error().reason ==
       "cannot serve on a socket that is not bound to a port");
 }
+
+}  // namespace listener_test

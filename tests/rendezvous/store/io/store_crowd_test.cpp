@@ -13,6 +13,8 @@
 #include "rendezvous/store/io/store_server.h"
 #include "tests/rendezvous/store/io/served_set.h"
 
+namespace store_crowd_test {
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -79,3 +81,5 @@ TEST_CASE("a crowd of clients is served at once") {
   CHECK(status == 0);
   CHECK(client->add("n", 1) == count + 1);
 }
+
+}  // namespace store_crowd_test
