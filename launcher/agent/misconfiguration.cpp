@@ -36,11 +36,11 @@ std::string first_few(std::vector<std::string> names) {
 
 std::string to_text(Duration silence, const std::string& sign) {
   return fmt::format(
-      "no worker has asked this job's store for {:.0f} s, and {}: a script that launches its own "
-      "ranks (mp.spawn, init_method=\"tcp://…\", a MASTER_PORT it sets itself) waits forever here, "
-      "because cpprun has already started one process per rank and hosts the store; let it take "
-      "RANK, LOCAL_RANK and WORLD_SIZE from the environment and call init_process_group() without "
-      "init_method, rank and world_size, or run it with python alone",
+      "no worker has contacted the store for {:.0f} s, and {}; a script that launches its own "
+      "ranks (mp.spawn, init_method=\"tcp://…\", its own MASTER_PORT) waits forever here, because "
+      "cpprun has already started one process per rank and hosts the store\n  hint: let the script "
+      "take RANK, LOCAL_RANK and WORLD_SIZE from the environment and call init_process_group() "
+      "without init_method, rank and world_size, or run it with python alone",
       in_seconds(silence), sign);
 }
 
@@ -70,14 +70,16 @@ std::optional<std::string> SelfLaunchDetector::judge(TimePoint now, const WorldL
   const Duration pause = now - std::exchange(looked_, now);
   std::string sign;
   if (!look.listeners.empty()) {
-    sign = fmt::format("its first one, or what that has started, serves on its own ({})",
-                       first_few(look.listeners));
+    sign = fmt::format(
+        "this node's first worker or one of its children listens on a port of its own ({})",
+        first_few(look.listeners));
   } else if (!look.spawned.empty()) {
-    sign = fmt::format("its first one has started processes with multiprocessing ({})",
+    sign = fmt::format("this node's first worker has started processes with multiprocessing ({})",
                        first_few(look.spawned));
   } else if (timeouts_.sleepers && before) {
     const bool idle = look.processor_time - *before < pause / idle_part;
-    if (idle) sign = fmt::format("its first one has done nothing for {:.0f} s", in_seconds(pause));
+    if (idle)
+      sign = fmt::format("this node's first worker has been idle for {:.0f} s", in_seconds(pause));
   }
   if (sign.empty()) return std::nullopt;
   over();
@@ -348,8 +350,8 @@ std::optional<std::string> stray_interface(const std::vector<NetworkInterface>& 
                                    : fmt::format("unset {}, or name {} ({}), which leads to them",
                                                  variable, good->name, good->addresses.front());
       return fmt::format(
-          "{}={}: {} ({}) {} the other nodes, one of which has {}; workers that use it will not "
-          "find each other; {}",
+          "{}={}: {} ({}) {} the other nodes (for example {}); workers that use this interface "
+          "will not be able to connect to each other; {}",
           variable, *value, name, stray->addresses.front(),
           stray->loopback ? "never leaves this machine, and so does not reach"
                           : "shares no network with",

@@ -191,7 +191,7 @@ void Declaration::declare_endings(Flags& flags) {
                    "File that keeps the number of used restarts across a requeue of the job");
   add(flags.shutdown_timeout, "--shutdown-timeout", "SECONDS",
       whole_number_within(0, any_count_max),
-      "Time between SIGTERM and SIGKILL (default: 30; Slurm, Kubernetes: 25)")
+      "Time between SIGTERM and SIGKILL (default: 30; under Slurm and Kubernetes usually 25)")
       .variables.emplace_back("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
   add<std::string>(
       flags.signal_scope, "--signal-scope", "WHAT", any_text,

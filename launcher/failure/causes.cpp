@@ -197,7 +197,7 @@ constexpr auto catalogue = std::to_array<Cause>({
     {"interrupted", "interrupted (SIGINT or Ctrl-C)",
      "ignore this if the interruption was intended"},
     {"python_exception", "uncaught Python exception",
-     "see the traceback above; decorate main() with @record to include it in this report"},
+     "see the traceback; if main() is decorated with @record, the report includes all of it"},
     {"cpp_exception", "uncaught C++ exception",
      "catch it in main(), or use gdb (catch throw) to find where it is thrown"},
     {"recorded_error", "the worker wrote an error file and exited",

@@ -252,7 +252,8 @@ std::vector<Unknown> unknowns_of(const Preview& preview) {
     if (!what.empty()) unknowns.push_back({what, why});
   };
   add({run_id}, "the job ID is generated at the start");
-  add({restart_count}, "--restart-state continues the count of the last run");
+  add({restart_count},
+      "--restart-state carries over the number of restarts used by the previous run");
   if (!preview.places.empty()) {
     add({real_master_addr, master_addr}, "the address of the leader when all nodes have joined");
   }

@@ -242,8 +242,8 @@ struct SecureChannel::Inside {
     const int alert = alert_of(error);
     if (alert == SSL_AD_UNKNOWN_PSK_IDENTITY) {
       return fmt::format(
-          "the server has no secret, and this side has \"{}\"; start both with the same secret, or "
-          "this side without",
+          "this side uses secret \"{}\", but the server has none; use the same secret on both, or "
+          "no secret on either",
           secret_id);
     }
     if (alert == SSL_AD_HANDSHAKE_FAILURE) {

@@ -208,8 +208,9 @@ http::Response answer(const Coordinator& coordinator, const HostNames& names,
                       const std::optional<std::string>& owner,
                       const std::optional<DaemonSnapshot>& daemon) {
   if (!is_for_us(names, request)) {
-    return refusal(421, fmt::format("\"{}\" is not a name of this machine; use its address",
-                                    plain_line(request.host, bounds::name_shown_bytes_max)));
+    return refusal(421,
+                   fmt::format("\"{}\" is not a name of this host; use the IP address of the host",
+                               plain_line(request.host, bounds::name_shown_bytes_max)));
   }
   const bool is_look = request.method == http::Method::get || request.method == http::Method::head;
   if (!is_look || is_command_path(request.target)) return not_allowed(request);
@@ -310,8 +311,9 @@ std::variant<OperatorCommand, http::Response> order_of(const http::Request& requ
                                                        const StatusClient& client,
                                                        const CommandDesk& desk) {
   if (!request.host.empty() && !http::is_own_host(request.host, desk.names)) {
-    return refusal(421, fmt::format("\"{}\" is not a name of this machine; use its address",
-                                    plain_line(request.host, bounds::name_shown_bytes_max)));
+    return refusal(421,
+                   fmt::format("\"{}\" is not a name of this host; use the IP address of the host",
+                               plain_line(request.host, bounds::name_shown_bytes_max)));
   }
   if (request.has_origin) {
     return refusal(403, "commands from a web page are rejected; use cpprunctl");

@@ -72,7 +72,8 @@ void add_job_limits(CLI::App& app, DaemonOptions& options, std::size_t& lease_se
   const auto limit = [&app](const char* flag, std::size_t& value, const char* text) {
     add_limit(app, flag, value, {1, count_max}, text);
   };
-  limit("--max-jobs", options.jobs_max, "Limit of simultaneous jobs; each uses one port");
+  limit("--max-jobs", options.jobs_max,
+        "Limit of simultaneous jobs; each uses one port, or none with --store=local");
   limit("--max-jobs-per-address", options.jobs_per_address_max,
         "Limit of simultaneous jobs started from one address; an IPv6 /64 counts as one address "
         "(with a smaller --max-jobs: a quarter of --max-jobs, at least 8)");

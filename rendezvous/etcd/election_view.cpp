@@ -15,13 +15,13 @@ Result<ElectionKeys> ElectionKeys::make(std::string_view name, std::string_view 
   const std::string prefix = std::string(before) + std::string(name) + "/";
   if (name.empty()) return failure("the cluster has no name");
   if (prefix.size() > bounds::etcd_prefix_bytes_max) {
-    return failure(fmt::format("the prefix of the keys in etcd has {} bytes, and the maximum is {}",
+    return failure(fmt::format("the etcd key prefix has {} bytes, and the maximum is {}",
                                prefix.size(), bounds::etcd_prefix_bytes_max));
   }
   if (!std::ranges::all_of(prefix, is_plain)) {
-    return failure(fmt::format(
-        "invalid prefix \"{}\" of the keys in etcd; use ASCII letters, digits and punctuation",
-        plain_line(prefix, 80)));
+    return failure(
+        fmt::format("invalid etcd key prefix \"{}\"; use ASCII letters, digits and punctuation",
+                    plain_line(prefix, 80)));
   }
   if (name.find('/') != std::string_view::npos) {
     return failure(fmt::format("invalid cluster name \"{}\": a slash is not allowed", name));

@@ -89,10 +89,10 @@ void warn_of_standby(const DaemonSnapshot& daemon, std::vector<std::string>& war
   if (daemon.leader.empty()) {
     warnings.emplace_back("this cpprund knows no leader; check the other cpprunds and etcd");
   } else if (daemon.is_left_behind) {
-    warnings.push_back(fmt::format(
-        "this cpprund has transferred leadership, and cannot be a standby because it was started "
-        "alone; stop it, and start it with --standby-of={} to make it a standby",
-        daemon.leader_place));
+    warnings.push_back(
+        fmt::format("this cpprund has transferred leadership; it was started without --standby-of, "
+                    "so it cannot become a standby; restart it with --standby-of={}",
+                    daemon.leader_place));
   } else if (!daemon.is_in_sync) {
     warnings.push_back(
         fmt::format("this cpprund is not in sync yet: if it became the leader now, the jobs would "

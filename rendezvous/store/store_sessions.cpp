@@ -625,7 +625,9 @@ void StoreSessions::look_at_others(Session& session) {
       session.is_paused ? bounds::store_reply_bytes_max : limits_.outbox_bytes_max;
   const std::size_t waiting = session.backlog->outbox.size();
   if (waiting > outbox_max) {
-    close(session, fmt::format("reads none of the {} bytes waiting for it", waiting));
+    close(session,
+          fmt::format("reads too slowly: {} bytes are pending for it, and the maximum is {}",
+                      waiting, outbox_max));
   }
 }
 
@@ -744,7 +746,7 @@ void StoreSessions::look_at_reader(Session& session) {
     return turns_.arm(TimerKind::stall, session.id,
                       is_held ? limits_.reader_stall_max / 16 : limits_.reader_stall_max - idle);
   }
-  close(session, fmt::format("read none of the {} bytes waiting for it in {} ms",
+  close(session, fmt::format("did not read any of the {} bytes pending for it in the last {} ms",
                              session.backlog->outbox.size(),
                              std::chrono::duration_cast<std::chrono::milliseconds>(idle).count()));
 }

@@ -161,7 +161,7 @@ TEST_CASE("both sides are told whose secret is wrong, and how") {
       {blue, other_blue, "wrong secret: both sides have the id \"blue\", but with different keys",
        "wrong secret: both sides have the id \"blue\", but with different keys"},
       {"", blue, "the client uses a secret, but this side has none",
-       "the server has no secret, and this side has \"blue\""},
+       "this side uses secret \"blue\", but the server has none"},
   };
   for (const auto& [of_first, of_second, heard_by_first, heard_by_second] : diagnostics) {
     CAPTURE(heard_by_first);

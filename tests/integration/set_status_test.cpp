@@ -153,8 +153,8 @@ TEST_CASE("whoever cannot hand over says why, and what helps") {
   std::swap(site.leads, site.stands_by);
   site.leads->expect_err("\"node3\" is the leader (epoch");
   CHECK(contains(site.said({"include", "elsewhere"}), "nodes of elsewhere may join again"));
-  CHECK(
-      contains(site.said({"status"}), "cannot be a standby because it was started alone; stop it"));
+  CHECK(contains(site.said({"status"}),
+                 "so it cannot become a standby; restart it with --standby-of="));
   site.stands_by->signal(SIGTERM);
   CHECK(site.stands_by->wait().code == 0);
   // Whoever takes its place can be handed the lead, and hand it back.

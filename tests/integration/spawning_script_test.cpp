@@ -37,7 +37,7 @@ dist.init_process_group("gloo", init_method="tcp://127.0.0.1:12356", rank=int(os
                         world_size=2)
 )";
 
-const std::string sentence = "no worker has asked this job's store for ";
+const std::string sentence = "no worker has contacted the store for ";
 
 }  // namespace
 
@@ -56,9 +56,9 @@ TEST_CASE("a script that starts a world of its own is told what to leave to cppr
   spawning.expect_out("half way");
   meeting.expect_out("half way");
   spawning.expect_err(sentence);
-  spawning.expect_err("its first one has started processes with multiprocessing (pid ");
+  spawning.expect_err("this node's first worker has started processes with multiprocessing (pid ");
   meeting.expect_err(sentence);
-  meeting.expect_err("its first one has done nothing for ");
+  meeting.expect_err("this node's first worker has been idle for ");
   for (Command* const each : {&spawning, &meeting}) {
     each->signal(SIGTERM);
     CHECK(each->wait().code == 143);

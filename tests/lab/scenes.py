@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The commands of a page for readers, and what it says that they print.
 
-A block fenced with ```console is a scene. A line `$ command` is run by itself; lines `a$ …`, `b$ …`
-that follow each other are commands on machines of those names and run at the same time. A
+A block fenced with ```console is a scene. A line `$ command` is run by itself; commands `a$ …`,
+`b$ …` that follow each other run at the same time, on machines of those names or in terminals. A
 trailing backslash continues a command. Every other line is something the scene must print, in that
 order; `…` stands for anything. A block that opens with a line `# exits with 3` says how the last
 command (or the worst of several machines) ends; else it is 0. A block fenced with a language and a

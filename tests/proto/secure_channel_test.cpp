@@ -175,8 +175,8 @@ TEST_CASE("whoever holds no secret is told apart from whoever holds another") {
   CHECK(sniff(client.take_outgoing()) == Protocol::secure);
   CHECK(!client.hear(no_secret_here));
   CHECK(client.reason() ==
-        "the server has no secret, and this side has \"blue\"; start both with the same secret, or "
-        "this side without");
+        "this side uses secret \"blue\", but the server has none; use the same secret on both, or "
+        "no secret on either");
   CHECK(!client.hear("more"));
   CHECK(!client.say("more"));
 

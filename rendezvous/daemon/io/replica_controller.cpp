@@ -678,8 +678,8 @@ void ReplicaController::stay_behind(const std::string& successor, const std::str
   leader_ = successor;
   leader_place_ = place;
   answer_asked(
-      fmt::format("\"{}\" at {} becomes the leader (epoch {}); this cpprund was started alone and "
-                  "cannot be its standby; stop it",
+      fmt::format("\"{}\" at {} becomes the leader (epoch {}); this cpprund was started "
+                  "without --standby-of and cannot become its standby; stop it",
                   called(successor), place, epoch_));
   note_leader(false);
 }

@@ -392,8 +392,7 @@ TEST_CASE(
   REQUIRE(all<agent::LookAtWorld>(stage.agent.advance(t0 + 60s)).size() == 1);
   const auto told = stage.agent.handle(t0 + 60s, agent::WorldSeen{{.spawned = {"pid 7"}}});
   REQUIRE(all<agent::TellWarning>(told).size() == 1);
-  CHECK(all<agent::TellWarning>(told)[0].sentence.find("no worker has asked this job's store") ==
-        0);
+  CHECK(all<agent::TellWarning>(told)[0].sentence.find("no worker has contacted the store") == 0);
   CHECK(all<agent::LookAtWorld>(stage.agent.advance(t0 + 24h)).empty());
   Stage other;
   other.run();

@@ -45,8 +45,8 @@ TEST_CASE("a first worker that serves, or has spawned its own, is told of once")
   REQUIRE(world.take_due(t0 + 60s));
   SUBCASE("it serves") {
     const auto said = world.judge(t0 + 60s, {.listeners = {"pid 7 listens on port 12355"}});
-    CHECK(speaks_of(said, "no worker has asked this job's store for 60 s"));
-    CHECK(speaks_of(said, "serves on its own (pid 7 listens on port 12355)"));
+    CHECK(speaks_of(said, "no worker has contacted the store for 60 s"));
+    CHECK(speaks_of(said, "listens on a port of its own (pid 7 listens on port 12355)"));
   }
   SUBCASE("it has spawned") {
     const auto said = world.judge(t0 + 60s, {.spawned = {"pid 7", "pid 8"}});
@@ -71,7 +71,7 @@ TEST_CASE("whoever only prepares is looked at again, and whoever sleeps is told 
   CHECK_FALSE(world.take_due(t0 + 80s));
   REQUIRE(world.take_due(t0 + 90s));
   const auto said = world.judge(t0 + 90s, {.processor_time = 59s + 100ms});
-  CHECK(speaks_of(said, "for 90 s, and its first one has done nothing for 20 s"));
+  CHECK(speaks_of(said, "for 90 s, and this node's first worker has been idle for 20 s"));
 }
 
 TEST_CASE("where sleepers are not suspected a sleeper is left alone") {

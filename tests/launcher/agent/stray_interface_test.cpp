@@ -36,8 +36,9 @@ TEST_CASE("two addresses share a network by the first one's prefix, and never wi
 
 TEST_CASE("an interface that leads nowhere is named, with the one that would do") {
   CHECK(stray({{"GLOO_SOCKET_IFNAME", "docker0"}}) ==
-        "GLOO_SOCKET_IFNAME=docker0: docker0 (172.17.0.1) shares no network with the other nodes, "
-        "one of which has 10.0.0.6, 192.168.1.6; workers that use it will not find each other; "
+        "GLOO_SOCKET_IFNAME=docker0: docker0 (172.17.0.1) shares no network with the other nodes "
+        "(for example 10.0.0.6, 192.168.1.6); workers that use this interface will not be able to "
+        "connect to each other; "
         "unset GLOO_SOCKET_IFNAME, or name eth0 (10.0.0.5), which leads to them");
   CHECK(stray({{"NCCL_SOCKET_IFNAME", "=lo"}})
             ->find("NCCL_SOCKET_IFNAME==lo: lo (127.0.0.1) never leaves this machine") == 0);

@@ -5,11 +5,15 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <string>
 
 #include "launcher/failure/causes.h"
 #include "proto/link/message.h"
+#include "proto/restart_rules.h"
 #include "rendezvous/job/round_outcome.h"
 
 namespace cause_table_test {
@@ -56,6 +60,22 @@ TEST_CASE("a rule about words asks for words, and its first ones lead to its cau
     REQUIRE_FALSE(each.said.front().empty());
     const auto line = std::string(each.said.front()) + " " + std::string(each.also.front());
     CHECK(cause_of_words(line) == each.cause);
+  }
+}
+
+TEST_CASE("docs/failures.md lists every cause with its description and its group") {
+  const char* const folder = std::getenv("CPPRUN_SOURCE_FOLDER");
+  REQUIRE(folder != nullptr);
+  std::ifstream file(std::string(folder) + "/docs/failures.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  for (const Cause& each : causes()) {
+    std::string row = "\n| `" + std::string(each.id) + "` | " + std::string(each.sentence) + " | ";
+    for (const CauseGroup& group : cause_groups()) {
+      const bool is_in = std::ranges::find(group.causes, each.id) != group.causes.end();
+      if (is_in) row += "`" + std::string(group.name) + "` ";
+    }
+    CAPTURE(row);
+    CHECK(page.find(row + "|\n") != std::string::npos);
   }
 }
 

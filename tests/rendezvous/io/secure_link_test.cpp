@@ -74,7 +74,7 @@ TEST_CASE("an agent with a secret hears that its master has none") {
   Guest guest{context, master.port, loopback, client_of(secret_named("blue"))};
   guest.client.dial();
   run_until(context, [&] { return !guest.reason.empty(); });
-  CHECK(guest.reason.starts_with("the server has no secret, and this side has \"blue\""));
+  CHECK(guest.reason.starts_with("this side uses secret \"blue\", but the server has none"));
   CHECK(was_noted(master, "the client uses a secret, but this side has none"));
 }
 

@@ -77,7 +77,7 @@ std::string greet(int socket, Clock::time_point deadline) {
     if (got == 0) return "the connection was closed without a response";
     answer.append(bytes.data(), static_cast<std::size_t>(got));
   }
-  return answer == answer_wanted ? "" : "another program, not a store, uses the port";
+  return answer == answer_wanted ? "" : "the port is used by a program that is not a store";
 }
 
 // Empty if a store answers at that address, else the reason.

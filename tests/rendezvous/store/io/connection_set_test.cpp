@@ -184,7 +184,7 @@ TEST_CASE("a reader that does not read is left alone, then dropped with a reason
   CHECK(served.ask(other, hello + request(c10d::Add{"n", 1}), 8) == number(1));
   served.until([&] { return served.set.connection_count() == 1; });
   REQUIRE(served.notes.size() == 1);
-  CHECK(served.notes[0].text.starts_with("closed: read none of the "));
+  CHECK(served.notes[0].text.starts_with("closed: did not read any of the "));
   CHECK_FALSE(served.notes[0].ordinary);
   CHECK(served.ask(other, request(c10d::Add{"n", 1}), 8) == number(2));
 }
@@ -212,7 +212,7 @@ TEST_CASE("a watcher that does not read is dropped when too many notices wait fo
     served.ask(setter, bytes_of("06"), 8);
   }
   served.until([&] { return served.set.connection_count() == 1; });
-  CHECK(served.notes[0].text.starts_with("closed: reads none of the "));
+  CHECK(served.notes[0].text.starts_with("closed: reads too slowly: "));
 }
 
 TEST_CASE("a key for which many wait wakes them slice by slice") {
