@@ -165,11 +165,10 @@ if(CPPRUN_TESTS)
 endif()
 
 # cpprun_test(name SOURCES a_test.cpp [PROGRAM program] [LINKS lib…] [ENV A=b…] [OPTIMIZED]): a test
-# for CTest, of a doctest executable. Tests with the same PROGRAM share one executable, which costs a
-# fraction of the compile and link time; each runs the cases of its own sources. They are a unity
-# build, without optimization, which takes two thirds of the compile time. OPTIMIZED is for tests
-# with long computations. tests/tidy_test.cpp fails if a test file is missing in the CMakeLists.txt
-# files.
+# for CTest, of a doctest executable. Tests with the same PROGRAM share one executable, which costs
+# less compile and link time; each runs the cases of its own sources. They are a unity build, without
+# optimization, which takes two thirds of the compile time. OPTIMIZED is for tests with long
+# computations. tests/tidy_test.cpp fails if a test file is missing in the CMakeLists.txt files.
 function(cpprun_test name)
   cmake_parse_arguments(ARG "OPTIMIZED" "PROGRAM" "SOURCES;LINKS;ENV" ${ARGN})
   set(program ${name})
