@@ -166,7 +166,7 @@ endif()
 
 # cpprun_test(name SOURCES a_test.cpp [PROGRAM program] [LINKS lib…] [ENV A=b…] [OPTIMIZED]): a test
 # for CTest, of a doctest executable. Tests with the same PROGRAM share one executable, which costs
-# less compile and link time; each runs the cases of its own sources. They are a unity build, without
+# less compile and link time; each runs the cases of its own sources. It is a unity build, without
 # optimization, which takes two thirds of the compile time. OPTIMIZED is for tests with long
 # computations. tests/tidy_test.cpp fails if a test file is missing in the CMakeLists.txt files.
 function(cpprun_test name)
