@@ -163,6 +163,12 @@ inline constexpr std::chrono::milliseconds worker_stall_patience = 2500ms;
 // Other ranks that it checks, and the timeout of the store.
 inline constexpr int worker_stall_ranks_max = 64;
 inline constexpr std::chrono::milliseconds worker_stall_store_wait = 5s;
+// Operations that were queued on the GPU and are watched at a time; CUDA itself blocks a program
+// that is about a thousand kernels ahead of the GPU.
+inline constexpr std::size_t worker_stall_queue_max = 256;
+// How long one of them may take before the ranks are compared: it may be queued behind a long
+// computation.
+inline constexpr std::chrono::milliseconds worker_stall_queued_min = 30s;
 // How long a rank that hosts the store waits for the others to disconnect after a success.
 inline constexpr std::chrono::milliseconds worker_goodbye_wait_max = 10s;
 // A string or plain value exchanged between ranks; anything larger should be a tensor.

@@ -184,6 +184,17 @@ std::optional<std::int64_t> left_after(c10d::Store& store, int rank) {
   return std::stoll(store.get_to_str(key));
 }
 
+// Not so if a Python rank, or none yet.
+bool runs_this_library(c10d::Store& store, int rank) {
+  return store.check({hello_of(rank)});
+}
+
+// Over NCCL, its watchdog ends the process at the time limit, so the report must come before.
+std::chrono::milliseconds stall_patience(const ProcessGroup::Parts& parts) {
+  if (!parts.family->device.is_cuda()) return bounds::worker_stall_patience;
+  return std::min(bounds::worker_stall_patience, parts.timeout / 5);
+}
+
 std::shared_ptr<StallWatch> make_stall_watch(const ProcessGroup::Parts& parts, int rank) {
   return std::make_shared<StallWatch>(
       parts.store,
@@ -194,7 +205,9 @@ std::shared_ptr<StallWatch> make_stall_watch(const ProcessGroup::Parts& parts, i
           .steps = [family = parts.family] { return family->steps.load(); },
           .left_after = left_after,
           .say = [](const std::string& words) { fmt::print(stderr, "cpprun: {}\n", words); },
-          .patience = bounds::worker_stall_patience});
+          .patience = stall_patience(parts),
+          .timeout = parts.timeout,
+          .has_watch = runs_this_library});
 }
 
 }  // namespace
@@ -281,6 +294,7 @@ ProcessGroup::~ProcessGroup() {
   if (parts_ && !is_alias_ && std::uncaught_exceptions() > 0) {
     // Destroying the backend waits for collectives under way, up to their timeout, while the peers
     // wait for this process to end. So leak it.
+    if (parts_->stalls) parts_->stalls->abandon();
     static_cast<void>(std::make_unique<std::shared_ptr<Parts>>(std::move(parts_)).release());
     return;
   }
@@ -311,8 +325,9 @@ void ProcessGroup::leave() {
       if (gone == members) parts.store->set(all_gone_key, "1");
     }
     // Destroy the communicators before CUDA; the order at process exit is not guaranteed.
+    // Before that, the watch must have put its last question to CUDA.
+    if (parts.stalls) parts.stalls->close();
     if (parts.family->device.is_cuda()) compat::shutdown(*parts.group);
-    parts.stalls.reset();
     // Before the wait below: peers that still wait in a collective of this group fail now.
     parts.group.reset();
     if (parts.hosts_store && members > 1) {
