@@ -120,6 +120,9 @@ ProcessGroup join(const Placement& placement, c10::intrusive_ptr<c10d::Store> st
     parts->store = store ? std::move(store) : open_meeting_store(placement, options.join_timeout);
     parts->hosts_store = serves_store(placement);
     say_hello(placement, *parts->store);
+    if (parts->family->device.is_cuda()) {
+      claim_masked_device(placement.context, cuda_device_count(), *parts->store);
+    }
     stage = JoinStage::ranks;
     Connection connection;
     connection.parent = c10::make_intrusive<c10d::PrefixStore>("default_pg", parts->store);
@@ -450,7 +453,10 @@ std::optional<ProcessGroup> new_group(const ProcessGroup& default_group, std::ve
     return each.carrier == Carrier::nccl;
   });
   // The default group may have needed no GPU.
-  if (nccl && !family.device.is_cuda()) family.device = bind_cuda_device(family.context);
+  if (nccl && !family.device.is_cuda()) {
+    family.device = bind_cuda_device(family.context);
+    claim_masked_device(family.context, cuda_device_count(), *world.store);
+  }
   ProcessGroupOptions group_options = family.options;
   if (options.timeout) group_options.timeout = *options.timeout;
   auto parts = std::make_shared<ProcessGroup::Parts>();
