@@ -7,15 +7,18 @@ Prints a table, one row for each check, and exits with 1 if one failed. The Pyth
 to have torch: PyTorch is the peer that is measured in the same run.
 """
 
+import concurrent.futures
 import json
 import os
 import re
 import signal
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import uuid
 
 BUILD = os.path.abspath(sys.argv[1])
 CPPRUN = f"{BUILD}/launcher/cpprun"
@@ -25,13 +28,16 @@ VIT = ["--batch=64", "--steps=20", "--warmup=5"]
 SCRIPT = """
 import os, torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
 dist.init_process_group("nccl")
-torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 model = DistributedDataParallel(torch.nn.Linear(64, 64).cuda())
 for _ in range(3):
     model(torch.randn(8, 64, device="cuda")).square().mean().backward()
 total = torch.ones(1, device="cuda")
 dist.all_reduce(total)
+gradient = model.module.weight.grad.clone()
+dist.broadcast(gradient, 0)
+assert torch.equal(gradient, model.module.weight.grad), "the gradients differ"
 print("total", int(total.item()), "of", os.environ["WORLD_SIZE"])
 dist.destroy_process_group()
 """
@@ -86,15 +92,23 @@ print(json.dumps({"forward_seconds": forward, "backward_seconds": backward}))
 """
 
 
+# NCCL takes two processes with different NCCL_HOSTID for two hosts. So it accepts that both use one
+# GPU, and connects them by sockets.
+TWO_HOSTS = {"NCCL_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo", "NCCL_NET": "Socket",
+             "NCCL_IB_DISABLE": "1", "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1",
+             "NCCL_MNNVL_ENABLE": "0", "NCCL_RAS_ENABLE": "0"}
+DETAILS = []  # texts to print below the table
+
+
 class Failed(Exception):
     """A check that did not come out as it should."""
 
 
-def run(command, timeout=120, expect=0):
+def run(command, timeout=120, expect=0, variables=None):
     """The output of a command, both streams. A status other than `expect` fails the check."""
     # A session of its own, so that nothing below the command survives it and keeps the pipe open.
     started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                               start_new_session=True)
+                               start_new_session=True, env={**os.environ, **(variables or {})})
     try:
         output, _ = started.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -110,6 +124,114 @@ def run(command, timeout=120, expect=0):
 def need(condition, text):
     if not condition:
         raise Failed(text)
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Pair:
+    """Two cpprun of one job with one worker each, which NCCL takes for two hosts."""
+
+    def __init__(self, arguments):
+        self.token = uuid.uuid4().hex
+        self.folder = tempfile.TemporaryDirectory()
+        self.jobs = []
+        self.begun = time.monotonic()
+        port = free_port()
+        for node in (0, 1):
+            variables = {**os.environ, **TWO_HOSTS, "NCCL_HOSTID": f"host{node}",
+                         "CPPRUN_GPU_CHECK": self.token,
+                         "TORCH_FR_DUMP_TEMP_FILE": f"{self.folder.name}/trace_"}
+            with open(self.path(node), "wb") as output:
+                self.jobs.append(subprocess.Popen(
+                    [CPPRUN, "--nnodes=2", f"--node-rank={node}", "--master-addr=127.0.0.1",
+                     f"--master-port={port}", "--nproc-per-node=1", *arguments], env=variables,
+                    stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                    start_new_session=True))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for job in self.jobs:
+            if job.poll() is None:
+                os.killpg(job.pid, signal.SIGKILL)
+        for job in self.jobs:
+            job.wait(timeout=10)
+        try:
+            deadline = time.monotonic() + 10
+            while left := self.processes():
+                if time.monotonic() > deadline:
+                    for pid in left:
+                        os.kill(pid, signal.SIGKILL)
+                    raise Failed(f"{len(left)} processes were left 10 s after the job\n{self}")
+                time.sleep(0.05)
+        finally:
+            self.folder.cleanup()
+
+    def __str__(self):
+        return "".join(f"[node {node}, {self.jobs[node].returncode}] {self.text(node)[-2500:]}\n"
+                       for node in (0, 1))
+
+    def path(self, node):
+        return f"{self.folder.name}/{node}"
+
+    def text(self, node):
+        with open(self.path(node), encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def processes(self):
+        """All processes of the job, also those whose parent has ended."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    if f"CPPRUN_GPU_CHECK={self.token}".encode() in file.read():
+                        found.append(int(pid))
+            except OSError:
+                pass  # it has just ended, or belongs to another user
+        return found
+
+    def find(self, node, pattern, limit):
+        """The match in that node's output, as soon as it is there."""
+        deadline = time.monotonic() + limit
+        while True:
+            ended = self.jobs[node].poll() is not None
+            if found := re.search(pattern, self.text(node)):
+                return found
+            need(not ended, f"node {node} never printed {pattern}\n{self}")
+            need(time.monotonic() < deadline, f"no {pattern} in {limit} s\n{self}")
+            time.sleep(0.05)
+
+    def wait(self, limit):
+        """The exit codes of both."""
+        deadline = time.monotonic() + limit
+        while any(job.poll() is None for job in self.jobs):
+            need(time.monotonic() < deadline, f"still running after {limit} s\n{self}")
+            time.sleep(0.05)
+        return [job.returncode for job in self.jobs]
+
+
+def succeed(arguments, expect):
+    """Runs a pair; both have to print `expect` and to succeed."""
+    with Pair(arguments) as pair:
+        codes = pair.wait(90)
+        need(codes == [0, 0], f"exit codes {codes}\n{pair}")
+        for node in (0, 1):
+            need(expect in pair.text(node), f"node {node} did not print {expect}\n{pair}")
+
+
+def scene(name):
+    return [f"{TESTS}/worker_gpu_test", "--no-skip", f"-tc=scene over nccl: {name}"]
+
+
+def side_by_side(call, arguments):
+    """Most of the time of these jobs goes by while they load LibTorch."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:
+        return list(pool.map(call, arguments))
 
 
 def doctest(program, *arguments):
@@ -132,7 +254,7 @@ def check_machine():
 
 
 def check_gpu_cases():
-    return doctest("worker_gpu_test", "-tce=two workers:*")
+    return doctest("worker_gpu_test", "-tce=two workers*")
 
 
 def check_two_workers():
@@ -142,6 +264,94 @@ def check_two_workers():
                       f"-tc=two workers: {case}*"])
         need(output.count("1 passed | 0 failed") == 2, output[-3000:])
     return "2 cases"
+
+
+def check_nccl_cases():
+    """Two ranks over nccl; one job for each case."""
+    listed = run([f"{TESTS}/worker_gpu_test", "--list-test-cases", "-tc=two workers*",
+                  "--no-colors=true"])
+    cases = re.findall(r"^two workers.*$", listed, re.MULTILINE)
+    need(len(cases) >= 8, listed)
+
+    def one(case):
+        # A comma separates filters.
+        succeed([f"{TESTS}/worker_gpu_test", f"-tc={case.split(',')[0]}*"], "1 passed | 0 failed")
+    side_by_side(one, cases)
+    return f"{len(cases)} cases"
+
+
+def check_nccl_script():
+    """An unmodified PyTorch script over nccl, two ranks."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/train.py"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(SCRIPT)
+        succeed([path], "total 2 of 2")
+    return "total 2 of 2"
+
+
+def check_nccl_kill():
+    """A rank is killed during collectives over nccl."""
+    before = used_mebibytes()
+    with Pair(scene("collectives until one rank is killed")) as pair:
+        pids = [int(pair.find(node, r"rank \d is process (\d+)", 60)[1]) for node in (0, 1)]
+        time.sleep(1)  # so that both are inside
+        held = used_mebibytes() - before
+        os.kill(pids[1], signal.SIGKILL)
+        begun = time.monotonic()
+        codes = pair.wait(60)
+        ended = time.monotonic() - begun
+        need(0 not in codes, f"exit codes {codes}\n{pair}")
+        for node in (0, 1):
+            need(re.search(r"rank 1\b.*SIGKILL|SIGKILL.*rank 1\b", pair.text(node), re.DOTALL),
+                 f"node {node} does not name rank 1 and SIGKILL\n{pair}")
+        need(ended < 15, f"the job ended {ended:.1f} s after the kill\n{pair}")
+        DETAILS.append(("nccl_kill", str(pair)))
+    while used_mebibytes() > before + 100:
+        need(time.monotonic() - begun < 30, f"{used_mebibytes() - before} MiB are still held")
+        time.sleep(0.1)
+    return f"ended after {ended:.1f} s, {held} MiB free after {time.monotonic() - begun:.1f} s"
+
+
+def stall(name, note):
+    """How long the note took, and how long it took until the job ended."""
+    with Pair(scene(name)) as pair:
+        pair.find(0, r"rank 0 is process", 60)
+        begun = time.monotonic()
+        pair.find(0, note, 60)
+        noted = time.monotonic() - begun
+        codes = pair.wait(90)
+        ended = time.monotonic() - begun
+        need(0 not in codes, f"exit codes {codes}\n{pair}")
+        DETAILS.append((name, str(pair)))
+        return f"{name}: note after {noted:.1f} s, end after {ended:.1f} s"
+
+
+def check_nccl_stalls():
+    """The note comes before NCCL's own watchdog ends the process, after ten seconds here."""
+    return "; ".join(side_by_side(lambda each: stall(*each), [
+        ("rank 1 does not come", r"in all_reduce: rank 1 is in no operation of this group"),
+        ("the ranks call different collectives",
+         r"rank 0 calls all_reduce; rank 1 calls broadcast"),
+    ]))
+
+
+def check_nccl_mask():
+    """Two workers of one host with the same CUDA_VISIBLE_DEVICES."""
+    crowd = [CPPRUN, "--standalone", "--nproc-per-node=2"]
+    same = {"CUDA_VISIBLE_DEVICES": "0"}
+    ours = run([*crowd, *scene("workers that share a mask join")], expect=1, variables=same)
+    need("both have CUDA_VISIBLE_DEVICES=0" in ours, ours[-3000:])
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/train.py"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(SCRIPT)
+        theirs = run([*crowd, path], expect=1, variables=same)
+    DETAILS.append(("nccl_mask, ours", ours[-2500:]))
+    DETAILS.append(("nccl_mask, PyTorch", theirs[-5000:]))
+    need("Duplicate GPU detected" in theirs, theirs[-3000:])
+    need("cuda_device_number" in theirs, f"no such cause in\n{theirs[-3000:]}")
+    return "refused in words; PyTorch: [cuda_device_number]"
 
 
 def check_group_cases():
@@ -272,6 +482,8 @@ def main():
             failed.append((name, error))
             result = "FAILED"
         print(f"| {name} | {result} | {time.monotonic() - begun:.1f} |", flush=True)
+    for name, text in DETAILS:
+        print(f"\n--- details of {name}\n{text}")
     for name, error in failed:
         print(f"\n--- {name}: {error}")
     print(f"\n{len(wanted) - len(failed)} passed, {len(failed)} failed")

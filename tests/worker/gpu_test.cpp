@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What needs a GPU, on a machine that has one: the nccl backend with one rank (NCCL wants a GPU for
-// each), two ranks that share the GPU over gloo, and training on it. `./dev gpu` runs it. The cases
-// "two workers: ..." need two processes, started by cpprun: in one process, all backward passes on
-// a GPU share a thread, and two ranks would wait for each other.
+// What needs a GPU, on a machine that has one: the nccl backend with one rank, two ranks that share
+// the GPU, and training on it. `./dev gpu` runs it. The cases "two workers: ..." need two
+// processes, started by cpprun: in one process, all backward passes on a GPU share a thread, and
+// two ranks would wait for each other. They run over gloo and over nccl. The cases "two workers
+// over nccl: ..." need two ranks that NCCL takes for two hosts, because it rejects two ranks of one
+// host on one GPU. The scenes are programs that gpu_check.py watches as they fail.
 
 #include <torch/torch.h>
 
+#include <c10/core/CachingDeviceAllocator.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <future>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 // LibTorch has a CHECK of its own.
@@ -14,6 +22,7 @@
 #include "tests/worker/temporary_folder.h"
 #include "tests/worker/two_ranks.h"
 #include "worker/env/io/environment.h"
+#include "worker/env/io/record.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/collectives/messages.h"
 #include "worker/torch/collectives/objects.h"
@@ -55,6 +64,31 @@ void as_worker(const std::function<void(const ProcessGroup&)>& body) {
   REQUIRE(context);
   REQUIRE(context->world_size == 2);  // cpprun --nproc-per-node=2
   body(init_process_group(*context));
+}
+
+// As one of two workers whose group has nccl for the GPU's tensors.
+void over_nccl_with_two(const std::function<void(const ProcessGroup&)>& body) {
+  as_worker([&](const ProcessGroup& group) {
+    REQUIRE(group.native()->getBackend(torch::kCUDA)->getBackendName() == "nccl");
+    body(group);
+  });
+}
+
+// The main function of a worker: an error ends the process with a report, as in a real program.
+void as_program(std::chrono::milliseconds timeout,
+                const std::function<void(const ProcessGroup&)>& body) noexcept {
+  const int code = run([&](const Context& context) {
+    const ProcessGroup group = init_process_group(context, {.timeout = timeout});
+    if (group.native()->getBackend(torch::kCUDA)->getBackendName() != "nccl") return 3;
+    const torch::Tensor connected = on_gpu({1});
+    all_reduce(connected, group);
+    if (connected.item<float>() != 2) return 4;
+    std::printf("rank %d is process %d\n", group.rank(), static_cast<int>(getpid()));
+    std::fflush(stdout);
+    body(group);
+    return 0;
+  });
+  CHECK(code == 0);
 }
 
 // One rank, with nccl for the GPU's tensors.
@@ -280,6 +314,192 @@ TEST_CASE("two workers: SyncBatchNorm on the GPU is BatchNorm over both batches"
     CHECK(close(mine.grad(), input.grad().narrow(0, from, 2)));
     CHECK(close(norm->running_var, plain->running_var));
   });
+}
+
+TEST_CASE("two workers over nccl: every collective gives known values") {
+  over_nccl_with_two([](const ProcessGroup& group) {
+    const auto rank = static_cast<float>(group.rank());
+    const auto mine = [&] { return on_gpu({rank + 1, 2 * (rank + 1)}); };
+    const auto reduced = [&](ReduceOp op) {
+      const torch::Tensor values = mine();
+      all_reduce(values, group, op);
+      return values;
+    };
+    CHECK(equal(reduced(ReduceOp::sum), {3, 6}));
+    CHECK(equal(reduced(ReduceOp::average), {1.5, 3}));
+    CHECK(equal(reduced(ReduceOp::product), {2, 8}));
+    CHECK(equal(reduced(ReduceOp::min), {1, 2}));
+    CHECK(equal(reduced(ReduceOp::max), {2, 4}));
+
+    torch::Tensor values = mine();
+    reduce(values, group, 1);
+    if (group.rank() == 1) CHECK(equal(values, {3, 6}));
+    values = mine();
+    broadcast(values, group, 1);
+    CHECK(equal(values, {2, 4}));
+    const auto all = all_gather(mine(), group);
+    CHECK(equal(all.at(0), {1, 2}));
+    CHECK(equal(all.at(1), {2, 4}));
+    CHECK(equal(all_gather_into_tensor(mine(), group), {1, 2, 2, 4}));
+    const auto gathered = gather(mine(), group, 1);
+    REQUIRE(gathered.size() == (group.rank() == 1 ? 2 : 0));
+    if (group.rank() == 1) CHECK(equal(torch::cat(gathered), {1, 2, 2, 4}));
+
+    const torch::Tensor output = torch::zeros(2, gpu);
+    scatter(output, {on_gpu({10, 11}), on_gpu({20, 21})}, group, 0);
+    CHECK(equal(output, {10 * rank + 10, 10 * rank + 11}));
+    const torch::Tensor four = on_gpu({1, 2, 3, 4}) * (rank + 1);
+    CHECK(equal(reduce_scatter_tensor(four, group), {6 * rank + 3, 6 * rank + 6}));
+    CHECK(equal(reduce_scatter({mine(), on_gpu({5, 6})}, group),
+                group.rank() == 0 ? std::vector<float>{3, 6} : std::vector<float>{10, 12}));
+
+    const std::vector<torch::Tensor> received = {torch::zeros(1, gpu), torch::zeros(1, gpu)};
+    all_to_all(received, {on_gpu({10 * rank}), on_gpu({10 * rank + 1})}, group);
+    CHECK(equal(torch::cat(received), {rank, 10 + rank}));
+    const torch::Tensor two = on_gpu({10 * rank, 10 * rank + 1});
+    CHECK(equal(all_to_all_single(two, group), {rank, 10 + rank}));
+    const std::vector<std::int64_t> splits =
+        group.rank() == 0 ? std::vector<std::int64_t>{1, 2} : std::vector<std::int64_t>{2, 1};
+    const torch::Tensor three = on_gpu({10 * rank, 10 * rank + 1, 10 * rank + 2});
+    CHECK(equal(all_to_all_single(three, group, splits, splits),
+                group.rank() == 0 ? std::vector<float>{0, 10, 11} : std::vector<float>{1, 2, 12}));
+
+    Work work = all_reduce_async(mine(), group);
+    CHECK(equal(work.wait().front(), {3, 6}));
+    CHECK(equal(all_reduce_async(mine(), group)
+                    .then([] { return std::vector<torch::Tensor>{on_gpu({9})}; })
+                    .wait()
+                    .front(),
+                {9}));
+    barrier(group);
+    CHECK(all_gather(rank + 0.5, group) == std::vector<double>{0.5, 1.5});
+    CHECK(all_gather_object(std::string("text of ") + std::to_string(group.rank()), group).at(1) ==
+          "text of 1");
+  });
+}
+
+TEST_CASE("two workers over nccl: numbers of every type") {
+  over_nccl_with_two([](const ProcessGroup& group) {
+    for (const auto type : {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16,
+                            torch::kInt, torch::kLong, torch::kByte}) {
+      CAPTURE(c10::toString(type));
+      const auto options = torch::TensorOptions(gpu).dtype(type);
+      const torch::Tensor values = torch::full({5}, group.rank() + 1, options);
+      all_reduce(values, group);
+      CHECK(values.sum().item<double>() == 15);
+    }
+  });
+}
+
+TEST_CASE("two workers over nccl: subgroups, over nccl and over gloo") {
+  over_nccl_with_two([](const ProcessGroup& group) {
+    const auto rank = static_cast<float>(group.rank());
+    for (const char* backend : {"", "nccl", "gloo"}) {
+      CAPTURE(backend);
+      const auto both = new_group(group, {1, 0}, {.backend = backend});
+      REQUIRE(both);
+      const torch::Tensor sum = on_gpu({rank + 1});
+      all_reduce(sum, *both);
+      CHECK(equal(sum, {3}));
+      barrier(*both);
+      const auto alone = new_group(group, {1}, {.backend = backend});
+      REQUIRE(alone.has_value() == (group.rank() == 1));
+      if (!alone) continue;
+      const torch::Tensor same = on_gpu({7});
+      all_reduce(same, *alone);
+      CHECK(equal(same, {7}));
+    }
+  });
+}
+
+TEST_CASE("two workers over nccl: messages") {
+  over_nccl_with_two([](const ProcessGroup& group) {
+    const int other = 1 - group.rank();
+    const auto rank = static_cast<float>(group.rank());
+    const torch::Tensor received = torch::zeros(2, gpu);
+    if (group.rank() == 0) send(on_gpu({4, 5}), 1, group);
+    if (group.rank() == 1) recv(received, 0, group);
+    if (group.rank() == 1) CHECK(equal(received, {4, 5}));
+    if (group.rank() == 1) send(on_gpu({6, rank}), other, group);
+    if (group.rank() == 0) recv(received, other, group);
+    if (group.rank() == 0) CHECK(equal(received, {6, 1}));
+  });
+}
+
+TEST_CASE("two workers over nccl: DistributedDataParallel with each option, by both batches") {
+  auto plain = small_net();
+  loss_of(plain->forward(whole_batch())).backward();
+  const auto expected = gradients_of(*plain);
+  over_nccl_with_two([&](const ProcessGroup& group) {
+    const auto check = [&](const char* what, const DdpOptions& options, double tolerance) {
+      CAPTURE(what);
+      auto net = small_net();
+      DistributedDataParallel ddp(net, group, options);
+      for (int i = 0; i < 3; ++i) {
+        ddp.zero_grad();
+        loss_of(ddp.forward(whole_batch().narrow(0, 8 * group.rank(), 8))).backward();
+        const auto gradients = gradients_of(*net);
+        for (std::size_t k = 0; k < expected.size(); ++k) {
+          CHECK(torch::allclose(gradients[k], expected[k], tolerance, tolerance / 10));
+        }
+      }
+    };
+    check("default", {}, 1e-4);
+    check("buckets", {.bucket_cap_mb = 0.001}, 1e-4);
+    check("unused", {.find_unused_parameters = true}, 1e-4);
+    check("views", {.gradient_as_bucket_view = true}, 1e-4);
+    check("static", {.static_graph = true}, 1e-4);
+    check("hook", {.comm_hook = allreduce_hook}, 1e-4);
+    check("fp16", {.comm_hook = fp16_compress_hook}, 1e-2);
+    check("bf16", {.comm_hook = bf16_compress_hook}, 5e-2);
+  });
+}
+
+TEST_CASE("two workers over nccl: operations under way keep no memory of finished ones") {
+  over_nccl_with_two([](const ProcessGroup& group) {
+    constexpr std::int64_t floats = 8 << 20;  // 32 MiB; 300 of them are more than 9 GiB
+    for (int i = 0; i < 300; ++i) {
+      const torch::Tensor values = torch::ones(floats, gpu);
+      all_reduce(values, group);
+      if (i % 100 == 99) CHECK(values[i].item<float>() == 2);
+    }
+    const auto stats = at::getDeviceAllocator(torch::kCUDA)->getDeviceStats(gpu.index());
+    CHECK(stats.allocated_bytes.at(0).peak < std::int64_t{1} << 30);  // of all pools
+  });
+}
+
+TEST_CASE("scene over nccl: rank 1 does not come" * doctest::skip()) {
+  as_program(std::chrono::seconds(10), [](const ProcessGroup& group) {
+    // Until cpprun ends it.
+    if (group.rank() == 1) std::promise<void>().get_future().wait_for(std::chrono::minutes(2));
+    const torch::Tensor values = on_gpu({1});
+    all_reduce(values, group);
+    static_cast<void>(values.item<float>());
+  });
+}
+
+TEST_CASE("scene over nccl: the ranks call different collectives" * doctest::skip()) {
+  as_program(std::chrono::seconds(10), [](const ProcessGroup& group) {
+    // So large that no rank ends alone: all_reduce waits for what a sender of broadcast ignores.
+    const torch::Tensor values = torch::ones(std::int64_t{64} << 20, gpu);
+    if (group.rank() == 0) all_reduce(values, group);
+    if (group.rank() == 1) broadcast(values, group, 1);
+    torch::cuda::synchronize();
+  });
+}
+
+TEST_CASE("scene over nccl: collectives until one rank is killed" * doctest::skip()) {
+  as_program(std::chrono::minutes(5), [](const ProcessGroup& group) {
+    const torch::Tensor values = torch::ones(1 << 20, gpu);
+    while (true) {
+      all_reduce(values, group, ReduceOp::average);
+      torch::cuda::synchronize();
+    }
+  });
+}
+
+TEST_CASE("scene over nccl: workers that share a mask join" * doctest::skip()) {
+  as_program(std::chrono::minutes(1), [](const ProcessGroup&) {});
 }
 
 TEST_CASE("the optimizers on the GPU do what they do on the CPU") {

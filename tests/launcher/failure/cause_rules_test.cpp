@@ -61,6 +61,18 @@ TEST_CASE("an exception's further lines say more than its first") {
                       "Last error:", "Connection closed by remote peer"}) == "peer_gone");
 }
 
+TEST_CASE("two ranks on one GPU are named by the last line of NCCL's error") {
+  CHECK(after_saying({"[rank1]: Traceback (most recent call last):",
+                      "[rank1]:   File \"train.py\", line 6, in <module>",
+                      "[rank1]: torch.distributed.DistBackendError: NCCL error in: x.cpp:94, "
+                      "invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version 2.28.9",
+                      "[rank1]: ncclInvalidUsage: This usually reflects invalid usage of NCCL "
+                      "library.",
+                      "[rank1]: Last error:",
+                      "[rank1]: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device "
+                      "a000"}) == "cuda_device_number");
+}
+
 TEST_CASE("a C++ exception's sentence is found above the frames of its stack") {
   Lines lines = {"terminate called after throwing an instance of 'gloo::IoException'",
                  "  what():  [pair.cc:538] Connection closed by peer [127.0.0.1]:1234"};

@@ -11,6 +11,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "worker/torch/collectives/reduce_op.h"
@@ -23,6 +24,23 @@ namespace cpprun {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
+
+// Starts the operation. Over NCCL the first one of a group connects the ranks and waits for them.
+template <class Begin>
+c10::intrusive_ptr<c10d::Work> begun(const ProcessGroup& group, const char* name,
+                                     const Begin& begin) {
+  std::optional<Stall> connecting;
+  const ProcessGroup::Parts& parts = group.parts();
+  if (parts.stalls && parts.family->device.is_cuda()) connecting.emplace(parts.stalls, name);
+  try {
+    return begin(*group.native());
+  } catch (const DistributedError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw DistributedError(explain_failure(name, error.what(), Exchange::collective) +
+                           departures(group, name, error.what()));
+  }
+}
 
 // Tensors are passed to LibTorch detached everywhere below: same memory, but autograd does not
 // record values from other ranks.
@@ -61,7 +79,10 @@ Work all_reduce_async(at::Tensor tensor, const ProcessGroup& group, ReduceOp op)
   Tensors tensors = {tensor.detach()};
   c10d::AllreduceOptions options;
   options.reduceOp = native_op(op, tensor);
-  Work work = start(group, "all_reduce", group.native()->allreduce(tensors, options), {}, tensors);
+  Work work = start(
+      group, "all_reduce",
+      begun(group, "all_reduce", [&](auto& ranks) { return ranks.allreduce(tensors, options); }),
+      {}, tensors);
   return divide_after(std::move(work), op, tensors.front(), group.size());
 }
 
@@ -77,7 +98,10 @@ Work broadcast_async(at::Tensor tensor, const ProcessGroup& group, int source) {
   Tensors tensors = {tensor.detach()};
   c10d::BroadcastOptions options;
   options.rootRank = source;
-  return start(group, "broadcast", group.native()->broadcast(tensors, options), {}, tensors);
+  return start(
+      group, "broadcast",
+      begun(group, "broadcast", [&](auto& ranks) { return ranks.broadcast(tensors, options); }), {},
+      tensors);
 }
 
 void broadcast(at::Tensor tensor, const ProcessGroup& group, int source) {
@@ -94,7 +118,10 @@ Work reduce_async(at::Tensor tensor, const ProcessGroup& group, int root, Reduce
   c10d::ReduceOptions options;
   options.reduceOp = native_op(op, tensor);
   options.rootRank = root;
-  Work work = start(group, "reduce", group.native()->reduce(tensors, options), {}, tensors);
+  Work work =
+      start(group, "reduce",
+            begun(group, "reduce", [&](auto& ranks) { return ranks.reduce(tensors, options); }), {},
+            tensors);
   if (group.rank() != root) return work;
   return divide_after(std::move(work), op, tensors.front(), group.size());
 }
@@ -111,7 +138,8 @@ Work all_gather_async(const at::Tensor& tensor, const ProcessGroup& group) {
   for (int rank = 0; rank < group.size(); ++rank) {
     outputs.front().push_back(at::empty_like(inputs.front()));
   }
-  auto native = group.native()->allgather(outputs, inputs);
+  auto native =
+      begun(group, "all_gather", [&](auto& ranks) { return ranks.allgather(outputs, inputs); });
   return start(group, "all_gather", std::move(native), std::move(inputs),
                std::move(outputs.front()));
 }
@@ -125,7 +153,8 @@ Work all_gather_into_tensor_async(const at::Tensor& tensor, const ProcessGroup& 
   agree_on(group, "all_gather_into_tensor", [&] { return describe(tensor); });
   at::Tensor input = tensor.detach();
   at::Tensor output = empty_with_first(input, first_of(input) * group.size());
-  auto native = compat::all_gather_single(*group.native(), output, input);
+  auto native = begun(group, "all_gather_into_tensor",
+                      [&](auto& ranks) { return compat::all_gather_single(ranks, output, input); });
   return start(group, "all_gather_into_tensor", std::move(native), {input}, {output});
 }
 
@@ -154,7 +183,8 @@ Work gather_async(const at::Tensor& tensor, const ProcessGroup& group, int root)
   }
   c10d::GatherOptions options;
   options.rootRank = root;
-  auto native = group.native()->gather(outputs, inputs, options);
+  auto native =
+      begun(group, "gather", [&](auto& ranks) { return ranks.gather(outputs, inputs, options); });
   return start(group, "gather", std::move(native), std::move(inputs),
                outputs.empty() ? Tensors() : outputs.front());
 }
@@ -184,7 +214,8 @@ Work scatter_async(at::Tensor output, const std::vector<at::Tensor>& inputs,
   Tensors outputs = {output.detach()};
   c10d::ScatterOptions options;
   options.rootRank = root;
-  auto native = group.native()->scatter(outputs, dealt, options);
+  auto native =
+      begun(group, "scatter", [&](auto& ranks) { return ranks.scatter(outputs, dealt, options); });
   return start(group, "scatter", std::move(native), dealt.empty() ? Tensors() : dealt.front(),
                outputs);
 }
@@ -208,7 +239,9 @@ Work reduce_scatter_tensor_async(const at::Tensor& input, const ProcessGroup& gr
   at::Tensor output = empty_with_first(whole, first_of(whole) / group.size());
   c10d::ReduceScatterOptions options;
   options.reduceOp = native_op(op, whole);
-  auto native = compat::reduce_scatter_single(*group.native(), output, whole, options);
+  auto native = begun(group, "reduce_scatter", [&](auto& ranks) {
+    return compat::reduce_scatter_single(ranks, output, whole, options);
+  });
   Work work = start(group, "reduce_scatter", std::move(native), {whole}, {output});
   return divide_after(std::move(work), op, output, group.size());
 }
@@ -279,10 +312,10 @@ Work all_to_all_single_async(const at::Tensor& input, const ProcessGroup& group,
   auto shape = source.sizes().vec();
   shape.front() = rows;
   at::Tensor output = at::empty(shape, source.options());
-  auto native =
-      compat::all_to_all_single(*group.native(), output, source, output_splits, input_splits);
-  return Work(std::move(native),
-              {.name = "all_to_all_single", .inputs = {source}, .outputs = {output}});
+  auto native = begun(group, "all_to_all_single", [&](auto& ranks) {
+    return compat::all_to_all_single(ranks, output, source, output_splits, input_splits);
+  });
+  return start(group, "all_to_all_single", std::move(native), {source}, {output});
 }
 
 at::Tensor all_to_all_single(const at::Tensor& input, const ProcessGroup& group,
@@ -324,8 +357,8 @@ Work barrier_async(const ProcessGroup& group) {
   // or share one. NCCL would guess the device from the rank.
   options.device = device;
   if (device.is_cuda()) options.device_ids = {device.index()};
-  return Work(group.native()->barrier(options),
-              {.name = "barrier", .inputs = {}, .outputs = {}, .stalls = group.parts().stalls});
+  auto native = begun(group, "barrier", [&](auto& ranks) { return ranks.barrier(options); });
+  return start(group, "barrier", std::move(native), {}, {});
 }
 
 void barrier(const ProcessGroup& group) {

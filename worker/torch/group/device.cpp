@@ -3,7 +3,12 @@
 
 #include <ATen/Context.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <fmt/format.h>
 #include <torch/cuda.h>
+#include <unistd.h>
+
+#include <array>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "worker/torch/group/device_choice.h"
 #include "worker/torch/group/distributed_error.h"
@@ -26,6 +31,16 @@ c10::Device bind_cuda_device(const Context& context) {
   // Through LibTorch's own indirection, so that this file needs no CUDA header.
   c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(device);
   return device;
+}
+
+void claim_masked_device(const Context& context, int visible, c10d::Store& store) {
+  if (context.local_world_size < 2 || !takes_masked_device(context, visible)) return;
+  // Launchers other than torchrun and cpprun do not number the hosts.
+  std::array<char, 256> host = {};
+  static_cast<void>(gethostname(host.data(), host.size() - 1));
+  const std::string key = fmt::format("cpprun/gpu/{}/{}/{}", context.group_rank.value, host.data(),
+                                      *context.cuda_visible_devices);
+  if (store.add(key, 1) > 1) throw DistributedError(shared_mask(context));
 }
 
 c10::Device default_device(const Context& context) {

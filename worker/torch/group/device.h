@@ -8,6 +8,10 @@
 
 #include "worker/env/context.h"
 
+namespace c10d {
+class Store;
+}  // namespace c10d
+
 namespace cpprun {
 
 // The CUDA devices this process sees; zero where LibTorch was built without CUDA.
@@ -16,6 +20,11 @@ int cuda_device_count();
 // Makes the GPU of index LOCAL_RANK the current one and returns it. Call it before the first CUDA
 // tensor. Throws DistributedError with advice if this rank has no GPU.
 c10::Device bind_cuda_device(const Context& context);
+
+// Throws DistributedError if another worker of this host has the same only device in its
+// CUDA_VISIBLE_DEVICES; NCCL would refuse them later, or hang. Call it once in a job, with its
+// store. `visible`: cuda_device_count().
+void claim_masked_device(const Context& context, int visible, c10d::Store& store);
 
 // bind_cuda_device() where LibTorch has CUDA and sees a device, otherwise the CPU.
 c10::Device default_device(const Context& context);

@@ -30,16 +30,28 @@ Result<int> choose_cuda_device(const Context& context, int visible) {
         "supports the driver, or use backend gloo on the CPU",
         local, mask_of(context)));
   }
-  // The mask of each worker has one device: the launcher or the batch system distributed them.
-  const bool masked = context.cuda_visible_devices && visible == 1 &&
-                      context.cuda_visible_devices->find(',') == std::string::npos;
-  if (masked) return 0;
+  if (takes_masked_device(context, visible)) return 0;
   if (local < visible) return local;
   const int wanted = std::max(context.local_world_size, local + 1);
   return failure(fmt::format(
       "local rank {} has no GPU of its own: {} visible for {} workers ({}); start at most {} here "
       "(--nproc-per-node={}, or --nproc-per-node=gpu), or use backend gloo on the CPU",
       local, visible, wanted, mask_of(context), visible, visible));
+}
+
+// The mask of each worker has one device: the launcher or the batch system distributed them.
+bool takes_masked_device(const Context& context, int visible) {
+  return visible == 1 && context.cuda_visible_devices &&
+         context.cuda_visible_devices->find(',') == std::string::npos;
+}
+
+std::string shared_mask(const Context& context) {
+  return fmt::format(
+      "local rank {} shares its GPU with another worker: both have CUDA_VISIBLE_DEVICES={}, and "
+      "nccl needs one GPU for each; list {} devices there for {} workers, or start one worker "
+      "(--nproc-per-node=1), or use backend gloo",
+      context.local_rank.value, context.cuda_visible_devices.value_or(""), context.local_world_size,
+      context.local_world_size);
 }
 
 bool each_worker_has_a_device(const Context& context, int visible) {

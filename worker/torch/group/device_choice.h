@@ -2,6 +2,8 @@
 #pragma once
 // Chooses the GPU of a worker, or explains why it has none. Does not depend on CUDA.
 
+#include <string>
+
 #include "proto/result.h"
 #include "worker/env/context.h"
 
@@ -13,5 +15,12 @@ Result<int> choose_cuda_device(const Context& context, int visible);
 
 // Whether choose_cuda_device finds a GPU for every worker of this host.
 bool each_worker_has_a_device(const Context& context, int visible);
+
+// Whether choose_cuda_device took the only device of CUDA_VISIBLE_DEVICES. Another worker of this
+// host must then have another one.
+bool takes_masked_device(const Context& context, int visible);
+
+// The error of a worker whose CUDA_VISIBLE_DEVICES another worker of this host has too.
+std::string shared_mask(const Context& context);
 
 }  // namespace cpprun

@@ -17,7 +17,7 @@ enum class Exchange {
 };
 
 // `operation`: what was attempted. `words`: the error text of LibTorch, whose first line is the
-// cause; the other lines are an internal back-trace of LibTorch.
+// cause; the other lines are an internal back-trace of LibTorch. NCCL's reason is below the first.
 std::string explain_failure(const std::string& operation, const std::string& words,
                             Exchange exchange);
 

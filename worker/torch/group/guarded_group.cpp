@@ -12,6 +12,7 @@
 
 #include "worker/torch/compat/versions.h"
 #include "worker/torch/group/failure.h"
+#include "worker/torch/group/nccl_backend.h"
 #include "worker/torch/group/process_group_parts.h"
 #include "worker/torch/group/stall_watch.h"
 
@@ -35,6 +36,12 @@ struct Attempt {
   }
   void end() const {
     if (stall != nullptr) stall->end();
+  }
+  // The same for an operation over NCCL: the GPU waits, and no call here ends it.
+  void watch(const NativeWork& work) const {
+    const auto& stalls = group.parts().stalls;
+    auto finished = stalls != nullptr ? completion_of(work) : nullptr;
+    if (finished) stalls->watch(text(), std::move(finished));
   }
   std::string text() const { return fmt::format("{} in {}", what, who); }
 
@@ -126,11 +133,18 @@ class GuardedBackend : public c10d::Backend {
                 .rank = group_.global_ranks().at(static_cast<std::size_t>(getRank()))});
     if (group_.check() != nullptr) agree_on_text(group_, attempt->what + " in " + attempt->who);
     try {
-      NativeWork work = operation(*backend);
-      // Over NCCL a stream waits for the work, and its future knows the stream.
-      if (device_ != c10::kCPU) return work;
+      if (device_ == c10::kCPU) {
+        NativeWork work = operation(*backend);
+        attempt->begin();
+        return c10::make_intrusive<GuardedWork>(std::move(work), attempt);
+      }
+      // The first operation over NCCL connects the ranks, and this thread waits for them.
       attempt->begin();
-      return c10::make_intrusive<GuardedWork>(std::move(work), attempt);
+      NativeWork work = operation(*backend);
+      attempt->end();
+      // Not wrapped: a stream waits for the work, and its future knows the stream.
+      attempt->watch(work);
+      return work;
     } catch (const std::exception& error) {
       attempt->fail(error);
     }

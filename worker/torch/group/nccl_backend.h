@@ -6,10 +6,12 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include <chrono>
+#include <functional>
 
 namespace c10d {
 class Backend;
 class Store;
+class Work;
 }  // namespace c10d
 
 namespace cpprun {
@@ -23,5 +25,9 @@ bool nccl_built();
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                     int rank, int size,
                                                     std::chrono::milliseconds timeout);
+
+// How to find out whether `work` has finished on the GPU, for any thread. It keeps none of the
+// operation's outputs alive. Empty if `work` is not NCCL's, or is only recorded into a CUDA graph.
+std::function<bool()> completion_of(const c10::intrusive_ptr<c10d::Work>& work);
 
 }  // namespace cpprun

@@ -120,6 +120,9 @@ ProcessGroup join(const Placement& placement, c10::intrusive_ptr<c10d::Store> st
     parts->store = store ? std::move(store) : open_meeting_store(placement, options.join_timeout);
     parts->hosts_store = serves_store(placement);
     say_hello(placement, *parts->store);
+    if (parts->family->device.is_cuda()) {
+      claim_masked_device(placement.context, cuda_device_count(), *parts->store);
+    }
     stage = JoinStage::ranks;
     Connection connection;
     connection.parent = c10::make_intrusive<c10d::PrefixStore>("default_pg", parts->store);
@@ -184,6 +187,17 @@ std::optional<std::int64_t> left_after(c10d::Store& store, int rank) {
   return std::stoll(store.get_to_str(key));
 }
 
+// Not so if a Python rank, or none yet.
+bool runs_this_library(c10d::Store& store, int rank) {
+  return store.check({hello_of(rank)});
+}
+
+// Over NCCL, its watchdog ends the process at the time limit, so the report must come before.
+std::chrono::milliseconds stall_interval(const ProcessGroup::Parts& parts) {
+  if (!parts.family->device.is_cuda()) return bounds::worker_stall_interval;
+  return std::min(bounds::worker_stall_interval, parts.timeout / 5);
+}
+
 std::shared_ptr<StallWatch> make_stall_watch(const ProcessGroup::Parts& parts, int rank) {
   return std::make_shared<StallWatch>(
       parts.store,
@@ -194,7 +208,9 @@ std::shared_ptr<StallWatch> make_stall_watch(const ProcessGroup::Parts& parts, i
           .steps = [family = parts.family] { return family->steps.load(); },
           .left_after = left_after,
           .say = [](const std::string& words) { fmt::print(stderr, "cpprun: {}\n", words); },
-          .timeout = bounds::worker_stall_timeout});
+          .interval = stall_interval(parts),
+          .timeout = parts.timeout,
+          .has_watch = runs_this_library});
 }
 
 }  // namespace
@@ -281,6 +297,7 @@ ProcessGroup::~ProcessGroup() {
   if (parts_ && !is_alias_ && std::uncaught_exceptions() > 0) {
     // Destroying the backend waits for collectives under way, up to their timeout, while the peers
     // wait for this process to end. So leak it.
+    if (parts_->stalls) parts_->stalls->abandon();
     static_cast<void>(std::make_unique<std::shared_ptr<Parts>>(std::move(parts_)).release());
     return;
   }
@@ -311,8 +328,9 @@ void ProcessGroup::leave() {
       if (gone == members) parts.store->set(all_gone_key, "1");
     }
     // Destroy the communicators before CUDA; the order at process exit is not guaranteed.
+    // Before that, the watch must have put its last question to CUDA.
+    if (parts.stalls) parts.stalls->close();
     if (parts.family->device.is_cuda()) compat::shutdown(*parts.group);
-    parts.stalls.reset();
     // Before the wait below: peers that still wait in a collective of this group fail now.
     parts.group.reset();
     if (parts.hosts_store && members > 1) {
@@ -435,7 +453,10 @@ std::optional<ProcessGroup> new_group(const ProcessGroup& default_group, std::ve
     return each.carrier == Carrier::nccl;
   });
   // The default group may have needed no GPU.
-  if (nccl && !family.device.is_cuda()) family.device = bind_cuda_device(family.context);
+  if (nccl && !family.device.is_cuda()) {
+    family.device = bind_cuda_device(family.context);
+    claim_masked_device(family.context, cuda_device_count(), *world.store);
+  }
   ProcessGroupOptions group_options = family.options;
   if (options.timeout) group_options.timeout = *options.timeout;
   auto parts = std::make_shared<ProcessGroup::Parts>();

@@ -7,6 +7,9 @@
 //
 // A separate thread checks every few seconds, because the waiting thread is inside LibTorch. The
 // first wait starts it.
+//
+// Over NCCL no thread waits: a call only queues its operation on the GPU. The operation is watched
+// until it is found finished, by the thread or when a later one is queued.
 
 #include <c10/util/intrusive_ptr.h>
 
@@ -43,8 +46,15 @@ class StallWatch {
     std::function<std::int64_t()> steps;
     std::function<std::optional<std::int64_t>(c10d::Store&, int rank)> left_after;
     std::function<void(const std::string&)> say;  // receives one sentence
-    std::chrono::milliseconds timeout;            // time between two checks
+    std::chrono::milliseconds interval;           // time between two checks
+    // Time limit of one operation. After half of it, ranks that are in no operation are named too.
+    // Zero: they are never named.
+    std::chrono::milliseconds timeout{};
+    // Whether that rank has such a watch: Python ranks have none. Empty: every rank has.
+    std::function<bool(c10d::Store&, int rank)> has_watch = nullptr;
   };
+  // Whether an operation on the GPU has finished or failed. May throw; that counts as finished.
+  using Finished = std::function<bool()>;
   // When something stalls, a separate client is created from `store`.
   StallWatch(c10::intrusive_ptr<c10d::Store> store, Options options);
   ~StallWatch();
@@ -54,6 +64,17 @@ class StallWatch {
   // The operation is waited for from now on, until end() with the returned number. Thread-safe.
   std::uint64_t begin(std::string operation);
   void end(std::uint64_t number);
+  // The operation was queued on the GPU, and ends when `finished` returns true. The thread and
+  // later calls of watch() call it. At most `bounds::worker_stall_queue_max` are watched.
+  // Thread-safe.
+  void watch(std::string operation, Finished finished);
+
+  // For a group that is left: the works of its user may refer to this object for longer. Drops
+  // every `finished`, ends the thread and removes the entry in the store. When it returns, no
+  // `finished` runs, and later calls of begin() and watch() do nothing.
+  void close();
+  // The same without waiting for the thread, which may be at the store for seconds.
+  void abandon();
 
   // For the error of an operation that timed out: the operations the others wait in. Returns a
   // clause to append to the error message, or an empty string.
@@ -66,15 +87,22 @@ class StallWatch {
   struct Wait {
     std::string operation;
     std::chrono::steady_clock::time_point since;
+    std::int64_t steps = 0;  // when it began; over NCCL, the program is ahead of the GPU
+    Finished finished = nullptr;
   };
+  using Waits = std::map<std::uint64_t, Wait>;
+  std::uint64_t add(Waits& waits, Wait wait);
+  std::pair<std::uint64_t, Wait> oldest();
   void run();
   void look(std::uint64_t number, const Wait& wait);
+  bool may_report(const Wait& wait, std::chrono::steady_clock::duration waited) const;
   std::string give_up(std::string_view reason, const std::string& operation,
                       bool (*counts)(const std::string& post));
-  void post(std::string_view wait, const std::string& operation);
+  void post(std::string_view wait, std::int64_t steps, const std::string& operation);
   void withdraw();
   std::vector<std::string> seen();
   std::string difference(const std::vector<std::string>& posts) const;
+  std::string with_absent(std::string found, const std::vector<std::string>& posts);
   c10d::Store& client();
 
   const c10::intrusive_ptr<c10d::Store> store_;
@@ -85,7 +113,8 @@ class StallWatch {
   std::condition_variable stopped_;
   bool is_stopping_ = false;
   std::uint64_t last_number_ = 0;
-  std::map<std::uint64_t, Wait> waits_;  // the first is the oldest
+  Waits waits_;   // of threads; the first is the oldest
+  Waits queued_;  // on the GPU, likewise
 
   std::timed_mutex at_the_store_;  // guards the members below
   c10::intrusive_ptr<c10d::Store> client_;

@@ -10,6 +10,7 @@
 
 #include "worker/torch/group/distributed_error.h"
 #include "worker/torch/group/failure.h"
+#include "worker/torch/group/nccl_backend.h"
 #include "worker/torch/group/stall_watch.h"
 
 namespace cpprun {
@@ -19,6 +20,7 @@ struct Work::Parts {
   Start start;
   std::vector<std::function<std::vector<at::Tensor>()>> finish;  // in the order of the then() calls
   bool waited = false;
+  bool is_watched = false;  // as an operation on the GPU
 
   // wait(), future() and then() all call this. The first caller computes the outputs for all.
   const std::vector<at::Tensor>& complete() {
@@ -55,13 +57,19 @@ std::string what_others_wait_in(const Work::Start& start, const std::string& cau
 Work::Work(c10::intrusive_ptr<c10d::Work> native, Start start) : parts_(std::make_shared<Parts>()) {
   parts_->native = std::move(native);
   parts_->start = std::move(start);
+  if (parts_->start.stalls == nullptr) return;
+  if (auto finished = completion_of(parts_->native)) {
+    parts_->start.stalls->watch(parts_->start.name, std::move(finished));
+    parts_->is_watched = true;
+  }
 }
 
 const std::vector<at::Tensor>& Work::wait() {
   Parts& parts = *parts_;
   if (parts.waited) return parts.start.outputs;
   std::optional<Stall> stall;  // a completed operation needs no wait
-  if (parts.start.stalls != nullptr && !parts.native->isCompleted()) {
+  const bool blocks = parts.start.stalls != nullptr && !parts.is_watched;
+  if (blocks && !parts.native->isCompleted()) {
     stall.emplace(parts.start.stalls, parts.start.name);
   }
   try {
@@ -82,7 +90,11 @@ int Work::source_rank() const {
 }
 
 Work Work::then(std::function<std::vector<at::Tensor>()> finish) const {
-  Work next(parts_->native, parts_->start);
+  Start start = parts_->start;
+  if (parts_->is_watched) start.stalls = nullptr;  // it is the same operation
+  Work next(parts_->native, std::move(start));
+  next.parts_->start.stalls = parts_->start.stalls;
+  next.parts_->is_watched = parts_->is_watched;
   next.parts_->finish = {[before = parts_] { return before->complete(); }, std::move(finish)};
   return next;
 }

@@ -32,7 +32,7 @@ class [[nodiscard]] Work {
     std::vector<at::Tensor> outputs;  // what wait() returns
     // Limit of wait(). Absent: the limit that the backend got for this operation.
     std::optional<std::chrono::milliseconds> timeout = std::nullopt;
-    // Reports a wait() that takes long; may be null.
+    // Reports an operation that takes long; may be null.
     std::shared_ptr<StallWatch> stalls = nullptr;
   };
   Work(c10::intrusive_ptr<c10d::Work> native, Start start);

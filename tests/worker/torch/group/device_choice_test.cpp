@@ -29,6 +29,19 @@ TEST_CASE("a worker that was given one GPU takes it whatever its rank") {
   CHECK(choose_cuda_device(context, 1) == 0);
 }
 
+TEST_CASE("a worker whose only visible GPU another worker has too is told which variable says so") {
+  Context context = local_rank(1, 2);
+  context.cuda_visible_devices = "0,1";
+  CHECK_FALSE(takes_masked_device(context, 2));
+  CHECK_FALSE(takes_masked_device(context, 1));  // one of them is broken: not the launcher's choice
+  context.cuda_visible_devices = "0";
+  CHECK(takes_masked_device(context, 1));
+  CHECK(shared_mask(context) ==
+        "local rank 1 shares its GPU with another worker: both have CUDA_VISIBLE_DEVICES=0, and "
+        "nccl needs one GPU for each; list 2 devices there for 2 workers, or start one worker "
+        "(--nproc-per-node=1), or use backend gloo");
+}
+
 TEST_CASE("more workers than GPUs are told what to do about it") {
   CHECK(choose_cuda_device(local_rank(3, 4), 2).error().reason ==
         "local rank 3 has no GPU of its own: 2 visible for 4 workers "

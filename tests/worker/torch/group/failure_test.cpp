@@ -18,6 +18,31 @@ TEST_CASE("a failure is its first line, with what to do about it") {
             .ends_with("(the group is no longer usable)"));
 }
 
+TEST_CASE("an error of NCCL is reported with the reason below its first line") {
+  const std::string invalid =
+      "NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:94, invalid usage (run "
+      "with NCCL_DEBUG=WARN for details), NCCL version 2.28.9\n"
+      "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\nLast error:\n";
+  CHECK(explain_failure("barrier",
+                        invalid + "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device "
+                                  "a000\nException raised from create",
+                        Exchange::collective)
+            .ends_with("NCCL version 2.28.9: Duplicate GPU detected : rank 0 and rank 1 both on "
+                       "CUDA device a000 (two ranks use one GPU: start at most one worker for "
+                       "each, or use backend gloo)"));
+  CHECK(explain_failure("barrier", invalid, Exchange::collective)
+            .ends_with("NCCL version 2.28.9: ncclInvalidUsage: This usually reflects invalid usage "
+                       "of NCCL library. (the group is no longer usable)"));
+  CHECK(explain_failure("barrier",
+                        "NCCL error: remote process exited or there was a network error, NCCL "
+                        "version 2.28.9\nncclRemoteError: A call failed possibly due to a network "
+                        "error or a remote process exiting prematurely.\nLast error:\n",
+                        Exchange::collective)
+            .ends_with("(a peer has exited: see the rank that failed first)"));
+  CHECK(explain_failure("barrier", "NCCL communicator was aborted on rank 0.", Exchange::collective)
+            .ends_with("(this rank has given up its connections: see the first error above)"));
+}
+
 TEST_CASE("a peer that has ended is told from one that is late") {
   CHECK(means_peer_ended("Connection reset by peer"));
   CHECK_FALSE(means_peer_ended("Timed out waiting 2000ms"));
@@ -26,6 +51,7 @@ TEST_CASE("a peer that has ended is told from one that is late") {
 TEST_CASE("time that is up is told from a connection that is gone") {
   CHECK(means_time_is_up("Timed out waiting 500ms for recv operation to complete"));
   CHECK(means_time_is_up("wait timeout after 500ms"));
+  CHECK(means_time_is_up("Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2"));
   CHECK_FALSE(means_time_is_up("Connection closed by peer"));
   CHECK_FALSE(means_peer_ended("Timed out waiting 500ms for recv operation to complete"));
 }

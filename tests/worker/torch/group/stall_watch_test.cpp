@@ -7,9 +7,11 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <future>
 #include <memory>
 
+#include "proto/bounds.h"
 #include "tests/worker/two_ranks.h"
 #include "worker/torch/collectives/collectives.h"
 
@@ -23,15 +25,29 @@ namespace {
 // Two ranks' watches at one store, which look every few milliseconds.
 struct Ranks {
   std::unique_ptr<StallWatch> watch(int rank, std::int64_t steps) {
+    return watch(rank, [steps] { return steps; });
+  }
+  std::unique_ptr<StallWatch> watch(int rank, std::function<std::int64_t()> steps) {
     return std::make_unique<StallWatch>(
         store, StallWatch::Options{
                    .group = "0",
                    .rank = rank,
                    .ranks = {4, 5},
-                   .steps = [steps] { return steps; },
+                   .steps = std::move(steps),
                    .left_after = [this](c10d::Store&, int global) { return left(global); },
                    .say = [this, rank](const std::string& words) { said[rank].set_value(words); },
-                   .timeout = 5ms});
+                   .interval = 5ms,
+                   .timeout = timeout,
+                   .has_watch = [this](c10d::Store&, int global) { return global != python; }});
+  }
+  // Whether rank 0 has written that it waits.
+  bool becomes(bool is_there) const {
+    const auto deadline = std::chrono::steady_clock::now() + 20s;
+    while (store->check({"cpprun/stalls/0/0"}) != is_there) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
   }
   std::optional<std::int64_t> left(int global) const {
     return global == gone ? std::optional<std::int64_t>(2) : std::nullopt;
@@ -44,10 +60,157 @@ struct Ranks {
 
   c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
   int gone = -1;
+  int python = -1;
+  std::chrono::milliseconds timeout{};
   std::promise<std::string> said[2];
 };
 
+// An operation on the GPU, as long as anything refers to it.
+struct QueuedWork {
+  StallWatch::Finished finished() {
+    return [state = state] {
+      ++state->questions;
+      if (state->fails) throw std::runtime_error("CUDA error: driver shutting down");
+      return state->done.load();
+    };
+  }
+  bool is_kept() const { return state.use_count() > 1; }
+
+  struct State {
+    std::atomic<bool> done = false;
+    std::atomic<bool> fails = false;
+    std::atomic<int> questions = 0;
+  };
+  std::shared_ptr<State> state = std::make_shared<State>();
+};
+
+bool becomes_free(const QueuedWork& work) {
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  while (work.is_kept()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
 }  // namespace
+
+TEST_CASE("ranks whose GPUs wait in different operations are reported") {
+  Ranks ranks;
+  QueuedWork first_work;
+  QueuedWork second_work;
+  const auto first = ranks.watch(0, 3);
+  const auto second = ranks.watch(1, 3);
+  first->watch("all_reduce", first_work.finished());
+  second->watch("broadcast", second_work.finished());
+  const std::string words = ranks.words_of(0);
+  INFO(words);
+  CHECK(words.starts_with("rank 4 has waited for "));
+  CHECK(
+      words.ends_with(" s in all_reduce: the ranks wait in different calls: rank 4 calls "
+                      "all_reduce; rank 5 calls broadcast"));
+}
+
+TEST_CASE("an operation on the GPU counts with the step in which it was queued") {
+  Ranks ranks;
+  QueuedWork work;
+  std::atomic<std::int64_t> steps = 3;
+  const auto first = ranks.watch(0, [&steps] { return steps.load(); });
+  first->watch("all_reduce", work.finished());
+  steps = 5;  // the program is ahead of the GPU
+  REQUIRE(ranks.becomes(true));
+  CHECK(ranks.store->get_to_str("cpprun/stalls/0/0") == "1 3 all_reduce");
+}
+
+TEST_CASE("a finished operation on the GPU is dropped when the next one is queued") {
+  Ranks ranks;
+  const auto watch = std::make_unique<StallWatch>(
+      ranks.store, StallWatch::Options{.group = "0",
+                                       .rank = 0,
+                                       .ranks = {4, 5},
+                                       .steps = [] { return std::int64_t{0}; },
+                                       .left_after = nullptr,
+                                       .say = nullptr,
+                                       .interval = std::chrono::hours(1)});
+  std::vector<QueuedWork> works(3);
+  for (auto& each : works) watch->watch("all_reduce", each.finished());
+  CHECK(works[0].is_kept());
+  CHECK(works[0].state->questions == 2);
+  CHECK(works[1].state->questions == 0);  // it cannot end before the first
+  works[0].state->done = true;
+  works[1].state->fails = true;  // it has ended too
+  QueuedWork next;
+  watch->watch("all_reduce", next.finished());
+  CHECK_FALSE(works[0].is_kept());
+  CHECK_FALSE(works[1].is_kept());
+  CHECK(works[2].is_kept());
+  CHECK(next.is_kept());
+}
+
+TEST_CASE("a finished operation on the GPU is dropped without another call") {
+  Ranks ranks;
+  const auto watch = ranks.watch(0, 3);
+  QueuedWork work;
+  watch->watch("all_reduce", work.finished());
+  REQUIRE(ranks.becomes(true));
+  work.state->done = true;
+  CHECK(becomes_free(work));
+  CHECK(ranks.becomes(false));
+}
+
+TEST_CASE("no more operations on the GPU are watched than the limit") {
+  Ranks ranks;
+  const auto watch = ranks.watch(0, 3);
+  std::vector<QueuedWork> works(bounds::worker_stall_queue_max + 1);
+  for (auto& each : works) watch->watch("all_reduce", each.finished());
+  CHECK(works[bounds::worker_stall_queue_max - 1].is_kept());
+  CHECK_FALSE(works[bounds::worker_stall_queue_max].is_kept());
+}
+
+TEST_CASE("a watch that was closed asks nothing, keeps no operation and takes no other") {
+  Ranks ranks;
+  const auto watch = ranks.watch(0, 3);
+  QueuedWork work;
+  watch->watch("all_reduce", work.finished());
+  REQUIRE(ranks.becomes(true));
+  watch->close();
+  CHECK_FALSE(work.is_kept());
+  CHECK_FALSE(ranks.store->check({"cpprun/stalls/0/0"}));
+  const int questions = work.state->questions;
+  watch->watch("all_reduce", work.finished());
+  watch->end(watch->begin("barrier"));
+  CHECK_FALSE(work.is_kept());
+  CHECK(work.state->questions == questions);
+}
+
+TEST_CASE("a watch that was abandoned keeps no operation") {
+  Ranks ranks;
+  const auto watch = ranks.watch(0, 3);
+  QueuedWork work;
+  watch->watch("all_reduce", work.finished());
+  watch->abandon();
+  CHECK(becomes_free(work));
+}
+
+TEST_CASE("after half the time limit, a rank that has not come is named") {
+  Ranks ranks;
+  ranks.timeout = 100ms;
+  QueuedWork work;
+  const auto first = ranks.watch(0, 3);
+  const auto second = ranks.watch(1, 3);
+  first->watch("all_reduce", work.finished());
+  const std::string words = ranks.words_of(0);
+  INFO(words);
+  CHECK(words.ends_with(" s in all_reduce: rank 5 is in no operation of this group"));
+  CHECK(first->explain("all_reduce") == "; rank 5 is in no operation of this group");
+}
+
+TEST_CASE("a Python rank is not missed, because it reports nothing") {
+  Ranks ranks;
+  ranks.timeout = 100ms;
+  ranks.python = 5;
+  CHECK(ranks.watch(0, 3)->explain("all_reduce") == "");
+}
 
 TEST_CASE("ranks that wait in different calls are told so while they wait, each of both") {
   Ranks ranks;
@@ -118,19 +281,11 @@ TEST_CASE(
 
 TEST_CASE("a wait that is over is taken away, and one that was given up stays for the others") {
   Ranks ranks;
-  const auto becomes = [&](bool is_there) {
-    const auto deadline = std::chrono::steady_clock::now() + 20s;
-    while (ranks.store->check({"cpprun/stalls/0/0"}) != is_there) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::yield();
-    }
-    return true;
-  };
   auto watch = ranks.watch(0, 3);
   const std::uint64_t number = watch->begin("barrier");
-  CHECK(becomes(true));
+  CHECK(ranks.becomes(true));
   watch->end(number);
-  CHECK(becomes(false));
+  CHECK(ranks.becomes(false));
   CHECK(watch->explain("barrier") == "");
   watch.reset();
   CHECK(ranks.store->check({"cpprun/stalls/0/0"}));
