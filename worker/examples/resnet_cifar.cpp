@@ -14,8 +14,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "worker/env/io/record.h"
-#include "worker/env/io/stop_signal.h"
+#include "worker/env/io/worker.h"
 #include "worker/examples/command_line.h"
 #include "worker/examples/resnet.h"
 #include "worker/torch/collectives/collectives.h"
