@@ -19,7 +19,6 @@
 #include "worker/env/io/environment.h"
 #include "worker/env/io/spawn.h"
 #include "worker/env/io/worker.h"
-#include "worker/env/spawn_plan.h"
 #include "worker/examples/command_line.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/data/image_files.h"

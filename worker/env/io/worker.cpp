@@ -14,9 +14,8 @@
 #include <stdexcept>
 
 #include "proto/worker_contract.h"
-#include "worker/env/error_report.h"
 #include "worker/env/io/environment.h"
-#include "worker/env/io/error_file.h"
+#include "worker/env/io/error_report.h"
 #include "worker/env/io/fatal_signals.h"
 
 namespace cpprun {
