@@ -21,7 +21,6 @@
 #include "worker/examples/command_line.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/collectives/messages.h"
-#include "worker/torch/collectives/objects.h"
 #include "worker/torch/group/process_group.h"
 
 namespace {

@@ -23,7 +23,6 @@
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/data/image_files.h"
 #include "worker/torch/data/sampler.h"
-#include "worker/torch/data/synthetic_images.h"
 #include "worker/torch/ddp/ddp.h"
 #include "worker/torch/group/device.h"
 #include "worker/torch/optim/sgd.h"

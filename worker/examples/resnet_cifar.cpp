@@ -20,7 +20,6 @@
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/data/image_files.h"
 #include "worker/torch/data/sampler.h"
-#include "worker/torch/data/synthetic_images.h"
 #include "worker/torch/ddp/ddp.h"
 #include "worker/torch/ddp/sync_batch_norm.h"
 #include "worker/torch/files/checkpoint.h"
