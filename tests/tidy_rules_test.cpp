@@ -141,7 +141,7 @@ TEST_CASE("the environment is asked for in main alone, not even in io") {
   CHECK(check_environment_words({"launcher/plan/io/a.cpp", "f(environ);\n"}).size() == 1);
   CHECK(check_environment_words({"launcher/plan/io/a.cpp", "f(\"/proc/1/environ\");\n"}).empty());
   CHECK(check_environment_words({"launcher/cpprun.cpp", asks}).empty());
-  CHECK(check_environment_words({"worker/env/io/environment.cpp", "f(environ);\n"}).empty());
+  CHECK(check_environment_words({"worker/env/io/environment.h", "f(environ);\n"}).empty());
 }
 
 TEST_CASE("replaceable code is found everywhere, with its replacement") {

@@ -16,7 +16,7 @@
 #include <optional>
 #include <string_view>
 
-#include "worker/env/io/record.h"
+#include "worker/env/io/worker.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/data/sampler.h"
 #include "worker/torch/ddp/ddp.h"

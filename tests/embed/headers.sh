@@ -27,7 +27,7 @@ for header in store store_server store_client expected heartbeat_file; do
   echo "#include <cpprun/$header.h>" >"$1/one.cpp"
   for standard in c++17 c++20; do compile "$cxx" -std=$standard "$1/one.cpp"; done
 done
-for header in worker context record heartbeat stop_signal rank; do
+for header in worker context heartbeat rank; do
   echo "#include <cpprun/$header.h>" >"$1/one.cpp"
   compile "$cxx" -std=c++20 "$1/one.cpp"
 done

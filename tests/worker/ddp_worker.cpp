@@ -9,7 +9,7 @@
 
 #include <fstream>
 
-#include "worker/env/io/record.h"
+#include "worker/env/io/worker.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/collectives/messages.h"
 #include "worker/torch/ddp/ddp.h"

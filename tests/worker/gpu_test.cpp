@@ -25,7 +25,6 @@
 #include "worker/env/io/record.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/collectives/messages.h"
-#include "worker/torch/collectives/objects.h"
 #include "worker/torch/data/batch_loader.h"
 #include "worker/torch/ddp/data_parallel.h"
 #include "worker/torch/ddp/ddp.h"

@@ -16,7 +16,6 @@
 #include "worker/torch/files/pth_values.h"
 #include "worker/torch/files/safetensors_file.h"
 #include "worker/torch/optim/adam.h"
-#include "worker/torch/optim/schedule.h"
 #include "worker/torch/optim/sgd.h"
 #include "worker/torch/optim/training.h"
 

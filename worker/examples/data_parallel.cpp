@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/env/io/record.h"
+#include "worker/env/io/worker.h"
 #include "worker/examples/command_line.h"
 #include "worker/examples/resnet.h"
 #include "worker/torch/collectives/collectives.h"

@@ -19,8 +19,7 @@
 #include <optional>
 
 #include "worker/env/io/heartbeat.h"
-#include "worker/env/io/record.h"
-#include "worker/env/io/stop_signal.h"
+#include "worker/env/io/worker.h"
 #include "worker/examples/command_line.h"
 #include "worker/examples/digits_file.h"
 #include "worker/torch/collectives/collectives.h"

@@ -17,11 +17,10 @@
 #include <string>
 #include <vector>
 
-#include "worker/env/io/record.h"
+#include "worker/env/io/worker.h"
 #include "worker/examples/command_line.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/collectives/messages.h"
-#include "worker/torch/collectives/objects.h"
 #include "worker/torch/group/process_group.h"
 
 namespace {

@@ -17,14 +17,12 @@
 #include <vector>
 
 #include "worker/env/io/environment.h"
-#include "worker/env/io/record.h"
 #include "worker/env/io/spawn.h"
-#include "worker/env/spawn_plan.h"
+#include "worker/env/io/worker.h"
 #include "worker/examples/command_line.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/data/image_files.h"
 #include "worker/torch/data/sampler.h"
-#include "worker/torch/data/synthetic_images.h"
 #include "worker/torch/ddp/ddp.h"
 #include "worker/torch/group/device.h"
 #include "worker/torch/optim/sgd.h"

@@ -14,14 +14,12 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "worker/env/io/record.h"
-#include "worker/env/io/stop_signal.h"
+#include "worker/env/io/worker.h"
 #include "worker/examples/command_line.h"
 #include "worker/examples/resnet.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/data/image_files.h"
 #include "worker/torch/data/sampler.h"
-#include "worker/torch/data/synthetic_images.h"
 #include "worker/torch/ddp/ddp.h"
 #include "worker/torch/ddp/sync_batch_norm.h"
 #include "worker/torch/files/checkpoint.h"

@@ -12,7 +12,7 @@
 #include <numeric>
 #include <optional>
 
-#include "worker/env/io/record.h"
+#include "worker/env/io/worker.h"
 #include "worker/examples/command_line.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/ddp/ddp.h"

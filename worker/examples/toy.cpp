@@ -13,9 +13,8 @@
 
 #include "proto/text.h"
 #include "worker/env/io/environment.h"
-#include "worker/env/io/record.h"
 #include "worker/env/io/spawn.h"
-#include "worker/env/spawn_plan.h"
+#include "worker/env/io/worker.h"
 #include "worker/examples/command_line.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/ddp/ddp.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "worker/env/spawn_plan.h"
+#include "worker/env/io/spawn.h"
 
 #include <doctest/doctest.h>
 

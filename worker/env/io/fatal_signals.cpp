@@ -21,7 +21,7 @@
 #include <string_view>
 
 #include "proto/bounds.h"
-#include "worker/env/io/error_file.h"
+#include "worker/env/io/error_report.h"
 
 namespace cpprun {
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Starts copies of a program and waits for them, like torch.multiprocessing.spawn, as processes
-// that share nothing. A launcher does more (restarts, logs, cleanup); use one if you have one.
+// that share nothing and whose environments follow from a plan. A launcher does more (restarts,
+// logs, cleanup); use one if you have one.
 
 #include <cstdint>
 #include <string>
@@ -11,6 +12,19 @@
 #include "worker/env/context_parser.h"
 
 namespace cpprun {
+
+struct SpawnPlan {
+  std::vector<int> workers_of_node = {1};  // one number per machine; they may differ
+  int node = 0;                            // the index of this machine
+  std::string master_address = "127.0.0.1";
+  std::uint16_t master_port = 0;  // rank 0 listens there; the caller replaces 0
+};
+
+// The environment of each worker of this node, by local rank. Fails if the plan is invalid, or if
+// the caller is a launcher's worker (`own` is the caller's environment): each of those workers
+// would start a world of its own.
+Result<std::vector<Environment>> spawned_environments(const SpawnPlan& plan,
+                                                      const Environment& own);
 
 struct SpawnedEnd {
   int exit_code = 0;   // 0, or from the first worker that failed; 128 + signal

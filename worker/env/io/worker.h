@@ -11,7 +11,56 @@
 //     });
 //   }
 
+#include <exception>
+#include <functional>
+
 #include "worker/env/context.h"
 #include "worker/env/io/heartbeat.h"
-#include "worker/env/io/record.h"
-#include "worker/env/io/stop_signal.h"
+
+namespace cpprun::inline v1 {
+
+// run() and what follows it are the C++ counterpart of torchrun's @record. An error that ends a
+// worker (an exception, a std::terminate on any thread, a fatal signal) is printed on stderr and
+// written to the launcher's error file. The process then ends at once, because its peers would only
+// wait for it.
+
+using WorkerMain = std::function<int(const Context&)>;
+
+// A whole main() is `return cpprun::run([&](const cpprun::Context& context) { …; return 0; });`.
+// Returns the result of `body`. On an error it does not return: the process exits with code 1
+// without unwinding, and the report has the stack of the throw. (A `try` around run() would catch
+// the exception first.) If the environment is invalid, it exits with code 2 and does not call
+// `body`.
+int run(const WorkerMain& body);
+
+// The context from this process's environment, for programs with their own main(). Throws
+// std::invalid_argument with all errors, each with the variable, its value and what is valid.
+Context read_context();
+
+// For programs with their own main(): from now on, std::terminate and fatal signals leave a report.
+// Copies `context`.
+void install_error_handlers(const Context& context);
+
+// Sets the rank in error messages, for programs that learn it after reading the environment, as
+// from tcp://host:port?rank=3. Does nothing without install_error_handlers().
+void name_rank_in_errors(int rank);
+
+// Reports `error` and exits with `exit_code`. Runs no destructors: one may wait for peers that
+// never answer.
+[[noreturn]] void end_with_error(const Context& context, const std::exception_ptr& error,
+                                 int exit_code = 1) noexcept;
+
+// While an object exists, SIGTERM sets a flag and does not end the process. The training loop
+// should check it once per step, agree on it with the other ranks, save, and exit. The launcher
+// sends SIGKILL after its grace period. Only one object may exist at a time.
+class StopSignal {
+ public:
+  StopSignal();
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  bool requested() const;
+};
+
+}  // namespace cpprun::inline v1

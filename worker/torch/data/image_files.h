@@ -2,10 +2,12 @@
 #pragma once
 // Reads the original binary files of CIFAR-10, CIFAR-100 and MNIST; also MNIST's compressed files,
 // as distributed, and CIFAR-10's Python files. Throws FileError for a missing, truncated or wrong
-// file; it names the file, the offset, and what was expected there.
+// file; it names the file, the offset, and what was expected there. Also writes such files, with
+// synthetic images.
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -35,5 +37,20 @@ ImageSet parse_cifar(std::string_view bytes, int label_bytes, int classes, const
 ImageSet parse_cifar10_pickle(std::string_view bytes, const std::string& name);
 // An IDX file of bytes with this number of dimensions: 3 for MNIST's images, 1 for its labels.
 at::Tensor parse_idx(std::string_view bytes, int dimensions, const std::string& name);
+
+// Creates data sets where downloads are impossible: files in the original formats with images that
+// can be learnt (one picture per class, plus noise). The same seed gives the same files on every
+// machine.
+
+struct SyntheticOptions {
+  int training_images = 1000;  // in all; CIFAR-10 has five files for them
+  int test_images = 200;
+  std::uint64_t seed = 0;
+};
+
+// Creates the directory if it is missing, and replaces existing files. Throws FileError.
+void make_synthetic_cifar10(const std::string& folder, const SyntheticOptions& options = {});
+void make_synthetic_cifar100(const std::string& folder, const SyntheticOptions& options = {});
+void make_synthetic_mnist(const std::string& folder, const SyntheticOptions& options = {});
 
 }  // namespace cpprun

@@ -11,13 +11,52 @@
 //
 // Include torch/torch.h (or what defines the module) yourself.
 
+#include <ATen/core/Tensor.h>
+
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "worker/torch/ddp/ddp_core.h"
-#include "worker/torch/ddp/output_tensors.h"
 
 namespace cpprun {
+
+// Finds the tensors in the result of a module's forward: a tensor, or vectors, pairs and tuples of
+// such results. For an output type of your own, declare in its namespace
+//   void visit_tensors(MyOutput& output, cpprun::OutputTensors& found);
+// and call visit_tensors on its members there.
+
+struct OutputTensors {
+  std::vector<at::Tensor*> places;
+};
+
+inline void visit_tensors(at::Tensor& tensor, OutputTensors& found) {
+  found.places.push_back(&tensor);
+}
+
+// All are declared before they are defined, so that any nesting works.
+template <class Element>
+void visit_tensors(std::vector<Element>& elements, OutputTensors& found);
+template <class First, class Second>
+void visit_tensors(std::pair<First, Second>& both, OutputTensors& found);
+template <class... Elements>
+void visit_tensors(std::tuple<Elements...>& elements, OutputTensors& found);
+
+template <class Element>
+void visit_tensors(std::vector<Element>& elements, OutputTensors& found) {
+  for (Element& element : elements) visit_tensors(element, found);
+}
+
+template <class First, class Second>
+void visit_tensors(std::pair<First, Second>& both, OutputTensors& found) {
+  visit_tensors(both.first, found);
+  visit_tensors(both.second, found);
+}
+
+template <class... Elements>
+void visit_tensors(std::tuple<Elements...>& elements, OutputTensors& found) {
+  std::apply([&found](auto&... each) { (visit_tensors(each, found), ...); }, elements);
+}
 
 // `Module` holds a module: a ModuleHolder (`Net` of TORCH_MODULE(Net)) or a shared_ptr.
 template <class Module>

@@ -9,16 +9,16 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/embedding.h>
 
-#include <torch/csrc/distributed/c10d/logger.hpp>
-#include <torch/csrc/distributed/c10d/reducer.hpp>
-
 #include <algorithm>
 #include <limits>
+#include <torch/csrc/distributed/c10d/logger.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <tuple>
 #include <unordered_set>
 #include <utility>
 
-#include "worker/torch/collectives/objects.h"
+#include "worker/torch/collectives/collectives.h"
+#include "worker/torch/collectives/messages.h"
 #include "worker/torch/compat/versions.h"
 #include "worker/torch/group/collective_check.h"
 #include "worker/torch/group/failure.h"
@@ -371,6 +371,34 @@ void DdpCore::pass_through_sink(const std::vector<at::Tensor*>& outputs) {
 
 void DdpCore::zero_grad(bool set_to_none) {
   zero_gradients(parameters_, set_to_none);
+}
+
+// --- the communication hooks ---------------------------------------------------------------------
+
+namespace {
+
+Work compress(const GradientBucket& bucket, const ProcessGroup& group, at::ScalarType type) {
+  // Divides first: a sum of half-precision numbers may overflow where their average does not.
+  const at::Tensor small = bucket.buffer.to(type).div_(group.size());
+  return all_reduce_async(small, group).then([buffer = bucket.buffer, small] {
+    buffer.copy_(small);
+    return std::vector<at::Tensor>{buffer};
+  });
+}
+
+}  // namespace
+
+Work allreduce_hook(const GradientBucket& bucket, const ProcessGroup& group) {
+  bucket.buffer.div_(group.size());
+  return all_reduce_async(bucket.buffer, group);
+}
+
+Work fp16_compress_hook(const GradientBucket& bucket, const ProcessGroup& group) {
+  return compress(bucket, group, at::kHalf);
+}
+
+Work bf16_compress_hook(const GradientBucket& bucket, const ProcessGroup& group) {
+  return compress(bucket, group, at::kBFloat16);
 }
 
 }  // namespace cpprun

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The part of DistributedDataParallel that does not depend on the module's type.
+// The part of DistributedDataParallel that does not depend on the module's type, with its options
+// and communication hooks.
 
 #include <ATen/core/Tensor.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "worker/torch/ddp/comm_hook.h"
 #include "worker/torch/group/guarded_group.h"
 #include "worker/torch/group/process_group.h"
+#include "worker/torch/group/work.h"
 
 namespace torch::nn {
 class Module;
@@ -39,6 +42,29 @@ std::vector<NamedTensor> buffers_of(const torch::nn::Module& module);
 std::vector<std::string> describe_model(const std::vector<NamedTensor>& parameters,
                                         const std::vector<NamedTensor>& buffers);
 
+// Hooks into DistributedDataParallel: how a bucket of gradients is exchanged between the ranks.
+// Names and arithmetic are those of torch.distributed.algorithms.ddp_comm_hooks.
+//
+//   cpprun::DdpOptions options{.comm_hook = cpprun::bf16_compress_hook};
+
+struct GradientBucket {
+  at::Tensor buffer;  // all gradients of the bucket, concatenated
+  std::size_t index = 0;
+  bool last = false;  // of this backward
+  std::vector<at::Tensor> parameters;
+};
+
+// Starts the exchange. Its first output is the resulting gradients, of the buffer's length. A hook
+// must not depend on its rank: all ranks must call the same operations.
+using CommHook = std::function<Work(const GradientBucket&, const ProcessGroup&)>;
+
+// The average over all ranks, as without a hook.
+Work allreduce_hook(const GradientBucket& bucket, const ProcessGroup& group);
+
+// The average with half the bytes sent. bf16 keeps float's range but has fewer digits.
+Work fp16_compress_hook(const GradientBucket& bucket, const ProcessGroup& group);
+Work bf16_compress_hook(const GradientBucket& bucket, const ProcessGroup& group);
+
 // Names, meanings and defaults are those of torch.nn.parallel.DistributedDataParallel.
 struct DdpOptions {
   // Absent: 25 MiB, with a first bucket of 1 MiB so that reducing starts early.
@@ -47,7 +73,7 @@ struct DdpOptions {
   bool gradient_as_bucket_view = false;
   bool broadcast_buffers = true;
   bool static_graph = false;
-  // Replaces the averaging of each bucket: worker/torch/ddp/comm_hook.h.
+  // Replaces the averaging of each bucket.
   CommHook comm_hook;
 };
 

@@ -21,7 +21,7 @@
 #include "proto/bounds.h"
 #include "worker/env/checkpoint_names.h"
 #include "worker/torch/collectives/collectives.h"
-#include "worker/torch/collectives/objects.h"
+#include "worker/torch/collectives/messages.h"
 #include "worker/torch/compat/versions.h"
 #include "worker/torch/files/safetensors_file.h"
 #include "worker/torch/group/device.h"

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "worker/torch/group/distributed_error.h"
-#include "worker/torch/group/mpi_pause.h"
+#include "worker/torch/group/mpi_world.h"
 
 namespace cpprun {
 

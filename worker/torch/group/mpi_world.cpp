@@ -3,12 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
 #include "proto/text.h"
 
 namespace cpprun {
+
 namespace {
 
 constexpr std::string_view unknown = "-";
@@ -61,6 +63,27 @@ Result<std::vector<std::optional<int>>> mpi_ranks_of(const std::vector<std::stri
         owner->second, rank, *process, cure));
   }
   return ranks;
+}
+
+namespace {
+
+using std::chrono::microseconds;
+using namespace std::chrono_literals;
+
+// Time of a small message between ranks that share processors with others.
+constexpr microseconds small_message = 5ms;
+// The speed of a slow network: 100 MB/s.
+constexpr std::int64_t bytes_per_microsecond = 100;
+constexpr int part_of_the_wait = 50;
+constexpr microseconds pause_min = 50us;  // the kernel's timer rounds shorter pauses up
+constexpr microseconds pause_max = 1ms;
+
+}  // namespace
+
+microseconds pause_between_looks(microseconds quiet, std::int64_t bytes) {
+  const microseconds timeout = small_message + microseconds(bytes / bytes_per_microsecond);
+  if (quiet < timeout) return microseconds(0);
+  return std::clamp(quiet / part_of_the_wait, pause_min, pause_max);
 }
 
 }  // namespace cpprun

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Whether MPI_COMM_WORLD consists of the processes of the job, and how the ranks of both
-// correspond. Works on values: depends on neither MPI nor LibTorch.
+// What the mpi backend decides without MPI: whether MPI_COMM_WORLD consists of the processes of the
+// job, how the ranks of both correspond, and how often to poll. Works on values: depends on neither
+// MPI nor LibTorch.
 
+#include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,5 +33,18 @@ std::string mpi_world_fault(int mpi_size, int world_size);
 // separate mpirun commands started them, or if both run below one process of mpirun.
 std::string mpi_card(std::optional<int> mpi_rank);
 Result<std::vector<std::optional<int>>> mpi_ranks_of(const std::vector<std::string>& cards);
+
+// How long MPI's thread (mpi_progress.h) may sleep between two polls of the operations under way.
+// MPI moves data only while it is called, and does not signal that data has arrived. Polling
+// without sleep is fastest but uses a whole processor; sleeping saves it but is slow.
+//
+// `quiet`: time since an operation last began or ended; `bytes`: what all operations under way
+// move. Zero while `quiet` is shorter than the transfer itself may take: the data is probably on
+// its way. A longer wait is for a peer: the pause grows with it and adds at most a fiftieth to it.
+std::chrono::microseconds pause_between_looks(std::chrono::microseconds quiet, std::int64_t bytes);
+
+// Minimum polling time without a sleep after each pause. A transfer that began during the pause
+// gets at least half of its speed.
+inline constexpr std::chrono::microseconds look_at_least = std::chrono::milliseconds(1);
 
 }  // namespace cpprun

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "proto/bounds.h"
-#include "worker/env/io/record.h"
+#include "worker/env/io/worker.h"
 #include "worker/torch/compat/versions.h"
 #include "worker/torch/group/collective_check.h"
 #include "worker/torch/group/device.h"

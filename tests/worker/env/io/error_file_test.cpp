@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "worker/env/io/error_file.h"
+#include "worker/env/io/error_report.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "worker/env/io/stop_signal.h"
+#include "worker/env/io/worker.h"
 
 #include <doctest/doctest.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "worker/torch/collectives/objects.h"
+#include "worker/torch/collectives/messages.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "worker/torch/data/synthetic_images.h"
+#include "worker/torch/data/image_files.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/argmin.h>
@@ -8,7 +8,6 @@
 #include <stdexcept>
 
 #include "tests/worker/temporary_folder.h"
-#include "worker/torch/data/image_files.h"
 
 namespace synthetic_images_test {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Whole trainings with hooks are compared with Python's by ddp_parity.py.
 
-#include "worker/torch/ddp/comm_hook.h"
+#include "worker/torch/ddp/ddp_core.h"
 
 #include <ATen/ops/full.h>
 #include <doctest/doctest.h>

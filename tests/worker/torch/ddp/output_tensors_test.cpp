@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "worker/torch/ddp/output_tensors.h"
+#include "worker/torch/ddp/ddp.h"
 
 #include <ATen/ops/zeros.h>
 #include <doctest/doctest.h>

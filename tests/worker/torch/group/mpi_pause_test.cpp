@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "worker/torch/group/mpi_pause.h"
+#include "worker/torch/group/mpi_world.h"
 
 #include <doctest/doctest.h>
 

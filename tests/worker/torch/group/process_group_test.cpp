@@ -10,7 +10,7 @@
 #include "tests/worker/child.h"
 #include "tests/worker/temporary_folder.h"
 #include "tests/worker/two_ranks.h"
-#include "worker/env/io/record.h"
+#include "worker/env/io/worker.h"
 #include "worker/torch/collectives/collectives.h"
 
 using namespace cpprun;

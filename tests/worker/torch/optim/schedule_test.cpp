@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "worker/torch/optim/schedule.h"
+#include "worker/torch/optim/training.h"
 
 #include <doctest/doctest.h>
 
