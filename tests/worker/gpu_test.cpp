@@ -22,7 +22,7 @@
 #include "tests/worker/temporary_folder.h"
 #include "tests/worker/two_ranks.h"
 #include "worker/env/io/environment.h"
-#include "worker/env/io/record.h"
+#include "worker/env/io/worker.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/collectives/messages.h"
 #include "worker/torch/data/batch_loader.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tests/worker/two_ranks.h"
 
+#include <cstdlib>
 #include <latch>
 #include <numeric>
 #include <thread>
@@ -8,6 +9,13 @@
 #include <vector>
 
 namespace cpprun::testing {
+namespace {
+
+// LibTorch 2.11's flight recorder, which all groups of a process share, changes a map without a
+// lock when gloo starts an operation. So ranks on threads crash now and then, on many cores.
+[[maybe_unused]] const int no_flight_recorder = ::setenv("TORCH_FR_BUFFER_SIZE", "0", 0);
+
+}  // namespace
 
 struct HostedStore::Server {
   c10::intrusive_ptr<c10d::TCPStore> store;
