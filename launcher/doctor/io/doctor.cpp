@@ -29,7 +29,7 @@
 
 #include "launcher/doctor/examination.h"
 #include "launcher/endpoint.h"
-#include "launcher/fanout/io/host_side.h"
+#include "launcher/fanout/io/fan_out.h"
 #include "launcher/fanout/io/shells.h"
 #include "launcher/io/wall_clock.h"
 #include "launcher/plan/io/addresses.h"
