@@ -12,7 +12,6 @@
 #include "launcher/agent/coordinator_link.h"
 #include "launcher/io/wall_clock.h"
 #include "launcher/output/io/log_dir.h"
-#include "launcher/plan/io/addresses.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/meeting_place.h"
 #include "launcher/text_file.h"

@@ -19,7 +19,6 @@
 #include <optional>
 #include <utility>
 
-#include "launcher/plan/io/addresses.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/meeting_place.h"
 #include "launcher/report/console_messages.h"

@@ -14,7 +14,6 @@
 #include "launcher/io/wall_clock.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/plan/cpu_binding.h"
-#include "launcher/plan/io/addresses.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/report/io/terminal.h"
 #include "proto/bounds.h"

@@ -14,7 +14,7 @@
 #include "launcher/agent/agent_text.h"
 #include "launcher/io/wall_clock.h"
 #include "launcher/output/io/log_dir.h"
-#include "launcher/plan/io/addresses.h"
+#include "launcher/plan/io/host.h"
 #include "launcher/plan/meeting_place.h"
 #include "launcher/report/io/terminal.h"
 #include "proto/bounds.h"

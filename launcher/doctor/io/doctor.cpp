@@ -32,7 +32,6 @@
 #include "launcher/fanout/io/fan_out.h"
 #include "launcher/fanout/io/shells.h"
 #include "launcher/io/wall_clock.h"
-#include "launcher/plan/io/addresses.h"
 #include "launcher/plan/io/host.h"
 #include "proto/state_machine.h"
 #include "proto/text.h"

@@ -4,7 +4,9 @@
 // here uses a name server or blocks on the network.
 
 #include <sys/resource.h>
+#include <asio/io_context.hpp>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,5 +60,20 @@ CpuSet own_cpus();
 
 // `root` is prepended to /proc, /sys and /dev; for tests.
 GpuCounts count_gpus(const std::string& root = {});
+
+// Resolves host names. The launcher resolves names only here, only at the start, and only on a node
+// that may host the coordinator. meeting_place.h decides what the addresses mean.
+
+// The address in canonical form if `host` is a literal address; otherwise nullopt.
+std::optional<std::string> literal_address(const std::string& host);
+
+// The literal addresses of a host: itself if it is a literal, otherwise what its name resolves to.
+// Empty if it does not resolve.
+std::vector<std::string> addresses_of(const std::string& host);
+
+// The asynchronous form: `found` is called from the event loop, never from inside this call, with
+// at least one address or an error.
+void look_up(asio::io_context& context, const std::string& host,
+             std::function<void(const Result<std::vector<std::string>>&)> found);
 
 }  // namespace cpprun::io

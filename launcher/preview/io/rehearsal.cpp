@@ -9,7 +9,6 @@
 
 #include "launcher/agent/io/preparation.h"
 #include "launcher/fanout/io/fan_out.h"
-#include "launcher/plan/io/addresses.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/preview/preview.h"
 #include "proto/version.h"
