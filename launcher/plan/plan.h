@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "launcher/config.h"
-#include "launcher/plan/cpu_binding.h"
+#include "launcher/plan/devices.h"
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/program.h"
 #include "proto/environment.h"

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "launcher/endpoint.h"
-#include "launcher/plan/cpu_binding.h"
+#include "launcher/plan/devices.h"
 #include "launcher/plan/meeting_place.h"
 #include "launcher/plan/plan.h"
 #include "launcher/table.h"

@@ -13,7 +13,7 @@
 #include "launcher/agent/io/preemption_watch.h"
 #include "launcher/cli/cli.h"
 #include "launcher/config.h"
-#include "launcher/plan/cpu_binding.h"
+#include "launcher/plan/devices.h"
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/program.h"
 #include "launcher/report/console_messages.h"

@@ -31,7 +31,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/plan/gpus.h"
+#include "launcher/plan/devices.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
 #include "proto/worker_contract.h"
