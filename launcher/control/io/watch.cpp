@@ -20,7 +20,7 @@
 
 #include "launcher/control/io/console.h"
 #include "launcher/control/io/jobs.h"
-#include "launcher/control/top_frame.h"
+#include "launcher/control/text.h"
 #include "launcher/control/views.h"
 #include "proto/bounds.h"
 
