@@ -36,7 +36,7 @@ TEST_CASE("rooms include only in the agreed direction") {
         1);
   CHECK(check_directions({"worker/env/a.h", "#include \"worker/torch/ddp/ddp.h\"\n"}).size() == 1);
   CHECK(check_directions({"launcher/a.cpp", "#include \"rendezvous/store/store.h\"\n"}).empty());
-  CHECK(check_directions({"worker/torch/a.cpp", "#include \"proto/ids.h\"\n"}).empty());
+  CHECK(check_directions({"worker/torch/a.cpp", "#include \"proto/rank.h\"\n"}).empty());
   CHECK(check_directions({"tests/sim/a.cpp", "#include \"launcher/agent/agent.h\"\n"}).empty());
 }
 

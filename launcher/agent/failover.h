@@ -15,8 +15,8 @@
 #include "launcher/agent/coordinator_link.h"
 #include "launcher/endpoint.h"
 #include "proto/clock.h"
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 
 namespace cpprun {
 

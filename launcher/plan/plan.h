@@ -13,8 +13,8 @@
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/program.h"
 #include "proto/environment.h"
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 #include "proto/result.h"
 
 namespace cpprun {

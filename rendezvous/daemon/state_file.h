@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proto/ids.h"
+#include "proto/rank.h"
 #include "proto/result.h"
 
 namespace cpprun {

@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 #include "rendezvous/job/operator_command.h"
 #include "rendezvous/logging.h"
 

@@ -14,8 +14,8 @@
 
 #include "launcher/agent/agent.h"
 #include "launcher/endpoint.h"
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 #include "proto/result.h"
 #include "rendezvous/client/io/link_client.h"
 #include "rendezvous/client/io/link_security.h"

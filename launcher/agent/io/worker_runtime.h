@@ -20,7 +20,7 @@
 #include "launcher/workers/io/heartbeat_files.h"
 #include "launcher/workers/io/process.h"
 #include "launcher/workers/io/watchdog.h"
-#include "proto/ids.h"
+#include "proto/rank.h"
 #include "proto/result.h"
 
 namespace cpprun::io {
