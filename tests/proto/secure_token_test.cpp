@@ -7,9 +7,9 @@
 #include <string>
 
 #include "proto/bounds.h"
-#include "proto/secure/io/key_memory.h"
 #include "proto/secure/io/openssl_library.h"
 #include "proto/secure/token.h"
+#include "rendezvous/io/secret_file.h"
 
 namespace secure_token_test {
 
@@ -58,10 +58,10 @@ TEST_CASE("a token is made as whoever has read its description would make it") {
   CHECK(token_of({.purpose = TokenPurpose::read, .expiry_unix_seconds = expiry}) ==
         "cpprun1.2026.a.read.1800000000."
         "7fed1bbacb8a7672bb5e24d5bfdec90ea18c805d5fc063d7aaea9313e09abcf4");
-  CHECK(
-      token_of({.purpose = TokenPurpose::control, .expiry_unix_seconds = expiry, .job = "tonight"}) ==
-      "cpprun1.2026.a.order.1800000000.j746f6e69676874."
-      "d2b3f3b6fe5e25203e80c94a64260cb815605713f41962301ec3112754b4f610");
+  CHECK(token_of(
+            {.purpose = TokenPurpose::control, .expiry_unix_seconds = expiry, .job = "tonight"}) ==
+        "cpprun1.2026.a.order.1800000000.j746f6e69676874."
+        "d2b3f3b6fe5e25203e80c94a64260cb815605713f41962301ec3112754b4f610");
 }
 
 TEST_CASE("a token is good for what it was made for") {

@@ -33,7 +33,6 @@
 #include "launcher/io/wall_clock.h"
 #include "launcher/plan/io/host.h"
 #include "proto/bounds.h"
-#include "proto/secure/io/key_memory.h"
 #include "proto/secure/io/openssl_library.h"
 #include "proto/secure/secret.h"
 #include "proto/secure/token.h"
