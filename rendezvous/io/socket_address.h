@@ -4,6 +4,11 @@
 
 #include <sys/socket.h>
 
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "proto/result.h"
 #include "rendezvous/peer_address.h"
 
 namespace cpprun {
@@ -15,5 +20,24 @@ PeerAddress peer_of(const sockaddr_storage& address);
 PeerAddress local_address_of(int fd);
 // The address of its other end.
 PeerAddress peer_address_of(int fd);
+
+// Whose is the other end of a connection on this machine? The kernel tells by NETLINK_SOCK_DIAG, in
+// one question and one answer, without a look at every socket there is.
+
+// The two ends, from the point of view of the process in question.
+struct SocketPair {
+  PeerAddress theirs;
+  PeerAddress ours;
+};
+
+// The bytes of the question, and what the answer says. Apart from asking, so that a test can play
+// the kernel.
+std::string owner_question(const SocketPair& pair);
+Result<std::uint32_t> read_owner(std::string_view answer, const SocketPair& pair);
+
+// The user that opened the other end of that connection.
+Result<std::uint32_t> owner_of_peer(const SocketPair& pair);
+// Of a connected socket of ours whose peer is on this machine: the user that opened the other end.
+Result<std::uint32_t> owner_of_peer(int socket, const PeerAddress& peer);
 
 }  // namespace cpprun
