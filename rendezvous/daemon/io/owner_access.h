@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "proto/result.h"
-#include "rendezvous/client/io/link_security.h"
+#include "proto/secure/io/openssl_library.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/daemon/daemon_options.h"
 #include "rendezvous/daemon/owners.h"
