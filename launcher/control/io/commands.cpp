@@ -23,7 +23,6 @@
 #include "launcher/cli/config_file.h"
 #include "launcher/control/io/console.h"
 #include "launcher/control/io/jobs.h"
-#include "launcher/control/io/watch.h"
 #include "launcher/control/job_choice.h"
 #include "launcher/control/policy_replay.h"
 #include "launcher/control/text.h"

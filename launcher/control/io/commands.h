@@ -43,4 +43,12 @@ Result<void> create_key_file(const std::string& path, std::string_view text);
 // or all of them. Returns the secret that was first before.
 Result<Secret> add_to_key_file(const std::string& path, const Secret& secret);
 
+// The commands that follow the event stream or refresh: events, wait and top.
+
+int show_events(const ControlOptions& options, const Environment& environment);
+int wait_for_end(const ControlOptions& options, const Environment& environment);
+
+// `cpprunctl top`: refreshes each second. Prints once if stdout is not a terminal.
+int show_top(const ControlOptions& options, const Environment& environment);
+
 }  // namespace cpprun::io

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/control/io/watch.h"
+#include "launcher/control/io/commands.h"
 
 #include <fmt/format.h>
 #include <poll.h>
