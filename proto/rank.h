@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Ids of workers. Ids of different kinds are different types: a Rank cannot be passed as a
-// LocalRank. They are ordered and hashed by value. A public header.
+// Ids. Ids of different kinds are different types: a Rank cannot be passed as a LocalRank. They are
+// ordered and hashed by value. A public header.
 
 #include <compare>
 #include <cstddef>
@@ -21,18 +21,7 @@ using Rank = Id<struct RankTag, int>;
 using LocalRank = Id<struct LocalRankTag, int>;
 using GroupRank = Id<struct GroupRankTag, int>;
 
-}  // namespace cpprun
-
-template <class Tag, class Value>
-struct std::hash<cpprun::Id<Tag, Value>> {
-  std::size_t operator()(const cpprun::Id<Tag, Value>& id) const noexcept {
-    return std::hash<Value>{}(id.value);
-  }
-};
-
-// Ids used only inside cpprun; proto/rank.h has those that workers share.
-
-namespace cpprun {
+// The following are used only inside cpprun, not by its workers.
 
 // One accepted TCP connection of a store client. Never reused within a process.
 using ConnectionId = Id<struct ConnectionTag, std::uint64_t>;
@@ -42,3 +31,10 @@ using LinkId = Id<struct LinkTag, std::uint64_t>;
 using RoundNumber = Id<struct RoundTag, std::uint32_t>;
 
 }  // namespace cpprun
+
+template <class Tag, class Value>
+struct std::hash<cpprun::Id<Tag, Value>> {
+  std::size_t operator()(const cpprun::Id<Tag, Value>& id) const noexcept {
+    return std::hash<Value>{}(id.value);
+  }
+};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// --numa-binding: the CPUs on which each worker runs, and CPU sets as text.
+// The CPUs and GPUs of a machine: the CPUs on which each worker runs (--numa-binding), CPU sets as
+// text, how many GPUs a worker would see, and whether all GPUs are usable.
 
 #include <map>
 #include <optional>
@@ -65,13 +66,11 @@ std::optional<NumaBinding> numa_binding_named(std::string_view name);
 // "local ranks 0-3 on 0-31, local ranks 4-7 on 32-63".
 std::string to_text(const std::vector<CpuSet>& cpus_by_rank);
 
-// How many GPUs a worker would see, and whether all GPUs of this machine are usable.
-
 // Detects unusable GPUs. A GPU that has fallen off the bus, or that its driver has given up, is
 // simply missing for the workers. With `--nproc-per-node=gpu` the job would silently be smaller
 // than intended.
 
-// Counts of NVIDIA GPUs from three sources; io/gpus fills them in.
+// Counts of NVIDIA GPUs from three sources; io/host.h fills them in.
 struct GpuCounts {
   int on_bus = 0;     // display controllers on the PCI bus, without virtual functions
   int in_driver = 0;  // in /proc/driver/nvidia/gpus

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Reads secrets from a file that no other user can read or replace. Every refusal names the file
-// and includes a hint, and never quotes the content.
+// Reads secrets from a file that no other user can read or replace, into memory that is wiped. Every
+// refusal names the file and includes a hint, and never quotes the content.
 
 #include <memory>
 #include <string>
@@ -35,9 +35,7 @@ std::string secret_out_of_reach(const std::string& named, const Environment& env
 Result<Secrets> find_secrets(const std::string& named, const Environment& environment);
 
 // Memory for one key: excluded from core files, cleared in forked children, and wiped when it is
-// released.
-
-// Throws std::bad_alloc if there is no memory.
+// released. Throws std::bad_alloc if there is no memory.
 std::shared_ptr<Key> make_key_memory();
 
 }  // namespace cpprun

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Between the kernel's socket addresses and ours.
+// Between the kernel's socket addresses and ours, and the user at the other end of a local
+// connection.
 
 #include <sys/socket.h>
 
@@ -21,8 +22,8 @@ PeerAddress local_address_of(int fd);
 // The address of its other end.
 PeerAddress peer_address_of(int fd);
 
-// Whose is the other end of a connection on this machine? The kernel tells by NETLINK_SOCK_DIAG, in
-// one question and one answer, without a look at every socket there is.
+// Finds the user at the other end of a connection on this machine. The kernel answers by
+// NETLINK_SOCK_DIAG, in one request and one reply, without a search of all sockets.
 
 // The two ends, from the point of view of the process in question.
 struct SocketPair {

@@ -10,7 +10,6 @@
 
 #include "launcher/agent/agent_text.h"
 #include "launcher/agent/coordinator_link.h"
-#include "launcher/io/wall_clock.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/meeting_place.h"

@@ -11,7 +11,7 @@
 #include <iterator>
 #include <utility>
 
-#include "launcher/io/wall_clock.h"
+#include "rendezvous/io/event_loop.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/plan/devices.h"
 #include "launcher/plan/io/host.h"

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "launcher/agent/agent_text.h"
-#include "launcher/io/wall_clock.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/meeting_place.h"

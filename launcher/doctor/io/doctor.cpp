@@ -31,7 +31,7 @@
 #include "launcher/endpoint.h"
 #include "launcher/fanout/io/fan_out.h"
 #include "launcher/fanout/io/shells.h"
-#include "launcher/io/wall_clock.h"
+#include "rendezvous/io/event_loop.h"
 #include "launcher/plan/io/host.h"
 #include "proto/state_machine.h"
 #include "proto/text.h"

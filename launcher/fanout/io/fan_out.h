@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The console of a fan-out: starts the job of a Request on its hosts, shows their output, and exits
-// with the job's code when no process of the job is left on any host.
+// Runs a fan-out (launcher/fanout/fan_out.h): on the console, and on each host.
 
 #include <asio/io_context.hpp>
 
@@ -23,12 +22,10 @@ using TakeOutput = std::function<void(int number, std::string_view text)>;
 // The working directory of the console, which the agents use too.
 std::string working_folder();
 
+// Starts the job of a Request on its hosts, shows their output, and returns the job's exit code when
+// no process of the job is left on any host.
 int run_console(fanout::Request request, const Environment& environment, const SaySentence& say,
                 const TakeOutput& take = {});
-
-// The host's end of a remote shell (`cpprun --fanout-child [remove]`). Starts this host's agent and
-// the shells of its subtree, relays their output, and stops them all when its input ends, for
-// example because the console is gone.
 
 // Answers a console's question to the host of that number, immediately or later.
 using Reply = std::function<void(std::string answer)>;
@@ -42,6 +39,9 @@ struct HostSideTerms {
   std::function<Answerer(asio::io_context&)> make_answerer = {};
 };
 
+// The host's end of a remote shell (`cpprun --fanout-child [remove]`). Starts this host's agent and
+// the shells of its subtree, relays their output, and stops them all when its input ends, for
+// example because the console is gone.
 int run_host_side(Environment environment, const HostSideTerms& terms);
 
 }  // namespace cpprun::io

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Reads facts about this machine: its name, CPUs, devices, network interfaces and files. Nothing
-// here uses a name server or blocks on the network.
+// Reads facts about this machine: its name, CPUs, devices, network interfaces and files. Only the
+// last section uses a name server or blocks on the network.
 
 #include <sys/resource.h>
 #include <asio/io_context.hpp>
@@ -60,7 +60,7 @@ CpuSet own_cpus();
 // `root` is prepended to /proc, /sys and /dev; for tests.
 GpuCounts count_gpus(const std::string& root = {});
 
-// Resolves host names. The launcher resolves names only here, only at the start, and only on a node
+// Resolving host names. The launcher resolves names only here, only at the start, and only on a node
 // that may host the coordinator. meeting_place.h decides what the addresses mean.
 
 // The address in canonical form if `host` is a literal address; otherwise nullopt.

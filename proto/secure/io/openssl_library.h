@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// This machine's OpenSSL 3, loaded on demand.
+// This machine's OpenSSL 3, loaded on demand, and the TLS contexts of a program's links
+// (LinkSecurity).
 
 #include <memory>
 #include <string_view>
@@ -18,7 +19,6 @@ Result<OpenSsl> open_openssl(std::string_view purpose = "a secret");
 
 // The TLS contexts of a program's links. OpenSSL is loaded only if there is a secret, and a context
 // is created only when asked for: each takes milliseconds, and most programs need one of the two.
-
 class LinkSecurity {
  public:
   // `secrets` are those valid on this node. If there are none, links are not encrypted.

@@ -17,10 +17,6 @@ TimePoint now() {
   return std::chrono::steady_clock::now();
 }
 
-WallTime wall_now() {
-  return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
-}
-
 }  // namespace
 
 DaemonLog::DaemonLog(asio::io_context& io, HelperProcesses& side, int descriptor,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The owners of jobs: authentication by their secrets (OwnerAccess), and reloading of the secrets
-// at SIGHUP (OwnerReload).
+// The owners of jobs: authentication by their secrets (OwnerAccess), reading the secrets, and
+// reloading them at SIGHUP (OwnerReload).
 
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
@@ -71,8 +71,6 @@ class OwnerReload {
   Hooks hooks_;
   asio::signal_set hangup_;
 };
-
-// Reads the secrets of a daemon, all of them or none.
 
 struct OwnerFiles {
   Owners owners;                         // by name

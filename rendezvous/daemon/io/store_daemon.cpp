@@ -104,10 +104,6 @@ std::string first_line_of(const std::string& path) {
   return line;
 }
 
-WallTime wall_now() {
-  return std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now());
-}
-
 void debug(DaemonLog& log, std::string_view what, const std::string& why) {
   if (!why.empty()) log.say(LogLevel::debug, fmt::format("{}: {}", what, why));
 }
