@@ -21,7 +21,6 @@
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/meeting_place.h"
 #include "launcher/preview/io/rehearsal.h"
-#include "launcher/report/io/terminal.h"
 #include "launcher/workers/io/watchdog.h"
 #include "proto/version.h"
 #include "rendezvous/io/program.h"

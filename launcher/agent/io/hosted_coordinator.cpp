@@ -13,7 +13,7 @@
 #include "launcher/output/io/log_dir.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/meeting_place.h"
-#include "launcher/text_file.h"
+#include "proto/environment.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
 #include "rendezvous/io/event_loop.h"

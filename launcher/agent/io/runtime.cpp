@@ -13,9 +13,9 @@
 
 #include "launcher/agent/agent_text.h"
 #include "launcher/output/io/log_dir.h"
+#include "launcher/output/io/output_streams.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/meeting_place.h"
-#include "launcher/report/io/terminal.h"
 #include "proto/bounds.h"
 #include "proto/signal_names.h"
 #include "proto/worker_contract.h"
@@ -227,7 +227,8 @@ Result<void> Runtime::open() {
                                                 .cpus = inputs_.cpus,
                                                 .run_folder = workers_.run_folder(),
                                                 .error_folder = workers_.error_folder(),
-                                                .console = console_facts()},
+                                                .console = {.terminal = ::isatty(STDERR_FILENO) == 1,
+ .one = same_file(STDOUT_FILENO, STDERR_FILENO)}},
                                        .interfaces = inputs_.interfaces}});
   return {};
 }

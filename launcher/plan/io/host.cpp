@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -90,6 +91,12 @@ int device_count(const Environment& environment) {
     names.push_back(entry.path().filename().string());
   }
   return count_devices(names, environment);
+}
+
+int utc_offset_seconds() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  return ::localtime_r(&now, &local) == nullptr ? 0 : static_cast<int>(local.tm_gmtoff);
 }
 
 std::string random_token(int bytes) {

@@ -24,6 +24,9 @@ int cpu_count();          // logical CPUs this process may use (taskset, cpuset)
 // Devices that workers may use: /dev/nvidia<n>, limited by CUDA_VISIBLE_DEVICES.
 int device_count(const Environment& environment);
 
+// This machine's offset of local time now, in seconds east of UTC.
+int utc_offset_seconds();
+
 // `bytes` random bytes from the kernel, in hexadecimal.
 std::string random_token(int bytes);
 

@@ -28,6 +28,7 @@
 #include "proto/result.h"
 #include "proto/secure/tls.h"
 #include "proto/text.h"
+#include "rendezvous/io/event_loop.h"
 #include "proto/version.h"
 #include "rendezvous/client/io/link_client.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
