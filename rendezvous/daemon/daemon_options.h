@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// cpprund's configuration, and the command line from which it is parsed, with the manual page and the
-// shell completions generated from that.
+// cpprund's configuration, and the command line from which it is parsed, with the manual page and
+// the shell completions generated from that.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@
 #include "proto/environment.h"
 #include "proto/secure/secret.h"
 #include "rendezvous/command_line.h"
-#include "rendezvous/daemon/place.h"
+#include "rendezvous/endpoint.h"
 #include "rendezvous/etcd/bounds.h"
 #include "rendezvous/logging.h"
 #include "rendezvous/status/door_places.h"
@@ -26,10 +26,10 @@
 namespace cpprun {
 
 struct DaemonOptions {
-  std::string host{};                       // empty: all interfaces, IPv6 and IPv4
-  std::uint16_t port = place_port_default;  // 0: any free port
-  bool names_address = false;               // --host or --port was given
-  bool is_quiet = false;                    // do not log closed clients
+  std::string host{};                            // empty: all interfaces, IPv6 and IPv4
+  std::uint16_t port = rendezvous_port_default;  // 0: any free port
+  bool names_address = false;                    // --host or --port was given
+  bool is_quiet = false;                         // do not log closed clients
   LogLevel log_level = LogLevel::info;
   StatusAccess status_access = StatusAccess::user;  // who has read access to jobs by HTTP
   std::vector<DoorFolder> door_folders = {};        // candidates for the control socket's directory

@@ -28,7 +28,6 @@
 #include "proto/result.h"
 #include "proto/secure/tls.h"
 #include "proto/text.h"
-#include "rendezvous/io/event_loop.h"
 #include "proto/version.h"
 #include "rendezvous/client/io/link_client.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
@@ -38,10 +37,11 @@
 #include "rendezvous/daemon/io/replica_controller.h"
 #include "rendezvous/daemon/io/service.h"
 #include "rendezvous/daemon/io/state_recovery.h"
-#include "rendezvous/daemon/place.h"
 #include "rendezvous/daemon/service.h"
+#include "rendezvous/endpoint.h"
 #include "rendezvous/etcd/io/election_driver.h"
 #include "rendezvous/io/asio_loop.h"
+#include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/helper_processes.h"
 #include "rendezvous/io/random_bytes.h"
 #include "rendezvous/io/socket_address.h"
@@ -171,7 +171,7 @@ Result<ReplicaControllerOptions> options_of_set(const DaemonOptions& options,
       .leaves_nothing = options.leaves_nothing};
   const std::string host = is_one_address(options.host) ? options.host : own_host();
   set.place =
-      to_string(options.advertised.empty() ? Place{host, listening.port}
+      to_string(options.advertised.empty() ? Endpoint{host, listening.port}
                                            : *parse_place(options.advertised, listening.port));
   if (!options.standby_of.empty() && to_string(*parse_place(options.standby_of)) == set.place) {
     return failure(
