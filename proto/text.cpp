@@ -66,6 +66,16 @@ std::string errno_text(int error_number) {
   return std::generic_category().message(error_number);
 }
 
+std::string connect_error_text(const std::error_code& error) {
+  if (error == std::errc::connection_refused) {
+    return "connection refused: nothing listens there (yet)";
+  }
+  if (error == std::errc::host_unreachable || error == std::errc::network_unreachable) {
+    return error.message() + "; check the address and the routes of this machine";
+  }
+  return error.message();
+}
+
 namespace {
 
 bool continues(char byte) {
