@@ -71,7 +71,7 @@ tl::expected<LogFile, NoState> read_log_file(std::string_view file);
 
 // What a cpprund in a cluster stores about itself, beside its jobs. state_file_json.cpp has its form.
 struct SelfRecord {
-  std::string life;          // id of this life (place.h)
+  std::string life;          // id of this life (endpoint.h)
   std::string boot = {};     // boot id of the machine; empty: unknown
   std::string set = {};      // name of the cluster (--cluster)
   std::string cluster = {};  // id of the cluster in etcd; empty: no etcd
