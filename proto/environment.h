@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What `main` hands to code that must not look around by itself: the environment as a value, and the
-// function that reads a file. tests/tidy reports other accesses to the process's environment.
+// What `main` passes to code that must not access the process or its files: the environment as a
+// value, and the function that reads a file. tests/tidy reports other accesses to the environment.
 
 #include <functional>
 #include <map>

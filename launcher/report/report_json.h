@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// JSON of this directory: the events of a job for --events, one object per line, and failures, which
-// are the same in the events and in the report. docs/events.md has the schema. Pure.
+// JSON of this directory: the events of a job for --events, one object per line, and failures,
+// which are the same in the events and in the report. docs/events.md has the schema. Pure.
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The file formats in the --state directory: the record of a job, the log of a round's store, and what
-// a cpprund in a cluster records about itself.
+// The file formats in the --state directory: the record of a job, the log of a round's store, and
+// what a cpprund in a cluster records about itself.
 
 #include <cstdint>
 #include <optional>
@@ -69,7 +69,8 @@ struct LogFile {
 // truncated. Damage before it is an error, with its offset and the number of bytes from there on.
 tl::expected<LogFile, NoState> read_log_file(std::string_view file);
 
-// What a cpprund in a cluster stores about itself, beside its jobs. state_file_json.cpp has its form.
+// What a cpprund in a cluster stores about itself, beside its jobs. state_file_json.cpp has its
+// form.
 struct SelfRecord {
   std::string life;          // id of this life (endpoint.h)
   std::string boot = {};     // boot id of the machine; empty: unknown

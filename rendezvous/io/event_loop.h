@@ -55,7 +55,8 @@ inline WallTime wall_now() {
   return std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now());
 }
 
-// A descriptor that is readable when a time on the clock for leases has come; -1 where none is to be had.
+// A descriptor that is readable when a time on the clock for leases has come; -1 where none is to
+// be had.
 inline int make_boot_timer() {
   return ::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Reads secrets from a file that no other user can read or replace, into memory that is wiped. Every
-// refusal names the file and includes a hint, and never quotes the content.
+// Reads secrets from a file that no other user can read or replace, into memory that is wiped.
+// Every refusal names the file and includes a hint, and never quotes the content.
 
 #include <memory>
 #include <string>

@@ -11,11 +11,11 @@
 #include <iterator>
 #include <utility>
 
-#include "rendezvous/io/event_loop.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/plan/devices.h"
 #include "launcher/plan/io/host.h"
 #include "proto/bounds.h"
+#include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/program.h"
 #include "rendezvous/io/random_bytes.h"
 

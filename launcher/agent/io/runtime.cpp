@@ -212,6 +212,8 @@ Result<void> Runtime::open() {
   if (inputs_.rendezvous_pid > 0) spared.push_back(inputs_.rendezvous_pid);
   if (const auto opened = workers_.open(std::move(spared)); !opened) return opened;
   take_signals();
+  const ConsoleFacts console{.terminal = ::isatty(STDERR_FILENO) == 1,
+                             .one = same_file(STDOUT_FILENO, STDERR_FILENO)};
   agent_.begin(
       Agent{inputs_.config, AgentFacts{.host = inputs_.host,
                                        .pid = ::getpid(),
@@ -227,8 +229,7 @@ Result<void> Runtime::open() {
                                                 .cpus = inputs_.cpus,
                                                 .run_folder = workers_.run_folder(),
                                                 .error_folder = workers_.error_folder(),
-                                                .console = {.terminal = ::isatty(STDERR_FILENO) == 1,
- .one = same_file(STDOUT_FILENO, STDERR_FILENO)}},
+                                                .console = console},
                                        .interfaces = inputs_.interfaces}});
   return {};
 }

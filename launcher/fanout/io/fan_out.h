@@ -22,8 +22,8 @@ using TakeOutput = std::function<void(int number, std::string_view text)>;
 // The working directory of the console, which the agents use too.
 std::string working_folder();
 
-// Starts the job of a Request on its hosts, shows their output, and returns the job's exit code when
-// no process of the job is left on any host.
+// Starts the job of a Request on its hosts, shows their output, and returns the job's exit code
+// when no process of the job is left on any host.
 int run_console(fanout::Request request, const Environment& environment, const SaySentence& say,
                 const TakeOutput& take = {});
 

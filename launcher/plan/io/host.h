@@ -63,8 +63,8 @@ CpuSet own_cpus();
 // `root` is prepended to /proc, /sys and /dev; for tests.
 GpuCounts count_gpus(const std::string& root = {});
 
-// Resolving host names. The launcher resolves names only here, only at the start, and only on a node
-// that may host the coordinator. meeting_place.h decides what the addresses mean.
+// Resolving host names. The launcher resolves names only here, only at the start, and only on a
+// node that may host the coordinator. meeting_place.h decides what the addresses mean.
 
 // The address in canonical form if `host` is a literal address; otherwise nullopt.
 std::optional<std::string> literal_address(const std::string& host);
