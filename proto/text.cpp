@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -67,10 +68,12 @@ std::string errno_text(int error_number) {
 }
 
 std::string connect_error_text(const std::error_code& error) {
-  if (error == std::errc::connection_refused) {
+  // By number, because Asio has a category of its own for these.
+  const int number = error.value();
+  if (number == ECONNREFUSED) {
     return "connection refused: nothing listens there (yet)";
   }
-  if (error == std::errc::host_unreachable || error == std::errc::network_unreachable) {
+  if (number == EHOSTUNREACH || number == ENETUNREACH) {
     return error.message() + "; check the address and the routes of this machine";
   }
   return error.message();
