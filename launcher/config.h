@@ -11,11 +11,11 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/endpoint.h"
 #include "proto/bounds.h"
 #include "proto/clock.h"
 #include "proto/restart_rules.h"
 #include "proto/result.h"
+#include "rendezvous/endpoint.h"
 #include "rendezvous/logging.h"
 #include "rendezvous/status/status_access.h"
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The environment as a value. `main` reads it once and passes it on. tests/tidy reports other
-// accesses to the process's environment.
+// What `main` passes to code that must not access the process or its files: the environment as a
+// value, and the function that reads a file. tests/tidy reports other accesses to the environment.
 
 #include <functional>
 #include <map>
 #include <string>
 #include <string_view>
+
+#include "proto/result.h"
 
 namespace cpprun {
 
@@ -30,5 +32,9 @@ inline const std::string* find_variable(const Environment& environment, std::str
   const auto found = environment.find(name);
   return found == environment.end() ? nullptr : &found->second;
 }
+
+// Returns the content of a file, for code that must not open files itself. `main` passes the real
+// reader; tests use a map.
+using TextFile = std::function<Result<std::string>(const std::string& path)>;
 
 }  // namespace cpprun

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -64,6 +65,18 @@ std::optional<std::string> bytes_of_hex(std::string_view digits) {
 
 std::string errno_text(int error_number) {
   return std::generic_category().message(error_number);
+}
+
+std::string connect_error_text(const std::error_code& error) {
+  // By number, because Asio has a category of its own for these.
+  const int number = error.value();
+  if (number == ECONNREFUSED) {
+    return "connection refused: nothing listens there (yet)";
+  }
+  if (number == EHOSTUNREACH || number == ENETUNREACH) {
+    return error.message() + "; check the address and the routes of this machine";
+  }
+  return error.message();
 }
 
 namespace {

@@ -59,6 +59,8 @@ std::optional<std::string> bytes_of_hex(std::string_view digits);
 
 // The message of an errno, such as "No such file or directory".
 std::string errno_text(int error_number);
+// The reason why a connection failed, with a hint where one is known.
+std::string connect_error_text(const std::error_code& error);
 
 // One UTF-8 character.
 struct Utf8Character {

@@ -9,8 +9,8 @@
 
 #include "proto/environment.h"
 #include "proto/version.h"
-#include "rendezvous/daemon/cpprund_cli.h"
-#include "rendezvous/daemon/io/owner_files.h"
+#include "rendezvous/daemon/daemon_options.h"
+#include "rendezvous/daemon/io/owner_access.h"
 #include "rendezvous/daemon/io/store_daemon.h"
 #include "rendezvous/daemon/service.h"
 #include "rendezvous/io/program.h"

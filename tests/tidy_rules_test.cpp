@@ -36,7 +36,7 @@ TEST_CASE("rooms include only in the agreed direction") {
         1);
   CHECK(check_directions({"worker/env/a.h", "#include \"worker/torch/ddp/ddp.h\"\n"}).size() == 1);
   CHECK(check_directions({"launcher/a.cpp", "#include \"rendezvous/store/store.h\"\n"}).empty());
-  CHECK(check_directions({"worker/torch/a.cpp", "#include \"proto/ids.h\"\n"}).empty());
+  CHECK(check_directions({"worker/torch/a.cpp", "#include \"proto/rank.h\"\n"}).empty());
   CHECK(check_directions({"tests/sim/a.cpp", "#include \"launcher/agent/agent.h\"\n"}).empty());
 }
 
@@ -44,7 +44,7 @@ TEST_CASE("within a room arrows point downwards only") {
   const auto from_plan = [](std::string path) {
     return check_directions({std::move(path), "#include \"launcher/plan/plan.h\"\n"}).size();
   };
-  CHECK(from_plan("launcher/plan/cpu_binding.cpp") == 0);
+  CHECK(from_plan("launcher/plan/devices.cpp") == 0);
   CHECK(from_plan("launcher/workers/supervisor.cpp") == 0);
   CHECK(from_plan("launcher/agent/io/runtime.cpp") == 0);
   CHECK(from_plan("launcher/endpoint.cpp") == 1);
@@ -98,7 +98,8 @@ TEST_CASE("libraries stay in their homes") {
   CHECK(check_libraries({"proto/http/session.cpp", beast}).empty());
   CHECK(check_libraries({"rendezvous/status/io/status_server.cpp", beast}).size() == 1);
   CHECK(check_libraries({"launcher/plan/plan.cpp", "#include <CLI/CLI.hpp>\n"}).size() == 1);
-  CHECK(check_libraries({"rendezvous/daemon/cpprund_cli.cpp", "#include <CLI/CLI.hpp>\n"}).empty());
+  CHECK(check_libraries({"rendezvous/daemon/daemon_options.cpp", "#include <CLI/CLI.hpp>\n"})
+            .empty());
   CHECK(check_libraries({"launcher/cli/declaration.cpp", "#include <CLI/CLI.hpp>\n"}).empty());
   CHECK(check_libraries({"launcher/cli/cli.cpp", "#include <CLI/CLI.hpp>\n"}).size() == 1);
   CHECK(check_libraries({"launcher/report/report.cpp", "#include <nlohmann/json.hpp>\n"}).size() ==
@@ -334,7 +335,7 @@ TEST_CASE("a decision without a test is found, an effect without one is not") {
   CHECK(check_each_class_has_a_test(tested).empty());
   const Tree together = {{"worker/env/report_json.cpp", ""}, {"tests/worker/report_test.cpp", ""}};
   CHECK(check_each_class_has_a_test(together).empty());
-  const Tree elsewhere = {{"launcher/plan/cpu_binding.cpp", ""},
+  const Tree elsewhere = {{"launcher/plan/devices.cpp", ""},
                           {"tests/launcher/cli/numa_test.cpp", ""}};
   CHECK(check_each_class_has_a_test(elsewhere).size() == 1);
 }
@@ -355,7 +356,7 @@ TEST_CASE("one test file may test several classes of its directory, by including
 }
 
 TEST_CASE("a room that does not say what it is for is found") {
-  const Source source{"launcher/plan/cpu_binding.cpp", ""};
+  const Source source{"launcher/plan/devices.cpp", ""};
   CHECK(check_each_room_has_a_readme({source}).size() == 1);
   CHECK(check_each_room_has_a_readme({source, {"launcher/plan/README.md", ""}}).empty());
   CHECK(check_each_room_has_a_readme({{"launcher/plan/io/host.cpp", ""}}).empty());
@@ -411,9 +412,9 @@ TEST_CASE("a file that a script or a page names and that is not there is found")
 }
 
 TEST_CASE("a path that a rule names and that does not exist is found") {
-  const std::string text = "Speaker{\"launcher/plan/gpus.cpp\"}, starts_with(\"worker/exa\")\n";
+  const std::string text = "Speaker{\"launcher/plan/devices.cpp\"}, starts_with(\"worker/exa\")\n";
   const Source rule{"tests/tidy/guide.cpp", text};
-  const Source file{"launcher/plan/gpus.cpp", ""};
+  const Source file{"launcher/plan/devices.cpp", ""};
   const Source example{"worker/examples/digits.cpp", ""};
   CHECK(check_named_files({file, rule, example}).empty());
   CHECK(check_named_files({file, rule}).size() == 1);

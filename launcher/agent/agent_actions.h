@@ -15,8 +15,8 @@
 #include "launcher/workers/supervisor.h"
 #include "proto/bounds.h"
 #include "proto/clock.h"
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 
 namespace cpprun {
 

@@ -14,8 +14,8 @@
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/plan.h"
 #include "proto/clock.h"
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 #include "proto/result.h"
 
 namespace cpprun {

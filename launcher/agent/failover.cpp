@@ -9,7 +9,7 @@
 
 #include "launcher/agent/agent_text.h"
 #include "proto/bounds.h"
-#include "rendezvous/daemon/place.h"
+#include "rendezvous/endpoint.h"
 
 namespace cpprun {
 
@@ -157,7 +157,7 @@ std::optional<Endpoint> ClusterFailover::follow(std::uint64_t epoch) {
 void ClusterFailover::learn(const std::vector<std::string>& members, Actions& actions) {
   std::vector<Endpoint> others;
   for (std::size_t i = 1; i < members.size(); ++i) {
-    const auto place = parse_endpoint(members[i], place_port_default);
+    const auto place = parse_endpoint(members[i], rendezvous_port_default);
     if (place) {
       others.push_back(*place);
     } else {

@@ -13,10 +13,10 @@
 
 #include "launcher/agent/agent_actions.h"
 #include "launcher/agent/coordinator_link.h"
-#include "launcher/endpoint.h"
 #include "proto/clock.h"
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
+#include "rendezvous/endpoint.h"
 
 namespace cpprun {
 

@@ -17,8 +17,8 @@
 #include "launcher/plan/plan.h"
 #include "launcher/workers/supervisor.h"
 #include "proto/clock.h"
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 
 namespace cpprun {
 

@@ -13,10 +13,10 @@
 #include <string_view>
 #include <utility>
 
-#include "launcher/endpoint.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
 #include "proto/worker_contract.h"
+#include "rendezvous/endpoint.h"
 
 namespace cpprun {
 

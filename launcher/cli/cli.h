@@ -17,7 +17,6 @@
 #include "launcher/fanout/fan_out.h"
 #include "launcher/plan/program.h"
 #include "launcher/scheduler/scheduler_facts.h"
-#include "launcher/text_file.h"
 #include "proto/environment.h"
 #include "proto/result.h"
 

@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "proto/bounds.h"
+#include "rendezvous/endpoint.h"
 
 namespace cpprun {
 
 namespace {
 
-constexpr int port_max = 65535;
 constexpr std::size_t flags_expected = 64;  // capacity for all of them
 
 std::string pet_variable(std::string_view name) {

@@ -8,11 +8,11 @@
 #include <cmath>
 #include <optional>
 
-#include "launcher/endpoint.h"
 #include "launcher/failure/causes.h"
 #include "proto/bounds.h"
 #include "proto/signal_names.h"
 #include "proto/text.h"
+#include "rendezvous/endpoint.h"
 
 namespace cpprun {
 

@@ -9,11 +9,10 @@
 #include <string_view>
 
 #include "launcher/cli/settings.h"
-#include "launcher/endpoint.h"
 #include "launcher/plan/meeting_place.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
-#include "rendezvous/daemon/place.h"
+#include "rendezvous/endpoint.h"
 #include "rendezvous/etcd/bounds.h"
 
 namespace cpprun {
@@ -184,7 +183,8 @@ class Checker {
     if (names_a_set()) return meet_at_a_set(*place);
     if (place) {
       ignore_master();
-      const auto parsed = parse_endpoint(*place, by_endpoint ? place_port_default : static_port);
+      const auto parsed =
+          parse_endpoint(*place, by_endpoint ? rendezvous_port_default : static_port);
       if (!parsed) return reader_.report_error(flags.rdzv_endpoint, ": {}", parsed.error().reason);
       config_.endpoint = *parsed;
       config_.place_by_endpoint = true;
@@ -198,7 +198,7 @@ class Checker {
   void meet_at_a_set(const std::string& text) {
     const auto& flags = reader_.flags();
     ignore_master();
-    const auto places = parse_endpoints(text, place_port_default);
+    const auto places = parse_endpoints(text, rendezvous_port_default);
     if (!places) return reader_.report_error(flags.rdzv_endpoint, ": {}", places.error().reason);
     config_.rendezvous = RendezvousMode::endpoint;
     config_.places = *places;

@@ -12,7 +12,7 @@
 #include <type_traits>
 
 #include "launcher/cli/rendezvous_settings.h"
-#include "launcher/plan/cpu_binding.h"
+#include "launcher/plan/devices.h"
 #include "launcher/scheduler/scheduler_facts.h"
 #include "proto/bounds.h"
 #include "proto/secure/secret.h"

@@ -13,7 +13,6 @@
 #include "launcher/cli/cli.h"
 #include "launcher/cli/flags.h"
 #include "launcher/config.h"
-#include "launcher/text_file.h"
 #include "proto/environment.h"
 
 namespace cpprun {

@@ -12,7 +12,7 @@
 #include "proto/bounds.h"
 #include "proto/secure/secret.h"
 #include "proto/text.h"
-#include "rendezvous/daemon/place.h"
+#include "rendezvous/endpoint.h"
 
 namespace cpprun {
 
@@ -258,7 +258,7 @@ class Declaration {
       return CommandLineEnd{control_code::misuse, fmt::format("cpprunctl: error: {}\n", why)};
     };
     if (!address_.empty()) {
-      auto endpoint = parse_endpoint(address_, place_port_default);
+      auto endpoint = parse_endpoint(address_, rendezvous_port_default);
       if (!endpoint) return misuse("--address: " + endpoint.error().reason);
       if (endpoint->port == 0)
         return misuse("--address: port \"0\" is not a number from 1 to 65535");

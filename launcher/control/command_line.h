@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/endpoint.h"
 #include "rendezvous/command_line.h"
+#include "rendezvous/endpoint.h"
 
 namespace cpprun {
 

@@ -3,7 +3,9 @@
 // What cpprunctl prints: durations, jobs, daemons, failures and secrets.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,5 +76,31 @@ std::string added_text(std::string_view id, std::string_view path, std::string_v
 // The content of a secrets file, in this order. The caller has to wipe the text. No other copy is
 // left.
 std::string secrets_text(const Secrets& secrets);
+
+// The lines that `cpprunctl top` shows on a terminal of a given size, and its keys. Pure.
+
+// One job with its nodes, or all jobs if none was selected.
+struct TopView {
+  std::vector<SeenJob> jobs;
+  std::optional<JobView> job = {};
+  std::vector<NodeView> nodes = {};
+  std::string trouble = {};  // why the last refresh failed; empty: it did not
+};
+
+enum class TopOrder { number, host, state, heard, since };
+
+struct TopSettings {
+  TopOrder order = TopOrder::number;
+  bool is_reversed = false;
+  std::size_t first = 0;  // first row shown
+};
+
+// At most `height` lines, none wider than the terminal.
+std::vector<std::string> top_frame(const TopView& view, const TopSettings& settings,
+                                   const Canvas& canvas, std::size_t height);
+
+enum class KeyEffect { none, changed, quit };
+// Keys as a terminal sends them. An arrow key is three bytes.
+KeyEffect press(TopSettings& settings, std::string_view key);
 
 }  // namespace cpprun

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What coordinators and daemons report, parsed from their JSON (docs/operating.md), and their
-// events (docs/events.md): the stream of them, and each as the fields that cpprunctl needs and as
-// text for people.
+// events (docs/events.md), as the fields that cpprunctl needs and as text for people.
 
 #include <cstddef>
 #include <cstdint>
@@ -175,23 +174,6 @@ std::string said_json(const std::string& said);
 
 // From a daemon's JSON to what people see.
 Result<DaemonView> daemon_view(std::string_view text);
-
-// Parses server-sent events from a byte stream. Returns complete events in order.
-class EventStream {
- public:
-  // Adds bytes and returns the events completed by them. Skips comments.
-  Result<std::vector<std::string>> hear(std::string_view bytes);
-  // The id of the last event, verbatim. Empty: no event had one.
-  const std::string& last() const { return last_; }
-
- private:
-  void take_line(std::string_view line, std::vector<std::string>& whole);
-
-  std::string unread_;  // an incomplete line
-  std::string data_;    // an incomplete event
-  bool has_data_ = false;
-  std::string last_;
-};
 
 struct EventView {
   std::string job;

@@ -13,7 +13,7 @@
 
 #include "launcher/fanout/fan_out.h"
 #include "launcher/fanout/message.h"
-#include "launcher/plan/gpus.h"
+#include "launcher/plan/devices.h"
 #include "proto/clock.h"
 #include "proto/result.h"
 #include "proto/state_machine.h"

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <utility>
 
-#include "launcher/endpoint.h"
 #include "proto/text.h"
+#include "rendezvous/endpoint.h"
 
 namespace cpprun::doctor {
 

@@ -14,8 +14,8 @@
 #include "launcher/failure/evidence.h"
 #include "launcher/workers/supervisor.h"
 #include "proto/clock.h"
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 #include "proto/signal_names.h"
 #include "rendezvous/job/round_outcome.h"
 

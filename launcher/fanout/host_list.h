@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "launcher/fanout/message.h"
-#include "launcher/text_file.h"
 #include "proto/environment.h"
 
 namespace cpprun {

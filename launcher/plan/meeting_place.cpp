@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "proto/secure/secret.h"
-#include "rendezvous/etcd/etcd_endpoint.h"
+#include "rendezvous/etcd/etcd_request.h"
 
 namespace cpprun {
 

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "launcher/config.h"
-#include "launcher/endpoint.h"
 #include "launcher/plan/interfaces.h"
 #include "proto/environment.h"
 #include "proto/result.h"
 #include "rendezvous/daemon/daemon_options.h"
+#include "rendezvous/endpoint.h"
 
 namespace cpprun {
 

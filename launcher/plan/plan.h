@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "launcher/config.h"
-#include "launcher/plan/cpu_binding.h"
+#include "launcher/plan/devices.h"
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/program.h"
 #include "proto/environment.h"
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 #include "proto/result.h"
 
 namespace cpprun {

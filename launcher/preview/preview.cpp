@@ -11,13 +11,13 @@
 #include <string_view>
 #include <utility>
 
-#include "launcher/endpoint.h"
-#include "launcher/plan/cpu_binding.h"
+#include "launcher/plan/devices.h"
 #include "launcher/plan/meeting_place.h"
 #include "launcher/plan/plan.h"
 #include "launcher/table.h"
 #include "proto/text.h"
 #include "proto/worker_contract.h"
+#include "rendezvous/endpoint.h"
 
 namespace cpprun {
 

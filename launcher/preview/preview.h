@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "launcher/config.h"
-#include "launcher/plan/cpu_binding.h"
-#include "launcher/plan/gpus.h"
+#include "launcher/plan/devices.h"
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/meeting_place.h"
 #include "launcher/plan/program.h"

@@ -10,8 +10,8 @@
 
 #include "launcher/failure/diagnosis.h"
 #include "proto/clock.h"
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 #include "rendezvous/status/daemon_snapshot.h"
 
 namespace cpprun {

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/text_file.h"
 #include "proto/clock.h"
 #include "proto/environment.h"
 

@@ -12,8 +12,8 @@
 
 #include "launcher/config.h"
 #include "proto/clock.h"
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 
 namespace cpprun {
 

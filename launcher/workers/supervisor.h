@@ -35,8 +35,8 @@
 #include "launcher/workers/heartbeat_monitor.h"
 #include "launcher/workers/spawn.h"
 #include "proto/clock.h"
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 #include "proto/state_machine.h"
 
 namespace cpprun {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "proto/http/session.h"
 #include "proto/result.h"
@@ -84,6 +85,23 @@ class ReplyReader {
  private:
   struct Inside;
   std::unique_ptr<Inside> inside_;
+};
+
+// Parses server-sent events from a byte stream. Returns complete events in order.
+class EventStream {
+ public:
+  // Adds bytes and returns the events completed by them. Skips comments.
+  Result<std::vector<std::string>> hear(std::string_view bytes);
+  // The id of the last event, verbatim. Empty: no event had one.
+  const std::string& last() const { return last_; }
+
+ private:
+  void take_line(std::string_view line, std::vector<std::string>& whole);
+
+  std::string unread_;  // an incomplete line
+  std::string data_;    // an incomplete event
+  bool has_data_ = false;
+  std::string last_;
 };
 
 }  // namespace cpprun::http

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "proto/ids.h"
+#include "proto/rank.h"
 #include "proto/result.h"
 
 namespace cpprun::link {

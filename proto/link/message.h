@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "proto/clock.h"
-#include "proto/ids.h"
+#include "proto/rank.h"
 #include "proto/restart_rules.h"
 #include "proto/result.h"
 #include "proto/time_use.h"

@@ -21,7 +21,7 @@ using Key = std::array<unsigned char, key_bytes>;
 
 struct Secret {
   std::string id;
-  std::shared_ptr<const Key> key;  // allocated by io/key_memory.h
+  std::shared_ptr<const Key> key;  // allocated by rendezvous/io/secret_file.h
 };
 
 // The valid secrets. A node opens its links with the first, and accepts all of them from others:

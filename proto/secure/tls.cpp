@@ -41,6 +41,112 @@ std::string names_of(const Secrets& secrets) {
   return names;
 }
 
+// A TLS connection as bytes in and bytes out: what both kinds of channels share.
+struct TlsEngine {
+  const std::shared_ptr<const void> owner;  // of the context and of the table of functions
+  const OpenSsl& openssl;
+  SSL* ssl = nullptr;
+  BIO* incoming = nullptr;
+  BIO* outgoing = nullptr;
+  std::string heard = {};
+  std::string unsaid = {};  // data to send before the handshake is done
+  std::string reason = {};
+  bool is_established = false;
+  bool is_finished = false;
+
+  TlsEngine(std::shared_ptr<const void> keeps, const OpenSsl& table, SSL_CTX* context)
+      : owner(std::move(keeps)), openssl(table), ssl(openssl.SSL_new(context)) {
+    if (ssl == nullptr) throw std::bad_alloc();
+  }
+  TlsEngine(const TlsEngine&) = delete;
+  TlsEngine& operator=(const TlsEngine&) = delete;
+  virtual ~TlsEngine() { openssl.SSL_free(ssl); }  // frees both BIOs
+
+  // Advances the handshake as far as possible.
+  virtual bool shake_hands() = 0;
+  // The reason for the end of the connection, from OpenSSL's error.
+  virtual std::string why(unsigned long error) const = 0;
+
+  bool open() {
+    incoming = openssl.BIO_new(openssl.BIO_s_mem());
+    outgoing = openssl.BIO_new(openssl.BIO_s_mem());
+    if (incoming == nullptr || outgoing == nullptr) return false;
+    openssl.SSL_set_bio(ssl, incoming, outgoing);
+    return true;
+  }
+
+  bool hear(std::string_view bytes) {
+    if (!reason.empty()) return false;
+    while (!bytes.empty()) {
+      const std::string_view some = bytes.substr(0, chunk_bytes);
+      bytes.remove_prefix(some.size());
+      const int size = static_cast<int>(some.size());
+      if (openssl.BIO_write(incoming, some.data(), size) != size) throw std::bad_alloc();
+      if (!is_established && !shake_hands()) return false;
+      if (is_established && !read()) return false;
+    }
+    return true;
+  }
+
+  bool say(std::string_view bytes) {
+    if (!reason.empty()) return false;
+    if (bytes.empty()) return true;
+    if (is_established) return write(bytes);
+    unsaid += bytes;
+    return true;
+  }
+
+  // The handshake is done.
+  bool establish() {
+    is_established = true;
+    const std::string first = std::exchange(unsaid, {});
+    return first.empty() || write(first);
+  }
+
+  bool write(std::string_view bytes) {
+    openssl.ERR_clear_error();
+    const int result = openssl.SSL_write(ssl, bytes.data(), static_cast<int>(bytes.size()));
+    // A memory BIO takes all of it.
+    return result > 0 || is_only_waiting(result);
+  }
+
+  bool read() {
+    while (true) {
+      const std::size_t before = heard.size();
+      heard.resize(before + chunk_bytes);
+      openssl.ERR_clear_error();
+      const int result = openssl.SSL_read(ssl, heard.data() + before, chunk_bytes);
+      heard.resize(before + static_cast<std::size_t>(std::max(result, 0)));
+      if (result <= 0) return is_only_waiting(result);
+    }
+  }
+
+  bool is_only_waiting(int result) {
+    const int what = openssl.SSL_get_error(ssl, result);
+    if (what == SSL_ERROR_WANT_READ) return true;
+    if (what == SSL_ERROR_ZERO_RETURN) {
+      is_finished = true;
+      return true;
+    }
+    return end(why(openssl.ERR_get_error()));
+  }
+
+  bool end(std::string because) {
+    reason = std::move(because);
+    return false;
+  }
+
+  std::string take_outgoing() const {
+    const auto waiting = openssl.BIO_ctrl(outgoing, BIO_CTRL_PENDING, 0, nullptr);
+    std::string bytes(static_cast<std::size_t>(waiting), '\0');
+    if (bytes.empty()) return bytes;
+    const int taken = openssl.BIO_read(outgoing, bytes.data(), static_cast<int>(bytes.size()));
+    assert(taken == static_cast<int>(bytes.size()));
+    (void)taken;
+    return bytes;
+  }
+};
+
 }  // namespace
 
 struct SecureContext::Inside {
@@ -56,50 +162,28 @@ struct SecureContext::Inside {
   ~Inside() { openssl.SSL_CTX_free(context); }
 };
 
-struct SecureChannel::Inside {
-  std::shared_ptr<SecureContext> context;
-  const OpenSsl& openssl;
+struct SecureChannel::Inside : TlsEngine {
   const Secrets& secrets;
   const bool is_server;
-  SSL* ssl = nullptr;
-  BIO* incoming = nullptr;
-  BIO* outgoing = nullptr;
-  std::string heard = {};
-  std::string unsaid = {};  // data to send before the handshake is done
-  std::string reason = {};
   std::string secret_id = {};                 // in use, or offered and rejected
   std::string identity = {};                  // its identity as the client sends it
   std::shared_ptr<const Key> found_key = {};  // the key found for it
   bool was_offered = false;                   // the peer has named a secret
   bool is_known = false;                      // and it is one of this side's
-  bool is_established = false;
-  bool is_finished = false;
 
   // OpenSSL's callbacks get no user argument: this is the channel of the current handshake.
   static thread_local Inside* shaking;
 
-  explicit Inside(std::shared_ptr<SecureContext> its)
-      : context(std::move(its)),
-        openssl(context->inside_->openssl),
-        secrets(context->inside_->secrets),
-        is_server(context->inside_->is_server) {}
-  ~Inside() {
-    if (ssl != nullptr) openssl.SSL_free(ssl);  // frees both BIOs
-  }
-
-  bool open() {
-    ssl = openssl.SSL_new(context->inside_->context);
-    if (ssl == nullptr) return false;
-    incoming = openssl.BIO_new(openssl.BIO_s_mem());
-    outgoing = openssl.BIO_new(openssl.BIO_s_mem());
-    if (incoming == nullptr || outgoing == nullptr) return false;
-    openssl.SSL_set_bio(ssl, incoming, outgoing);
+  explicit Inside(const std::shared_ptr<SecureContext>& its)
+      : TlsEngine(its, its->inside_->openssl, its->inside_->context),
+        secrets(its->inside_->secrets),
+        is_server(its->inside_->is_server) {
+    if (!open()) throw std::bad_alloc();
     if (is_server) {
       openssl.SSL_set_accept_state(ssl);
     } else {
       openssl.SSL_set_connect_state(ssl);
     }
-    return true;
   }
 
   Session session_of(const Secret& secret) const {
@@ -155,8 +239,7 @@ struct SecureChannel::Inside {
     return *session == nullptr ? 0 : 1;
   }
 
-  // Advances the handshake as far as possible.
-  bool shake_hands() {
+  bool shake_hands() override {
     openssl.ERR_clear_error();
     shaking = this;
     const int result = openssl.SSL_do_handshake(ssl);
@@ -165,11 +248,8 @@ struct SecureChannel::Inside {
     // OpenSSL would also have accepted a certificate.
     if (openssl.SSL_session_reused(ssl) != 1)
       return end("the peer has not proved that it has the secret");
-    is_established = true;
     forget_key();
-    const std::string first = std::move(unsaid);
-    unsaid = {};
-    return first.empty() || write(first);
+    return establish();
   }
 
   // OpenSSL keeps the key for session resumption, and a core file would contain it.
@@ -179,40 +259,7 @@ struct SecureChannel::Inside {
                                         nothing.size());
   }
 
-  bool write(std::string_view bytes) {
-    openssl.ERR_clear_error();
-    const int result = openssl.SSL_write(ssl, bytes.data(), static_cast<int>(bytes.size()));
-    // A memory BIO takes all of it.
-    return result > 0 || is_only_waiting(result);
-  }
-
-  bool read() {
-    while (true) {
-      const std::size_t before = heard.size();
-      heard.resize(before + chunk_bytes);
-      openssl.ERR_clear_error();
-      const int result = openssl.SSL_read(ssl, heard.data() + before, chunk_bytes);
-      heard.resize(before + static_cast<std::size_t>(std::max(result, 0)));
-      if (result <= 0) return is_only_waiting(result);
-    }
-  }
-
-  bool is_only_waiting(int result) {
-    const int what = openssl.SSL_get_error(ssl, result);
-    if (what == SSL_ERROR_WANT_READ) return true;
-    if (what == SSL_ERROR_ZERO_RETURN) {
-      is_finished = true;
-      return true;
-    }
-    return end(why(openssl.ERR_get_error()));
-  }
-
-  bool end(std::string because) {
-    reason = std::move(because);
-    return false;
-  }
-
-  std::string why(unsigned long error) const {
+  std::string why(unsigned long error) const override {
     const int number = ERR_GET_REASON(error);
     if (!is_established) {
       if (auto known = is_server ? why_refused(number) : why_not_taken(error)) return *known;
@@ -320,9 +367,8 @@ void SecureContext::replace(Secrets secrets) {
   inside_->secrets = std::move(secrets);
 }
 
-SecureChannel::SecureChannel(std::shared_ptr<SecureContext> context)
-    : inside_(std::make_unique<Inside>(std::move(context))) {
-  if (!inside_->open()) throw std::bad_alloc();
+SecureChannel::SecureChannel(const std::shared_ptr<SecureContext>& context)
+    : inside_(std::make_unique<Inside>(context)) {
   if (inside_->is_server) return;
   inside_->secret_id = inside_->secrets.front().id;
   inside_->shake_hands();
@@ -331,26 +377,11 @@ SecureChannel::SecureChannel(std::shared_ptr<SecureContext> context)
 SecureChannel::~SecureChannel() = default;
 
 bool SecureChannel::hear(std::string_view bytes) {
-  Inside& in = *inside_;
-  if (!in.reason.empty()) return false;
-  while (!bytes.empty()) {
-    const std::string_view some = bytes.substr(0, chunk_bytes);
-    bytes.remove_prefix(some.size());
-    const int size = static_cast<int>(some.size());
-    if (in.openssl.BIO_write(in.incoming, some.data(), size) != size) throw std::bad_alloc();
-    if (!in.is_established && !in.shake_hands()) return false;
-    if (in.is_established && !in.read()) return false;
-  }
-  return true;
+  return inside_->hear(bytes);
 }
 
 bool SecureChannel::say(std::string_view bytes) {
-  Inside& in = *inside_;
-  if (!in.reason.empty()) return false;
-  if (bytes.empty()) return true;
-  if (in.is_established) return in.write(bytes);
-  in.unsaid += bytes;
-  return true;
+  return inside_->say(bytes);
 }
 
 void SecureChannel::finish() {
@@ -365,15 +396,7 @@ std::string SecureChannel::take_heard() {
 }
 
 std::string SecureChannel::take_outgoing() {
-  const OpenSsl& openssl = inside_->openssl;
-  const auto waiting = openssl.BIO_ctrl(inside_->outgoing, BIO_CTRL_PENDING, 0, nullptr);
-  std::string bytes(static_cast<std::size_t>(waiting), '\0');
-  if (bytes.empty()) return bytes;
-  const int taken =
-      openssl.BIO_read(inside_->outgoing, bytes.data(), static_cast<int>(bytes.size()));
-  assert(taken == static_cast<int>(bytes.size()));
-  (void)taken;
-  return bytes;
+  return inside_->take_outgoing();
 }
 
 bool SecureChannel::is_established() const {
@@ -403,8 +426,6 @@ const std::string& SecureChannel::reason() const {
 }
 
 namespace {
-
-constexpr int read_chunk_bytes = 16 * 1024;
 
 // There is no user to ask for a password.
 int no_password(char*, int, int, void*) {
@@ -544,35 +565,16 @@ Result<std::shared_ptr<TlsClientContext>> TlsClientContext::make(const OpenSsl& 
   return std::shared_ptr<TlsClientContext>(new TlsClientContext(std::move(inside)));
 }
 
-struct TlsClientChannel::Inside {
-  std::shared_ptr<TlsClientContext> context;
-  const OpenSsl& openssl;
+struct TlsClientChannel::Inside : TlsEngine {
   std::string host;
-  SSL* ssl = nullptr;
-  BIO* incoming = nullptr;
-  BIO* outgoing = nullptr;
-  std::string heard = {};
-  std::string unsaid = {};  // data to send before the handshake is done
-  std::string reason = {};
-  bool is_established = false;
-  bool is_finished = false;
 
-  Inside(std::shared_ptr<TlsClientContext> its, std::string name)
-      : context(std::move(its)), openssl(context->inside_->openssl), host(std::move(name)) {}
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
-  ~Inside() {
-    if (ssl != nullptr) openssl.SSL_free(ssl);  // frees both BIOs
+  Inside(const std::shared_ptr<TlsClientContext>& its, std::string name)
+      : TlsEngine(its, its->inside_->openssl, its->inside_->context), host(std::move(name)) {
+    if (!open() || !expect_host()) throw std::bad_alloc();
+    openssl.SSL_set_connect_state(ssl);
   }
 
-  bool open() {
-    ssl = openssl.SSL_new(context->inside_->context);
-    if (ssl == nullptr) return false;
-    incoming = openssl.BIO_new(openssl.BIO_s_mem());
-    outgoing = openssl.BIO_new(openssl.BIO_s_mem());
-    if (incoming == nullptr || outgoing == nullptr) return false;
-    openssl.SSL_set_bio(ssl, incoming, outgoing);
-    openssl.SSL_set_connect_state(ssl);
+  bool expect_host() const {
     // Without the scope id, which only has a meaning on this machine.
     const std::string name = host.substr(0, host.find('%'));
     if (is_address(name)) {
@@ -583,46 +585,13 @@ struct TlsClientChannel::Inside {
                             const_cast<char*>(name.c_str())) == 1;
   }
 
-  // Advances the handshake as far as possible.
-  bool shake_hands() {
+  bool shake_hands() override {
     openssl.ERR_clear_error();
     const int result = openssl.SSL_do_handshake(ssl);
-    if (result != 1) return is_only_waiting(result);
-    is_established = true;
-    const std::string first = std::exchange(unsaid, {});
-    return first.empty() || write(first);
+    return result == 1 ? establish() : is_only_waiting(result);
   }
 
-  bool write(std::string_view bytes) {
-    openssl.ERR_clear_error();
-    const int result = openssl.SSL_write(ssl, bytes.data(), static_cast<int>(bytes.size()));
-    // A memory BIO takes all of it.
-    return result > 0 || is_only_waiting(result);
-  }
-
-  bool read() {
-    while (true) {
-      const std::size_t before = heard.size();
-      heard.resize(before + read_chunk_bytes);
-      openssl.ERR_clear_error();
-      const int result = openssl.SSL_read(ssl, heard.data() + before, read_chunk_bytes);
-      heard.resize(before + static_cast<std::size_t>(std::max(result, 0)));
-      if (result <= 0) return is_only_waiting(result);
-    }
-  }
-
-  bool is_only_waiting(int result) {
-    const int what = openssl.SSL_get_error(ssl, result);
-    if (what == SSL_ERROR_WANT_READ) return true;
-    if (what == SSL_ERROR_ZERO_RETURN) {
-      is_finished = true;
-      return true;
-    }
-    reason = why(openssl.ERR_get_error());
-    return false;
-  }
-
-  std::string why(unsigned long error) const {
+  std::string why(unsigned long error) const override {
     const int number = ERR_GET_REASON(error);
     const char* const text = openssl.ERR_reason_error_string(error);
     const char* const known = text == nullptr ? "no reason given" : text;
@@ -655,36 +624,20 @@ struct TlsClientChannel::Inside {
   }
 };
 
-TlsClientChannel::TlsClientChannel(std::shared_ptr<TlsClientContext> context,
+TlsClientChannel::TlsClientChannel(const std::shared_ptr<TlsClientContext>& context,
                                    const std::string& host)
-    : inside_(std::make_unique<Inside>(std::move(context), host)) {
-  if (!inside_->open()) throw std::bad_alloc();
+    : inside_(std::make_unique<Inside>(context, host)) {
   inside_->shake_hands();
 }
 
 TlsClientChannel::~TlsClientChannel() = default;
 
 bool TlsClientChannel::hear(std::string_view bytes) {
-  Inside& in = *inside_;
-  if (!in.reason.empty()) return false;
-  while (!bytes.empty()) {
-    const std::string_view some = bytes.substr(0, read_chunk_bytes);
-    bytes.remove_prefix(some.size());
-    const int size = static_cast<int>(some.size());
-    if (in.openssl.BIO_write(in.incoming, some.data(), size) != size) throw std::bad_alloc();
-    if (!in.is_established && !in.shake_hands()) return false;
-    if (in.is_established && !in.read()) return false;
-  }
-  return true;
+  return inside_->hear(bytes);
 }
 
 bool TlsClientChannel::say(std::string_view bytes) {
-  Inside& in = *inside_;
-  if (!in.reason.empty()) return false;
-  if (bytes.empty()) return true;
-  if (in.is_established) return in.write(bytes);
-  in.unsaid += bytes;
-  return true;
+  return inside_->say(bytes);
 }
 
 std::string TlsClientChannel::take_heard() {
@@ -692,15 +645,7 @@ std::string TlsClientChannel::take_heard() {
 }
 
 std::string TlsClientChannel::take_outgoing() {
-  const OpenSsl& openssl = inside_->openssl;
-  const auto waiting = openssl.BIO_ctrl(inside_->outgoing, BIO_CTRL_PENDING, 0, nullptr);
-  std::string bytes(static_cast<std::size_t>(waiting), '\0');
-  if (bytes.empty()) return bytes;
-  const int taken =
-      openssl.BIO_read(inside_->outgoing, bytes.data(), static_cast<int>(bytes.size()));
-  assert(taken == static_cast<int>(bytes.size()));
-  (void)taken;
-  return bytes;
+  return inside_->take_outgoing();
 }
 
 bool TlsClientChannel::is_established() const {

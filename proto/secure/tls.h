@@ -47,7 +47,7 @@ class SecureContext {
 // is queued.
 class SecureChannel {
  public:
-  explicit SecureChannel(std::shared_ptr<SecureContext> context);
+  explicit SecureChannel(const std::shared_ptr<SecureContext>& context);
   ~SecureChannel();
   SecureChannel(const SecureChannel&) = delete;
   SecureChannel& operator=(const SecureChannel&) = delete;
@@ -120,7 +120,7 @@ class TlsClientContext {
 class TlsClientChannel {
  public:
   // `host` as requested: a name or an address.
-  TlsClientChannel(std::shared_ptr<TlsClientContext> context, const std::string& host);
+  TlsClientChannel(const std::shared_ptr<TlsClientContext>& context, const std::string& host);
   ~TlsClientChannel();
   TlsClientChannel(const TlsClientChannel&) = delete;
   TlsClientChannel& operator=(const TlsClientChannel&) = delete;

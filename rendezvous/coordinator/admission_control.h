@@ -13,8 +13,8 @@
 
 #include "proto/bounds.h"
 #include "proto/clock.h"
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 #include "proto/result.h"
 #include "rendezvous/job/job.h"
 #include "rendezvous/job/leases.h"

@@ -14,8 +14,8 @@
 #include <variant>
 #include <vector>
 
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 #include "rendezvous/job/coordinator_actions.h"
 
 namespace cpprun {

@@ -13,7 +13,6 @@
 
 #include "proto/bounds.h"
 #include "proto/text.h"
-#include "rendezvous/coordinator/operator_command_json.h"
 #include "rendezvous/status/metrics.h"
 #include "rendezvous/status/page.h"
 #include "rendezvous/status/status_json.h"

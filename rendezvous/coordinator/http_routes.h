@@ -69,6 +69,12 @@ std::optional<http::Response> objection_of_owners(const OperatorCommand& command
 
 http::Response answer_to(const CommandResult& outcome);
 
+// The JSON body of a command's request, and of its reply. read_command() fills in `command`, whose
+// kind is set, from the body, which may be empty. Fails with a sentence that names the error.
+Result<void> read_command(const std::string& body, OperatorCommand& command);
+// {"said": …} if the command succeeded, {"error": …} if not.
+std::string outcome_json(const CommandResult& outcome);
+
 // What a token must permit for this request. A path that names one job requires a token for that
 // job, all others a token for all jobs.
 struct WantedToken {

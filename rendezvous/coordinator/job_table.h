@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "proto/clock.h"
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 #include "proto/result.h"
 #include "rendezvous/coordinator/admission_control.h"
 #include "rendezvous/job/job.h"

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 #include "rendezvous/coordinator/job_table.h"
 #include "rendezvous/job/job.h"
 

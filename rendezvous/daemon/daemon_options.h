@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// cpprund's configuration, as parsed from its command line.
+// cpprund's configuration, and the command line from which it is parsed, with the manual page and
+// the shell completions generated from that.
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "proto/bounds.h"
 #include "proto/c10d/request.h"
 #include "proto/clock.h"
+#include "proto/environment.h"
 #include "proto/secure/secret.h"
-#include "rendezvous/daemon/place.h"
+#include "rendezvous/command_line.h"
+#include "rendezvous/endpoint.h"
 #include "rendezvous/etcd/bounds.h"
 #include "rendezvous/logging.h"
 #include "rendezvous/status/door_places.h"
@@ -20,10 +26,10 @@
 namespace cpprun {
 
 struct DaemonOptions {
-  std::string host{};                       // empty: all interfaces, IPv6 and IPv4
-  std::uint16_t port = place_port_default;  // 0: any free port
-  bool names_address = false;               // --host or --port was given
-  bool is_quiet = false;                    // do not log closed clients
+  std::string host{};                            // empty: all interfaces, IPv6 and IPv4
+  std::uint16_t port = rendezvous_port_default;  // 0: any free port
+  bool names_address = false;                    // --host or --port was given
+  bool is_quiet = false;                         // do not log closed clients
   LogLevel log_level = LogLevel::info;
   StatusAccess status_access = StatusAccess::user;  // who has read access to jobs by HTTP
   std::vector<DoorFolder> door_folders = {};        // candidates for the control socket's directory
@@ -70,5 +76,29 @@ struct DaemonOptions {
   std::uint64_t address_keys_max = bounds::store_address_keys_max;
   std::uint64_t address_connections_max = bounds::store_address_connections_max;
 };
+
+// `version` is the text that --version prints. CPPRUN_LOG_LEVEL in `environment` sets the log level
+// if no flag does.
+std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(
+    int argc, const char* const* argv, std::string_view version,
+    const Environment& environment = {});
+
+// The manual page and the completion scripts are generated from the flag declarations, so they
+// cannot disagree with --help.
+
+struct DaemonFlag {
+  std::vector<std::string> spellings;  // "-h", "--help"
+  std::string value;                   // "FILE"; empty: takes no value
+  std::string standard;                // default value; empty: none, or stated in the help text
+  std::vector<std::string> choices;    // all valid values; empty: any value
+  std::string help;                    // one line
+};
+
+// A page for man(8), written in man(7) macros.
+std::string daemon_manual(const std::vector<DaemonFlag>& flags, std::string_view version);
+
+// A completion script for bash, zsh or fish; nullopt for any other shell.
+std::optional<std::string> daemon_completion(std::string_view shell,
+                                             const std::vector<DaemonFlag>& flags);
 
 }  // namespace cpprun

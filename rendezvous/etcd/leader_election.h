@@ -15,7 +15,7 @@
 #include "rendezvous/etcd/election_events.h"
 #include "rendezvous/etcd/election_requests.h"
 #include "rendezvous/etcd/election_view.h"
-#include "rendezvous/etcd/etcd_endpoint.h"
+#include "rendezvous/etcd/etcd_request.h"
 #include "rendezvous/etcd/leader_lease.h"
 
 namespace cpprun {

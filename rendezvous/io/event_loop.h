@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What a part without sockets of its own needs of the loop that it lives in, so that it lives in
-// simulated time as well; and the clock for leases.
+// simulated time as well; and the clocks.
 
 #include <sys/timerfd.h>
 #include <time.h>
@@ -50,7 +50,13 @@ inline TimePoint boot_now() {
   return TimePoint(std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
 }
 
-// A descriptor that is readable when a time on that clock has come; -1 where none is to be had.
+// For people to read, and for what outlives this process. No deadline depends on it.
+inline WallTime wall_now() {
+  return std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now());
+}
+
+// A descriptor that is readable when a time on the clock for leases has come; -1 where none is to
+// be had.
 inline int make_boot_timer() {
   return ::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,16 +13,17 @@
 #include <array>
 #include <cerrno>
 #include <deque>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "proto/secure/io/key_memory.h"
 #include "proto/secure/secret.h"
 #include "proto/text.h"
 
 namespace cpprun {
+
 namespace {
 
 constexpr unsigned mode_bits = 07777;
@@ -351,6 +353,22 @@ Result<Secrets> find_secrets(const std::string& named, const Environment& enviro
   auto secrets = read_at(place.path);
   if (!secrets && secrets.error().is_absent && !place.was_named) return Secrets{};
   return told(std::move(secrets));
+}
+
+std::shared_ptr<Key> make_key_memory() {
+  // Whole pages, the unit in which the kernel excludes memory from core files.
+  void* const page =
+      ::mmap(nullptr, sizeof(Key), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) throw std::bad_alloc();
+  // Additional protection only: these may fail on an old kernel or with a limit on locked memory,
+  // and that must not prevent the use of a secret.
+  (void)::madvise(page, sizeof(Key), MADV_DONTDUMP);
+  (void)::madvise(page, sizeof(Key), MADV_WIPEONFORK);
+  (void)::mlock(page, sizeof(Key));
+  return {new (page) Key{}, [](Key* key) {
+            ::explicit_bzero(key->data(), key->size());
+            (void)::munmap(key, sizeof(Key));
+          }};
 }
 
 }  // namespace cpprun

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Reads secrets from a file that no other user can read or replace. Every refusal names the file
-// and includes a hint, and never quotes the content.
+// Reads secrets from a file that no other user can read or replace, into memory that is wiped.
+// Every refusal names the file and includes a hint, and never quotes the content.
 
+#include <memory>
 #include <string>
 
 #include "proto/environment.h"
@@ -32,5 +33,9 @@ std::string secret_out_of_reach(const std::string& named, const Environment& env
 // Those that a flag or the variable names, or the user's own (proto/secure/secret.h); "-" is
 // standard input, to its end. None where nothing was named and the user has none.
 Result<Secrets> find_secrets(const std::string& named, const Environment& environment);
+
+// Memory for one key: excluded from core files, cleared in forked children, and wiped when it is
+// released. Throws std::bad_alloc if there is no memory.
+std::shared_ptr<Key> make_key_memory();
 
 }  // namespace cpprun

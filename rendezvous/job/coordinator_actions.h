@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 #include "rendezvous/job/operator_command.h"
 #include "rendezvous/logging.h"
 
@@ -135,7 +135,15 @@ struct Whom {
   const std::string& peer;
 };
 // Rejects a node: sends it the reason, logs that, and closes its link.
-void refuse(const Whom& whom, const std::string& host, const std::string& reason, Actions& actions);
+inline void refuse(const Whom& whom, const std::string& host, const std::string& reason,
+                   Actions& actions) {
+  actions.emplace_back(Say{whom.link, link::Refused{reason}});
+  actions.emplace_back(HangUp{whom.link, reason});
+  actions.emplace_back(
+      Note{.line = "rejected the node on " + host + " (" + whom.peer + "): " + reason,
+           .level = LogLevel::warning,
+           .of_stranger = true});
+}
 
 }  // namespace coordinator
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "proto/clock.h"
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 #include "rendezvous/job/coordinator_actions.h"
 #include "rendezvous/job/job_terms.h"
 #include "rendezvous/job/leases.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "proto/clock.h"
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 #include "rendezvous/job/exclusions.h"
 #include "rendezvous/job/restart_policy.h"
 #include "rendezvous/job/round.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "proto/clock.h"
-#include "proto/ids.h"
+#include "proto/rank.h"
 
 namespace cpprun {
 

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "proto/clock.h"
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 #include "proto/result.h"
 #include "proto/state_machine.h"
 #include "rendezvous/job/leases.h"

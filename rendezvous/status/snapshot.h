@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "proto/clock.h"
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 #include "rendezvous/job/job.h"
 #include "rendezvous/status/daemon_snapshot.h"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "proto/clock.h"
-#include "proto/ids.h"
+#include "proto/rank.h"
 #include "rendezvous/job/coordinator_actions.h"
 #include "rendezvous/status/daemon_snapshot.h"
 #include "rendezvous/status/snapshot.h"

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "proto/ids.h"
+#include "proto/rank.h"
 #include "rendezvous/peer_address.h"
 
 namespace cpprun {

@@ -20,7 +20,7 @@
 
 #include "proto/c10d/codec.h"
 #include "proto/clock.h"
-#include "proto/ids.h"
+#include "proto/rank.h"
 #include "proto/sniff.h"
 #include "rendezvous/byte_buffer.h"
 #include "rendezvous/peer_address.h"

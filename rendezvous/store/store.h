@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "proto/c10d/request.h"
-#include "proto/ids.h"
+#include "proto/rank.h"
 #include "rendezvous/store/key_map.h"
 #include "rendezvous/store/memory_accounting.h"
 #include "rendezvous/store/stored_value.h"

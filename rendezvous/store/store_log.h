@@ -19,8 +19,8 @@
 #include <string>
 #include <string_view>
 
-#include "proto/ids.h"
 #include "proto/link/binary_frame.h"
+#include "proto/rank.h"
 #include "proto/result.h"
 #include "rendezvous/peer_address.h"
 #include "rendezvous/store/session.h"

@@ -37,7 +37,7 @@
 
 #include "proto/link/codec.h"
 #include "proto/link/message.h"
-#include "rendezvous/client/io/link_security.h"
+#include "proto/secure/io/openssl_library.h"
 #include "rendezvous/io/secret_file.h"
 #include "tests/bench/process_counters.h"
 

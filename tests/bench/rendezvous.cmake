@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Meeting: crowds of agents on real connections; run rendezvous_bench.py.
 add_executable(link_load link_load.cpp)
-target_link_libraries(link_load PRIVATE cpprun_link cpprun_link_security cpprun_secret_file
+target_link_libraries(link_load PRIVATE cpprun_link cpprun_secure cpprun_secret_file
                                         cpprun_house)
 target_include_directories(link_load PRIVATE "${PROJECT_SOURCE_DIR}")
 # What a heartbeat costs the coordinator's decisions, beside a thousand jobs.

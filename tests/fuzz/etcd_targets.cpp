@@ -9,7 +9,7 @@
 #include "rendezvous/etcd/bounds.h"
 #include "rendezvous/etcd/codec.h"
 #include "rendezvous/etcd/election_view.h"
-#include "rendezvous/etcd/etcd_endpoint.h"
+#include "rendezvous/etcd/etcd_request.h"
 #include "tests/fuzz/targets.h"
 
 namespace cpprun::fuzz {

@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "proto/secure/io/key_memory.h"
 #include "proto/secure/io/openssl_library.h"
 #include "proto/secure/tls.h"
+#include "rendezvous/io/secret_file.h"
 
 namespace cpprun::test {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "proto/secure/io/key_memory.h"
 #include "proto/secure/secret.h"
+#include "rendezvous/io/secret_file.h"
 
 namespace secure_secret_test {
 

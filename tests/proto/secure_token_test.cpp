@@ -7,9 +7,9 @@
 #include <string>
 
 #include "proto/bounds.h"
-#include "proto/secure/io/key_memory.h"
 #include "proto/secure/io/openssl_library.h"
 #include "proto/secure/token.h"
+#include "rendezvous/io/secret_file.h"
 
 namespace secure_token_test {
 

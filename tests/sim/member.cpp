@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/daemon/place.h"
+#include "rendezvous/endpoint.h"
 #include "rendezvous/etcd/bounds.h"
 
 namespace cpprun::sim {

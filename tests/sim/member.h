@@ -10,7 +10,7 @@
 #include <string>
 
 #include "rendezvous/daemon/io/replica_controller.h"
-#include "rendezvous/daemon/self_record_json.h"
+#include "rendezvous/daemon/state_file.h"
 #include "tests/sim/coordinator_host.h"
 #include "tests/sim/daemon_links.h"
 #include "tests/sim/etcd_host.h"

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/ids.h"
+#include "proto/rank.h"
 #include "tests/sim/packet.h"
 #include "tests/sim/program.h"
 #include "tests/sim/random.h"

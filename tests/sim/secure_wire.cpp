@@ -7,8 +7,8 @@
 
 #include "proto/link/binary_frame.h"
 #include "proto/link/codec.h"
-#include "proto/secure/io/key_memory.h"
 #include "proto/secure/io/openssl_library.h"
+#include "rendezvous/io/secret_file.h"
 
 namespace cpprun::sim {
 

@@ -15,7 +15,7 @@ Tree read_tree(const std::string& folder);
 // Writes the tables of limits.h for that directory.
 void write_limits(const std::string& root);
 
-// Every class, or capability, has a test file: launcher/plan/cpu_binding.cpp is tested by
+// Every class, or capability, has a test file: launcher/plan/devices.cpp is tested by
 // tests/launcher/plan/numa_test.cpp, proto/link/codec.cpp by tests/proto/link_codec_test.cpp, or
 // either by another *_test.cpp in those directories that includes its header. What acts (io/,
 // programs) is tested from outside.

@@ -65,7 +65,7 @@ bool acts(std::string_view path) {
   return in_io(path) || is_program(path) || is_test(path) || touches_torch(path);
 }
 bool is_cli(std::string_view path) {
-  return path == "rendezvous/daemon/cpprund_cli.cpp" || path == "launcher/cli/declaration.cpp" ||
+  return path == "rendezvous/daemon/daemon_options.cpp" || path == "launcher/cli/declaration.cpp" ||
          path == "rendezvous/command_line.cpp" ||
          path == "tests/rendezvous/command_line_test.cpp" ||
          path == "launcher/cli/config_file.cpp" || path == "launcher/control/command_line.cpp" ||

@@ -11,8 +11,8 @@ namespace cpprun::tidy {
 // proto ← rendezvous ← launcher, worker sees only proto, a root never sees its io/.
 std::vector<Violation> check_directions(const Source& source);
 
-// Asio only under io/, CLI11 in cpprund_cli.cpp, nlohmann in codecs, LibTorch in the worker;
-// and no system header that is an effect outside io/.
+// Asio only under io/, CLI11 where command lines are declared, nlohmann in codecs, LibTorch in the
+// worker; and no system header that is an effect outside io/.
 std::vector<Violation> check_libraries(const Source& source);
 
 // A source includes its own header first; a header says `#pragma once` before anything else.

@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "launcher/agent/agent.h"
-#include "launcher/endpoint.h"
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 #include "proto/result.h"
+#include "proto/secure/io/openssl_library.h"
 #include "rendezvous/client/io/link_client.h"
-#include "rendezvous/client/io/link_security.h"
+#include "rendezvous/endpoint.h"
 #include "rendezvous/peer_address.h"
 #include "rendezvous/store/io/store_forwarder.h"
 

@@ -15,7 +15,7 @@
 #include "launcher/agent/io/preparation.h"
 #include "launcher/io/disk_helper.h"
 #include "proto/result.h"
-#include "rendezvous/client/io/link_security.h"
+#include "proto/secure/io/openssl_library.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/io/helper_processes.h"
 #include "rendezvous/job/restart_policy.h"

@@ -19,7 +19,6 @@
 #include <optional>
 #include <utility>
 
-#include "launcher/plan/io/addresses.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/meeting_place.h"
 #include "launcher/report/console_messages.h"
@@ -75,7 +74,7 @@ Result<std::string> own_address(const Config& config) {
   return *own;
 }
 
-// Keys are wiped in a forked child (proto/secure/io/key_memory.h), so they go through its standard
+// Keys are wiped in a forked child (rendezvous/io/secret_file.h), so they go through its standard
 // input.
 struct Pipe {
   FileDescriptor reads;

@@ -7,8 +7,8 @@
 #include <sys/types.h>
 
 #include "launcher/agent/io/preparation.h"
-#include "launcher/endpoint.h"
 #include "proto/result.h"
+#include "rendezvous/endpoint.h"
 #include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun::io {

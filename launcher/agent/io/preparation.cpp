@@ -11,13 +11,11 @@
 #include <iterator>
 #include <utility>
 
-#include "launcher/io/wall_clock.h"
 #include "launcher/output/io/log_dir.h"
-#include "launcher/plan/cpu_binding.h"
-#include "launcher/plan/io/addresses.h"
+#include "launcher/plan/devices.h"
 #include "launcher/plan/io/host.h"
-#include "launcher/report/io/terminal.h"
 #include "proto/bounds.h"
+#include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/program.h"
 #include "rendezvous/io/random_bytes.h"
 
@@ -160,6 +158,10 @@ CommandLine command_line(std::vector<std::string> words, const Environment& envi
                 return read_text_file(path, bounds::config_file_bytes_max);
               },
           .probe_file = probe_file};
+}
+
+ConsoleStyle own_console_style(const Environment& environment, const LogOptions& logs) {
+  return console_style(::isatty(STDERR_FILENO) == 1, environment, logs);
 }
 
 RunInputs begin_inputs(Config config, Environment own) {

@@ -13,7 +13,7 @@
 #include "launcher/agent/io/preemption_watch.h"
 #include "launcher/cli/cli.h"
 #include "launcher/config.h"
-#include "launcher/plan/cpu_binding.h"
+#include "launcher/plan/devices.h"
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/program.h"
 #include "launcher/report/console_messages.h"
@@ -73,6 +73,9 @@ ReportFacts facts_before_the_start(const RunInputs& inputs);
 // The input of the command line parser. `words` excludes the program's own name. `environment` must
 // outlive the result.
 CommandLine command_line(std::vector<std::string> words, const Environment& environment);
+
+// How messages are shown on this process's stderr.
+ConsoleStyle own_console_style(const Environment& environment, const LogOptions& logs);
 
 // A run with this configuration. Only facts about this process are filled in.
 RunInputs begin_inputs(Config config, Environment own);

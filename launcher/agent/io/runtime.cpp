@@ -12,11 +12,10 @@
 #include <utility>
 
 #include "launcher/agent/agent_text.h"
-#include "launcher/io/wall_clock.h"
 #include "launcher/output/io/log_dir.h"
-#include "launcher/plan/io/addresses.h"
+#include "launcher/output/io/output_streams.h"
+#include "launcher/plan/io/host.h"
 #include "launcher/plan/meeting_place.h"
-#include "launcher/report/io/terminal.h"
 #include "proto/bounds.h"
 #include "proto/signal_names.h"
 #include "proto/worker_contract.h"
@@ -213,6 +212,8 @@ Result<void> Runtime::open() {
   if (inputs_.rendezvous_pid > 0) spared.push_back(inputs_.rendezvous_pid);
   if (const auto opened = workers_.open(std::move(spared)); !opened) return opened;
   take_signals();
+  const ConsoleFacts console{.terminal = ::isatty(STDERR_FILENO) == 1,
+                             .one = same_file(STDOUT_FILENO, STDERR_FILENO)};
   agent_.begin(
       Agent{inputs_.config, AgentFacts{.host = inputs_.host,
                                        .pid = ::getpid(),
@@ -228,7 +229,7 @@ Result<void> Runtime::open() {
                                                 .cpus = inputs_.cpus,
                                                 .run_folder = workers_.run_folder(),
                                                 .error_folder = workers_.error_folder(),
-                                                .console = console_facts()},
+                                                .console = console},
                                        .interfaces = inputs_.interfaces}});
   return {};
 }

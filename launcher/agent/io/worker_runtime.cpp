@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "launcher/agent/misconfiguration.h"
-#include "launcher/io/wall_clock.h"
 #include "launcher/workers/io/process_tree.h"
 #include "proto/bounds.h"
 #include "proto/signal_names.h"

@@ -16,11 +16,11 @@
 #include "launcher/failure/io/evidence_collector.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/output/io/output_pump.h"
-#include "launcher/report/event_log_json.h"
+#include "launcher/report/report_json.h"
 #include "launcher/workers/io/heartbeat_files.h"
 #include "launcher/workers/io/process.h"
 #include "launcher/workers/io/watchdog.h"
-#include "proto/ids.h"
+#include "proto/rank.h"
 #include "proto/result.h"
 
 namespace cpprun::io {

@@ -23,22 +23,20 @@
 #include "launcher/cli/config_file.h"
 #include "launcher/control/io/console.h"
 #include "launcher/control/io/jobs.h"
-#include "launcher/control/io/watch.h"
 #include "launcher/control/job_choice.h"
 #include "launcher/control/policy_replay.h"
 #include "launcher/control/text.h"
 #include "launcher/doctor/findings.h"
 #include "launcher/doctor/io/doctor.h"
 #include "launcher/fanout/host_list.h"
-#include "launcher/io/wall_clock.h"
 #include "launcher/plan/io/host.h"
 #include "proto/bounds.h"
-#include "proto/secure/io/key_memory.h"
 #include "proto/secure/io/openssl_library.h"
 #include "proto/secure/secret.h"
 #include "proto/secure/token.h"
 #include "proto/text.h"
 #include "proto/version.h"
+#include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/io/random_bytes.h"
 #include "rendezvous/io/secret_file.h"
@@ -105,46 +103,6 @@ int simulate_policy(const ControlOptions& options, const Environment& environmen
   return control_code::done;
 }
 
-}  // namespace
-
-int run_control(const ControlOptions& options, const Environment& environment) {
-  switch (options.kind) {
-    case CommandKind::list:
-      return list(options, environment);
-    case CommandKind::top:
-      if (!options.as_json) return show_top(options, environment);
-      return show_status(options, environment);
-    case CommandKind::status:
-      return show_status(options, environment);
-    case CommandKind::report:
-      return show_report(options, environment);
-    case CommandKind::events:
-      return show_events(options, environment);
-    case CommandKind::wait:
-      return wait_for_end(options, environment);
-    case CommandKind::stop:
-    case CommandKind::restart:
-    case CommandKind::save:
-    case CommandKind::drain:
-    case CommandKind::exclude:
-    case CommandKind::include:
-    case CommandKind::forget:
-    case CommandKind::handover:
-      return give_order(options, environment);
-    case CommandKind::simulate:
-      return simulate_policy(options, environment);
-    case CommandKind::keygen:
-      return make_secret(options, environment);
-    case CommandKind::token:
-      return print_token(options, environment);
-    case CommandKind::doctor:
-      return examine(options, environment);
-  }
-  return control_code::misuse;
-}
-
-namespace {
-
 // For a daemon with no job or with several, shows the status of the daemon itself.
 int show_daemons(const FoundJobs& found, const std::vector<FoundDaemon>& daemons,
                  const ControlOptions& options, const Canvas& canvas) {
@@ -163,8 +121,7 @@ int show_daemons(const FoundJobs& found, const std::vector<FoundDaemon>& daemons
   return control_code::done;
 }
 
-}  // namespace
-
+// `cpprunctl status`: one job, or the daemons on this machine with all of their jobs.
 int show_status(const ControlOptions& options, const Environment& environment) {
   FoundJobs jobs = find_jobs(options, environment);
   const auto daemons = find_daemons(jobs);
@@ -196,8 +153,6 @@ int show_status(const ControlOptions& options, const Environment& environment) {
   if (its != daemons.end()) print("\n" + daemon_text(its->view));
   return control_code::done;
 }
-
-namespace {
 
 // The name in the URL. Only commands that change something have one.
 std::string_view name_of(CommandKind kind) {
@@ -360,8 +315,7 @@ Attempt<Place> daemon_to_hand_over(const ControlOptions& options, const Environm
               .hint = "choose one with --address"});
 }
 
-}  // namespace
-
+// The commands that change a job, a host or a cpprund.
 int give_order(const ControlOptions& options, const Environment& environment) {
   if (options.kind == CommandKind::handover) {
     const auto place = daemon_to_hand_over(options, environment);
@@ -374,8 +328,6 @@ int give_order(const ControlOptions& options, const Environment& environment) {
   const auto target = fmt::format("{}/{}", chosen->target(), name_of(options.kind));
   return tell(send_command(chosen->place, target, options), options);
 }
-
-namespace {
 
 // None if the hosts are invalid, which is already reported.
 std::optional<DoctorRequest> order_of(const DoctorOptions& options,
@@ -401,8 +353,7 @@ std::optional<DoctorRequest> order_of(const DoctorOptions& options,
   return std::nullopt;
 }
 
-}  // namespace
-
+// `cpprunctl doctor`.
 int examine(const ControlOptions& options, const Environment& environment) {
   Examined examined;
   if (options.doctor.hosts || !options.doctor.host_file.empty()) {
@@ -421,86 +372,7 @@ int examine(const ControlOptions& options, const Environment& environment) {
   return findings.empty() && is_told ? control_code::done : control_code::refused;
 }
 
-namespace {
-
-constexpr std::string_view standard_output = "-";
-
-int give_up(const std::string& why, std::string_view hint = {}) {
-  report_error("error: " + why, hint);
-  return control_code::refused;
-}
-
-Result<Secret> random_secret(const std::string& id) {
-  auto key = make_key_memory();
-  IdBytes name{};
-  for (const std::span<unsigned char> bytes : {std::span<unsigned char>(*key), {name}}) {
-    if (auto filled = fill_randomly(bytes); !filled)
-      return tl::unexpected(std::move(filled.error()));
-  }
-  return Secret{id.empty() ? secret_id(wall_now(), name) : id, std::move(key)};
-}
-
-// Wipes its text on destruction.
-struct KeyText {
-  explicit KeyText(const Secret& secret) : text(secrets_text({secret})) {}
-  ~KeyText() { ::explicit_bzero(text.data(), text.size()); }
-  KeyText(const KeyText&) = delete;
-  KeyText& operator=(const KeyText&) = delete;
-  std::string text;
-};
-
-int print_secret(const Secret& secret) {
-  const KeyText key(secret);
-  if (!print(key.text)) return give_up("cannot write the secret to stdout: " + errno_text(errno));
-  (void)write_all(STDERR_FILENO, fmt::format("cpprunctl: created secret {}\n", secret.id));
-  return control_code::done;
-}
-
-}  // namespace
-
-int make_secret(const ControlOptions& options, const Environment& environment) {
-  const auto secret = random_secret(options.id);
-  if (!secret) return give_up(secret.error().reason);
-  if (options.subject == standard_output) return print_secret(*secret);
-  const std::string path =
-      secret_place(options.subject.empty() ? options.secret_file : options.subject, environment)
-          .path;
-  if (path.empty()) {
-    return give_up("HOME is not set to a directory", "use `cpprunctl keygen FILE`");
-  }
-  if (options.adds) {
-    const auto old = add_to_key_file(path, *secret);
-    if (!old) return give_up(old.error().reason);
-    print(added_text(secret->id, path, old->id));
-    return control_code::done;
-  }
-  const KeyText key(*secret);
-  if (const auto made = create_key_file(path, key.text); !made) return give_up(made.error().reason);
-  print(made_text(secret->id, path));
-  return control_code::done;
-}
-
-int print_token(const ControlOptions& options, const Environment& environment) {
-  const auto secrets = find_secrets(options.secret_file, environment);
-  if (!secrets) return give_up(secrets.error().reason);
-  if (secrets->empty()) {
-    return give_up("a token needs a secret, but none was found",
-                   "create one with \"cpprunctl keygen\", or use --secret-file FILE");
-  }
-  const auto openssl = open_openssl();
-  if (!openssl) return give_up(openssl.error().reason);
-  const auto now = std::chrono::duration_cast<std::chrono::seconds>(wall_now().time_since_epoch());
-  const auto purpose = options.token_controls ? TokenPurpose::control : TokenPurpose::read;
-  const auto token =
-      make_token(*openssl, secrets->front(),
-                 {.purpose = purpose,
-                  .expiry_unix_seconds = now.count() + options.for_seconds.value_or(0),
-                  .job = options.job});
-  if (!print(token + "\n")) return give_up("cannot write the token to stdout");
-  return control_code::done;
-}
-
-namespace {
+// Secret files are written complete, private and flushed to disk, or not at all.
 
 constexpr mode_t own_file = 0600;
 constexpr mode_t own_folder = 0700;
@@ -619,8 +491,8 @@ Result<Secret> add_by_draft(const std::string& path, const std::string& draft, c
   return first;
 }
 
-}  // namespace
-
+// Creates a new file and its missing directories. Never replaces a file: if two processes create it
+// at once, one fails. On failure leaves no file and no directory behind.
 Result<void> create_key_file(const std::string& path, std::string_view text) {
   MadeFolders folders;
   if (!folders.make(folder_of(path))) return refused(path, errno_text(errno));
@@ -645,6 +517,8 @@ Result<void> create_key_file(const std::string& path, std::string_view text) {
   return {};
 }
 
+// Inserts a secret before the existing ones, atomically: a concurrent reader gets the old secrets,
+// or all of them. Returns the secret that was first before.
 Result<Secret> add_to_key_file(const std::string& path, const Secret& secret) {
   const std::string draft = draft_of(path);
   // The draft file is the lock for changing the file. Without it, two concurrent writers would lose
@@ -659,6 +533,121 @@ Result<Secret> add_to_key_file(const std::string& path, const Secret& secret) {
   auto first = add_by_draft(path, draft, secret, file);
   if (first) settle(path);
   return first;
+}
+
+constexpr std::string_view standard_output = "-";
+
+int give_up(const std::string& why, std::string_view hint = {}) {
+  report_error("error: " + why, hint);
+  return control_code::refused;
+}
+
+Result<Secret> random_secret(const std::string& id) {
+  auto key = make_key_memory();
+  IdBytes name{};
+  for (const std::span<unsigned char> bytes : {std::span<unsigned char>(*key), {name}}) {
+    if (auto filled = fill_randomly(bytes); !filled)
+      return tl::unexpected(std::move(filled.error()));
+  }
+  return Secret{id.empty() ? secret_id(wall_now(), name) : id, std::move(key)};
+}
+
+// Wipes its text on destruction.
+struct KeyText {
+  explicit KeyText(const Secret& secret) : text(secrets_text({secret})) {}
+  ~KeyText() { ::explicit_bzero(text.data(), text.size()); }
+  KeyText(const KeyText&) = delete;
+  KeyText& operator=(const KeyText&) = delete;
+  std::string text;
+};
+
+int print_secret(const Secret& secret) {
+  const KeyText key(secret);
+  if (!print(key.text)) return give_up("cannot write the secret to stdout: " + errno_text(errno));
+  (void)write_all(STDERR_FILENO, fmt::format("cpprunctl: created secret {}\n", secret.id));
+  return control_code::done;
+}
+
+// keygen.
+int make_secret(const ControlOptions& options, const Environment& environment) {
+  const auto secret = random_secret(options.id);
+  if (!secret) return give_up(secret.error().reason);
+  if (options.subject == standard_output) return print_secret(*secret);
+  const std::string path =
+      secret_place(options.subject.empty() ? options.secret_file : options.subject, environment)
+          .path;
+  if (path.empty()) {
+    return give_up("HOME is not set to a directory", "use `cpprunctl keygen FILE`");
+  }
+  if (options.adds) {
+    const auto old = add_to_key_file(path, *secret);
+    if (!old) return give_up(old.error().reason);
+    print(added_text(secret->id, path, old->id));
+    return control_code::done;
+  }
+  const KeyText key(*secret);
+  if (const auto made = create_key_file(path, key.text); !made) return give_up(made.error().reason);
+  print(made_text(secret->id, path));
+  return control_code::done;
+}
+
+// token.
+int print_token(const ControlOptions& options, const Environment& environment) {
+  const auto secrets = find_secrets(options.secret_file, environment);
+  if (!secrets) return give_up(secrets.error().reason);
+  if (secrets->empty()) {
+    return give_up("a token needs a secret, but none was found",
+                   "create one with \"cpprunctl keygen\", or use --secret-file FILE");
+  }
+  const auto openssl = open_openssl();
+  if (!openssl) return give_up(openssl.error().reason);
+  const auto now = std::chrono::duration_cast<std::chrono::seconds>(wall_now().time_since_epoch());
+  const auto purpose = options.token_controls ? TokenPurpose::control : TokenPurpose::read;
+  const auto token =
+      make_token(*openssl, secrets->front(),
+                 {.purpose = purpose,
+                  .expiry_unix_seconds = now.count() + options.for_seconds.value_or(0),
+                  .job = options.job});
+  if (!print(token + "\n")) return give_up("cannot write the token to stdout");
+  return control_code::done;
+}
+
+}  // namespace
+
+int run_control(const ControlOptions& options, const Environment& environment) {
+  switch (options.kind) {
+    case CommandKind::list:
+      return list(options, environment);
+    case CommandKind::top:
+      if (!options.as_json) return show_top(options, environment);
+      return show_status(options, environment);
+    case CommandKind::status:
+      return show_status(options, environment);
+    case CommandKind::report:
+      return show_report(options, environment);
+    case CommandKind::events:
+      return show_events(options, environment);
+    case CommandKind::wait:
+      return wait_for_end(options, environment);
+    case CommandKind::stop:
+    case CommandKind::restart:
+    case CommandKind::save:
+    case CommandKind::drain:
+    case CommandKind::exclude:
+    case CommandKind::include:
+    case CommandKind::forget:
+    case CommandKind::handover:
+      return give_order(options, environment);
+    case CommandKind::simulate:
+      return simulate_policy(options, environment);
+    case CommandKind::keygen:
+      return make_secret(options, environment);
+    case CommandKind::token:
+      return print_token(options, environment);
+    case CommandKind::doctor:
+      return examine(options, environment);
+  }
+  return control_code::misuse;
 }
 
 }  // namespace cpprun::io

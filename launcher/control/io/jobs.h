@@ -13,12 +13,12 @@
 #include "launcher/control/command_line.h"
 #include "launcher/control/text.h"
 #include "launcher/control/views.h"
-#include "launcher/endpoint.h"
 #include "proto/clock.h"
 #include "proto/environment.h"
 #include "proto/http/client.h"
 #include "proto/result.h"
 #include "proto/secure/tls.h"
+#include "rendezvous/endpoint.h"
 #include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun::io {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/control/io/watch.h"
+#include "launcher/control/io/commands.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <ctime>
 #include <functional>
 #include <iterator>
 #include <limits>
@@ -20,8 +19,9 @@
 
 #include "launcher/control/io/console.h"
 #include "launcher/control/io/jobs.h"
-#include "launcher/control/top_frame.h"
+#include "launcher/control/text.h"
 #include "launcher/control/views.h"
+#include "launcher/plan/io/host.h"
 #include "proto/bounds.h"
 
 namespace cpprun::io {
@@ -41,12 +41,6 @@ constexpr auto look_pause = std::chrono::milliseconds(200);
 constexpr auto silence =
     std::chrono::duration_cast<steady_clock::duration>(3 * bounds::watcher_keep_alive);
 constexpr auto ask_time = std::chrono::duration_cast<steady_clock::duration>(bounds::ask_timeout);
-
-int utc_offset() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  return ::localtime_r(&now, &local) == nullptr ? 0 : static_cast<int>(local.tm_gmtoff);
-}
 
 // Passes events to `take` one by one, until that returns an exit code.
 class Listener {
@@ -115,7 +109,7 @@ class Listener {
   std::string place_;
   bool follows_;
   steady_clock::time_point deadline_;  // for the reply, and for each next line if `follows_`
-  EventStream stream_;
+  http::EventStream stream_;
   bool is_answered_ = false;
   bool has_contact_ = false;
   bool is_over_ = false;
@@ -216,7 +210,7 @@ class Shown {
   Shown(const ControlOptions& options, const Environment& environment, std::string job)
       : as_json_(options.as_json),
         job_(std::move(job)),
-        style_({.utc_offset_seconds = utc_offset(),
+        style_({.utc_offset_seconds = utc_offset_seconds(),
                 .names_job = job_.empty(),
                 .canvas = canvas_of_stdout(environment)}) {}
 

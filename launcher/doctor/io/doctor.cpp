@@ -28,15 +28,14 @@
 #include <vector>
 
 #include "launcher/doctor/examination.h"
-#include "launcher/endpoint.h"
-#include "launcher/fanout/io/host_side.h"
+#include "launcher/fanout/io/fan_out.h"
 #include "launcher/fanout/io/shells.h"
-#include "launcher/io/wall_clock.h"
-#include "launcher/plan/io/addresses.h"
 #include "launcher/plan/io/host.h"
 #include "proto/state_machine.h"
 #include "proto/text.h"
 #include "proto/version.h"
+#include "rendezvous/endpoint.h"
+#include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun::io {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "launcher/doctor/examination.h"
-#include "launcher/fanout/io/host_side.h"
+#include "launcher/fanout/io/fan_out.h"
 #include "launcher/fanout/message.h"
 #include "proto/environment.h"
 

@@ -15,7 +15,6 @@
 #include <optional>
 #include <utility>
 
-#include "launcher/io/wall_clock.h"
 #include "launcher/output/io/output_streams.h"
 #include "launcher/output/lines.h"
 #include "launcher/workers/io/signals.h"

@@ -13,10 +13,13 @@
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+#include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -26,9 +29,10 @@
 #include <sstream>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
-#include "launcher/plan/gpus.h"
+#include "launcher/plan/devices.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
 #include "proto/worker_contract.h"
@@ -87,6 +91,12 @@ int device_count(const Environment& environment) {
     names.push_back(entry.path().filename().string());
   }
   return count_devices(names, environment);
+}
+
+int utc_offset_seconds() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  return ::localtime_r(&now, &local) == nullptr ? 0 : static_cast<int>(local.tm_gmtoff);
 }
 
 std::string random_token(int bytes) {
@@ -388,6 +398,57 @@ GpuCounts count_gpus(const std::string& root) {
             const auto file = top / ("dev/nvidia" + number);
             return !number.empty() && ::access(file.c_str(), R_OK | W_OK) == 0;
           })};
+}
+
+namespace {
+
+using asio::ip::tcp;
+
+std::vector<std::string> literals_of(const tcp::resolver::results_type& results) {
+  std::vector<std::string> addresses;
+  for (const auto& each : results) {
+    auto address = each.endpoint().address().to_string();
+    const bool known = std::find(addresses.begin(), addresses.end(), address) != addresses.end();
+    if (!known) addresses.push_back(std::move(address));
+  }
+  return addresses;
+}
+
+}  // namespace
+
+std::optional<std::string> literal_address(const std::string& host) {
+  asio::error_code not_literal;
+  const auto literal = asio::ip::make_address(host, not_literal);
+  if (not_literal) return std::nullopt;
+  return literal.to_string();
+}
+
+std::vector<std::string> addresses_of(const std::string& host) {
+  if (const auto literal = literal_address(host)) return {*literal};
+  asio::io_context resolving;
+  asio::error_code unknown;  // treated as not this machine's; the later connect reports the reason
+  return literals_of(tcp::resolver{resolving}.resolve(host, "", unknown));
+}
+
+void look_up(asio::io_context& context, const std::string& host,
+             std::function<void(const Result<std::vector<std::string>>&)> found) {
+  if (const auto literal = literal_address(host)) {
+    asio::post(context, [found = std::move(found), literal = *literal] {
+      found(std::vector<std::string>{literal});
+    });
+    return;
+  }
+  auto resolver = std::make_shared<tcp::resolver>(context);
+  resolver->async_resolve(
+      host, "",
+      [resolver, found = std::move(found)](const asio::error_code& error,
+                                           const tcp::resolver::results_type& results) {
+        if (error || results.empty()) {
+          found(failure(error ? error.message() : "the name has no address"));
+        } else {
+          found(literals_of(results));
+        }
+      });
 }
 
 }  // namespace cpprun::io

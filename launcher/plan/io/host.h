@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Reads facts about this machine: its name, CPUs, devices, network interfaces and files. Nothing
-// here uses a name server or blocks on the network.
+// Reads facts about this machine: its name, CPUs, devices, network interfaces and files. Only the
+// last section uses a name server or blocks on the network.
 
 #include <sys/resource.h>
+#include <asio/io_context.hpp>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "launcher/plan/cpu_binding.h"
-#include "launcher/plan/gpus.h"
+#include "launcher/plan/devices.h"
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/program.h"
 #include "proto/environment.h"
@@ -22,6 +23,9 @@ std::string host_name();  // as the kernel knows it
 int cpu_count();          // logical CPUs this process may use (taskset, cpuset), as in torchrun
 // Devices that workers may use: /dev/nvidia<n>, limited by CUDA_VISIBLE_DEVICES.
 int device_count(const Environment& environment);
+
+// This machine's offset of local time now, in seconds east of UTC.
+int utc_offset_seconds();
 
 // `bytes` random bytes from the kernel, in hexadecimal.
 std::string random_token(int bytes);
@@ -58,5 +62,20 @@ CpuSet own_cpus();
 
 // `root` is prepended to /proc, /sys and /dev; for tests.
 GpuCounts count_gpus(const std::string& root = {});
+
+// Resolving host names. The launcher resolves names only here, only at the start, and only on a
+// node that may host the coordinator. meeting_place.h decides what the addresses mean.
+
+// The address in canonical form if `host` is a literal address; otherwise nullopt.
+std::optional<std::string> literal_address(const std::string& host);
+
+// The literal addresses of a host: itself if it is a literal, otherwise what its name resolves to.
+// Empty if it does not resolve.
+std::vector<std::string> addresses_of(const std::string& host);
+
+// The asynchronous form: `found` is called from the event loop, never from inside this call, with
+// at least one address or an error.
+void look_up(asio::io_context& context, const std::string& host,
+             std::function<void(const Result<std::vector<std::string>>&)> found);
 
 }  // namespace cpprun::io

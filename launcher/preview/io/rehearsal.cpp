@@ -8,8 +8,7 @@
 #include <utility>
 
 #include "launcher/agent/io/preparation.h"
-#include "launcher/fanout/io/console.h"
-#include "launcher/plan/io/addresses.h"
+#include "launcher/fanout/io/fan_out.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/preview/preview.h"
 #include "proto/version.h"

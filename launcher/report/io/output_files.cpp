@@ -20,11 +20,11 @@
 #include <utility>
 
 #include "launcher/io/disk_helper.h"
-#include "launcher/io/wall_clock.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/plan/io/host.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
+#include "rendezvous/io/event_loop.h"
 
 namespace cpprun::io {
 

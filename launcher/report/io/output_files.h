@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "launcher/io/disk_helper.h"
-#include "launcher/report/event_log_json.h"
+#include "launcher/report/report_json.h"
 #include "proto/result.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/io/helper_processes.h"

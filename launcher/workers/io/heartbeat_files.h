@@ -11,7 +11,7 @@
 
 #include "launcher/workers/heartbeat_monitor.h"
 #include "proto/clock.h"
-#include "proto/ids.h"
+#include "proto/rank.h"
 #include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun::io {

@@ -21,8 +21,8 @@
 #include "launcher/workers/io/process_tree.h"
 #include "launcher/workers/spawn.h"
 #include "launcher/workers/supervisor.h"
-#include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/rank.h"
 #include "rendezvous/io/helper_processes.h"
 
 namespace cpprun::io {

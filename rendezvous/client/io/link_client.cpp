@@ -12,6 +12,7 @@
 
 #include "proto/bounds.h"
 #include "proto/link/codec.h"
+#include "proto/text.h"
 #include "rendezvous/io/secure_connection.h"
 
 namespace cpprun {
@@ -19,16 +20,6 @@ namespace cpprun {
 using asio::ip::tcp;
 
 namespace {
-
-std::string to_text(const asio::error_code& error) {
-  if (error == asio::error::connection_refused) {
-    return "connection refused: nothing listens there (yet)";
-  }
-  if (error == asio::error::host_unreachable || error == asio::error::network_unreachable) {
-    return error.message() + "; check the address and the routes of this machine";
-  }
-  return error.message();
-}
 
 std::string printable(std::string_view bytes) {
   std::string text;
@@ -139,7 +130,7 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
                               return;
                             }
                             self->refused_ = error == asio::error::connection_refused;
-                            self->give_up_address(to_text(error));
+                            self->give_up_address(connect_error_text(error));
                           });
   }
 

@@ -36,10 +36,6 @@ TimePoint now() {
   return boot_now();
 }
 
-WallTime wall_now() {
-  return std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now());
-}
-
 ConnectionLimits with_room_for_links(ConnectionLimits limits) {
   limits.keeps_descriptors_for_links = true;
   return limits;

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "proto/clock.h"
-#include "proto/ids.h"
+#include "proto/rank.h"
 #include "rendezvous/coordinator/coordinator.h"
 #include "rendezvous/store/io/connection_set.h"
 #include "rendezvous/store/memory_accounting.h"

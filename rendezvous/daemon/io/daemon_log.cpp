@@ -9,16 +9,13 @@
 #include <utility>
 
 #include "proto/text.h"
+#include "rendezvous/io/event_loop.h"
 
 namespace cpprun {
 namespace {
 
 TimePoint now() {
   return std::chrono::steady_clock::now();
-}
-
-WallTime wall_now() {
-  return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
 }
 
 }  // namespace

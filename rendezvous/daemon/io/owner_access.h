@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The owners of jobs: authentication by their secrets (OwnerAccess), and reloading of the secrets
-// at SIGHUP (OwnerReload).
+// The owners of jobs: authentication by their secrets (OwnerAccess), reading the secrets, and
+// reloading them at SIGHUP (OwnerReload).
 
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
@@ -10,9 +10,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "proto/result.h"
-#include "rendezvous/client/io/link_security.h"
+#include "proto/secure/io/openssl_library.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/daemon/daemon_options.h"
 #include "rendezvous/daemon/owners.h"
@@ -70,5 +71,17 @@ class OwnerReload {
   Hooks hooks_;
   asio::signal_set hangup_;
 };
+
+struct OwnerFiles {
+  Owners owners;                         // by name
+  std::vector<std::string> passed_over;  // other files in the directory, which were ignored
+};
+
+// Uses the user's own secret file if no other was named and it exists.
+void settle_secret_file(DaemonOptions& options);
+
+// Reads the secrets of --secrets or --secret-file; none if neither was given. One invalid file is
+// an error for all of them.
+Result<OwnerFiles> read_owner_files(const DaemonOptions& options);
 
 }  // namespace cpprun

@@ -9,7 +9,7 @@
 
 #include "proto/bounds.h"
 #include "proto/state_machine.h"
-#include "rendezvous/daemon/place.h"
+#include "rendezvous/endpoint.h"
 #include "rendezvous/etcd/bounds.h"
 #include "rendezvous/job/job_record_json.h"
 
@@ -278,7 +278,7 @@ void ReplicaController::follow_place(const std::string& name, const std::string&
 }
 
 // The leader has confirmed that it leads. The state that this member had is now obsolete.
-void ReplicaController::heard_leader(const link::Leads& leads, const Place& there) {
+void ReplicaController::heard_leader(const link::Leads& leads, const Endpoint& there) {
   epoch_max_ = std::max(epoch_max_, leads.epoch);
   epoch_ = leads.epoch;
   leader_ = leads.name;

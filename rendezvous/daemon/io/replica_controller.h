@@ -29,7 +29,7 @@
 #include "rendezvous/etcd/bounds.h"
 #include "rendezvous/etcd/election_events.h"
 #include "rendezvous/etcd/election_view.h"
-#include "rendezvous/etcd/etcd_endpoint.h"
+#include "rendezvous/etcd/etcd_request.h"
 #include "rendezvous/etcd/leader_election.h"
 #include "rendezvous/io/event_loop.h"
 #include "rendezvous/peer_address.h"
@@ -133,7 +133,7 @@ class ReplicaController {
   void stop_leading(const std::string& reason, bool is_planned = false);
   void tell_places(const std::vector<std::string>& standbys);
   void follow_place(const std::string& name, const std::string& place, std::uint64_t epoch);
-  void heard_leader(const link::Leads& leads, const Place& there);
+  void heard_leader(const link::Leads& leads, const Endpoint& there);
   void lost_leader(const std::string& reason, Duration silence);
   std::uint64_t own_epoch() const;
   void lead_again(std::uint64_t epoch);

@@ -175,7 +175,7 @@ void ReplicationFollower::begin_anew(const link::Leads& leads) {
 void ReplicationFollower::hear_elsewhere(const link::NotLeading& other) {
   // With etcd, only etcd decides who the leader is.
   if (own_.has_etcd) return;
-  const Place there{other.address, other.port};
+  const Endpoint there{other.address, other.port};
   if (there.host.empty()) {
     return say_once(LogLevel::warning,
                     fmt::format("the cpprund at {} is not the leader and knows no leader; if there "

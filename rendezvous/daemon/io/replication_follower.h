@@ -17,7 +17,7 @@
 #include "proto/link/binary_frame.h"
 #include "proto/link/message.h"
 #include "proto/result.h"
-#include "rendezvous/daemon/place.h"
+#include "rendezvous/endpoint.h"
 #include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/link_end.h"
 #include "rendezvous/logging.h"
@@ -39,7 +39,7 @@ class ReplicationFollower {
     std::function<void(const std::string& job)> end_replica;
     std::function<void()> end_replicas;
     // --- about the leader ---
-    std::function<void(const link::Leads&, const Place& there)> heard;
+    std::function<void(const link::Leads&, const Endpoint& there)> heard;
     // The peer replicates this member: it regards this member as the leader.
     std::function<void(std::uint64_t epoch)> is_said_to_lead;
     // All existing state has arrived. From here on the leader sends changes.
@@ -60,7 +60,7 @@ class ReplicationFollower {
   // Stops following. Data received so far is kept.
   void leave();
   bool follows(const std::string& host, int port) const {
-    return !asked_.host.empty() && asked_ == Place{host, port};
+    return !asked_.host.empty() && asked_ == Endpoint{host, port};
   }
 
   // The epoch of the leader that is being dialled after a redirect; nullopt if there was no
@@ -97,12 +97,12 @@ class ReplicationFollower {
   const EventLoop loop_;
   const Callbacks callbacks_;
   const std::unique_ptr<Alarm> alarm_;
-  Place asked_;  // the leader to follow; empty: none
-  Place at_;     // the address being dialled
+  Endpoint asked_;  // the leader to follow; empty: none
+  Endpoint at_;     // the address being dialled
   // Redirect from the peer: the address of the leader and its epoch. It is dialled once this link
   // is down.
   struct Elsewhere {
-    Place place;
+    Endpoint place;
     std::uint64_t epoch = 0;
   };
   std::optional<Elsewhere> next_;

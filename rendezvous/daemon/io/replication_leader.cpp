@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "proto/bounds.h"
-#include "rendezvous/daemon/place.h"
+#include "rendezvous/endpoint.h"
 
 namespace cpprun {
 

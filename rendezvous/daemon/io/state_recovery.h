@@ -18,7 +18,7 @@
 #include "rendezvous/coordinator/io/store_logs.h"
 #include "rendezvous/daemon/io/daemon_log.h"
 #include "rendezvous/daemon/io/state_journal.h"
-#include "rendezvous/daemon/self_record_json.h"
+#include "rendezvous/daemon/state_file.h"
 #include "rendezvous/io/helper_processes.h"
 
 namespace cpprun {

@@ -37,10 +37,11 @@
 #include "rendezvous/daemon/io/replica_controller.h"
 #include "rendezvous/daemon/io/service.h"
 #include "rendezvous/daemon/io/state_recovery.h"
-#include "rendezvous/daemon/place.h"
 #include "rendezvous/daemon/service.h"
+#include "rendezvous/endpoint.h"
 #include "rendezvous/etcd/io/election_driver.h"
 #include "rendezvous/io/asio_loop.h"
+#include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/helper_processes.h"
 #include "rendezvous/io/random_bytes.h"
 #include "rendezvous/io/socket_address.h"
@@ -102,10 +103,6 @@ std::string first_line_of(const std::string& path) {
   std::ifstream file(path);
   std::getline(file, line);
   return line;
-}
-
-WallTime wall_now() {
-  return std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now());
 }
 
 void debug(DaemonLog& log, std::string_view what, const std::string& why) {
@@ -174,7 +171,7 @@ Result<ReplicaControllerOptions> options_of_set(const DaemonOptions& options,
       .leaves_nothing = options.leaves_nothing};
   const std::string host = is_one_address(options.host) ? options.host : own_host();
   set.place =
-      to_string(options.advertised.empty() ? Place{host, listening.port}
+      to_string(options.advertised.empty() ? Endpoint{host, listening.port}
                                            : *parse_place(options.advertised, listening.port));
   if (!options.standby_of.empty() && to_string(*parse_place(options.standby_of)) == set.place) {
     return failure(

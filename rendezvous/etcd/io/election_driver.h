@@ -17,7 +17,7 @@
 #include "proto/state_machine.h"
 #include "rendezvous/etcd/election_events.h"
 #include "rendezvous/etcd/election_view.h"
-#include "rendezvous/etcd/etcd_endpoint.h"
+#include "rendezvous/etcd/etcd_request.h"
 #include "rendezvous/etcd/io/etcd_client.h"
 #include "rendezvous/etcd/leader_election.h"
 #include "rendezvous/io/asio_loop.h"

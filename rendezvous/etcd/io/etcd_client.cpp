@@ -27,16 +27,6 @@ using Kind = etcd::Failure::Kind;
 
 namespace {
 
-std::string to_text(const asio::error_code& error) {
-  if (error == asio::error::connection_refused) {
-    return "connection refused: nothing listens there (yet)";
-  }
-  if (error == asio::error::host_unreachable || error == asio::error::network_unreachable) {
-    return error.message() + "; check the address and the routes of this machine";
-  }
-  return error.message();
-}
-
 Result<TlsIdentity::Pem> read_pem(const std::string& path) {
   if (path.empty()) return TlsIdentity::Pem{};
   const auto cannot = [&path](const std::string& why) {
@@ -185,7 +175,7 @@ void EtcdConnection::connect() {
                           self->is_connecting_ = false;
                           if (!error) return self->establish();
                           if (self->addresses_.turn()) return self->connect();
-                          self->fail(Kind::unreachable, to_text(error));
+                          self->fail(Kind::unreachable, connect_error_text(error));
                         });
 }
 
@@ -193,7 +183,7 @@ void EtcdConnection::establish() {
   asio::error_code error;
   socket_.set_option(tcp::no_delay(true), error);
   socket_.non_blocking(true, error);
-  if (error) return fail(Kind::unreachable, to_text(error));
+  if (error) return fail(Kind::unreachable, connect_error_text(error));
   is_connected_ = true;
   if (tls_) channel_ = std::make_unique<TlsClientChannel>(tls_, endpoint_.host);
   say();
@@ -259,7 +249,7 @@ void EtcdConnection::read() {
       return finish(Reply{reader_->status(), reader_->take_body()});
     }
     return fail(is_asked_ ? Kind::silent : Kind::unreachable,
-                is_end ? why_closed() : to_text(error));
+                is_end ? why_closed() : connect_error_text(error));
   }
   if (auto taken = take({chunk.data(), length}); !taken) {
     if (!done_) return drop();

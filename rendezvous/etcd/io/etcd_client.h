@@ -21,7 +21,6 @@
 #include "proto/secure/tls.h"
 #include "rendezvous/etcd/codec.h"
 #include "rendezvous/etcd/election_events.h"
-#include "rendezvous/etcd/etcd_endpoint.h"
 #include "rendezvous/etcd/etcd_request.h"
 
 namespace cpprun {

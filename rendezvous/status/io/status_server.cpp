@@ -21,7 +21,7 @@
 
 #include "proto/text.h"
 #include "rendezvous/io/file_descriptor.h"
-#include "rendezvous/io/socket_owner.h"
+#include "rendezvous/io/socket_address.h"
 #include "rendezvous/status/status_json.h"
 
 namespace cpprun {

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "proto/result.h"
-#include "rendezvous/io/socket_owner.h"
+#include "rendezvous/io/socket_address.h"
 #include "rendezvous/peer_address.h"
 #include "rendezvous/store/store_streams.h"
 

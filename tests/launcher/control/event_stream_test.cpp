@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/control/views.h"
+#include "proto/http/client.h"
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@ TEST_CASE("events are the same however their bytes are cut") {
       "id: a1-3\ndata: {\"a\":1}\n\n:\n\nid: a1-4\r\ndata: one\r\ndata: two\r\n\r\n";
   for (std::size_t piece = 1; piece <= bytes.size(); ++piece) {
     CAPTURE(piece);
-    EventStream stream;
+    http::EventStream stream;
     std::vector<std::string> heard;
     for (std::size_t at = 0; at < bytes.size(); at += piece) {
       const auto some = stream.hear(std::string_view(bytes).substr(at, piece));
@@ -27,7 +27,7 @@ TEST_CASE("events are the same however their bytes are cut") {
 }
 
 TEST_CASE("remarks, empty events and unknown members are passed over") {
-  EventStream stream;
+  http::EventStream stream;
   CHECK(stream.hear(": 3 older events were dropped\n\nretry: 5\nevent: x\n\n\n")->empty());
   CHECK(stream.last().empty());
   CHECK(stream.hear("id: 7\ndata\n\n")->size() == 1);
@@ -35,10 +35,10 @@ TEST_CASE("remarks, empty events and unknown members are passed over") {
 }
 
 TEST_CASE("an event without end is given up") {
-  EventStream stream;
+  http::EventStream stream;
   CHECK(stream.hear("data: "));
   CHECK_FALSE(stream.hear(std::string(bounds::event_bytes_max + 1, 'x')));
-  EventStream lines;
+  http::EventStream lines;
   const std::string line = "data: " + std::string(bounds::event_bytes_max / 2, 'x') + "\n";
   CHECK(lines.hear(line));
   CHECK_FALSE(lines.hear(line + line));

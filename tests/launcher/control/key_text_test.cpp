@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/secure/io/key_memory.h"
+#include "rendezvous/io/secret_file.h"
 
 namespace key_text_test {
 

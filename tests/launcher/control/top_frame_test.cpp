@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/control/top_frame.h"
+#include "launcher/control/text.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/plan/gpus.h"
+#include "launcher/plan/devices.h"
 
 #include <doctest/doctest.h>
 

@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "launcher/report/event_log_json.h"
+#include "launcher/report/report_json.h"
 
 namespace event_log_json_test {
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
+#include <nlohmann/json.hpp>
 
 namespace failure_json_test {
 

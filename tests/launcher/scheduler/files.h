@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "launcher/text_file.h"
+#include "proto/environment.h"
 
 namespace cpprun::probe {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/coordinator/operator_command_json.h"
+#include "rendezvous/coordinator/http_routes.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/daemon/place.h"
+#include "rendezvous/endpoint.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/daemon/place.h"
+#include "rendezvous/endpoint.h"
 
 #include <doctest/doctest.h>
 
@@ -10,10 +10,10 @@ namespace place_test {
 using namespace cpprun;
 
 TEST_CASE("a place is a host and a port, in any of the usual spellings") {
-  CHECK(*parse_place("a") == Place{"a", 29400});
-  CHECK(*parse_place("10.0.0.1:7") == Place{"10.0.0.1", 7});
-  CHECK(*parse_place("[fd00::1]:65535") == Place{"fd00::1", 65535});
-  CHECK(*parse_place("[fd00::1]") == Place{"fd00::1", 29400});
+  CHECK(*parse_place("a") == Endpoint{"a", 29400});
+  CHECK(*parse_place("10.0.0.1:7") == Endpoint{"10.0.0.1", 7});
+  CHECK(*parse_place("[fd00::1]:65535") == Endpoint{"fd00::1", 65535});
+  CHECK(*parse_place("[fd00::1]") == Endpoint{"fd00::1", 29400});
   for (const char* text : {"a:1", "10.0.0.1:29400", "[fd00::1]:2"}) {
     CHECK(to_string(*parse_place(text)) == text);
   }

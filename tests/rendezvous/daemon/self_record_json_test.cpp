@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/daemon/self_record_json.h"
+#include "rendezvous/daemon/state_file.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/daemon/ticket_ages.h"
+#include "rendezvous/daemon/io/state_journal.h"
 
 #include <doctest/doctest.h>
 

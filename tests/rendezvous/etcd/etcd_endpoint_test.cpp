@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/etcd/etcd_endpoint.h"
+#include "rendezvous/etcd/etcd_request.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/io/socket_owner.h"
+#include "rendezvous/io/socket_address.h"
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
@@ -14,7 +14,6 @@
 #include <cstring>
 
 #include "rendezvous/io/file_descriptor.h"
-#include "rendezvous/io/socket_address.h"
 
 namespace socket_owner_test {
 

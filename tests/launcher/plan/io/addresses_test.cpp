@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/plan/io/addresses.h"
+#include "launcher/plan/io/host.h"
 
 #include <doctest/doctest.h>
 

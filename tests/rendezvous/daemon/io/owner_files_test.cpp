@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/daemon/io/owner_files.h"
+#include "rendezvous/daemon/io/owner_access.h"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>

@@ -35,7 +35,7 @@ struct Staged {
              .replica_is_whole = [this](const std::string&) { ++whole; },
              .end_replica = [](const std::string&) {},
              .end_replicas = [] {},
-             .heard = [](const link::Leads&, const Place&) {},
+             .heard = [](const link::Leads&, const Endpoint&) {},
              .caught_up = [] {},
              .take_over = [](std::uint64_t) {},
              .lost = [this](const std::string&, Duration) { ++lost; }}) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/etcd/etcd_endpoint.h"
+#include "rendezvous/etcd/etcd_request.h"
 #include "tests/integration/folder.h"
 
 namespace cpprun::test {

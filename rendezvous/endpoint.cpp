@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/endpoint.h"
+#include "rendezvous/endpoint.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "proto/bounds.h"
 #include "proto/text.h"
@@ -12,32 +13,16 @@ namespace cpprun {
 
 namespace {
 
-constexpr int endpoint_port_max = 65535;
-
 bool is_word(char byte) {
   return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
          (byte >= '0' && byte <= '9') || byte == '_' || byte == '-' || byte == '.';
 }
 
-bool looks_like_name(std::string_view host) {
-  return !host.empty() && std::all_of(host.begin(), host.end(), is_word);
-}
-
-// Enough to tell an address from a typo; the resolver does the full check. A scope such as %eth0
-// may follow.
-bool looks_like_ipv6(std::string_view host) {
-  const auto percent = host.find('%');
-  if (percent != std::string_view::npos && !looks_like_name(host.substr(percent + 1))) return false;
-  const auto address = host.substr(0, percent);
-  return address.find(':') != std::string_view::npos &&
-         address.find_first_not_of("0123456789abcdefABCDEF:.") == std::string_view::npos;
-}
-
 Result<int> parse_port(std::string_view text, std::string_view whole) {
   const auto port = exact_number<int>(text);
-  if (!port || *port < 0 || *port > endpoint_port_max) {
-    return failure(fmt::format("\"{}\": port \"{}\" is not a number from 0 to {}", whole, text,
-                               endpoint_port_max));
+  if (!port || *port < 0 || *port > port_max) {
+    return failure(
+        fmt::format("\"{}\": port \"{}\" is not a number from 0 to {}", whole, text, port_max));
   }
   return *port;
 }
@@ -50,6 +35,18 @@ tl::unexpected<Error> no_host(std::string_view whole, std::string_view host) {
 }
 
 }  // namespace
+
+bool is_host_name(std::string_view host) {
+  return !host.empty() && std::all_of(host.begin(), host.end(), is_word);
+}
+
+bool is_ipv6(std::string_view host) {
+  const auto percent = host.find('%');
+  if (percent != std::string_view::npos && !is_host_name(host.substr(percent + 1))) return false;
+  const auto address = host.substr(0, percent);
+  return address.find(':') != std::string_view::npos &&
+         address.find_first_not_of("0123456789abcdefABCDEF:.") == std::string_view::npos;
+}
 
 Result<Endpoint> parse_endpoint(std::string_view text, int port_default) {
   const auto whole = trimmed(text);
@@ -66,17 +63,17 @@ Result<Endpoint> parse_endpoint(std::string_view text, int port_default) {
       return failure(fmt::format("\"{}\": \"{}\" after the bracket is not \":port\"", whole, rest));
     }
     port = rest.empty() ? rest : rest.substr(1);
-    if (!looks_like_ipv6(host)) return no_host(whole, host);
+    if (!is_ipv6(host)) return no_host(whole, host);
     if (rest == ":") return failure(fmt::format("\"{}\": no port after the colon", whole));
   } else if (std::count(whole.begin(), whole.end(), ':') > 1) {
     // torchrun takes the last group of a bare IPv6 address for a port, which is never intended.
-    if (!looks_like_ipv6(host)) return no_host(whole, host);
+    if (!is_ipv6(host)) return no_host(whole, host);
   } else if (const auto colon = whole.find(':'); colon != std::string_view::npos) {
     host = whole.substr(0, colon);
     port = whole.substr(colon + 1);
     if (port.empty()) return failure(fmt::format("\"{}\": no port after the colon", whole));
   }
-  if (!looks_like_ipv6(host) && !looks_like_name(host)) return no_host(whole, host);
+  if (!is_ipv6(host) && !is_host_name(host)) return no_host(whole, host);
   if (port.empty()) return Endpoint{std::string(host), port_default};
   const auto number = parse_port(port, whole);
   if (!number) return tl::unexpected(number.error());
@@ -130,6 +127,59 @@ std::string to_string(const std::vector<Endpoint>& endpoints) {
 bool is_loopback(std::string_view host) {
   const bool address = host.find_first_not_of("0123456789.") == std::string_view::npos;
   return host == "localhost" || host == "::1" || (address && host.starts_with("127."));
+}
+
+Result<Endpoint> parse_place(std::string_view text, int port_default) {
+  const auto wrong = [&](const char* what) {
+    return failure(fmt::format("\"{}\" {}; write HOST, HOST:PORT or [IPv6]:PORT", text, what));
+  };
+  Endpoint place{.host = {}, .port = port_default};
+  std::string_view port;
+  if (text.starts_with('[')) {
+    const auto end = text.find(']');
+    if (end == text.npos) return wrong("has no closing bracket");
+    place.host = text.substr(1, end - 1);
+    port = text.substr(end + 1);
+  } else {
+    const auto colon = text.find(':');
+    if (colon != text.rfind(':')) return wrong("has several colons and no brackets");
+    place.host = text.substr(0, colon);
+    if (colon != text.npos) port = text.substr(colon);
+  }
+  if (place.host.empty()) return wrong("has no host");
+  if (port.empty()) return place;
+  const auto* const end = port.data() + port.size();
+  const auto [rest, error] = std::from_chars(port.data() + 1, end, place.port);
+  const bool is_port = port[0] == ':' && error == std::errc{} && rest == end && place.port > 0 &&
+                       place.port <= port_max;
+  if (!is_port) return wrong("has no port from 1 to 65535");
+  return place;
+}
+
+bool is_one_address(std::string_view host) {
+  return host.find_first_not_of("0123456789.:abcdefABCDEF") == std::string_view::npos &&
+         host.find_first_of(".:") != std::string_view::npos && host != "0.0.0.0" && host != "::";
+}
+
+std::string host_of_place(std::string_view place) {
+  const auto parsed = parse_place(place);
+  return parsed ? parsed->host : std::string();
+}
+
+int port_of_place(std::string_view place) {
+  const auto parsed = parse_place(place);
+  return parsed ? parsed->port : 0;
+}
+
+std::string member_name(std::string_view name, std::string_view life) {
+  std::string member(name);
+  member += life_mark;
+  member += life;
+  return member;
+}
+
+std::string_view called(std::string_view member) {
+  return member.substr(0, member.rfind(life_mark));
 }
 
 }  // namespace cpprun

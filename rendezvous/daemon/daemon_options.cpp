@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/daemon/cpprund_cli.h"
+#include "rendezvous/daemon/daemon_options.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,9 +14,9 @@
 #include "proto/bounds.h"
 #include "proto/secure/secret.h"
 #include "proto/text.h"
-#include "rendezvous/daemon/place.h"
+#include "rendezvous/endpoint.h"
 #include "rendezvous/etcd/bounds.h"
-#include "rendezvous/etcd/etcd_endpoint.h"
+#include "rendezvous/etcd/etcd_request.h"
 
 namespace cpprun {
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// --numa-binding: the CPUs on which each worker runs, and CPU sets as text.
+// The CPUs and GPUs of a machine: the CPUs on which each worker runs (--numa-binding), CPU sets as
+// text, how many GPUs a worker would see, and whether all GPUs are usable.
 
 #include <map>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "launcher/config.h"
+#include "proto/environment.h"
 #include "proto/result.h"
 
 namespace cpprun {
@@ -63,5 +65,30 @@ std::optional<NumaBinding> numa_binding_named(std::string_view name);
 
 // "local ranks 0-3 on 0-31, local ranks 4-7 on 32-63".
 std::string to_text(const std::vector<CpuSet>& cpus_by_rank);
+
+// Detects unusable GPUs. A GPU that has fallen off the bus, or that its driver has given up, is
+// simply missing for the workers. With `--nproc-per-node=gpu` the job would silently be smaller
+// than intended.
+
+// Counts of NVIDIA GPUs from three sources; io/host.h fills them in.
+struct GpuCounts {
+  int on_bus = 0;     // display controllers on the PCI bus, without virtual functions
+  int in_driver = 0;  // in /proc/driver/nvidia/gpus
+  int usable = 0;     // of these, those whose device file this user can open
+  friend bool operator==(const GpuCounts&, const GpuCounts&) = default;
+};
+
+// The number of GPUs present: the highest of the counts.
+int gpus_there(const GpuCounts& counts);
+
+// A message such as "7 of 8 GPUs can be used: …", with a hint. nullopt if all are usable, if there
+// is no driver, or if this process was given a subset (by a container, Slurm or
+// CUDA_VISIBLE_DEVICES).
+std::optional<std::string> missing_gpus(const GpuCounts& counts, const Environment& environment);
+
+// How many GPUs a worker on this machine would see. CUDA is not used: loading it takes longer than
+// all other work of cpprun. `device_files` are the names in /dev. CUDA_VISIBLE_DEVICES hides some
+// of the devices there, but adds none.
+int count_devices(const std::vector<std::string>& device_files, const Environment& environment);
 
 }  // namespace cpprun
