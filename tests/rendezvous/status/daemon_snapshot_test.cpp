@@ -100,7 +100,7 @@ TEST_CASE("one that stands by warns where it lacks something, or nobody leads") 
   daemon.leads = false;
   CHECK(has(only_warning(daemon), "is not in sync yet"));
   daemon.is_left_behind = true;
-  CHECK(has(only_warning(daemon), "stop it, and start it with --standby-of=10.0.0.1:29400"));
+  CHECK(has(only_warning(daemon), "restart it with --standby-of=10.0.0.1:29400"));
   daemon.leader.clear();
   CHECK(has(only_warning(daemon), "this cpprund knows no leader"));
 }

@@ -29,7 +29,7 @@ TEST_CASE("handled signals arrive as calls, each time") {
   REQUIRE(probe::run_until(context, [&] { return seen.size() == 2; }));
   CHECK(seen == std::vector<int>{SIGUSR1, SIGUSR2});
   CHECK(to_text(senders.front())
-            .starts_with("pid " + std::to_string(::getpid()) + " (launcher_io_tes"));
+            .starts_with("pid " + std::to_string(::getpid()) + " (launcher_test"));
 }
 
 TEST_CASE("a hang-up that is ignored since before stays ignored, as nohup wants it") {
