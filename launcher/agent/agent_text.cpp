@@ -211,7 +211,9 @@ std::string refused_text(const std::error_code& code) {
     return words + "; raise the limit of open files (ulimit -Hn)";
   }
   if (refused == std::errc::too_many_files_open_in_system) {
-    return words + ": this machine's (fs.file-max), not this user's";
+    return words +
+           ": the system-wide limit on open files (fs.file-max) was reached, not the user's own "
+           "limit";
   }
   if (refused == std::errc::resource_unavailable_try_again) {
     return words + "; raise the limit of processes and threads (ulimit -u, or the container's)";

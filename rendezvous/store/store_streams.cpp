@@ -162,7 +162,7 @@ Result<void> StoreStreams::hear(const StreamRecord& record) {
   if (stream == nullptr) {
     if (record.kind == StreamRecord::Kind::unknown) return {};
     if (id.value > newest_.value) {
-      return failure(fmt::format("a link frame about stream {}, which was never opened", id.value));
+      return failure(fmt::format("a link frame names stream {}, which was never opened", id.value));
     }
     return answer_unknown(id);
   }
@@ -174,8 +174,7 @@ Result<void> StoreStreams::hear(const StreamRecord& record) {
       return hear_taken(id, *stream, record.place);
     case StreamRecord::Kind::closed:
       if (record.place < stream->heard_to() && !stream->is_closed_here) {
-        return failure(
-            fmt::format("a link frame that ends stream {} before its last byte", id.value));
+        return failure(fmt::format("a link frame ends stream {} before its last byte", id.value));
       }
       hear_closed(id, *stream, record.place);
       return {};
@@ -204,7 +203,7 @@ Result<void> StoreStreams::hear_bytes(StreamId id, Stream& stream, const StreamR
   if (stream.is_closed_here) return {};
   const std::uint64_t here = stream.heard_to();
   if (record.place > here) {
-    return failure(fmt::format("a link frame that skips bytes of stream {}", id.value));
+    return failure(fmt::format("a link frame skips bytes of stream {}", id.value));
   }
   const std::uint64_t known = here - record.place;
   if (known >= record.bytes.size()) return {};
@@ -225,7 +224,7 @@ Result<void> StoreStreams::hear_bytes(StreamId id, Stream& stream, const StreamR
 Result<void> StoreStreams::hear_taken(StreamId id, Stream& stream, std::uint64_t place) {
   if (place > stream.said_to()) {
     return failure(
-        fmt::format("a link frame that acknowledges bytes that stream {} never sent", id.value));
+        fmt::format("a link frame acknowledges more data than was sent on stream {}", id.value));
   }
   if (place <= stream.taken_there) return {};  // repeated
   const bool had_room = stream.outgoing.size() < window_;

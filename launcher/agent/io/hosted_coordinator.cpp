@@ -119,7 +119,7 @@ void RestartStateFile::told(const std::optional<std::string>& answer) {
                      : texts[0].empty() ? std::string()
                                         : "--restart-state: " + texts[0];
   if (!wrong.empty() && wrong != last_wrong_) {
-    tell_(wrong + "; a run that continues this job may have too many restarts left");
+    tell_(wrong + "; if the job is requeued, restarts that were already used may not be counted");
   }
   last_wrong_ = wrong;
 }

@@ -359,9 +359,11 @@ void ReplicationLeader::beat() {
                                std::chrono::duration<double>(bounds::standby_silence).count()));
     }
     for (ReplicationSession* const each : swamped) {
-      ended(*each, fmt::format("{} bytes are queued, because the network is slower than the "
-                               "changes of the stores; the standby has to start again",
-                               each->bytes_behind()));
+      ended(*each,
+            fmt::format("{} bytes behind, because the stores change faster than the network can "
+                        "send the changes; the standby reconnects and resynchronizes from "
+                        "the beginning",
+                        each->bytes_behind()));
     }
     for (ReplicationSession* const each : slow) {
       if (is_begun_) no_longer_wait_for(*each);

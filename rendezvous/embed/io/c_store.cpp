@@ -187,8 +187,8 @@ void empty(char** value, std::size_t* size) {
 
 Result<std::unique_ptr<cpprun_store_client>> connect(const cpprun_store_client_options* given) {
   if (given->size < sizeof(cpprun_store_client_options)) {
-    return failure("cannot reach a store: the size in the options is " +
-                   std::to_string(given->size) + "; set it to sizeof(cpprun_store_client_options)");
+    return failure("cpprun_store_connect_with: options->size is " + std::to_string(given->size) +
+                   "; set it to sizeof(cpprun_store_client_options)");
   }
   cpprun::StoreClientOptions options;
   if (given->host == nullptr) {
@@ -487,8 +487,8 @@ Result<cpprun::StoreServerOptions> read_options(const cpprun_store_server_option
   // A smaller size was never defined. A larger one comes from a newer header, whose additional
   // members are zero unless the caller uses them.
   if (given->size < sizeof(cpprun_store_server_options)) {
-    return failure("cannot serve a store: the size in the options is " +
-                   std::to_string(given->size) + "; set it to sizeof(cpprun_store_server_options)");
+    return failure("cpprun_store_serve_with: options->size is " + std::to_string(given->size) +
+                   "; set it to sizeof(cpprun_store_server_options)");
   }
   cpprun::StoreServerOptions options;
   if (given->host != nullptr) options.host = given->host;

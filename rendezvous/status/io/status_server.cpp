@@ -421,7 +421,7 @@ std::size_t StatusServer::watchers() const {
 std::string StatusServer::objection_to_watching(const std::optional<std::string>& owner) const {
   const std::size_t all = watchers();
   if (all >= limits_.watchers)
-    return fmt::format("{} clients already follow the events, which is the maximum", all);
+    return fmt::format("{} clients already follow the events, the maximum", all);
   if (!owner) return {};
   std::size_t own = 0;
   std::size_t owners = 0;
@@ -431,9 +431,8 @@ std::string StatusServer::objection_to_watching(const std::optional<std::string>
     if (visit->watched_owner() == owner) ++own;
   }
   if (own >= (limits_.watchers + 1) / 2) {
-    return fmt::format(
-        "{} clients already follow the events with a secret of \"{}\", which is the maximum", own,
-        *owner);
+    return fmt::format("\"{}\" already has {} clients following the events, the maximum", *owner,
+                       own);
   }
   if (owners + operators_watch >= limits_.watchers) {
     return fmt::format(

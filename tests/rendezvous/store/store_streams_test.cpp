@@ -165,18 +165,18 @@ TEST_CASE("whoever does not keep to the rules is told so") {
   const StreamId one{1};
   const link::StreamRecord open{.kind = Kind::open, .stream = one};
   CHECK(problem({{.kind = Kind::bytes, .stream = one, .place = 0, .bytes = "x"}}) ==
-        "a link frame about stream 1, which was never opened");
+        "a link frame names stream 1, which was never opened");
   CHECK(problem({open, {.kind = Kind::bytes, .stream = one, .place = 2, .bytes = "x"}}) ==
-        "a link frame that skips bytes of stream 1");
+        "a link frame skips bytes of stream 1");
   CHECK(problem({open, {.kind = Kind::taken, .stream = one, .place = 1}}) ==
-        "a link frame that acknowledges bytes that stream 1 never sent");
+        "a link frame acknowledges more data than was sent on stream 1");
   const std::string much(101, 'x');
   CHECK(problem({open, {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = much}}) ==
         "more than 100 bytes of stream 1, which were not requested");
   CHECK(problem({open,
                  {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = "xyz"},
                  {.kind = Kind::closed, .stream = one, .place = 2}}) ==
-        "a link frame that ends stream 1 before its last byte");
+        "a link frame ends stream 1 before its last byte");
   CHECK(problem({open,
                  {.kind = Kind::closed, .stream = one, .place = 2},
                  {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = "xyz"}}) ==

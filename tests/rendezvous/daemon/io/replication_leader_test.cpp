@@ -142,7 +142,7 @@ TEST_CASE("of what a standby does not take no more than a bound waits for it") {
     leader.beat(*bravo);
     leader.loop.pass(bounds::standby_beat);
   }
-  CHECK(leader.says("the network is slower than the changes of the stores"));
+  CHECK(leader.says("the stores change faster than the network can send the changes"));
   CHECK_FALSE(bravo->ended.empty());
 }
 

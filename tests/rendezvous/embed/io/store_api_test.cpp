@@ -151,7 +151,7 @@ TEST_CASE("what cannot be is a failure with a sentence and no crash") {
   cpprun_store_server_options options = {};
   CHECK(cpprun_store_serve_with(&options) == nullptr);
   CHECK(std::string(cpprun_store_error()) ==
-        "cannot serve a store: the size in the options is 0; set it to "
+        "cpprun_store_serve_with: options->size is 0; set it to "
         "sizeof(cpprun_store_server_options)");
   CHECK(error_after(cpprun_store_set(nullptr, "k", "v", 1)) ==
         "cpprun_store_set: client is a null pointer");
