@@ -40,7 +40,9 @@ void claim_masked_device(const Context& context, int visible, c10d::Store& store
   static_cast<void>(gethostname(host.data(), host.size() - 1));
   const std::string key = fmt::format("cpprun/gpu/{}/{}/{}", context.group_rank.value, host.data(),
                                       *context.cuda_visible_devices);
-  if (store.add(key, 1) > 1) throw DistributedError(shared_mask(context));
+  // The first worker's number stays. So the same worker may join again.
+  const std::string own = std::to_string(context.local_rank.value);
+  if (store.compareSet(key, "", own) != own) throw DistributedError(shared_mask(context));
 }
 
 c10::Device default_device(const Context& context) {

@@ -22,8 +22,8 @@ int cuda_device_count();
 c10::Device bind_cuda_device(const Context& context);
 
 // Throws DistributedError if another worker of this host has the same only device in its
-// CUDA_VISIBLE_DEVICES; NCCL would refuse them later, or hang. Call it once in a job, with its
-// store. `visible`: cuda_device_count().
+// CUDA_VISIBLE_DEVICES; NCCL would refuse them later, or hang. A worker may call it again, for
+// example when it joins again. `visible`: cuda_device_count().
 void claim_masked_device(const Context& context, int visible, c10d::Store& store);
 
 // bind_cuda_device() where LibTorch has CUDA and sees a device, otherwise the CPU.

@@ -20,6 +20,7 @@ TEST_CASE("two workers of one host with the same CUDA_VISIBLE_DEVICES are reject
   context.local_world_size = 2;
   context.cuda_visible_devices = "0";
   claim_masked_device(context, 1, store);
+  CHECK_NOTHROW(claim_masked_device(context, 1, store));  // it joins again
   context.local_rank = LocalRank{1};
   CHECK_THROWS_WITH_AS(claim_masked_device(context, 1, store),
                        doctest::Contains("both have CUDA_VISIBLE_DEVICES=0"), DistributedError);
