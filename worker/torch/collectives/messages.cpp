@@ -18,7 +18,6 @@
 #include "worker/torch/group/process_group_parts.h"
 
 namespace cpprun {
-
 namespace {
 
 void require_other(int rank, const ProcessGroup& group, const char* operation, const char* role) {
@@ -83,6 +82,8 @@ int recv(at::Tensor tensor, int source, const ProcessGroup& group, int tag) {
   work.wait();
   return source == any_source ? work.source_rank() : source;
 }
+
+// --- objects -------------------------------------------------------------------------------------
 
 // An object is sent as two messages: its length, so that the receiver can allocate memory, and its
 // bytes. An empty object is only its length.

@@ -81,8 +81,8 @@ constexpr microseconds pause_max = 1ms;
 }  // namespace
 
 microseconds pause_between_looks(microseconds quiet, std::int64_t bytes) {
-  const microseconds timeout = small_message + microseconds(bytes / bytes_per_microsecond);
-  if (quiet < timeout) return microseconds(0);
+  const microseconds transfer = small_message + microseconds(bytes / bytes_per_microsecond);
+  if (quiet < transfer) return microseconds(0);
   return std::clamp(quiet / part_of_the_wait, pause_min, pause_max);
 }
 

@@ -90,13 +90,12 @@ int Work::source_rank() const {
 }
 
 Work Work::then(std::function<std::vector<at::Tensor>()> finish) const {
-  Start start = parts_->start;
-  if (parts_->is_watched) start.stalls = nullptr;  // it is the same operation
-  Work next(parts_->native, std::move(start));
-  next.parts_->start.stalls = parts_->start.stalls;
-  next.parts_->is_watched = parts_->is_watched;
-  next.parts_->finish = {[before = parts_] { return before->complete(); }, std::move(finish)};
-  return next;
+  auto next = std::make_shared<Parts>();
+  next->native = parts_->native;
+  next->start = parts_->start;
+  next->is_watched = parts_->is_watched;  // it is the same operation
+  next->finish = {[before = parts_] { return before->complete(); }, std::move(finish)};
+  return Work(std::move(next));
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> Work::future() const {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace c10d {
@@ -53,6 +54,8 @@ class [[nodiscard]] Work {
 
  private:
   struct Parts;
+  explicit Work(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
   std::shared_ptr<Parts> parts_;
 };
 
