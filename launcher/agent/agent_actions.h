@@ -265,7 +265,7 @@ struct TellNote {
 struct TellNearMiss {
   Duration silence{};
   Duration lease{};
-  Duration takeover_window{};  // takeover window after the lease
+  Duration takeover_window{};  // after the lease
   friend bool operator==(const TellNearMiss&, const TellNearMiss&) = default;
 };
 // Leadership of the job moved to another cpprund of the cluster, or to another node.

@@ -202,15 +202,23 @@ bool is_for_us(const HostNames& names, const http::Request& request) {
   return request.host.empty() || http::is_own_host(request.host, names);
 }
 
+namespace {
+
+// The reply to a request for another host; nothing if it is for this one.
+std::optional<http::Response> misdirected(const http::Request& request, const HostNames& names) {
+  if (is_for_us(names, request)) return std::nullopt;
+  return refusal(421,
+                 fmt::format("\"{}\" is not a name of this host; use the IP address of the host",
+                             plain_line(request.host, bounds::name_shown_bytes_max)));
+}
+
+}  // namespace
+
 http::Response answer(const Coordinator& coordinator, const HostNames& names,
                       const ClockPair& moment, const http::Request& request,
                       const std::optional<std::string>& owner,
                       const std::optional<DaemonSnapshot>& daemon) {
-  if (!is_for_us(names, request)) {
-    return refusal(421,
-                   fmt::format("\"{}\" is not a name of this host; use the IP address of the host",
-                               plain_line(request.host, bounds::name_shown_bytes_max)));
-  }
+  if (auto wrong_host = misdirected(request, names)) return *std::move(wrong_host);
   const bool is_look = request.method == http::Method::get || request.method == http::Method::head;
   if (!is_look || is_command_path(request.target)) return not_allowed(request);
   const auto address = address_of(request.target);
@@ -309,11 +317,7 @@ bool is_command_path(std::string_view target) {
 std::variant<OperatorCommand, http::Response> order_of(const http::Request& request,
                                                        const StatusClient& client,
                                                        const CommandDesk& desk) {
-  if (!request.host.empty() && !http::is_own_host(request.host, desk.names)) {
-    return refusal(421,
-                   fmt::format("\"{}\" is not a name of this host; use the IP address of the host",
-                               plain_line(request.host, bounds::name_shown_bytes_max)));
-  }
+  if (auto wrong_host = misdirected(request, desk.names)) return *std::move(wrong_host);
   if (request.has_origin) {
     return refusal(403, "commands from a web page are rejected; use cpprunctl");
   }
@@ -397,15 +401,15 @@ std::optional<std::string_view> shown_token(std::string_view authorization) {
 }  // namespace
 
 WantedToken token_wanted_for(const http::Request& request) {
-  const bool orders = request.method == http::Method::post;
-  WantedToken wanted{.purpose = orders ? TokenPurpose::control : TokenPurpose::read};
+  const bool is_command = request.method == http::Method::post;
+  WantedToken wanted{.purpose = is_command ? TokenPurpose::control : TokenPurpose::read};
   std::string_view target = request.target;
   if (!target.starts_with(jobs_prefix)) return wanted;
   target.remove_prefix(jobs_prefix.size());
   // Split the path exactly as the handlers do, so that a token for "a" does not permit "a/b". The
   // handlers reject an invalid name, whatever the token.
-  target = target.substr(0, orders ? target.find('/') : target.find('?'));
-  if (!orders && target.ends_with(nodes_path)) target.remove_suffix(nodes_path.size());
+  target = target.substr(0, is_command ? target.find('/') : target.find('?'));
+  if (!is_command && target.ends_with(nodes_path)) target.remove_suffix(nodes_path.size());
   wanted.job = unescaped(target).value_or("");
   return wanted;
 }

@@ -216,7 +216,7 @@ void MemoryAccounting::free_some(std::size_t work) {
   // Each object costs something, however small it is.
   constexpr std::size_t work_of_deferred = 512;
   while (work > 0 && !deferred_.empty()) {
-    // Freeing one object may bury another.
+    // Freeing one object may defer another.
     auto last = std::move(deferred_.back());
     deferred_.pop_back();
     if (!last->free_some(work)) {

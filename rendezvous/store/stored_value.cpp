@@ -34,10 +34,10 @@ char* allocated(std::size_t bytes) {
 
 // Memory of a chunk that is no longer used. It is given back from its end, a few megabytes at a
 // time.
-class BuriedChunk : public DeferredFree {
+class DeferredChunk : public DeferredFree {
  public:
-  BuriedChunk(char* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
-  ~BuriedChunk() override { std::free(data_); }
+  DeferredChunk(char* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
+  ~DeferredChunk() override { std::free(data_); }
   bool free_some(std::size_t& work) override {
     const std::size_t freed = work * bounds::store_bytes_freed_of_work;
     if (bytes_ <= freed) {
@@ -74,7 +74,7 @@ Chunk::Chunk(MemoryAccounting& accounting, AccountId account, char* data, std::s
 Chunk::~Chunk() {
   const bool is_later = capacity_ > bounds::store_freed_at_once_max && accounting_.is_tended();
   // If there is no memory to do it later, it is done now.
-  auto* const deferred = is_later ? new (std::nothrow) BuriedChunk(data_, capacity_) : nullptr;
+  auto* const deferred = is_later ? new (std::nothrow) DeferredChunk(data_, capacity_) : nullptr;
   if (deferred == nullptr) {
     std::free(data_);
   } else {

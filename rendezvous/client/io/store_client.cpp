@@ -632,8 +632,8 @@ Result<void> StoreClient::written() {
   client_->write();
   while (client_->broken().empty() && (client_->wanted_events() & POLLOUT) != 0) {
     pollfd watched{client_->descriptor(), POLLOUT, 0};
-    const auto step_deadline = std::chrono::ceil<std::chrono::milliseconds>(timeout_).count();
-    const int count = poll(&watched, 1, static_cast<int>(step_deadline));
+    const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(timeout_).count();
+    const int count = poll(&watched, 1, static_cast<int>(milliseconds));
     if (count == 0) return failure("the store does not read");
     if (count < 0 && errno != EINTR) return failure("cannot write: " + errno_text(errno));
     client_->write();

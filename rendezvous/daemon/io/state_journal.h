@@ -40,34 +40,34 @@ class TicketAges {
   // `ticket` was issued now. Tickets must increase.
   void add(std::uint64_t ticket, TimePoint now) {
     last_ = ticket;
-    if (!moments_.empty() && now - moments_.back().since < moment) return;
-    moments_.push_back({ticket, now});
+    if (!batches_.empty() && now - batches_.back().since < batch_length) return;
+    batches_.push_back({ticket, now});
   }
   // All tickets up to `through` are done.
   void done(std::uint64_t through) {
-    while (!moments_.empty() && last_of_front() <= through) moments_.pop_front();
+    while (!batches_.empty() && last_of_front() <= through) batches_.pop_front();
   }
   // This process was suspended for `slept`, and could not receive answers. That time does not
   // count.
   void pass_over_sleep(TimePoint now, Duration slept) {
-    for (ClockPair& each : moments_) each.since = std::min(each.since + slept, now);
+    for (Batch& each : batches_) each.since = std::min(each.since + slept, now);
   }
   // When the oldest outstanding ticket was issued, up to 50 ms too early; nullopt if there is none.
   std::optional<TimePoint> oldest() const {
-    return moments_.empty() ? std::nullopt : std::optional(moments_.front().since);
+    return batches_.empty() ? std::nullopt : std::optional(batches_.front().since);
   }
 
  private:
-  static constexpr Duration moment = std::chrono::milliseconds(50);
-  struct ClockPair {
+  static constexpr Duration batch_length = std::chrono::milliseconds(50);
+  struct Batch {
     std::uint64_t first = 0;
     TimePoint since;
   };
   std::uint64_t last_of_front() const {
-    return moments_.size() > 1 ? moments_[1].first - 1 : last_;
+    return batches_.size() > 1 ? batches_[1].first - 1 : last_;
   }
 
-  std::deque<ClockPair> moments_;
+  std::deque<Batch> batches_;
   std::uint64_t last_ = 0;
 };
 
