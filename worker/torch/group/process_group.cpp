@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <exception>
 #include <numeric>
+#include <thread>
 #include <utility>
 
 #include "proto/bounds.h"
@@ -26,6 +27,10 @@
 namespace cpprun {
 
 namespace {
+
+// From creating a group to its heartbeat thread's first wait; a few microseconds on an idle
+// machine.
+constexpr std::chrono::milliseconds heartbeat_thread_start_max{10};
 
 // A public header includes no internal one, so it repeats the figures.
 static_assert(ProcessGroupOptions{}.timeout == bounds::worker_collective_wait_max);
@@ -330,7 +335,13 @@ void ProcessGroup::leave() {
     // Destroy the communicators before CUDA; the order at process exit is not guaranteed.
     // Before that, the watch must have put its last question to CUDA.
     if (parts.stalls) parts.stalls->close();
-    if (parts.family->device.is_cuda()) compat::shutdown(*parts.group);
+    if (parts.family->device.is_cuda()) {
+      compat::shutdown(*parts.group);
+      // ProcessGroupNCCL tells its heartbeat thread to stop here and again in its destructor, both
+      // times without the thread's lock. A thread that is only about to wait misses both, and then
+      // sleeps for TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC, 8 minutes, while the destructor waits for it.
+      std::this_thread::sleep_for(heartbeat_thread_start_max);
+    }
     // Before the wait below: peers that still wait in a collective of this group fail now.
     parts.group.reset();
     if (parts.hosts_store && members > 1) {
