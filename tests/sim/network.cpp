@@ -64,8 +64,13 @@ ConnectionRef Network::dial(int node, int place, Duration timeout) {
   auto connection = std::make_shared<Connection>();
   connection->node = node;
   connection->place = place;
-  if (scenario_.secure_wire) connection->wire = std::make_shared<SecureWire>();
   const int number = path(node).connections++;
+  if (scenario_.secure_wire) {
+    const auto stream = [&](Side side) {
+      return Random{scenario_.seed, 12, node, number, static_cast<int>(side)};
+    };
+    connection->wire = std::make_shared<SecureWire>(stream(Side::agent), stream(Side::coordinator));
+  }
   for (const int way : {0, 1}) {
     connection->ways[static_cast<std::size_t>(way)].random =
         Random{scenario_.seed, 11, node, number, way};

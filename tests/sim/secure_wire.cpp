@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tests/sim/secure_wire.h"
 
+#include <dlfcn.h>
+#include <openssl/rand.h>
+
 #include <cstdint>
 #include <stdexcept>
 #include <utility>
@@ -20,9 +23,51 @@ Value must_be(Result<Value> made) {
   return *std::move(made);
 }
 
+// Makes OpenSSL draw from a stream of the seed, so that a run can be repeated byte for byte. Where
+// it is not part of a connection it draws from a stream that is always the same.
+class Drawing {
+ public:
+  explicit Drawing(Random& random) : before_(std::exchange(current(), &random)) {}
+  ~Drawing() { current() = before_; }
+  Drawing(const Drawing&) = delete;
+  Drawing& operator=(const Drawing&) = delete;
+
+  static void begin_for_openssl() {
+    static const RAND_METHOD method{.seed = nullptr,
+                                    .bytes = fill,
+                                    .cleanup = nullptr,
+                                    .add = nullptr,
+                                    .pseudorand = fill,
+                                    .status = [] { return 1; }};
+    // By name: OpenSSL 3 marks it as deprecated, and its successor is a provider, 200 lines.
+    void* const library = ::dlopen("libcrypto.so.3", RTLD_NOW | RTLD_NOLOAD);
+    void* const found = library ? ::dlsym(library, "RAND_set_rand_method") : nullptr;
+    if (!found || reinterpret_cast<int (*)(const RAND_METHOD*)>(found)(&method) != 1) {
+      throw std::runtime_error("OpenSSL does not take its random numbers from the seed");
+    }
+  }
+
+ private:
+  static Random*& current() {
+    static thread_local Random outside{0};
+    static thread_local Random* drawn = &outside;
+    return drawn;
+  }
+  static int fill(unsigned char* bytes, int count) {
+    for (int i = 0; i < count; ++i) bytes[i] = static_cast<unsigned char>(current()->next());
+    return 1;
+  }
+
+  Random* before_;
+};
+
 // Of all agents, and of all coordinators: nobody here has another secret.
 struct Contexts {
-  OpenSsl openssl = must_be(open_openssl());
+  OpenSsl openssl = [] {
+    auto opened = must_be(open_openssl());
+    Drawing::begin_for_openssl();
+    return opened;
+  }();
   Secret secret{"simulated", make_key_memory()};
   std::shared_ptr<SecureContext> agent = must_be(SecureContext::of_client(openssl, secret));
   std::shared_ptr<SecureContext> coordinator = must_be(SecureContext::of_server(openssl, {secret}));
@@ -35,12 +80,19 @@ const Contexts& contexts() {
 
 }  // namespace
 
-SecureWire::SecureWire() {
-  at(Side::agent).channel = std::make_unique<SecureChannel>(contexts().agent);
-  at(Side::coordinator).channel = std::make_unique<SecureChannel>(contexts().coordinator);
+SecureWire::SecureWire(Random agent, Random coordinator) {
+  const Contexts& all = contexts();
+  at(Side::agent).random = agent;
+  at(Side::coordinator).random = coordinator;
+  for (const Side side : {Side::agent, Side::coordinator}) {
+    const Drawing drawing(at(side).random);
+    at(side).channel =
+        std::make_unique<SecureChannel>(side == Side::agent ? all.agent : all.coordinator);
+  }
 }
 
 std::string SecureWire::begin() {
+  const Drawing drawing(at(Side::agent).random);
   SecureChannel& channel = *at(Side::agent).channel;
   (void)channel.say(link::preamble);  // waits until the other side has proven itself
   return channel.take_outgoing();
@@ -48,6 +100,7 @@ std::string SecureWire::begin() {
 
 std::string SecureWire::say(Side from, const Packet& packet) {
   End& end = at(from);
+  const Drawing drawing(end.random);
   end.said.push_back(packet.kind == Packet::Kind::heartbeat ? link::encode(packet.heartbeat)
                                                             : packet.bytes);
   // Whoever cannot say it any more is told so when it listens.
@@ -56,6 +109,7 @@ std::string SecureWire::say(Side from, const Packet& packet) {
 }
 
 std::string SecureWire::finish(Side from) {
+  const Drawing drawing(at(from).random);
   SecureChannel& channel = *at(from).channel;
   channel.finish();
   return channel.take_outgoing();
@@ -63,6 +117,7 @@ std::string SecureWire::finish(Side from) {
 
 SecureWire::Heard SecureWire::hear(Side side, std::string_view bytes) {
   End& end = at(side);
+  const Drawing drawing(end.random);
   Heard heard;
   const bool goes_on = end.channel->hear(bytes);
   end.inbox += end.channel->take_heard();

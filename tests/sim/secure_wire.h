@@ -2,6 +2,7 @@
 #pragma once
 // Both ends of one simulated connection on which frames pass through the real codec and the real
 // TLS: what LinkChannel and SecureHandshake do with a socket is done here with pieces of bytes.
+// OpenSSL's random numbers come from the seed too.
 
 #include <array>
 #include <deque>
@@ -12,12 +13,14 @@
 
 #include "proto/secure/tls.h"
 #include "tests/sim/packet.h"
+#include "tests/sim/random.h"
 
 namespace cpprun::sim {
 
 class SecureWire {
  public:
-  SecureWire();
+  // `agent` and `coordinator` are what each end draws from.
+  SecureWire(Random agent, Random coordinator);
 
   // What the agent's end sends first.
   std::string begin();
@@ -37,9 +40,10 @@ class SecureWire {
 
  private:
   struct End {
-    std::unique_ptr<SecureChannel> channel;
-    std::string inbox;
-    std::deque<std::string> said;  // frames that the other end has not heard yet
+    std::unique_ptr<SecureChannel> channel = {};
+    Random random{0};
+    std::string inbox = {};
+    std::deque<std::string> said = {};  // frames that the other end has not heard yet
     bool has_begun = false;
   };
   void take_frames(Side side, Heard& heard);

@@ -11,6 +11,8 @@
 
 #include "tests/sim/campaign.h"
 #include "tests/sim/must_hold.h"
+#include "tests/sim/random.h"
+#include "tests/sim/secure_wire.h"
 #include "tests/sim/world.h"
 
 namespace sim_test {
@@ -345,6 +347,14 @@ TEST_CASE("a worker that sits in the kernel starts nothing that could stay behin
                  {.kind = FaultKind::worker_leaves, .at = 4s, .nodes = {0}, .value = 1}}};
   World world{scenario};
   CHECK(world.run().value_or("every promise was kept") == "every promise was kept");
+}
+
+TEST_CASE("OpenSSL's random numbers come from the seed") {
+  const auto greeting = [](std::uint64_t seed) {
+    return SecureWire{Random{seed}, Random{seed}}.begin();
+  };
+  CHECK(greeting(1) == greeting(1));
+  CHECK(greeting(1) != greeting(2));
 }
 
 TEST_CASE("the same seed gives the same run, byte for byte") {
