@@ -4,14 +4,14 @@
 # environment); find_package(cpprun COMPONENTS worker) also defines cpprun::worker (distributed
 # training on LibTorch).
 include(CMakePackageConfigHelpers)
-set(CPPRUN_PACKAGE_FOLDER "${CMAKE_INSTALL_LIBDIR}/cmake/cpprun")
+set(CPPRUN_PACKAGE_DIRECTORY "${CMAKE_INSTALL_LIBDIR}/cmake/cpprun")
 
 # Only public headers are installed, as cpprun_publish() wrote them.
 get_property(published GLOBAL PROPERTY CPPRUN_PUBLIC_HEADERS)
 foreach(row ${published})
   string(REGEX REPLACE "^.*=" "" name "${row}")
-  get_filename_component(folder "${name}" DIRECTORY)
-  install(FILES "${CPPRUN_PUBLIC_INCLUDE}/${name}" DESTINATION "include/${folder}"
+  get_filename_component(directory "${name}" DIRECTORY)
+  install(FILES "${CPPRUN_PUBLIC_INCLUDE}/${name}" DESTINATION "include/${directory}"
           COMPONENT development)
 endforeach()
 
@@ -26,24 +26,24 @@ if(TARGET cpprun_store_shared)
   install(TARGETS cpprun_store_shared EXPORT cpprunTargets
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 endif()
-install(EXPORT cpprunTargets NAMESPACE cpprun:: DESTINATION ${CPPRUN_PACKAGE_FOLDER}
+install(EXPORT cpprunTargets NAMESPACE cpprun:: DESTINATION ${CPPRUN_PACKAGE_DIRECTORY}
         COMPONENT development)
 
 if(TARGET cpprun_worker)
   set_target_properties(cpprun_worker PROPERTIES EXPORT_NAME worker)
   install(TARGETS cpprun_worker EXPORT cpprunWorkerTargets
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
-  install(EXPORT cpprunWorkerTargets NAMESPACE cpprun:: DESTINATION ${CPPRUN_PACKAGE_FOLDER}
+  install(EXPORT cpprunWorkerTargets NAMESPACE cpprun:: DESTINATION ${CPPRUN_PACKAGE_DIRECTORY}
           COMPONENT development)
 endif()
 
 configure_package_config_file(cmake/cpprunConfig.cmake.in cpprunConfig.cmake
-                              INSTALL_DESTINATION ${CPPRUN_PACKAGE_FOLDER})
+                              INSTALL_DESTINATION ${CPPRUN_PACKAGE_DIRECTORY})
 write_basic_package_version_file(cpprunConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/cpprunConfig.cmake"
               "${CMAKE_CURRENT_BINARY_DIR}/cpprunConfigVersion.cmake"
               "${PROJECT_SOURCE_DIR}/cmake/cpprun_libtorch.cmake"
-        DESTINATION ${CPPRUN_PACKAGE_FOLDER} COMPONENT development)
+        DESTINATION ${CPPRUN_PACKAGE_DIRECTORY} COMPONENT development)
 
 # For systemd's directories: a package writes to them, `cmake --install` does not.
 install(FILES docs/operating/cpprund.service docs/operating/cpprund.socket

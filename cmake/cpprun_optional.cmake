@@ -37,7 +37,7 @@ endfunction()
 # a separate configuration, because FindMPI, for example, fails if an MPI has no headers. Variables
 # of the package in the cache (MPI_HOME) are passed on. The log is next to the build directory.
 function(cpprun_probe_package works package)
-  set(folder "${CMAKE_BINARY_DIR}/probe_${package}")
+  set(directory "${CMAKE_BINARY_DIR}/probe_${package}")
   get_cmake_property(names CACHE_VARIABLES)
   list(FILTER names INCLUDE REGEX "^(${package}_.*|CMAKE_(PREFIX|PROGRAM|INCLUDE|LIBRARY)_PATH|\
 CMAKE_TOOLCHAIN_FILE|CMAKE_MAKE_PROGRAM)$")
@@ -45,14 +45,14 @@ CMAKE_TOOLCHAIN_FILE|CMAKE_MAKE_PROGRAM)$")
   foreach(name ${names})
     string(APPEND cache "set(${name} [==[$CACHE{${name}}]==] CACHE STRING \"\")\n")
   endforeach()
-  file(REMOVE_RECURSE "${folder}")
-  file(WRITE "${folder}/cache.cmake" "${cache}")
+  file(REMOVE_RECURSE "${directory}")
+  file(WRITE "${directory}/cache.cmake" "${cache}")
   execute_process(
-    COMMAND "${CMAKE_COMMAND}" -C "${folder}/cache.cmake" -G "${CMAKE_GENERATOR}"
+    COMMAND "${CMAKE_COMMAND}" -C "${directory}/cache.cmake" -G "${CMAKE_GENERATOR}"
             "-DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}" "-DCPPRUN_PROBED=${package}"
             "-DCPPRUN_PROBED_COMPONENTS=${ARGN}" "-D${package}_CXX_SKIP_MPICXX=ON"
-            -S "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/probe" -B "${folder}"
-    TIMEOUT 120 RESULT_VARIABLE result OUTPUT_FILE "${folder}.log" ERROR_FILE "${folder}.log")
+            -S "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/probe" -B "${directory}"
+    TIMEOUT 120 RESULT_VARIABLE result OUTPUT_FILE "${directory}.log" ERROR_FILE "${directory}.log")
   set(${works} OFF PARENT_SCOPE)
   if(result STREQUAL "0")
     set(${works} ON PARENT_SCOPE)

@@ -2,14 +2,15 @@
 # The programs print their own manual pages and shell completions. In a cross build, programs of the
 # same version for this machine print them: CPPRUN_PRINTED_BY.
 set(CPPRUN_PRINTED_BY "" CACHE PATH
-    "Folder with the three programs for this machine, which print the pages of a cross build")
+    "Directory with the three programs for this machine, which print the pages of a cross build")
 
 # zsh's directory for completions of other packages; Debian's zsh uses vendor-completions instead.
-set(CPPRUN_ZSH_FOLDER site-functions CACHE STRING "Where zsh looks for completions, in share/zsh")
+set(CPPRUN_ZSH_DIRECTORY site-functions CACHE STRING
+    "Where zsh looks for completions, in share/zsh")
 
-# cpprun_printed(PROGRAM FILE FOLDER FLAG…): installs the program's output with these flags as FILE
-# in FOLDER.
-function(cpprun_printed program file folder)
+# cpprun_printed(PROGRAM FILE DIRECTORY FLAG…): installs the program's output with these flags as
+# FILE in DIRECTORY.
+function(cpprun_printed program file directory)
   set(output "${CMAKE_CURRENT_BINARY_DIR}/printed/${file}")
   set(printer ${program})
   if(CPPRUN_PRINTED_BY)
@@ -19,7 +20,7 @@ function(cpprun_printed program file folder)
     COMMAND "${CMAKE_COMMAND}" -E make_directory "${CMAKE_CURRENT_BINARY_DIR}/printed"
     COMMAND ${printer} ${ARGN} > "${output}" VERBATIM)
   set_property(GLOBAL APPEND PROPERTY CPPRUN_PRINTED "${output}")
-  install(FILES "${output}" DESTINATION "${folder}")
+  install(FILES "${output}" DESTINATION "${directory}")
 endfunction()
 
 if(CPPRUN_PRINTED_BY OR NOT CMAKE_CROSSCOMPILING)
@@ -32,7 +33,7 @@ if(CPPRUN_PRINTED_BY OR NOT CMAKE_CROSSCOMPILING)
                    --print-man)
     cpprun_printed(${program} ${program} "${CMAKE_INSTALL_DATADIR}/bash-completion/completions"
                    --print-completion bash)
-    cpprun_printed(${program} _${program} "${CMAKE_INSTALL_DATADIR}/zsh/${CPPRUN_ZSH_FOLDER}"
+    cpprun_printed(${program} _${program} "${CMAKE_INSTALL_DATADIR}/zsh/${CPPRUN_ZSH_DIRECTORY}"
                    --print-completion zsh)
     cpprun_printed(${program} ${program}.fish
                    "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d" --print-completion fish)

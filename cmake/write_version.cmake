@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Writes the only source with the commit, and only if it has changed. So a commit recompiles just
 # this file and relinks the programs. Runs with every build:
-#   cmake -DSOURCE=FOLDER -DVERSION=0.1.0 -DOUTPUT=FILE -P write_version.cmake
+#   cmake -DSOURCE=DIRECTORY -DVERSION=0.1.0 -DOUTPUT=FILE -P write_version.cmake
 cmake_minimum_required(VERSION 3.22)
 
 set(CPPRUN_VERSION "${VERSION}")

@@ -49,12 +49,12 @@ int run(Config config, Environment environment) {
   open_missing_stdout();
   auto secrets = secrets_of(config, environment);
   io::RunInputs inputs =
-      io::begin_inputs(std::move(config), without_secret_place(std::move(environment)));
+      io::begin_inputs(std::move(config), without_secret_path(std::move(environment)));
   if (auto diagnostics = io::open_output_files(inputs)) return io::refuse(std::move(*diagnostics));
   if (!secrets) return io::refuse(inputs, {secrets.error().reason, usage_exit_code});
-  inputs.config.store = settle_store(inputs.config, !secrets->empty());
+  inputs.config.store = resolve_store(inputs.config, !secrets->empty());
   inputs.secrets = *std::move(secrets);
-  if (const auto refusal = io::look_around(inputs)) return io::refuse(inputs, *refusal);
+  if (const auto refusal = io::examine_host(inputs)) return io::refuse(inputs, *refusal);
   std::optional<io::LocalCpprund> daemon;
   if (inputs.config.etcd) {
     auto started = io::LocalCpprund::start(inputs);
@@ -65,7 +65,7 @@ int run(Config config, Environment environment) {
     inputs.rendezvous_pid = daemon->pid();
   }
   // Fork the watchdog before the limits are raised, and while this process is still small.
-  auto watchdog = io::Watchdog::start(inputs.job_processes, inputs.error_folders);
+  auto watchdog = io::Watchdog::start(inputs.job_processes, inputs.error_directories);
   if (!watchdog) return io::refuse(inputs, {watchdog.error().reason});
   io::raise_own_limits(inputs);
   const ConsoleMessages messages{inputs.style};
@@ -82,11 +82,11 @@ int run(Config config, Environment environment) {
 int rehearse(CliDryRun job, Environment environment) {
   auto secrets = secrets_of(job.config, environment);
   io::RunInputs inputs{.config = std::move(job.config),
-                       .environment = without_secret_place(std::move(environment))};
+                       .environment = without_secret_path(std::move(environment))};
   inputs.host = io::host_name();
   inputs.style = io::own_console_style(inputs.environment, inputs.config.logs);
   if (!secrets) return io::refuse(inputs, {secrets.error().reason, usage_exit_code});
-  inputs.config.store = settle_store(inputs.config, !secrets->empty());
+  inputs.config.store = resolve_store(inputs.config, !secrets->empty());
   inputs.secrets = *std::move(secrets);
   return io::rehearse(std::move(inputs), job.as_json);
 }
@@ -104,7 +104,7 @@ std::optional<io::Refusal> complete(fanout::Request& request, const Config& conf
     request.job.flags.emplace_back("--secret-file=-");
   }
   for (const auto& secret : *secrets) request.job.secrets += secret_line(secret) + "\n";
-  request.job.folder = io::working_folder();
+  request.job.directory = io::working_directory();
   return std::nullopt;
 }
 

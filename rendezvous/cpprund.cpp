@@ -30,10 +30,10 @@ int run(int argc, char** argv) {
   }
   cpprun::open_missing_stdout();
   // The leases of many jobs depend on timely replies.
-  cpprun::hold_steady();
+  cpprun::lock_memory_and_priority();
   auto& options = std::get<cpprun::DaemonOptions>(parsed);
-  options.door_folders = cpprun::own_door_folders(environment, ::geteuid());
-  cpprun::settle_secret_file(options);
+  options.door_directories = cpprun::own_door_directories(environment, ::geteuid());
+  cpprun::resolve_secret_file(options);
   for (const char* name : cpprun::service_variables) ::unsetenv(name);
   return cpprun::run_store_daemon(options, environment);
 }

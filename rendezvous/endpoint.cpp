@@ -129,7 +129,7 @@ bool is_loopback(std::string_view host) {
   return host == "localhost" || host == "::1" || (address && host.starts_with("127."));
 }
 
-Result<Endpoint> parse_place(std::string_view text, int port_default) {
+Result<Endpoint> parse_member_address(std::string_view text, int port_default) {
   const auto wrong = [&](const char* what) {
     return failure(fmt::format("\"{}\" {}; write HOST, HOST:PORT or [IPv6]:PORT", text, what));
   };
@@ -161,13 +161,13 @@ bool is_one_address(std::string_view host) {
          host.find_first_of(".:") != std::string_view::npos && host != "0.0.0.0" && host != "::";
 }
 
-std::string host_of_place(std::string_view place) {
-  const auto parsed = parse_place(place);
+std::string host_of_member(std::string_view place) {
+  const auto parsed = parse_member_address(place);
   return parsed ? parsed->host : std::string();
 }
 
-int port_of_place(std::string_view place) {
-  const auto parsed = parse_place(place);
+int port_of_member(std::string_view place) {
+  const auto parsed = parse_member_address(place);
   return parsed ? parsed->port : 0;
 }
 

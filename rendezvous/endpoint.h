@@ -51,10 +51,11 @@ bool is_one_address(std::string_view host);
 // A place is the address of a cpprund as its members name it: "10.0.0.1:29400", "[fd00::1]:29400"
 // or "host:29400". An IPv6 address needs its brackets, and the port is not 0. The error completes
 // "the place …".
-Result<Endpoint> parse_place(std::string_view text, int port_default = rendezvous_port_default);
+Result<Endpoint> parse_member_address(std::string_view text,
+                                      int port_default = rendezvous_port_default);
 // Empty, or 0, if `place` is not a valid place.
-std::string host_of_place(std::string_view place);
-int port_of_place(std::string_view place);
+std::string host_of_member(std::string_view place);
+int port_of_member(std::string_view place);
 
 // A member is identified by its name and a life, an id that changes when it restarts with an empty
 // memory. Such a member has lost what it had replicated, so the new id keeps other members from

@@ -8,11 +8,11 @@
 
 ubuntu_suites=(jammy noble questing resolute)
 
-# bare_root SUITE FOLDER [PACKAGE,…]: makes it once, from the mirror that debootstrap knows.
-# 1: debootstrap failed, see FOLDER.log.
+# bare_root SUITE DIRECTORY [PACKAGE,…]: makes it once, from the mirror that debootstrap knows.
+# 1: debootstrap failed, see DIRECTORY.log.
 bare_root() {
-  local suite=$1 folder=$2 mirror="" components=main script=()
-  [[ ! -e $folder/is_whole ]] || return 0
+  local suite=$1 directory=$2 mirror="" components=main script=()
+  [[ ! -e $directory/is_whole ]] || return 0
   if [[ " ${ubuntu_suites[*]} " == *" $suite "* ]]; then
     # A debootstrap of Debian's may not know the name yet; all of Ubuntu's are made alike.
     components=main,universe
@@ -20,9 +20,9 @@ bare_root() {
     [[ -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ]] ||
       note "dev: no ubuntu-archive-keyring here: debootstrap does not check $suite's signature"
   fi
-  rm -rf "$folder" && mkdir -p "$folder"
-  debootstrap --variant=minbase --components="$components" ${3:+--include="$3"} "$suite" "$folder" \
-    "$mirror" "${script[@]}" >"$folder.log" 2>&1 && touch "$folder/is_whole"
+  rm -rf "$directory" && mkdir -p "$directory"
+  debootstrap --variant=minbase --components="$components" ${3:+--include="$3"} "$suite" \
+    "$directory" "$mirror" "${script[@]}" >"$directory.log" 2>&1 && touch "$directory/is_whole"
 }
 
 check_root() {
@@ -36,18 +36,18 @@ check_root() {
   [[ -z $(git status --porcelain -uno) ]] || note "dev: changes without a commit are not checked"
   root_work=$(mktemp -d "$bare.XXXXXX")
   trap 'rm -rf "$root_work"' EXIT
-  mkdir -p "$root_work"/{upper,work,root} "$bare.debs" "$(ccache_folder)"
+  mkdir -p "$root_work"/{upper,work,root} "$bare.debs" "$(ccache_directory)"
   lay_out_root "$root_work/upper"
   git clone --quiet --no-hardlinks . "$root_work/upper/srv/cpprun"
   [[ $# -gt 0 ]] || set -- ./dev demo "&&" ./dev test
   say "In a bare $suite: $*"
   setpriv --pdeathsig KILL unshare --mount --pid --ipc --uts --fork --kill-child \
-    bash tests/check_root.sh "$bare" "$root_work" "$(ccache_folder)" "$*" </dev/null || code=$?
+    bash tests/check_root.sh "$bare" "$root_work" "$(ccache_directory)" "$*" </dev/null || code=$?
   say "In a bare $suite, commit $(git rev-parse --short=12 HEAD), $*: exit code $code"
   return "$code"
 }
 
-ccache_folder() { echo "${CCACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ccache}"; }
+ccache_directory() { echo "${CCACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ccache}"; }
 
 # How this machine reaches packages and names: apt's settings, pip's, certificates, servers.
 lay_out_root() {
@@ -66,7 +66,7 @@ lay_out_root() {
 # inside BARE WORK CCACHE COMMAND: in namespaces of its own, whose mounts end with it. `pivot_root`
 # and not `chroot`: tests make namespaces, which the kernel refuses in a chroot.
 inside() {
-  local bare=$1 root=$2/root folder variables=() name
+  local bare=$1 root=$2/root directory variables=() name
   mount --make-rprivate /
   mount -t overlay overlay "$root" -o "lowerdir=$bare,upperdir=$2/upper,workdir=$2/work" ||
     { mount --bind "$2/work" "$root" && cp -a "$bare/." "$2/upper/." "$root"; }
@@ -74,8 +74,8 @@ inside() {
   mkdir -p "$home/.cache/ccache"
   mount --bind "$3" "$home/.cache/ccache"
   mount --bind "$bare.debs" "$root/var/cache/apt/archives"
-  for folder in sys dev; do mount --rbind "/$folder" "$root/$folder"; done
-  for folder in run tmp; do mount -t tmpfs tmpfs "$root/$folder"; done
+  for directory in sys dev; do mount --rbind "/$directory" "$root/$directory"; done
+  for directory in run tmp; do mount -t tmpfs tmpfs "$root/$directory"; done
   mount -t proc proc "$root/proc"
   while read -r name; do variables+=("$name=${!name}"); done < <(compgen -e |
     grep -iE '^((https?|ftp|all|no)_proxy|PIP_.*|SSL_CERT_FILE|CI|CPPRUN_.*|CCACHE_MAXSIZE)$')

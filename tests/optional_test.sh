@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Configures this project where every optional dependency is broken: each is named in a line
 # "without NAME: REASON" and left out, and the configuration succeeds.
-#   optional_test.sh SOURCE_FOLDER CXX_COMPILER
+#   optional_test.sh SOURCE_DIRECTORY CXX_COMPILER
 set -eu
 source=$1 cxx=$2
 work=$(mktemp -d)
@@ -66,7 +66,7 @@ done
 parts "an MPI whose compiler fails"
 expect libtorch ""
 mv "$work/torch/lib/libgone.so" "$work/torch/lib/gone"
-# As Debian's openmpi-bin without libopenmpi-dev: it names folders that do not exist.
+# As Debian's openmpi-bin without libopenmpi-dev: it names directories that do not exist.
 cat >"$work/broken/mpicxx" <<'MPICXX'
 #!/bin/sh
 case $1 in -*show*) echo "-I/nowhere/openmpi/include -L/nowhere/openmpi/lib -lmpi" ;; esac

@@ -3,15 +3,15 @@
 # Feeds a log as CTest writes it to tally.awk and compares what is counted, line for line.
 set -eu
 here=$(dirname "$0")
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
 
-cat >"$folder/LastTestsFailed.log" <<'LOG'
+cat >"$directory/LastTestsFailed.log" <<'LOG'
 2:some_fail
 4:crashes
 6:missing
 LOG
-cat >"$folder/LastTest.log" <<'LOG'
+cat >"$directory/LastTest.log" <<'LOG'
 Start testing: Nov 21 05:04 UTC
 1/8 Testing: all_pass
 1/8 Test: all_pass
@@ -43,7 +43,7 @@ OK (skipped=2)
 9/9 Test: flaky
 [doctest] test cases:  4 |  3 passed | 1 failed | 0 skipped
 LOG
-cat >"$folder/LastTest-again.log" <<'LOG'
+cat >"$directory/LastTest-again.log" <<'LOG'
 1/2 Testing: flaky
 1/2 Test: flaky
 skipped: once more
@@ -52,7 +52,7 @@ skipped: once more
 2/2 Test: some_fail
 [doctest] test cases: 10 |  8 passed | 2 failed | 0 skipped
 LOG
-cat >"$folder/expected" <<'EXPECTED'
+cat >"$directory/expected" <<'EXPECTED'
 skip suite, all_pass: no permission to make network namespaces
 bad suite, some_fail: 2 failed
 bad suite, crashes: 1 failed
@@ -69,5 +69,6 @@ failed 5
 EXPECTED
 
 awk -v suite=suite -f "$here/tally.awk" \
-  "$folder/LastTestsFailed.log" "$folder/LastTest.log" "$folder/LastTest-again.log" >"$folder/got"
-diff "$folder/expected" "$folder/got"
+  "$directory/LastTestsFailed.log" "$directory/LastTest.log" "$directory/LastTest-again.log" \
+  >"$directory/got"
+diff "$directory/expected" "$directory/got"

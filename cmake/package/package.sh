@@ -98,36 +98,37 @@ make_tar() { tarball "build/package/$1" Unspecified "$2"; }
 
 # SOURCE_DATE_EPOCH gives all files the same times, so CPack always writes the same bytes.
 make_deb() {
-  local folder="build/package/$1-gnu" debian
+  local directory="build/package/$1-gnu" debian
   debian=$([[ $1 == aarch64 ]] && echo arm64 || echo amd64)
-  CPPRUN_VERSION=$version CPPRUN_DEBIAN=$debian CPPRUN_BUILD="$PWD/$folder" \
-    cpack --config cmake/package/deb.cmake -B "$folder/cpack" >"$folder/cpack.log" ||
-    stop "CPack failed: $folder/cpack.log"
-  mv "$folder/cpack/cpprun_${version}_$debian.deb" dist/
+  CPPRUN_VERSION=$version CPPRUN_DEBIAN=$debian CPPRUN_BUILD="$PWD/$directory" \
+    cpack --config cmake/package/deb.cmake -B "$directory/cpack" >"$directory/cpack.log" ||
+    stop "CPack failed: $directory/cpack.log"
+  mv "$directory/cpack/cpprun_${version}_$debian.deb" dist/
 }
 
 # scikit-build-core installs the output of build_portable, with the tag of this machine.
 make_wheel() {
-  local tags="manylinux_${glibc_wanted/./_}_$1" folder="build/package/$1-gnu" made
-  rm -rf "$folder/wheel" dist/cpprun-"$version"-py3-none-*"_$1.whl"
+  local tags="manylinux_${glibc_wanted/./_}_$1" directory="build/package/$1-gnu" made
+  rm -rf "$directory/wheel" dist/cpprun-"$version"-py3-none-*"_$1.whl"
   "$package_python" -m pip wheel --quiet --disable-pip-version-check --no-deps \
-    --no-build-isolation --wheel-dir "$folder/wheel" --config-settings "build-dir=$folder" . \
-    >"$folder/wheel.log" 2>&1 || { cat "$folder/wheel.log" >&2 && stop "the wheel fails"; }
+    --no-build-isolation --wheel-dir "$directory/wheel" --config-settings "build-dir=$directory" . \
+    >"$directory/wheel.log" 2>&1 || { cat "$directory/wheel.log" >&2 && stop "the wheel fails"; }
   made=$("$package_python" -m wheel tags --platform-tag "manylinux2014_$1.$tags" \
-    "$folder"/wheel/*.whl)
-  mv "$folder/wheel/$made" dist/
+    "$directory"/wheel/*.whl)
+  mv "$directory/wheel/$made" dist/
 }
 
 # C++ static libraries work with one C++ library only: these are for this machine's g++.
 make_cmake_package() {
-  local folder=build/package/cmake
+  local directory=build/package/cmake
   say "The CMake package"
-  cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCPPRUN_TESTS=OFF \
+  cmake -S . -B "$directory" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCPPRUN_TESTS=OFF \
     -DCPPRUN_WORKER=OFF -DCMAKE_INSTALL_LIBDIR=lib \
-    "-DCMAKE_CXX_FLAGS=-ffile-prefix-map=$PWD=." >"$folder.log" 2>&1 &&
-    build_showing "$folder.log" "$folder" --target cpprun_store_c cpprun_store_shared cpprun_env ||
-    { tail -n 40 "$folder.log" >&2 && stop "the libraries do not build: $folder.log"; }
-  tarball "$folder" development "libcpprun-$version-linux-$(uname -m)"
+    "-DCMAKE_CXX_FLAGS=-ffile-prefix-map=$PWD=." >"$directory.log" 2>&1 &&
+    build_showing "$directory.log" "$directory" \
+      --target cpprun_store_c cpprun_store_shared cpprun_env ||
+    { tail -n 40 "$directory.log" >&2 && stop "the libraries do not build: $directory.log"; }
+  tarball "$directory" development "libcpprun-$version-linux-$(uname -m)"
 }
 
 # The bill of materials and the checksums cover all files that exist now.

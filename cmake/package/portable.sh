@@ -31,12 +31,12 @@ for wanted in sys.argv[1:]:
 PYTHON
 }
 
-# build_showing LOG FOLDER [CMAKE-ARGUMENT…]: runs cmake --build, shows its progress, and writes the
-# output to LOG.
+# build_showing LOG DIRECTORY [CMAKE-ARGUMENT…]: runs cmake --build, shows its progress, and writes
+# the output to LOG.
 build_showing() {
-  local log=$1 folder=$2
+  local log=$1 directory=$2
   shift 2
-  cmake --build "$folder" -j "$(jobs_here)" "$@" 2>&1 | show_progress "$log"
+  cmake --build "$directory" -j "$(jobs_here)" "$@" 2>&1 | show_progress "$log"
 }
 
 # On a terminal: one line that changes. Otherwise: one line for each 10 %.
@@ -76,21 +76,21 @@ lay_out_zig() {
   cp -r /usr/share/cmake "$headers/usr/share/cmake"
 }
 
-# build_portable TARGET FOLDER [CMAKE-ARGUMENT…]: builds the three programs and their pages for one
-# zig target, in FOLDER/programs.
+# build_portable TARGET DIRECTORY [CMAKE-ARGUMENT…]: builds the three programs and their pages for
+# one zig target, in DIRECTORY/programs.
 build_portable() {
-  local target=$1 folder=$2
+  local target=$1 directory=$2
   shift 2
   lay_out_zig "$PWD/build/package/zig" "$PWD/build/package/headers"
   # --fresh: discards a cache from an older toolchain file or from scikit-build-core.
-  cmake -S . -B "$folder" --fresh -G Ninja -DCMAKE_BUILD_TYPE=Release -DCPPRUN_TESTS=OFF \
+  cmake -S . -B "$directory" --fresh -G Ninja -DCMAKE_BUILD_TYPE=Release -DCPPRUN_TESTS=OFF \
     -DCPPRUN_WORKER=OFF "-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/package/zig_toolchain.cmake" \
     "-DCPPRUN_ZIG_TARGET=$target" "-DCPPRUN_ZIG_TOOLS=$PWD/build/package/zig" \
     "-DCPPRUN_ZIG_HEADERS=$PWD/build/package/headers" \
-    -DCMAKE_INSTALL_PREFIX=/usr "$@" >"$folder.log" 2>&1 &&
-    CCACHE_COMPILERCHECK="string:zig $zig_wanted" build_showing "$folder.log" "$folder" \
+    -DCMAKE_INSTALL_PREFIX=/usr "$@" >"$directory.log" 2>&1 &&
+    CCACHE_COMPILERCHECK="string:zig $zig_wanted" build_showing "$directory.log" "$directory" \
       --target cpprun cpprund cpprunctl cpprun_printed_files ||
-    { tail -n 40 "$folder.log" >&2 && stop "the programs for $target do not build"; }
-  mkdir -p "$folder/programs"
-  cp "$folder"/launcher/{cpprun,cpprunctl} "$folder/rendezvous/cpprund" "$folder/programs/"
+    { tail -n 40 "$directory.log" >&2 && stop "the programs for $target do not build"; }
+  mkdir -p "$directory/programs"
+  cp "$directory"/launcher/{cpprun,cpprunctl} "$directory/rendezvous/cpprund" "$directory/programs/"
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Prints what the packages are made of, as CycloneDX 1.5: sbom.py VERSION ZIG-VERSION DIST-FOLDER.
+"""Prints what the packages are made of, as CycloneDX 1.5: sbom.py VERSION ZIG-VERSION DIRECTORY.
 
 The libraries inside are headers of this machine's packages; their versions are what dpkg says.
 """
@@ -64,7 +64,7 @@ def package_file(path):
     }
 
 
-def main(version, zig, folder):
+def main(version, zig, directory):
     inside = [of_debian(*row) for row in LIBRARIES]
     inside += [library(name, f"zig-{zig}", terms) for name, terms in OF_ZIG]
     # In libcpprun_store.so alone.
@@ -72,7 +72,7 @@ def main(version, zig, folder):
                           "GPL-3.0-or-later WITH GCC-exception-3.1"))
     inside += [
         package_file(path)
-        for path in sorted(pathlib.Path(folder).iterdir())
+        for path in sorted(pathlib.Path(directory).iterdir())
         if path.suffix in (".whl", ".deb", ".gz")
     ]
     seconds = int(os.environ["SOURCE_DATE_EPOCH"])

@@ -147,7 +147,7 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   actions.emplace_back(agent::TellStarted{sealed, facts_.node.sockets});
   workers_.begin(now, std::move(specs),
                  {.round = sealed.round, .group_rank = sealed.group_rank, .host = facts_.host},
-                 checks_.stray_interface(), actions);
+                 checks_.unreachable_interface(), actions);
 }
 
 void Agent::drain(TimePoint now, const link::Drain& drain, Actions& actions) {
@@ -480,9 +480,10 @@ void Agent::on(TimePoint now, const agent::Leads& event, Actions& actions) {
   }
   if (phase_ != Phase::succeeded) wait_for_a_seat(now, Phase::dialing);
   const char* const told =
-      event.again       ? "leadership resumed: this node is the leader again"
-      : was_transferred ? "the master exits and transferred leadership: this node is the leader"
-                        : "lost the master; this node is the leader now";
+      event.again ? "leadership resumed: this node is the leader again"
+      : was_transferred
+          ? "the master is exiting and has transferred leadership: this node is now the leader"
+          : "lost the master; this node is the leader now";
   actions.emplace_back(agent::TellNote{told});
   actions.emplace_back(agent::Dial{config_.endpoint});
 }
@@ -896,7 +897,7 @@ Agent::Actions Agent::advance(TimePoint now) {
   checks_.ask_for_rivals(now, config_, facts_, actions);
   look_for_old_masters(now, actions);
   const bool are_running = phase_ == Phase::running && !drain_asked_ && !stopped_by_;
-  checks_.look_at_world(now, are_running, actions);
+  checks_.probe_world(now, are_running, actions);
   tell_status_if_due(now, actions);
   give_up_if_due(now, actions);
   return actions;

@@ -31,12 +31,12 @@ struct WorkerSight {
 };
 
 // One observation of the first worker on the coordinator's host.
-struct WorldLook {
+struct WorldProbe {
   bool store_asked = false;            // a worker of this round has contacted the store
   std::vector<std::string> listeners;  // "pid 812 listens on port 12355", worker or child
   std::vector<std::string> spawned;    // "pid 812", started by Python's multiprocessing
   Duration processor_time{};           // of the worker and its descendants
-  friend bool operator==(const WorldLook&, const WorldLook&) = default;
+  friend bool operator==(const WorldProbe&, const WorldProbe&) = default;
 };
 
 namespace agent {
@@ -84,13 +84,13 @@ struct Examined {
   friend bool operator==(const Examined&, const Examined&) = default;
 };
 
-// The reply to LookAtWorld.
+// The reply to ProbeWorld.
 struct WorldSeen {
-  WorldLook look;
+  WorldProbe look;
   friend bool operator==(const WorldSeen&, const WorldSeen&) = default;
 };
 
-// The reply to LookAtWorkers.
+// The reply to SampleWorkers.
 struct WorkersSeen {
   std::vector<WorkerSight> sights;
   friend bool operator==(const WorkersSeen&, const WorkersSeen&) = default;
@@ -213,20 +213,20 @@ struct Work {
 // Collect the evidence of this exit: error file, last lines of output. The reply is Examined.
 struct Examine {
   Outcome outcome;
-  std::string stray_interface = {};  // see Agent::stray_interface_
+  std::string unreachable_interface = {};  // see Agent::unreachable_interface_
   friend bool operator==(const Examine&, const Examine&) = default;
 };
 
 // Check whether the workers use the store, and what the first worker does otherwise. The reply is
 // WorldSeen.
-struct LookAtWorld {
-  friend bool operator==(const LookAtWorld&, const LookAtWorld&) = default;
+struct ProbeWorld {
+  friend bool operator==(const ProbeWorld&, const ProbeWorld&) = default;
 };
 
 // Sample these workers, because a client watches the job. The reply is WorkersSeen.
-struct LookAtWorkers {
+struct SampleWorkers {
   std::vector<WorkerView> workers;
-  friend bool operator==(const LookAtWorkers&, const LookAtWorkers&) = default;
+  friend bool operator==(const SampleWorkers&, const SampleWorkers&) = default;
 };
 
 // For the console.
@@ -307,7 +307,7 @@ using Event = std::variant<LinkUp, LinkDown, Heard, Answered, FromWorker, Examin
                            WorkersSeen, Signalled, Noticed, StandsBy, Leads, LeadsUntil, Fenced>;
 using Action =
     std::variant<Dial, SpeakForWorkers, Say, HangUp, AskWhoHosts, StandBy, Stand, TakeOver,
-                 StepDown, Prepare, Work, Examine, LookAtWorld, LookAtWorkers, TellStarted,
+                 StepDown, Prepare, Work, Examine, ProbeWorld, SampleWorkers, TellStarted,
                  TellWaiting, TellDraining, TellKilling, TellFailed, TellDiagnosed, TellNote,
                  TellDetail, TellWarning, TellNearMiss, TellTurned, Exit>;
 

@@ -62,8 +62,8 @@ std::string stale_text(const std::string& where, std::uint64_t epoch, std::uint6
 
 std::string slept_text(Duration lease, Duration silence) {
   return fmt::format(
-      "suspended or starved of CPU for about {:.0f} s, longer than its lease of {} s; its seat was "
-      "given away",
+      "this node was suspended or got no CPU time for about {:.0f} s, longer than its lease of {} "
+      "s; it has lost its place in the job",
       in_seconds(silence), in_seconds(lease));
 }
 
@@ -81,8 +81,8 @@ std::string lead_over_text() {
 
 std::string lease_nearly_missed_text(Duration lease, Duration takeover_window, Duration silence) {
   return fmt::format(
-      "the response of the master took {:.1f} s of a lease of {} s: after {:.1f} s more, this "
-      "node's workers would have been stopped; if this happens often, set a longer lease on every "
+      "the master took {:.1f} s to respond, with a lease of {} s; {:.1f} s later, this node would "
+      "have stopped its workers; if this happens often, set a longer lease on every "
       "node (--rdzv-conf keep_alive_max_attempt=…)",
       in_seconds(silence), in_seconds(lease), in_seconds(lease + takeover_window - silence));
 }
@@ -116,8 +116,10 @@ std::string not_needed_text(const std::string& reason) {
 std::string with_port_cure(const std::string& reason) {
   if (reason.find("already in use") == std::string::npos) return reason;
   return reason +
-         "; another job's master has this port, or an old one of this job that is still exiting: "
-         "stop it, or give this job its own port (--master-port, or --rdzv-endpoint=HOST:PORT)";
+         "; the port belongs to the master of another job, or to an earlier master of this job "
+         "that "
+         "has not exited yet: stop it, or give this job its own port (--master-port, or "
+         "--rdzv-endpoint=HOST:PORT)";
 }
 
 std::string unkillable_text(const Outcome& outcome) {
@@ -183,9 +185,9 @@ std::string unswept_text() {
          "or is in uninterruptible sleep: find it with ps; cpprun continues without it";
 }
 
-std::string no_folder_text(const std::string& folder, std::optional<int> error_number) {
+std::string no_directory_text(const std::string& directory, std::optional<int> error_number) {
   const auto cannot = [&](const std::string& why) {
-    return fmt::format("cannot create directory \"{}\" for the workers' error files: {}", folder,
+    return fmt::format("cannot create directory \"{}\" for the workers' error files: {}", directory,
                        why);
   };
   if (!error_number) return cannot("the watchdog of this cpprun was killed; restart cpprun");

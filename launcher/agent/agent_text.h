@@ -72,7 +72,7 @@ std::string unswept_text();
 
 // The private directory for error files could not be created. `error_number`: the errno; none if
 // the process that creates it was killed.
-std::string no_folder_text(const std::string& folder, std::optional<int> error_number);
+std::string no_directory_text(const std::string& directory, std::optional<int> error_number);
 
 // The job was stopped and resumes. Reports the restarts used before this run, as read from the file
 // at `path`.

@@ -109,19 +109,20 @@ link::WorkerStats WorkerStatsReporter::figures_of(TimePoint now, const WorkerVie
   return figures;
 }
 
-void LocalWorkers::begin(TimePoint now, std::vector<WorkerSpec> specs, PendingFailures::Place place,
-                         std::string stray_interface, Actions& actions) {
+void LocalWorkers::begin(TimePoint now, std::vector<WorkerSpec> specs,
+                         PendingFailures::Attempt place, std::string unreachable_interface,
+                         Actions& actions) {
   place_ = std::move(place);
-  stray_interface_ = std::move(stray_interface);
+  unreachable_interface_ = std::move(unreachable_interface);
   pending_failures_ = {};
-  settled_.reset();
+  finished_.reset();
   drained_ = {.round = place_.round};
   saving_.reset();
   are_paused_ = false;
   asleep_ = {};
   stats_.begin();
   supervisor_.emplace(std::move(specs), policy_, beat_timeout_);
-  pass_on(now, supervisor_->start(now), actions);
+  apply(now, supervisor_->start(now), actions);
 }
 
 void LocalWorkers::handle(TimePoint now, const supervisor::ProcessEvent& event, Actions& actions) {
@@ -142,7 +143,7 @@ void LocalWorkers::handle(TimePoint now, const supervisor::ProcessEvent& event, 
 }
 
 void LocalWorkers::advance(TimePoint now, Actions& actions) {
-  if (supervisor_) pass_on(now, supervisor_->advance(worker_time(now)), actions);
+  if (supervisor_) apply(now, supervisor_->advance(worker_time(now)), actions);
   if (saving_ && saving_->at <= now) {
     deliver(now, std::exchange(saving_, std::nullopt)->signal, actions);
   }
@@ -156,7 +157,7 @@ std::optional<TimePoint> LocalWorkers::next_deadline() const {
 }
 
 void LocalWorkers::tell(TimePoint now, const supervisor::Event& event, Actions& actions) {
-  if (supervisor_) pass_on(now, supervisor_->handle(worker_time(now), event), actions);
+  if (supervisor_) apply(now, supervisor_->handle(worker_time(now), event), actions);
 }
 
 void LocalWorkers::stop(TimePoint now, const std::string& reason, int signal, Actions& actions) {
@@ -180,7 +181,7 @@ void LocalWorkers::stop_requested(TimePoint now, int signal) {
 }
 
 // Signal first and collect evidence later, so that no worker keeps computing behind a slow disk.
-void LocalWorkers::pass_on(TimePoint now, const Supervisor::Actions& from, Actions& actions) {
+void LocalWorkers::apply(TimePoint now, const Supervisor::Actions& from, Actions& actions) {
   std::optional<Outcome> failed;
   bool is_ending = false;
   for (const supervisor::Action& action : from) {
@@ -203,30 +204,30 @@ void LocalWorkers::pass_on(TimePoint now, const Supervisor::Actions& from, Actio
             [&](const supervisor::Leftover& m) {
               actions.emplace_back(agent::TellNote{leftover_text(m, policy_.grace)});
             },
-            [&](const supervisor::Settled& m) { settled(m, actions); },
+            [&](const supervisor::Finished& m) { finished(m, actions); },
             [&](const auto& m) { actions.emplace_back(agent::Work{m}); },
         },
         action);
   }
   if (is_ending) sample_if_watched(now, actions);
   // The coordinator is notified once the evidence is in: see examined().
-  if (failed) actions.emplace_back(agent::Examine{*failed, stray_interface_});
+  if (failed) actions.emplace_back(agent::Examine{*failed, unreachable_interface_});
 }
 
 // No worker of this attempt is alive here.
-void LocalWorkers::settled(const supervisor::Settled& settled, Actions& actions) {
-  const std::optional<Outcome>& first = settled.first_failure;
-  for (const Outcome& outcome : settled.outcomes) {
+void LocalWorkers::finished(const supervisor::Finished& finished, Actions& actions) {
+  const std::optional<Outcome>& first = finished.first_failure;
+  for (const Outcome& outcome : finished.outcomes) {
     const bool is_first = first && first->local_rank == outcome.local_rank;
     if (!outcome.good() && !is_first) {
       pending_failures_.asked(outcome.local_rank);
-      actions.emplace_back(agent::Examine{outcome, stray_interface_});
+      actions.emplace_back(agent::Examine{outcome, unreachable_interface_});
     }
     if (outcome.given_up && !exit_)
       exit_ = agent::Exit{.code = 1, .reason = unkillable_text(outcome)};
   }
-  if (settled.unswept && !exit_) actions.emplace_back(agent::TellNote{unswept_text()});
-  settled_ = settled;
+  if (finished.unswept && !exit_) actions.emplace_back(agent::TellNote{unswept_text()});
+  finished_ = finished;
 }
 
 std::optional<link::Failed> LocalWorkers::examined(Evidence evidence, Actions& actions) {
@@ -236,20 +237,20 @@ std::optional<link::Failed> LocalWorkers::examined(Evidence evidence, Actions& a
 }
 
 std::optional<LocalWorkers::End> LocalWorkers::take_end() {
-  if (!settled_ || !pending_failures_.complete()) return std::nullopt;
-  const supervisor::Settled settled = *std::exchange(settled_, std::nullopt);
-  return End{.succeeded = !settled.first_failure && settled.drain_reason.empty(),
-             .left_early = pending_failures_.first_to_leave(settled.outcomes, place_),
+  if (!finished_ || !pending_failures_.complete()) return std::nullopt;
+  const supervisor::Finished finished = *std::exchange(finished_, std::nullopt);
+  return End{.succeeded = !finished.first_failure && finished.drain_reason.empty(),
+             .left_early = pending_failures_.first_to_leave(finished.outcomes, place_),
              .exit = exit_};
 }
 
 void LocalWorkers::watch(TimePoint now, Duration length, Actions& actions) {
-  if (stats_.watch(now, length)) actions.emplace_back(agent::LookAtWorkers{supervisor_->workers()});
+  if (stats_.watch(now, length)) actions.emplace_back(agent::SampleWorkers{supervisor_->workers()});
 }
 
 void LocalWorkers::sample_if_watched(TimePoint now, Actions& actions) {
   if (!supervisor_ || !stats_.changed(now)) return;
-  actions.emplace_back(agent::LookAtWorkers{supervisor_->workers()});
+  actions.emplace_back(agent::SampleWorkers{supervisor_->workers()});
 }
 
 link::Status LocalWorkers::sampled(TimePoint now, const std::vector<WorkerSight>& sights) {
@@ -258,7 +259,7 @@ link::Status LocalWorkers::sampled(TimePoint now, const std::vector<WorkerSight>
 
 std::optional<std::string> LocalWorkers::check() const {
   if (!supervisor_) return "it runs workers without a supervisor";
-  if (settled_ && pending_failures_.complete())
+  if (finished_ && pending_failures_.complete())
     return "its workers are gone and it reports nothing";
   return supervisor_->check();
 }

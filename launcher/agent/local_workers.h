@@ -75,10 +75,10 @@ class LocalWorkers {
   LocalWorkers(EndPolicy policy, std::optional<HeartbeatTimeout> beat_timeout)
       : policy_(policy), beat_timeout_(beat_timeout) {}
 
-  // Starts the workers of a new round. `stray_interface`: a warning about an unreachable interface,
-  // as evidence for failures; may be empty.
-  void begin(TimePoint now, std::vector<WorkerSpec> specs, PendingFailures::Place place,
-             std::string stray_interface, Actions& actions);
+  // Starts the workers of a new round. `unreachable_interface`: a warning about an unreachable
+  // interface, as evidence for failures; may be empty.
+  void begin(TimePoint now, std::vector<WorkerSpec> specs, PendingFailures::Attempt place,
+             std::string unreachable_interface, Actions& actions);
 
   // After these two, take_end() may have a result.
   void handle(TimePoint now, const supervisor::ProcessEvent& event, Actions& actions);
@@ -143,16 +143,16 @@ class LocalWorkers {
   // The supervisor's clock: excludes the time this node was suspended.
   TimePoint worker_time(TimePoint now) const { return now - asleep_; }
   void tell(TimePoint now, const supervisor::Event& event, Actions& actions);
-  void pass_on(TimePoint now, const Supervisor::Actions& from, Actions& actions);
-  void settled(const supervisor::Settled& settled, Actions& actions);
+  void apply(TimePoint now, const Supervisor::Actions& from, Actions& actions);
+  void finished(const supervisor::Finished& finished, Actions& actions);
 
   EndPolicy policy_;
   std::optional<HeartbeatTimeout> beat_timeout_;
   std::optional<Supervisor> supervisor_;  // none before the first round
-  PendingFailures::Place place_;
-  std::string stray_interface_;
+  PendingFailures::Attempt place_;
+  std::string unreachable_interface_;
   PendingFailures pending_failures_;
-  std::optional<supervisor::Settled> settled_;  // set until all evidence has arrived
+  std::optional<supervisor::Finished> finished_;  // set until all evidence has arrived
   std::optional<agent::Exit> exit_;
   link::Drained drained_;
   std::optional<Saving> saving_;

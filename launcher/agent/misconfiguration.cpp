@@ -60,7 +60,7 @@ bool SelfLaunchDetector::take_due(TimePoint now) {
   return true;
 }
 
-std::optional<std::string> SelfLaunchDetector::judge(TimePoint now, const WorldLook& look) {
+std::optional<std::string> SelfLaunchDetector::judge(TimePoint now, const WorldProbe& look) {
   if (!due_) return std::nullopt;
   if (look.store_asked) {
     over();
@@ -253,8 +253,8 @@ std::optional<std::string> others_interface(const NetworkInterface& good,
       others, [&](const std::string& each) { return shares_one(good, {each}); });
   if (!is_others || near == others.end() || shares_one(good, {remote})) return std::nullopt;
   return fmt::format(
-      "{} ({}) cannot connect to {}, an address of the node that it reaches at {}; correct "
-      "GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME on that node",
+      "{} ({}) cannot connect to {}; that node can be reached at {}, so correct GLOO_SOCKET_IFNAME "
+      "or NCCL_SOCKET_IFNAME on that node",
       good.name, good.addresses.front(), remote, *near);
 }
 
@@ -329,8 +329,9 @@ bool shares_network(const std::string& network, const std::string& address) {
   return true;
 }
 
-std::optional<std::string> stray_interface(const std::vector<NetworkInterface>& interfaces,
-                                           const WayToOthers& way, const Environment& environment) {
+std::optional<std::string> unreachable_interface(const std::vector<NetworkInterface>& interfaces,
+                                                 const WayToOthers& way,
+                                                 const Environment& environment) {
   const auto foreign = foreign_addresses(interfaces, way.neighbour);
   if (foreign.empty()) return std::nullopt;
   const auto leads = [&](const NetworkInterface& each) {
@@ -398,9 +399,9 @@ DuplicateMasterVerdict judge_rival(const Config& config, const AgentFacts& facts
   }
   if (answer.job != config.job) {
     return {.sentence =
-                fmt::format("{} is the master of another job, \"{}\", at {}, where the other nodes "
-                            "of this job connect: give each job its own address",
-                            answer.host, answer.job, where)};
+                fmt::format("the other nodes of this job connect to {}, where {} is the master of "
+                            "another job, \"{}\": give each job its own address",
+                            where, answer.host, answer.job)};
   }
   const std::string job = answer.job == "none" ? "this job" : fmt::format("job \"{}\"", answer.job);
   return {.sentence =
@@ -434,9 +435,9 @@ void SetupChecks::sealed(TimePoint now, const std::vector<std::string>& neighbou
     }
     if (sockets.gloo) sockets.said = *better;
   }
-  const auto stray = cpprun::stray_interface(facts.interfaces, way_, facts.node.environment);
-  if (stray && *stray != stray_interface_) actions.emplace_back(agent::TellWarning{*stray});
-  stray_interface_ = stray.value_or("");
+  const auto stray = cpprun::unreachable_interface(facts.interfaces, way_, facts.node.environment);
+  if (stray && *stray != unreachable_interface_) actions.emplace_back(agent::TellWarning{*stray});
+  unreachable_interface_ = stray.value_or("");
 }
 
 void SetupChecks::ask_for_rivals(TimePoint now, const Config& config, const AgentFacts& facts,
@@ -458,12 +459,12 @@ std::optional<std::string> SetupChecks::answered(const Config& config, const Age
   return std::nullopt;
 }
 
-void SetupChecks::look_at_world(TimePoint now, bool are_running, Actions& actions) {
+void SetupChecks::probe_world(TimePoint now, bool are_running, Actions& actions) {
   if (!are_running) self_launch_.over();
-  if (self_launch_.take_due(now)) actions.emplace_back(agent::LookAtWorld{});
+  if (self_launch_.take_due(now)) actions.emplace_back(agent::ProbeWorld{});
 }
 
-void SetupChecks::seen(TimePoint now, const WorldLook& look, Actions& actions) {
+void SetupChecks::seen(TimePoint now, const WorldProbe& look, Actions& actions) {
   if (auto sentence = self_launch_.judge(now, look)) {
     actions.emplace_back(agent::TellWarning{*std::move(sentence)});
   }
@@ -482,7 +483,7 @@ void SetupChecks::tell_doubt(Actions& actions) const {
 void SetupChecks::explain(const AgentFacts& facts, Evidence& evidence) const {
   const auto connection = failed_connection(evidence.last_lines);
   if (!connection) return;
-  std::string& stray = evidence.host_facts.stray_interface;
+  std::string& stray = evidence.host_facts.unreachable_interface;
   stray = unconnected_interface(facts.interfaces, way_, facts.node.environment, *connection)
               .value_or(stray);
 }

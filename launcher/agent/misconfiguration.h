@@ -44,7 +44,7 @@ class SelfLaunchDetector {
   std::optional<TimePoint> next_deadline() const { return due_; }
   // Whether an observation is due. The pause to the next one grows.
   bool take_due(TimePoint now);
-  std::optional<std::string> judge(TimePoint now, const WorldLook& look);
+  std::optional<std::string> judge(TimePoint now, const WorldProbe& look);
 
  private:
   Timeouts timeouts_;
@@ -96,8 +96,9 @@ bool shares_network(const std::string& network, const std::string& address);
 
 // The warning about an interface that the user named and that does not reach the other nodes. None
 // if there is no such interface, or if the whole job is on this machine.
-std::optional<std::string> stray_interface(const std::vector<NetworkInterface>& interfaces,
-                                           const WayToOthers& way, const Environment& environment);
+std::optional<std::string> unreachable_interface(const std::vector<NetworkInterface>& interfaces,
+                                                 const WayToOthers& way,
+                                                 const Environment& environment);
 
 // A failed connection, as reported by gloo or NCCL.
 struct FailedConnection {
@@ -171,15 +172,15 @@ class SetupChecks {
   std::optional<std::string> answered(const Config& config, const AgentFacts& facts,
                                       const link::Hosts& hosts, Actions& actions);
   // Looks at the first worker, if that is due and the workers are running.
-  void look_at_world(TimePoint now, bool are_running, Actions& actions);
-  void seen(TimePoint now, const WorldLook& look, Actions& actions);
+  void probe_world(TimePoint now, bool are_running, Actions& actions);
+  void seen(TimePoint now, const WorldProbe& look, Actions& actions);
   std::optional<TimePoint> next_deadline() const;
 
   // A weaker doubt about the master's address, which is reported while nodes are missing.
   void tell_doubt(Actions& actions) const;
   const std::optional<Doubt>& doubt() const { return doubt_; }
   // The last warning about an unreachable interface; may be empty.
-  const std::string& stray_interface() const { return stray_interface_; }
+  const std::string& unreachable_interface() const { return unreachable_interface_; }
   // Adds the interface of a failed connection that a worker has reported.
   void explain(const AgentFacts& facts, Evidence& evidence) const;
 
@@ -187,7 +188,7 @@ class SetupChecks {
   std::optional<Doubt> doubt_;  // about the address at which other nodes are to reach this master
   DuplicateMasterCheck rivals_;
   WayToOthers way_;  // of the last round
-  std::string stray_interface_;
+  std::string unreachable_interface_;
   SelfLaunchDetector self_launch_;
 };
 

@@ -151,7 +151,7 @@ CliOutcome read_command_line(const CommandLine& line) {
   tell_file(words, line, declaration, diagnostics);
   tell_environment(words, line.environment, declaration, diagnostics);
   tell_words(words, declaration, diagnostics);
-  declaration.settle(diagnostics);
+  declaration.resolve(diagnostics);
   const auto dropped = drop_contradicted(flags);
   std::vector<std::string> taken;
   // With --hosts, the agents get all settings from their console.
@@ -159,7 +159,7 @@ CliOutcome read_command_line(const CommandLine& line) {
   if (const auto facts = scheduler_facts(line.environment, line.read_file); facts && !is_console) {
     taken = tell_scheduler(*facts, flags, line, declaration, diagnostics);
   }
-  declaration.settle(diagnostics);
+  declaration.resolve(diagnostics);
   auto fan_out = fan_out_request(flags, declaration, line, diagnostics);
   const bool is_dry = is_on(flags.dry_run);
   if (is_on(flags.json) && !is_dry) {

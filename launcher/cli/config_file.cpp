@@ -199,7 +199,7 @@ RulesFile read_rules_file(const std::string& path, const std::string& text) {
   Declaration declaration(flags);
   Diagnostics diagnostics;
   tell_config_file(path, text, declaration, diagnostics);
-  declaration.settle(diagnostics);
+  declaration.resolve(diagnostics);
   Config config;
   const Environment environment;
   SettingReader reader(flags, environment, diagnostics, config.notes);

@@ -271,7 +271,7 @@ void Declaration::declare_compatibility(Flags& flags) {
   add<double>(flags.monitor_interval, "--monitor-interval", "SECONDS", seconds_above_zero,
               "No effect: cpprun does not poll");
   add<std::string>(flags.start_method, "--start-method", "NAME", any_text,
-                   "No effect: workers are always new processes")
+                   "No effect: every worker is started as a new program")
       .choices = {"spawn", "fork", "forkserver"};
   auto& specs = add<std::string>(flags.logs_specs, "--logs-specs", "NAME", any_text,
                                  "Only \"default\" is accepted");
@@ -327,7 +327,7 @@ void Declaration::tell(const FlagFacts& flag, std::string text, SettingOrigin or
   *binding.text = std::move(text);
   *binding.source = std::move(source);
   *binding.origin = origin;
-  binding.is_settled = false;
+  binding.is_resolved = false;
 }
 
 std::vector<std::pair<const FlagFacts*, std::string>> Declaration::given() const {
@@ -341,9 +341,9 @@ std::vector<std::pair<const FlagFacts*, std::string>> Declaration::given() const
   return told;
 }
 
-void Declaration::settle(Diagnostics& diagnostics) {
+void Declaration::resolve(Diagnostics& diagnostics) {
   for (auto& binding : bindings_) {
-    if (!*binding.given || std::exchange(binding.is_settled, true)) continue;
+    if (!*binding.given || std::exchange(binding.is_resolved, true)) continue;
     const auto& facts = facts_[static_cast<std::size_t>(binding.place)];
     if (facts.takes_value() && binding.text->empty() && !facts.may_be_empty) {
       diagnostics.add(

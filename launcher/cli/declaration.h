@@ -52,7 +52,7 @@ class Declaration {
   void tell(const FlagFacts& flag, std::string text, SettingOrigin origin, std::string source);
   // Parses the texts set since the last call. An invalid text is added to `diagnostics`; the others
   // are still parsed.
-  void settle(Diagnostics& diagnostics);
+  void resolve(Diagnostics& diagnostics);
   // The flags that were set, with their texts.
   std::vector<std::pair<const FlagFacts*, std::string>> given() const;
 
@@ -66,7 +66,7 @@ class Declaration {
     std::string* source = nullptr;
     SettingOrigin* origin = nullptr;
     int place = 0;
-    bool is_settled = false;
+    bool is_resolved = false;
   };
 
   void declare_rendezvous(Flags& flags);

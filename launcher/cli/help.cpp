@@ -168,12 +168,12 @@ std::string manual_page(const std::vector<FlagFacts>& flags, const std::string& 
 namespace {
 
 // What the shell should complete as the flag's value, besides its choices.
-enum class Expects { files, folders, hosts, words };
+enum class Expects { files, directories, hosts, words };
 
 Expects expects(const FlagFacts& flag) {
   if (flag.value == "FILE") return Expects::files;
   if (flag.value.starts_with("HOST")) return Expects::hosts;
-  return flag.value == "DIR" ? Expects::folders : Expects::words;
+  return flag.value == "DIR" ? Expects::directories : Expects::words;
 }
 
 // The long and, if any, the short spelling: "--role", "-r".
@@ -207,7 +207,7 @@ std::string bash_script(const std::vector<FlagFacts>& flags) {
     if (!flag.choices.empty()) {
       values += fmt::format("    {}) found=$(compgen -W '{}' -- \"$word\") ;;\n",
                             fmt::join(names, "|"), fmt::join(flag.choices, " "));
-    } else if (expects(flag) == Expects::folders) {
+    } else if (expects(flag) == Expects::directories) {
       values += fmt::format(
           "    {}) compopt -o filenames 2>/dev/null; found=$(compgen -d -- \"$word\") ;;\n",
           fmt::join(names, "|"));
@@ -297,7 +297,7 @@ std::string fish_script(const std::vector<FlagFacts>& flags) {
     if (flag.takes_value()) {
       if (!flag.choices.empty()) {
         text += fmt::format(" -x -a '{}'", fmt::join(flag.choices, " "));
-      } else if (expects(flag) == Expects::folders) {
+      } else if (expects(flag) == Expects::directories) {
         text += " -x -a '(__fish_complete_directories)'";
       } else if (expects(flag) == Expects::hosts) {
         text += " -x -a '(__fish_print_hostnames)'";
@@ -317,7 +317,7 @@ std::string tcsh_script(const std::vector<FlagFacts>& flags) {
     names.push_back(flag.name + (flag.takes_value() ? "=" : ""));
     if (!flag.choices.empty()) {
       text += fmt::format(" 'c/--{}=/({})/'", flag.name, fmt::join(flag.choices, " "));
-    } else if (expects(flag) == Expects::files || expects(flag) == Expects::folders) {
+    } else if (expects(flag) == Expects::files || expects(flag) == Expects::directories) {
       text += fmt::format(" 'c/--{}=/{}/'", flag.name, expects(flag) == Expects::files ? "f" : "d");
     }
   }

@@ -35,12 +35,12 @@ class Precedence {
  public:
   explicit Precedence(Flags& flags) : flags_(flags) {}
 
-  std::vector<std::string> settle() {
-    settle_hosts();
-    settle_nodes();
-    settle_meeting();
-    settle_workers();
-    settle_endings();
+  std::vector<std::string> resolve() {
+    resolve_hosts();
+    resolve_nodes();
+    resolve_rendezvous();
+    resolve_workers();
+    resolve_endings();
     settle_logs();
     return std::move(notes_);
   }
@@ -67,8 +67,8 @@ class Precedence {
   }
 
   // --hosts starts all nodes; these flags apply to one.
-  void settle_hosts() {
-    const auto settle = [&](const Flag<std::string>& hosts) {
+  void resolve_hosts() {
+    const auto resolve = [&](const Flag<std::string>& hosts) {
       if (!hosts.given) return;
       drop_if_weaker(flags_.node_rank, hosts);
       drop_if_weaker(flags_.local_addr, hosts);
@@ -77,11 +77,11 @@ class Precedence {
       const auto& range = flags_.nnodes.value;
       if (range && range->lowest == range->highest) drop_if_weaker(flags_.nnodes, hosts);
     };
-    settle(flags_.hosts);
-    settle(flags_.hostfile);
+    resolve(flags_.hosts);
+    resolve(flags_.hostfile);
   }
 
-  void settle_nodes() {
+  void resolve_nodes() {
     auto& nnodes = flags_.nnodes;
     auto& rank = flags_.node_rank;
     auto& standalone = flags_.standalone;
@@ -93,7 +93,7 @@ class Precedence {
     if (nnodes.value && *rank.value >= nnodes.value->highest) drop_if_weaker(rank, nnodes);
   }
 
-  void settle_meeting() {
+  void resolve_rendezvous() {
     auto& backend = flags_.rdzv_backend;
     auto& endpoint = flags_.rdzv_endpoint;
     if (!backend.value) return;
@@ -107,7 +107,7 @@ class Precedence {
     }
   }
 
-  void settle_workers() {
+  void resolve_workers() {
     if (is_on(flags_.module) && is_on(flags_.no_python) && !is_on(flags_.run_path)) {
       drop_weaker(flags_.module, flags_.no_python);
     }
@@ -116,7 +116,7 @@ class Precedence {
     }
   }
 
-  void settle_endings() {
+  void resolve_endings() {
     auto& final_codes = flags_.no_restart_codes;
     auto& free_codes = flags_.free_restart_codes;
     if (!final_codes.value || !free_codes.value) return;
@@ -136,11 +136,11 @@ class Precedence {
 
   void settle_logs() {
     if (flags_.log_dir.value == "/dev/null") {
-      const auto settle = [&](Flag<std::string>& words) {
+      const auto resolve = [&](Flag<std::string>& words) {
         if (words.value && !words.value->empty()) drop_weaker(words, flags_.log_dir);
       };
-      settle(flags_.duplicate_stdout_filters);
-      settle(flags_.duplicate_stderr_filters);
+      resolve(flags_.duplicate_stdout_filters);
+      resolve(flags_.duplicate_stderr_filters);
     }
     const auto& report = flags_.report.value;
     if (report && !report->starts_with("/dev/") && report == flags_.events.value) {
@@ -155,7 +155,7 @@ class Precedence {
 }  // namespace
 
 std::vector<std::string> drop_contradicted(Flags& flags) {
-  return Precedence(flags).settle();
+  return Precedence(flags).resolve();
 }
 
 Config config_of(const Flags& flags, const CommandLine& line, Diagnostics& diagnostics) {
@@ -224,7 +224,7 @@ void check_start_method(SettingReader& reader) {
   if (value != "spawn" && value != "fork" && value != "forkserver") {
     reader.report_error(method, "={} is not one of spawn, fork, forkserver", value);
   } else if (value != "spawn") {
-    reader.note(method, " has no effect: workers are always new processes");
+    reader.note(method, " has no effect: every worker is started as a new program");
   }
 }
 

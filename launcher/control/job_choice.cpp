@@ -98,7 +98,7 @@ tl::expected<std::size_t, NoJob> choose_job(const std::vector<KnownJob>& known,
   return tl::unexpected(std::move(none));
 }
 
-std::string which_place(const std::vector<KnownPlace>& known) {
+std::string which_endpoint(const std::vector<KnownEndpoint>& known) {
   std::string text;
   for (const auto& each : known) {
     std::vector<KnownJob> jobs;

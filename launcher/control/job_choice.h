@@ -34,13 +34,13 @@ tl::expected<std::size_t, NoJob> choose_job(const std::vector<KnownJob>& known,
                                             const std::vector<std::string>& silent = {});
 
 // An endpoint that hosts jobs, and those jobs.
-struct KnownPlace {
+struct KnownEndpoint {
   std::string place;
   std::vector<std::string> jobs;
 };
 
 // A message for a command that names no endpoint although several could be meant.
-std::string which_place(const std::vector<KnownPlace>& known);
+std::string which_endpoint(const std::vector<KnownEndpoint>& known);
 
 // The id escaped for a URL: "a%2Fb" for "a/b".
 std::string escaped(const std::string& id);

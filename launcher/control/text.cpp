@@ -139,7 +139,7 @@ std::string joined(const std::vector<std::string>& lines) {
 
 std::string state_words(const std::string& state) {
   if (state == "gathering") return "has been waiting for nodes";
-  if (state == "pausing") return "has been pausing before a restart";
+  if (state == "pausing") return "has been waiting to restart";
   if (state == "draining") return "has been stopping its workers";
   return "has been running";
 }
@@ -286,16 +286,17 @@ std::string role_line(const DaemonView& daemon) {
     if (is_alone) return fmt::format("{} is the leader{}, without a standby\n", own, length);
     return fmt::format("{} is the leader, in epoch {}{}\n", own, daemon.epoch, length);
   }
-  if (daemon.leader.empty() && daemon.leader_place.empty()) {
+  if (daemon.leader.empty() && daemon.leader_address.empty()) {
     return own + " is a standby, no known leader\n";
   }
   // It was given an endpoint but has not found a leader there.
   if (daemon.leader.empty() && daemon.epoch == 0) {
     return fmt::format("{} is starting as a standby; connecting to the leader at {}\n", own,
-                       plain_line(daemon.leader_place));
+                       plain_line(daemon.leader_address));
   }
-  const std::string leader = daemon.leader.empty() ? "cpprund at " + plain_line(daemon.leader_place)
-                                                   : called_at(daemon.leader, daemon.leader_place);
+  const std::string leader = daemon.leader.empty()
+                                 ? "cpprund at " + plain_line(daemon.leader_address)
+                                 : called_at(daemon.leader, daemon.leader_address);
   return fmt::format("{} is a standby, {}; the jobs are on the leader {}, in epoch {}{}\n", own,
                      daemon.is_in_sync ? "in sync" : "not yet in sync", leader, daemon.epoch,
                      length);

@@ -125,7 +125,7 @@ struct DaemonView {
   bool leads = true;
   bool has_etcd = false;
   std::string leader;  // empty: no known leader
-  std::string leader_place;
+  std::string leader_address;
   std::uint64_t epoch = 0;
   double now = 0;  // by the reporting daemon's clock
   std::optional<double> since = {};

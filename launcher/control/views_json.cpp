@@ -340,7 +340,7 @@ Result<DaemonView> daemon_view(std::string_view text) {
                   .leads = text_at(json, "role") == "leads",
                   .has_etcd = text_at(json, "judge") == "etcd",
                   .leader = text_at(json, "leader"),
-                  .leader_place = text_at(json, "leader_place"),
+                  .leader_address = text_at(json, "leader_place"),
                   .epoch = count_at<std::uint64_t>(json, "epoch"),
                   .now = figure_at(json, "time").value_or(0),
                   .since = figure_at(json, "since"),

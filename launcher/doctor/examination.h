@@ -67,7 +67,7 @@ struct Target {
   friend bool operator==(const Target&, const Target&) = default;
 };
 
-enum class Reached { yes, refused, silent, unresolved, stranger, failed, not_tried };
+enum class Reached { yes, refused, silent, unresolved, unrelated, failed, not_tried };
 
 // The result of trying to reach another host.
 struct Dialed {

@@ -251,7 +251,7 @@ class Judge {
       case Reached::refused:
         return "check whether a firewall rejects connections, or another machine has this address "
                "(iptables -S, nft list ruleset, ip address)";
-      case Reached::stranger:
+      case Reached::unrelated:
         return "check whether two hosts have this address, or a NAT or forwarded port leads to "
                "another machine; use an address that all hosts can reach (--master-addr)";
       case Reached::unresolved:

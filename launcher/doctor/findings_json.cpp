@@ -34,7 +34,7 @@ const char* word_of(Reached reached) {
       return "silent";
     case Reached::unresolved:
       return "unresolved";
-    case Reached::stranger:
+    case Reached::unrelated:
       return "stranger";
     case Reached::failed:
       return "failed";

@@ -55,7 +55,8 @@ constexpr auto catalogue = std::to_array<Cause>({
      "enlarge it (docker run --shm-size=8g or --ipc=host), delete leftovers in /dev/shm, or use "
      "fewer DataLoader workers"},
     {"shared_memory_small",
-     "access to mapped memory without backing storage (SIGBUS), and /dev/shm is small",
+     "access to mapped memory without backing storage (SIGBUS), probably because /dev/shm is too "
+     "small",
      "enlarge /dev/shm, which was probably full (docker run --shm-size=8g or --ipc=host), or use "
      "fewer DataLoader workers"},
     {"memory_corrupted", "heap or stack corruption",
@@ -103,8 +104,9 @@ constexpr auto catalogue = std::to_array<Cause>({
      "correct the arguments that follow the script on the command line; its --help lists them"},
     // --- devices --------------------------------------------------------------------------------
     {"cuda_missing", "no usable CUDA device",
-     "check nvidia-smi, CUDA_VISIBLE_DEVICES and the container's --gpus; a CPU-only torch needs "
-     "--backend gloo and .cpu()"},
+     "check nvidia-smi, CUDA_VISIBLE_DEVICES and the container's --gpus; with a CPU-only torch, "
+     "use "
+     "the gloo backend and keep the tensors on the CPU"},
     {"cuda_too_new", "the GPU or its driver does not support this build of torch",
      "install a newer driver, or a torch built for this GPU and driver"},
     {"cuda_device_number", "a GPU number is invalid or used twice",
@@ -472,7 +474,7 @@ Verdict judge_end(const Evidence& evidence, const WorkerOutput& worker_output) {
 
 Verdict judge_cause(const Evidence& evidence, const WorkerOutput& worker_output) {
   auto verdict = judge_end(evidence, worker_output);
-  const bool strayed = !evidence.host_facts.stray_interface.empty();
+  const bool strayed = !evidence.host_facts.unreachable_interface.empty();
   if (strayed && comes_of_stray_interface(verdict, evidence.outcome.status)) {
     verdict.cause = "stray_interface";
   }

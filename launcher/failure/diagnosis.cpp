@@ -49,7 +49,7 @@ std::string detail_of(std::string_view cause, const Evidence& evidence) {
   }
   if (cause == "shared_memory_small") return around.small_shm;
   if (cause == "stuck_in_kernel" || cause == "hung") return around.last_seen;
-  if (cause == "stray_interface") return around.stray_interface;
+  if (cause == "stray_interface") return around.unreachable_interface;
   // For a crash the kernel's log names the library, and drivers log their own errors.
   const auto& status = evidence.outcome.status;
   if (status.signalled && !around.kernel_lines.empty()) return around.kernel_lines.back();
@@ -182,7 +182,7 @@ link::Failure failure_of(const DiagnosedEnd& end, GroupRank group_rank, const st
   if (failure.status == link::ExitStatus{}) failure.status.value = 1;
   failure.message = travelling(unusual ? diagnosis.ending : diagnosis.message);
   // Name the interface and the one to use instead: this says more than that nothing was connected.
-  const auto& stray = end.evidence().host_facts.stray_interface;
+  const auto& stray = end.evidence().host_facts.unreachable_interface;
   if (diagnosis.cause == "stray_interface" && !stray.empty()) failure.message = travelling(stray);
   failure.cause = diagnosis.cause;
   failure.consequence = diagnosis.consequence;
@@ -205,7 +205,7 @@ void PendingFailures::noticed(TimePoint now, LocalRank rank) {
 }
 
 std::optional<link::Failed> PendingFailures::first_to_leave(const std::vector<Outcome>& outcomes,
-                                                            const Place& place) const {
+                                                            const Attempt& place) const {
   const Outcome* first = nullptr;
   TimePoint first_at{};
   for (const Outcome& each : outcomes) {
@@ -235,7 +235,7 @@ std::optional<link::Failed> PendingFailures::first_to_leave(const std::vector<Ou
       .noticed = std::chrono::duration_cast<link::AgentTime>(first_at.time_since_epoch())};
 }
 
-PendingFailures::Judged PendingFailures::judge(Evidence evidence, const Place& place) {
+PendingFailures::Judged PendingFailures::judge(Evidence evidence, const Attempt& place) {
   DiagnosedEnd end{std::move(evidence)};
   link::Failure failure = failure_of(end, place.group_rank, place.host);
   auto told = told_of(failure, place);
@@ -243,7 +243,7 @@ PendingFailures::Judged PendingFailures::judge(Evidence evidence, const Place& p
 }
 
 std::optional<link::Failed> PendingFailures::told_of(const link::Failure& failure,
-                                                     const Place& place) {
+                                                     const Attempt& place) {
   const LocalRank rank = failure.local_rank;
   if (awaited_.erase(rank) == 0 || told_ == bounds::failures_told_max) return std::nullopt;
   const auto noticed = noticed_.find(rank);

@@ -74,7 +74,7 @@ link::Failure failure_of(const DiagnosedEnd& end, GroupRank group_rank, const st
 class PendingFailures {
  public:
   // Identifies the attempt and this node in it.
-  struct Place {
+  struct Attempt {
     RoundNumber round;
     GroupRank group_rank;
     std::string host;
@@ -93,7 +93,7 @@ class PendingFailures {
   // The first worker that exited with 0 without having been sent a signal. It is returned as a
   // failure (left_early) that counts only if other workers lost a peer.
   std::optional<link::Failed> first_to_leave(const std::vector<Outcome>& outcomes,
-                                             const Place& place) const;
+                                             const Attempt& place) const;
   // The evidence is in. Makes the diagnosis (the only place that does) and decides what to report
   // to the coordinator, if anything.
   struct Judged {
@@ -101,10 +101,10 @@ class PendingFailures {
     link::Failure failure;  // the failure as sent in messages and events
     std::optional<link::Failed> told;
   };
-  Judged judge(Evidence evidence, const Place& place);
+  Judged judge(Evidence evidence, const Attempt& place);
 
  private:
-  std::optional<link::Failed> told_of(const link::Failure& failure, const Place& place);
+  std::optional<link::Failed> told_of(const link::Failure& failure, const Attempt& place);
 
   std::map<LocalRank, TimePoint> started_;
   std::map<LocalRank, TimePoint> noticed_;

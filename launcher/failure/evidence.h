@@ -81,7 +81,7 @@ struct HostFacts {
   std::string last_seen;    // state before SIGKILL: "was in state D (…), …"
   ModuleSight module = {};  // about the Python module that was not found
   // The configured network interface that reaches no peer, and why; else empty.
-  std::string stray_interface = {};
+  std::string unreachable_interface = {};
   friend bool operator==(const HostFacts&, const HostFacts&) = default;
 };
 

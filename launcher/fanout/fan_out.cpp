@@ -95,7 +95,7 @@ std::optional<TimePoint> FanOut::next_deadline() const {
 
 std::optional<std::string> FanOut::check() const {
   if (phase_ == Phase::gathering && count(State::pending) == 0) return "no host is pending";
-  if (phase_ == Phase::running && !begun_) return "the job runs without a start";
+  if (phase_ == Phase::running && !begun_) return "the job is running, but was never started";
   for (const auto& [number, remote] : remotes_) {
     if (remote.redial && remote.state != State::gone)
       return "a connected host is to be dialed again";
@@ -120,7 +120,7 @@ void FanOut::welcome(TimePoint now, const Here& here, Actions& actions) {
   RemoteHost& remote = at->second;
   remote.state = State::here;
   remote.here = here;
-  if (phase_ == Phase::gathering) return settle(now, actions);
+  if (phase_ == Phase::gathering) return begin_or_give_up(now, actions);
   if (phase_ != Phase::running) return;
   actions.push_back(Say{fmt::format("{} connected; joining the job", remote.member.name)});
   Begin begin = *begun_;
@@ -136,7 +136,7 @@ void FanOut::lose(TimePoint now, const Gone& gone, Actions& actions) {
   const bool was_here = remote.state == State::here;
   remote.state = State::gone;
   remote.reason = gone.reason;
-  if (phase_ == Phase::gathering) return settle(now, actions);
+  if (phase_ == Phase::gathering) return begin_or_give_up(now, actions);
   if (phase_ != Phase::running) return;
   if (was_here) {
     remote.backoff = redial_first;
@@ -162,7 +162,7 @@ void FanOut::note_end(TimePoint now, const Ended& ended, Actions& actions) {
   if (phase_ == Phase::gathering) {
     remote.state = State::gone;
     remote.reason = fmt::format("cpprun exited with code {}", ended.code);
-    return settle(now, actions);
+    return begin_or_give_up(now, actions);
   }
   if (phase_ != Phase::running) return;
   if (ended.code != 0 && !ended.ran && !wanted_.is_rehearsal) {
@@ -178,7 +178,7 @@ void FanOut::note_end(TimePoint now, const Ended& ended, Actions& actions) {
 }
 
 // Acts once all hosts have answered or timed out.
-void FanOut::settle(TimePoint now, Actions& actions) {
+void FanOut::begin_or_give_up(TimePoint now, Actions& actions) {
   if (count(State::pending) != 0) return;
   const int here = count(State::here);
   const bool enough = here >= wanted_.nodes_min && here > 0;
@@ -259,7 +259,7 @@ int FanOut::exit_code() const {
 
 // --- a node of the tree --------------------------------------------------------------------------
 
-Branch::Actions Branch::handle(TimePoint now, const Event& event) {
+FanOutNode::Actions FanOutNode::handle(TimePoint now, const Event& event) {
   Actions actions;
   std::visit(Overloaded{
                  [&](const Dial& e) { dial(now, e.members, actions); },
@@ -284,7 +284,7 @@ Branch::Actions Branch::handle(TimePoint now, const Event& event) {
   return actions;
 }
 
-Branch::Actions Branch::advance(TimePoint now) {
+FanOutNode::Actions FanOutNode::advance(TimePoint now) {
   Actions actions;
   for (auto& [number, shell] : shells_) {
     if (shell.killed) continue;
@@ -304,7 +304,7 @@ Branch::Actions Branch::advance(TimePoint now) {
   return actions;
 }
 
-std::optional<TimePoint> Branch::next_deadline() const {
+std::optional<TimePoint> FanOutNode::next_deadline() const {
   std::optional<TimePoint> next;
   for (const auto& [number, shell] : shells_) {
     if (shell.killed) continue;
@@ -313,18 +313,18 @@ std::optional<TimePoint> Branch::next_deadline() const {
   return next;
 }
 
-TimePoint Branch::due(const Shell& shell) {
+TimePoint FanOutNode::due(const Shell& shell) {
   TimePoint due = shell.heard + (shell.ready ? silence_max : reach_timeout);
   if (shell.ready) due = std::min(due, shell.pinged + ping_interval);
   return shell.has_arrived() ? due : std::min(due, shell.dialed + arrival_timeout);
 }
 
-bool Branch::Shell::has_arrived() const {
+bool FanOutNode::Shell::has_arrived() const {
   const int head = members.front().number;
   return ready && (known.contains(head) || !open.contains(head));
 }
 
-std::optional<std::string> Branch::check() const {
+std::optional<std::string> FanOutNode::check() const {
   if (shells_.size() > shells_max) return "more shells than a node may have";
   if (!waiting_.empty() && shells_.size() < shells_max)
     return "a member waits although a shell is free";
@@ -336,7 +336,7 @@ std::optional<std::string> Branch::check() const {
 
 // Spreads the members over the free shells. Each shell's host is the root of a subtree of similar
 // size.
-void Branch::dial(TimePoint now, std::vector<Member> members, Actions& actions) {
+void FanOutNode::dial(TimePoint now, std::vector<Member> members, Actions& actions) {
   waiting_.insert(waiting_.end(), std::make_move_iterator(members.begin()),
                   std::make_move_iterator(members.end()));
   const std::size_t places = std::min(shells_max - shells_.size(), waiting_.size());
@@ -356,7 +356,7 @@ void Branch::dial(TimePoint now, std::vector<Member> members, Actions& actions) 
   }
 }
 
-void Branch::tell(const Down& message, Actions& actions) {
+void FanOutNode::tell(const Down& message, Actions& actions) {
   const auto* begin = std::get_if<Begin>(&message);
   if (std::holds_alternative<Stop>(message)) stopping_ = true;
   for (auto& [number, shell] : shells_) {
@@ -374,7 +374,7 @@ void Branch::tell(const Down& message, Actions& actions) {
   }
 }
 
-void Branch::take(TimePoint now, const Said& said, Actions& actions) {
+void FanOutNode::take(TimePoint now, const Said& said, Actions& actions) {
   const auto at = shells_.find(said.shell);
   if (at == shells_.end()) return;
   Shell& shell = at->second;
@@ -386,7 +386,7 @@ void Branch::take(TimePoint now, const Said& said, Actions& actions) {
   actions.push_back(Forward{said.message});
 }
 
-void Branch::end(TimePoint now, const ShellEnded& ended, Actions& actions) {
+void FanOutNode::end(TimePoint now, const ShellEnded& ended, Actions& actions) {
   const auto at = shells_.find(ended.shell);
   if (at == shells_.end()) return;
   const Shell shell = std::move(at->second);
@@ -409,7 +409,7 @@ void Branch::end(TimePoint now, const ShellEnded& ended, Actions& actions) {
   dial(now, std::move(again), actions);
 }
 
-void Branch::kill(int number, Shell& shell, std::string why, Actions& actions) {
+void FanOutNode::kill(int number, Shell& shell, std::string why, Actions& actions) {
   if (shell.killed) return;
   shell.killed = true;
   shell.why_killed = std::move(why);

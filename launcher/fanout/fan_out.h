@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The decisions of a fan-out: those of its console (FanOut) with its input (Request), and those of
-// every node of its tree (Branch).
+// every node of its tree (FanOutNode).
 
 #include <map>
 #include <optional>
@@ -58,8 +58,8 @@ struct Wanted {
 };
 
 // The console's decisions: which hosts to dial, when all have reported and the job begins, when to
-// stop all, and the exit code. It talks to the hosts through a Branch. Nothing is started until all
-// hosts have answered, so that all unreachable hosts are reported together.
+// stop all, and the exit code. It talks to the hosts through a FanOutNode. Nothing is started until
+// all hosts have answered, so that all unreachable hosts are reported together.
 class FanOut {
  public:
   using Event = std::variant<Up, Interrupted>;
@@ -92,7 +92,7 @@ class FanOut {
   void welcome(TimePoint now, const Here& here, Actions& actions);
   void lose(TimePoint now, const Gone& gone, Actions& actions);
   void note_end(TimePoint now, const Ended& ended, Actions& actions);
-  void settle(TimePoint now, Actions& actions);
+  void begin_or_give_up(TimePoint now, Actions& actions);
   void begin_job(TimePoint now, Actions& actions);
   static void redial_later(TimePoint now, RemoteHost& remote);
   void stop(TimePoint now, int signal, Actions& actions);
@@ -126,7 +126,7 @@ inline constexpr Duration arrival_timeout = std::chrono::seconds(60);
 inline constexpr Duration ping_interval = std::chrono::seconds(5);
 inline constexpr Duration silence_max = std::chrono::seconds(30);
 
-// The events of a Branch.
+// The events of a FanOutNode.
 struct Dial {
   std::vector<Member> members;
 };
@@ -173,13 +173,13 @@ struct Forward {
 //
 // If a host's shell fails, the host is reported as gone, and the hosts it should have started are
 // dialed from here. So a dead host does not hide others.
-class Branch {
+class FanOutNode {
  public:
   using Event = std::variant<Dial, Tell, Alive, Ready, Said, ShellEnded>;
   using Action = std::variant<Start, SendTo, Kill, Forward>;
   using Actions = std::vector<Action>;
 
-  explicit Branch(JobTerms job) : job_(std::move(job)) {}
+  explicit FanOutNode(JobTerms job) : job_(std::move(job)) {}
 
   Actions handle(TimePoint now, const Event& event);
   Actions advance(TimePoint now);

@@ -112,7 +112,7 @@ void members(Side& side, T& m) {
   using M = std::remove_const_t<T>;
   if constexpr (std::is_same_v<M, Terms>) {
     auto& job = m.job;
-    side.all(m.members, job.flags, job.program, job.environment, job.folder, job.secrets);
+    side.all(m.members, job.flags, job.program, job.environment, job.directory, job.secrets);
     side.all(job.shell, job.nodes, job.elastic, job.conf, job.ship, job.grace_milliseconds,
              job.is_rehearsal);
   } else if constexpr (std::is_same_v<M, Begin>) {

@@ -28,7 +28,7 @@ struct JobTerms {
   std::vector<std::string> flags;    // flags of cpprun, by full name
   std::vector<std::string> program;  // the script and its arguments
   Environment environment;           // added to the host's own
-  std::string folder;                // working directory
+  std::string directory;             // working directory
   std::string secrets;               // in the format of a secret file; empty: none
   std::vector<std::string> shell;    // the remote shell's command, with {host} in one argument
   std::string nodes;  // --nnodes of the agents; empty: a single node, as the flags say

@@ -110,8 +110,8 @@ CpuSet on_socket_of(const Topology& topology, int node) {
 
 using Groups = std::vector<CpuSet>;
 
-// Groups CPUs by one field of CpuPlace, in order of the lowest CPU.
-Groups grouped(const Topology& topology, const CpuSet& cpus, int CpuPlace::*respect) {
+// Groups CPUs by one field of CpuLocation, in order of the lowest CPU.
+Groups grouped(const Topology& topology, const CpuSet& cpus, int CpuLocation::*respect) {
   std::map<int, CpuSet> by_place;
   for (const int cpu : cpus) by_place[topology.cpus.at(cpu).*respect].insert(cpu);
   Groups groups;
@@ -162,12 +162,12 @@ Result<std::vector<CpuSet>> bind_workers(NumaBinding binding, const Topology& to
     if (binding == NumaBinding::socket) cpus = on_socket_of(topology, node);
     if (binding == NumaBinding::exclusive) {
       auto share =
-          share_of_cores(grouped(topology, cpus, &CpuPlace::core), node, position, sharers);
+          share_of_cores(grouped(topology, cpus, &CpuLocation::core), node, position, sharers);
       if (!share) return tl::unexpected(share.error());
       cpus = std::move(*share);
     }
     if (binding == NumaBinding::core_complex) {
-      cpus = core_complex(grouped(topology, cpus, &CpuPlace::cache), position);
+      cpus = core_complex(grouped(topology, cpus, &CpuLocation::cache), position);
     }
     if (cpus.empty()) {
       return failure(
@@ -179,8 +179,8 @@ Result<std::vector<CpuSet>> bind_workers(NumaBinding binding, const Topology& to
   return result;
 }
 
-Result<WorkerBinding> settle_binding(NumaBinding binding, const Result<Topology>& topology,
-                                     int devices, int local_world_size) {
+Result<WorkerBinding> resolve_binding(NumaBinding binding, const Result<Topology>& topology,
+                                      int devices, int local_world_size) {
   const auto refuse = [](const std::string& why) { return failure("--numa-binding: " + why); };
   if (!topology) return refuse(topology.error().reason);
   const bool places_known = !topology->node_of_device.empty();
@@ -189,12 +189,12 @@ Result<WorkerBinding> settle_binding(NumaBinding binding, const Result<Topology>
   }
   auto cpus = bind_workers(binding, *topology, local_world_size);
   if (!cpus) return refuse(cpus.error().reason);
-  WorkerBinding settled{.cpus = std::move(*cpus), .notes = {}};
-  settled.notes.push_back("CPU binding: " + to_text(settled.cpus));
+  WorkerBinding resolved{.cpus = std::move(*cpus), .notes = {}};
+  resolved.notes.push_back("CPU binding: " + to_text(resolved.cpus));
   if (!places_known) {
-    settled.notes.emplace_back("no GPU found; spreading the workers over the NUMA nodes");
+    resolved.notes.emplace_back("no GPU found; spreading the workers over the NUMA nodes");
   }
-  return settled;
+  return resolved;
 }
 
 std::optional<NumaBinding> numa_binding_named(std::string_view name) {

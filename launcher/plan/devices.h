@@ -30,15 +30,15 @@ std::string to_cpu_list(const CpuSet& cpus);
 // are spread over the NUMA nodes in order, as if each had a GPU there; torchrun fails in that case.
 
 // Each group of CPUs is identified by its lowest CPU.
-struct CpuPlace {
+struct CpuLocation {
   int core = 0;    // the hyperthreads of one core
   int socket = 0;  // package number
   int cache = 0;   // CPUs that share the highest-level cache
-  friend bool operator==(const CpuPlace&, const CpuPlace&) = default;
+  friend bool operator==(const CpuLocation&, const CpuLocation&) = default;
 };
 
 struct Topology {
-  std::map<int, CpuPlace> cpus;     // CPUs that cpprun itself may use
+  std::map<int, CpuLocation> cpus;  // CPUs that cpprun itself may use
   std::map<int, CpuSet> nodes;      // by node number; includes CPUs that cpprun may not use
   std::vector<int> node_of_device;  // by the index under which workers see the device
   friend bool operator==(const Topology&, const Topology&) = default;
@@ -57,8 +57,8 @@ struct WorkerBinding {
 // Evaluates --numa-binding for the detected topology; errors name the flag. `devices` is the number
 // of GPUs that the workers see. Fails if there are GPUs but the topology lists none, since their
 // location is then unknown.
-Result<WorkerBinding> settle_binding(NumaBinding binding, const Result<Topology>& topology,
-                                     int devices, int local_world_size);
+Result<WorkerBinding> resolve_binding(NumaBinding binding, const Result<Topology>& topology,
+                                      int devices, int local_world_size);
 
 // "node", "socket", "exclusive", "core-complex"; nullopt for any other name.
 std::optional<NumaBinding> numa_binding_named(std::string_view name);

@@ -23,7 +23,7 @@ struct Company {
   std::string local_address;  // the address from which the others are reached; empty: not known yet
 };
 
-constexpr const char* none_up = "no interface is up with an address";
+constexpr const char* none_up = "no network interface is up and has an address";
 
 // "eth0 (10.0.0.5), ib0 (192.168.1.5)": names the user can copy into the variable; may be empty. If
 // the address towards the others is known, only its interface is listed.
@@ -91,7 +91,7 @@ Result<std::optional<std::string>> users_choice(const std::vector<NetworkInterfa
   };
   if (variable == contract::nccl_socket_ifname) {
     if (nccl_would_find(interfaces, *value)) return *value;
-    return refuse("no matching interface is up with an address");
+    return refuse("no matching interface is up and has an address");
   }
   for (const auto& name : names_in(*value)) {
     if (const auto fault = fault_of(interfaces, name)) return refuse(name + " " + *fault);
@@ -129,9 +129,9 @@ bool carries(const NetworkInterface& interface, const std::string& address) {
   return std::find(own.begin(), own.end(), address) != own.end();
 }
 
-LocalAddress settle_local_address(const std::string& given,
-                                  const std::vector<std::string>& addresses,
-                                  const std::vector<NetworkInterface>& interfaces) {
+LocalAddress resolve_local_address(const std::string& given,
+                                   const std::vector<std::string>& addresses,
+                                   const std::vector<NetworkInterface>& interfaces) {
   for (const std::string& address : addresses) {
     const bool ours = std::any_of(interfaces.begin(), interfaces.end(),
                                   [&](const auto& each) { return carries(each, address); });

@@ -51,9 +51,9 @@ struct LocalAddress {
   friend bool operator==(const LocalAddress&, const LocalAddress&) = default;
 };
 // `addresses`: the literal addresses that `given` resolves to, if it resolves.
-LocalAddress settle_local_address(const std::string& given,
-                                  const std::vector<std::string>& addresses,
-                                  const std::vector<NetworkInterface>& interfaces);
+LocalAddress resolve_local_address(const std::string& given,
+                                   const std::vector<std::string>& addresses,
+                                   const std::vector<NetworkInterface>& interfaces);
 
 // `local_address` is the address from which this node reaches the coordinator, empty if it has no
 // route there. `alone` means that the whole job runs on this machine. The error lists valid

@@ -289,7 +289,7 @@ bool uses_secret(const Config& config) {
   return config.rendezvous != RendezvousMode::standalone;
 }
 
-StoreWay settle_store(const Config& config, bool has_secret) {
+StoreWay resolve_store(const Config& config, bool has_secret) {
   if (config.store != StoreWay::automatic) return config.store;
   // A store that workers reach by cpprun's own connections survives a change of the leader.
   if (config.meets_at_a_set()) return StoreWay::local;
@@ -310,7 +310,7 @@ std::optional<std::string> open_port_note(const Config& config, std::string_view
       config.endpoint.port, address);
 }
 
-Environment without_secret_place(Environment environment) {
+Environment without_secret_path(Environment environment) {
   // In C++20 `erase` does not accept a key of another type.
   const auto found = environment.find(secret_file_variable);
   if (found != environment.end()) environment.erase(found);

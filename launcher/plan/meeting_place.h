@@ -127,7 +127,7 @@ DaemonOptions own_daemon_options(const Config& config, const std::string& name,
 bool uses_secret(const Config& config);
 
 // Resolves --store=… for this job; never returns `automatic`.
-StoreWay settle_store(const Config& config, bool has_secret);
+StoreWay resolve_store(const Config& config, bool has_secret);
 
 // The error, with a hint on creating a secret, if the job needs one and has none; otherwise
 // nullopt.
@@ -139,6 +139,6 @@ std::optional<std::string> open_port_note(const Config& config, std::string_view
 
 // The environment for the workers. It must not show them where the secret is, since they pass it on
 // to arbitrary programs.
-Environment without_secret_place(Environment environment);
+Environment without_secret_path(Environment environment);
 
 }  // namespace cpprun

@@ -206,7 +206,7 @@ std::optional<std::string> threads_note(const Config& config, const Environment&
 std::vector<WorkerSpec> make_plan(const Config& config, const link::Sealed& sealed,
                                   const ResolvedProgram& program, const NodeFacts& facts) {
   const auto attempt = attempt_name(sealed);
-  const auto attempt_folder = fmt::format("{}/{}", facts.run_folder, attempt);
+  const auto attempt_directory = fmt::format("{}/{}", facts.run_directory, attempt);
   std::vector<WorkerSpec> specs;
   for (int local = 0; local < config.local_world_size; ++local) {
     WorkerSpec spec;
@@ -220,15 +220,15 @@ std::vector<WorkerSpec> make_plan(const Config& config, const link::Sealed& seal
     for (const auto& argument : config.program.arguments) {
       spec.argv.push_back(expand_macros(argument, spec.local_rank));
     }
-    if (!facts.run_folder.empty()) {
-      spec.log_directory = fmt::format("{}/{}", attempt_folder, local);
+    if (!facts.run_directory.empty()) {
+      spec.log_directory = fmt::format("{}/{}", attempt_directory, local);
       spec.error_file = spec.log_directory + "/error.json";
-    } else if (!facts.error_folder.empty()) {
+    } else if (!facts.error_directory.empty()) {
       // No directory per worker: creating and removing many of them would dominate the launch time.
-      spec.error_file = fmt::format("{}/{}_{}_error.json", facts.error_folder, attempt, local);
+      spec.error_file = fmt::format("{}/{}_{}_error.json", facts.error_directory, attempt, local);
     }
-    const auto file = [&](const std::string& folder, const char* name) {
-      return facts.run_folder.empty() ? std::string() : fmt::format("{}/{}", folder, name);
+    const auto file = [&](const std::string& directory, const char* name) {
+      return facts.run_directory.empty() ? std::string() : fmt::format("{}/{}", directory, name);
     };
     const auto& logs = config.logs;
     const auto redirect = logs.redirects.of(local);
@@ -236,11 +236,11 @@ std::vector<WorkerSpec> make_plan(const Config& config, const link::Sealed& seal
     spec.out = stream_plan(
         config, local,
         {redirect.out, tee.out, StreamTarget::nowhere, file(spec.log_directory, "stdout.log"),
-         logs.duplicate_out, file(attempt_folder, "filtered_stdout.log")});
+         logs.duplicate_out, file(attempt_directory, "filtered_stdout.log")});
     spec.err = stream_plan(
         config, local,
         {redirect.err, tee.err, StreamTarget::kept, file(spec.log_directory, "stderr.log"),
-         logs.duplicate_err, file(attempt_folder, "filtered_stderr.log")});
+         logs.duplicate_err, file(attempt_directory, "filtered_stderr.log")});
     pass_stderr_through(config, facts.console, spec);
     spec.prefix = line_prefix(config.logs, config.role, facts.host, spec.local_rank, spec.rank);
     spec.variables = variables_of(config, sealed, facts, local);

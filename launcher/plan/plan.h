@@ -64,15 +64,16 @@ struct ConsoleFacts {
 
 // Facts about the machine and this run. `io/host` and `io/log_dir` fill them in.
 struct NodeFacts {
-  Environment environment;   // cpprun's own
-  std::string host;          // the kernel's host name
-  std::string node_token;    // random, constant for the life of this cpprun
-  std::string master_host;   // where this node's workers reach the store
-  int local_store_port = 0;  // on 127.0.0.1, if cpprun forwards to the store; else 0
-  SocketInterfaces sockets;  // from `choose_interfaces`
-  std::vector<CpuSet> cpus;  // by local rank; empty: no binding
-  std::string run_folder;    // <root>/<run_id>_<random>; empty if no logs are kept
-  std::string error_folder;  // private directory of error files if no logs are kept; may be empty
+  Environment environment;    // cpprun's own
+  std::string host;           // the kernel's host name
+  std::string node_token;     // random, constant for the life of this cpprun
+  std::string master_host;    // where this node's workers reach the store
+  int local_store_port = 0;   // on 127.0.0.1, if cpprun forwards to the store; else 0
+  SocketInterfaces sockets;   // from `choose_interfaces`
+  std::vector<CpuSet> cpus;   // by local rank; empty: no binding
+  std::string run_directory;  // <root>/<run_id>_<random>; empty if no logs are kept
+  std::string
+      error_directory;  // private directory of error files if no logs are kept; may be empty
   ConsoleFacts console = {};
   friend bool operator==(const NodeFacts&, const NodeFacts&) = default;
 };

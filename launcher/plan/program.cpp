@@ -28,8 +28,8 @@ std::optional<std::string> find_on_path(const std::string& name, const Environme
       path == nullptr ? "/usr/local/bin:/usr/bin:/bin" : std::string_view(*path);
   while (true) {
     const auto colon = rest.find(':');
-    const auto folder = rest.substr(0, colon);
-    auto candidate = fmt::format("{}/{}", folder.empty() ? "." : folder, name);
+    const auto directory = rest.substr(0, colon);
+    auto candidate = fmt::format("{}/{}", directory.empty() ? "." : directory, name);
     if (probe(candidate) == FileKind::executable) return candidate;
     if (colon == std::string_view::npos) return std::nullopt;
     rest = rest.substr(colon + 1);

@@ -138,7 +138,7 @@ class Previewer {
     PreviewNode node{.host = facts_.host,
                      .address = address(),
                      .hosting = hosting_text(config_, facts_.hosting),
-                     .folder = facts_.folder,
+                     .directory = facts_.directory,
                      .interpreter = program_.interpreter,
                      .gpus = facts_.devices,
                      .gpus_there = std::max(gpus_there(facts_.gpus), facts_.devices),
@@ -173,8 +173,8 @@ class Previewer {
                           .local_store_port = is_local_store() ? 1 : 0,
                           .sockets = sockets_,
                           .cpus = facts_.cpus,
-                          .run_folder = {},
-                          .error_folder = {}};
+                          .run_directory = {},
+                          .error_directory = {}};
     for (auto& spec : make_plan(config_, round, program_, facts)) {
       PreviewWorker worker{.local_rank = spec.local_rank.value,
                            .rank = {},
@@ -255,7 +255,8 @@ std::vector<Unknown> unknowns_of(const Preview& preview) {
   add({restart_count},
       "--restart-state carries over the number of restarts used by the previous run");
   if (!preview.places.empty()) {
-    add({real_master_addr, master_addr}, "the address of the leader when all nodes have joined");
+    add({real_master_addr, master_addr},
+        "the address of the leader; known once all nodes have joined");
   }
   if (!preview.etcd.empty()) {
     add({real_master_addr, master_addr}, "the address of the node that is elected through etcd");
@@ -438,7 +439,7 @@ std::string node_table(const Preview& preview) {
                           {gpus_text(node)},
                           {node.hosting},
                           {or_dash(node.interpreter)},
-                          {node.folder}});
+                          {node.directory}});
   }
   return table_text(table);
 }

@@ -47,7 +47,7 @@ struct PreviewNode {
   std::string address;            // from which it reaches the coordinator; empty: no route
   std::string interface;          // of the collectives; empty: unknown or not needed
   std::string hosting;            // e.g. "here", "elsewhere", "here, if etcd elects this node"
-  std::string folder;             // working directory of the workers
+  std::string directory;          // working directory of the workers
   std::string interpreter;        // empty: the program is executed directly
   int gpus = 0;                   // visible to the workers
   int gpus_there = 0;             // present in the machine
@@ -78,7 +78,7 @@ struct Preview {
 struct PreviewFacts {
   std::string version;
   std::string host;
-  std::string folder;
+  std::string directory;
   Environment environment;
   std::vector<NetworkInterface> interfaces;
   std::vector<std::string> master_addresses;  // literals; empty: the name does not resolve

@@ -66,7 +66,7 @@ OrderedJson node_json(const PreviewNode& node) {
   json["address"] = or_null(node.address);
   json["interface"] = or_null(node.interface);
   json["master"] = node.hosting;
-  json["folder"] = node.folder;
+  json["folder"] = node.directory;
   json["python"] = or_null(node.interpreter);
   json["gpus"] = node.gpus;
   json["gpus_of_the_machine"] = node.gpus_there;
@@ -86,7 +86,7 @@ PreviewNode read_node(const OrderedJson& json) {
                    .address = text_at(json, "address"),
                    .interface = text_at(json, "interface"),
                    .hosting = json.at("master").get<std::string>(),
-                   .folder = json.at("folder").get<std::string>(),
+                   .directory = json.at("folder").get<std::string>(),
                    .interpreter = text_at(json, "python"),
                    .gpus = json.at("gpus").get<int>(),
                    .gpus_there = json.at("gpus_of_the_machine").get<int>(),
@@ -145,10 +145,11 @@ std::string to_json(const Preview& preview) {
 Result<Preview> read_preview(std::string_view json) {
   try {
     const auto parsed = parse_json<OrderedJson>(json);
-    if (parsed.is_discarded()) return failure("the output is not a cpprun preview: not JSON");
+    if (parsed.is_discarded())
+      return failure("not the output of cpprun --dry-run --json: not JSON");
     return read_preview(parsed);
   } catch (const OrderedJson::exception& wrong) {
-    return failure(std::string("the output is not a cpprun preview: ") + wrong.what());
+    return failure(std::string("not the output of cpprun --dry-run --json: ") + wrong.what());
   }
 }
 

@@ -39,7 +39,7 @@ Supervisor::Actions Supervisor::start(TimePoint now) {
 
 Supervisor::Actions Supervisor::handle(TimePoint now, const Event& event) {
   Actions actions;
-  if (phase_ == Phase::settled) return actions;
+  if (phase_ == Phase::finished) return actions;
   std::visit([&](const auto& what) { on(now, what, actions); }, event);
   return actions;
 }
@@ -58,7 +58,7 @@ Supervisor::Actions Supervisor::advance(TimePoint now) {
       end_lingering(now, actions);
       break;
     case Phase::sweeping:
-      settle(actions, /*unswept=*/true);
+      finish(actions, /*unswept=*/true);
       break;
     case Phase::running:
     case Phase::killing:
@@ -66,7 +66,7 @@ Supervisor::Actions Supervisor::advance(TimePoint now) {
       go_on_if_gone(now, actions);
       break;
     case Phase::idle:
-    case Phase::settled:
+    case Phase::finished:
       break;
   }
   return actions;
@@ -135,7 +135,7 @@ void Supervisor::on(TimePoint now, const GroupGone& event, Actions& actions) {
 }
 
 void Supervisor::on(TimePoint, const NodeSwept&, Actions& actions) {
-  if (phase_ == Phase::sweeping) settle(actions);
+  if (phase_ == Phase::sweeping) finish(actions);
 }
 
 void Supervisor::on(TimePoint now, const TreeSeen& event, Actions& actions) {
@@ -393,7 +393,7 @@ void Supervisor::go_on_if_gone(TimePoint now, Actions& actions) {
     actions.emplace_back(WatchTree{});
     return;
   }
-  if (all(Life::gone) && releases_) return settle(actions);
+  if (all(Life::gone) && releases_) return finish(actions);
   const bool is_draining = phase_ == Phase::draining || phase_ == Phase::lingering;
   const bool waits = is_draining && (!rest_is_seen_ || !rest().empty());
   if (all(Life::gone) && !waits) return sweep_node(now, actions);
@@ -412,15 +412,15 @@ void Supervisor::sweep_node(TimePoint now, Actions& actions) {
   actions.emplace_back(SweepNode{});
 }
 
-void Supervisor::settle(Actions& actions, bool unswept) {
-  phase_.become(Phase::settled);
+void Supervisor::finish(Actions& actions, bool unswept) {
+  phase_.become(Phase::finished);
   deadline_.reset();
-  Settled settled{.outcomes = {},
-                  .first_failure = first_failure_,
-                  .drain_reason = drain_reason_,
-                  .unswept = unswept};
-  for (const auto& each : workers_) settled.outcomes.push_back(each.outcome);
-  actions.emplace_back(std::move(settled));
+  Finished finished{.outcomes = {},
+                    .first_failure = first_failure_,
+                    .drain_reason = drain_reason_,
+                    .unswept = unswept};
+  for (const auto& each : workers_) finished.outcomes.push_back(each.outcome);
+  actions.emplace_back(std::move(finished));
 }
 
 void Supervisor::send(Worker& worker, int signal, Actions& actions) const {
@@ -456,7 +456,7 @@ std::vector<WorkerView> Supervisor::workers() const {
 std::optional<std::string> Supervisor::check() const {
   const bool is_ending = phase_ >= Phase::draining && phase_ <= Phase::sweeping;
   if (is_ending && !deadline_) return "the drain has no deadline";
-  if (phase_ == Phase::settled && next_deadline()) return "a settled attempt still has a deadline";
+  if (phase_ == Phase::finished && next_deadline()) return "a settled attempt still has a deadline";
   const bool awaits_rest = phase_ == Phase::draining && awaits_rest_;
   const bool is_unswept = phase_ >= Phase::running && phase_ < Phase::sweeping && !awaits_rest;
   if (is_unswept && all(Life::gone)) return "all workers exited, and the sweep did not start";

@@ -284,19 +284,19 @@ struct Killing {
 
 // No process is left. One outcome for every spec, in order of local rank. No drain_reason: all
 // workers exited with 0.
-struct Settled {
+struct Finished {
   std::vector<Outcome> outcomes;
   std::optional<Outcome> first_failure;
   std::string drain_reason;  // empty if nothing had to be stopped
   bool unswept = false;      // a process started by workers could not be killed
-  friend bool operator==(const Settled&, const Settled&) = default;
+  friend bool operator==(const Finished&, const Finished&) = default;
 };
 
 using Event = std::variant<Started, SpawnFailed, Exited, GroupGone, NodeSwept, TreeSeen,
                            HeartbeatsSeen, Stop, Forward, Deliver, Insist>;
 using Action = std::variant<Spawn, SignalGroup, SignalWorker, SignalMain, SignalProcess, WatchTree,
                             Release, Sweep, SweepNode, ReadHeartbeats, Failed, Draining,
-                            StillEnding, Leftover, Killing, Settled>;
+                            StillEnding, Leftover, Killing, Finished>;
 
 // The events and actions about processes. The others are exchanged between a supervisor and its
 // agent.
@@ -326,20 +326,20 @@ class Supervisor {
   // Returns the broken invariant, if any.
   std::optional<std::string> check() const;
 
-  bool settled() const { return phase_ == Phase::settled; }
+  bool finished() const { return phase_ == Phase::finished; }
   // In order of local rank.
   std::vector<WorkerView> workers() const;
 
  private:
-  enum class Phase { idle, running, draining, lingering, killing, sweeping, settled };
+  enum class Phase { idle, running, draining, lingering, killing, sweeping, finished };
   static constexpr PhaseStep<Phase> steps[] = {
       {Phase::idle, Phase::running},       {Phase::running, Phase::draining},
       {Phase::running, Phase::lingering},  // every worker exited with 0
       {Phase::running, Phase::sweeping},   // the same, but stragglers are not awaited
       {Phase::lingering, Phase::draining}, {Phase::lingering, Phase::killing},
-      {Phase::lingering, Phase::sweeping}, {Phase::lingering, Phase::settled},
+      {Phase::lingering, Phase::sweeping}, {Phase::lingering, Phase::finished},
       {Phase::draining, Phase::killing},   {Phase::draining, Phase::sweeping},
-      {Phase::killing, Phase::sweeping},   {Phase::sweeping, Phase::settled}};
+      {Phase::killing, Phase::sweeping},   {Phase::sweeping, Phase::finished}};
   enum class Life { asked, alive, ended, gone };
 
   struct Worker {
@@ -386,7 +386,7 @@ class Supervisor {
   void sweep_node(TimePoint now, Actions& actions);
   void tell_still_ending(TimePoint now, Actions& actions);
   void go_on_if_gone(TimePoint now, Actions& actions);
-  void settle(Actions& actions, bool unswept = false);
+  void finish(Actions& actions, bool unswept = false);
   void send(Worker& worker, int signal, Actions& actions) const;
 
   std::vector<Worker> workers_;

@@ -110,14 +110,14 @@ std::string secret_line(const Secret& secret) {
 namespace {
 
 // Relative paths are ignored: where the secret is must not depend on the current directory.
-std::string folder_in(const Environment& environment, std::string_view variable) {
+std::string directory_in(const Environment& environment, std::string_view variable) {
   const std::string* const said = find_variable(environment, variable);
   return said != nullptr && said->starts_with('/') ? *said : std::string();
 }
 
 }  // namespace
 
-SecretPlace secret_place(std::string_view named, const Environment& environment) {
+SecretPath secret_path(std::string_view named, const Environment& environment) {
   if (!named.empty()) return {.path = std::string(named), .was_named = true};
   const std::string* const variable = find_variable(environment, secret_file_variable);
   if (variable != nullptr && !variable->empty()) return {.path = *variable, .was_named = true};
@@ -133,9 +133,9 @@ Result<bool> secret_required(const Environment& environment) {
 }
 
 std::string own_secret_path(const Environment& environment) {
-  std::string settings = folder_in(environment, "XDG_CONFIG_HOME");
+  std::string settings = directory_in(environment, "XDG_CONFIG_HOME");
   if (settings.empty()) {
-    settings = folder_in(environment, "HOME");
+    settings = directory_in(environment, "HOME");
     if (settings.empty()) return {};
     settings += "/.config";
   }

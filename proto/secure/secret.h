@@ -49,16 +49,16 @@ inline constexpr std::size_t secrets_max = 8;
 inline constexpr std::string_view secret_file_variable = "CPPRUN_SECRET_FILE";
 
 // Where a node's secrets file is.
-struct SecretPlace {
+struct SecretPath {
   std::string path;        // empty: no file to read
   bool was_named = false;  // set by the user; the file then has to exist
-  friend bool operator==(const SecretPlace&, const SecretPlace&) = default;
+  friend bool operator==(const SecretPath&, const SecretPath&) = default;
 };
 
 // The path from the flag (`named`), else from the environment variable, else the user's own file:
 // cpprun/secret in XDG_CONFIG_HOME or in ~/.config. The home directory comes from HOME only, not
 // from the password database.
-SecretPlace secret_place(std::string_view named, const Environment& environment);
+SecretPath secret_path(std::string_view named, const Environment& environment);
 
 // Whether CPPRUN_REQUIRE_SECRET demands a secret. It is a variable and not a flag because the
 // machine's administrator sets it. An invalid value is an error.

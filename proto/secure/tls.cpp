@@ -280,7 +280,7 @@ struct SecureChannel::Inside : TlsEngine {
       return fmt::format("wrong secret: the client has \"{}\", and this side has {}", secret_id,
                          names_of(secrets));
     }
-    if (!was_offered) return "a TLS client without a secret of cpprun";
+    if (!was_offered) return "a TLS client that has no cpprun secret";
     return std::nullopt;
   }
 

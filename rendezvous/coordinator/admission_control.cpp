@@ -17,18 +17,18 @@ std::string source_of(const std::string& address) {
   return parsed.source_text();
 }
 
-bool Quota::take(const std::string& address) {
+bool SourceLimit::take(const std::string& address) {
   if (taken(address) >= most_) return false;
   ++taken_[source_of(address)];
   return true;
 }
 
-void Quota::give_back(const std::string& address) {
+void SourceLimit::give_back(const std::string& address) {
   const auto found = taken_.find(source_of(address));
   if (found != taken_.end() && --found->second == 0) taken_.erase(found);
 }
 
-std::size_t Quota::taken(const std::string& address) const {
+std::size_t SourceLimit::taken(const std::string& address) const {
   const auto found = taken_.find(source_of(address));
   return found == taken_.end() ? 0 : found->second;
 }
@@ -43,43 +43,43 @@ constexpr std::size_t shares = 64;
 HandshakeId HandshakeAdmission::who_goes() const {
   const auto most =
       std::ranges::max_element(by_address_, {}, [](const auto& entry) { return entry.second; });
-  if (most->second <= std::max<std::size_t>(places_max_ / shares, 1)) return places_.begin()->first;
+  if (most->second <= std::max<std::size_t>(slots_max_ / shares, 1)) return slots_.begin()->first;
   return std::ranges::find_if(
-             places_, [&](const auto& entry) { return entry.second.address == most->first; })
+             slots_, [&](const auto& entry) { return entry.second.address == most->first; })
       ->first;
 }
 
 std::optional<HandshakeId> HandshakeAdmission::oldest_of(const std::string& address) const {
-  if (places_.empty()) return std::nullopt;
+  if (slots_.empty()) return std::nullopt;
   if (address.empty()) return who_goes();
   const auto found = std::ranges::find_if(
-      places_, [&](const auto& entry) { return entry.second.address == address; });
-  return found == places_.end() ? std::nullopt : std::optional(found->first);
+      slots_, [&](const auto& entry) { return entry.second.address == address; });
+  return found == slots_.end() ? std::nullopt : std::optional(found->first);
 }
 
 HandshakeAdmission::Taken HandshakeAdmission::take(TimePoint now, const std::string& address) {
   Taken taken{.id = {}, .evicted = std::nullopt};
-  if (places_.size() >= places_max_) {
+  if (slots_.size() >= slots_max_) {
     taken.evicted = who_goes();
     leave(*taken.evicted);
   }
   taken.id = last_ = HandshakeId{last_.value + 1};
-  places_.emplace(taken.id, Place{address, now + timeout_});
+  slots_.emplace(taken.id, Slot{address, now + timeout_});
   ++by_address_[address];
   return taken;
 }
 
 void HandshakeAdmission::leave(HandshakeId id) {
-  const auto place = places_.find(id);
-  if (place == places_.end()) return;
+  const auto place = slots_.find(id);
+  if (place == slots_.end()) return;
   const auto count = by_address_.find(place->second.address);
   if (--count->second == 0) by_address_.erase(count);
-  places_.erase(place);
+  slots_.erase(place);
 }
 
 std::vector<HandshakeId> HandshakeAdmission::expire(TimePoint now) {
   std::vector<HandshakeId> expired;
-  for (const auto& [id, place] : places_) {
+  for (const auto& [id, place] : slots_) {
     if (place.deadline > now) break;
     expired.push_back(id);
   }
@@ -88,8 +88,8 @@ std::vector<HandshakeId> HandshakeAdmission::expire(TimePoint now) {
 }
 
 std::optional<TimePoint> HandshakeAdmission::next_deadline() const {
-  if (places_.empty()) return std::nullopt;
-  return places_.begin()->second.deadline;
+  if (slots_.empty()) return std::nullopt;
+  return slots_.begin()->second.deadline;
 }
 
 Newcomers::Newcomers(std::size_t links_per_source, std::size_t newcomers_max)

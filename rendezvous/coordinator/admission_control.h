@@ -28,9 +28,9 @@ std::string source_of(const std::string& address);
 // A limit per source, so that a single machine cannot exhaust a shared resource. A source is an
 // IPv4 address or the /64 prefix of an IPv6 address: a host with one address of a /64 can use all
 // 2^64 addresses in it.
-class Quota {
+class SourceLimit {
  public:
-  explicit Quota(std::size_t most) : most_(most) {}
+  explicit SourceLimit(std::size_t most) : most_(most) {}
 
   // Returns false if the source has reached its limit.
   bool take(const std::string& address);
@@ -54,9 +54,9 @@ using HandshakeId = Id<struct HandshakeTag, std::uint64_t>;
 // defines it.
 class HandshakeAdmission {
  public:
-  explicit HandshakeAdmission(std::size_t places_max = bounds::handshakes_max,
+  explicit HandshakeAdmission(std::size_t slots_max = bounds::handshakes_max,
                               Duration timeout = bounds::handshake_timeout)
-      : places_max_(places_max), timeout_(timeout) {}
+      : slots_max_(slots_max), timeout_(timeout) {}
 
   // The new handshake, and the handshake evicted to make room for it.
   struct Taken {
@@ -70,21 +70,21 @@ class HandshakeAdmission {
   // Removes and returns the handshakes that have timed out.
   std::vector<HandshakeId> expire(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
-  std::size_t size() const { return places_.size(); }
+  std::size_t size() const { return slots_.size(); }
   // The oldest handshake from `address`. If `address` is empty, the one to be evicted next.
   std::optional<HandshakeId> oldest_of(const std::string& address) const;
 
  private:
-  struct Place {
+  struct Slot {
     std::string address;
     TimePoint deadline{};
   };
 
   HandshakeId who_goes() const;
 
-  std::size_t places_max_;
+  std::size_t slots_max_;
   Duration timeout_;
-  std::map<HandshakeId, Place> places_;            // in order of arrival
+  std::map<HandshakeId, Slot> slots_;              // in order of arrival
   std::map<std::string, std::size_t> by_address_;  // the number of slots per address
   HandshakeId last_{};
 };
@@ -142,7 +142,7 @@ class Newcomers {
   Leases leases_;
   std::unordered_multimap<std::uint32_t, Introduction> introductions_;  // by agent number
   std::unordered_map<LinkId, std::uint32_t> introduced_;                // the agent number by link
-  Quota links_of_source_;
+  SourceLimit links_of_source_;
   std::unordered_map<LinkId, std::string> counted_;  // the address that each link counts for
 };
 

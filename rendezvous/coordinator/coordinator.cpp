@@ -46,8 +46,9 @@ void Coordinator::on(TimePoint now, const Opened& event, Actions& actions) {
   const std::string& reason = opened.error().reason;
   actions.emplace_back(coordinator::Say{link, link::Refused{reason}});
   actions.emplace_back(coordinator::HangUp{link, reason});
-  actions.emplace_back(coordinator::Note{
-      .line = "rejected a connection: " + reason, .level = LogLevel::warning, .of_stranger = true});
+  actions.emplace_back(coordinator::Note{.line = "rejected a connection: " + reason,
+                                         .level = LogLevel::warning,
+                                         .of_unidentified = true});
 }
 
 void Coordinator::on(TimePoint now, const Said& event, Actions& actions) {
@@ -408,12 +409,12 @@ std::optional<TimePoint> Coordinator::next_deadline() const {
 
 // --- the standby of a job ------------------------------------------------------------------------
 
-void Coordinator::on(TimePoint, const Succession& event, Actions&) {
+void Coordinator::on(TimePoint, const RecordReceived& event, Actions&) {
   if (!election_ || event.record.job() != options_.only->id) return;
   election_->update(event.record, event.first_link);
 }
 
-void Coordinator::on(TimePoint now, const Standing& event, Actions& actions) {
+void Coordinator::on(TimePoint now, const VoteRequest& event, Actions& actions) {
   if (!election_) return;
   election_->stand(event.own);
   if (election_->stands()) return consider_leading(now, actions);
@@ -524,7 +525,7 @@ void Coordinator::on(TimePoint now, const LetsIn&, Actions& actions) {
 }
 
 void Coordinator::on(TimePoint, const MembersChanged& event, Actions& actions) {
-  if (!role_.change_places(event.places)) return;
+  if (!role_.change_addresses(event.places)) return;
   for (const LinkId link : role_.switching()) tell_members(link, actions);
 }
 
@@ -561,7 +562,7 @@ bool Coordinator::turns_away(const Caller& caller, const link::Join& join, Actio
   if (!objection) return false;
   if (!follows()) {
     actions.emplace_back(coordinator::Note{
-        .line = objection->reason, .level = LogLevel::warning, .of_stranger = true});
+        .line = objection->reason, .level = LogLevel::warning, .of_unidentified = true});
   }
   redirect(caller.link, *objection, actions);
   return true;

@@ -108,13 +108,13 @@ class Coordinator {
   // --- events of a standby ---
   // The latest record from the job's coordinator. The job's nodes count as links from `first_link`
   // on until they connect here.
-  struct Succession {
+  struct RecordReceived {
     JobRecord record;
     LinkId first_link;
   };
   // The agent in this process has lost the job's coordinator in the round of `own.vote`, and votes
   // for this standby. Without a vote it follows that coordinator again.
-  struct Standing {
+  struct VoteRequest {
     link::Join own;
   };
 
@@ -158,9 +158,10 @@ class Coordinator {
     std::optional<std::string> job;
   };
 
-  using Event = std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits, StoreAsked,
-                             Recovered, StoreLost, HostsExcluded, Succession, Standing, TakesOver,
-                             Leads, Follows, LetsIn, MembersChanged, Ordered, HandedOver, LookedAt>;
+  using Event =
+      std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits, StoreAsked,
+                   Recovered, StoreLost, HostsExcluded, RecordReceived, VoteRequest, TakesOver,
+                   Leads, Follows, LetsIn, MembersChanged, Ordered, HandedOver, LookedAt>;
   using Action = coordinator::Action;
   using Actions = coordinator::Actions;
 
@@ -231,8 +232,8 @@ class Coordinator {
   void on(TimePoint now, const Recovered& event, Actions& actions);
   void on(TimePoint now, const StoreLost& event, Actions& actions);
   void on(TimePoint now, const HostsExcluded& event, Actions& actions);
-  void on(TimePoint now, const Succession& event, Actions& actions);
-  void on(TimePoint now, const Standing& event, Actions& actions);
+  void on(TimePoint now, const RecordReceived& event, Actions& actions);
+  void on(TimePoint now, const VoteRequest& event, Actions& actions);
   void on(TimePoint now, const TakesOver& event, Actions& actions);
   void on(TimePoint now, const Leads& event, Actions& actions);
   void on(TimePoint now, const Follows& event, Actions& actions);

@@ -27,8 +27,8 @@ bool CommitQueue::is_awaited(const Numbers& numbers) const {
   return false;
 }
 
-void CommitQueue::wait_for(Keeping keeping, std::uint64_t number) {
-  std::uint64_t& awaited = awaited_[static_cast<std::size_t>(keeping)];
+void CommitQueue::wait_for(CommitSource source, std::uint64_t number) {
+  std::uint64_t& awaited = awaited_[static_cast<std::size_t>(source)];
   awaited = std::max(awaited, number);
 }
 
@@ -50,8 +50,8 @@ bool CommitQueue::hold(LinkId link, std::string_view frame) {
   return hold(Word{Frame{link, std::string(frame)}});
 }
 
-void CommitQueue::kept(Keeping keeping, std::uint64_t through) {
-  std::uint64_t& kept = kept_[static_cast<std::size_t>(keeping)];
+void CommitQueue::kept(CommitSource source, std::uint64_t through) {
+  std::uint64_t& kept = kept_[static_cast<std::size_t>(source)];
   kept = std::max(kept, through);
 }
 

@@ -21,7 +21,7 @@
 namespace cpprun {
 
 // What confirms that something is kept. Each has its own sequence numbers.
-enum class Keeping : std::uint8_t { record, log, standby, etcd };
+enum class CommitSource : std::uint8_t { record, log, standby, etcd };
 
 // A commit queue. Messages to nodes, and replies to operators' commands, wait until the decisions
 // before them are durable: on disk (--state-sync) or replicated to another cpprund. All messages
@@ -37,14 +37,14 @@ class CommitQueue {
   using Word = std::variant<coordinator::Action, Frame>;
 
   // Messages held from now on also wait for this number. 0 adds nothing to wait for.
-  void wait_for(Keeping keeping, std::uint64_t number);
+  void wait_for(CommitSource source, std::uint64_t number);
   // Whether new messages have to wait.
   bool holds() const { return is_awaited(awaited_) || !held_.empty(); }
   // Returns true if the message was queued, and false if the caller has to send it now.
   bool hold(const coordinator::Action& action);
   bool hold(LinkId link, std::string_view frame);
   // All numbers up to `through` are durable.
-  void kept(Keeping keeping, std::uint64_t through);
+  void kept(CommitSource source, std::uint64_t through);
   // Removes and returns the next message that may be sent now. Nothing if there is none.
   std::optional<Word> next();
   // Bytes of frames held for that link.

@@ -13,23 +13,23 @@
 namespace cpprun {
 
 void DeadlineQueue::plan(const std::string& who, std::optional<TimePoint> when) {
-  const auto found = places_.find(who);
+  const auto found = indexes_.find(who);
   if (!when) {
-    if (found != places_.end()) take(found->second);
+    if (found != indexes_.end()) take(found->second);
     return;
   }
-  if (found == places_.end()) {
-    heap_.push_back({*when, &*places_.emplace(who, heap_.size()).first});
-    settle(heap_.size() - 1);
+  if (found == indexes_.end()) {
+    heap_.push_back({*when, &*indexes_.emplace(who, heap_.size()).first});
+    restore_heap(heap_.size() - 1);
     return;
   }
   heap_[found->second].when = *when;
-  settle(found->second);
+  restore_heap(found->second);
 }
 
 std::optional<TimePoint> DeadlineQueue::deadline_of(const std::string& who) const {
-  const auto found = places_.find(who);
-  if (found == places_.end()) return std::nullopt;
+  const auto found = indexes_.find(who);
+  if (found == indexes_.end()) return std::nullopt;
   return heap_[found->second].when;
 }
 
@@ -60,7 +60,7 @@ void DeadlineQueue::swap(std::size_t left, std::size_t right) {
 
 // Moves an entry up past later parents, then down past earlier children. At most one of the two
 // loops moves it.
-void DeadlineQueue::settle(std::size_t at) {
+void DeadlineQueue::restore_heap(std::size_t at) {
   while (at > 0 && before(at, (at - 1) / 2)) {
     swap(at, (at - 1) / 2);
     at = (at - 1) / 2;
@@ -79,9 +79,9 @@ void DeadlineQueue::settle(std::size_t at) {
 void DeadlineQueue::take(std::size_t at) {
   const std::size_t last = heap_.size() - 1;
   if (at != last) swap(at, last);
-  places_.erase(places_.find(heap_.back().who->first));
+  indexes_.erase(indexes_.find(heap_.back().who->first));
   heap_.pop_back();
-  if (at < heap_.size()) settle(at);
+  if (at < heap_.size()) restore_heap(at);
 }
 
 Result<void> JobAdmission::check(TimePoint now, const std::string& job,
@@ -94,15 +94,16 @@ Result<void> JobAdmission::check(TimePoint now, const std::string& job,
   }
   const std::size_t has = of_source_.taken(address);
   if (has >= limits_.per_source) {
-    return failure(
-        fmt::format("{} has {} unfinished jobs here, the maximum per address; start cpprund with a "
-                    "larger --max-jobs-per-address",
-                    source_of(address), limits_.per_source));
+    return failure(fmt::format(
+        "{} already has {} unfinished jobs here, the maximum per address; start cpprund "
+        "with a larger --max-jobs-per-address",
+        source_of(address), limits_.per_source));
   }
   if (taken_ + reserved() >= limits_.jobs && reserved() > 0 && has >= bounds::jobs_few) {
     return failure(
-        fmt::format("{} has {} unfinished jobs here, and the last {} of {} slots are reserved for "
-                    "addresses with fewer than {}; start cpprund with a larger --max-jobs",
+        fmt::format("{} already has {} unfinished jobs here, and the last {} of {} job slots are "
+                    "reserved for addresses with fewer than {} jobs; start cpprund with a larger "
+                    "--max-jobs",
                     source_of(address), has, reserved(), limits_.jobs, bounds::jobs_few));
   }
   return {};

@@ -39,18 +39,18 @@ class DeadlineQueue {
   std::size_t size() const { return heap_.size(); }
 
  private:
-  using Places = std::unordered_map<std::string, std::size_t>;
+  using Indexes = std::unordered_map<std::string, std::size_t>;
   struct Entry {
     TimePoint when;
-    Places::value_type* who;  // in places_, which has its index; the map never moves it
+    Indexes::value_type* who;  // in indexes_, which has its index; the map never moves it
   };
   bool before(std::size_t left, std::size_t right) const;
   void swap(std::size_t left, std::size_t right);
-  void settle(std::size_t at);
+  void restore_heap(std::size_t at);
   void take(std::size_t at);
 
   std::vector<Entry> heap_;  // Invariant: no entry is earlier than its parent at (index - 1) / 2.
-  Places places_;            // index in heap_
+  Indexes indexes_;          // index in heap_
 };
 
 // The daemon's job slots, and the address that started each job. Two rules keep slots free for
@@ -86,7 +86,7 @@ class JobAdmission {
 
   Limits limits_;
   std::size_t taken_ = 0;
-  Quota of_source_;                                          // counts job slots and reserved names
+  SourceLimit of_source_;                                    // counts job slots and reserved names
   DeadlineQueue names_;                                      // reserved names and when they expire
   std::unordered_map<std::string, std::string> founder_of_;  // the address that started that job
 };

@@ -123,7 +123,7 @@ StandbyElection::Elected StandbyElection::take() {
   return elected;
 }
 
-bool DaemonRole::change_places(const std::vector<std::string>& places) {
+bool DaemonRole::change_addresses(const std::vector<std::string>& places) {
   if (!members_ || members_->places == places) return false;
   members_->places = places;
   return true;

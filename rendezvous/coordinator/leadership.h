@@ -104,7 +104,7 @@ class DaemonRole {
   // The epoch in which it leads, and what agents are sent. Nothing if it does not lead.
   const std::optional<link::Members>& members() const { return members_; }
   // Returns false if it does not lead, or if these are the places already.
-  bool change_places(const std::vector<std::string>& places);
+  bool change_addresses(const std::vector<std::string>& places);
 
   bool is_about_to_lead() const { return following_ && following_->is_about_to_lead; }
   // Why an agent cannot join here, and where it can; nothing if it can.

@@ -91,7 +91,7 @@ std::string level_said_by(const Environment& environment) {
 
 // Persistent state, and the sandbox.
 void add_state(CLI::App& app, DaemonOptions& options) {
-  auto* const folder =
+  auto* const directory =
       app.add_option(
              "--state", options.state_directory,
              "State directory: jobs survive a restart of cpprund; created if missing (default: "
@@ -101,7 +101,7 @@ void add_state(CLI::App& app, DaemonOptions& options) {
   app.add_flag("--state-sync", options.state_is_synced,
                "Sync the state to disk before replying to nodes, so that a power failure loses no "
                "decision")
-      ->needs(folder);
+      ->needs(directory);
   app.add_flag("!--no-sandbox", options.has_sandbox,
                "Do not restrict file access, connections and core dumps; for debugging");
 }
@@ -141,7 +141,7 @@ void add_set(CLI::App& app, DaemonOptions& options, std::size_t& etcd_lease_seco
   text("--etcd-key", options.etcd_key_file, "Key of the client certificate", "FILE")
       ->needs("--etcd-cert");
   const auto place = [](std::string& given) {
-    const auto parsed = parse_place(given);
+    const auto parsed = parse_member_address(given);
     return parsed ? std::string() : parsed.error().reason;
   };
   text("--standby-of", options.standby_of,
@@ -164,8 +164,8 @@ void add_set(CLI::App& app, DaemonOptions& options, std::size_t& etcd_lease_seco
 
 // The owners whose jobs are hosted.
 void add_secrets(CLI::App& app, DaemonOptions& options) {
-  auto* const folder =
-      app.add_option("--secrets", options.secrets_folder,
+  auto* const directory =
+      app.add_option("--secrets", options.secrets_directory,
                      "Directory with one secret file per owner, named after the owner (cpprunctl "
                      "keygen); reloaded on SIGHUP")
           ->type_name("DIR");
@@ -173,7 +173,7 @@ void add_secrets(CLI::App& app, DaemonOptions& options) {
                  "File with the secret of a single owner (default: CPPRUN_SECRET_FILE, or "
                  "~/.config/cpprun/secret if it exists)")
       ->type_name("FILE")
-      ->excludes(folder);
+      ->excludes(directory);
   app.add_flag("!--no-secret", options.looks_for_secret,
                "Use no secret, even if a default file exists; serve any client")
       ->excludes("--secrets")
@@ -186,7 +186,7 @@ Result<void> place_secret(const Environment& environment, DaemonOptions& options
   if (!required) return failure(required.error().reason);
   options.requires_secret = *required;
   if (options.has_secrets() || !options.looks_for_secret) return {};
-  const SecretPlace place = secret_place({}, environment);
+  const SecretPath place = secret_path({}, environment);
   (place.was_named ? options.secret_file : options.own_secret_file) = place.path;
   return {};
 }

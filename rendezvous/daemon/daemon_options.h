@@ -32,17 +32,18 @@ struct DaemonOptions {
   bool is_quiet = false;                         // do not log closed clients
   LogLevel log_level = LogLevel::info;
   StatusAccess status_access = StatusAccess::user;  // who has read access to jobs by HTTP
-  std::vector<DoorFolder> door_folders = {};        // candidates for the control socket's directory
+  std::vector<DoorDirectory> door_directories =
+      {};  // candidates for the control socket's directory
   // The owners whose jobs this cpprund hosts: a directory with one file per owner, or one file. If
   // neither is set, it hosts jobs of any client.
-  std::string secrets_folder = {};
+  std::string secrets_directory = {};
   std::string secret_file = {};
   Secrets secrets_in_hand = {};      // secrets of its single owner, already read by the caller
   std::string own_secret_file = {};  // the user's own file if no other was named; it may not exist
   bool looks_for_secret = true;      // false with --no-secret
   bool requires_secret = false;      // CPPRUN_REQUIRE_SECRET=1
   bool has_secrets() const {
-    return !secrets_folder.empty() || !secret_file.empty() || !secrets_in_hand.empty();
+    return !secrets_directory.empty() || !secret_file.empty() || !secrets_in_hand.empty();
   }
   std::string state_directory = {};  // where job state is kept; empty: nowhere
   bool state_is_synced = false;      // state is flushed to disk and survives a power failure

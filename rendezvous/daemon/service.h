@@ -91,7 +91,7 @@ constexpr std::uint64_t of_a_file = write_file | read_file | truncate | ioctl_de
 // What the daemon needs access to while it serves.
 struct SandboxWants {
   std::vector<std::string> readable = {};  // files, and directories with all their contents
-  std::optional<DoorFolder> door = {};     // directory of the control socket
+  std::optional<DoorDirectory> door = {};  // directory of the control socket
   bool connects = false;                   // to other members and to etcd
 };
 

@@ -444,7 +444,7 @@ void LeaderElection::hear_look(TimePoint now, const Asked& asked, const etcd::De
   if (has_won()) return see_own(now, asked, *view, actions);
   // A read that was pending when the campaign started may be outdated.
   if (phase_ == Phase::standing || phase_ == Phase::granting) return;
-  if (phase_ == Phase::finding_out) return settle(now, *std::move(view), actions);
+  if (phase_ == Phase::finding_out) return adopt_view(now, *std::move(view), actions);
   see(now, *std::move(view), actions);
   // The read was already pending when the owner asked for news, so its result may be outdated.
   if (attended_at_ && asked.sent < *attended_at_) look_at_ = now;
@@ -569,7 +569,7 @@ void LeaderElection::hear_stand(TimePoint now, const etcd::Decided& decided, Act
   if (decided.succeeded) return win(now, decided.header.revision, actions);
   auto view = read_view(options_.keys, decided.header, decided.outcomes);
   if (!view) return see_strange(now, view.error().reason, actions);
-  settle(now, *std::move(view), actions);
+  adopt_view(now, *std::move(view), actions);
 }
 
 void LeaderElection::fail_to_stand(TimePoint now, Kind kind) {
@@ -581,7 +581,7 @@ void LeaderElection::fail_to_stand(TimePoint now, Kind kind) {
 }
 
 // It has not won, or does not know yet.
-void LeaderElection::settle(TimePoint now, ElectionView view, Actions& actions) {
+void LeaderElection::adopt_view(TimePoint now, ElectionView view, Actions& actions) {
   if (view.leader && leader_lease_->owns(view.leader->lease)) {
     return win(now, view.leader->epoch, actions);
   }

@@ -125,7 +125,7 @@ class LeaderElection {
   void fail_to_stand(TimePoint now, etcd::Failure::Kind kind);
   void see(TimePoint now, ElectionView view, Actions& actions);
   void see_strange(TimePoint now, const std::string& reason, Actions& actions);
-  void settle(TimePoint now, ElectionView view, Actions& actions);
+  void adopt_view(TimePoint now, ElectionView view, Actions& actions);
   void win(TimePoint now, etcd::Revision epoch, Actions& actions);
   bool is_fresh(TimePoint now) const;
   void bar(const std::optional<std::string>& reason, Actions& actions);

@@ -28,18 +28,18 @@ CPPRUN_BARE int number_in(const char* name) {
 }
 
 CPPRUN_BARE bool close_listed(int first) {
-  const int folder = ::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return false;
+  const int directory = ::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) return false;
   alignas(8) char entries[2048];
-  long got = ::syscall(SYS_getdents64, folder, entries, sizeof entries);
-  for (; got > 0; got = ::syscall(SYS_getdents64, folder, entries, sizeof entries)) {
+  long got = ::syscall(SYS_getdents64, directory, entries, sizeof entries);
+  for (; got > 0; got = ::syscall(SYS_getdents64, directory, entries, sizeof entries)) {
     for (long at = 0; at < got;) {
       const int descriptor = number_in(entries + at + name_at);
-      if (descriptor >= first && descriptor != folder) ::close(descriptor);
+      if (descriptor >= first && descriptor != directory) ::close(descriptor);
       at += *reinterpret_cast<unsigned short*>(entries + at + length_at);
     }
   }
-  ::close(folder);
+  ::close(directory);
   return got == 0;
 }
 

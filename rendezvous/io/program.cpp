@@ -131,8 +131,8 @@ constexpr int nice_wanted = -10;
 
 }  // namespace
 
-Steadiness hold_steady() {
-  Steadiness got;
+MemoryAndPriority lock_memory_and_priority() {
+  MemoryAndPriority got;
   // Locks the pages that exist now, a few megabytes. A store that grows later is not locked.
   got.locked = ::mlockall(MCL_CURRENT) == 0;
   errno = 0;

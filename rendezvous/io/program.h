@@ -37,11 +37,11 @@ void reset_inherited_signals();
 
 // Keeping leases is little work that has to be done in time, even on a machine short of everything.
 // So its pages stay in memory and its turn comes early, as far as the kernel allows.
-struct Steadiness {
+struct MemoryAndPriority {
   bool locked = false;  // what is in memory now stays there
   bool raised = false;  // before processes of ordinary priority
 };
 
-Steadiness hold_steady();
+MemoryAndPriority lock_memory_and_priority();
 
 }  // namespace cpprun

@@ -118,7 +118,8 @@ std::string objection(const struct stat& file, const std::string& path) {
   const uid_t self = ::geteuid();
   if (file.st_uid != self && file.st_uid != 0) {
     return fmt::format(
-        "owned by uid {}, who could change it, and this program runs as uid {}; use a file that is "
+        "owned by uid {}, which could change it, and this program runs as uid {}; use a file that "
+        "is "
         "owned by you or by root",
         file.st_uid, self);
   }
@@ -150,9 +151,9 @@ bool is_of_self_or_root(const struct stat& facts) {
 
 // Why other users could redirect a link in or below this directory; empty if they cannot. In a
 // sticky directory only the owner of an entry can replace it, and entries are checked as well.
-std::string objection_to_folder(const struct stat& facts, const std::string& shown) {
+std::string objection_to_directory(const struct stat& facts, const std::string& shown) {
   if (!is_of_self_or_root(facts)) {
-    return fmt::format("its directory \"{}\" is owned by uid {}, who could change it",
+    return fmt::format("its directory \"{}\" is owned by uid {}, which could change it",
                        plain_line(shown), facts.st_uid);
   }
   if ((facts.st_mode & write_bits_of_others) == 0 || (facts.st_mode & S_ISVTX) != 0) return {};
@@ -166,7 +167,7 @@ class LinkWalk {
  public:
   // Where it leads in the end: a file that can be opened by that name in that directory.
   struct End {
-    FileDescriptor folder;
+    FileDescriptor directory;
     std::string name;
   };
   // By those words, from that directory. `path` is for refusals.
@@ -194,20 +195,21 @@ class LinkWalk {
     rest_.insert(rest_.begin(), parts.begin(), parts.end());
   }
   FileDescriptor at_root_if(std::string_view words) {
-    if (!words.starts_with('/')) return std::move(folder_);
+    if (!words.starts_with('/')) return std::move(directory_);
     shown_.clear();
     return FileDescriptor(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
   }
 
   // That directory is where it goes on.
-  Attempt<bool> enter(FileDescriptor folder) {
+  Attempt<bool> enter(FileDescriptor directory) {
     struct stat facts {};
-    if (!folder || ::fstat(folder.get(), &facts) != 0) return refused(path_, errno_text(errno));
+    if (!directory || ::fstat(directory.get(), &facts) != 0)
+      return refused(path_, errno_text(errno));
     const std::string shown = shown_.empty() ? "/" : shown_;
-    if (std::string why = objection_to_folder(facts, shown); !why.empty()) {
+    if (std::string why = objection_to_directory(facts, shown); !why.empty()) {
       return refused(path_, why);
     }
-    folder_ = std::move(folder);
+    directory_ = std::move(directory);
     return true;
   }
 
@@ -215,7 +217,7 @@ class LinkWalk {
   Attempt<std::optional<End>> step() {
     const std::string name = std::move(rest_.front());
     rest_.pop_front();
-    FileDescriptor next(::openat(folder_.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    FileDescriptor next(::openat(directory_.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     // A dangling link is an error: a user without a secret would have no link.
     if (!next && errno == ENOENT) {
       return refused(path_, fmt::format("a symbolic link to \"{}/{}\", which does not exist",
@@ -225,7 +227,7 @@ class LinkWalk {
     struct stat facts {};
     if (::fstat(next.get(), &facts) != 0) return refused(path_, errno_text(errno));
     if (S_ISLNK(facts.st_mode)) return follow_link(next, facts);
-    if (rest_.empty()) return End{std::move(folder_), name};
+    if (rest_.empty()) return End{std::move(directory_), name};
     shown_ += "/" + name;
     if (auto entered = enter(std::move(next)); !entered) return tl::unexpected(entered.error());
     return std::nullopt;
@@ -234,8 +236,9 @@ class LinkWalk {
   Attempt<std::optional<End>> follow_link(const FileDescriptor& link, const struct stat& facts) {
     if (!is_of_self_or_root(facts)) {
       return refused(
-          path_, fmt::format("a symbolic link in its path is owned by uid {}, who could change it",
-                             facts.st_uid));
+          path_,
+          fmt::format("a symbolic link in its path is owned by uid {}, which could change it",
+                      facts.st_uid));
     }
     if (++links_ > links_max) return refused(path_, errno_text(ELOOP));
     std::array<char, PATH_MAX> target{};
@@ -251,36 +254,37 @@ class LinkWalk {
 
   const std::string& path_;
   std::string shown_;
-  FileDescriptor folder_;
+  FileDescriptor directory_;
   std::deque<std::string> rest_;
   int links_ = 0;
 };
 
 // Where a file that is a link is looked for again, step by step.
-enum class Links { from_path, from_folder, none };
+enum class Links { from_path, from_directory, none };
 
-Attempt<LinkWalk::End> end_of_links(const FileDescriptor& folder, const std::string& name,
+Attempt<LinkWalk::End> end_of_links(const FileDescriptor& directory, const std::string& name,
                                     const std::string& path, Links links) {
-  if (links == Links::from_folder) {
-    return LinkWalk::follow(FileDescriptor(::fcntl(folder.get(), F_DUPFD_CLOEXEC, 0)), name, path);
+  if (links == Links::from_directory) {
+    return LinkWalk::follow(FileDescriptor(::fcntl(directory.get(), F_DUPFD_CLOEXEC, 0)), name,
+                            path);
   }
   const char* const begin = path.starts_with('/') ? "/" : ".";
   return LinkWalk::follow(FileDescriptor(::open(begin, O_PATH | O_DIRECTORY | O_CLOEXEC)), path,
                           path);
 }
 
-Attempt<Secrets> read_in(const FileDescriptor& folder, const std::string& name,
+Attempt<Secrets> read_in(const FileDescriptor& directory, const std::string& name,
                          const std::string& path, Links links) {
   // Do not wait for a pipe without a writer, and do not follow a link to a place that other users
   // control.
-  const FileDescriptor file(::openat(folder.get(), name.c_str(),
+  const FileDescriptor file(::openat(directory.get(), name.c_str(),
                                      O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file) {
     const int error = errno;
     if (error == ELOOP && links != Links::none) {
-      auto end = end_of_links(folder, name, path, links);
+      auto end = end_of_links(directory, name, path, links);
       if (!end) return tl::unexpected(std::move(end.error()));
-      return read_in(end->folder, end->name, path, Links::none);
+      return read_in(end->directory, end->name, path, Links::none);
     }
     if (error == ELOOP) return refused(path, "replaced by a symbolic link while it was read");
     if (error == ENXIO) return refused(path, "a socket, not a regular file");
@@ -299,16 +303,16 @@ Attempt<Secrets> read_at(const std::string& path) {
   if (name.empty() || name == "." || name == "..")
     return refused(path, "a directory, not a regular file");
   const std::string parent = slash == path.npos ? "." : path.substr(0, slash + 1);
-  const FileDescriptor folder(::open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) return absent(path, errno);
+  const FileDescriptor directory(::open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) return absent(path, errno);
   struct stat facts {};
-  if (::fstat(folder.get(), &facts) != 0) return refused(path, errno_text(errno));
+  if (::fstat(directory.get(), &facts) != 0) return refused(path, errno_text(errno));
   if ((facts.st_mode & S_IWOTH) != 0 && (facts.st_mode & S_ISVTX) == 0) {
     return refused(path,
                    fmt::format("its directory is writable by all users (mode {:04o}); chmod o-w {}",
                                facts.st_mode & mode_bits, plain_line(parent)));
   }
-  return read_in(folder, name, path, Links::from_path);
+  return read_in(directory, name, path, Links::from_path);
 }
 
 template <class T>
@@ -331,7 +335,7 @@ bool may_have_secret(const std::string& path) {
 }
 
 std::string secret_out_of_reach(const std::string& named, const Environment& environment) {
-  const SecretPlace place = secret_place(named, environment);
+  const SecretPath place = secret_path(named, environment);
   if (place.was_named || place.path.empty()) return {};
   const auto trouble = trouble_with(place.path);
   return trouble && trouble->is_out_of_reach ? trouble->reason : std::string();
@@ -341,13 +345,13 @@ Result<Secrets> read_secret_file(const std::string& path) {
   return told(read_at(path));
 }
 
-Result<Secrets> read_secret_in(const FileDescriptor& folder, const std::string& name,
+Result<Secrets> read_secret_in(const FileDescriptor& directory, const std::string& name,
                                const std::string& path) {
-  return told(read_in(folder, name, path, Links::from_folder));
+  return told(read_in(directory, name, path, Links::from_directory));
 }
 
 Result<Secrets> find_secrets(const std::string& named, const Environment& environment) {
-  const SecretPlace place = secret_place(named, environment);
+  const SecretPath place = secret_path(named, environment);
   if (place.path.empty()) return Secrets{};
   if (place.was_named && place.path == "-") return told(read_open(STDIN_FILENO, "standard input"));
   auto secrets = read_at(place.path);

@@ -20,7 +20,7 @@ Result<Secrets> read_secret_file(const std::string& path);
 
 // The same for the file `name` in a directory that the caller has opened and checked. `path` is its
 // name in refusals.
-Result<Secrets> read_secret_in(const FileDescriptor& folder, const std::string& name,
+Result<Secrets> read_secret_in(const FileDescriptor& directory, const std::string& name,
                                const std::string& path);
 
 // Whether the path exists, valid or not, or is in a directory that this user cannot read.

@@ -61,7 +61,7 @@ struct Note {
   std::optional<link::Failure> root = {};
   LogLevel level = LogLevel::info;
   // About a node that is not in the job; such lines may repeat without limit.
-  bool of_stranger = false;
+  bool of_unidentified = false;
   std::string job = {};  // the job it is about, where a coordinator has several
   friend bool operator==(const Note&, const Note&) = default;
 };
@@ -142,7 +142,7 @@ inline void refuse(const Whom& whom, const std::string& host, const std::string&
   actions.emplace_back(
       Note{.line = "rejected the node on " + host + " (" + whom.peer + "): " + reason,
            .level = LogLevel::warning,
-           .of_stranger = true});
+           .of_unidentified = true});
 }
 
 }  // namespace coordinator

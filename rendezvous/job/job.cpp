@@ -64,7 +64,7 @@ JobRecord Job::record() const {
 void Job::lose_store(TimePoint now, Actions& actions) {
   const TimeKept kept{*this, now};
   rounds_.set_lost_store(true);
-  rounds_.settle(now, nodes_, actions);
+  rounds_.update_phase(now, nodes_, actions);
 }
 
 // On the standby: the node that hosted the coordinator is gone, with its workers or without a seat.
@@ -73,7 +73,7 @@ void Job::lose_host(TimePoint now, TimePoint heard, LinkId link, Actions& action
   const TimePoint last = std::min(std::max(heard, rounds_.sealed_at()), now);
   if (round().find(link) != nullptr) nodes_.round().set_broken(link, last);
   lose(now, {.holder = link, .heard = last}, "it hosted the job and does not respond", actions);
-  rounds_.settle(now, nodes_, actions);
+  rounds_.update_phase(now, nodes_, actions);
 }
 
 void Job::succeed_host(TimePoint now, LinkId link, Actions& actions) {
@@ -87,7 +87,7 @@ void Job::succeed_host(TimePoint now, LinkId link, Actions& actions) {
     rounds_.break_politely(now, fmt::format("{} left and transferred leadership", name_of(host)),
                            nodes_, actions);
   }
-  rounds_.settle(now, nodes_, actions);
+  rounds_.update_phase(now, nodes_, actions);
 }
 
 void Job::lead_again(TimePoint now, Actions& actions) {
@@ -112,7 +112,7 @@ void Job::join(TimePoint now, const Caller& caller, const link::Join& join, Acti
   if (rejoin(now, caller, join, actions)) return;
   if (nodes_.reject(now, caller, join, over(), actions)) {
     // Its older link, now gone, may have been the last thing waited for.
-    rounds_.settle(now, nodes_, actions);
+    rounds_.update_phase(now, nodes_, actions);
     rounds_.consider_sealing(now, nodes_, actions);
     return;
   }
@@ -133,7 +133,7 @@ void Job::join(TimePoint now, const Caller& caller, const link::Join& join, Acti
   if (reason) {
     coordinator::refuse({caller.link, caller.peer}, join.host, *reason, actions);
     // Its older link, now gone, may have been the last thing waited for.
-    rounds_.settle(now, nodes_, actions);
+    rounds_.update_phase(now, nodes_, actions);
     return;
   }
   // It repeats the number of its last round, under another master: we must not use that number
@@ -271,7 +271,7 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message, Actions
       },
       message);
   if (over() || is_deposed() || !nodes_.reject_claimant(link, terms(), actions)) return;
-  rounds_.settle(now, nodes_, actions);
+  rounds_.update_phase(now, nodes_, actions);
   rounds_.consider_sealing(now, nodes_, actions);
 }
 
@@ -341,7 +341,7 @@ void Job::close(TimePoint now, const Closing& closing, Actions& actions) {
     // matter: the record of ten thousand nodes must not be written ten thousand times as they leave
     // one by one.
     if (!over()) rounds_.record_changed();
-    rounds_.settle(now, nodes_, actions);
+    rounds_.update_phase(now, nodes_, actions);
     rounds_.consider_sealing(now, nodes_, actions);
     return;
   }
@@ -384,7 +384,7 @@ void Job::give_up_silent(TimePoint now, Actions& actions) {
   if (silent.empty()) return;
   const std::string why = fmt::format("no response for {} s", in_seconds(lease()));
   for (const Leases::Expired& each : silent) lose(now, each, why, actions);
-  rounds_.settle(now, nodes_, actions);
+  rounds_.update_phase(now, nodes_, actions);
   rounds_.consider_lost_store(now, nodes_, actions);
   rounds_.consider_sealing(now, nodes_, actions);
 }
@@ -470,7 +470,7 @@ CommandResult Job::stop(TimePoint now, const OperatorCommand& command, Actions& 
   }
   rounds_.stop(now, says, nodes_, actions);
   const std::size_t nodes = round().seated();
-  rounds_.settle(now, nodes_, actions);
+  rounds_.update_phase(now, nodes_, actions);
   return {Kind::done, fmt::format("job \"{}\" is stopping its workers on {}", terms().id,
                                   node_count_text(nodes))};
 }
@@ -486,7 +486,7 @@ CommandResult Job::restart(TimePoint now, const OperatorCommand& command, Action
   }
   rounds_.break_politely(now, told_by(command, "restarted the job"), nodes_, actions,
                          /*is_ordered=*/true);
-  rounds_.settle(now, nodes_, actions);
+  rounds_.update_phase(now, nodes_, actions);
   return {Kind::done,
           fmt::format(
               "round {} is stopping, and the next one follows; this does not count as a restart",
@@ -609,7 +609,7 @@ void Job::dismiss(TimePoint now, const std::vector<LinkId>& links, const std::st
     rounds_.break_politely(now, why, nodes_, actions, /*is_ordered=*/true);
   }
   for (const LinkId link : links) rounds_.let_go(link, nodes_, actions);
-  rounds_.settle(now, nodes_, actions);
+  rounds_.update_phase(now, nodes_, actions);
   rounds_.consider_sealing(now, nodes_, actions);
 }
 

@@ -220,7 +220,7 @@ bool JobLeadership::takes_back_vote(LinkId link, const link::Join& join, RoundNu
   const auto voter = votes_.voter({.host = join.host, .pid = join.pid, .number = join.agent});
   if (!voter || !(*voter < link)) return false;
   votes_.released(*voter);
-  return votes_.may_be_lost() && votes_.is_settled();
+  return votes_.may_be_lost() && votes_.is_decided();
 }
 
 void JobLeadership::update_lease(TimePoint now) {

@@ -78,7 +78,7 @@ class JobLeadership {
 
   bool may_be_lost() const { return votes_.may_be_lost(); }
   // No standby can lead in this round any longer.
-  bool is_settled() const { return votes_.is_settled(); }
+  bool is_decided() const { return votes_.is_decided(); }
   bool has_vote(LinkId link) const { return votes_.has_vote(link); }
   void heard(LinkId link, TimePoint moment) { votes_.heard(link, moment); }
   void released(LinkId link) { votes_.released(link); }

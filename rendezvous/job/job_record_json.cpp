@@ -528,7 +528,7 @@ Result<std::vector<Exclusions::Entry>> read_hosts_record(std::string_view bytes,
 
 namespace {
 
-using Purses = std::map<std::string, RestartState::Moments, std::less<>>;
+using SpentBudgets = std::map<std::string, RestartState::Moments, std::less<>>;
 
 constexpr int state_version = 1;
 constexpr const char* state_version_key = "cpprun_restart_state";
@@ -540,9 +540,9 @@ double wall_seconds(TimePoint at, const ClockPair& moment) {
   return wall.count() - in_seconds(moment.now - at);
 }
 
-Json to_json(const Purses& purses, const ClockPair& moment) {
+Json to_json(const SpentBudgets& budgets, const ClockPair& moment) {
   Json json = Json::object();
-  for (const auto& [name, moments] : purses) {
+  for (const auto& [name, moments] : budgets) {
     if (moments.empty()) continue;
     Json& times = json[name] = Json::array();
     // To the millisecond, which is precise enough for every reader.
@@ -553,13 +553,13 @@ Json to_json(const Purses& purses, const ClockPair& moment) {
   return json;
 }
 
-std::optional<Purses> purses_of(const Json& json, const ClockPair& moment) {
+std::optional<SpentBudgets> budgets_of(const Json& json, const ClockPair& moment) {
   if (!json.is_object()) return std::nullopt;
   const double wall_now = wall_seconds(moment.now, moment);
-  Purses purses;
+  SpentBudgets budgets;
   for (const auto& [name, times] : json.items()) {
     if (!times.is_array()) return std::nullopt;
-    auto& moments = purses[name];
+    auto& moments = budgets[name];
     for (const Json& each : times) {
       const double seconds = each.is_number() ? each.get<double>() : -1;
       if (!(seconds >= 0 && seconds <= seconds_max)) return std::nullopt;
@@ -568,7 +568,7 @@ std::optional<Purses> purses_of(const Json& json, const ClockPair& moment) {
     }
     std::ranges::sort(moments);
   }
-  return purses;
+  return budgets;
 }
 
 std::optional<std::uint64_t> whole_at(const Json& json, const char* name, std::uint64_t most) {
@@ -607,10 +607,10 @@ Result<RestartState> restart_state_of(const Json& json, const ClockPair& moment)
   const auto fruitless = whole_at(json, "no_progress", count_max);
   if (!fruitless) return failure("no_progress");
   state.fruitless = static_cast<int>(*fruitless);
-  auto spent = purses_of(at(json, "spent"), moment);
+  auto spent = budgets_of(at(json, "spent"), moment);
   if (!spent) return failure("spent");
   state.spent = *std::move(spent);
-  auto failures = purses_of(at(json, "host_failures"), moment);
+  auto failures = budgets_of(at(json, "host_failures"), moment);
   if (!failures) return failure("host_failures");
   state.host_failures = *std::move(failures);
   const Json farthest = at(json, "farthest");

@@ -148,7 +148,7 @@ void JobRounds::succeeded(TimePoint now, LinkId link, JobNodes& nodes, Actions& 
   if (round.find(link)->state != State::running) return;
   round.set_state(link, State::succeeded, now);
   if (!record_due_) record_due_ = now + bounds::done_record_delay(round.size());
-  settle(now, nodes, actions);
+  update_phase(now, nodes, actions);
 }
 
 void JobRounds::drained(TimePoint now, LinkId link, const link::Drained& drained, JobNodes& nodes,
@@ -163,7 +163,7 @@ void JobRounds::drained(TimePoint now, LinkId link, const link::Drained& drained
   round_end_.come_to(drained.reached);
   round.set_state(link, State::drained, now);
   let_go(link, nodes, actions);
-  settle(now, nodes, actions);
+  update_phase(now, nodes, actions);
 }
 
 void JobRounds::leave(TimePoint now, LinkId link, const link::Leave& leave, JobNodes& nodes,
@@ -214,7 +214,7 @@ void JobRounds::leave(TimePoint now, LinkId link, const link::Leave& leave, JobN
     leadership_.recall_votes(round, round_end_, actions);
   }
   round_end_.polite_since(when(now, member, leave.asked), says);
-  settle(now, nodes, actions);
+  update_phase(now, nodes, actions);
 }
 
 void JobRounds::stands(TimePoint now, LinkId link, const link::Stands& stands, JobNodes& nodes,
@@ -222,7 +222,7 @@ void JobRounds::stands(TimePoint now, LinkId link, const link::Stands& stands, J
   const bool is_successor = leadership_.transfer_until().has_value();
   if (!leadership_.stands(now, link, stands, nodes.round(), round_end_, actions)) return;
   if (is_successor) {
-    settle(now, nodes, actions);
+    update_phase(now, nodes, actions);
   } else {
     check_lease(now, nodes, actions);
   }
@@ -232,7 +232,7 @@ void JobRounds::heard(TimePoint now, LinkId link, const link::Heartbeat& beat, J
                       Actions& actions) {
   if (leadership_.is_declined(link, beat)) {
     abort_transfer();
-    settle(now, nodes, actions);
+    update_phase(now, nodes, actions);
   }
   leadership_.heard(link, std::min(TimePoint{beat.moment}, now));
 }
@@ -251,7 +251,7 @@ void JobRounds::joined(TimePoint now, LinkId link, JobNodes& nodes, Actions& act
     case Round::Phase::draining:
       // It is present when the round gathers again. That may be now, if it was in this round, its
       // last message was lost with its link, and no other node was waited for.
-      settle(now, nodes, actions);
+      update_phase(now, nodes, actions);
       break;
   }
   // The round may just have been sealed with it; then there is no standby yet.
@@ -283,7 +283,7 @@ void JobRounds::resumed_in_round(TimePoint now, LinkId link, const link::Join& j
   leadership_.show_record_again(link, nodes.round(), round_end_, actions);
   let_go(link, nodes, actions);
   // It may have been the last node waited for.
-  settle(now, nodes, actions);
+  update_phase(now, nodes, actions);
   consider_lost_store(now, nodes, actions);
   consider_sealing(now, nodes, actions);
 }
@@ -304,7 +304,7 @@ void JobRounds::resumed_without_seat(TimePoint now, LinkId link, const link::Joi
   if (join.vote == RoundNumber{}) leadership_.released(link);
   nodes.round().set_state(link, State::drained, now);
   let_go(link, nodes, actions);
-  settle(now, nodes, actions);
+  update_phase(now, nodes, actions);
 }
 
 void JobRounds::lost(TimePoint now, const Member& member, TimePoint at, JobNodes& nodes,
@@ -332,7 +332,7 @@ void JobRounds::let_go(LinkId link, JobNodes& nodes, Actions& actions) {
   if (member == nullptr || !member->leaving || member->has_workers()) return;
   if (member->local) return;  // It goes when it is known which node leads instead.
   if (!member->dismissed.empty()) {
-    if (member->connected && leadership_.has_vote(link) && !leadership_.is_settled()) {
+    if (member->connected && leadership_.has_vote(link) && !leadership_.is_decided()) {
       actions.emplace_back(coordinator::Say{link, leadership_.drain(*member, round, round_end_)});
       return;  // called again when the node has given up its vote
     }
@@ -348,7 +348,7 @@ void JobRounds::let_go(LinkId link, JobNodes& nodes, Actions& actions) {
   record_changed();
 }
 
-void JobRounds::settle(TimePoint now, JobNodes& nodes, Actions& actions) {
+void JobRounds::update_phase(TimePoint now, JobNodes& nodes, Actions& actions) {
   if (over()) return;
   const Round& round = nodes.round();
   const bool no_node_runs = round.count(State::running) == 0;
@@ -359,10 +359,10 @@ void JobRounds::settle(TimePoint now, JobNodes& nodes, Actions& actions) {
   if (round.phase() != Round::Phase::draining) return;
   const bool nodes_are_missing = round.count(State::drained) < round.seated() || round.away() > 0;
   // The next round also waits until it is certain that no standby can lead in this one.
-  if (!nodes_are_missing && !leadership_.is_settled()) {
+  if (!nodes_are_missing && !leadership_.is_decided()) {
     leadership_.recall_votes(round, round_end_, actions);
   }
-  if (nodes_are_missing || !leadership_.is_settled()) {
+  if (nodes_are_missing || !leadership_.is_decided()) {
     leadership_.replace_standby(round, round_end_, actions);
     if (!status_due_) status_due_ = now + options_.status_interval;
     return;
@@ -528,7 +528,7 @@ void JobRounds::prepare_next_round(TimePoint now, const RestartPolicy::Verdict& 
       .line = why_again_, .root = root ? std::optional(root->failure) : std::nullopt});
   history_.closed(now, round_end_, verdict.counts);
   if (verdict.failing_host) exclude_failing_host(now, *verdict.failing_host, nodes, actions);
-  time_.settled(now, round_end_, has_lost_its_store_);
+  time_.round_decided(now, round_end_, has_lost_its_store_);
   round_end_ = {};
   leadership_.end();
   record_changed();
@@ -631,7 +631,7 @@ void JobRounds::stop(TimePoint now, const std::string& why, JobNodes& nodes, Act
 
 void JobRounds::end(link::Finish finish, TimePoint now, JobNodes& nodes, Actions& actions) {
   Round& round = nodes.round();
-  assert(!over() && leadership_.is_settled());
+  assert(!over() && leadership_.is_decided());
   record_changed();  // Nothing is kept of a job that never started.
   history_.closed(now, round_end_, false);
   since_ = now;
@@ -750,7 +750,7 @@ void JobRounds::advance_leadership(TimePoint now, JobNodes& nodes, Actions& acti
     return;
   }
   abort_transfer();
-  settle(now, nodes, actions);
+  update_phase(now, nodes, actions);
 }
 
 void JobRounds::advance(TimePoint now, JobNodes& nodes, Actions& actions) {
@@ -805,7 +805,7 @@ void JobRounds::place_time(TimePoint now, const Round& round) {
 
 void JobRounds::close_time(TimePoint now, const Round& round) {
   if (round.phase() == Round::Phase::draining) {
-    time_.settled(now, round_end_, has_lost_its_store_);
+    time_.round_decided(now, round_end_, has_lost_its_store_);
   }
   if (round.phase() == Round::Phase::sealed) time_.has_worked(now);
   time_.place(now, {});
@@ -828,7 +828,7 @@ std::optional<std::string> JobRounds::check(const JobNodes& nodes) const {
     return "no node runs, and it is not over";
   }
   if (phase == Round::Phase::draining && round.count(State::drained) == round.seated() &&
-      round.away() == 0 && leadership_.is_settled() && !leadership_.transfer_until()) {
+      round.away() == 0 && leadership_.is_decided() && !leadership_.transfer_until()) {
     return "all nodes have drained, and nothing follows";
   }
   const bool a_node_is_done = round.count(State::succeeded) > 0;

@@ -116,7 +116,7 @@ class JobRounds {
   // --- what follows from a change
 
   // Checks whether the round has ended, and starts what follows.
-  void settle(TimePoint now, JobNodes& nodes, Actions& actions);
+  void update_phase(TimePoint now, JobNodes& nodes, Actions& actions);
   // Gathering: seals the round if all nodes are present, or enough are and the last call has ended.
   void consider_sealing(TimePoint now, JobNodes& nodes, Actions& actions);
   // A round without its store continues only until it is known which nodes are present. If nodes

@@ -85,9 +85,9 @@ std::optional<std::string> impossible(const link::Join& join) {
 
 std::string unknown_round_of(const link::Join& join) {
   return fmt::format(
-      "unknown round {}, in which all workers of {} exited with 0: this is a different master, or "
-      "the job is over and was forgotten",
-      join.after.value, join.host);
+      "all workers of {} exited with 0 in round {}, which this master does not know: it is a "
+      "different master, or the job has ended and its record was removed",
+      join.host, join.after.value);
 }
 
 std::string seat_taken_text(const JobTerms& terms, const Member& holder, const link::Join& join) {
@@ -102,10 +102,10 @@ std::optional<std::string> join_check(const JobTerms& terms, const Round& round,
   if (join.after != RoundNumber{} && !join.idle) {
     // Its workers may be alive while other nodes have their ranks: it must not join as it is.
     return fmt::format(
-        "round {}, which {} takes part in, is not running here: the node did not respond for {} s "
-        "and was declared "
-        "lost, or this is a different master",
-        join.after.value, join.host, in_seconds(lease));
+        "{} is in round {}, which this master is not running: the node did not respond for {} s "
+        "and "
+        "was declared lost, or this is a different master",
+        join.host, join.after.value, in_seconds(lease));
   }
   if (join.done && join.after.value > round.number().value) return unknown_round_of(join);
   if (auto reason = disagreement(terms, join)) return reason;

@@ -209,7 +209,7 @@ std::optional<TimePoint> RoundVotes::until() const {
   return soonest;
 }
 
-bool RoundVotes::is_settled() const {
+bool RoundVotes::is_decided() const {
   return !until().has_value();
 }
 

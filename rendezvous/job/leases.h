@@ -142,7 +142,7 @@ class RoundVotes {
   // Until when this coordinator may decide, as far as is known; nothing: without limit.
   std::optional<TimePoint> until() const;
   // Enough nodes know that the round has ended: no other coordinator can lead in it.
-  bool is_settled() const;
+  bool is_decided() const;
 
  private:
   // Nodes only leave, so a node that may vote in one appointment may vote in all earlier ones.

@@ -43,7 +43,7 @@ void drop_before(std::deque<TimePoint>& moments, TimePoint now, Duration window)
 RestartPolicy::Verdict RestartPolicy::judge(TimePoint now, const End& end) {
   const bool is_looping = loops(end);
   note_progress(end);
-  for (auto& [purse, moments] : state_.spent) drop_before(moments, now, rules_.window);
+  for (auto& [name, moments] : state_.spent) drop_before(moments, now, rules_.window);
   Verdict verdict = decide(now, end, is_looping);
   verdict.failing_host = failing_host(now, end);
   return verdict;
@@ -51,7 +51,7 @@ RestartPolicy::Verdict RestartPolicy::judge(TimePoint now, const End& end) {
 
 RestartPolicy::Verdict RestartPolicy::decide(TimePoint now, const End& end, bool is_looping) {
   const link::ExitStatus status = end.root.status;
-  const CauseBudget* const purse = rules_.budget_for(end.root.cause);
+  const CauseBudget* const budget = rules_.budget_for(end.root.cause);
   if (is_change(end)) {
     return {.restart = true, .pause = {}, .reason = "the next round follows"};
   }
@@ -71,12 +71,12 @@ RestartPolicy::Verdict RestartPolicy::decide(TimePoint now, const End& end, bool
         now, nobodys_fault,
         fmt::format("a restart after {} does not count (--free-restart-codes)", code_text(status)));
   }
-  if (purse != nullptr && !purse->max) {
-    return spend(now, purse->cause, fmt::format("restarts after {} are unlimited", purse->cause));
+  if (budget != nullptr && !budget->max) {
+    return spend(now, budget->cause, fmt::format("restarts after {} are unlimited", budget->cause));
   }
-  const std::string name = purse ? purse->cause : whole_job;
-  const std::string after = purse ? fmt::format(" after {}", purse->cause) : "";
-  const int most = purse ? *purse->max : rules_.max;
+  const std::string name = budget ? budget->cause : whole_job;
+  const std::string after = budget ? fmt::format(" after {}", budget->cause) : "";
+  const int most = budget ? *budget->max : rules_.max;
   if (most == 0) return no(fmt::format("no restart{} is allowed", after));
   if (spent(now, name) >= most) {
     const std::string of_window = rules_.window > Duration{}
@@ -92,20 +92,20 @@ bool RestartPolicy::is_change(const End& end) const {
   return end.lost && rules_.budget_for(end.root.cause) == nullptr;
 }
 
-RestartPolicy::Verdict RestartPolicy::spend(TimePoint now, const std::string& purse,
+RestartPolicy::Verdict RestartPolicy::spend(TimePoint now, const std::string& budget_name,
                                             std::string reason) {
   const Duration pause = next_pause();
-  RestartState::Moments& moments = state_.spent[purse];
+  RestartState::Moments& moments = state_.spent[budget_name];
   moments.push_back(now);
-  const CauseBudget* const budget = rules_.budget_for(purse);
-  const bool has_bottom = purse == whole_job || (budget != nullptr && budget->max);
+  const CauseBudget* const budget = rules_.budget_for(budget_name);
+  const bool has_bottom = budget_name == whole_job || (budget != nullptr && budget->max);
   if (!has_bottom && moments.size() > moments_kept_max) moments.pop_front();
   ++state_.restarts_used;
   return {.restart = true, .pause = pause, .reason = std::move(reason), .counts = true};
 }
 
-int RestartPolicy::spent(TimePoint now, const std::string& purse) const {
-  const auto found = state_.spent.find(purse);
+int RestartPolicy::spent(TimePoint now, const std::string& budget_name) const {
+  const auto found = state_.spent.find(budget_name);
   if (found == state_.spent.end()) return 0;
   return static_cast<int>(std::ranges::count_if(found->second, [&](TimePoint restart) {
     return rules_.window == Duration{} || restart + rules_.window > now;
@@ -116,9 +116,9 @@ int RestartPolicy::restarts_left(TimePoint now) const {
   return rules_.max - spent(now, whole_job);
 }
 
-std::optional<int> RestartPolicy::restarts_left(TimePoint now, const CauseBudget& purse) const {
-  if (!purse.max) return std::nullopt;
-  return *purse.max - spent(now, purse.cause);
+std::optional<int> RestartPolicy::restarts_left(TimePoint now, const CauseBudget& budget) const {
+  if (!budget.max) return std::nullopt;
+  return *budget.max - spent(now, budget.cause);
 }
 
 bool RestartPolicy::can_fail_for_ever() const {
@@ -188,7 +188,7 @@ std::optional<std::string> RestartPolicy::failing_host(TimePoint now, const End&
 Duration RestartPolicy::next_pause() const {
   const Duration most = rules_.pause_max();
   std::size_t count = 0;
-  for (const auto& [purse, moments] : state_.spent) count += moments.size();
+  for (const auto& [name, moments] : state_.spent) count += moments.size();
   Duration pause = rules_.backoff;
   for (std::size_t i = 0; i < count && pause < most; ++i) pause *= 2;
   return std::min(pause, most);

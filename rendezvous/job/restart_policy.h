@@ -84,18 +84,18 @@ class RestartPolicy {
   int restarts_used() const { return state_.restarts_used; }
   // What is left at `now`: of the whole job's budget, and of a cause's; nothing: unlimited.
   int restarts_left(TimePoint now) const;
-  std::optional<int> restarts_left(TimePoint now, const CauseBudget& purse) const;
+  std::optional<int> restarts_left(TimePoint now, const CauseBudget& budget) const;
 
  private:
   Verdict decide(TimePoint now, const End& end, bool is_looping);
-  Verdict spend(TimePoint now, const std::string& purse, std::string reason);
+  Verdict spend(TimePoint now, const std::string& budget_name, std::string reason);
   bool is_change(const End& end) const;
   bool loops(const End& end);
   bool can_fail_for_ever() const;
   void note_progress(const End& end);
   std::string fruitless_text() const;
   std::optional<std::string> failing_host(TimePoint now, const End& end);
-  int spent(TimePoint now, const std::string& purse) const;
+  int spent(TimePoint now, const std::string& budget_name) const;
   Duration next_pause() const;
 
   RestartRules rules_;

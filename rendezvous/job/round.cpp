@@ -501,7 +501,7 @@ std::optional<std::string> Round::check() const {
     const Member* const holder = member.claims ? holder_of(*member.join.node_rank) : &member;
     if (holder == nullptr) return "a node claims a seat that no node has";
     if (member.claims && member.state != Member::State::waiting)
-      return "a node that claims a seat already has one";
+      return "a node claims a seat although it already has one";
     if (member.connected == member.broke_at.has_value())
       return "a link is both connected and broken";
     if (member.state == Member::State::waiting) continue;
@@ -628,8 +628,8 @@ void Admission::follow(const Round& round) {
 Result<void> Admission::check(const std::string& address) const {
   if (is_loopback(address) ? admits_loopback_ : admitted_.contains(address)) return {};
   return failure(
-      "no node of the running round connects from this address; use the same numeric master "
-      "address on every node");
+      "this address belongs to no node of the current round; give every node the same numeric "
+      "master address");
 }
 
 }  // namespace cpprun

@@ -101,7 +101,7 @@ NodeDuration TimeAccounting::take(Account from, NodeDuration most) {
   return taken;
 }
 
-void TimeAccounting::settled(TimePoint now, const Cause& cause) {
+void TimeAccounting::round_decided(TimePoint now, const Cause& cause) {
   book(now);
   NodeTime time = std::exchange(now_.broken, std::nullopt).value_or(NodeTime{});
   // What ran before the failure was reported was not training, whatever it looked like.
@@ -120,7 +120,8 @@ void TimeAccounting::settled(TimePoint now, const Cause& cause) {
   now_.current = static_cast<std::size_t>(&lost - now_.lost.data());
 }
 
-void TimeAccounting::settled(TimePoint now, const RoundEnd& round_end, bool has_lost_its_store) {
+void TimeAccounting::round_decided(TimePoint now, const RoundEnd& round_end,
+                                   bool has_lost_its_store) {
   if (round_end.reached != link::Reached{}) has_worked(now);
   const Failures::Entry* root = round_end.failures.root();
   const bool is_in_vain = stalled_since_ && (has_lost_its_store || !has_resumed_);
@@ -131,12 +132,12 @@ void TimeAccounting::settled(TimePoint now, const RoundEnd& round_end, bool has_
     const char* const other = has_lost_its_store ? "store_lost" : known;
     const char* const change = round_end.ordered ? "order" : other;
     const char* const why = round_end.stop ? "stopped" : change;
-    return settled(now, {.id = why, .unnoticed = stalled, .failed = false});
+    return round_decided(now, {.id = why, .unnoticed = stalled, .failed = false});
   }
   const std::string& cause = root->failure.cause;
-  settled(now, {.id = cause.empty() ? "unknown" : cause,
-                .host = root->failure.host,
-                .unnoticed = std::max({round_end.at - root->at, stalled, Duration{}})});
+  round_decided(now, {.id = cause.empty() ? "unknown" : cause,
+                      .host = root->failure.host,
+                      .unnoticed = std::max({round_end.at - root->at, stalled, Duration{}})});
 }
 
 LostTime& TimeAccounting::entry(const std::string& id, const std::string& host) {

@@ -75,8 +75,8 @@ class TimeAccounting {
     bool failed = true;  // training since the last checkpoint is lost; false if nothing failed
   };
   // No node of the broken round is left, and this was the cause.
-  void settled(TimePoint now, const Cause& cause);
-  void settled(TimePoint now, const RoundEnd& round_end, bool has_lost_its_store);
+  void round_decided(TimePoint now, const Cause& cause);
+  void round_decided(TimePoint now, const RoundEnd& round_end, bool has_lost_its_store);
   // Every worker exited with 0, or some have made steps: workers that never used the store have
   // trained all the same.
   void has_worked(TimePoint now);

@@ -92,17 +92,17 @@ void warn_of_standby(const DaemonSnapshot& daemon, std::vector<std::string>& war
     warnings.push_back(
         fmt::format("this cpprund has transferred leadership; it was started without --standby-of, "
                     "so it cannot become a standby; restart it with --standby-of={}",
-                    daemon.leader_place));
+                    daemon.leader_address));
   } else if (!daemon.is_in_sync) {
     warnings.push_back(
         fmt::format("this cpprund is not in sync yet: if it became the leader now, the jobs would "
                     "lose their stores; if this lasts, check its log and the network to {}",
-                    daemon.leader_place));
+                    daemon.leader_address));
   } else if (!daemon.has_etcd) {
     warnings.push_back(fmt::format(
         "this cpprund becomes the leader only by a handover (cpprunctl handover --address {}), not "
         "if the machine of the leader is lost; start both with --etcd",
-        daemon.leader_place));
+        daemon.leader_address));
   }
 }
 

@@ -46,7 +46,7 @@ struct DaemonSnapshot {
   std::uint64_t epoch = 0;             // of the current leader, this cpprund or another
   std::optional<WallTime> since = {};  // when this cpprund learned of that leader
   std::string leader;                  // its name; empty: no known leader
-  std::string leader_place;            // the leader's address
+  std::string leader_address;          // the leader's address
   bool is_in_sync = false;             // it is a standby and has replicated everything
   bool is_left_behind = false;         // it transferred leadership and cannot become a standby
   std::vector<StandbySnapshot> standbys = {};  // connected to this leader

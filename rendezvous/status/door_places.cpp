@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view ending = ".sock";
 constexpr std::string_view name_in_temporary = "cpprun-";
-constexpr std::string_view runtime_folders = "/run/user";
+constexpr std::string_view runtime_directories = "/run/user";
 
 // The host name as part of a file name.
 std::string as_file_name(std::string host) {
@@ -21,58 +21,60 @@ std::string as_file_name(std::string host) {
   return host;
 }
 
-DoorFolder in_runtime_folder(std::string parent) {
+DoorDirectory in_runtime_directory(std::string parent) {
   return {.parent = std::move(parent), .name = "cpprun", .is_parent_own = true};
 }
 
-DoorFolder in_temporary_folder(std::string parent, std::uint32_t user) {
+DoorDirectory in_temporary_directory(std::string parent, std::uint32_t user) {
   return {.parent = std::move(parent), .name = fmt::format("{}{}", name_in_temporary, user)};
 }
 
-void add(std::vector<DoorFolder>& folders, DoorFolder folder) {
-  if (std::find(folders.begin(), folders.end(), folder) == folders.end()) {
-    folders.push_back(std::move(folder));
+void add(std::vector<DoorDirectory>& directories, DoorDirectory directory) {
+  if (std::find(directories.begin(), directories.end(), directory) == directories.end()) {
+    directories.push_back(std::move(directory));
   }
 }
 
 }  // namespace
 
-std::string temporary_folder(const Environment& environment) {
+std::string temporary_directory(const Environment& environment) {
   const auto* wanted = find_variable(environment, "TMPDIR");
   // A relative path would mean a different directory in each program.
   return wanted == nullptr || !wanted->starts_with('/') ? "/tmp" : *wanted;
 }
 
-std::vector<DoorFolder> own_door_folders(const Environment& environment, std::uint32_t user) {
-  std::vector<DoorFolder> folders;
+std::vector<DoorDirectory> own_door_directories(const Environment& environment,
+                                                std::uint32_t user) {
+  std::vector<DoorDirectory> directories;
   const auto* runtime = find_variable(environment, "XDG_RUNTIME_DIR");
   if (runtime != nullptr && runtime->starts_with('/')) {
-    folders.push_back(in_runtime_folder(*runtime));
+    directories.push_back(in_runtime_directory(*runtime));
   }
-  add(folders, in_temporary_folder(temporary_folder(environment), user));
+  add(directories, in_temporary_directory(temporary_directory(environment), user));
   // A fallback for nodes on which TMPDIR is unusable.
-  add(folders, in_temporary_folder("/tmp", user));
-  return folders;
+  add(directories, in_temporary_directory("/tmp", user));
+  return directories;
 }
 
-std::vector<DoorFolder> searched_door_folders(const Environment& environment, std::uint32_t user) {
-  auto folders = own_door_folders(environment, user);
-  add(folders, in_runtime_folder(fmt::format("{}/{}", runtime_folders, user)));
-  return folders;
+std::vector<DoorDirectory> searched_door_directories(const Environment& environment,
+                                                     std::uint32_t user) {
+  auto directories = own_door_directories(environment, user);
+  add(directories, in_runtime_directory(fmt::format("{}/{}", runtime_directories, user)));
+  return directories;
 }
 
-std::vector<DoorFolder> door_folders_of_all(const Environment& environment,
-                                            const std::vector<std::string>& users,
-                                            const std::vector<std::string>& temporary) {
-  std::vector<DoorFolder> folders;
+std::vector<DoorDirectory> door_directories_of_all(const Environment& environment,
+                                                   const std::vector<std::string>& users,
+                                                   const std::vector<std::string>& temporary) {
+  std::vector<DoorDirectory> directories;
   for (const auto& user : users) {
-    add(folders, in_runtime_folder(fmt::format("{}/{}", runtime_folders, user)));
+    add(directories, in_runtime_directory(fmt::format("{}/{}", runtime_directories, user)));
   }
   for (const auto& name : temporary) {
     if (!name.starts_with(name_in_temporary)) continue;
-    add(folders, {.parent = temporary_folder(environment), .name = name});
+    add(directories, {.parent = temporary_directory(environment), .name = name});
   }
-  return folders;
+  return directories;
 }
 
 std::string door_name(const std::string& host, int pid, int n) {

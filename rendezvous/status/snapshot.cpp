@@ -104,14 +104,14 @@ JobState state_of(const Job& job) {
 
 // Nodes with a group rank first, in that order; then the others in the order in which they
 // connected.
-std::tuple<bool, GroupRank, LinkId> order_of(const NodePlace& place) {
+std::tuple<bool, GroupRank, LinkId> order_of(const NodePosition& place) {
   return {!place.node, place.node.value_or(GroupRank{}), place.node ? LinkId{} : place.link};
 }
 
 struct Found {
   LinkId link;
   const Member* member;
-  NodePlace place() const { return {member->group_rank, link}; }
+  NodePosition place() const { return {member->group_rank, link}; }
 };
 
 NodeSnapshot node_of(const Job& job, TimePoint now, const Found& found) {
@@ -210,19 +210,19 @@ NodePage nodes_of(const Job& job, TimePoint now, const NodeFilter& filter) {
   return page;
 }
 
-std::string to_text(const NodePlace& place) {
+std::string to_text(const NodePosition& place) {
   return place.node ? fmt::format("{}", place.node->value) : fmt::format("w{}", place.link.value);
 }
 
-std::optional<NodePlace> node_place(std::string_view text) {
+std::optional<NodePosition> node_place(std::string_view text) {
   if (text.starts_with('w')) {
     const auto link = exact_number<std::uint64_t>(text.substr(1));
     if (!link) return std::nullopt;
-    return NodePlace{.link = LinkId{*link}};
+    return NodePosition{.link = LinkId{*link}};
   }
   const auto node = exact_number<int>(text);
   if (!node || *node < 0) return std::nullopt;
-  return NodePlace{.node = GroupRank{*node}};
+  return NodePosition{.node = GroupRank{*node}};
 }
 
 std::string_view name_of(JobState state) {

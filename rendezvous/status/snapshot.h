@@ -125,15 +125,15 @@ struct NodeSnapshot {
 
 // Position of a node in the listing, which is ordered by group rank and then by link. The next page
 // starts behind it.
-struct NodePlace {
+struct NodePosition {
   std::optional<GroupRank> node = {};
   LinkId link{};
-  friend bool operator==(const NodePlace&, const NodePlace&) = default;
+  friend bool operator==(const NodePosition&, const NodePosition&) = default;
 };
 
 struct NodePage {
   std::vector<NodeSnapshot> nodes;
-  std::optional<NodePlace> next = {};  // empty: this was the last page
+  std::optional<NodePosition> next = {};  // empty: this was the last page
 };
 
 // The summary that a list of many jobs shows.
@@ -146,15 +146,15 @@ JobDetails details_of(const Job& job, TimePoint now,
 
 // Selects a page of nodes.
 struct NodeFilter {
-  std::optional<NodePlace> after = {};  // start behind this position; empty: at the first
+  std::optional<NodePosition> after = {};  // start behind this position; empty: at the first
   std::size_t nodes_max = 0;
   bool with_ranks = true;
 };
 NodePage nodes_of(const Job& job, TimePoint now, const NodeFilter& filter);
 
 // "12" for a node with a group rank, "w345" for a waiting one: a position as it appears in a URL.
-std::string to_text(const NodePlace& place);
-std::optional<NodePlace> node_place(std::string_view text);
+std::string to_text(const NodePosition& place);
+std::optional<NodePosition> node_place(std::string_view text);
 
 std::string_view name_of(JobState state);
 std::string_view name_of(Member::State state);

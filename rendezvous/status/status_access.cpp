@@ -77,22 +77,23 @@ Result<void> may_control(const StatusClient& client, std::uint32_t own_user) {
                   own_user, *client.user));
 }
 
-std::optional<std::size_t> who_gives_way(const std::vector<VisitPlace>& taken, Standing newcomer) {
+std::optional<std::size_t> who_gives_way(const std::vector<ConnectionSlot>& taken,
+                                         AccessLevel newcomer) {
   std::map<std::string, std::size_t> unidentified_connections;
-  for (const VisitPlace& each : taken) {
-    if (each.standing == Standing::stranger) ++unidentified_connections[each.source];
+  for (const ConnectionSlot& each : taken) {
+    if (each.access == AccessLevel::none) ++unidentified_connections[each.source];
   }
   // Lowest standing first, then the address with the most connections, then the oldest.
-  const auto rank = [&](const VisitPlace& each) {
+  const auto rank = [&](const ConnectionSlot& each) {
     const std::size_t crowd =
-        each.standing == Standing::stranger ? unidentified_connections[each.source] : 0;
-    return std::tuple(each.standing, taken.size() - crowd, each.since);
+        each.access == AccessLevel::none ? unidentified_connections[each.source] : 0;
+    return std::tuple(each.access, taken.size() - crowd, each.since);
   };
   std::optional<std::size_t> first;
   for (std::size_t at = 0; at < taken.size(); ++at) {
-    const VisitPlace& each = taken[at];
-    const bool is_below = each.standing < newcomer || each.standing == Standing::stranger;
-    if (!is_below && (each.standing > newcomer || !each.is_idle)) continue;
+    const ConnectionSlot& each = taken[at];
+    const bool is_below = each.access < newcomer || each.access == AccessLevel::none;
+    if (!is_below && (each.access > newcomer || !each.is_idle)) continue;
     if (!first || rank(each) < rank(taken[*first])) first = at;
   }
   return first;

@@ -63,21 +63,22 @@ Result<void> may_control(const StatusClient& client, std::uint32_t own_user);
 // are closed.
 
 // Priority of a client, lowest first.
-enum class Standing {
-  stranger,  // no read access so far
+enum class AccessLevel {
+  none,      // no read access so far
   admitted,  // has the access that all clients have on this path
   proven,    // has access by its user or by a secret
 };
 
-struct VisitPlace {
-  Standing standing = Standing::stranger;
+struct ConnectionSlot {
+  AccessLevel access = AccessLevel::none;
   bool is_idle = false;  // no request is being answered
   std::string source;    // the address that it is counted for
   std::chrono::steady_clock::time_point since{};
 };
 
 // The index of the connection to close; empty: none may be closed for a client of that standing.
-std::optional<std::size_t> who_gives_way(const std::vector<VisitPlace>& taken, Standing newcomer);
+std::optional<std::size_t> who_gives_way(const std::vector<ConnectionSlot>& taken,
+                                         AccessLevel newcomer);
 
 // The names of this machine, from its local configuration only. No name server is queried.
 

@@ -53,11 +53,11 @@ Json counts_json(const NodeCounts& nodes) {
 
 Json budgets_json(const JobSnapshot& job) {
   Json budgets = Json::array();
-  const auto& purses = job.terms.restarts.budgets;
+  const auto& all = job.terms.restarts.budgets;
   for (std::size_t at = 0; at < job.budgets_left.size(); ++at) {
     const auto as_it_is = [](int count) { return count; };
-    budgets.push_back({{"cause", purses[at].cause},
-                       {"max", nullable(purses[at].max, as_it_is)},
+    budgets.push_back({{"cause", all[at].cause},
+                       {"max", nullable(all[at].max, as_it_is)},
                        {"left", nullable(job.budgets_left[at], as_it_is)}});
   }
   return budgets;
@@ -228,7 +228,7 @@ std::string nodes_json(const NodePage& page, const ClockPair& moment) {
   json["time"] = seconds_since_epoch(moment.wall);
   json["nodes"] = Json::array();
   for (const auto& node : page.nodes) json["nodes"].push_back(node_json(node, moment));
-  json["next"] = nullable(page.next, [](const NodePlace& place) { return to_text(place); });
+  json["next"] = nullable(page.next, [](const NodePosition& place) { return to_text(place); });
   return line_of(json);
 }
 
@@ -290,7 +290,7 @@ std::string daemon_json(const DaemonSnapshot& daemon, const ClockPair& moment) {
   json["role"] = daemon.leads ? "leads" : "stands_by";
   json["judge"] = daemon.has_etcd ? Json("etcd") : Json(nullptr);
   json["leader"] = text_or_null(daemon.leader);
-  json["leader_place"] = text_or_null(daemon.leader_place);
+  json["leader_place"] = text_or_null(daemon.leader_address);
   json["epoch"] = daemon.epoch;
   json["since"] = daemon.since ? Json(unix_seconds(*daemon.since)) : Json(nullptr);
   json["in_sync"] = daemon.leads ? Json(nullptr) : Json(daemon.is_in_sync);

@@ -99,7 +99,7 @@ void Store::apply(ConnectionId from, const c10d::Request& request, Actions& acti
   told_at_once_ = 0;
   // A client that sends another request waits no longer. A client of dialect A or B that timed out
   // sends nothing about it, and would take the late answer for the start of its next reply.
-  if (!parked_.empty() && cancel_wait_of(from)) pass_on_unclaimed(from, actions);
+  if (!parked_.empty() && cancel_wait_of(from)) wake_next_waiter(from, actions);
   origin_ = std::move(origin);
   // The most frequent request adds nothing, so it need not check for room.
   if (const auto* get = std::get_if<c10d::Get>(&request)) {
@@ -181,7 +181,7 @@ void Store::on(ConnectionId from, const c10d::Wait& request, Actions& actions) {
 
 void Store::on(ConnectionId from, const c10d::CancelWait& /*request*/, Actions& actions) {
   answer(from, c10d::Waited{.cancelled = true}, actions);
-  pass_on_unclaimed(from, actions);
+  wake_next_waiter(from, actions);
 }
 
 void Store::on(ConnectionId from, const c10d::GetNumKeys& /*request*/, Actions& actions) {
@@ -415,19 +415,19 @@ void Store::park(ConnectionId from, std::string_view key, bool in_barrier) {
   if (!waiters.empty() && waiters.back().connection == from) return;
   Parked& parked = parked_[from];
   // Every waiter must have a place, even if there is no memory for the place.
-  if (parked.places.size() == parked.places.capacity()) {
-    parked.places.reserve(std::max<std::size_t>(1, parked.places.size() * 2));
+  if (parked.positions.size() == parked.positions.capacity()) {
+    parked.positions.reserve(std::max<std::size_t>(1, parked.positions.size() * 2));
   }
-  waiters.push_back({from, in_barrier, parked.places.size()});
-  parked.places.push_back({&line, std::prev(waiters.end())});
-  if (parked.places.size() == 1) parked.charge = Reservation(*accounting_, origin_.account, 0);
+  waiters.push_back({from, in_barrier, parked.positions.size()});
+  parked.positions.push_back({&line, std::prev(waiters.end())});
+  if (parked.positions.size() == 1) parked.charge = Reservation(*accounting_, origin_.account, 0);
   parked.charge.grow(bounds::store_entry_bytes + key.size());
 }
 
 // Leaves the last of its places, so that the others keep their indices.
 void Store::leave_place(Parked& parked) {
-  const Place place = parked.places.back();
-  parked.places.pop_back();
+  const Position place = parked.positions.back();
+  parked.positions.pop_back();
   WaitLine& line = place.line->second;
   (place.at->in_barrier ? line.barriers : line.waits).erase(place.at);
   if (line.empty() && !line.is_waking) waiters_.erase(place.line);
@@ -436,14 +436,14 @@ void Store::leave_place(Parked& parked) {
 bool Store::cancel_wait_of(ConnectionId connection) {
   const auto parked = parked_.find(connection);
   if (parked == parked_.end()) return false;
-  while (!parked->second.places.empty()) leave_place(parked->second);
+  while (!parked->second.positions.empty()) leave_place(parked->second);
   parked_.erase(parked);
   return true;
 }
 
 void Store::abandon_wait(ConnectionId from, Actions& actions) {
   let_go();
-  if (cancel_wait_of(from)) pass_on_unclaimed(from, actions);
+  if (cancel_wait_of(from)) wake_next_waiter(from, actions);
 }
 
 // Takes one waiter out of the line of a key that now exists, and answers it if it waited for
@@ -451,15 +451,15 @@ void Store::abandon_wait(ConnectionId from, Actions& actions) {
 Store::Waiters::iterator Store::release(Line& line, Waiters::iterator waiter, Actions& actions) {
   const ConnectionId connection = waiter->connection;
   const auto parked = parked_.find(connection);
-  std::vector<Place>& places = parked->second.places;
-  const bool is_answered = places.size() == 1 && !parked->second.is_over;
+  std::vector<Position>& positions = parked->second.positions;
+  const bool is_answered = positions.size() == 1 && !parked->second.is_over;
   // This may fail for lack of memory; then nothing has changed.
   if (is_answered) actions.emplace_back(Answer{connection, c10d::Waited{}});
   // The last place moves to the freed index, so that a wait for many keys is not searched each
   // time.
-  places[waiter->place] = places.back();
-  places[waiter->place].at->place = waiter->place;
-  places.pop_back();
+  positions[waiter->place] = positions.back();
+  positions[waiter->place].at->place = waiter->place;
+  positions.pop_back();
   if (is_answered) parked_.erase(parked);
   return (waiter->in_barrier ? line.second.barriers : line.second.waits).erase(waiter);
 }
@@ -483,7 +483,7 @@ void Store::wake_one(std::string_view key, Actions& actions) {
     // A client that waits for other keys as well is not woken by this one: the entry is for the
     // next in line.
     const Parked& parked = parked_.at(waiter->connection);
-    const bool is_woken = parked.places.size() == 1 && !parked.is_over;
+    const bool is_woken = parked.positions.size() == 1 && !parked.is_over;
     if (is_woken) unclaimed_.insert_or_assign(waiter->connection, std::string(key));
     waiter = release(*line, waiter, actions);
     if (is_woken) break;
@@ -493,7 +493,7 @@ void Store::wake_one(std::string_view key, Actions& actions) {
 
 // The entry for which that connection was woken is still there, and the connection will not take
 // it: wakes the next in line. Otherwise that client would wait although there is an entry.
-void Store::pass_on_unclaimed(ConnectionId connection, Actions& actions) {
+void Store::wake_next_waiter(ConnectionId connection, Actions& actions) {
   const auto owed = unclaimed_.find(connection);
   if (owed == unclaimed_.end()) return;
   const std::string key = std::move(owed->second);
@@ -624,7 +624,8 @@ bool Store::tell_some(Notice& notice, std::size_t& steps, Actions& actions) {
 bool Store::abandon_large_wait(ConnectionId from) {
   if (parked_.empty()) return false;
   const auto parked = parked_.find(from);
-  if (parked == parked_.end() || parked->second.places.size() <= bounds::store_told_at_once_max) {
+  if (parked == parked_.end() ||
+      parked->second.positions.size() <= bounds::store_told_at_once_max) {
     return false;
   }
   parked->second.is_over = true;
@@ -640,12 +641,12 @@ void Store::forget(ConnectionId connection, Actions& actions) {
   // Many clients may leave in one turn.
   std::size_t steps = bounds::store_told_at_once_max / 8;
   if (!departures_.empty() || !tidy_some(departure, steps)) departures_.push_back(departure);
-  pass_on_unclaimed(connection, actions);
+  wake_next_waiter(connection, actions);
 }
 
 bool Store::tidy_some(const Departure& departure, std::size_t& steps) {
   if (const auto parked = parked_.find(departure.connection); parked != parked_.end()) {
-    for (; !parked->second.places.empty(); --steps) {
+    for (; !parked->second.positions.empty(); --steps) {
       if (steps == 0) return false;
       leave_place(parked->second);
     }

@@ -167,13 +167,13 @@ class Store {
     bool free_some(std::size_t& work);
   };
   using Line = KeyMap<WaitLine>::Entry;  // entries do not move
-  struct Place {
+  struct Position {
     Line* line = nullptr;
     Waiters::iterator at;
   };
   // One parked wait: its place in the line of every key that is still missing.
   struct Parked {
-    std::vector<Place> places;
+    std::vector<Position> positions;
     Reservation charge;
     bool is_over = false;  // gets no answer; one of departures_ cleans it up
   };
@@ -245,7 +245,7 @@ class Store {
   bool tidy_some(const Departure& departure, std::size_t& steps);
   void unwatch(Watched& watched, ConnectionId connection, std::size_t& steps);
   void wake_one(std::string_view key, Actions& actions);
-  void pass_on_unclaimed(ConnectionId connection, Actions& actions);
+  void wake_next_waiter(ConnectionId connection, Actions& actions);
   Waiters::iterator release(Line& line, Waiters::iterator waiter, Actions& actions);
   void let_go();
   void swap(Store& other) noexcept;

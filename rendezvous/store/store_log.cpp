@@ -197,13 +197,13 @@ void StoreLog::write(const StoreRecord& record) const noexcept {
   }
 }
 
-void StoreLog::settle() const noexcept {
+void StoreLog::write_decisions() const noexcept {
   if (decided_ == 0) return;
   write({.kind = Kind::decided, .client = decider_, .count = std::exchange(decided_, 0)});
 }
 
 void StoreLog::add(const StoreRecord& record) noexcept {
-  settle();
+  write_decisions();
   write(record);
 }
 
@@ -212,7 +212,7 @@ void StoreLog::read(ConnectionId client, std::string_view bytes) noexcept {
 }
 
 void StoreLog::decided(ConnectionId client, std::size_t count) noexcept {
-  if (decider_ != client) settle();
+  if (decider_ != client) write_decisions();
   decider_ = client;
   decided_ += count;
 }
@@ -230,7 +230,7 @@ void StoreLog::closed(ConnectionId client) noexcept {
 }
 
 std::string StoreLog::take() noexcept {
-  settle();
+  write_decisions();
   return std::exchange(bytes_, {});
 }
 

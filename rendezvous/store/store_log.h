@@ -87,13 +87,13 @@ class StoreLog : public StoreJournal {
   void begin_anew() noexcept { is_lost_ = false; }
   // Bytes written in total, up to now.
   std::uint64_t written() const noexcept {
-    settle();
+    write_decisions();
     return written_;
   }
 
  private:
   void write(const StoreRecord& record) const noexcept;
-  void settle() const noexcept;
+  void write_decisions() const noexcept;
 
   // Mutable: the last decision may still grow, so queries write it out first. Callers cannot see
   // that.

@@ -172,7 +172,7 @@ void StoreSessions::received(ConnectionId id, std::size_t count) {
     } else {
       backlog->inbox.append(bytes);
     }
-    if (!settle(*session)) return;
+    if (!charge_backlog_or_close(*session)) return;
     if (backlog->inbox.size() >= backlog->inbox_needed) digest_inbox(*session, false);
     return;
   }
@@ -188,7 +188,7 @@ void StoreSessions::keep(Session& session, std::string_view rest, const Visit& v
   backlog.inbox.append(rest);
   backlog.inbox_needed = visit.needed;
   backlog.progress = visit.progress;
-  (void)settle(session);  // the session is not used after this, closed or not
+  (void)charge_backlog_or_close(session);  // the session is not used after this, closed or not
 }
 
 // The first bytes show the protocol. They are kept until the connection is admitted.
@@ -202,7 +202,7 @@ void StoreSessions::greet(Session& session, std::string_view received) {
     case Protocol::undecided:
       // A connection that sends nothing at all may stay: old clients open a second one and keep it.
       if (is_first) turns_.arm(TimerKind::greeting, session.id, bounds::first_message_timeout);
-      (void)settle(session);
+      (void)charge_backlog_or_close(session);
       return;
     case Protocol::link:
     case Protocol::http:
@@ -213,7 +213,7 @@ void StoreSessions::greet(Session& session, std::string_view received) {
       return close(session,
                    fmt::format("{} on a port for store clients and agents", describe(bytes)));
     case Protocol::store:
-      if (!settle(session)) return;
+      if (!charge_backlog_or_close(session)) return;
       actions_.emplace_back(session::Admit{
           .id = session.id, .socket = session.socket, .port = session.port, .peer = session.peer});
       return;
@@ -384,7 +384,7 @@ bool StoreSessions::go_on_listing(Session& session) {
   std::size_t work = 0;
   const bool is_whole = listing.go_on(*store, work);
   spend(work);
-  if (!settle(session)) return false;
+  if (!charge_backlog_or_close(session)) return false;
   if (!is_whole) {
     turns_.decide_later(session);
     return false;
@@ -397,7 +397,7 @@ bool StoreSessions::go_on_listing(Session& session) {
   }
   const ConnectionId id = session.id;
   deliver(shared_reply);
-  return session.id == id && settle(session);
+  return session.id == id && charge_backlog_or_close(session);
 }
 
 // --- long requests ------------------------------------------------------------------------------
@@ -615,12 +615,13 @@ void StoreSessions::look_at_own(Session& session) {
       turns_.arm(TimerKind::stall, session.id, limits_.reader_stall_max);
     }
   }
-  (void)settle(session);  // the session is not used after this, closed or not
+  (void)charge_backlog_or_close(session);  // the session is not used after this, closed or not
 }
 
 // What other clients cause to be sent cannot be held back by not reading this client's requests.
 void StoreSessions::look_at_others(Session& session) {
-  if (session.backlog == nullptr || !settle(session) || is_replayed(session)) return;
+  if (session.backlog == nullptr || !charge_backlog_or_close(session) || is_replayed(session))
+    return;
   const std::size_t outbox_max =
       session.is_paused ? bounds::store_reply_bytes_max : limits_.outbox_bytes_max;
   const std::size_t waiting = session.backlog->outbox.size();
@@ -632,7 +633,7 @@ void StoreSessions::look_at_others(Session& session) {
 }
 
 void StoreSessions::resume(Session& session) {
-  if (session.backlog != nullptr && !settle(session)) return;
+  if (session.backlog != nullptr && !charge_backlog_or_close(session)) return;
   if (!session.is_paused) return;
   if (session.backlog != nullptr && session.backlog->outbox.size() > limits_.outbox_bytes_max / 2) {
     return;
@@ -642,7 +643,7 @@ void StoreSessions::resume(Session& session) {
   if (!session.awaits_turn) digest_inbox(session, false);
 }
 
-bool StoreSessions::settle(Session& session) {
+bool StoreSessions::charge_backlog_or_close(Session& session) {
   const std::string objection = session.charge_backlog(*accounting_);
   if (objection.empty() || is_replayed(session)) return true;
   close(session, objection);
@@ -848,14 +849,14 @@ void StoreSessions::restore(ConnectionId id, std::uint64_t conversation, std::st
     outbox_of(*session).append(outbox);
     turns_.send_later(*session);
   }
-  if (session->backlog != nullptr) (void)settle(*session);
+  if (session->backlog != nullptr) (void)charge_backlog_or_close(*session);
 }
 
 void StoreSessions::replay_read(ConnectionId id, std::string_view bytes) {
   Session* const session = heard(id);
   if (session == nullptr || bytes.empty()) return;
   session->open_backlog().inbox.append(bytes);
-  (void)settle(*session);
+  (void)charge_backlog_or_close(*session);
 }
 
 // The store for the next `count` bytes of the client. Null if there are fewer.
@@ -918,7 +919,7 @@ bool StoreSessions::replay_listed(ConnectionId id, std::size_t count, std::strin
   session->backlog->inbox.drop_front(count);
   outbox_of(*session).append(reply);
   turns_.send_later(*session);
-  (void)settle(*session);
+  (void)charge_backlog_or_close(*session);
   return true;
 }
 

@@ -278,7 +278,7 @@ class StoreSessions {
   void resume(Session& session);
   // Books what waits in either direction. Returns false if that was too much and the connection was
   // closed.
-  bool settle(Session& session);
+  bool charge_backlog_or_close(Session& session);
 
   const SessionLimits limits_;
   std::shared_ptr<MemoryAccounting>

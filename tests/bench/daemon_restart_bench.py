@@ -121,9 +121,9 @@ class Agent:
             self.said += len(piece)
 
 
-def begin(program, folder, port, flags):
+def begin(program, directory, port, flags):
     daemon = subprocess.Popen([program, "--host", "127.0.0.1", "--port", str(port), "--quiet",
-                               "--no-secret", "--status-access=none", "--state", folder, *flags],
+                               "--no-secret", "--status-access=none", "--state", directory, *flags],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     return daemon, int(daemon.stdout.readline().rsplit(":", 1)[1])
 
@@ -198,8 +198,8 @@ def main():
     flags = sys.argv[5:]
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     came_back, goes_on = [], []
-    with tempfile.TemporaryDirectory() as folder:
-        daemon, port = begin(program, folder, 0, flags)
+    with tempfile.TemporaryDirectory() as directory:
+        daemon, port = begin(program, directory, 0, flags)
         agents = [Agent(number, count, port, keys) for number in range(count)]
         turn(agents, have_seats(agents, 1), [])
         if keys:
@@ -208,14 +208,14 @@ def main():
             daemon.send_signal(signal.SIGKILL)
             daemon.wait()
             began = time.monotonic()
-            daemon, _ = begin(program, folder, port, flags)
+            daemon, _ = begin(program, directory, port, flags)
             back = []
             for agent in agents:
                 agent.is_back = False
             turn(agents, is_going_on(agents, keys) if keys else have_seats(agents, run + 2), back)
             goes_on.append(time.monotonic() - began)
             came_back.append(max(back) - began)
-        size = sum(os.stat(os.path.join(folder, name)).st_size for name in os.listdir(folder))
+        size = sum(os.stat(os.path.join(directory, name)).st_size for name in os.listdir(directory))
         daemon.terminate()
         daemon.wait()
     how = (f"of a store of {keys} keys the last one is told after" if keys else

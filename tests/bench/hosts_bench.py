@@ -29,19 +29,19 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def last_worker(folder):
+def last_worker(directory):
     """When the last of the workers was there, by the clock of their files."""
-    return max(os.stat(os.path.join(folder, each)).st_mtime for each in os.listdir(folder))
+    return max(os.stat(os.path.join(directory, each)).st_mtime for each in os.listdir(directory))
 
 
-def by_tree(shell, folder):
+def by_tree(shell, directory):
     hosts = ",".join(f"h{number}" for number in range(HOSTS))
     subprocess.run([CPPRUN, "--hosts", hosts, "--remote-shell", shell, "--master-addr=127.0.0.1",
-                    "--insecure", "--no-python", "sh", "-c", f": >{folder}/$RANK"], check=True,
+                    "--insecure", "--no-python", "sh", "-c", f": >{directory}/$RANK"], check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def one_by_one(shell, folder):
+def one_by_one(shell, directory):
     """A loop over the hosts, as in many a script: `ssh HOST 'cpprun … &'`."""
     port = free_port()
     agents = []
@@ -49,7 +49,7 @@ def one_by_one(shell, folder):
         agents.append(subprocess.Popen(
             [CPPRUN, f"--nnodes={HOSTS}", f"--node-rank={number}", "--master-addr=127.0.0.1",
              f"--master-port={port}", "--insecure", "--no-python", "sh", "-c",
-             f": >{folder}/$RANK"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+             f": >{directory}/$RANK"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         # The shell comes up, starts it in the background, and is left.
         subprocess.run([shell, f"h{number}", "true"], check=True)
     for agent in agents:
@@ -57,14 +57,14 @@ def one_by_one(shell, folder):
 
 
 def measure(way, shell):
-    folder = tempfile.mkdtemp(prefix="cpprun-bench-")
+    directory = tempfile.mkdtemp(prefix="cpprun-bench-")
     try:
         began = time.time()
-        way(shell, folder)
-        assert len(os.listdir(folder)) == HOSTS
-        return last_worker(folder) - began
+        way(shell, directory)
+        assert len(os.listdir(directory)) == HOSTS
+        return last_worker(directory) - began
     finally:
-        shutil.rmtree(folder)
+        shutil.rmtree(directory)
 
 
 def main():

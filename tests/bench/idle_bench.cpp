@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Standing by while the workers work: memory, processor time and wake-ups of cpprun, alone, as
+// VoteRequest by while the workers work: memory, processor time and wake-ups of cpprun, alone, as
 // master and as another node, and of torchrun. Prints the table of docs/performance.md.
 
 #include <poll.h>
@@ -18,10 +18,10 @@ namespace fs = std::filesystem;
 
 // The children of a launcher that run the launcher's own program: cpprun's watchdog.
 std::vector<pid_t> companions(pid_t pid) {
-  const std::string folder = "/proc/" + std::to_string(pid);
+  const std::string directory = "/proc/" + std::to_string(pid);
   std::error_code gone;
-  const auto own = fs::read_symlink(folder + "/exe", gone);
-  std::ifstream children(folder + "/task/" + std::to_string(pid) + "/children");
+  const auto own = fs::read_symlink(directory + "/exe", gone);
+  std::ifstream children(directory + "/task/" + std::to_string(pid) + "/children");
   std::vector<pid_t> found;
   for (pid_t child = 0; children >> child;) {
     if (fs::read_symlink("/proc/" + std::to_string(child) + "/exe", gone) == own) {

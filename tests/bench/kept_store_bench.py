@@ -2,7 +2,7 @@
 """What it costs that a store goes on where its cpprund is lost: nothing is kept, a log in a file
 (--state), a standby on loopback (--standby-of); in one run, interleaved; medians.
 
-    kept_store_bench.py [--build FOLDER] [--rounds N] [--seconds S]
+    kept_store_bench.py [--build DIRECTORY] [--rounds N] [--seconds S]
 
 One node a daemon, whose stores are local to it: the load speaks to the node's port of loopback, as
 its workers do. A daemon has the first processor, as on a host of its own; its node, the load and
@@ -29,11 +29,11 @@ def on(processor, command):
 class Kept:
     """A daemon, one node of it, and where the node's workers find their store."""
 
-    def __init__(self, name, build, folder, kind):
+    def __init__(self, name, build, directory, kind):
         self.name = name
         self.daemons = []
         self.cpprund = os.path.join(build, "rendezvous/cpprund")
-        flags = ["--state", os.path.join(folder, name)] if kind == "file" else []
+        flags = ["--state", os.path.join(directory, name)] if kind == "file" else []
         port = self.daemon(flags)
         if kind == "standby":
             self.daemon(["--standby-of", f"127.0.0.1:{port}", "--name", "second"])
@@ -69,15 +69,15 @@ class Kept:
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--build", default="build/release", help="folder of a release build")
+    parser.add_argument("--build", default="build/release", help="directory of a release build")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5)
     options = parser.parse_args()
     os.sched_setaffinity(0, {1 % os.cpu_count()})  # and so the load
     load = os.path.join(options.build, "tests/bench/store_load")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         names = ("nothing", "file", "standby")
-        kept = [Kept(name, options.build, folder, name) for name in names]
+        kept = [Kept(name, options.build, directory, name) for name in names]
         print("| operation | connections | depth | nothing kept | a log in a file | a standby | "
               "file | standby |")
         print("| --- | --- | --- | --- | --- | --- | --- | --- |")

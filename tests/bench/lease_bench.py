@@ -43,12 +43,12 @@ def free_port():
 def memory_group(limit_mib):
     """This process and all it starts may use so much memory, and swap beyond it. Yields whether."""
     root = "/sys/fs/cgroup/memory"
-    folder = f"{root}/cpprun-lease-bench-{os.getpid()}"
+    directory = f"{root}/cpprun-lease-bench-{os.getpid()}"
     try:
-        os.mkdir(folder)
+        os.mkdir(directory)
         for name, value in (("memory.limit_in_bytes", f"{limit_mib}M"),
                             ("cgroup.procs", str(os.getpid()))):
-            with open(f"{folder}/{name}", "w", encoding="ascii") as file:
+            with open(f"{directory}/{name}", "w", encoding="ascii") as file:
                 file.write(value)
     except OSError:
         yield False
@@ -59,16 +59,16 @@ def memory_group(limit_mib):
         with open(f"{root}/cgroup.procs", "w", encoding="ascii") as file:
             file.write(str(os.getpid()))
         with contextlib.suppress(OSError):
-            os.rmdir(folder)
+            os.rmdir(directory)
 
 
-def start_jobs(cpprun, folder, user):
+def start_jobs(cpprun, directory, user):
     jobs = []
     for lease in LEASES:
         for number in range(JOBS):
             port = free_port()
             for node in range(2):
-                name = os.path.join(folder, f"{lease}.{number}.{node}")
+                name = os.path.join(directory, f"{lease}.{number}.{node}")
                 words = [cpprun, "--nnodes=2", f"--node-rank={node}", "--nproc-per-node=1",
                          "--master-addr=127.0.0.1", f"--master-port={port}", "--max-restarts=100",
                          "--rdzv-conf",
@@ -80,14 +80,14 @@ def start_jobs(cpprun, folder, user):
     return jobs
 
 
-def alarms(folder):
+def alarms(directory):
     """For each lease: how often it was nearly missed, and everything else that is not quiet."""
     near, lost = collections.Counter(), collections.Counter()
-    for name in sorted(os.listdir(folder)):
+    for name in sorted(os.listdir(directory)):
         if not name.endswith(".events"):
             continue
         lease = float(name.rsplit(".", 3)[0])
-        with open(os.path.join(folder, name), encoding="utf-8") as file:
+        with open(os.path.join(directory, name), encoding="utf-8") as file:
             for line in file:
                 event = json.loads(line)["event"] if line.endswith("\n") else "job_started"
                 if event == "lease_nearly_missed":
@@ -103,7 +103,7 @@ def locked_kib(pid):
     return [int(values[name].split()[0]) for name in ("VmLck", "VmRSS")]
 
 
-def wait_until_they_run(folder, jobs):
+def wait_until_they_run(directory, jobs):
     """Until the events of every job say that its workers run."""
     names = [f"{lease}.{number}.{node}.events" for lease in LEASES for number in range(JOBS)
              for node in range(2)]
@@ -111,7 +111,7 @@ def wait_until_they_run(folder, jobs):
         texts = []
         for name in names:
             with contextlib.suppress(FileNotFoundError):
-                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                with open(os.path.join(directory, name), encoding="utf-8") as file:
                     texts.append(file.read())
         if len(texts) == len(names) and all("worker_started" in text for text in texts):
             return
@@ -132,13 +132,13 @@ def main():
         return 0
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     user = {"user": 65534, "group": 65534, "extra_groups": []} if options.nobody else {}
-    with tempfile.TemporaryDirectory() as folder, memory_group(options.memory_mib) as limited:
-        os.chmod(folder, 0o777)
+    with tempfile.TemporaryDirectory() as directory, memory_group(options.memory_mib) as limited:
+        os.chmod(directory, 0o777)
         if not limited:
             print("note: no memory group can be made here: the memory is the machine's\n")
-        cpprun = shutil.copy(os.path.join(options.build, "launcher", "cpprun"), folder)
-        jobs = start_jobs(cpprun, folder, user)
-        wait_until_they_run(folder, jobs)
+        cpprun = shutil.copy(os.path.join(options.build, "launcher", "cpprun"), directory)
+        jobs = start_jobs(cpprun, directory, user)
+        wait_until_they_run(directory, jobs)
         locked, resident = locked_kib(jobs[0].pid)
         print(f"{len(LEASES) * JOBS} jobs of two nodes on one processor; each cpprun has "
               f"{resident} KiB resident, {locked} of them locked\n")
@@ -148,9 +148,9 @@ def main():
         before = (collections.Counter(), collections.Counter())
         for name, words in phases(2 * options.memory_mib * 4 // 5).items():
             subprocess.run(["stress-ng", *words, "--timeout", f"{options.seconds}s",
-                            "--temp-path", folder], stdout=subprocess.DEVNULL,
+                            "--temp-path", directory], stdout=subprocess.DEVNULL,
                            stderr=subprocess.DEVNULL, check=False)
-            near, lost = alarms(folder)
+            near, lost = alarms(directory)
             cells = [f"{near[lease] - before[0][lease]} nearly missed, "
                      f"{lost[lease] - before[1][lease]} alarms" for lease in LEASES]
             print(f"| {name} | " + " | ".join(cells) + " |", flush=True)

@@ -2,7 +2,7 @@
 """A store through the agent of a node, beside the same store reached directly and PyTorch's libuv
 server, in one run, interleaved; medians.
 
-    local_store_bench.py [--build FOLDER] [--rounds N] [--seconds S]
+    local_store_bench.py [--build DIRECTORY] [--rounds N] [--seconds S]
 
 Two nodes here hold a secret; the load speaks to the second one's port of loopback, as its workers
 do, so that everything it says passes through the link to the first. It passes no judgement.
@@ -51,14 +51,14 @@ class Job:
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--build", default="build/release", help="folder of a release build")
+    parser.add_argument("--build", default="build/release", help="directory of a release build")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--python", default=os.environ.get("CPPRUN_PYTHON", sys.executable))
     options = parser.parse_args()
     load = os.path.join(options.build, "tests/bench/store_load")
-    with tempfile.TemporaryDirectory() as folder:
-        secret = os.path.join(folder, "secret")
+    with tempfile.TemporaryDirectory() as directory:
+        secret = os.path.join(directory, "secret")
         keygen = [os.path.join(options.build, "launcher/cpprunctl"), "keygen", secret]
         subprocess.run(keygen, check=True, stdout=subprocess.DEVNULL)
         servers = [

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How long a worker waits for its store where the cpprund that leads is lost, or hands over:
 
-    lost_leader_bench.py [--build FOLDER] [--losses N] [--python PYTHON]
+    lost_leader_bench.py [--build DIRECTORY] [--losses N] [--python PYTHON]
 
 Two cpprunds, an etcd of three members here, one node whose stores are local. A worker adds to a
 number all the time, and its longest wait for an answer around each event is what is told; and every
@@ -47,7 +47,7 @@ def free_port():
 
 
 class Etcd:
-    def __init__(self, folder):
+    def __init__(self, directory):
         ports = [(free_port(), free_port()) for _ in range(3)]
         all_members = ",".join(f"m{n}=http://127.0.0.1:{peer}" for n, (_, peer) in enumerate(ports))
         self.members = []
@@ -57,7 +57,7 @@ class Etcd:
                     f"--listen-peer-urls=http://127.0.0.1:{peer}",
                     f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}"]
             self.members.append(subprocess.Popen(
-                ["etcd", f"--name=m{number}", f"--data-dir={folder}/m{number}", *mine,
+                ["etcd", f"--name=m{number}", f"--data-dir={directory}/m{number}", *mine,
                  f"--initial-cluster={all_members}"], stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL))
         self.urls = ",".join(f"http://127.0.0.1:{client}" for client, _ in ports)
@@ -97,8 +97,8 @@ class Daemon:
 class Worker:
     """Its longest waits, as it tells them."""
 
-    def __init__(self, options, places, folder):
-        script = os.path.join(folder, "worker.py")
+    def __init__(self, options, places, directory):
+        script = os.path.join(directory, "worker.py")
         with open(script, "w") as file:
             file.write(WORKER)
         self.process = subprocess.Popen(
@@ -136,18 +136,18 @@ def row(name, waits):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--build", default="build/release", help="folder of a release build")
+    parser.add_argument("--build", default="build/release", help="directory of a release build")
     parser.add_argument("--losses", type=int, default=7)
     parser.add_argument("--python", default=os.environ.get("CPPRUN_PYTHON", sys.executable))
     options = parser.parse_args()
     program = os.path.join(options.build, "rendezvous/cpprund")
-    with tempfile.TemporaryDirectory() as folder:
-        etcd = Etcd(folder)
+    with tempfile.TemporaryDirectory() as directory:
+        etcd = Etcd(directory)
         leads = Daemon(program, "a", free_port(), etcd.urls)
         leads.expect("this cpprund is the leader")
         follows = Daemon(program, "b", free_port(), etcd.urls)
         leads.expect("is in sync and can become the leader")
-        worker = Worker(options, f"127.0.0.1:{leads.port},127.0.0.1:{follows.port}", folder)
+        worker = Worker(options, f"127.0.0.1:{leads.port},127.0.0.1:{follows.port}", directory)
         print("| event | times | least, ms | median, ms | most, ms |")
         print("| --- | --- | --- | --- | --- |")
         for name, word in (("SIGKILL of the one that leads", signal.SIGKILL),

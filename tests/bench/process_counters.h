@@ -30,17 +30,17 @@ inline long number_in(const std::string& path, std::string_view key) {
 }
 
 inline Counters counters_of(pid_t pid) {
-  const std::string folder = "/proc/" + std::to_string(pid);
+  const std::string directory = "/proc/" + std::to_string(pid);
   Counters counters;
   std::error_code gone;  // Then everything stays 0.
-  for (const auto& task : std::filesystem::directory_iterator(folder + "/task", gone)) {
+  for (const auto& task : std::filesystem::directory_iterator(directory + "/task", gone)) {
     double nanoseconds = 0;
     std::ifstream(task.path() / "schedstat") >> nanoseconds;
     counters.cpu_seconds += nanoseconds / 1e9;
     counters.wake_ups += number_in(task.path() / "status", "voluntary_ctxt_switches");
   }
-  counters.resident_bytes = number_in(folder + "/status", "VmRSS") * 1024;
-  counters.shared_out_bytes = number_in(folder + "/smaps_rollup", "Pss") * 1024;
+  counters.resident_bytes = number_in(directory + "/status", "VmRSS") * 1024;
+  counters.shared_out_bytes = number_in(directory + "/smaps_rollup", "Pss") * 1024;
   return counters;
 }
 

@@ -2,7 +2,7 @@
 """Meeting: crowds of agents at one cpprund, beside torchrun's c10d rendezvous, in one run,
 interleaved; medians.
 
-    rendezvous_bench.py [--build FOLDER] [--rounds N] [--seconds S] [--quick]
+    rendezvous_bench.py [--build DIRECTORY] [--rounds N] [--seconds S] [--quick]
                         [--attackers N] [--rival NAME=CPPRUND]…
 
 Ours are link_load's: real connections, the real codec, one process. torchrun's are its own
@@ -136,8 +136,8 @@ def bench_secret(options):
     print("| agents | | meet, ms | next round, ms | CPU to join, us | memory of a link, bytes | "
           "standing by: CPU |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
-    folder = tempfile.mkdtemp()
-    secret_file = os.path.join(folder, "secret")
+    directory = tempfile.mkdtemp()
+    secret_file = os.path.join(directory, "secret")
     with open(os.open(secret_file, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
         file.write(f"cpprun1:bench:{os.urandom(32).hex()}\n")
     try:
@@ -155,7 +155,7 @@ def bench_secret(options):
                       f"{middle('join_cpu_us'):.1f} | {memory} | "
                       f"{middle('idle_cpu_percent'):.2f} % |", flush=True)
     finally:
-        shutil.rmtree(folder)
+        shutil.rmtree(directory)
 
 
 def bench_calls(options):
@@ -199,7 +199,7 @@ def bench_siege(options):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--build", default="build/release", help="folder of a release build")
+    parser.add_argument("--build", default="build/release", help="directory of a release build")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--peer-rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=10, help="of standing by")

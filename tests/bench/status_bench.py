@@ -2,7 +2,7 @@
 """Looking at a job: what it costs a cpprund that somebody does, and how long a heartbeat waits for
 its answer meanwhile.
 
-    status_bench.py [--build FOLDER] [--seconds S]
+    status_bench.py [--build DIRECTORY] [--seconds S]
 
 link_load's agents sit on real connections, send a heartbeat a second each, and tell what their
 eight workers do when they are asked. One more agent, in a process and a job of its own, sends a
@@ -169,7 +169,7 @@ def scene_rows(options, agents):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--build", default="build/release", help="folder of a release build")
+    parser.add_argument("--build", default="build/release", help="directory of a release build")
     parser.add_argument("--seconds", type=float, default=8, help="of each row")
     parser.add_argument("--rounds", type=int, default=3, help="of nobody and a scrape a second")
     parser.add_argument("--agents", type=int, nargs="*", default=[1000, 10_000])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The store beside PyTorch's libuv server and a raw epoll echo, in one run, interleaved; medians.
 
-    store_bench.py [--build FOLDER] [--rounds N] [--seconds S] [--quick]
+    store_bench.py [--build DIRECTORY] [--rounds N] [--seconds S] [--quick]
 
 Prints a table with the ratio to libuv and the goal of the design. It passes no judgement. The libuv
 server runs in a mount namespace with a hosts entry for ::ffff:127.0.0.1 where that is allowed,
@@ -108,7 +108,7 @@ def bench_connections(options, start, load):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--build", default="build/release", help="folder of a release build")
+    parser.add_argument("--build", default="build/release", help="directory of a release build")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--quick", action="store_true", help="one short round")

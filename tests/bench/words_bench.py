@@ -23,8 +23,8 @@ WORKERS = {
 def launch(cpprun, kind, script, into):
     """Seconds on the clock and seconds of processor, cpprun and worker together."""
     words = [cpprun, "--standalone", f"--stderr={kind}", "--no-python", "sh", "-c", script]
-    with tempfile.TemporaryDirectory() as folder:
-        target = open(os.path.join(folder, "log"), "wb")
+    with tempfile.TemporaryDirectory() as directory:
+        target = open(os.path.join(directory, "log"), "wb")
         reader = None
         if into == "pipe":
             reader = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)

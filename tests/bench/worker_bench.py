@@ -2,7 +2,7 @@
 """The worker library beside PyTorch: worker_load and worker_load.py in one run, interleaved,
 medians. One thread a rank, gloo, on the CPU.
 
-    worker_bench.py [--build FOLDER] [--rounds N] [--quick]
+    worker_bench.py [--build DIRECTORY] [--rounds N] [--quick]
 
 Prints the tables of docs/performance.md and passes no judgement.
 """
@@ -93,7 +93,7 @@ def optimizers(found):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--build", default="build/release", help="folder of a release build")
+    parser.add_argument("--build", default="build/release", help="directory of a release build")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="one round")
     parser.add_argument("--python", default=os.environ.get("CPPRUN_PYTHON", sys.executable))
@@ -110,8 +110,8 @@ def main():
         found = collect(run, rounds, ranks, "steps")
         rows(found, {"small_step": f"step, 3 layers of 64, {how}",
                      "large_step": f"step, 8 layers of 1,024, {how}"}, "us")
-    with tempfile.TemporaryDirectory() as folder:
-        found = collect(run, max(1, rounds // 2), 1, "local", folder)
+    with tempfile.TemporaryDirectory() as directory:
+        found = collect(run, max(1, rounds // 2), 1, "local", directory)
     optimizers(found)
     rows(found, {"sampler": "sampler, an epoch of 1,000,000 for 8 ranks"}, "us")
     rows(found, {"save": "checkpoint of 268 MB, on the disk (PyTorch: torch.save)",

@@ -2,7 +2,7 @@
 // What a worker does all day, each timed alone: the C++ half of worker_bench.py. worker_load.py is
 // the Python half and does the same with the same sizes; both print lines of "name value".
 //
-//   worker_load first|steps|local FOLDER|collectives
+//   worker_load first|steps|local DIRECTORY|collectives
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -129,7 +129,7 @@ void bench_optimizers(const std::string& of, const std::vector<torch::Tensor>& t
   tell(true, "frontend_adamw_" + of, time_of(200, [&] { plain_adamw.step(); }));
 }
 
-void bench_local(const std::string& folder) {
+void bench_local(const std::string& directory) {
   bench_optimizers("large", tensors_with_gradients(100, 10'000));
   bench_optimizers("small", tensors_with_gradients(400, 256));
 
@@ -142,13 +142,13 @@ void bench_local(const std::string& folder) {
     state.tensors["layer" + std::to_string(i)] = torch::randn({1024, 1024});
   }
   const double bytes = 64.0 * 1024 * 1024 * 4;
-  const std::string path = folder + "/ours.safetensors";
+  const std::string path = directory + "/ours.safetensors";
   const double saved = time_of(3, [&] { cpprun::save_safetensors(path, state); });
   tell(true, "save", bytes / saved / 1e3);
   const double loaded = time_of(3, [&] { (void)cpprun::load_safetensors(path); });
   tell(true, "load", bytes / loaded / 1e3);
   const auto plain = torch::zeros({64 * 1024 * 1024});
-  const double disk = time_of(3, [&] { write_plainly(folder + "/plain", plain); });
+  const double disk = time_of(3, [&] { write_plainly(directory + "/plain", plain); });
   tell(true, "disk", bytes / disk / 1e3);
 }
 

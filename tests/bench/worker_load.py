@@ -2,7 +2,7 @@
 """What a worker does all day, each timed alone: the Python half of worker_bench.py. worker_load.cpp
 is the C++ half and does the same with the same sizes; both print lines of "name value".
 
-    worker_load.py first|steps|local FOLDER|collectives
+    worker_load.py first|steps|local DIRECTORY|collectives
 """
 
 import gc
@@ -61,7 +61,7 @@ def bench_steps():
     tell("large_step", time_of(20, Trainer(8, 1024, 32).step))
 
 
-def bench_local(folder):
+def bench_local(directory):
     for of, count, size in (("large", 100, 10_000), ("small", 400, 256)):
         tensors = [torch.randn(size, requires_grad=True) for _ in range(count)]
         for tensor in tensors:
@@ -79,10 +79,10 @@ def bench_local(folder):
         list(iter(sampler))
 
     tell("sampler", time_of(10, deal_out))
-    bench_files(folder)
+    bench_files(directory)
 
 
-def bench_files(folder):
+def bench_files(directory):
     state = {f"layer{i}": torch.randn(1024, 1024) for i in range(64)}
     size = 64 * 1024 * 1024 * 4
 
@@ -93,7 +93,7 @@ def bench_files(folder):
         os.fsync(file)
         os.close(file)
 
-    torch_path, safe_path = f"{folder}/theirs.pth", f"{folder}/theirs.safetensors"
+    torch_path, safe_path = f"{directory}/theirs.pth", f"{directory}/theirs.safetensors"
     tell("save", size / time_of(3, lambda: synced(torch.save, torch_path)) / 1e3)
     tell("load", size / time_of(3, lambda: torch.load(torch_path)) / 1e3)
     try:

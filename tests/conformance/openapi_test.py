@@ -31,17 +31,17 @@ def skip(why):
     sys.exit(77)
 
 
-def runner(folder):
+def runner(directory):
     """The command of schemathesis, and its environment."""
     environment = dict(os.environ)
     if importlib.util.find_spec("schemathesis") is None:
         if os.environ.get("CPPRUN_TEST_INSTALL") not in ("1", "openapi"):
             skip("no schemathesis (PyPI); CPPRUN_TEST_INSTALL=openapi fetches it")
-        packages = os.path.join(folder, "packages")
+        packages = os.path.join(directory, "packages")
         installed = subprocess.run(
             [sys.executable, "-m", "pip", "install", "--quiet", "--target", packages,
              "schemathesis>=4,<5"], stdin=subprocess.DEVNULL, check=False, timeout=300,
-            env=dict(os.environ, PIP_BREAK_SYSTEM_PACKAGES="1"))  # of its own folder
+            env=dict(os.environ, PIP_BREAK_SYSTEM_PACKAGES="1"))  # of its own directory
         if installed.returncode != 0:
             skip("schemathesis cannot be installed")
         environment["PYTHONPATH"] = packages
@@ -51,30 +51,30 @@ def runner(folder):
 
 def main():
     daemon_path, agent_path = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
-    folder = tempfile.mkdtemp(prefix="cpprun-openapi-")
+    directory = tempfile.mkdtemp(prefix="cpprun-openapi-")
     children = []
     try:
-        command, environment = runner(folder)
+        command, environment = runner(directory)
         daemon = subprocess.Popen([daemon_path, "--host=127.0.0.1", "--port=0",
                                    "--status-access=host", "--no-secret", "--quiet"],
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         children.append(daemon)
         port = daemon.stdout.readline().rsplit(":", 1)[1].strip()
         url = f"http://127.0.0.1:{port}"
-        code = run(command, environment, url, folder, [], None)
+        code = run(command, environment, url, directory, [], None)
         if agent_path:
             children.append(subprocess.Popen(
                 [agent_path, "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}",
                  f"--rdzv-id={JOB}", "--nnodes=1", "--no-python", "sleep", "600"],
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
             wait_for_job(url)
-            code = code or run(command, environment, url, folder, ["--include-method=GET"], JOB)
+            code = code or run(command, environment, url, directory, ["--include-method=GET"], JOB)
         return code
     finally:
         for child in reversed(children):
             child.terminate()
             child.wait()
-        shutil.rmtree(folder)
+        shutil.rmtree(directory)
 
 
 def wait_for_job(url):
@@ -87,8 +87,8 @@ def wait_for_job(url):
     raise SystemExit(f"no job \"{JOB}\" within 30 s")
 
 
-def run(command, environment, url, folder, more, job):
-    settings = os.path.join(folder, "schemathesis.toml")
+def run(command, environment, url, directory, more, job):
+    settings = os.path.join(directory, "schemathesis.toml")
     with open(settings, "w", encoding="utf-8") as file:
         # 413 is for a body that is too long, whatever is in it.
         file.write("[checks.negative_data_rejection]\nexpected-statuses = "
@@ -100,7 +100,7 @@ def run(command, environment, url, folder, more, job):
                    f"--seed={SEED}", f"--max-examples={EXAMPLES}", "--generation-deterministic",
                    "--checks=all", "--exclude-path=/api/v1/events", "--request-timeout=10",
                    "--max-failures=20", "--no-color", "--warnings=off", *more],
-        cwd=folder, env=environment, stdin=subprocess.DEVNULL, check=False,
+        cwd=directory, env=environment, stdin=subprocess.DEVNULL, check=False,
         timeout=SECONDS_MAX).returncode
 
 

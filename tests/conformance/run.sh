@@ -3,16 +3,16 @@
 # Runs store_clients.py with every Python here that has a torch: $CPPRUN_PYTHON or the repository's
 # .venv, and the system's. Exits 77, skipped, where none has.
 #   run.sh PATH_TO_CPPRUND | PATH_TO_CPPRUN
-folder=$(dirname "$0")
+directory=$(dirname "$0")
 ran=0
 failed=0
-modern=${CPPRUN_PYTHON:-$folder/../../.venv/bin/python}
+modern=${CPPRUN_PYTHON:-$directory/../../.venv/bin/python}
 for python in "$modern" /usr/bin/python3; do
   if [ ! -x "$python" ] && ! command -v "$python" >/dev/null; then
     echo "skipped: there is no $python"
     continue
   fi
-  "$python" "$folder/store_clients.py" "$1"
+  "$python" "$directory/store_clients.py" "$1"
   case $? in
     0) ran=1 ;;
     77) ;;

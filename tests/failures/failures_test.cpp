@@ -16,7 +16,7 @@
 
 #include "tests/failures/staged.h"
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 
 using namespace cpprun::integration;
 
@@ -24,14 +24,14 @@ namespace cpprun::failures {
 
 std::string file(const Stage& stage, const std::string& name, const std::string& text,
                  bool executable) {
-  const auto path = stage.folder + "/" + name;
+  const auto path = stage.directory + "/" + name;
   std::ofstream(path, std::ios::binary) << text;
   if (executable) std::filesystem::permissions(path, std::filesystem::perms(0755));
   return path;
 }
 
 std::string fifo(const Stage& stage, const std::string& name) {
-  auto path = stage.folder + "/" + name;
+  auto path = stage.directory + "/" + name;
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   return path;
 }
@@ -80,11 +80,11 @@ bool works(const Words& words) {
 class Theatre {
  public:
   Theatre() {
-    stage_ = {.folder = folder_.path(),
+    stage_ = {.directory = directory_.path(),
               .victim = from_build("CPPRUN_VICTIM"),
               .python = from_build("CPPRUN_PYTHON")};
-    fs::copy(from_build("CPPRUN_LINKED"), stage_.folder + "/linked");
-    fs::copy(from_build("CPPRUN_EMPTY"), stage_.folder + "/empty", fs::copy_options::recursive);
+    fs::copy(from_build("CPPRUN_LINKED"), stage_.directory + "/linked");
+    fs::copy(from_build("CPPRUN_EMPTY"), stage_.directory + "/empty", fs::copy_options::recursive);
     if (stage_.python.empty()) stage_.python = "/usr/bin/python3";
     python_ = fs::exists(stage_.python);
     torch_ = python_ && works({stage_.python, "-c", "import torch"});
@@ -115,7 +115,7 @@ class Theatre {
 
   Words launch(const Staged& staged, int number, int node, int port) const {
     Words words = {from_build("CPPRUN"), "--report=" + report_path(number, node), "--redirects=3",
-                   "--log-dir=" + stage_.folder + "/logs"};
+                   "--log-dir=" + stage_.directory + "/logs"};
     const Words meeting =
         staged.two_nodes ? Words{"--nnodes=2", "--node-rank=" + std::to_string(node),
                                  "--master-addr=127.0.0.1", "--master-port=" + std::to_string(port)}
@@ -144,10 +144,10 @@ class Theatre {
 
  private:
   std::string fmt_path(const char* what, int number) const {
-    return stage_.folder + "/" + what + std::to_string(number);
+    return stage_.directory + "/" + what + std::to_string(number);
   }
 
-  Folder folder_;
+  Directory directory_;
   Stage stage_;
   MemoryGroup group_;
   bool python_ = false;
@@ -247,8 +247,8 @@ TEST_CASE("a report that cannot be written is refused before anything starts") {
 }
 
 TEST_CASE("the events of a job tell its life in order, and its restart") {
-  const Folder folder;
-  const auto path = folder.path() + "/events.jsonl";
+  const Directory directory;
+  const auto path = directory.path() + "/events.jsonl";
   const auto ended =
       run({from_build("CPPRUN"), "--standalone", "--max-restarts=1", "--events=" + path,
            "--no-python", from_build("CPPRUN_VICTIM"), "0", "silent"});
@@ -269,8 +269,8 @@ TEST_CASE("the events of a job tell its life in order, and its restart") {
 }
 
 TEST_CASE("the root's error file is left where whatever started cpprun looks for it") {
-  const Folder folder;
-  const auto path = folder.path() + "/error.json";
+  const Directory directory;
+  const auto path = directory.path() + "/error.json";
   const auto ended = run({from_build("CPPRUN"), "--standalone", "--no-python",
                           from_build("CPPRUN_VICTIM"), "0", "record_error"},
                          {.variables = {{"TORCHELASTIC_ERROR_FILE", path}}});
@@ -283,12 +283,12 @@ TEST_CASE("the root's error file is left where whatever started cpprun looks for
 }
 
 TEST_CASE("a worker that ignores TERM is told with what it was doing") {
-  const Folder folder;
-  const auto path = folder.path() + "/report.json";
+  const Directory directory;
+  const auto path = directory.path() + "/report.json";
   const auto ended =
       run({from_build("CPPRUN"), "--standalone", "--nproc-per-node=2", "--shutdown-timeout=1",
            "--report=" + path, "--no-python", from_build("CPPRUN_VICTIM"), "1", "silent",
-           fifo({.folder = folder.path(), .victim = "", .python = ""}, "meeting")});
+           fifo({.directory = directory.path(), .victim = "", .python = ""}, "meeting")});
   CHECK(ended.code == 7);
   CHECK(contains(ended.err, "in state S (sleeping)"));
   std::ifstream file(path);

@@ -52,7 +52,7 @@ std::vector<Staged> false_starts(const Stage& stage) {
     return script(stage, name, text);
   };
   const std::string only_rank_1 = "[ $RANK = 1 ] || exec sleep 1000\n";
-  const std::string linked = stage.folder + "/linked";
+  const std::string linked = stage.directory + "/linked";
   std::vector<Staged> all = {
       expecting({.name = "for another processor", .program = {for_another_machine(stage)}},
                 "wrong_machine", "uname -m"),
@@ -76,15 +76,15 @@ std::vector<Staged> false_starts(const Stage& stage) {
       // The loader fails before the victim could look whose turn it is.
       expecting(make("library_gone", "#!/bin/sh\n" + only_rank_1 + "exec " + linked + " 1\n"),
                 "library_missing", "LD_LIBRARY_PATH", 1),
-      expecting(make("mismatch", "#!/bin/sh\n" + only_rank_1 + "LD_LIBRARY_PATH=" + stage.folder +
-                                     "/empty exec " + linked + " 1\n"),
+      expecting(make("mismatch", "#!/bin/sh\n" + only_rank_1 + "LD_LIBRARY_PATH=" +
+                                     stage.directory + "/empty exec " + linked + " 1\n"),
                 "library_mismatch", "same versions", 1),
   };
   // Held open for writing by a process that lives as long as the launch.
   auto busy = expecting({.name = "a program that is being written",
                          .program = {file(stage, "busy", content(stage.victim), true)}},
                         "program_busy", "rename it into place");
-  busy.before = "exec 9>>" + stage.folder + "/busy";
+  busy.before = "exec 9>>" + stage.directory + "/busy";
   all.push_back(busy);
   return all;
 }

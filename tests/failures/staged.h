@@ -33,7 +33,7 @@ struct Staged {
 
 // Where a test's own files are, and what they are made of.
 struct Stage {
-  std::string folder;
+  std::string directory;
   std::string victim;
   std::string python;
 };
@@ -43,7 +43,7 @@ std::vector<Staged> false_starts(const Stage& stage);   // what cannot be execut
 std::vector<Staged> python_errors(const Stage& stage);  // scripts
 std::vector<Staged> lost_peers(const Stage& stage);     // one dies, others complain
 
-// A file in the stage's folder; its path.
+// A file in the stage's directory; its path.
 std::string file(const Stage& stage, const std::string& name, const std::string& text,
                  bool executable = false);
 std::string fifo(const Stage& stage, const std::string& name);

@@ -20,12 +20,12 @@ namespace cpprun::fuzz {
 namespace {
 
 // A process that stands by for a store, and has no node of its own.
-class Follower : public StoreHost {
+class FollowedStore : public StoreHost {
  public:
-  Follower() : routes_(connections_, callbacks(), small_window) {
+  FollowedStore() : routes_(connections_, callbacks(), small_window) {
     const auto listening = connections_.listen(*this, {.streams_only = true});
     promise(listening.has_value(), "cannot listen for streams");
-    replay_.emplace(StoreReplay::Place{connections_, routes_, listening->id, store_, job, round});
+    replay_.emplace(StoreReplay::Context{connections_, routes_, listening->id, store_, job, round});
   }
 
   // False: the log leads nowhere.
@@ -125,7 +125,7 @@ void standby_frames(std::string_view bytes) {
 
 void store_log(std::string_view bytes) {
   promise(records_of(bytes, bytes.size()) == records_of(bytes, 3), "it matters where it was cut");
-  Follower follower;
+  FollowedStore follower;
   const std::size_t half = bytes.size() / 2;
   if (follower.hear(bytes.substr(0, half)) && follower.hear(bytes.substr(half))) follower.go_on();
 }

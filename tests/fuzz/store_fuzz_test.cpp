@@ -94,11 +94,11 @@ class Writer {
 }  // namespace
 
 TEST_CASE("every file of the corpus is answered the same however it is cut") {
-  const char* folder = std::getenv("CPPRUN_FUZZ_CORPUS");
-  REQUIRE(folder != nullptr);
+  const char* directory = std::getenv("CPPRUN_FUZZ_CORPUS");
+  REQUIRE(directory != nullptr);
   int count = 0;
   for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(folder) / "store")) {
+       std::filesystem::directory_iterator(std::filesystem::path(directory) / "store")) {
     CAPTURE(entry.path().string());
     std::ifstream file(entry.path(), std::ios::binary);
     check_all_cuts({std::istreambuf_iterator<char>(file), {}});

@@ -22,7 +22,7 @@ inline void promise(bool kept, const char* what) {
 // The first byte of the input chooses among the ways in which a target can be asked, where there is
 // more than one; the rest is what the decoder reads.
 struct Target {
-  std::string_view name;   // of its folder in the corpus, and for ./dev fuzz
+  std::string_view name;   // of its directory in the corpus, and for ./dev fuzz
   std::string_view reads;  // for people: whose bytes these are
   void (*run)(std::string_view bytes) = nullptr;
 };

@@ -23,9 +23,9 @@ namespace {
 constexpr int damaged_inputs = 3'000;
 
 std::filesystem::path corpus() {
-  const char* folder = std::getenv("CPPRUN_FUZZ_CORPUS");
-  REQUIRE(folder != nullptr);
-  return folder;
+  const char* directory = std::getenv("CPPRUN_FUZZ_CORPUS");
+  REQUIRE(directory != nullptr);
+  return directory;
 }
 
 std::string content_of(const std::filesystem::path& path) {

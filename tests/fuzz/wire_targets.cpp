@@ -31,7 +31,7 @@ unsigned choice(std::string_view& bytes) {
 
 constexpr LinkId first_node{1};
 constexpr LinkId second_node{2};
-constexpr LinkId stranger{3};
+constexpr LinkId unidentified{3};
 constexpr const char* honest_job = "honest";
 constexpr Duration step = std::chrono::milliseconds(1);
 
@@ -72,7 +72,7 @@ class Daemon {
   Daemon() : coordinator_({.only = {}, .options = options()}) {
     join(first_node, "10.0.0.1", "alpha", 1);
     join(second_node, "10.0.0.2", "beta", 2);
-    handle(Coordinator::Opened{{stranger, "10.0.0.66"}});
+    handle(Coordinator::Opened{{unidentified, "10.0.0.66"}});
     promise(coordinator_.admit(honest_job, "10.0.0.1").has_value(),
             "a member is kept from its store");
     disturbed_ = false;
@@ -81,12 +81,12 @@ class Daemon {
   // What the stranger says. False when its link was closed.
   bool hear(const link::Message& message) {
     if (const auto* join = std::get_if<link::Join>(&message)) named_honest_ |= is_honest(*join);
-    handle(Coordinator::Said{stranger, message});
+    handle(Coordinator::Said{unidentified, message});
     return !hung_up_;
   }
 
   void end() {
-    if (!hung_up_) handle(Coordinator::Closed{stranger, "closed by the peer", true});
+    if (!hung_up_) handle(Coordinator::Closed{unidentified, "closed by the peer", true});
     for (int step_count = 0; step_count < 64 && coordinator_.next_deadline(); ++step_count) {
       now_ = std::max(now_, *coordinator_.next_deadline());
       // The honest ones are heard in time, whatever the stranger did.
@@ -129,10 +129,10 @@ class Daemon {
         promise(link::encode(say->message).size() <= bounds::link_frame_bytes_max + 4,
                 "says more than a frame holds");
         const bool beat = std::holds_alternative<link::Heartbeat>(say->message);
-        disturbed_ |= say->link != stranger && !beat;
+        disturbed_ |= say->link != unidentified && !beat;
       } else if (const auto* hang_up = std::get_if<coordinator::HangUp>(&action)) {
-        disturbed_ |= hang_up->link != stranger;
-        hung_up_ |= hang_up->link == stranger;
+        disturbed_ |= hang_up->link != unidentified;
+        hung_up_ |= hang_up->link == unidentified;
       } else if (const auto* close = std::get_if<coordinator::CloseStore>(&action)) {
         disturbed_ |= close->job == honest_job;
       } else if (const auto* reset = std::get_if<coordinator::ResetStore>(&action)) {

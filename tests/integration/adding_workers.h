@@ -19,13 +19,13 @@ inline constexpr int adds_per_step = 300;
 // on.
 class Gate {
  public:
-  Gate() : path_(folder_.path() + "/gate") { REQUIRE(::mkfifo(path_.c_str(), 0600) == 0); }
+  Gate() : path_(directory_.path() + "/gate") { REQUIRE(::mkfifo(path_.c_str(), 0600) == 0); }
   const std::string& path() const { return path_; }
   // Whoever waits goes on, and whoever comes later does not wait.
   void open() { file_.open(path_, std::ios::in | std::ios::out); }
 
  private:
-  Folder folder_;
+  Directory directory_;
   std::string path_;
   std::fstream file_;
 };

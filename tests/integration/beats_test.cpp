@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 #include "tests/integration/sockets.h"
 
 namespace beats_test {
@@ -47,7 +47,7 @@ while True:
 )";
 
 std::string documented_heartbeat() {
-  std::ifstream page(std::string(std::getenv("CPPRUN_SOURCE_FOLDER")) + "/docs/operating.md");
+  std::ifstream page(std::string(std::getenv("CPPRUN_SOURCE_DIRECTORY")) + "/docs/operating.md");
   const std::string text{std::istreambuf_iterator<char>(page), {}};
   const std::string begin = "```python\n";
   const auto at = text.find(begin);
@@ -89,10 +89,10 @@ bool all_step(const json& ranks) {
 }  // namespace
 
 TEST_CASE("workers are seen at their steps, and one that stops ends the job as hung") {
-  Folder folder;
+  Directory directory;
   const int port = free_port();
   const std::string script =
-      folder.write("train.py", documented_heartbeat() + std::string(training));
+      directory.write("train.py", documented_heartbeat() + std::string(training));
   Command command(with_cpprun({"--nnodes=1", "--nproc-per-node=2", "--rdzv-id=seen",
                                "--master-addr=127.0.0.1", "--master-port=" + std::to_string(port),
                                "--beat-timeout=2", "--shutdown-timeout=0", script}));

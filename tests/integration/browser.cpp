@@ -31,14 +31,14 @@ FileDescriptor fifo(const std::string& path) {
 }
 
 // A user's own sandbox is not to be had as root or in a container; nothing foreign is shown here.
-Words words_in(const Folder& folder) {
+Words words_in(const Directory& directory) {
   const std::string script =
       "exec \"$1\" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run "
       "--disable-background-networking --disable-component-update --disable-sync --disable-quic "
       "--disable-extensions --host-resolver-rules='MAP * ~NOTFOUND , EXCLUDE 127.0.0.1' "
       "--remote-debugging-pipe --hide-scrollbars --window-size=1000,800 "
       "--user-data-dir=\"$2/profile\" about:blank 3<\"$2/to\" 4>\"$2/from\"";
-  return {"sh", "-c", script, "sh", program(), folder.path()};
+  return {"sh", "-c", script, "sh", program(), directory.path()};
 }
 
 std::string bytes_of_base64(const std::string& text) {
@@ -76,9 +76,9 @@ std::string no_browser() {
 }
 
 Browser::Browser()
-    : to_(fifo(folder_.path() + "/to")),
-      from_(fifo(folder_.path() + "/from")),
-      command_(words_in(folder_), {.variables = {{"HOME", folder_.path()}}}) {
+    : to_(fifo(directory_.path() + "/to")),
+      from_(fifo(directory_.path() + "/from")),
+      command_(words_in(directory_), {.variables = {{"HOME", directory_.path()}}}) {
   REQUIRE(to_);
   REQUIRE(from_);
   const json page = ask("Target.createTarget", {{"url", "about:blank"}});

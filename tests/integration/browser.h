@@ -9,7 +9,7 @@
 
 #include "rendezvous/io/file_descriptor.h"
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 
 namespace cpprun::integration {
 
@@ -42,7 +42,7 @@ class Browser {
  private:
   nlohmann::json ask(const std::string& method, const nlohmann::json& parameters);
 
-  Folder folder_;
+  Directory directory_;
   FileDescriptor to_;
   FileDescriptor from_;
   Command command_;

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 
 namespace bystanders_test {
 
@@ -67,8 +67,8 @@ bool has(const std::string& program) {
   return run({"sh", "-c", "command -v " + program}).code == 0;
 }
 
-std::string fifo(const Folder& folder, const std::string& name) {
-  const auto path = folder.path() + "/" + name;
+std::string fifo(const Directory& directory, const std::string& name) {
+  const auto path = directory.path() + "/" + name;
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   return path;
 }
@@ -76,14 +76,14 @@ std::string fifo(const Folder& folder, const std::string& name) {
 }  // namespace
 
 TEST_CASE("the tee of a shell that became cpprun hears the job to its end, restarts too") {
-  const Folder folder;
-  const auto log = folder.path() + "/job.log";
+  const Directory directory;
+  const auto log = directory.path() + "/job.log";
   const std::string script = "exec > >(tee " + log + ") 2>&1; exec \"$@\"";
   const auto ended = run(shell(script, cpprun_of("echo attempt $TORCHELASTIC_RESTART_COUNT; " +
                                                      std::string(fails_once) + "; exit 6",
                                                  2)));
   CHECK(ended.code == 5);
-  const auto said = Folder::read(log);
+  const auto said = Directory::read(log);
   CHECK(contains(said, "attempt 0\n"));
   CHECK(contains(said, "attempt 2\n"));
   CHECK(contains(said, "exited with code 5"));
@@ -103,9 +103,9 @@ TEST_CASE("a side-car that was there before outlives a job that ends well, and o
 }
 
 TEST_CASE("what a side-car leaves behind is as little cpprun's to end as the side-car") {
-  const Folder folder;
-  const auto bell = fifo(folder, "bell");
-  const auto answer = fifo(folder, "answer");
+  const Directory directory;
+  const auto bell = fifo(directory, "bell");
+  const auto answer = fifo(directory, "answer");
   const std::string side_car = "(read x < " + bell +
                                "; setsid sleep 1000 & echo orphan $!; echo > " + answer +
                                ") & exec \"$@\"";
@@ -133,8 +133,8 @@ TEST_CASE("an ssh-agent that started cpprun serves the workers of every attempt"
 }
 
 TEST_CASE("the first process of a container leaves alone what was brought into it") {
-  const Folder folder;
-  const auto bell = fifo(folder, "bell");
+  const Directory directory;
+  const auto bell = fifo(directory, "bell");
   Words words = {"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"};
   const Words cpprun = cpprun_of("echo attempt $TORCHELASTIC_RESTART_COUNT; read x < " + bell +
                                      "; setsid sleep 1000 & " + fails_once,
@@ -175,8 +175,8 @@ TEST_CASE("kill -9 of cpprun ends one that has no environment and a session of i
 }
 
 TEST_CASE("a job that a worker has submitted outlives cpprun, however that ends") {
-  const Folder folder;
-  const auto queue = fifo(folder, "queue");
+  const Directory directory;
+  const auto queue = fifo(directory, "queue");
   for (const bool killed : {false, true}) {
     // As sbatch does: the environment travels, and somebody else's daemon starts the job.
     Command batch_system({"sh", "-c",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A job on several hosts that meets at host 0, with a lease of two seconds, and a temporary folder
-// of its own, so that a scene can say at its end that nothing is left anywhere.
+// A job on several hosts that meets at host 0, with a lease of two seconds, and a temporary
+// directory of its own, so that a scene can say at its end that nothing is left anywhere.
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 #include "tests/integration/hosts.h"
 
 namespace cpprun::integration {
@@ -46,7 +46,7 @@ struct Cluster {
   }
 
   Hosts hosts;
-  Folder temporary;
+  Directory temporary;
   std::string nodes;
   std::string workers = "1";
   std::string backend = "c10d";

@@ -18,7 +18,7 @@
 
 #include "proto/link/codec.h"
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 #include "tests/integration/sockets.h"
 
 namespace control_test {
@@ -29,9 +29,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Everything of one test lies in a folder of its own: nobody else's jobs are seen.
+// Everything of one test lies in a directory of its own: nobody else's jobs are seen.
 struct Scene {
-  Folder temporary;
+  Directory temporary;
   int port = free_port();
 
   Options options() const {
@@ -421,7 +421,7 @@ namespace {
 
 // A cpprund that keeps its jobs, a job of one node there, and two tools that follow it.
 struct KeptScene : Scene {
-  Folder state;
+  Directory state;
   Options plain_options() const {
     auto plain = options();
     plain.variables["CPPRUN_SECRET_FILE"] = "";
@@ -553,11 +553,11 @@ TEST_CASE("another user of the machine is not let in") {
   fs::permissions(door, fs::perms::all);
   Words words = {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"};
   for (const auto& word : scene.control({"ls", "--all-users"})) words.push_back(word);
-  const auto stranger = run(words, scene.options());
-  if (contains(stranger.err, "setpriv")) return skip("there is no setpriv here");
-  CHECK(stranger.code == 69);
-  CHECK(contains(stranger.err, "only the user that runs this program (uid 0) has read access"));
-  CHECK_FALSE(contains(stranger.out, "seen"));
+  const auto unidentified = run(words, scene.options());
+  if (contains(unidentified.err, "setpriv")) return skip("there is no setpriv here");
+  CHECK(unidentified.code == 69);
+  CHECK(contains(unidentified.err, "only the user that runs this program (uid 0) has read access"));
+  CHECK_FALSE(contains(unidentified.out, "seen"));
   job.expect_err(has_secret() ? "uid 65534: no access to" : "uid 65534: no read access");
   job.signal(SIGTERM);
   job.wait();

@@ -19,7 +19,7 @@ TEST_CASE("no worker notices that the daemon that leads is killed, and then the 
   for (const int lost : {0, 3}) {
     nodes.expect_progress();
     kill_at_once(*site.leads);
-    site.change_places(site.member(lost));
+    site.swap_roles(site.member(lost));
     CHECK(contains(site.leads->err(), "resuming 1 job from its own replica"));
   }
   nodes.expect_all_added();
@@ -38,7 +38,7 @@ TEST_CASE("a standby leads at once when the leader is killed, however long its l
   for (const int lost : {0, 3}) {
     nodes.expect_progress();
     kill_at_once(*site.leads);
-    site.change_places(site.member(lost));
+    site.swap_roles(site.member(lost));
     nodes.expect_progress();
   }
   nodes.expect_all_added();
@@ -137,7 +137,7 @@ TEST_CASE("the lead is handed over ten times beside 64 workers that count, and n
     site.leads->signal(SIGTERM);
     CHECK(site.leads->wait().code == 0);
     CHECK(contains(site.leads->err(), "leadership was transferred to"));
-    site.change_places(site.member(upgraded));
+    site.swap_roles(site.member(upgraded));
     // Ten take less than a second: a node that has not turned yet would miss one.
     nodes.first->expect_err("workers were not interrupted", ++times);
   }
@@ -149,7 +149,7 @@ TEST_CASE("one that finds everything in its folder goes on by itself, where nobo
   Site site;
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
-  const Folder state;
+  const Directory state;
   const Words words = {"--etcd=" + site.etcd.endpoints("http://"), "--state=" + state.path()};
   site.leads = site.daemon(0, words);
   site.leads->expect_err("this cpprund is the leader");
@@ -176,7 +176,7 @@ TEST_CASE("without etcd the one that stands by leads when it is handed over, and
   nodes.expect_progress();
   site.leads->signal(SIGTERM);
   CHECK(site.leads->wait().code == 0);
-  site.change_places(site.daemon(0, {"--standby-of=" + Site::place(3)}));
+  site.swap_roles(site.daemon(0, {"--standby-of=" + Site::place(3)}));
   nodes.expect_progress();
   // Nobody can say whether it is lost or cannot be reached: the other one does not presume.
   site.leads->signal(SIGSTOP);

@@ -39,7 +39,7 @@ struct Site {
     leads->expect_err("is in sync and can become the leader");
   }
   // What was lost is back, and stands by for the other one.
-  void change_places(std::unique_ptr<Command> back) {
+  void swap_roles(std::unique_ptr<Command> back) {
     stands_by->expect_err("this cpprund is the leader");
     leads = std::move(stands_by);
     stands_by = std::move(back);

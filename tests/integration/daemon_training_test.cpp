@@ -67,7 +67,7 @@ class Training {
 
  private:
   std::vector<std::unique_ptr<Command>> nodes_;
-  Folder scratch_;
+  Directory scratch_;
   std::size_t said_ = 0;
 };
 
@@ -78,7 +78,7 @@ void await(int host, const Site& site, const char* seconds) {
 
 // One trouble at a time: etcd chooses a leader of its own in a second or two, and whoever has led
 // and leads again has a standby a moment later.
-void settle(const Site& site) {
+void await_steady(const Site& site) {
   await(1, site, "6");
 }
 
@@ -87,8 +87,8 @@ void disturb(Site& site, Training& training, const std::string& progress) {
   std::cout << "--- kill -9 of the cpprund that leads (node0)\n";
   training.expect_progress(progress);
   kill_at_once(*site.leads);
-  site.change_places(site.member(0));
-  settle(site);
+  site.swap_roles(site.member(0));
+  await_steady(site);
   std::cout << "--- the cable of the host of the one that leads now (node3)\n";
   training.expect_progress(progress);
   site.cluster.hosts.pull_cable(3);
@@ -99,12 +99,12 @@ void disturb(Site& site, Training& training, const std::string& progress) {
   // It did so once before, and the member of etcd beside it is back as well.
   site.stands_by->expect_err("is a standby of \"node0\"", 2);
   site.etcd.await_all();
-  settle(site);
+  await_steady(site);
   std::cout << "--- a member of etcd (node4)\n";
   site.etcd.kill(2);
   training.expect_progress(progress);
   site.etcd.begin_again(2);
-  settle(site);
+  await_steady(site);
   std::cout << "--- SIGSTOP of the one that leads (node0), for 10 s\n";
   site.leads->signal(SIGSTOP);
   await(1, site, "10");

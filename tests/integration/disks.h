@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 
 namespace cpprun::integration {
 
@@ -51,7 +51,7 @@ class FreezingDisk {
   const std::string& why_not() const { return why_not_; }
   std::string path() const { return scratch_.path() + "/disk"; }
   // Those of jobs that have no --log-dir. What lasts for a while has a socket beside them.
-  Words job_folders() const {
+  Words job_directories() const {
     Words names;
     for (const auto& entry : std::filesystem::directory_iterator(path())) {
       const std::string name = entry.path().filename();
@@ -71,7 +71,7 @@ class FreezingDisk {
   };
 
  private:
-  Folder scratch_;
+  Directory scratch_;
   std::string why_not_;
   std::optional<Command> janitor_;
 };
@@ -132,7 +132,7 @@ class SilentDisk {
 
   static constexpr std::size_t fuse_question_bytes = 256 * 1024;
   std::thread listener_;
-  Folder scratch_;
+  Directory scratch_;
   std::string place_;
   int server_ = -1;
   bool mounted_ = false;

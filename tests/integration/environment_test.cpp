@@ -8,7 +8,7 @@
 #include <set>
 
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 
 namespace environment_test {
 
@@ -102,39 +102,40 @@ TEST_CASE("flags may come from PET variables, and the command line wins") {
 }
 
 TEST_CASE("a cpprun that was installed into an environment runs that environment's Python") {
-  const Folder folder;
+  const Directory directory;
   namespace fs = std::filesystem;
-  fs::create_directory(folder.path() + "/bin");
-  folder.write("pyvenv.cfg", "");
-  fs::copy_file(from_build("CPPRUN"), folder.path() + "/bin/cpprun");
-  const auto python = folder.write("bin/python3", "#!/bin/sh\necho \"runs $*\"\n");
+  fs::create_directory(directory.path() + "/bin");
+  directory.write("pyvenv.cfg", "");
+  fs::copy_file(from_build("CPPRUN"), directory.path() + "/bin/cpprun");
+  const auto python = directory.write("bin/python3", "#!/bin/sh\necho \"runs $*\"\n");
   fs::permissions(python, fs::perms::owner_all);
-  const auto script = folder.write("train.py", "");
-  const auto ended = run({folder.path() + "/bin/cpprun", "--standalone", script},
+  const auto script = directory.write("train.py", "");
+  const auto ended = run({directory.path() + "/bin/cpprun", "--standalone", script},
                          {.variables = {{"VIRTUAL_ENV", ""}, {"PYTHON_EXEC", ""}}});
   CHECK_MESSAGE(ended.code == 0, ended.err);
   CHECK_MESSAGE(contains(ended.out, "runs -u " + script), ended.out);
 }
 
 TEST_CASE("a .py file and -m run through the Python on PATH, or through PYTHON_EXEC") {
-  Folder folder;
-  const auto script = folder.write("hello.py", "import sys\nprint('hello from', sys.argv)\n");
+  Directory directory;
+  const auto script = directory.write("hello.py", "import sys\nprint('hello from', sys.argv)\n");
   const auto by_path = run(with_cpprun({"--standalone", script, "--x"}));
   CHECK(by_path.code == 0);
   CHECK(contains(by_path.out, "hello from ['" + script + "', '--x']"));
-  const Options in_folder{.variables = {{"PYTHONPATH", folder.path()}}};
-  CHECK(contains(run(with_cpprun({"--standalone", "-m", "hello"}), in_folder).out, "hello from"));
-  const auto fake = folder.write("fake_python", "#!/bin/sh\necho \"fake python $*\"\n");
-  folder.make_executable("fake_python");
+  const Options in_directory{.variables = {{"PYTHONPATH", directory.path()}}};
+  CHECK(
+      contains(run(with_cpprun({"--standalone", "-m", "hello"}), in_directory).out, "hello from"));
+  const auto fake = directory.write("fake_python", "#!/bin/sh\necho \"fake python $*\"\n");
+  directory.make_executable("fake_python");
   const Options by_choice{.variables = {{"PYTHON_EXEC", fake}}};
   CHECK(contains(run(with_cpprun({"--standalone", script}), by_choice).out,
                  "fake python -u " + script));
 }
 
 TEST_CASE("something executable that is no .py file is executed without any flag") {
-  Folder folder;
-  const auto program = folder.write("train", "#!/bin/sh\necho \"training $1\"\n");
-  folder.make_executable("train");
+  Directory directory;
+  const auto program = directory.write("train", "#!/bin/sh\necho \"training $1\"\n");
+  directory.make_executable("train");
   CHECK(run(with_cpprun({"--standalone", program, "--fast"})).out == "training --fast\n");
 }
 

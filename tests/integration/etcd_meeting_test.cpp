@@ -90,7 +90,7 @@ TEST_CASE("a node that has done its part, and hosts, is lost: the others finish"
   site.etcd.begin();
   const auto first = site.begin(0, {}, {worker(), "seat"});
   first->expect_err("waiting");
-  const Folder place;
+  const Directory place;
   const std::string bell = place.path() + "/bell";
   REQUIRE(run({"mkfifo", bell}).code == 0);
   const auto second = site.begin(1, {}, {worker(), "seat", "await", bell});

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 #include "tests/integration/hosts.h"
 
 namespace cpprun::integration {
@@ -81,7 +81,7 @@ class EtcdOnHosts {
     const std::string name = "n" + std::to_string(host);
     return std::make_unique<Command>(
         hosts_.on(host, {"/usr/bin/env", "etcd", "--name=" + name,
-                         "--data-dir=" + folder_.path() + "/" + name, "--logger=zap",
+                         "--data-dir=" + directory_.path() + "/" + name, "--logger=zap",
                          "--log-level=warn", "--listen-client-urls=" + url(host, "2379"),
                          "--advertise-client-urls=" + url(host, "2379"),
                          "--listen-peer-urls=" + url(host, "2380"),
@@ -92,7 +92,7 @@ class EtcdOnHosts {
 
   const Hosts& hosts_;
   std::vector<int> on_;
-  Folder folder_;
+  Directory directory_;
   std::vector<std::unique_ptr<Command>> members_;
 };
 

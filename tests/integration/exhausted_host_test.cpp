@@ -21,7 +21,7 @@ using namespace cpprun::integration;
 
 namespace {
 
-Options in(const Folder& temporary) {
+Options in(const Directory& temporary) {
   return {.variables = {{"TMPDIR", temporary.path()}, {"OMP_NUM_THREADS", "1"}}};
 }
 
@@ -38,14 +38,14 @@ Words operator+(Words before, const Words& after) {
   return before;
 }
 
-// Runs the words where that folder is a small disk of its own, that nobody else sees.
-Words on_small_disk(const std::string& folder, const std::string& limits) {
+// Runs the words where that directory is a small disk of its own, that nobody else sees.
+Words on_small_disk(const std::string& directory, const std::string& limits) {
   return {"unshare",
           "--mount",
           "sh",
           "-c",
           "mount -t tmpfs -o " + limits + " none \"$0\" && exec \"$@\"",
-          folder};
+          directory};
 }
 
 // As somebody whose processes are few, and may not be more than that. A sanitizer that looks for
@@ -62,8 +62,8 @@ Words with_processes(int count_max) {
 
 TEST_CASE("a full log disk is told once a file, and the job goes on to its end") {
   if (const auto why = no_mounts(); !why.empty()) return skip(why);
-  const Folder disk;
-  const Folder temporary;
+  const Directory disk;
+  const Directory temporary;
   Command job(on_small_disk(disk.path(), "size=256k") +
                   workers("2", {"--log-dir=" + disk.path(), "--tee=1"},
                           {"flood", "2000000", "say", "", "say", "all said"}),
@@ -79,18 +79,18 @@ TEST_CASE("a full log disk is told once a file, and the job goes on to its end")
 }
 
 TEST_CASE("a log file at the limit of file sizes is told, and the job goes on to its end") {
-  const Folder folder;
+  const Directory directory;
   const auto ended = run({"sh", "-c",
                           "ulimit -f 8; exec " + from_build("CPPRUN") + " --standalone --log-dir=" +
-                              folder.path() + " --tee=3 --no-python sh -c 'seq 5000; exit 3'"});
+                              directory.path() + " --tee=3 --no-python sh -c 'seq 5000; exit 3'"});
   CHECK(ended.code == 3);
   CHECK(contains(ended.err, "File too large"));
 }
 
 TEST_CASE("a worker whose own log file is on a full disk ends as it likes, and the job with it") {
   if (const auto why = no_mounts(); !why.empty()) return skip(why);
-  const Folder disk;
-  const Folder temporary;
+  const Directory disk;
+  const Directory temporary;
   Command job(on_small_disk(disk.path(), "size=256k") +
                   workers("2", {"--log-dir=" + disk.path(), "--redirects=1"},
                           {"only", "1", "flood", "2000000"}),
@@ -102,8 +102,8 @@ TEST_CASE("a worker whose own log file is on a full disk ends as it likes, and t
 
 TEST_CASE("no room for the folders of the logs is told with the folder, and nothing is started") {
   if (const auto why = no_mounts(); !why.empty()) return skip(why);
-  const Folder disk;
-  const Folder temporary;
+  const Directory disk;
+  const Directory temporary;
   const auto ended =
       run(on_small_disk(disk.path(), "size=64k,nr_inodes=3") +
               workers("2", {"--log-dir=" + disk.path(), "--redirects=3"}, {"say", "started"}),
@@ -118,7 +118,7 @@ TEST_CASE("no room for the folders of the logs is told with the folder, and noth
 TEST_CASE(
     "a program on a disk without execution is refused with the mount's word, not the mode's") {
   if (const auto why = no_mounts(); !why.empty()) return skip(why);
-  const Folder disk;
+  const Directory disk;
   const auto program = disk.path() + "/program";
   const auto started = [&](const std::string& mode) {
     return run(on_small_disk(disk.path(), "size=1m,noexec") +
@@ -156,26 +156,26 @@ for root in /sys/fs/cgroup/memory /sys/fs/cgroup; do
 done
 exit 1
 )";
-    folder_ = run({"sh", "-c", make, bytes}).out;
+    directory_ = run({"sh", "-c", make, bytes}).out;
   }
   ~MemoryGroup() {
-    if (!folder_.empty()) ::rmdir(folder_.c_str());
+    if (!directory_.empty()) ::rmdir(directory_.c_str());
   }
   MemoryGroup(const MemoryGroup&) = delete;
   MemoryGroup& operator=(const MemoryGroup&) = delete;
 
-  bool made() const { return !folder_.empty(); }
+  bool made() const { return !directory_.empty(); }
   Words with(const Words& words) const {
-    return Words{"sh", "-c", "echo 0 >\"$0/cgroup.procs\" && exec \"$@\"", folder_} + words;
+    return Words{"sh", "-c", "echo 0 >\"$0/cgroup.procs\" && exec \"$@\"", directory_} + words;
   }
 
  private:
-  std::string folder_;
+  std::string directory_;
 };
 
 TEST_CASE("no room in TMPDIR does not stop the start where /tmp has some") {
   if (const auto why = no_mounts(); !why.empty()) return skip(why);
-  const Folder disk;
+  const Directory disk;
   const auto ended =
       run(on_small_disk(disk.path(), "size=64k,nr_inodes=1") + workers("2", {}, {"say", "started"}),
           in(disk));
@@ -195,7 +195,7 @@ TEST_CASE("a worker whom the kernel ends for want of memory is said to be, with 
   const char* const limit = "256 MiB";
 #endif
   if (!group.made()) return skip("no memory controller that may be used here");
-  const Folder temporary;
+  const Directory temporary;
   Command job(
       group.with(workers("2", {}, {"hang_if_not", "1", "devour", "1073741824", "say", "survived"})),
       in(temporary));
@@ -212,7 +212,7 @@ TEST_CASE("when descriptors run out the workers that run are ended, and the limi
 #ifdef __SANITIZE_ADDRESS__
   return skip("the sanitizer needs descriptors of its own to look at memory");
 #else
-  const Folder temporary;
+  const Directory temporary;
   Command job(Words{"prlimit", "--nofile=30:30"} + workers("8", {"--tee=3"}, {"hang"}),
               in(temporary));
   CHECK(job.wait().code == 126);
@@ -227,7 +227,7 @@ TEST_CASE("with too few descriptors even for itself cpprun says so, and starts n
   return skip("the sanitizer needs descriptors of its own to look at memory");
 #else
   for (const auto* limit : {"6", "8", "10", "12", "14"}) {
-    const Folder temporary;
+    const Directory temporary;
     Command job(Words{"prlimit", "--nofile=" + std::string(limit) + ":" + limit} +
                     workers("2", {}, {"say", "started"}),
                 in(temporary));
@@ -243,7 +243,7 @@ TEST_CASE("with too few descriptors even for itself cpprun says so, and starts n
 }
 
 TEST_CASE("cpprun lifts its own limit of descriptors, and the workers keep theirs") {
-  const Folder temporary;
+  const Directory temporary;
   const auto ended = run(Words{"prlimit", "--nofile=20:4096"} +
                              with_cpprun({"--standalone", "--nproc-per-node=8", "--tee=3",
                                           "--no-python", "sh", "-c", "ulimit -Sn"}),
@@ -253,7 +253,7 @@ TEST_CASE("cpprun lifts its own limit of descriptors, and the workers keep their
 }
 
 TEST_CASE("when processes run out what could not be started is told, and nobody is left") {
-  const Folder temporary;
+  const Directory temporary;
   std::filesystem::permissions(temporary.path(), std::filesystem::perms::all);
   const auto may = run(with_processes(8) + Words{"test", "-x", from_build("CPPRUN")});
   if (may.code != 0) return skip("cannot be somebody else who reaches the program: " + may.err);
@@ -292,8 +292,8 @@ TEST_CASE("a console that nobody reads holds up its workers and neither the node
 }
 
 TEST_CASE("a console that nobody reads does not outlast the grace of who asked for the end") {
-  const Folder folder;
-  const std::string console = folder.path() + "/console";
+  const Directory directory;
+  const std::string console = directory.path() + "/console";
   REQUIRE(::mkfifo(console.c_str(), 0600) == 0);
   const cpprun::FileDescriptor unread(::open(console.c_str(), O_RDWR | O_CLOEXEC));
   REQUIRE(unread);
@@ -331,7 +331,7 @@ TEST_CASE("hosts whose clocks are forty days apart run a job, and restart it, as
   const Words elsewhen = {"unshare",     "--time",  "--fork",     "--kill-child",
                           "--monotonic", "3456000", "--boottime", "3456000"};
   if (run(elsewhen + Words{"true"}).code != 0) return skip("no permission to make time namespaces");
-  const Folder temporary;
+  const Directory temporary;
   const std::string port = std::to_string(free_port());
   const auto node = [&](const std::string& rank) {
     return with_cpprun({"--nnodes=2", "--node_rank=" + rank, "--master_addr=127.0.0.1",

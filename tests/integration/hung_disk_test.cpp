@@ -20,7 +20,7 @@ TEST_CASE("a failure ends the others though the disk that evidence is looked for
 #else
   const SilentDisk disk;
   if (!disk.mounted()) return skip("no permission to mount a file system of our own (/dev/fuse)");
-  const Folder logs;
+  const Directory logs;
   Command job(
       with_cpprun({"--standalone", "--nproc-per-node=2", "--log-dir=" + logs.path(),
                    "--redirects=3", "--no-python", worker(), "hang_if_not", "1", "exit", "4"}),

@@ -8,8 +8,8 @@
 #include <fstream>
 
 #include "tests/integration/command.h"
+#include "tests/integration/directory.h"
 #include "tests/integration/disks.h"
-#include "tests/integration/folder.h"
 
 namespace hung_files_test {
 
@@ -32,7 +32,7 @@ struct Job {
   }
   void ring() const { std::ofstream ringing(bell); }
   const FreezingDisk& disk;
-  Folder place;
+  Directory place;
   std::string bell = place.path() + "/bell";
 };
 
@@ -103,7 +103,7 @@ TEST_CASE("a console that is a file on a disk that hangs does not hold up the en
 TEST_CASE("evidence on a disk that hangs in the kernel does not hold up the end of cpprun") {
   const SilentDisk disk(SilentDisk::Speaks::once);
   if (!disk.mounted()) return skip("no permission to mount a file system of our own (/dev/fuse)");
-  const Folder logs;
+  const Directory logs;
   Command job(
       with_cpprun({"--standalone", "--nproc-per-node=2", "--log-dir=" + logs.path(),
                    "--redirects=3", "--no-python", worker(), "hang_if_not", "1", "exit", "4"}),
@@ -124,8 +124,8 @@ TEST_CASE("a daemon whose log is on a disk that hangs closes strangers, and ends
   const FreezingDisk::Frozen frozen(disk);
   // The first is written about, the second is answered all the same.
   for (int i = 0; i < 2; ++i) {
-    const auto stranger = "exec 3<>/dev/tcp/127.0.0.1/" + port + "; echo SSH-2.0 >&3; cat <&3";
-    CHECK(run({"timeout", "30", "bash", "-c", stranger}).code == 0);
+    const auto unidentified = "exec 3<>/dev/tcp/127.0.0.1/" + port + "; echo SSH-2.0 >&3; cat <&3";
+    CHECK(run({"timeout", "30", "bash", "-c", unidentified}).code == 0);
   }
   daemon.signal(SIGTERM);
   CHECK(daemon.wait_for_exit() == 0);
@@ -161,9 +161,9 @@ TEST_CASE("a temporary folder whose disk hangs meanwhile holds up no end") {
   const Job job(disk);
   Command command(job.words({}, {"exit", "4"}), {.variables = {{"TMPDIR", disk.path()}}});
   expect_end(job, command, 4, "exited with code 4");
-  // The watchdog, which has waited for the disk, removes the folder now.
+  // The watchdog, which has waited for the disk, removes the directory now.
   command.expect_nobody_left();
-  CHECK(disk.job_folders() == Words{});
+  CHECK(disk.job_directories() == Words{});
 }
 
 TEST_CASE("what hangs before the start is refused by its flag, and nothing is started") {

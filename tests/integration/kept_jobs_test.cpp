@@ -17,7 +17,7 @@ namespace {
 // kept_stores_test.
 const Words direct = {"--store=direct"};
 
-// On host 0, where no node of a job runs, with a folder that outlives it.
+// On host 0, where no node of a job runs, with a directory that outlives it.
 struct Site {
   explicit Site(std::string nodes) : cluster(3, std::move(nodes)) {}
 
@@ -46,7 +46,7 @@ struct Site {
     return Command(all, looking).wait();
   }
   Cluster cluster;
-  Folder state;
+  Directory state;
   std::string status_access = "none";  // killed, it could not remove its socket for tools
 };
 
@@ -199,8 +199,9 @@ TEST_CASE("a host that is excluded from one job has its seat in another, and get
 }
 
 TEST_CASE("a folder that cannot be had is refused before anybody is served") {
-  const Folder folder;
-  Command daemon({from_build("CPPRUND"), "--port=0", "--state=" + folder.path() + "/no/where"}, {});
+  const Directory directory;
+  Command daemon({from_build("CPPRUND"), "--port=0", "--state=" + directory.path() + "/no/where"},
+                 {});
   const auto refused = daemon.wait();
   CHECK(refused.code == 1);
   CHECK(contains(refused.err, "--state: cannot create the directory"));

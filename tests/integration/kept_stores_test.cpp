@@ -16,7 +16,7 @@ using namespace cpprun::integration;
 
 namespace {
 
-// On host 0, where no node of a job runs, with a folder that outlives it.
+// On host 0, where no node of a job runs, with a directory that outlives it.
 struct Site {
   Site() : cluster(3, "2") { cluster.workers = "2"; }
 
@@ -45,7 +45,7 @@ struct Site {
     CHECK(state.entries() == std::vector<std::string>{"alive", "lock"});
   }
   Cluster cluster;
-  Folder state;
+  Directory state;
 };
 
 }  // namespace

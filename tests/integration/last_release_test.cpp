@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Programs of the last release beside those of this one, as they meet while a cluster is upgraded.
-// CPPRUN_LAST_RELEASE names a folder with its cpprun and cpprund.
+// CPPRUN_LAST_RELEASE names a directory with its cpprun and cpprund.
 
 #include <doctest/doctest.h>
 
@@ -20,8 +20,8 @@ namespace {
 enum class Release { last, ours };
 
 std::string last_release() {
-  const char* const folder = std::getenv("CPPRUN_LAST_RELEASE");
-  return folder == nullptr ? "" : folder;
+  const char* const directory = std::getenv("CPPRUN_LAST_RELEASE");
+  return directory == nullptr ? "" : directory;
 }
 
 // Why it cannot be played here; empty: it can.

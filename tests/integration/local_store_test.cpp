@@ -11,7 +11,7 @@
 
 #include "tests/integration/cluster.h"
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 #include "tests/integration/hosts.h"
 
 namespace local_store_test {
@@ -29,7 +29,7 @@ const std::string other_secret_text =
 // A job on that many hosts whose nodes hold a secret, with workers that speak to its store.
 struct StoreJob {
   explicit StoreJob(int hosts, const std::string& nodes) : cluster(hosts, nodes) {
-    secret = folder.write("secret", secret_text);
+    secret = directory.write("secret", secret_text);
     REQUIRE(::chmod(secret.c_str(), 0600) == 0);
   }
 
@@ -45,7 +45,7 @@ struct StoreJob {
   }
 
   Cluster cluster;
-  Folder folder;
+  Directory directory;
   std::string secret;
 };
 
@@ -78,12 +78,12 @@ TEST_CASE("workers meet in a store that no network reaches") {
   CHECK(contains(ports, ":29500\n"));
   CHECK(open_ports(job.cluster, 1) == "");
   for (const int host : {0, 1}) {
-    const auto stranger =
+    const auto unidentified =
         run(job.cluster.hosts.on(host, {from_build("CPPRUN_STORE_WORKER"), "find", "sum"}),
             {.variables = {
                  {"MASTER_ADDR", Hosts::address(0)}, {"MASTER_PORT", "29500"}, {"RANK", "x"}}});
-    CHECK(stranger.code == 1);
-    CHECK_FALSE(contains(stranger.out, "sum is"));
+    CHECK(unidentified.code == 1);
+    CHECK_FALSE(contains(unidentified.out, "sum is"));
   }
   first->expect_err("(--store=local)");
   first->signal(SIGTERM);
@@ -219,10 +219,10 @@ TEST_CASE("a spare takes the seat of a node that is killed, and its place in the
 TEST_CASE("the stores of a daemon's owners have nothing in common, on whichever nodes they meet") {
   StoreJob job(3, "2");
   if (!job.cluster.hosts.why_not().empty()) return skip(job.cluster.hosts.why_not());
-  const std::string owners = job.folder.path() + "/owners";
+  const std::string owners = job.directory.path() + "/owners";
   REQUIRE(::mkdir(owners.c_str(), 0700) == 0);
-  (void)job.folder.write("owners/alice", secret_text);
-  (void)job.folder.write("owners/bob", other_secret_text);
+  (void)job.directory.write("owners/alice", secret_text);
+  (void)job.directory.write("owners/bob", other_secret_text);
   for (const char* owner : {"/alice", "/bob"}) {
     REQUIRE(::chmod((owners + owner).c_str(), 0600) == 0);
   }

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 #include "tests/integration/sockets.h"
 
 namespace orders_test {
@@ -74,9 +74,9 @@ const std::string job = "/api/v1/jobs/asked/";
 
 TEST_CASE("stop ends the job everywhere with 143, and report and events say who and why") {
   const Meeting meeting;
-  const Folder folder;
-  const std::string report = folder.path() + "/report.json";
-  const std::string events = folder.path() + "/events.jsonl";
+  const Directory directory;
+  const std::string report = directory.path() + "/report.json";
+  const std::string events = directory.path() + "/events.jsonl";
   Command first(meeting.agent({"--report=" + report, "--events=" + events}, stay));
   first.expect_err("cpprun");
   Command second(meeting.agent({}, stay));
@@ -145,8 +145,8 @@ TEST_CASE("save reaches every worker that has a handler, and harms none that has
 }
 
 TEST_CASE("a preemption notice has all ranks save, and ends nothing") {
-  const Folder folder;
-  const auto file = folder.path() + "/preempt";
+  const Directory directory;
+  const auto file = directory.path() + "/preempt";
   const auto job_with = [](const std::string& notice) {
     Words words{"--standalone", "--nproc-per-node=2", "--preemption-notice=" + notice, worker()};
     for (const char* action : {"say_on_usr1", "-1", "seat", "hang"}) words.emplace_back(action);
@@ -161,7 +161,7 @@ TEST_CASE("a preemption notice has all ranks save, and ends nothing") {
   {
     Command command(job_with(file));
     command.expect_out("restart 0\n", 2);
-    folder.write("preempt", "");
+    directory.write("preempt", "");
     expect_saves(command, "file " + file);
   }
   {
@@ -169,7 +169,7 @@ TEST_CASE("a preemption notice has all ranks save, and ends nothing") {
     const auto wait = "grep -q . " + file;
     Command command(job_with(wait));
     command.expect_out("restart 0\n", 2);
-    folder.write("preempt", "soon\n");
+    directory.write("preempt", "soon\n");
     expect_saves(command, "command " + wait);
   }
   {
@@ -208,8 +208,8 @@ TEST_CASE("a preemption notice that cannot come is refused, or given up aloud") 
 }
 
 TEST_CASE("the report says who ended the job, where that is known") {
-  const Folder folder;
-  const std::string report = folder.path() + "/report.json";
+  const Directory directory;
+  const std::string report = directory.path() + "/report.json";
   Words words{"timeout", "--foreground", "3"};
   for (const auto& word :
        with_cpprun({"--standalone", "--report=" + report, worker(), "seat", "hang"})) {

@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 
 namespace output_test {
 
@@ -54,38 +54,39 @@ std::vector<std::string> without_run(std::vector<std::string> names) {
 }  // namespace
 
 TEST_CASE("redirected streams are in files of torchrun's layout and not on the console") {
-  Folder folder;
-  const auto ended = run(two_workers({"--log-dir=" + folder.path(), "--redirects=3"},
+  Directory directory;
+  const auto ended = run(two_workers({"--log-dir=" + directory.path(), "--redirects=3"},
                                      {"say", "to stdout", "say_err", "to stderr"}),
                          quiet);
   CHECK(ended.code == 0);
   CHECK(ended.out == "");
   CHECK(ended.err == "");
-  const auto files = folder.files();
+  const auto files = directory.files();
   CHECK(without_run(files) ==
         std::vector<std::string>{"attempt_0/0/stderr.log", "attempt_0/0/stdout.log",
                                  "attempt_0/1/stderr.log", "attempt_0/1/stdout.log"});
   for (const auto& name : files) {
     const bool is_out = contains(name, "stdout.log");
-    CHECK(Folder::read(folder.path() + "/" + name) == (is_out ? "to stdout\n" : "to stderr\n"));
+    CHECK(Directory::read(directory.path() + "/" + name) ==
+          (is_out ? "to stdout\n" : "to stderr\n"));
   }
 }
 
 TEST_CASE("a map redirects the streams of the ranks it names") {
-  Folder folder;
-  const auto ended = run(two_workers({"--log-dir=" + folder.path(), "-r", "0:1,1:2"},
+  Directory directory;
+  const auto ended = run(two_workers({"--log-dir=" + directory.path(), "-r", "0:1,1:2"},
                                      {"say", "to stdout", "say_err", "to stderr"}),
                          quiet);
   CHECK(ended.out == "to stdout\n");
   CHECK(ended.err == "to stderr\n");
-  CHECK(without_run(folder.files()) ==
+  CHECK(without_run(directory.files()) ==
         std::vector<std::string>{"attempt_0/0/stdout.log", "attempt_0/1/stderr.log"});
 }
 
 TEST_CASE("tee'd lines are whole, have their prefix once, and are in the files without it") {
-  Folder folder;
+  Directory directory;
   const auto ended =
-      run(two_workers({"--log-dir=" + folder.path(), "--tee=1"}, {"trickle", "500"}));
+      run(two_workers({"--log-dir=" + directory.path(), "--tee=1"}, {"trickle", "500"}));
   CHECK(ended.code == 0);
   const std::regex line("\\[default([01])\\]:line [0-9]+ of rank \\1");
   std::size_t begin = 0;
@@ -98,16 +99,16 @@ TEST_CASE("tee'd lines are whole, have their prefix once, and are in the files w
     ++lines;
   }
   CHECK(lines == 1000);
-  for (const auto& name : folder.files()) {
-    const auto kept = Folder::read(folder.path() + "/" + name);
+  for (const auto& name : directory.files()) {
+    const auto kept = Directory::read(directory.path() + "/" + name);
     CHECK(count(kept, "\n") == 500);
     CHECK(kept.starts_with("line 0 of rank "));
   }
 }
 
 TEST_CASE("events on the console are whole lines on stderr, the same as in their file") {
-  Folder folder;
-  const auto file = folder.path() + "/events.jsonl";
+  Directory directory;
+  const auto file = directory.path() + "/events.jsonl";
   const auto ended = run(two_workers({"--event-log-handler=console", "--events=" + file, "-t", "3"},
                                      {"say_err", "a word", "exit", "3"}),
                          quiet);
@@ -122,7 +123,7 @@ TEST_CASE("events on the console are whole lines on stderr, the same as in their
     CHECK_MESSAGE(line.ends_with("}"), line);
     events += line + "\n";
   }
-  CHECK(events == Folder::read(file));
+  CHECK(events == Directory::read(file));
   for (const char* name : {"job_started", "round_sealed", "worker_exited", "job_ended"}) {
     CHECK_MESSAGE(contains(events, "\"event\":\"" + std::string(name) + "\""), name);
   }
@@ -136,8 +137,8 @@ TEST_CASE("a tee'd line is heard at once, also through a pipe") {
 }
 
 TEST_CASE("a prompt without a newline is shown with its prefix, and continued on its line") {
-  const Folder folder;
-  const auto answer = folder.path() + "/answer";
+  const Directory directory;
+  const auto answer = directory.path() + "/answer";
   REQUIRE(::mkfifo(answer.c_str(), 0600) == 0);
   Command job(with_cpprun({"--standalone", "--tee=3", "--no-python", "sh", "-c",
                            "printf '(Pdb) '; read line <" + answer +
@@ -183,7 +184,7 @@ TEST_CASE("a filtered rank that said nothing is not said to have left words on t
 }
 
 TEST_CASE("without a log directory nothing is left in the temporary folder") {
-  Folder temporary;
+  Directory temporary;
   const Options options{.variables = {{"TMPDIR", temporary.path()}}};
   CHECK(run(two_workers({"--tee=3"}, {"say", "words"}), options).code == 0);
   CHECK(run(two_workers({}, {"only", "0", "exit", "1"}), options).code == 1);
@@ -208,14 +209,14 @@ TEST_CASE("a torrent without a line's end is passed on in full and costs bounded
 
 TEST_CASE("a console that is closed does not end the job") {
   // `head` leaves after one line; the workers go on to their end, which their files show.
-  Folder folder;
+  Directory directory;
   const std::string line = from_build("CPPRUN") +
-                           " --standalone --tee=1 --log-dir=" + folder.path() + " " + worker() +
+                           " --standalone --tee=1 --log-dir=" + directory.path() + " " + worker() +
                            " trickle 20000 | head -n 1";
   CHECK(run({"sh", "-c", line}).code == 0);
-  const auto files = folder.files();
+  const auto files = directory.files();
   REQUIRE(files.size() == 1);
-  CHECK(count(Folder::read(folder.path() + "/" + files.front()), "\n") == 20000);
+  CHECK(count(Directory::read(directory.path() + "/" + files.front()), "\n") == 20000);
 }
 
 TEST_CASE("what a worker wrote into its error file is in the report") {

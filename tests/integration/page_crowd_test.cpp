@@ -167,9 +167,9 @@ TEST_CASE("eight thousand workers are drawn without a stutter, and cost less tha
   browser.until("document.getElementById('node').textContent.startsWith('rank 3340, pid 4004')");
   CHECK(browser.value_of("document.querySelectorAll('#ranks tbody tr').length") == workers);
   CHECK(browser.value_of("document.querySelectorAll('#slow tbody tr').length") == 5);
-  if (const auto folder = from_build("CPPRUN_PICTURES"); !folder.empty()) {
+  if (const auto directory = from_build("CPPRUN_PICTURES"); !directory.empty()) {
     browser.show(1000, 1500, /*dark=*/true);
-    browser.take_picture(folder + "/status-page-1000.png");
+    browser.take_picture(directory + "/status-page-1000.png");
   }
 
   const json traffic = browser.value_of(read_traffic);

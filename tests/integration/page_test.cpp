@@ -106,7 +106,7 @@ TEST_CASE("a worker that is killed is on the page within a second, with what bec
 
 TEST_CASE("the page of a cpprund says who leads and who stands by, and that the lead has moved") {
   if (const auto why = no_browser(); !why.empty()) return skip(why);
-  const Folder temporary;  // for the sockets by which cpprunctl finds them
+  const Directory temporary;  // for the sockets by which cpprunctl finds them
   const Options options{.variables = {{"TMPDIR", temporary.path()}, {"XDG_RUNTIME_DIR", ""}}};
   const std::string first_at = "127.0.0.1:" + std::to_string(free_port());
   const std::string second_at = "127.0.0.1:" + std::to_string(free_port());

@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 #include "tests/integration/hosts.h"
 
 namespace python_test {
@@ -106,10 +106,10 @@ TEST_CASE("an unmodified PyTorch training runs on two workers that end with the 
 
 TEST_CASE("a Python module runs with -m") {
   if (!has_torch()) return skip(no_python);
-  Folder folder;
-  folder.write("sum_ranks.py", sum_ranks);
+  Directory directory;
+  directory.write("sum_ranks.py", sum_ranks);
   const auto ended = run(with_cpprun({"--standalone", "--nproc-per-node=2", "-m", "sum_ranks"}),
-                         with_torch(folder.path()));
+                         with_torch(directory.path()));
   CHECK_MESSAGE(ended.code == 0, ended.err);
   CHECK(contains(ended.out, "rank 0 of 2: 2 in attempt 0"));
   CHECK(contains(ended.out, "rank 1 of 2: 2 in attempt 0"));
@@ -117,8 +117,8 @@ TEST_CASE("a Python module runs with -m") {
 
 TEST_CASE("Python on two nodes meets in one group, and again after a failure") {
   if (!has_torch()) return skip(no_python);
-  Folder folder;
-  const Words program = {folder.write("sum_ranks.py", sum_ranks), "fail_once"};
+  Directory directory;
+  const Words program = {directory.write("sum_ranks.py", sum_ranks), "fail_once"};
   const int port = free_port();
   Command second(node(1, port, program), with_torch());
   Command first(node(0, port, program), with_torch());
@@ -132,8 +132,8 @@ TEST_CASE("Python on two nodes meets in one group, and again after a failure") {
 
 TEST_CASE("a c10d rendezvous restarts an unmodified gloo script on one node and on two") {
   if (!has_torch()) return skip(no_python);
-  const Folder folder;
-  const auto script = folder.write("sum_ranks.py", sum_ranks);
+  const Directory directory;
+  const auto script = directory.write("sum_ranks.py", sum_ranks);
   const int port = free_port();
   const auto agent = [&](const std::string& nodes, const std::string& workers) {
     return with_cpprun({"--nnodes=" + nodes, "--nproc-per-node=" + workers, "--rdzv-backend=c10d",
@@ -158,8 +158,8 @@ TEST_CASE("gloo of Python workers on two hosts goes over the card between them")
   if (!has_torch()) return skip(no_python);
   const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
-  Folder folder;
-  const auto script = folder.write("sum_ranks.py", sum_ranks);
+  Directory directory;
+  const auto script = directory.write("sum_ranks.py", sum_ranks);
   const auto on_host = [&](int rank) {
     return hosts.on(
         rank,
@@ -179,11 +179,12 @@ TEST_CASE("gloo of Python workers on two hosts goes over the card between them")
 
 TEST_CASE("a Python exception is in the report with its text") {
   if (!has_torch()) return skip(no_python);
-  Folder folder;
-  const auto script = folder.write("raises.py",
-                                   "from torch.distributed.elastic.multiprocessing.errors import "
-                                   "record\n@record\ndef main():\n    raise ValueError('seven')\n"
-                                   "main()\n");
+  Directory directory;
+  const auto script =
+      directory.write("raises.py",
+                      "from torch.distributed.elastic.multiprocessing.errors import "
+                      "record\n@record\ndef main():\n    raise ValueError('seven')\n"
+                      "main()\n");
   const auto ended = run(with_cpprun({"--standalone", script}), with_torch());
   CHECK(ended.code == 1);
   CHECK(contains(ended.err, "ValueError: seven"));
@@ -195,10 +196,10 @@ TEST_CASE("a Python exception is in the report with its text") {
 namespace {
 
 struct Saving {
-  Folder folder;
-  std::string script = folder.write("saves.py", saves_at_the_end);
-  std::string bell = folder.path() + "/bell";
-  std::string checkpoints = folder.path() + "/checkpoints";
+  Directory directory;
+  std::string script = directory.write("saves.py", saves_at_the_end);
+  std::string bell = directory.path() + "/bell";
+  std::string checkpoints = directory.path() + "/checkpoints";
 
   Saving() {
     REQUIRE(::mkfifo(bell.c_str(), 0600) == 0);

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 
 namespace records_test {
 
@@ -19,7 +19,7 @@ using namespace cpprun::integration;
 namespace {
 
 nlohmann::json report_at(const std::string& path) {
-  return nlohmann::json::parse(Folder::read(path), nullptr, false);
+  return nlohmann::json::parse(Directory::read(path), nullptr, false);
 }
 
 // The report as soon as it has that state, or as it is when that takes too long.
@@ -35,8 +35,8 @@ nlohmann::json report_in(const std::string& path, const std::string& state) {
 }  // namespace
 
 TEST_CASE("the report says that the job runs, then that it is being ended, and then its end") {
-  const Folder folder;
-  const auto path = folder.write("report.json", R"({"succeeded": true})");
+  const Directory directory;
+  const auto path = directory.write("report.json", R"({"succeeded": true})");
   Command job(with_cpprun(
       {"--standalone", "--report=" + path, worker(), "ignore_term", "say", "ready", "hang"}));
   job.expect_out("ready");
@@ -55,8 +55,8 @@ TEST_CASE("the report says that the job runs, then that it is being ended, and t
 }
 
 TEST_CASE("a job that does not come to its start leaves no earlier report as its own") {
-  const Folder folder;
-  const auto path = folder.write("report.json", R"({"succeeded": true})");
+  const Directory directory;
+  const auto path = directory.write("report.json", R"({"succeeded": true})");
   CHECK(run(with_cpprun({"--standalone", "--report=" + path, "./nothing"})).code == 2);
   const auto report = report_at(path);
   CHECK(report.at("state") == "ended");
@@ -65,8 +65,8 @@ TEST_CASE("a job that does not come to its start leaves no earlier report as its
 }
 
 TEST_CASE("a command line that is refused leaves no earlier report as its own") {
-  const Folder folder;
-  const auto path = folder.write("report.json", R"({"succeeded": true})");
+  const Directory directory;
+  const auto path = directory.write("report.json", R"({"succeeded": true})");
   CHECK(run(with_cpprun({"--report=" + path, "--nnodes=zz", worker()})).code == 2);
   const auto report = report_at(path);
   CHECK(report.at("state") == "ended");
@@ -92,20 +92,20 @@ TEST_CASE("files that cannot be written are told with the other mistakes, and no
 }
 
 TEST_CASE("a refusal leaves no events file, and no earlier report where events cannot be written") {
-  const Folder folder;
-  const auto path = folder.write("report.json", R"({"succeeded": true})");
-  const auto events = "--events=" + folder.path() + "/events.jsonl";
+  const Directory directory;
+  const auto path = directory.write("report.json", R"({"succeeded": true})");
+  const auto events = "--events=" + directory.path() + "/events.jsonl";
   CHECK(run(with_cpprun({"--standalone", "--max-restarts=many", events, worker()})).code == 2);
-  CHECK(folder.files() == std::vector<std::string>{"report.json"});
+  CHECK(directory.files() == std::vector<std::string>{"report.json"});
   CHECK(run(with_cpprun({"--report=" + path, "--events=/nowhere/e", worker()})).code == 2);
   CHECK(report_at(path).at("state") == "ended");
 }
 
 TEST_CASE("a link to our own stdout or stderr is as good as their name") {
-  const Folder folder;
-  const auto link = folder.path() + "/link";
+  const Directory directory;
+  const auto link = directory.path() + "/link";
   std::filesystem::create_symlink("/dev/stdout", link);
-  const auto chain = folder.path() + "/chain";
+  const auto chain = directory.path() + "/chain";
   std::filesystem::create_symlink("link", chain);
   for (const auto& each : {link, chain}) {
     const auto out = run(with_cpprun({"--standalone", "--report=" + each, "--no-python", "true"}));
@@ -127,8 +127,8 @@ TEST_CASE("a report for our own stdout or stderr is written there") {
 }
 
 TEST_CASE("two nodes that were given one name for their reports lose neither") {
-  const Folder folder;
-  const auto path = folder.path() + "/report.json";
+  const Directory directory;
+  const auto path = directory.path() + "/report.json";
   const auto port = "--master-port=" + std::to_string(free_port());
   const auto node = [&](const char* rank) {
     return with_cpprun({"--nnodes=2", std::string("--node-rank=") + rank, "--master-addr=127.0.0.1",
@@ -140,22 +140,22 @@ TEST_CASE("two nodes that were given one name for their reports lose neither") {
   const auto two = second.wait();
   CHECK(one.code == 0);
   CHECK(two.code == 0);
-  const auto& names = folder.files();
+  const auto& names = directory.files();
   REQUIRE(names.size() == 2);
   CHECK(names.front() == "report.json");
   CHECK(names.back().starts_with("report.json.node"));
-  CHECK(report_at(path).at("node") != report_at(folder.path() + "/" + names.back()).at("node"));
+  CHECK(report_at(path).at("node") != report_at(directory.path() + "/" + names.back()).at("node"));
   CHECK(contains(one.err + two.err, "--report: another node writes to"));
 }
 
 TEST_CASE("a disk that is full for a while tears no event, and loses none") {
   if (const auto why = no_mounts(); !why.empty()) return skip(why);
-  const Folder folder;
-  const auto disk = folder.path() + "/disk";
+  const Directory directory;
+  const auto disk = directory.path() + "/disk";
   const auto events = disk + "/events.jsonl";
-  const auto said = folder.path() + "/said";  // by cpprun; the disk is full until it has
+  const auto said = directory.path() + "/said";  // by cpprun; the disk is full until it has
   // Whole pages: the first event begins thirty bytes before the end of one, and there is no other.
-  const auto script = folder.write(
+  const auto script = directory.write(
       "scene.sh",
       "mkdir " + disk + " && mount -t tmpfs -o size=64k tmpfs " + disk +
           " || exit\nprintf '%4065s\\n' x > " + events + "\nhead -c 100000 /dev/zero > " + disk +
@@ -178,18 +178,18 @@ TEST_CASE("a disk that is full for a while tears no event, and loses none") {
 }
 
 TEST_CASE("the logs of many attempts are limited, and the report tells of every one of them") {
-  const Folder folder;
-  const auto path = folder.path() + "/report.json";
+  const Directory directory;
+  const auto path = directory.path() + "/report.json";
   const auto ended = run(with_cpprun(
-      {"--standalone", "--nproc-per-node=2", "--max-restarts=5", "--log-dir=" + folder.path(),
+      {"--standalone", "--nproc-per-node=2", "--max-restarts=5", "--log-dir=" + directory.path(),
        "--log-keep=2", "--log-max-bytes=8K", "--redirects=3", "--report=" + path, worker(), "only",
        "1", "trickle", "2000", "say_err", "RuntimeError: CUDA out of memory", "exit", "3"}));
   CHECK(ended.code == 3);
   std::size_t attempts = 0;
-  for (const auto& name : folder.files()) {
+  for (const auto& name : directory.files()) {
     if (name == "report.json") continue;
     CHECK((contains(name, "attempt_4/") || contains(name, "attempt_5/")));
-    CHECK(Folder::read(folder.path() + "/" + name).size() <= 8192);
+    CHECK(Directory::read(directory.path() + "/" + name).size() <= 8192);
     if (name.ends_with("1/stdout.log")) ++attempts;
   }
   CHECK(attempts == 2);
@@ -209,8 +209,8 @@ TEST_CASE("the logs of many attempts are limited, and the report tells of every 
 }
 
 TEST_CASE("the master's report has what ended each attempt wherever that was") {
-  const Folder folder;
-  const auto path = folder.path() + "/report";
+  const Directory directory;
+  const auto path = directory.path() + "/report";
   const auto port = "--master-port=" + std::to_string(free_port());
   const auto node = [&](const std::string& rank) {
     return with_cpprun({"--nnodes=2", "--node-rank=" + rank, "--master-addr=127.0.0.1", port,

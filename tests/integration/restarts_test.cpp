@@ -5,7 +5,7 @@
 #include <signal.h>
 
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 #include "tests/integration/sockets.h"
 
 namespace restarts_test {
@@ -73,49 +73,49 @@ TEST_CASE("a node alone whose master port is taken says so with a cure, and star
 }
 
 TEST_CASE("a job that is ended and started again has the restarts left that it had") {
-  const Folder folder;
-  const std::string flag = "--restart-state=" + folder.path() + "/state";
+  const Directory directory;
+  const std::string flag = "--restart-state=" + directory.path() + "/state";
   const auto times = [](const std::string& text) { return "\"restarts_used\": " + text; };
   {
     // It fails once, and is ended by whoever started it while it runs for the second time.
-    const auto script = folder.path() + "/once";
+    const auto script = directory.path() + "/once";
     Command command(with_cpprun(
         {"--standalone", "--max-restarts=2", flag, "--no-python", "sh", "-c",
          "test -e " + script + " && echo again && exec sleep 1000; touch " + script + "; exit 7"}));
     command.expect_out("again\n");
     command.signal(SIGTERM);
     CHECK(command.wait().code == 128 + SIGTERM);
-    CHECK(contains(Folder::read(folder.path() + "/state"), times("1")));
+    CHECK(contains(Directory::read(directory.path() + "/state"), times("1")));
   }
   const auto failed = run(job({"--max-restarts=2", flag}, {"say", "here", "exit", "7"}));
   CHECK(failed.out == "here\nhere\n");
   CHECK(contains(failed.err, "this job continues: 1 of its restarts was used before"));
   CHECK(contains(failed.err, "all 2 restarts are used"));
-  CHECK(contains(Folder::read(folder.path() + "/state"), times("2")));
+  CHECK(contains(Directory::read(directory.path() + "/state"), times("2")));
 
   const auto ended = run(job({"--max-restarts=2", flag}, {"say", "here"}));
   CHECK(ended.code == 0);
   CHECK(contains(ended.err, "2 of its restarts were used before"));
-  CHECK(folder.files() == std::vector<std::string>{"once"});
+  CHECK(directory.files() == std::vector<std::string>{"once"});
 }
 
 TEST_CASE(
     "a state of restarts that is none of this job's, no file, or cannot be written is refused") {
-  const Folder folder;
+  const Directory directory;
   const auto refused = [&](const std::string& path) {
     const auto ended = run(job({"--max-restarts=1", "--restart-state=" + path}, {"say", "here"}));
     CHECK(ended.code == 1);
     CHECK(ended.out == "");
     return ended.err;
   };
-  CHECK(contains(refused(folder.write("other", R"({"cpprun_restart_state":1,"job":"x"})")),
+  CHECK(contains(refused(directory.write("other", R"({"cpprun_restart_state":1,"job":"x"})")),
                  "belongs to job \"x\", but this is job \"standalone\""));
-  CHECK(
-      contains(refused(folder.write("mine", "step 7\n")), "is not a restart state file of cpprun"));
-  CHECK(Folder::read(folder.path() + "/mine") == "step 7\n");
+  CHECK(contains(refused(directory.write("mine", "step 7\n")),
+                 "is not a restart state file of cpprun"));
+  CHECK(Directory::read(directory.path() + "/mine") == "step 7\n");
   CHECK(contains(refused("/dev/null"), "is not a regular file"));
-  CHECK(contains(refused(folder.path()), "is not a regular file"));
-  CHECK(contains(refused(folder.path() + "/nowhere/state"), "No such file or directory"));
+  CHECK(contains(refused(directory.path()), "is not a regular file"));
+  CHECK(contains(refused(directory.path() + "/nowhere/state"), "No such file or directory"));
 }
 
 }  // namespace restarts_test

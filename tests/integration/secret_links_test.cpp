@@ -14,7 +14,7 @@
 #include <string>
 
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 #include "tests/integration/hosts.h"
 #include "tests/integration/sockets.h"
 
@@ -42,17 +42,17 @@ std::string secret_of(const std::string& id) {
 
 class SecretFile {
  public:
-  explicit SecretFile(const std::string& text) : path_(folder_.write("secret", text)) {
+  explicit SecretFile(const std::string& text) : path_(directory_.write("secret", text)) {
     REQUIRE(::chmod(path_.c_str(), 0600) == 0);
   }
   Options options() const { return {.variables = {{"CPPRUN_SECRET_FILE", path_}}}; }
   void give_to(uid_t user) const {
-    REQUIRE(::chown(folder_.path().c_str(), user, user) == 0);
+    REQUIRE(::chown(directory_.path().c_str(), user, user) == 0);
     REQUIRE(::chown(path_.c_str(), user, user) == 0);
   }
 
  private:
-  Folder folder_;
+  Directory directory_;
   std::string path_;
 };
 
@@ -93,8 +93,8 @@ TEST_CASE("nodes that hold the secret run a job, restart it, and nobody on the w
   const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
   const SecretFile secret(blue);
-  const Folder folder;
-  const std::string capture = folder.path() + "/wire.pcap";
+  const Directory directory;
+  const std::string capture = directory.path() + "/wire.pcap";
   std::optional<Command> tcpdump;
   if (can_capture()) {
     tcpdump.emplace(hosts.on(
@@ -134,10 +134,10 @@ TEST_CASE("a node without the secret ends at once with the cure, and the job doe
   Command first(hosts.on(0, node(0, "echo here; sleep 60")), secret.options());
   first.expect_out("here\n");
   second.expect_out("here\n");
-  const auto stranger = run(hosts.on(2, node(1, "echo stolen")));
-  CHECK(stranger.code == 1);
-  CHECK(stranger.out == "");
-  CHECK(contains(stranger.err, "this master requires a secret"));
+  const auto unidentified = run(hosts.on(2, node(1, "echo stolen")));
+  CHECK(unidentified.code == 1);
+  CHECK(unidentified.out == "");
+  CHECK(contains(unidentified.err, "this master requires a secret"));
   first.expect_err("the client has no secret, but this side requires one");
   for (Command* each : {&first, &second}) each->signal(SIGTERM);
   CHECK(first.wait().code == 128 + SIGTERM);
@@ -235,8 +235,8 @@ TEST_CASE(
 }
 
 TEST_CASE("owners at one daemon neither join nor see each other's jobs, and admin sees all") {
-  const Folder folder;
-  const std::string owners = folder.path() + "/owners";
+  const Directory directory;
+  const std::string owners = directory.path() + "/owners";
   REQUIRE(::mkdir(owners.c_str(), 0700) == 0);
   const auto path_of = [&](const std::string& owner) { return owners + "/" + owner; };
   for (const std::string owner : {"admin", "alice", "bob"}) {
@@ -270,10 +270,10 @@ TEST_CASE("owners at one daemon neither join nor see each other's jobs, and admi
   CHECK(ask("bob", {"status", "train"}).code != 0);
   CHECK(ask("bob", {"stop", "train"}).code != 0);
   const SecretFile nobodys(secret_of("mallory"));
-  const auto stranger =
+  const auto unidentified =
       run({from_build("CPPRUNCTL"), "--address=" + address, "ls"}, nobodys.options());
-  CHECK(stranger.code != 0);
-  CHECK(contains(stranger.err, "wrong secret: the server does not have \"mallory\""));
+  CHECK(unidentified.code != 0);
+  CHECK(contains(unidentified.err, "wrong secret: the server does not have \"mallory\""));
   CHECK_FALSE(contains(running.err(), "stop"));
 
   Command waits({from_build("CPPRUNCTL"), "--address=" + address, "wait", "train"},
@@ -334,16 +334,16 @@ TEST_CASE("a token lets its bearer look until its time is over, and no other ask
 
 TEST_CASE("a daemon behind its sandbox finds a secret in a folder that was exchanged for another") {
   // As Kubernetes mounts them: "..data" is a link that is made to lead elsewhere.
-  const Folder folder;
+  const Directory directory;
   const auto version = [&](const std::string& name, const std::string& owner) {
-    REQUIRE(::mkdir((folder.path() + "/" + name).c_str(), 0700) == 0);
-    const std::string path = folder.write(name + "/secret", secret_of(owner));
+    REQUIRE(::mkdir((directory.path() + "/" + name).c_str(), 0700) == 0);
+    const std::string path = directory.write(name + "/secret", secret_of(owner));
     REQUIRE(::chmod(path.c_str(), 0600) == 0);
     return Options{.variables = {{"CPPRUN_SECRET_FILE", path}}};
   };
   const auto before = version("..v1", "one");
   const auto after = version("..v2", "two");
-  const std::string link = folder.path() + "/..data";
+  const std::string link = directory.path() + "/..data";
   REQUIRE(::symlink("..v1", link.c_str()) == 0);
   Command daemon(
       {from_build("CPPRUND"), "--host=127.0.0.1", "--port=0", "--secret-file=" + link + "/secret"});

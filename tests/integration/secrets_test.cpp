@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 
 namespace secrets_test {
 
@@ -28,16 +28,16 @@ const std::string digits = "000102030405060708090a0b0c0d0e0f10111213141516171819
 
 // A home of one's own, in which nothing is.
 struct Home {
-  Folder folder;
+  Directory directory;
 
   Options options(Variables more = {}) const {
-    more.insert({{"HOME", folder.path()},
+    more.insert({{"HOME", directory.path()},
                  {"XDG_CONFIG_HOME", ""},
                  {"CPPRUN_SECRET_FILE", ""},
                  {"CPPRUN_REQUIRE_SECRET", ""}});
     return {.variables = std::move(more)};
   }
-  std::string secret() const { return folder.path() + "/.config/cpprun/secret"; }
+  std::string secret() const { return directory.path() + "/.config/cpprun/secret"; }
   Words control(const Words& words) const {
     Words all = {from_build("CPPRUNCTL")};
     all.insert(all.end(), words.begin(), words.end());
@@ -58,7 +58,7 @@ mode_t mode_of(const std::string& path) {
 std::vector<std::string> lines_of(const std::string& path) {
   std::vector<std::string> lines;
   std::string line;
-  for (const char byte : Folder::read(path)) {
+  for (const char byte : Directory::read(path)) {
     if (byte == '\n') {
       lines.push_back(line);
       line.clear();
@@ -79,20 +79,20 @@ std::string id_in(const std::string& line) {
 class TinyDisk {
  public:
   TinyDisk() {
-    mounted_ = ::mount("tiny", folder_.path().c_str(), "tmpfs", MS_NOSUID | MS_NODEV,
+    mounted_ = ::mount("tiny", directory_.path().c_str(), "tmpfs", MS_NOSUID | MS_NODEV,
                        "size=4k,mode=700") == 0;
-    if (mounted_) folder_.write("full", std::string(4096, '.'));
+    if (mounted_) directory_.write("full", std::string(4096, '.'));
   }
   ~TinyDisk() {
-    if (mounted_) ::umount2(folder_.path().c_str(), MNT_DETACH);
+    if (mounted_) ::umount2(directory_.path().c_str(), MNT_DETACH);
   }
   TinyDisk(const TinyDisk&) = delete;
   TinyDisk& operator=(const TinyDisk&) = delete;
   bool mounted() const { return mounted_; }
-  const Folder& folder() const { return folder_; }
+  const Directory& directory() const { return directory_; }
 
  private:
-  Folder folder_;
+  Directory directory_;
   bool mounted_ = false;
 };
 
@@ -104,8 +104,8 @@ TEST_CASE("keygen makes a secret where it is looked for, and for its owner alone
   CHECK(made.err == "");
   REQUIRE(made.code == 0);
   CHECK(mode_of(home.secret()) == 0600);
-  CHECK(mode_of(home.folder.path() + "/.config") == 0700);
-  CHECK(mode_of(home.folder.path() + "/.config/cpprun") == 0700);
+  CHECK(mode_of(home.directory.path() + "/.config") == 0700);
+  CHECK(mode_of(home.directory.path() + "/.config/cpprun") == 0700);
   const auto lines = lines_of(home.secret());
   REQUIRE(lines.size() == 1);
   const std::string id = id_in(lines[0]);
@@ -114,14 +114,14 @@ TEST_CASE("keygen makes a secret where it is looked for, and for its owner alone
   CHECK(contains(made.out, "Every node needs this file"));
   CHECK_FALSE(contains(made.out, lines[0].substr(lines[0].size() - 64)));
 
-  const std::string path = home.folder.path() + "/a/b/secret";
+  const std::string path = home.directory.path() + "/a/b/secret";
   REQUIRE(home.ask({"keygen", path, "--id", "tonight"}).code == 0);
   CHECK(id_in(lines_of(path).at(0)) == "tonight");
 }
 
 TEST_CASE("keygen writes over nothing, and two at once make one secret") {
   const Home home;
-  const std::string path = home.folder.path() + "/secret";
+  const std::string path = home.directory.path() + "/secret";
   Command first(home.control({"keygen", path, "--id", "first"}), home.options());
   Command second(home.control({"keygen", path, "--id", "second"}), home.options());
   const auto one = first.wait();
@@ -132,23 +132,23 @@ TEST_CASE("keygen writes over nothing, and two at once make one secret") {
   const auto lines = lines_of(path);
   REQUIRE(lines.size() == 1);
   CHECK(id_in(lines[0]) == (one.code == 0 ? "first" : "second"));
-  CHECK(home.folder.entries() == std::vector<std::string>{"secret"});
+  CHECK(home.directory.entries() == std::vector<std::string>{"secret"});
 
   CHECK(home.ask({"keygen", path}).code == 1);
   CHECK(lines_of(path) == lines);
   // Nor what a link leads to.
-  fs::create_symlink(home.folder.path() + "/elsewhere", home.folder.path() + "/link");
-  CHECK(home.ask({"keygen", home.folder.path() + "/link"}).code == 1);
-  CHECK_FALSE(fs::exists(home.folder.path() + "/elsewhere"));
+  fs::create_symlink(home.directory.path() + "/elsewhere", home.directory.path() + "/link");
+  CHECK(home.ask({"keygen", home.directory.path() + "/link"}).code == 1);
+  CHECK_FALSE(fs::exists(home.directory.path() + "/elsewhere"));
 }
 
 TEST_CASE("a secret is exchanged: the new one comes first, the old one stays until it is removed") {
   const Home home;
-  const std::string path = home.folder.path() + "/secret";
+  const std::string path = home.directory.path() + "/secret";
   const auto missing = home.ask({"keygen", path, "--add"});
   CHECK(missing.code == 1);
   CHECK(contains(missing.err, "create it with \"cpprunctl keygen " + path + "\""));
-  CHECK(home.folder.entries().empty());
+  CHECK(home.directory.entries().empty());
   REQUIRE(home.ask({"keygen", path, "--id", "old"}).code == 0);
   const auto before = lines_of(path);
   const auto added = home.ask({"keygen", path, "--add", "--id", "new"});
@@ -159,15 +159,15 @@ TEST_CASE("a secret is exchanged: the new one comes first, the old one stays unt
   CHECK(id_in(after[0]) == "new");
   CHECK(after[1] == before[0]);
   CHECK(mode_of(path) == 0600);
-  CHECK(home.folder.entries() == std::vector<std::string>{"secret"});
+  CHECK(home.directory.entries() == std::vector<std::string>{"secret"});
 
   const auto again = home.ask({"keygen", path, "--add", "--id", "old"});
   CHECK(again.code == 1);
   CHECK(contains(again.err, "the file already has a secret \"old\""));
-  home.folder.write(".secret.new", "");
+  home.directory.write(".secret.new", "");
   const auto busy = home.ask({"keygen", path, "--add"});
   CHECK(busy.code == 1);
-  CHECK(contains(busy.err, "remove " + home.folder.path() + "/.secret.new"));
+  CHECK(contains(busy.err, "remove " + home.directory.path() + "/.secret.new"));
   CHECK(lines_of(path) == after);
 }
 
@@ -178,55 +178,56 @@ TEST_CASE("keygen on standard output says nothing else there") {
   CHECK(made.out.starts_with("cpprun1:a:"));
   CHECK(made.out.size() == std::string("cpprun1:a:").size() + 64 + 1);
   CHECK(made.err == "cpprunctl: created secret a\n");
-  CHECK(home.folder.entries().empty());
+  CHECK(home.directory.entries().empty());
   CHECK(home.ask({"keygen", "-"}).out != home.ask({"keygen", "-"}).out);
 }
 
 TEST_CASE("what cannot be made leaves nothing behind") {
   const Home home;
-  const std::string place = home.folder.path() + "/open";
+  const std::string place = home.directory.path() + "/open";
   fs::create_directory(place);
   REQUIRE(::chmod(place.c_str(), 0777) == 0);
   const auto open = home.ask({"keygen", place + "/secret"});
   CHECK(open.code == 1);
   CHECK(contains(open.err, "its directory is writable by all users (mode 0777); chmod o-w"));
   CHECK(fs::is_empty(place));
-  home.folder.write("file", "");
-  CHECK(home.ask({"keygen", home.folder.path() + "/file/a/secret"}).code == 1);
+  home.directory.write("file", "");
+  CHECK(home.ask({"keygen", home.directory.path() + "/file/a/secret"}).code == 1);
   const auto nowhere =
       run(home.control({"keygen"}),
           {.variables = {{"HOME", ""}, {"XDG_CONFIG_HOME", ""}, {"CPPRUN_SECRET_FILE", ""}}});
   CHECK(nowhere.code == 1);
   CHECK(contains(nowhere.err, "use `cpprunctl keygen FILE`"));
-  CHECK(home.folder.entries() == std::vector<std::string>{"file", "open"});
+  CHECK(home.directory.entries() == std::vector<std::string>{"file", "open"});
 }
 
 TEST_CASE("a full disk gets no half of a secret, and one that is there stays as it was") {
   const TinyDisk disk;
   if (!disk.mounted()) return skip("no permission to mount a disk");
   const Home home;
-  const auto& folder = disk.folder();
-  const auto full = home.ask({"keygen", folder.path() + "/a/b/secret"});
+  const auto& directory = disk.directory();
+  const auto full = home.ask({"keygen", directory.path() + "/a/b/secret"});
   CHECK(full.code == 1);
   CHECK(contains(full.err, "No space left on device; the incomplete file was removed"));
-  CHECK(folder.entries() == std::vector<std::string>{"full"});
+  CHECK(directory.entries() == std::vector<std::string>{"full"});
 
-  fs::remove(folder.path() + "/full");
-  const std::string path = folder.path() + "/secret";
+  fs::remove(directory.path() + "/full");
+  const std::string path = directory.path() + "/secret";
   REQUIRE(home.ask({"keygen", path}).code == 0);
   const auto before = lines_of(path);
   const auto added = home.ask({"keygen", path, "--add"});
   CHECK(added.code == 1);
   CHECK(contains(added.err, "No space left on device; the file is unchanged"));
   CHECK(lines_of(path) == before);
-  CHECK(folder.entries() == std::vector<std::string>{"secret"});
+  CHECK(directory.entries() == std::vector<std::string>{"secret"});
 }
 
 TEST_CASE("a disk that is read only is said, and no folder is left behind") {
   const TinyDisk disk;
   if (!disk.mounted()) return skip("no permission to mount a disk");
-  REQUIRE(::mount("tiny", disk.folder().path().c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "") == 0);
-  const auto made = Home().ask({"keygen", disk.folder().path() + "/a/secret"});
+  REQUIRE(::mount("tiny", disk.directory().path().c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "") ==
+          0);
+  const auto made = Home().ask({"keygen", disk.directory().path() + "/a/secret"});
   CHECK(made.code == 1);
   CHECK(contains(made.err, "Read-only file system"));
 }
@@ -242,7 +243,7 @@ TEST_CASE("a token is made with the secret that is found, and says nothing else"
   CHECK(own.code == 0);
   CHECK(own.out.starts_with("cpprun1.home.read."));
   CHECK(count(own.out, "\n") == 1);
-  const std::string path = home.folder.path() + "/other";
+  const std::string path = home.directory.path() + "/other";
   REQUIRE(home.ask({"keygen", path, "--id", "other"}).code == 0);
   const auto named =
       home.ask({"token", "--order", "--for", "2h", "--job", "a", "--secret-file", path});
@@ -256,7 +257,7 @@ TEST_CASE("a token is made with the secret that is found, and says nothing else"
 
 TEST_CASE("workers are not told where the secret lies") {
   const Home home;
-  const std::string path = home.folder.path() + "/secret";
+  const std::string path = home.directory.path() + "/secret";
   REQUIRE(home.ask({"keygen", path}).code == 0);
   const auto told = home.launch({"--standalone", "--no-python", "env"},
                                 {{"CPPRUN_SECRET_FILE", path}, {"PASSED_ON", "yes"}});
@@ -281,7 +282,7 @@ TEST_CASE("a job of several nodes without a secret is refused where one is asked
 
 TEST_CASE("a secret that others could read starts no job that would use it, and every other") {
   const Home home;
-  const auto path = home.folder.write("secret", "cpprun1:a:" + digits + "\n");
+  const auto path = home.directory.write("secret", "cpprun1:a:" + digits + "\n");
   REQUIRE(::chmod(path.c_str(), 0644) == 0);
   const auto open =
       home.launch({"--nnodes=2", "--node-rank=0", "--secret-file", path, "--no-python", "true"});
@@ -289,7 +290,7 @@ TEST_CASE("a secret that others could read starts no job that would use it, and 
   CHECK(contains(open.err, "chmod 600 " + path));
   CHECK_FALSE(contains(open.err, digits));
   const auto gone = home.launch({"--nnodes=2", "--no-python", "true"},
-                                {{"CPPRUN_SECRET_FILE", home.folder.path() + "/gone"}});
+                                {{"CPPRUN_SECRET_FILE", home.directory.path() + "/gone"}});
   CHECK(gone.code == 2);
   CHECK(contains(gone.err, "/gone\": No such file or directory"));
   CHECK(home.launch({"--standalone", "--secret-file", path, "--no-python", "true"}).code == 0);

@@ -15,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-// A site whose daemons may be looked at, by their sockets in the folder of this scene.
+// A site whose daemons may be looked at, by their sockets in the directory of this scene.
 struct SeenSite : Site {
   SeenSite() { status_access = "user"; }
 

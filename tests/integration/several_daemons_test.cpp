@@ -14,8 +14,8 @@ using namespace cpprun::integration;
 
 namespace {
 
-// Nodes on hosts 1 and 2; a daemon on host 0 or 3, with what it has to know of its jobs in a folder
-// that both of them reach.
+// Nodes on hosts 1 and 2; a daemon on host 0 or 3, with what it has to know of its jobs in a
+// directory that both of them reach.
 struct Site {
   Site() : cluster(4, "2") {
     cluster.workers = "2";
@@ -41,7 +41,7 @@ struct Site {
     CHECK(state.entries() == std::vector<std::string>{"alive", "lock"});
   }
   Cluster cluster;
-  Folder state;
+  Directory state;
 };
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 
 namespace single_node_test {
 
@@ -32,8 +32,8 @@ Words two_workers(const Words& options, const Words& actions) {
 // Otherwise a line says that it was chosen for them.
 const Options quiet{.variables = {{"OMP_NUM_THREADS", "1"}}};
 
-std::string fifo(const Folder& folder, const std::string& name) {
-  const auto path = folder.path() + "/" + name;
+std::string fifo(const Directory& directory, const std::string& name) {
+  const auto path = directory.path() + "/" + name;
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   return path;
 }
@@ -102,11 +102,11 @@ TEST_CASE("the report names rank, host, pid and what happened in words") {
 }
 
 TEST_CASE("a file sets the flags of a job, and the machine's name can stand before its lines") {
-  Folder folder;
+  Directory directory;
   const auto file =
-      folder.write("job.toml",
-                   "standalone = true\nnproc-per-node = 2\ntee = 3\nno-python = true\n"
-                   "log-line-prefix-template = '[${rank}@${hostname}] '\n");
+      directory.write("job.toml",
+                      "standalone = true\nnproc-per-node = 2\ntee = 3\nno-python = true\n"
+                      "log-line-prefix-template = '[${rank}@${hostname}] '\n");
   const auto ended =
       run(with_cpprun({"--config", file, "--nproc-per-node=1", worker(), "say", "x"}));
   CHECK(ended.code == 0);
@@ -114,8 +114,8 @@ TEST_CASE("a file sets the flags of a job, and the machine's name can stand befo
 }
 
 TEST_CASE("mistakes in a file, of the command line and of the script are told together") {
-  Folder folder;
-  const auto file = folder.write("job.toml", "nprok = 1\nmax-restarts = many\n");
+  Directory directory;
+  const auto file = directory.write("job.toml", "nprok = 1\nmax-restarts = many\n");
   const auto ended = run(with_cpprun({"--config", file, "--nnodes=0", "--frobnicate", "./gone"}));
   CHECK(ended.code == 2);
   CHECK(ended.err ==
@@ -141,8 +141,8 @@ TEST_CASE("a segmentation fault is told as one and ends the job with 139") {
 }
 
 TEST_CASE("a worker that ignores TERM is killed after the grace, and the job keeps its code") {
-  Folder folder;
-  const auto bell = folder.path() + "/ignores";
+  Directory directory;
+  const auto bell = directory.path() + "/ignores";
   REQUIRE(::mkfifo(bell.c_str(), 0600) == 0);
   // Rank 1 fails when rank 0 ignores TERM, and not before.
   const std::string script = "trap '' TERM; test $RANK = 1 || { echo > " + bell +
@@ -168,15 +168,15 @@ TEST_CASE("with --stragglers=kill what a worker left behind is gone when the job
 }
 
 TEST_CASE("a copy that outlives a good end is named and waited for") {
-  const Folder folder;
-  const auto bell = fifo(folder, "bell");
-  const auto script = folder.write("train", "setsid sh -c 'read x < " + bell + "; echo > " +
-                                                folder.path() + "/copied' & exit 0");
+  const Directory directory;
+  const auto bell = fifo(directory, "bell");
+  const auto script = directory.write("train", "setsid sh -c 'read x < " + bell + "; echo > " +
+                                                   directory.path() + "/copied' & exit 0");
   Command job(with_cpprun({"--standalone", "--no-python", "sh", script}));
   job.expect_err("still runs: pid");
   ring(bell);
   CHECK(job.wait_for_exit() == 0);
-  CHECK(folder.entries() == Words{"bell", "copied", "train"});
+  CHECK(directory.entries() == Words{"bell", "copied", "train"});
   job.expect_no_worker_left();
 }
 
@@ -190,8 +190,8 @@ TEST_CASE(
 }
 
 TEST_CASE("with --stragglers=leave a copy outlives the job") {
-  const Folder folder;
-  const auto script = folder.write("train", "setsid sleep 1000 & echo copy $!; exit 0");
+  const Directory directory;
+  const auto script = directory.write("train", "setsid sleep 1000 & echo copy $!; exit 0");
   Command job(with_cpprun({"--standalone", "--stragglers=leave", "--no-python", "sh", script}));
   job.expect_out("copy ");
   CHECK(job.wait_for_exit() == 0);
@@ -203,9 +203,9 @@ TEST_CASE("with --stragglers=leave a copy outlives the job") {
 
 TEST_CASE("a loader lives until the worker that reads from it has saved, whoever ends them") {
   for (const int signal : {SIGTERM, SIGINT}) {
-    const Folder folder;
+    const Directory directory;
     Command job(with_cpprun({"--standalone", "--nproc-per-node=2", "--shutdown-timeout=20",
-                             "--no-python", "bash", folder.write("train", with_loader)}));
+                             "--no-python", "bash", directory.write("train", with_loader)}));
     job.expect_out("ready\n", 2);
     job.signal(signal);
     CHECK(job.wait_for_exit() == 128 + signal);
@@ -216,9 +216,9 @@ TEST_CASE("a loader lives until the worker that reads from it has saved, whoever
 }
 
 TEST_CASE("a loader lives until its worker has saved when another worker fails") {
-  const Folder folder;
-  const auto bell = fifo(folder, "bell");
-  const auto script = folder.write(
+  const Directory directory;
+  const auto bell = fifo(directory, "bell");
+  const auto script = directory.write(
       "train", "if [ $RANK = 1 ]; then read x < " + bell + "; exit 7; fi\n" + with_loader);
   Command job(with_cpprun({"--standalone", "--nproc-per-node=2", "--shutdown-timeout=20",
                            "--no-python", "bash", script}));
@@ -231,8 +231,8 @@ TEST_CASE("a loader lives until its worker has saved when another worker fails")
 
 TEST_CASE("a shell that ends of the signal passes it on to the trainer, which has the grace") {
   for (const std::string_view shell : {"cd /; bash \"$0\"; true", "bash \"$0\" | tee \"$0.log\""}) {
-    const Folder folder;
-    const auto trainer = folder.write("trainer", saves_slowly);
+    const Directory directory;
+    const auto trainer = directory.write("trainer", saves_slowly);
     Command job(
         with_cpprun({"--standalone", "--no-python", "bash", "-c", std::string(shell), trainer}));
     job.expect_out("ready\n");
@@ -250,8 +250,8 @@ TEST_CASE("a shell that outlives the signal and waits for the trainer passes it 
   };
   for (const Wrapper& each : {Wrapper{SIGTERM, "trap 'echo kept' TERM; bash \"$0\"; true"},
                               Wrapper{SIGINT, "bash \"$0\"; true"}}) {
-    const Folder folder;
-    const auto trainer = folder.write("trainer", saves_slowly);
+    const Directory directory;
+    const auto trainer = directory.write("trainer", saves_slowly);
     Command job(with_cpprun({"--standalone", "--shutdown-timeout=60", "--no-python", "bash", "-c",
                              std::string(each.shell), trainer}));
     job.expect_out("ready\n");
@@ -263,8 +263,8 @@ TEST_CASE("a shell that outlives the signal and waits for the trainer passes it 
 }
 
 TEST_CASE("with --signal-scope=group all processes of a worker get the signal at once") {
-  const Folder folder;
-  const auto script = folder.write(
+  const Directory directory;
+  const auto script = directory.write(
       "train",
       "trap 'wait; echo worker ends; exit 0' TERM; bash -c 'trap \"echo child ends; exit 0\" TERM; "
       "echo ready; while :; do sleep 1000 & wait; done' & wait");
@@ -364,9 +364,9 @@ TEST_CASE("a program that cannot be executed is told before anything starts, wit
 }
 
 TEST_CASE("a program that the kernel refuses is told with its stage and reason") {
-  Folder folder;
-  const auto program = folder.write("train", "#!/no/such/interpreter\n");
-  folder.make_executable("train");
+  Directory directory;
+  const auto program = directory.write("train", "#!/no/such/interpreter\n");
+  directory.make_executable("train");
   const auto ended = run(with_cpprun({"--standalone", program}));
   CHECK(ended.code == 127);
   CHECK(contains(ended.err, program));

@@ -6,7 +6,7 @@
 #include <signal.h>
 
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 
 namespace spawning_script_test {
 
@@ -45,13 +45,13 @@ TEST_CASE("a script that starts a world of its own is told what to leave to cppr
   if (from_build("CPPRUN_PYTHON").empty()) {
     return skip("no Python with torch was found when this was configured");
   }
-  const Folder folder;
+  const Directory directory;
   const Options options{.variables = {{"PYTHON_EXEC", from_build("CPPRUN_PYTHON")}}};
   Command spawning(with_cpprun({"--standalone", "--nproc-per-node=2", "--shutdown-timeout=5",
-                                folder.write("spawns.py", spawns)}),
+                                directory.write("spawns.py", spawns)}),
                    options);
   Command meeting(with_cpprun({"--standalone", "--nproc-per-node=2", "--shutdown-timeout=5",
-                               folder.write("by_hand.py", meets_by_hand)}),
+                               directory.write("by_hand.py", meets_by_hand)}),
                   options);
   spawning.expect_out("half way");
   meeting.expect_out("half way");

@@ -268,7 +268,7 @@ TEST_CASE("a master that is preempted while its standby is lost transfers leader
   job.second().signal(SIGKILL);
   const auto left = job.first().wait();
   CHECK_MESSAGE(left.code == 143, left.err);
-  job.third().expect_err("transferred leadership: this node is the leader");
+  job.third().expect_err("transferred leadership: this node is now the leader");
   job.third().expect_out(" of 1, restart 0\n");
   job.third().signal(SIGKILL);
   for (Command* const each : {&job.second(), &job.third()}) each->wait_for_exit();
@@ -281,7 +281,7 @@ TEST_CASE("a master that is preempted transfers leadership, and the job goes on 
   job.first().signal(SIGTERM);
   const auto left = job.first().wait();
   CHECK_MESSAGE(left.code == 143, left.err);
-  job.second().expect_err("transferred leadership: this node is the leader");
+  job.second().expect_err("transferred leadership: this node is now the leader");
   expect_each({&job.second(), &job.third()}, " of 2, restart 0\n");
   CHECK_FALSE(contains(job.second().err(), "is lost"));
   end_all(job.second(), {&job.third()});

@@ -15,7 +15,7 @@
 #include <sstream>
 
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 
 namespace steady_test {
 
@@ -39,7 +39,7 @@ bool is_permitted() {
 }
 
 std::string shown(pid_t pid, const std::string& file) {
-  return Folder::read("/proc/" + std::to_string(pid) + "/" + file);
+  return Directory::read("/proc/" + std::to_string(pid) + "/" + file);
 }
 
 long locked_kib(pid_t pid) {

@@ -75,7 +75,7 @@ struct Steered {
   }
 
   Cluster cluster;
-  Folder reports;
+  Directory reports;
 };
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace {
 
 const std::string no_digits = "the digits example was not built, for it needs LibTorch";
 
-Words training(const Folder& shared) {
+Words training(const Directory& shared) {
   return {from_build("CPPRUN_DIGITS"), "--epochs=14", "--save-every=5", "--resume",
           "--checkpoint=" + shared.path() + "/checkpoints"};
 }
@@ -47,7 +47,7 @@ TEST_CASE("training whose worker is killed resumes on both nodes and is as good 
   Cluster cluster(2, "2");
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
   cluster.workers = "2";
-  const Folder shared;
+  const Directory shared;
   const Words program = [&] {
     Words words = training(shared);
     words.insert(words.end(), {"--fail-at-step=48", "--fail-rank=3"});
@@ -69,7 +69,7 @@ TEST_CASE("training loses a node in mid-epoch, goes on with two, then three, and
   if (from_build("CPPRUN_DIGITS").empty()) return skip(no_digits);
   const Cluster cluster(3, "2:3");
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
-  const Folder shared;
+  const Directory shared;
   // Whoever waits in a collective for the node that is gone hears no TERM.
   const Words flags = {"--shutdown-timeout=1"};
   Command first(cluster.node(0, flags, training(shared)), one_thread(cluster));

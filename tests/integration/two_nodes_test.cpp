@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 #include "tests/integration/sockets.h"
 
 namespace two_nodes_test {
@@ -147,7 +147,7 @@ TEST_CASE("a failure anywhere starts both nodes again, and the count is the same
 
 TEST_CASE("who is killed is the cause, though its peer on another node was quicker to end") {
   const Job job;
-  const Folder shared;
+  const Directory shared;
   // Rank 0 notices what rank 1 dies of, before its node does: its death is held back until the
   // round is broken.
   const std::string ready = shared.path() + "/ready";
@@ -227,12 +227,12 @@ TEST_CASE("a master whose name does not resolve is told as such") {
 }
 
 TEST_CASE("something that is not a cpprun at the master's port is told as such") {
-  const Listener stranger(0);
+  const Listener unidentified(0);
   Command node(with_cpprun({"--nnodes=2", "--node_rank=1", "--master_addr=127.0.0.1",
-                            "--master_port=" + std::to_string(stranger.port()),
+                            "--master_port=" + std::to_string(unidentified.port()),
                             "--rdzv-conf=join_timeout=30", worker(), "say", "started"}));
   constexpr int milliseconds_max = 30'000;
-  const auto peer = stranger.answer("HTTP/1.0 400 Bad Request\r\n\r\n", milliseconds_max);
+  const auto peer = unidentified.answer("HTTP/1.0 400 Bad Request\r\n\r\n", milliseconds_max);
   REQUIRE(peer);
   node.expect_err("not a cpprun");
   node.signal(SIGTERM);
@@ -242,8 +242,8 @@ TEST_CASE("something that is not a cpprun at the master's port is told as such")
 TEST_CASE("garbage on the master's port during a job is told as such and disturbs nobody") {
   using namespace std::string_literals;
   const Job job;
-  const Folder folder;
-  const Words gates = {folder.path() + "/gate0", folder.path() + "/gate1"};
+  const Directory directory;
+  const Words gates = {directory.path() + "/gate0", directory.path() + "/gate1"};
   for (const auto& gate : gates) REQUIRE(::mkfifo(gate.c_str(), 0600) == 0);
   Command first(job.node(0, 1, {}, {"say", "here", "await", gates[0]}));
   Command second(job.node(1, 1, {}, {"say", "here", "await", gates[1]}));
@@ -267,13 +267,13 @@ TEST_CASE("garbage on the master's port during a job is told as such and disturb
 }
 
 TEST_CASE("a master port that is taken is told with the port, and nothing is started") {
-  const Listener stranger(0);
+  const Listener unidentified(0);
   const auto ended = run(with_cpprun({"--nnodes=2", "--node_rank=0", "--master_addr=127.0.0.1",
-                                      "--master_port=" + std::to_string(stranger.port()), worker(),
-                                      "say", "started"}));
+                                      "--master_port=" + std::to_string(unidentified.port()),
+                                      worker(), "say", "started"}));
   CHECK(ended.code != 0);
   CHECK(ended.out == "");
-  CHECK(contains(ended.err, std::to_string(stranger.port())));
+  CHECK(contains(ended.err, std::to_string(unidentified.port())));
 }
 
 }  // namespace two_nodes_test

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 
 namespace words_test {
 
@@ -18,9 +18,9 @@ namespace {
 
 // cpprun as a shell would start it with those redirections, of two workers that are shells.
 Ended shell(const std::string& flags, const std::string& script, const std::string& redirections) {
-  const Folder folder;
-  const auto path = folder.write("worker.sh", "#!/bin/sh\n" + script);
-  folder.make_executable("worker.sh");
+  const Directory directory;
+  const auto path = directory.write("worker.sh", "#!/bin/sh\n" + script);
+  directory.make_executable("worker.sh");
   return run(
       {"sh", "-c",
        "exec " + from_build("CPPRUN") + " --standalone " + flags + " " + path + " " + redirections},
@@ -63,8 +63,8 @@ std::string noticed_first(const std::string& ready) {
 }  // namespace
 
 TEST_CASE("a rank that only noticed the end of another is not the cause, though nothing is tee'd") {
-  const Folder folder;
-  const auto ready = folder.path() + "/ready";
+  const Directory directory;
+  const auto ready = directory.path() + "/ready";
   REQUIRE(::mkfifo(ready.c_str(), 0600) == 0);
   const auto ended = shell("--nproc-per-node=2", noticed_first(ready), "2>&1");
   CHECK_MESSAGE(contains(ended.out, "failed: rank 0 "), ended.out);
@@ -83,8 +83,8 @@ TEST_CASE(
 }
 
 TEST_CASE("a Python module that is missing is called that") {
-  const Folder folder;
-  const auto script = folder.write("train.py", "import no_such_module_at_all\n");
+  const Directory directory;
+  const auto script = directory.write("train.py", "import no_such_module_at_all\n");
   const auto python = from_build("CPPRUN_PYTHON");
   const auto ended = run(with_cpprun({"--standalone", script}),
                          {.variables = {{"PYTHON_EXEC", python.empty() ? "python3" : python}}});
@@ -94,35 +94,35 @@ TEST_CASE("a Python module that is missing is called that") {
 }
 
 TEST_CASE("a module of the script's own that is misspelled gets the name that was meant") {
-  const Folder folder;
+  const Directory directory;
   const auto python = from_build("CPPRUN_PYTHON");
   const Options options{.variables = {{"PYTHON_EXEC", python.empty() ? "python3" : python}}};
-  folder.write("utils.py", "");
-  const auto script = folder.write("train.py", "import utlis\n");
+  directory.write("utils.py", "");
+  const auto script = directory.write("train.py", "import utlis\n");
   auto ended = run(with_cpprun({"--standalone", script}), options);
   if (ended.code == 2) return skip("no Python");
   CHECK_MESSAGE(contains(ended.err, "did you mean \"utils\"?"), ended.err);
   CHECK_FALSE(contains(ended.err, "pip install"));
   // With -m, Python looks in the current directory.
-  const Words there{"sh", "-c", "cd \"$0\" && exec \"$@\"", folder.path()};
-  const auto in_folder = [&](const Words& words) {
+  const Words there{"sh", "-c", "cd \"$0\" && exec \"$@\"", directory.path()};
+  const auto in_directory = [&](const Words& words) {
     auto all = there;
     all.insert(all.end(), words.begin(), words.end());
     return run(all, options);
   };
-  ended = in_folder(with_cpprun({"--standalone", "-m", "utlis"}));
+  ended = in_directory(with_cpprun({"--standalone", "-m", "utlis"}));
   CHECK_MESSAGE(contains(ended.err, "did you mean \"utils\"?"), ended.err);
-  std::filesystem::create_directory(folder.path() + "/sub");
-  folder.write("sub/main.py", "import utils\n");
-  ended = in_folder(with_cpprun({"--standalone", "sub/main.py"}));
-  CHECK_MESSAGE(contains(ended.err, "set PYTHONPATH=" + folder.path()), ended.err);
-  std::filesystem::create_directory(folder.path() + "/pkg");
-  folder.write("pkg/__init__.py", "");
-  ended = in_folder(with_cpprun({"--standalone", "-m", "pkg.no_such_part"}));
+  std::filesystem::create_directory(directory.path() + "/sub");
+  directory.write("sub/main.py", "import utils\n");
+  ended = in_directory(with_cpprun({"--standalone", "sub/main.py"}));
+  CHECK_MESSAGE(contains(ended.err, "set PYTHONPATH=" + directory.path()), ended.err);
+  std::filesystem::create_directory(directory.path() + "/pkg");
+  directory.write("pkg/__init__.py", "");
+  ended = in_directory(with_cpprun({"--standalone", "-m", "pkg.no_such_part"}));
   CHECK_MESSAGE(contains(ended.err, "your package \"pkg\" has no module"), ended.err);
-  ended = in_folder(with_cpprun({"--standalone", "-m", "pkg.py"}));
+  ended = in_directory(with_cpprun({"--standalone", "-m", "pkg.py"}));
   CHECK_MESSAGE(contains(ended.err, "did you mean \"pkg\"?"), ended.err);
-  ended = in_folder(with_cpprun({"--standalone", "-m", "train.py"}));
+  ended = in_directory(with_cpprun({"--standalone", "-m", "train.py"}));
   CHECK(ended.code == 2);
   CHECK(contains(ended.err,
                  "cpprun: error: -m train.py: a path, not the name of a module\n"
@@ -136,12 +136,12 @@ TEST_CASE("stdout and stderr that are one pipe keep the order of their lines and
 }
 
 TEST_CASE("... and that are one file, at its end as well as from its beginning") {
-  const Folder folder;
+  const Directory directory;
   for (const std::string into : {">", ">>"}) {
-    const auto path = folder.write("job.log", into == ">" ? "" : "earlier\n");
+    const auto path = directory.write("job.log", into == ">" ? "" : "earlier\n");
     const auto ended = shell("", both_streams(500), into + path + " 2>&1");
     CHECK(ended.code == 0);
-    CHECK(Folder::read(path) == (into == ">" ? "" : "earlier\n") + as_written(500));
+    CHECK(Directory::read(path) == (into == ">" ? "" : "earlier\n") + as_written(500));
   }
 }
 
@@ -180,8 +180,8 @@ TEST_CASE("on a terminal a worker has one, without a prefix and without waiting 
 
 TEST_CASE("a Python failure at a terminal is known, and its traceback is shown as it was") {
   if (const auto reason = no_terminal(); !reason.empty()) return skip(reason);
-  const Folder folder;
-  const auto script = folder.write("train.py", "raise ValueError('bad label 17')\n");
+  const Directory directory;
+  const auto script = directory.write("train.py", "raise ValueError('bad label 17')\n");
   const auto python = from_build("CPPRUN_PYTHON");
   auto options = at_terminal;
   options.variables["PYTHON_EXEC"] = python.empty() ? "python3" : python;
@@ -196,8 +196,8 @@ TEST_CASE("a Python failure at a terminal is known, and its traceback is shown a
 
 TEST_CASE("at a terminal stdout and stderr keep the order of their lines and every byte") {
   if (const auto reason = no_terminal(); !reason.empty()) return skip(reason);
-  const Folder folder;
-  const auto script = folder.write("worker.sh", both_streams(500));
+  const Directory directory;
+  const auto script = directory.write("worker.sh", both_streams(500));
   const auto ended = run(with_cpprun({"--standalone", "--no-python", "sh", script}), at_terminal);
   CHECK(ended.code == 0);
   std::string expected;
@@ -208,8 +208,8 @@ TEST_CASE("at a terminal stdout and stderr keep the order of their lines and eve
 TEST_CASE(
     "where no pseudo-terminal can be had workers inherit the terminal, and the report says so") {
   if (const auto reason = no_terminal(); !reason.empty()) return skip(reason);
-  const Folder folder;
-  const auto script = folder.write(
+  const Directory directory;
+  const auto script = directory.write(
       "scene.sh", "mount --bind /dev/null /dev/ptmx || exit 77\nexec " + from_build("CPPRUN") +
                       " --standalone --no-python sh -c 'test -t 2 && echo bad >&2; exit 3'\n");
   const auto ended = run({"unshare", "-m", "sh", script}, at_terminal);
@@ -223,11 +223,11 @@ TEST_CASE(
 
 TEST_CASE("a disk that is full for a while loses what did not fit, and says how much and where") {
   if (const auto why = no_mounts(); !why.empty()) return skip(why);
-  const Folder folder;
-  const auto path = folder.path();
+  const Directory directory;
+  const auto path = directory.path();
   // Room is made when the worker has said more than all buffers on the way to the disk can hold,
   // and is enough for what they hold then.
-  const auto script = folder.write(
+  const auto script = directory.write(
       "scene.sh", "set -e; mkdir " + path + "/disk; mount -t tmpfs -o size=4m tmpfs " + path +
                       "/disk\n" + "head -c 4000000 /dev/zero > " + path + "/disk/ballast; mkfifo " +
                       path + "/full\n" + from_build("CPPRUN") +

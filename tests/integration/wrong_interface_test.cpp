@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 #include "tests/integration/hosts.h"
 
 namespace wrong_interface_test {
@@ -56,8 +56,8 @@ TEST_CASE("a card that exists and leads nowhere is the verdict on both hosts") {
   if (from_build("CPPRUN_PYTHON").empty()) return skip(no_python);
   const Scene scene;
   if (!scene.hosts.why_not().empty()) return skip(scene.hosts.why_not());
-  const Folder folder;
-  const auto script = folder.write("sum_ranks.py", sum_ranks);
+  const Directory directory;
+  const auto script = directory.write("sum_ranks.py", sum_ranks);
   for (const std::string interface : {"lo", "blind0", "fabric0,blind0"}) {
     CAPTURE(interface);
     const Options options = scene.options(interface);
@@ -77,8 +77,8 @@ TEST_CASE("a card that looks right and has no cable is the verdict on both hosts
     run(scene.hosts.on(host, {"ip", "-4", "addr", "flush", "dev", Hosts::blind}));
     scene.hosts.add_address(host, "10.79.0." + std::to_string(host + 1) + "/24", Hosts::blind);
   }
-  const Folder folder;
-  const auto script = folder.write("sum_ranks.py", sum_ranks);
+  const Directory directory;
+  const auto script = directory.write("sum_ranks.py", sum_ranks);
   const Options options = scene.options("blind0");
   Command second(scene.node(1, Hosts::address(0), script), options);
   Command first(scene.node(0, Hosts::address(0), script), options);
@@ -95,8 +95,8 @@ TEST_CASE("a master whose own name is loopback, as on Debian, is reached all the
   if (!scene.hosts.why_not().empty()) return skip(scene.hosts.why_not());
   scene.hosts.know(0, "127.0.1.1 node0\n");
   scene.hosts.know(1, "10.77.0.1 node0\n");
-  const Folder folder;
-  const auto script = folder.write("sum_ranks.py", sum_ranks);
+  const Directory directory;
+  const auto script = directory.write("sum_ranks.py", sum_ranks);
   Command second(scene.node(1, "node0", script), scene.options(""));
   Command first(scene.node(0, "node0", script), scene.options(""));
   const auto of_first = first.wait();

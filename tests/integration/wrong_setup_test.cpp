@@ -6,7 +6,7 @@
 #include <signal.h>
 
 #include "tests/integration/command.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 #include "tests/integration/hosts.h"
 
 namespace wrong_setup_test {

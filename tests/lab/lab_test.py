@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs every command of a page (scenes.py) and compares what it prints with what the page says:
 
-    lab_test.py page.md folder-with-programs...
+    lab_test.py page.md directory-with-programs...
 
 All machines are this one: `machine-a` becomes 127.0.0.1 and port 29500 a free one. The scenes share
-one folder that is empty at first, as a reader's would be.
+one directory that is empty at first, as a reader's would be.
 """
 
 import os
@@ -25,10 +25,10 @@ PYTORCH_ENDS_BADLY = "terminate called without an active exception"
 TRIES_MAX = 4
 
 
-def run_scene(scene, folder, environment):
+def run_scene(scene, directory, environment):
     port = str(free_port())
     output, code = "", 0
-    write_files(scene, folder)
+    write_files(scene, directory)
     deadline = time.monotonic() + SCENE_SECONDS_MAX
     for step in scene.steps:
         started = []
@@ -36,7 +36,7 @@ def run_scene(scene, folder, environment):
             command = command.replace("machine-a", "127.0.0.1").replace("29500", port)
             started.append(
                 subprocess.Popen(
-                    ["/bin/bash", "-c", command], cwd=folder, env=environment, text=True,
+                    ["/bin/bash", "-c", command], cwd=directory, env=environment, text=True,
                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
@@ -59,32 +59,32 @@ def run_scene(scene, folder, environment):
     return None, output
 
 
-def play(scene, folder, environment):
-    wrong, output = run_scene(scene, folder, environment)
+def play(scene, directory, environment):
+    wrong, output = run_scene(scene, directory, environment)
     for _ in range(TRIES_MAX - 1):
         if not wrong or PYTORCH_ENDS_BADLY not in output:
             break
         print(f"line {scene.line:4}  PyTorch was aborted as it ended: once more", flush=True)
-        wrong, output = run_scene(scene, folder, environment)
+        wrong, output = run_scene(scene, directory, environment)
     return wrong, output
 
 
 def main():
-    page, folders = sys.argv[1], [os.path.abspath(each) for each in sys.argv[2:]]
+    page, directories = sys.argv[1], [os.path.abspath(each) for each in sys.argv[2:]]
     environment = dict(os.environ, OMP_NUM_THREADS="1", NO_COLOR="1")
     environment.pop("CPPRUN_SECRET_FILE", None)
-    environment["PATH"] = ":".join(folders + [environment["PATH"]])
+    environment["PATH"] = ":".join(directories + [environment["PATH"]])
     scenes = scenes_of(page)
     if not scenes:
         sys.exit(f"lab_test: {page} has no ```console block")
     failed = 0
-    with tempfile.TemporaryDirectory(prefix="lab_") as folder:
+    with tempfile.TemporaryDirectory(prefix="lab_") as directory:
         # A reader's home, and nobody else's jobs.
-        environment.update(HOME=folder, XDG_RUNTIME_DIR=os.path.join(folder, "run"))
+        environment.update(HOME=directory, XDG_RUNTIME_DIR=os.path.join(directory, "run"))
         os.mkdir(environment["XDG_RUNTIME_DIR"], 0o700)
         for scene in scenes:
             began = time.monotonic()
-            wrong, output = play(scene, folder, environment)
+            wrong, output = play(scene, directory, environment)
             seconds = time.monotonic() - began
             verdict = f"FAILED: {wrong}" if wrong else "ok"
             place = f"line {scene.line:4}  {seconds:5.1f} s"

@@ -78,9 +78,9 @@ def scenes_of(page):
     return read_page(page)[0]
 
 
-def write_files(scene, folder):
+def write_files(scene, directory):
     for name, text in scene.files.items():
-        path = os.path.join(folder, name)
+        path = os.path.join(directory, name)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         os.chmod(path, 0o755)
@@ -101,12 +101,12 @@ def matches(expected, output):
     return None
 
 
-def play(page, folder, run):
-    """Plays the page's scenes in that folder; `run(machine, command)` gives a code and what was
+def play(page, directory, run):
+    """Plays the page's scenes in that directory; `run(machine, command)` gives a code and what was
     said. What is wrong, with what was said; nothing where all is as the page says."""
     faults = []
     for scene in scenes_of(page):
-        write_files(scene, folder)
+        write_files(scene, directory)
         code, said = 0, ""
         for step in scene.steps:
             outcomes = [run(machine, command) for machine, command in step]

@@ -117,7 +117,8 @@ int standing() {
 }
 
 int launcher(const char* self, const std::string& token) {
-  const auto job_processes = cpprun::io::make_kin(token, static_cast<std::uint32_t>(::getpid()));
+  const auto job_processes =
+      cpprun::io::make_job_processes(token, static_cast<std::uint32_t>(::getpid()));
   auto watchdog = cpprun::io::Watchdog::start(job_processes);
   if (!watchdog) return 9;
   asio::io_context context;

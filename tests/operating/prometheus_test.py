@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What docs/operating/ gives to operators, held against a real Prometheus and a real job:
 
-    prometheus_test.py CPPRUN CPPRUND SOURCE_FOLDER
+    prometheus_test.py CPPRUN CPPRUND SOURCE_DIRECTORY
 
 The alert rules are checked and played with series of ours. Then Prometheus scrapes a job of two
 nodes with two workers each, one of which fails once, and two cpprunds, of which one leads; every
@@ -93,15 +93,15 @@ def documented_metrics():
 class Job:
     """Two nodes of two workers, which beat; ended by their pids."""
 
-    def __init__(self, folder):
+    def __init__(self, directory):
         with open(MANUAL) as page:
             heartbeat = re.search(r"```python\n(.*?)```", page.read(), re.DOTALL)[1]
-        script = os.path.join(folder, "train.py")
+        script = os.path.join(directory, "train.py")
         with open(script, "w") as file:
             file.write(heartbeat + TRAINING)
         self.port = free_port()
-        self.output = open(os.path.join(folder, "job.log"), "w+")
-        environment = dict(os.environ, TMPDIR=folder)
+        self.output = open(os.path.join(directory, "job.log"), "w+")
+        environment = dict(os.environ, TMPDIR=directory)
         words = [CPPRUN, "--nnodes=2", "--nproc-per-node=2", "--rdzv-id=train", "--max-restarts=3",
                  "--shutdown-timeout=1", "--master-addr=127.0.0.1", f"--master-port={self.port}"]
         self.nodes = [
@@ -124,20 +124,20 @@ class Job:
 
 
 class Pair:
-    """Two cpprunds, of which one leads and keeps its jobs in a folder; the other stands by."""
+    """Two cpprunds, of which one leads and keeps its jobs in a directory; the other stands by."""
 
-    def __init__(self, folder):
+    def __init__(self, directory):
         self.ports = [free_port(), free_port()]
-        self.output = open(os.path.join(folder, "pair.log"), "w+")
+        self.output = open(os.path.join(directory, "pair.log"), "w+")
         first = f"127.0.0.1:{self.ports[0]}"
-        more = [["--state", os.path.join(folder, "state")], [f"--standby-of={first}"]]
+        more = [["--state", os.path.join(directory, "state")], [f"--standby-of={first}"]]
         self.daemons = []
         for port, words in zip(self.ports, more):
             self.daemons.append(subprocess.Popen(
                 [CPPRUND, "--host=127.0.0.1", f"--port={port}", f"--name=at-{port}", "--no-secret",
                  *words],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.output, text=True,
-                env=dict(os.environ, TMPDIR=folder)))
+                env=dict(os.environ, TMPDIR=directory)))
             self.daemons[-1].stdout.readline()  # it listens
 
     def end(self):
@@ -150,9 +150,9 @@ class Pair:
 class Prometheus:
     """On loopback alone, with the rules; it scrapes those ports each second."""
 
-    def __init__(self, folder, ports):
+    def __init__(self, directory, ports):
         self.port = free_port()
-        config = os.path.join(folder, "prometheus.json")  # JSON is YAML
+        config = os.path.join(directory, "prometheus.json")  # JSON is YAML
         with open(config, "w") as file:
             json.dump({
                 "global": {"scrape_interval": "1s", "scrape_timeout": "1s",
@@ -163,9 +163,9 @@ class Prometheus:
             }, file)
         subprocess.run(["promtool", "check", "config", config], check=True, timeout=60,
                        stdout=subprocess.DEVNULL)
-        self.log = open(os.path.join(folder, "prometheus.log"), "w+")
+        self.log = open(os.path.join(directory, "prometheus.log"), "w+")
         self.process = subprocess.Popen(
-            ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder}/data",
+            ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={directory}/data",
              f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn"],
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
 
@@ -267,13 +267,13 @@ class Pages(unittest.TestCase):
 class Scraped(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory(prefix="cpprun_prometheus_")
-        cls.addClassCleanup(cls.folder.cleanup)
-        cls.job = Job(cls.folder.name)
+        cls.directory = tempfile.TemporaryDirectory(prefix="cpprun_prometheus_")
+        cls.addClassCleanup(cls.directory.cleanup)
+        cls.job = Job(cls.directory.name)
         cls.addClassCleanup(cls.job.end)
-        cls.pair = Pair(cls.folder.name)
+        cls.pair = Pair(cls.directory.name)
         cls.addClassCleanup(cls.pair.end)
-        cls.prometheus = Prometheus(cls.folder.name, [cls.job.port, *cls.pair.ports])
+        cls.prometheus = Prometheus(cls.directory.name, [cls.job.port, *cls.pair.ports])
         cls.addClassCleanup(cls.prometheus.end)
         # The failure is behind it, and figures of the second round were told more than once.
         until(lambda: cls.prometheus.series('cpprun_restarts_total{run_id="train"} == 1'),

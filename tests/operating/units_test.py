@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The units of docs/operating/ for systemd, held against systemd and a real cpprund:
 
-    units_test.py CPPRUND SOURCE_FOLDER
+    units_test.py CPPRUND SOURCE_DIRECTORY
 
 systemd-analyze reads them and says how exposed the service is, and what they let the daemon call
 is compared with what it calls. No systemd has to run. Skipped, with the reason, without
@@ -47,11 +47,11 @@ class UnitsTest(unittest.TestCase):
     """Each name is a sentence about the units."""
 
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="cpprun-units-")
-        self.addCleanup(shutil.rmtree, self.folder)
+        self.directory = tempfile.mkdtemp(prefix="cpprun-units-")
+        self.addCleanup(shutil.rmtree, self.directory)
         self.paths = []
         for name in UNITS:
-            self.paths.append(os.path.join(self.folder, name))
+            self.paths.append(os.path.join(self.directory, name))
             with open(self.paths[-1], "w", encoding="utf-8") as file:
                 file.write(text_of(name).replace("/usr/bin/cpprund", CPPRUND))
 
@@ -122,10 +122,10 @@ class UnitsTest(unittest.TestCase):
 
     def calls_of_a_daemon(self):
         """What one calls that is asked by HTTP and by a stranger, and what its children call."""
-        trace = os.path.join(self.folder, "trace")
+        trace = os.path.join(self.directory, "trace")
         words = ["strace", "-f", "-qq", "-o", trace, CPPRUND, "--host=127.0.0.1", "--port=0"]
-        environment = dict(os.environ, XDG_RUNTIME_DIR=self.folder)
-        with open(os.path.join(self.folder, "log"), "wb") as log, subprocess.Popen(
+        environment = dict(os.environ, XDG_RUNTIME_DIR=self.directory)
+        with open(os.path.join(self.directory, "log"), "wb") as log, subprocess.Popen(
                 words, env=environment, stdout=subprocess.PIPE, stderr=log) as daemon:
             line = daemon.stdout.readline().decode()
             if not line.startswith("cpprund listening on"):

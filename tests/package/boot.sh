@@ -27,7 +27,7 @@ mount -t proc proc "$root/proc"
 mount -t sysfs -o ro sysfs "$root/sys"
 mount -t tmpfs tmpfs "$root/sys/fs/cgroup"
 mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup"
-for folder in run tmp dev; do mount -t tmpfs tmpfs "$root/$folder"; done
+for directory in run tmp dev; do mount -t tmpfs tmpfs "$root/$directory"; done
 for device in null zero full random urandom tty; do
   touch "$root/dev/$device"
   mount --bind "/dev/$device" "$root/dev/$device"

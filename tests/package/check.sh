@@ -2,7 +2,7 @@
 # ./dev package --check [wheel|tar|static|deb|library|aarch64|same|source…]: installs what is in
 # dist/ where nothing of this repository is, and uses it. Sourced by cmake/package/package.sh. What
 # cannot be had here is skipped, with the reason. Every command of docs/install.md is run by these.
-#   same     builds everything once more, from a clone in another folder, and compares the bytes
+#   same     builds everything once more, from a clone in another directory, and compares the bytes
 #   source   builds from a clone as a person does; both are run where they are named only
 
 source tests/check_root.sh
@@ -93,7 +93,7 @@ in_venv() { PATH="$1/bin:$PATH" PIP_DISABLE_PIP_VERSION_CHECK=1 "${@:2}"; }
 
 # --- tarballs -----------------------------------------------------------------------------------
 
-# empty_root MACHINE NAME FOLDER: the programs of a tarball, a worker that needs nothing, no more.
+# empty_root MACHINE NAME DIRECTORY: the programs of a tarball and a static worker, no more.
 empty_root() {
   mkdir -p "$3"/{proc,tmp,dev}
   tar -C "$3" --strip-components=2 -xzf "dist/$2.tar.gz" "$2/bin"
@@ -122,7 +122,7 @@ check_tar() {
   local root="$check_root/tar" library said
   mkdir "$check_root/person"
   said=$(cd dist && HOME="$check_root/person" bash -euc "$(cd .. && commands_of Tarball)")
-  both_ranks "$said" "programs in somebody's own folder"
+  both_ranks "$said" "programs in somebody's own directory"
   said=$(python3 tests/operating/hardened_test.py "$check_root/person/.local/bin/cpprund" 2>&1) ||
     stop "cpprund is not hardened as the one that ./dev build makes: $said"
   is_root || return 0
@@ -203,7 +203,7 @@ check_aarch64() {
 
 # --- the same bytes -----------------------------------------------------------------------------
 
-# copy_of_commit FOLDER: a clone, with the tools and PyTorch of this folder.
+# copy_of_commit DIRECTORY: a clone, with the tools and PyTorch of this directory.
 copy_of_commit() {
   local name
   [[ -z $(git status --porcelain -uno) ]] || stop "commit first: a clone has what is committed"
@@ -219,7 +219,7 @@ check_same() {
   for name in dist/*; do
     cmp "$name" "$copy/$name" || stop "built twice, $name is not the same"
   done
-  note "  built twice, in two folders: the same bytes"
+  note "  built twice, in two directories: the same bytes"
 }
 
 check_source() {

@@ -30,20 +30,20 @@ Pair pair_of(const Secret& secret) {
 }
 
 // A TLS program of somebody else's, with OpenSSL as it is linked here.
-struct Stranger {
+struct UnrelatedPeer {
   SSL_CTX* context;
   SSL* ssl;
   BIO* in = BIO_new(BIO_s_mem());
   BIO* out = BIO_new(BIO_s_mem());
 
-  explicit Stranger(bool is_server)
+  explicit UnrelatedPeer(bool is_server)
       : context(SSL_CTX_new(is_server ? TLS_server_method() : TLS_client_method())) {
     if (is_server) show_certificate();
     ssl = SSL_new(context);
     SSL_set_bio(ssl, in, out);
     is_server ? SSL_set_accept_state(ssl) : SSL_set_connect_state(ssl);
   }
-  ~Stranger() {
+  ~UnrelatedPeer() {
     SSL_free(ssl);
     SSL_CTX_free(context);
   }
@@ -188,19 +188,19 @@ TEST_CASE("whoever holds no secret is told apart from whoever holds another") {
 
 TEST_CASE("TLS without the secret proves nothing, whatever certificate is shown") {
   SecureChannel server(server_of({secret_named("blue")}));
-  Stranger browser(/*is_server=*/false);
+  UnrelatedPeer browser(/*is_server=*/false);
   CHECK(!browser.talk_to(server));
-  CHECK(server.reason() == "a TLS client without a secret of cpprun");
+  CHECK(server.reason() == "a TLS client that has no cpprun secret");
 
   SecureChannel client(client_of(secret_named("blue")));
   CHECK(client.say("a job's name"));
-  Stranger impostor(/*is_server=*/true);
+  UnrelatedPeer impostor(/*is_server=*/true);
   impostor.talk_to(client);
   CHECK(!client.is_established());
   CHECK(!client.reason().empty());
 
   SecureChannel modern(server_of({secret_named("blue")}));
-  Stranger old(/*is_server=*/false);
+  UnrelatedPeer old(/*is_server=*/false);
   SSL_set_max_proto_version(old.ssl, TLS1_2_VERSION);
   CHECK(!old.talk_to(modern));
   CHECK(!modern.reason().empty());

@@ -17,7 +17,7 @@ const Certified& authority() {
   static const Certified made = certify("a CA");
   return made;
 }
-const Certified& stranger() {
+const Certified& unidentified() {
   static const Certified made = certify("another CA");
   return made;
 }
@@ -110,7 +110,7 @@ TEST_CASE("a server is believed for the names in its certificate alone") {
 }
 
 TEST_CASE("a certificate that nobody we trust has signed, or one that is over, is not believed") {
-  const Certified foreign = certify("etcd", "DNS:etcd.example", &stranger());
+  const Certified foreign = certify("etcd", "DNS:etcd.example", &unidentified());
   CHECK(contains(why(foreign, "etcd.example"),
                  "is not trusted (unable to get local issuer certificate); give the file"));
   CHECK(contains(why(certify("etcd", "DNS:etcd.example"), "etcd.example"), "is not trusted"));
@@ -121,7 +121,7 @@ TEST_CASE("a certificate that nobody we trust has signed, or one that is over, i
 TEST_CASE("a server that wants to see a certificate is shown one, or says no in words") {
   const Certified own = certify("etcd", "DNS:etcd.example", &authority());
   const Certified client = certify("cpprun", "", &authority());
-  const Certified foreign = certify("cpprun", "", &stranger());
+  const Certified foreign = certify("cpprun", "", &unidentified());
   const auto reason_with = [&own](const Certified* shown) {
     TlsServer server(own, &authority());
     TlsClientChannel channel(trusting(authority(), shown), "etcd.example");

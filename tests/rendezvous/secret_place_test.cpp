@@ -9,10 +9,10 @@ using namespace cpprun;
 
 TEST_CASE("a flag names the secret before the variable does, and that before the user's own") {
   const Environment environment{{"CPPRUN_SECRET_FILE", "/b"}, {"HOME", "/users/u"}};
-  CHECK(secret_place("a", environment) == SecretPlace{.path = "a", .was_named = true});
-  CHECK(secret_place("", environment) == SecretPlace{.path = "/b", .was_named = true});
-  CHECK(secret_place("", {{"CPPRUN_SECRET_FILE", ""}, {"HOME", "/users/u"}}) ==
-        SecretPlace{.path = "/users/u/.config/cpprun/secret", .was_named = false});
+  CHECK(secret_path("a", environment) == SecretPath{.path = "a", .was_named = true});
+  CHECK(secret_path("", environment) == SecretPath{.path = "/b", .was_named = true});
+  CHECK(secret_path("", {{"CPPRUN_SECRET_FILE", ""}, {"HOME", "/users/u"}}) ==
+        SecretPath{.path = "/users/u/.config/cpprun/secret", .was_named = false});
 }
 
 TEST_CASE("the user's own lies among the settings") {
@@ -28,7 +28,7 @@ TEST_CASE("nothing is looked for in the folder one happens to be in") {
         "/users/u/.config/cpprun/secret");
   CHECK(own_secret_path({{"HOME", "u"}}).empty());
   CHECK(own_secret_path({{"HOME", ""}}).empty());
-  CHECK(secret_place("", {}) == SecretPlace{});
+  CHECK(secret_path("", {}) == SecretPath{});
 }
 
 }  // namespace secret_place_test

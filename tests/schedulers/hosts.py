@@ -35,7 +35,7 @@ class Hosts:
     def __init__(self, names):
         self.mark = f"cpprun-{os.getpid()}-"
         self.names = list(names)
-        self.covered = {}  # a folder that looks empty on that host
+        self.covered = {}  # a directory that looks empty on that host
         self.hosts_file = {}  # of hosts that have another /etc/hosts than the rest
         self.switch = self.mark + "switch"
         self.etc = tempfile.mkdtemp(prefix="cpprun-etc-")

@@ -25,11 +25,11 @@ SECONDS_MAX = 120
 SHELL = """#!/bin/sh
 host=$1
 shift
-echo "$PPID $host" >>{folder}/dialed
+echo "$PPID $host" >>{directory}/dialed
 case $host in
 dead*) echo "connect to host $host: Connection refused" >&2; exit 255 ;;
 esac
-exec env CPPRUN_TEST_MARK={folder} "$@"
+exec env CPPRUN_TEST_MARK={directory} "$@"
 """
 
 
@@ -37,19 +37,19 @@ class HostsTest(unittest.TestCase):
     """Each name is a sentence about cpprun --hosts."""
 
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="cpprun-hosts-")
-        self.addCleanup(shutil.rmtree, self.folder)
+        self.directory = tempfile.mkdtemp(prefix="cpprun-hosts-")
+        self.addCleanup(shutil.rmtree, self.directory)
         self.shell = self.path("shell")
         with open(self.shell, "w", encoding="utf-8") as file:
-            file.write(SHELL.format(folder=self.folder))
+            file.write(SHELL.format(directory=self.directory))
         os.chmod(self.shell, 0o755)
 
     def path(self, name):
-        return os.path.join(self.folder, name)
+        return os.path.join(self.directory, name)
 
     def start(self, *words, **options):
         return subprocess.Popen(
-            [CPPRUN, "--remote-shell", self.shell, "--insecure", *words], cwd=self.folder,
+            [CPPRUN, "--remote-shell", self.shell, "--insecure", *words], cwd=self.directory,
             text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             **options)
 
@@ -60,7 +60,7 @@ class HostsTest(unittest.TestCase):
 
     def left(self):
         """The processes on the "hosts": each has the mark in its environment."""
-        mark = f"CPPRUN_TEST_MARK={self.folder}".encode()
+        mark = f"CPPRUN_TEST_MARK={self.directory}".encode()
         pids = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -78,7 +78,7 @@ class HostsTest(unittest.TestCase):
             time.sleep(0.02)
 
     def touched(self, name, count):
-        self.wait_until(lambda: len([each for each in os.listdir(self.folder)
+        self.wait_until(lambda: len([each for each in os.listdir(self.directory)
                                      if each.startswith(name)]) == count, f"{count} × {name}")
 
     def test_ranks_follow_the_order_of_the_hosts_and_lines_say_whose_they_are(self):
@@ -117,14 +117,14 @@ class HostsTest(unittest.TestCase):
         self.assertIn("[b] ", err)
         self.wait_until(lambda: not self.left(), "nobody is left")
 
-    def test_variables_and_the_folder_go_along(self):
+    def test_variables_and_the_directory_go_along(self):
         environment = dict(os.environ, NCCL_DEBUG="WARN", MINE="a 'b' \"c\"\n$d", OTHER="x")
         code, out, err = self.run_to_end(
             "--hosts=a", "--export=MINE,YOURS=1=2", "--no-python", "sh", "-c",
             'echo "$NCCL_DEBUG|$MINE|$YOURS|$(basename "$PWD")"', env=environment)
         self.assertEqual(code, 0, err)
         self.assertEqual(out, "[a] WARN|a 'b' \"c\"\n[a] $d|1=2|" +
-                         os.path.basename(self.folder) + "\n")
+                         os.path.basename(self.directory) + "\n")
 
     def test_ctrl_c_ends_all_and_gives_them_time_to_save(self):
         console = self.start("--hosts=a,b:2", "--master-addr=127.0.0.1", "--no-python", "sh", "-c",
@@ -146,13 +146,13 @@ class HostsTest(unittest.TestCase):
         self.wait_until(lambda: not self.left(), "nobody is left")
 
     def rehearse(self, *words, **variables):
-        """A dry run on this machine alone, in an empty folder, and what it has left there."""
-        folder = tempfile.mkdtemp(dir=self.folder)
-        environment = dict(os.environ, TMPDIR=folder, **variables)
-        ended = subprocess.run([CPPRUN, "--dry-run", *words], cwd=folder, env=environment,
+        """A dry run on this machine alone, in an empty directory, and what it has left there."""
+        directory = tempfile.mkdtemp(dir=self.directory)
+        environment = dict(os.environ, TMPDIR=directory, **variables)
+        ended = subprocess.run([CPPRUN, "--dry-run", *words], cwd=directory, env=environment,
                                stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                timeout=SECONDS_MAX)
-        self.assertEqual(os.listdir(folder), [], "nothing is made")
+        self.assertEqual(os.listdir(directory), [], "nothing is made")
         return ended
 
     def test_a_dry_run_tells_all_and_makes_no_file(self):
@@ -198,13 +198,13 @@ class HostsTest(unittest.TestCase):
                        capture_output=True)
         with open(self.path("secret"), encoding="utf-8") as file:
             key = file.read().strip().rsplit(":", 1)[1]
-        before = set(os.listdir(self.folder)) | {"dialed"}
+        before = set(os.listdir(self.directory)) | {"dialed"}
         code, out, err = self.run_to_end(
             "--dry-run", "--json", "--hosts=b:2,a", "--master-addr=127.0.0.1",
             "--secret-file=secret", "--export=MINE=hush", "--no-python", "touch",
             self.path("started"))
         self.assertEqual(code, 0, err)
-        self.assertEqual(set(os.listdir(self.folder)), before)
+        self.assertEqual(set(os.listdir(self.directory)), before)
         self.assertNotIn(key, out + err)
         self.assertNotIn("hush", out + err)
         told = json.loads(out)

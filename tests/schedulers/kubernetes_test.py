@@ -42,12 +42,12 @@ def need_schemas():
     if importlib.util.find_spec("kubernetes_validate"):
         return
     if os.environ.get("CPPRUN_TEST_INSTALL") in ("1", "schedulers"):
-        folder = tempfile.mkdtemp(prefix="cpprun-schemas-")
-        atexit.register(shutil.rmtree, folder)
-        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--target", folder,
+        directory = tempfile.mkdtemp(prefix="cpprun-schemas-")
+        atexit.register(shutil.rmtree, directory)
+        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--target", directory,
                         "kubernetes-validate"], stdin=subprocess.DEVNULL, check=False, timeout=300,
-                       env=dict(os.environ, PIP_BREAK_SYSTEM_PACKAGES="1"))  # of its own folder
-        sys.path.append(folder)
+                       env=dict(os.environ, PIP_BREAK_SYSTEM_PACKAGES="1"))  # of its own directory
+        sys.path.append(directory)
 
 
 need_schemas()
@@ -98,9 +98,9 @@ class PodsTest(unittest.TestCase):
         self.pods = [f"train-{index}" for index in range(4)]
         self.hosts = Hosts(self.pods)
         self.addCleanup(self.hosts.remove)
-        self.folder = tempfile.mkdtemp(prefix="cpprun-pods-")
-        self.addCleanup(shutil.rmtree, self.folder)
-        self.names = os.path.join(self.folder, "names.json")
+        self.directory = tempfile.mkdtemp(prefix="cpprun-pods-")
+        self.addCleanup(shutil.rmtree, self.directory)
+        self.names = os.path.join(self.directory, "names.json")
         self.addresses = {pod: self.hosts.address(pod) for pod in self.pods}
         self.publish()
         with open(f"{self.hosts.etc}/resolv.conf", "w", encoding="utf-8") as file:
@@ -124,7 +124,7 @@ class PodsTest(unittest.TestCase):
         process.communicate()
 
     def write(self, name, text):
-        path = os.path.join(self.folder, name)
+        path = os.path.join(self.directory, name)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         os.chmod(path, 0o755)
@@ -138,14 +138,14 @@ class PodsTest(unittest.TestCase):
             self.hosts.hosts_file[pod] = self.write(
                 f"hosts-{pod}", f"127.0.0.1 localhost\n{address}\t{pod}.train.{DOMAIN}\t{pod}\n")
         self.write("names.new", json.dumps(names))
-        os.rename(os.path.join(self.folder, "names.new"), self.names)
+        os.rename(os.path.join(self.directory, "names.new"), self.names)
 
     def start(self, pod, *more):
         environment = {"PATH": os.environ["PATH"], "HOSTNAME": pod, "HOME": "/root",
                        "KUBERNETES_SERVICE_HOST": "10.96.0.1",
                        "JOB_COMPLETION_INDEX": pod.rsplit("-", 1)[1]}
         started = self.hosts.start(pod, *self.command[:1], *more, *self.command[1:], text=True,
-                                   env=environment, cwd=self.folder, stdout=subprocess.PIPE,
+                                   env=environment, cwd=self.directory, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT)
         self.addCleanup(self.end, started)
         return started
@@ -191,7 +191,7 @@ class PodsTest(unittest.TestCase):
         self.hosts.inside(space, "ip", "address", "flush", "dev", "eth0")
         self.hosts.inside(space, "ip", "address", "add", "10.77.0.50/24", "dev", "eth0")
         self.hosts.inside(space, "ip", "link", "set", "eth0", "up")
-        os.remove(os.path.join(self.folder, "again"))
+        os.remove(os.path.join(self.directory, "again"))
         self.publish()
         started["train-2"] = self.start("train-2")
         outcomes = {pod: self.outcome(each) for pod, each in started.items()}

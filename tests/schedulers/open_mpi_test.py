@@ -36,12 +36,12 @@ class OpenMpiTest(unittest.TestCase):
     def setUp(self):
         self.hosts = Hosts(["h1", "h2", "h3"])
         self.addCleanup(self.hosts.remove)
-        self.folder = tempfile.mkdtemp(prefix="cpprun-mpi-")
-        self.addCleanup(shutil.rmtree, self.folder)
+        self.directory = tempfile.mkdtemp(prefix="cpprun-mpi-")
+        self.addCleanup(shutil.rmtree, self.directory)
         # The shell that mpirun starts its daemons with: `shell HOST COMMAND…`.
         cases = [f'{name}) exec {" ".join(map(quoted, self.hosts.words(name)))} sh -c "$*" ;;\n'
                  for name in self.hosts.names]
-        self.shell = os.path.join(self.folder, "shell")
+        self.shell = os.path.join(self.directory, "shell")
         with open(self.shell, "w", encoding="utf-8") as file:
             file.write('#!/bin/sh\nhost=$1\nshift\ncase $host in\n' + "".join(cases) + "esac\n")
         os.chmod(self.shell, 0o755)
@@ -56,7 +56,7 @@ class OpenMpiTest(unittest.TestCase):
                            OMPI_MCA_oob_tcp_if_include="eth0", OMPI_MCA_btl_tcp_if_include="eth0",
                            PATH=f"{os.path.dirname(CPPRUN)}:{os.environ['PATH']}")
         started = self.hosts.start(host, *words, text=True, stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, cwd=self.folder, env=environment)
+                                   stderr=subprocess.STDOUT, cwd=self.directory, env=environment)
         try:
             output = started.communicate(timeout=SECONDS_MAX)[0]
         except subprocess.TimeoutExpired:
@@ -65,7 +65,7 @@ class OpenMpiTest(unittest.TestCase):
         return started.returncode, output
 
     def test_the_commands_of_its_page_do_what_it_says(self):
-        faults = play(PAGE, self.folder,
+        faults = play(PAGE, self.directory,
                       lambda host, command: self.run_on(host, "sh", "-c", command))
         self.assertEqual(faults, [], "\n".join(faults))
 

@@ -17,14 +17,14 @@ SlurmctldHost=head({head})
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket
+AuthInfo=socket={directory}/munge.socket
 CredType=cred/munge
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool-%n
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd-%n.pid
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd-%n.log
+StateSaveLocation={directory}/state
+SlurmdSpoolDir={directory}/spool-%n
+SlurmctldPidFile={directory}/slurmctld.pid
+SlurmdPidFile={directory}/slurmd-%n.pid
+SlurmctldLogFile={directory}/slurmctld.log
+SlurmdLogFile={directory}/slurmd-%n.log
 ProctrackType=proctrack/{proctrack}
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
@@ -52,17 +52,17 @@ class Slurm:
     def __init__(self, nodes=4, kill_wait=5, proctrack="linuxproc"):
         self.nodes = [f"n{number}" for number in range(1, nodes + 1)]
         self.hosts = Hosts(["head", *self.nodes])
-        self.folder = tempfile.mkdtemp(prefix="cpprun-slurm-")
-        os.chmod(self.folder, 0o755)
-        os.mkdir(f"{self.folder}/state")
+        self.directory = tempfile.mkdtemp(prefix="cpprun-slurm-")
+        os.chmod(self.directory, 0o755)
+        os.mkdir(f"{self.directory}/state")
         lines = [f"NodeName={name} NodeAddr={self.hosts.address(name)} CPUs=4 CoresPerSocket=4 "
                  "RealMemory=1000" for name in self.nodes]
         with open(self.path("slurm.conf"), "w", encoding="utf-8") as file:
-            file.write(CONF.format(head=self.hosts.address("head"), folder=self.folder,
+            file.write(CONF.format(head=self.hosts.address("head"), directory=self.directory,
                                    kill_wait=kill_wait, proctrack=proctrack,
                                    nodes="\n".join(lines)))
         self.environment = dict(os.environ, SLURM_CONF=self.path("slurm.conf"),
-                                TMPDIR=self.folder)  # what a host that is lost leaves goes with it
+                                TMPDIR=self.directory)  # what a lost host leaves goes with it
         self.daemons = []
         try:
             self._start_all()
@@ -71,7 +71,7 @@ class Slurm:
             raise
 
     def path(self, name):
-        return os.path.join(self.folder, name)
+        return os.path.join(self.directory, name)
 
     def _start_all(self):
         self._start_munge()
@@ -115,7 +115,7 @@ class Slurm:
 
     def start(self, *words, **options):
         """A command on the login host."""
-        return self.hosts.start("head", *words, env=self.environment, cwd=self.folder, text=True,
+        return self.hosts.start("head", *words, env=self.environment, cwd=self.directory, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
 
     def run(self, *words):
@@ -148,4 +148,4 @@ class Slurm:
         for daemon in self.daemons:
             daemon.kill()
             daemon.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)

@@ -64,7 +64,7 @@ class SlurmTest(unittest.TestCase):
             path = f"PATH={os.path.dirname(CPPRUN)}:$PATH; "
             done = self.slurm.run("sh", "-c", path + command)
             return done.returncode, done.stdout
-        faults = play(PAGE, self.slurm.folder, typed)
+        faults = play(PAGE, self.slurm.directory, typed)
         self.assertEqual(faults, [], "\n".join(faults))
 
     def test_host_lists_mean_to_us_what_they_mean_to_slurm(self):

@@ -31,15 +31,15 @@ SECONDS_MAX = 60
 SAY = 'echo "rank $RANK of $WORLD_SIZE on $(hostname) at $MASTER_ADDR"'
 
 SSHD = """Port 22
-HostKey {folder}/host_key
-AuthorizedKeysFile {folder}/key.pub
+HostKey {directory}/host_key
+AuthorizedKeysFile {directory}/key.pub
 PidFile none
 StrictModes no
 UsePAM no
 PermitRootLogin yes
 PasswordAuthentication no
 """
-SSH = """IdentityFile {folder}/key
+SSH = """IdentityFile {directory}/key
 IdentitiesOnly yes
 StrictHostKeyChecking no
 UserKnownHostsFile /dev/null
@@ -48,7 +48,7 @@ LogLevel ERROR
 
 
 class SshHosts(unittest.TestCase):
-    """Hosts with an sshd each, and a person's folder."""
+    """Hosts with an sshd each, and a person's directory."""
 
     NAMES = ["h1", "h2", "h3"]
 
@@ -57,24 +57,24 @@ class SshHosts(unittest.TestCase):
         self.addCleanup(lambda: [each.wait() for each in self.daemons])
         self.hosts = Hosts(self.NAMES)
         self.addCleanup(self.hosts.remove)
-        self.folder = tempfile.mkdtemp(prefix="cpprun-ssh-")
-        self.addCleanup(shutil.rmtree, self.folder)
+        self.directory = tempfile.mkdtemp(prefix="cpprun-ssh-")
+        self.addCleanup(shutil.rmtree, self.directory)
         for name in ("key", "host_key"):
             run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.path(name))
-        self.write("sshd_config", SSHD.format(folder=self.folder))
-        self.write("ssh_config", SSH.format(folder=self.folder))
+        self.write("sshd_config", SSHD.format(directory=self.directory))
+        self.write("ssh_config", SSH.format(directory=self.directory))
         # A person's ~/.ssh/config; ssh takes the home from the password database, not from HOME.
         os.mkdir(self.path("bin"))
-        self.write("bin/ssh", f'#!/bin/sh\nexec /usr/bin/ssh -F {self.folder}/ssh_config "$@"\n')
+        self.write("bin/ssh", f'#!/bin/sh\nexec /usr/bin/ssh -F {self.directory}/ssh_config "$@"\n')
         os.chmod(self.path("bin/ssh"), 0o755)
         self.environment = dict(os.environ, PATH=f"{self.path('bin')}:{os.environ['PATH']}",
-                                TMPDIR=self.folder)
+                                TMPDIR=self.directory)
         os.makedirs("/run/sshd", exist_ok=True)  # sshd asks for it
         for name in self.hosts.names:
             self.start_sshd(name)
 
     def path(self, name):
-        return os.path.join(self.folder, name)
+        return os.path.join(self.directory, name)
 
     def write(self, name, text):
         with open(self.path(name), "w", encoding="utf-8") as file:
@@ -96,7 +96,7 @@ class SshHosts(unittest.TestCase):
 
     def console(self, *words, program=CPPRUN):
         """As it is typed on the first host."""
-        return self.hosts.start(self.NAMES[0], program, *words, cwd=self.folder, text=True,
+        return self.hosts.start(self.NAMES[0], program, *words, cwd=self.directory, text=True,
                                 env=self.environment, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT)
 
@@ -129,7 +129,7 @@ class SshHosts(unittest.TestCase):
                         "nobody is left on the hosts")
 
     def up(self, count):
-        self.wait_until(lambda: len([each for each in os.listdir(self.folder)
+        self.wait_until(lambda: len([each for each in os.listdir(self.directory)
                                      if each.startswith("up-")]) == count, f"{count} workers")
 
 
@@ -141,7 +141,7 @@ class HostsPageTest(SshHosts):
         self.write("train", '#!/bin/sh\necho "rank $RANK of $WORLD_SIZE"\n')
         os.chmod(self.path("train"), 0o755)
         path = f"PATH={os.path.dirname(CPPRUN)}:$PATH; "
-        faults = play(PAGE, self.folder, lambda _, command: self.to_end(
+        faults = play(PAGE, self.directory, lambda _, command: self.to_end(
             "-c", path + command, program="sh"))
         self.assertEqual(faults, [], "\n".join(faults))
         self.expect_nobody()
@@ -192,7 +192,7 @@ class SshTest(SshHosts):
     def test_cpprun_is_brought_along_where_there_is_none(self):
         os.mkdir(self.path("alone"))
         shutil.copy(CPPRUN, self.path("alone/cpprun"))
-        for host in ("h2", "h3"):  # as if this folder were not on them
+        for host in ("h2", "h3"):  # as if this directory were not on them
             self.hosts.covered[host] = self.path("alone")
             self.hosts.end_all(host)
             self.start_sshd(host)
@@ -206,7 +206,8 @@ class SshTest(SshHosts):
         self.assertEqual(sorted(re.findall(r"rank (\d) of 2 on (h\d)", said)),
                          [("0", "h2"), ("1", "h3")], said)
         self.expect_nobody()
-        self.assertEqual([each for each in os.listdir(self.folder) if each.startswith("cpprun.")],
+        self.assertEqual([each for each in os.listdir(self.directory)
+                          if each.startswith("cpprun.")],
                          [])
 
     def test_a_dry_run_knows_each_hosts_address_and_ranks(self):
@@ -258,7 +259,7 @@ class SshTest(SshHosts):
         self.expect_nobody()
 
     def test_the_doctor_names_a_host_whose_name_is_not_resolved(self):
-        self.write("ssh_config", SSH.format(folder=self.folder) +
+        self.write("ssh_config", SSH.format(directory=self.directory) +
                    "Host other\nHostName 10.77.0.3\n")  # only ssh knows it by this name
         findings = self.between("--hosts=h1,h2,other")
         self.assertEqual(len(findings), 1, findings)
@@ -268,7 +269,7 @@ class SshTest(SshHosts):
     def test_the_doctor_names_a_name_that_leads_a_host_to_itself(self):
         with open(f"{self.hosts.etc}/hosts", "a", encoding="utf-8") as file:
             file.write("127.0.1.1 loop\n")  # as Debian writes a host's own name
-        self.write("ssh_config", SSH.format(folder=self.folder) +
+        self.write("ssh_config", SSH.format(directory=self.directory) +
                    "Host loop\nHostName 10.77.0.3\n")
         self.assertEqual(self.between("--hosts=h1,loop"),
                          ["loop: name resolves to the loopback address 127.0.1.1 on h1"])
@@ -283,7 +284,7 @@ class SshTest(SshHosts):
     def test_the_doctor_is_brought_along_where_there_is_none(self):
         os.mkdir(self.path("alone"))
         shutil.copy(CPPRUN + "ctl", self.path("alone/cpprunctl"))
-        self.hosts.covered["h2"] = self.path("alone")  # as if this folder were not on it
+        self.hosts.covered["h2"] = self.path("alone")  # as if this directory were not on it
         self.hosts.end_all("h2")
         self.start_sshd("h2")
         tool = self.path("alone/cpprunctl")
@@ -295,7 +296,8 @@ class SshTest(SshHosts):
         self.assertEqual([host["not_examined"] for host in told["hosts"]], [None, None])
         self.assertEqual([pair["reached"] for pair in told["pairs"]], ["yes", "yes"])
         self.expect_nobody()
-        self.assertEqual([each for each in os.listdir(self.folder) if each.startswith("cpprun.")],
+        self.assertEqual([each for each in os.listdir(self.directory)
+                          if each.startswith("cpprun.")],
                          [])
 
     def test_nobody_is_left_where_the_console_is_killed(self):
@@ -313,11 +315,12 @@ class SshTest(SshHosts):
                                "until test -e go; do sleep 0.1; done; echo end of $WORLD_SIZE")
         self.up(3)
         self.hosts.power_off("h3")
-        self.wait_until(lambda: any(each.startswith("up-2-") for each in os.listdir(self.folder)),
+        self.wait_until(lambda: any(each.startswith("up-2-")
+                                    for each in os.listdir(self.directory)),
                         "the others go on")
         self.hosts.inside(self.hosts.mark + "h3", "ip", "link", "set", "eth0", "up")
         self.start_sshd("h3")
-        self.wait_until(lambda: len([each for each in os.listdir(self.folder)
+        self.wait_until(lambda: len([each for each in os.listdir(self.directory)
                                      if each.startswith("up-3-h3")]) == 2, "h3 is back")
         self.write("go", "")
         said = console.communicate(timeout=SECONDS_MAX)[0]

@@ -28,8 +28,8 @@ Scenario with_faults(const Scenario& scenario, const std::vector<int>& kept) {
   return smaller;
 }
 
-bool is_stranger(const Fault& fault) {
-  return fault.kind == FaultKind::stranger || fault.kind == FaultKind::liar;
+bool is_unidentified(const Fault& fault) {
+  return fault.kind == FaultKind::unidentified || fault.kind == FaultKind::liar;
 }
 
 // In which order several are told something at one moment depends on the numbers of their links.
@@ -60,11 +60,11 @@ std::string difference(const std::string& with, const std::string& without) {
 // without them.
 std::optional<std::string> play(const Scenario& scenario, World& world) {
   const auto verdict = world.run();
-  if (verdict || std::none_of(scenario.faults.begin(), scenario.faults.end(), is_stranger)) {
+  if (verdict || std::none_of(scenario.faults.begin(), scenario.faults.end(), is_unidentified)) {
     return verdict;
   }
   Scenario alone = scenario;
-  std::erase_if(alone.faults, is_stranger);
+  std::erase_if(alone.faults, is_unidentified);
   World undisturbed{alone};
   if (undisturbed.run()) return std::nullopt;
   const std::string with = in_order(world.story());

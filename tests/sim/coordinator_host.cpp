@@ -92,7 +92,7 @@ void CoordinatorHost::begin(const Records& before, bool stands_by) {
   coordinator_.begin(Coordinator{std::move(how)});
   // A log is of no use without a record.
   if (before.empty()) logs_.clear();
-  const bool keeps = scenario.daemon && (!is_of_set() || has_folder_);
+  const bool keeps = scenario.daemon && (!is_of_set() || has_directory_);
   stores_.begin(scenario.daemon ? std::nullopt : std::optional(job_id(0)),
                 keeps ? &logs_ : nullptr);
   nodes_seen_.clear(), nodes_.clear(), unidentified_connections_.clear();
@@ -299,7 +299,7 @@ void CoordinatorHost::restore_store(const std::string& job) {
 
 void CoordinatorHost::say(const coordinator::HangUp& hang_up) {
   if (unidentified_connections_.contains(hang_up.link)) {
-    universe_.time.later(0ns, [this, link = hang_up.link] { stranger_leaves(link, false); });
+    universe_.time.later(0ns, [this, link = hang_up.link] { unidentified_leaves(link, false); });
     return;
   }
   const ConnectionRef connection = network_->find(hang_up.link);

@@ -52,18 +52,18 @@ class CoordinatorHost : public ReplicatedCoordinator {
   void stand_by(const std::string& record);
   // On a link of its own.
   void asked(const link::WhoHosts& question, const std::string& address);
-  void stand(const link::Join& own) { tell(Coordinator::Standing{own}); }
+  void stand(const link::Join& own) { tell(Coordinator::VoteRequest{own}); }
   void take_over(const link::Join& own) { tell(Coordinator::TakesOver{own}); }
   void end();
   // Its clock shows a later time than it did.
   void wake();
   void serve(Network& network) { network_ = &network; }
   // One of several: it follows, until it is told otherwise. What the one before has left in its
-  // folder is there, or no folder is.
-  void begin_following(bool has_folder, bool is_left);
+  // directory is there, or no directory is.
+  void begin_following(bool has_directory, bool is_left);
   // That goes on; whether there was something.
   bool recover_left();
-  // Nothing of what the folder has is of any use: another one has led since.
+  // Nothing of what the directory has is of any use: another one has led since.
   void forget_all();
   Coordinator* coordinator() { return coordinator_.running() ? &coordinator_.machine() : nullptr; }
 
@@ -78,8 +78,10 @@ class CoordinatorHost : public ReplicatedCoordinator {
   std::optional<TimePoint> speaks_until() const override { return speaks_until_; }
   std::size_t link_count() const override;
   std::optional<std::uint64_t> epoch() const override { return coordinator_.machine().epoch(); }
-  void wait_for(Keeping keeping, std::uint64_t number) override { held_.wait_for(keeping, number); }
-  void kept(Keeping keeping, std::uint64_t through) override;
+  void wait_for(CommitSource keeping, std::uint64_t number) override {
+    held_.wait_for(keeping, number);
+  }
+  void kept(CommitSource keeping, std::uint64_t through) override;
   StoreLogs& logs() override { return stores_.logs(); }
   std::map<std::string, std::string> records() const override;
   void recover_hosts(std::vector<Exclusions::Entry> hosts) override;
@@ -102,9 +104,9 @@ class CoordinatorHost : public ReplicatedCoordinator {
   void closed(LinkId link, const std::string& reason, bool broken);
 
   // --- from strangers, whose frames are told as they are ---
-  LinkId stranger_comes(const std::string& address);
-  void stranger_says(LinkId link, const std::string& bytes);
-  void stranger_leaves(LinkId link, bool broken);
+  LinkId unidentified_comes(const std::string& address);
+  void unidentified_says(LinkId link, const std::string& bytes);
+  void unidentified_leaves(LinkId link, bool broken);
   bool knows_stranger(LinkId link) const { return unidentified_connections_.contains(link); }
 
   // --- from an operator ---
@@ -153,7 +155,7 @@ class CoordinatorHost : public ReplicatedCoordinator {
   RoundId own_round(int number, const std::string& job);
   void open_store(const std::string& job);
   void restore_store(const std::string& job);
-  void judge_strangers();
+  void judge_unidentified();
   void judge_time();
   void judge_admission(const Coordinator::Actions& actions);
   void judge_seals(const Coordinator::Actions& actions);
@@ -181,7 +183,7 @@ class CoordinatorHost : public ReplicatedCoordinator {
   std::uint64_t timer_ = 0;
   std::map<LinkId, int> nodes_;
   std::set<LinkId> unidentified_connections_;
-  std::set<std::string> stranger_addresses_;  // of all that ever came
+  std::set<std::string> unidentified_addresses_;  // of all that ever came
   std::optional<LinkId> local_link_;
   HostedStores stores_;
   int stores_opened_ = 0;
@@ -208,8 +210,8 @@ class CoordinatorHost : public ReplicatedCoordinator {
   bool has_kept_quiet_ = false;
   std::set<LinkId> missed_something_;  // links that end for that
   std::set<int> forgotten_;            // jobs, and others may not know it
-  bool has_folder_ = false;
-  Records left_;                          // in the folder, as long as nobody has gone on with it
+  bool has_directory_ = false;
+  Records left_;                          // in the directory, as long as nobody has gone on with it
   std::map<std::string, int> job_ports_;  // of jobs that it has
   std::set<std::string> recovered_;       // whose store is not open yet
 };

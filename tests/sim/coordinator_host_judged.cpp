@@ -122,10 +122,10 @@ void CoordinatorHost::judge_commands_behind(std::uint64_t words, bool is_answere
   }
 }
 
-void CoordinatorHost::judge_strangers() {
+void CoordinatorHost::judge_unidentified() {
   if (!coordinator_.running()) return;
   for (std::size_t job = 0; job < universe_.scenario.jobs.size(); ++job) {
-    for (const std::string& address : stranger_addresses_) {
+    for (const std::string& address : unidentified_addresses_) {
       const bool is_admitted =
           coordinator_.machine().admit(job_id(static_cast<int>(job)), address).has_value();
       universe_.judge.must(

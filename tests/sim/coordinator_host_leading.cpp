@@ -13,9 +13,9 @@ namespace cpprun::sim {
 
 using namespace std::chrono_literals;
 
-void CoordinatorHost::begin_following(bool has_folder, bool is_left) {
-  const Records before = is_left && has_folder ? std::exchange(records_, {}) : Records{};
-  has_folder_ = has_folder;
+void CoordinatorHost::begin_following(bool has_directory, bool is_left) {
+  const Records before = is_left && has_directory ? std::exchange(records_, {}) : Records{};
+  has_directory_ = has_directory;
   begin(before);
   left_ = before;
 }
@@ -73,7 +73,7 @@ void CoordinatorHost::hold_or_say(const coordinator::Action& action) {
   ++commit_queue_;
 }
 
-void CoordinatorHost::kept(Keeping keeping, std::uint64_t through) {
+void CoordinatorHost::kept(CommitSource keeping, std::uint64_t through) {
   held_.kept(keeping, through);
   std::set<LinkId> have_room;
   while (const auto word = held_.next()) {
@@ -125,13 +125,13 @@ void CoordinatorHost::keep(const std::string& job) {
   const std::string bytes = record_bytes(coordinator_.machine(), job, moment());
   if (bytes.empty()) {
     records_.erase(job);
-  } else if (!is_of_set() || has_folder_) {
+  } else if (!is_of_set() || has_directory_) {
     records_[job] = bytes;
   }
   if (!hooks_.keep_record) return;
   const auto number = bytes.empty() ? hooks_.forget_record(job) : hooks_.keep_record(job, bytes);
   const bool is_waited_for = !bytes.empty() || job == hosts_record_name;
-  if (number != 0 && is_waited_for) held_.wait_for(Keeping::etcd, number);
+  if (number != 0 && is_waited_for) held_.wait_for(CommitSource::etcd, number);
 }
 
 std::map<std::string, std::string> CoordinatorHost::follow(const Coordinator::Follows& follows) {

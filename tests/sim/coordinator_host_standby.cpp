@@ -20,7 +20,7 @@ void CoordinatorHost::stand_by(const std::string& bytes) {
   for (const cpprun::JobRecord::Node& node : record->nodes) {
     nodes_[LinkId{++universe_.last_link.value}] = std::stoi(node.join.host.substr(4));
   }
-  tell(Coordinator::Succession{*std::move(record), first});
+  tell(Coordinator::RecordReceived{*std::move(record), first});
 }
 
 void CoordinatorHost::asked(const link::WhoHosts& question, const std::string& address) {

@@ -8,10 +8,10 @@
 
 namespace cpprun::sim {
 
-LinkId CoordinatorHost::stranger_comes(const std::string& address) {
+LinkId CoordinatorHost::unidentified_comes(const std::string& address) {
   const LinkId link{++universe_.last_link.value};
   unidentified_connections_.insert(link);
-  stranger_addresses_.insert(address);
+  unidentified_addresses_.insert(address);
   program_.receive([this, link, address] {
     tell(Coordinator::Opened{{.link = link, .peer = address, .local = false}});
   });
@@ -19,21 +19,21 @@ LinkId CoordinatorHost::stranger_comes(const std::string& address) {
 }
 
 // What cannot be read ends the link, as LinkChannel does it.
-void CoordinatorHost::stranger_says(LinkId link, const std::string& bytes) {
+void CoordinatorHost::unidentified_says(LinkId link, const std::string& bytes) {
   if (!unidentified_connections_.contains(link)) return;
   program_.receive([this, link, bytes] {
     if (!unidentified_connections_.contains(link)) return;
     const auto decoded = link::decode(bytes);
     if (decoded && *decoded) {
       tell(Coordinator::Said{link, (*decoded)->message});
-      judge_strangers();
+      judge_unidentified();
     } else {
-      stranger_leaves(link, false);
+      unidentified_leaves(link, false);
     }
   });
 }
 
-void CoordinatorHost::stranger_leaves(LinkId link, bool broken) {
+void CoordinatorHost::unidentified_leaves(LinkId link, bool broken) {
   if (unidentified_connections_.erase(link) == 0) return;
   program_.receive([this, link, broken] { tell(Coordinator::Closed{link, "it went", broken}); });
 }

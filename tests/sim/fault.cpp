@@ -44,7 +44,7 @@ constexpr std::array names = {
     Name{FaultKind::coordinator_host_dies, "coordinator-host", "coordinator"},
     Name{FaultKind::coordinator_restarted, "coordinator-restart", "records"},
     Name{FaultKind::drained_reset, "drained-reset", "moments"},
-    Name{FaultKind::stranger, "stranger", "strangers"},
+    Name{FaultKind::unidentified, "stranger", "strangers"},
     Name{FaultKind::liar, "liar", "strangers"},
     Name{FaultKind::order_stop, "order-stop", "orders"},
     Name{FaultKind::order_restart, "order-restart", "orders"},

@@ -41,7 +41,7 @@ enum class FaultKind {
   coordinator_host_dies,
   coordinator_restarted,  // SIGKILL of a cpprund, or its machine, and another goes on with its jobs
   drained_reset,          // the link of a node that has just said Drained is reset
-  stranger,               // lies to the coordinator, and knows of no job, or not its terms
+  unidentified,           // lies to the coordinator, and knows of no job, or not its terms
   liar,                   // the same, from a seat in a job of its own
   order_stop,             // an operator asks, of the job of that node, or of the node
   order_restart,

@@ -19,12 +19,12 @@ Result<void> HostedStores::begin_replica(const std::string& job, RoundNumber rou
   Job& its = served_->jobs.at(job);
   its.host->keep(&replica->store);
   replica->replay =
-      std::make_unique<StoreReplay>(StoreReplay::Place{.connections = served_->connections,
-                                                       .routes = served_->routes,
-                                                       .listener = its.listener,
-                                                       .store = replica->store,
-                                                       .job = job,
-                                                       .round = round});
+      std::make_unique<StoreReplay>(StoreReplay::Context{.connections = served_->connections,
+                                                         .routes = served_->routes,
+                                                         .listener = its.listener,
+                                                         .store = replica->store,
+                                                         .job = job,
+                                                         .round = round});
   served_->replicas[job] = std::move(replica);
   return {};
 }

@@ -23,7 +23,7 @@ Judge::Judge(const Scenario& scenario, Timeline& time) : scenario_(scenario), ti
   jobs_.resize(scenario.jobs.size());
   nodes_.resize(index(scenario.nodes()));
   for (JobRecord& job : jobs_) job.seated.resize(nodes_.size());
-  tells_story_ = scenario.has_strangers || has({FaultKind::stranger, FaultKind::liar});
+  tells_story_ = scenario.has_unidentified || has({FaultKind::unidentified, FaultKind::liar});
 }
 
 void Judge::node_is_told(int node, const link::Message& message) {
@@ -49,7 +49,7 @@ bool Judge::has(std::initializer_list<FaultKind> kinds) const {
 bool Judge::has_only(std::initializer_list<FaultKind> kinds) const {
   return std::all_of(scenario_.faults.begin(), scenario_.faults.end(), [&](const Fault& fault) {
     // They may change nothing.
-    if (fault.kind == FaultKind::stranger || fault.kind == FaultKind::liar) return true;
+    if (fault.kind == FaultKind::unidentified || fault.kind == FaultKind::liar) return true;
     return std::find(kinds.begin(), kinds.end(), fault.kind) != kinds.end();
   });
 }

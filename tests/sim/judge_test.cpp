@@ -37,7 +37,7 @@ struct Court {
 
   const RoundNumber first{1};
   Scenario scenario{.jobs = {{.nodes_min = 1, .nodes_max = 1, .surplus = 1, .workers_per_node = 1}},
-                    .has_strangers = true,
+                    .has_unidentified = true,
                     .faults = {}};
   Timeline time;
   std::set<int> alive;

@@ -75,10 +75,10 @@ bool Member::leads() const {
 void Member::begin(bool is_left) {
   program_.begin();
   ++lives_;
-  if (!is_left || !has_folder()) kept_.reset();
+  if (!is_left || !has_directory()) kept_.reset();
   self_ = new_self();
   universe_.trace.line(universe_.time.now(), "cpprund {} begins, life {}", number_, self_.life);
-  host_.begin_following(has_folder(), is_left);
+  host_.begin_following(has_directory(), is_left);
   etcd_->judge().is_called(number_, options().name);
   set_ = std::make_unique<ReplicaController>(ports(), host_, options(), callbacks());
   const auto started = set_->start();
@@ -142,7 +142,7 @@ SetPorts Member::ports() {
                              Elector::Told told) -> Result<ElectionPointer> {
             options.seed = Random{universe_.scenario.seed, 76, number_, lives_}.next();
             return std::make_unique<SimulatedElection>(
-                SimulatedElection::Place{universe_, program_, clock_, *etcd_, number_},
+                SimulatedElection::Context{universe_, program_, clock_, *etcd_, number_},
                 std::move(options), std::move(told));
           }};
 }
@@ -170,7 +170,7 @@ ReplicaController::Callbacks Member::callbacks() {
           .forget_own = [this] { host_.forget_all(); },
           .keep_self =
               [this](const ElectionMemory& memory, bool has_all) {
-                if (!has_folder()) return;
+                if (!has_directory()) return;
                 kept_ = self_;
                 kept_->cluster = memory.cluster;
                 kept_->epoch = static_cast<std::uint64_t>(memory.epoch);

@@ -36,7 +36,7 @@ class Member {
   // It leads, as far as it knows, and nobody leads in a later epoch.
   bool leads() const;
 
-  // A new process, with what is in its folder, or with one that is empty.
+  // A new process, with what is in its directory, or with one that is empty.
   void begin(bool is_left);
   void end();
   // Its machine is switched off, and its clocks begin anew.
@@ -49,7 +49,7 @@ class Member {
   ReplicaControllerOptions options();
   ReplicaController::Callbacks callbacks();
   SelfRecord new_self();
-  bool has_folder() const { return (universe_.scenario.set->folders >> number_ & 1U) != 0; }
+  bool has_directory() const { return (universe_.scenario.set->directories >> number_ & 1U) != 0; }
 
   Universe& universe_;
   const int number_;
@@ -61,7 +61,7 @@ class Member {
   int lives_ = 0;
   int boots_ = 1;
   SelfRecord self_;                 // of this life
-  std::optional<SelfRecord> kept_;  // in its folder
+  std::optional<SelfRecord> kept_;  // in its directory
   std::unique_ptr<ReplicaController> set_;
 };
 

@@ -235,9 +235,9 @@ void Node::perform(const agent::Action& action) {
     workers_.begin_round(round_of(started->sealed));
   } else if (const auto* work = std::get_if<agent::Work>(&action)) {
     workers_.perform(work->action);
-  } else if (std::holds_alternative<agent::LookAtWorld>(action)) {
+  } else if (std::holds_alternative<agent::ProbeWorld>(action)) {
     post(agent::WorldSeen{{.store_asked = true}});
-  } else if (std::holds_alternative<agent::LookAtWorkers>(action)) {
+  } else if (std::holds_alternative<agent::SampleWorkers>(action)) {
     post(agent::WorkersSeen{});
   } else if (const auto* look = std::get_if<agent::Examine>(&action)) {
     examine(look->outcome);

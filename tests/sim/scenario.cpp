@@ -72,8 +72,8 @@ bool is_coordinators(FaultKind kind) {
          is_sets(kind);
 }
 
-bool is_strangers(FaultKind kind) {
-  return kind == FaultKind::stranger || kind == FaultKind::liar;
+bool is_unidentified_kind(FaultKind kind) {
+  return kind == FaultKind::unidentified || kind == FaultKind::liar;
 }
 
 int draw_value(Random& random, const Fault& fault, bool gentle) {
@@ -109,7 +109,7 @@ Fault draw_fault(Random& random, const Scenario& scenario, const std::vector<Fau
     fault.at = random.up_to(scenario.join_timeout / 2);
   }
   const int nodes = scenario.nodes();
-  if (!is_coordinators(fault.kind) && !is_strangers(fault.kind) && !is_for_all)
+  if (!is_coordinators(fault.kind) && !is_unidentified_kind(fault.kind) && !is_for_all)
     fault.nodes.push_back(random.between(0, nodes - 1));
   const bool many = fault.kind == FaultKind::partition || fault.kind == FaultKind::one_way_out ||
                     fault.kind == FaultKind::one_way_in || fault.kind == FaultKind::loss ||
@@ -130,10 +130,10 @@ void draw_faults(Random& random, Scenario& scenario, const FaultKinds& wanted) {
   std::vector<FaultKind> kinds;
   for (const FaultKind kind : wanted) {
     if (is_no_fault(kind)) continue;
-    if (scenario.gentle && !is_gentle(kind) && !is_strangers(kind)) continue;
+    if (scenario.gentle && !is_gentle(kind) && !is_unidentified_kind(kind)) continue;
     // The coordinator of one job has no place for the job of a liar.
     if (kind == FaultKind::liar && !scenario.daemon) continue;
-    if (is_strangers(kind) && scenario.set) continue;
+    if (is_unidentified_kind(kind) && scenario.set) continue;
     if (is_sets(kind) && !scenario.set) continue;
     if (kind == FaultKind::all_suspended && scenario.set) continue;
     if (kind == FaultKind::coordinator_restarted && !scenario.daemon) continue;
@@ -209,7 +209,7 @@ void draw_set(std::uint64_t seed, Scenario& scenario) {
   scenario.standby = false;
   SetPlan plan{.daemons = random.between(2, daemons_max),
                .etcd_members = random.chance(0.2) ? 1 : 3};
-  if (random.chance(0.5)) plan.folders = static_cast<unsigned>(random.between(0, 7));
+  if (random.chance(0.5)) plan.directories = static_cast<unsigned>(random.between(0, 7));
   scenario.set = plan;
 }
 
@@ -297,8 +297,9 @@ Scenario draw(std::uint64_t seed, int agents_max, const FaultKinds& kinds) {
   if (kinds.contains(FaultKind::restart_rules)) draw_rules(seed, scenario);
   scenario.secure_wire = kinds.contains(FaultKind::secure_wire);
   if (kinds.contains(FaultKind::local_stores) || scenario.set) scenario.stores = draw_stores(seed);
-  scenario.has_strangers = std::any_of(scenario.faults.begin(), scenario.faults.end(),
-                                       [](auto& each) { return is_strangers(each.kind); });
+  scenario.has_unidentified =
+      std::any_of(scenario.faults.begin(), scenario.faults.end(),
+                  [](auto& each) { return is_unidentified_kind(each.kind); });
   return scenario;
 }
 
@@ -320,7 +321,7 @@ std::string to_text(const Scenario& scenario) {
   if (scenario.standby) text += "\n  another node stands by";
   if (scenario.set) {
     text += fmt::format("\n  {} cpprunds, folders {:b}, room for {} between them; {} of etcd",
-                        scenario.set->daemons, scenario.set->folders, scenario.set->link_room,
+                        scenario.set->daemons, scenario.set->directories, scenario.set->link_room,
                         scenario.set->etcd_members);
   }
   if (scenario.secure_wire) text += "\n  links are TLS";

@@ -42,7 +42,7 @@ inline constexpr int daemons_max = 3;
 struct SetPlan {
   int daemons = 2;
   int etcd_members = 3;
-  unsigned folders = 0;               // which of them keep one, a bit for each
+  unsigned directories = 0;           // which of them keep one, a bit for each
   std::size_t link_room = 64 * 1024;  // bytes that a link between them takes before it is full
 };
 
@@ -56,9 +56,9 @@ struct Scenario {
   Duration join_timeout = std::chrono::seconds(120);
   Duration last_call = std::chrono::seconds(5);
   Duration delay_max = std::chrono::milliseconds(2);  // of a packet, one way
-  double victims = 0.5;        // chance that the neighbours of a dead worker fail of it
-  bool gentle = false;         // whatever goes wrong here must not disturb any worker
-  bool has_strangers = false;  // or had, and is played without them to compare
+  double victims = 0.5;           // chance that the neighbours of a dead worker fail of it
+  bool gentle = false;            // whatever goes wrong here must not disturb any worker
+  bool has_unidentified = false;  // or had, and is played without them to compare
   std::vector<Fault> faults;
   std::optional<StorePlan> stores = {};  // none: workers do not speak to theirs
   bool standby = false;                  // another node goes on where the coordinator's is lost

@@ -8,7 +8,7 @@
 
 namespace cpprun::sim {
 
-SimulatedElection::SimulatedElection(Place place, ElectionOptions options, Told told)
+SimulatedElection::SimulatedElection(Context place, ElectionOptions options, Told told)
     : place_(place),
       told_(std::move(told)),
       driver_({.now = [this] { return now(); },

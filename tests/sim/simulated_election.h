@@ -19,14 +19,14 @@ namespace cpprun::sim {
 
 class SimulatedElection : public Elector {
  public:
-  struct Place {
+  struct Context {
     Universe& universe;
     Program& program;
     const MachineClock& clock;
     EtcdHost& etcd;
     int daemon = 0;
   };
-  SimulatedElection(Place place, ElectionOptions options, Told told);
+  SimulatedElection(Context place, ElectionOptions options, Told told);
 
   void start() override;
   void tell(election::Event event) override;
@@ -38,7 +38,7 @@ class SimulatedElection : public Elector {
   void arm(std::optional<TimePoint> deadline);
   TimePoint now() const { return place_.clock.local(place_.universe.time.now()); }
 
-  const Place place_;
+  const Context place_;
   const Told told_;
   std::uint64_t timer_ = 0;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -59,7 +59,8 @@ void UnidentifiedConnections::come(const Fault& fault) {
 
 void UnidentifiedConnections::step(const std::shared_ptr<Life>& life) {
   if (universe_.time.now() >= life->until) {
-    if (life->link != LinkId{}) coordinator_.stranger_leaves(life->link, life->random.chance(0.5));
+    if (life->link != LinkId{})
+      coordinator_.unidentified_leaves(life->link, life->random.chance(0.5));
     return;
   }
   speak(*life);
@@ -70,23 +71,23 @@ void UnidentifiedConnections::speak(Life& life) {
   Random& random = life.random;
   const bool begins = life.link == LinkId{} || !coordinator_.knows_stranger(life.link);
   if (begins) {
-    life.link = coordinator_.stranger_comes(life.address);
+    life.link = coordinator_.unidentified_comes(life.address);
     // A liar takes its seat first, to lie from there.
     if (random.chance(life.is_liar ? 1.0 : 0.8)) {
-      coordinator_.stranger_says(life.link, link::encode(join_of(life)));
+      coordinator_.unidentified_says(life.link, link::encode(join_of(life)));
     } else {
-      coordinator_.stranger_says(life.link, link::encode(introduction_of(life)));
+      coordinator_.unidentified_says(life.link, link::encode(introduction_of(life)));
     }
     return;
   }
   if (random.chance(0.1)) {
-    coordinator_.stranger_leaves(life.link, random.chance(0.5));
+    coordinator_.unidentified_leaves(life.link, random.chance(0.5));
     life.link = {};
     return;
   }
   std::string bytes = link::encode(random.chance(0.1) ? join_of(life) : lie_of(random));
   if (random.chance(0.1)) bytes[4 + random.next() % (bytes.size() - 4)] ^= 1;
-  coordinator_.stranger_says(life.link, bytes);
+  coordinator_.unidentified_says(life.link, bytes);
 }
 
 link::Join UnidentifiedConnections::join_of(Life& life) {

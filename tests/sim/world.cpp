@@ -173,7 +173,8 @@ std::optional<std::string> World::run() {
     if (steps_in_instant > steps_in_instant_max) return "time stood still: a deadline is never met";
     time.step();
   }
-  const TimePoint rest = time.now() + aftermath + (scenario().has_strangers ? strangers_leave : 0s);
+  const TimePoint rest =
+      time.now() + aftermath + (scenario().has_unidentified ? strangers_leave : 0s);
   while (!time.empty() && time.next() <= rest && !universe_.judge.verdict()) time.step();
   if (members_) members_->judge_the_end();
   if (!universe_.judge.verdict()) universe_.judge.all_is_over();
@@ -378,7 +379,7 @@ void World::suspend_all(const Fault& fault) {
 
 void World::commit_to_coordinator(const Fault& fault) {
   if (fault.kind == FaultKind::all_suspended) return suspend_all(fault);
-  if (fault.kind == FaultKind::stranger || fault.kind == FaultKind::liar) {
+  if (fault.kind == FaultKind::unidentified || fault.kind == FaultKind::liar) {
     unidentified_connections_->come(fault);
     return;
   }

@@ -26,8 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 8> folders = {"proto", "rendezvous", "launcher", "worker",
-                                                     "tests", "docs",       "cmake",    ".ci"};
+constexpr std::array<std::string_view, 8> directories = {
+    "proto", "rendezvous", "launcher", "worker", "tests", "docs", "cmake", ".ci"};
 constexpr std::array<std::string_view, 7> endings = {".cpp",   ".h",  ".c", ".py",
                                                      ".cmake", ".md", ".sh"};
 
@@ -103,10 +103,10 @@ constexpr std::array<Rule, 13> rules = {
 
 }  // namespace
 
-Tree read_tree(const std::string& folder) {
-  const fs::path root(folder);
+Tree read_tree(const std::string& directory) {
+  const fs::path root(directory);
   Tree tree;
-  for (const auto name : folders) {
+  for (const auto name : directories) {
     if (!fs::exists(root / name)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root / name)) {
       if (entry.is_regular_file() && is_ours(entry.path())) {
@@ -161,7 +161,7 @@ std::vector<Violation> check_each_room_has_a_readme(const Tree& tree) {
   for (const auto& source : tree) {
     const bool counts = is_cpp(source.path) && !is_test(source.path) && !in_io(source.path);
     if (!counts || source.path.starts_with("cmake/")) continue;
-    // A copy of another project's folders is described where it begins.
+    // A copy of another project's directories is described where it begins.
     if (source.path.find("/gloo_shim/") != std::string::npos) continue;
     rooms.insert(source.path.substr(0, source.path.rfind('/')));
   }

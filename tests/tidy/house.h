@@ -10,7 +10,7 @@
 namespace cpprun::tidy {
 
 // Every source file, script and document of the repository; not what was built or fetched.
-Tree read_tree(const std::string& folder);
+Tree read_tree(const std::string& directory);
 
 // Writes the tables of limits.h for that directory.
 void write_limits(const std::string& root);
@@ -21,8 +21,8 @@ void write_limits(const std::string& root);
 // programs) is tested from outside.
 std::vector<Violation> check_each_class_has_a_test(const Tree& tree);
 
-// Every folder with sources says in a README.md what lives there, what does not, and which way it
-// includes.
+// Every directory with sources says in a README.md what lives there, what does not, and which way
+// it includes.
 std::vector<Violation> check_each_room_has_a_readme(const Tree& tree);
 
 // A test, in C++, Python or shell, that no CMakeLists.txt names by its whole path never runs.

@@ -70,8 +70,8 @@ bool names_files(std::string_view path) {
          path == "dev" || path == ".ci/run";
 }
 
-// CMake's way to say "in this folder" becomes a path like every other.
-std::string with_folder(std::string_view line, const std::string& path) {
+// CMake's way to say "in this directory" becomes a path like every other.
+std::string with_directory(std::string_view line, const std::string& path) {
   constexpr std::string_view here = "${CMAKE_CURRENT_SOURCE_DIR}/";
   std::string whole(line);
   for (auto at = whole.find(here); at != std::string::npos; at = whole.find(here)) {
@@ -86,13 +86,13 @@ std::vector<Violation> check_links(const Tree& tree) {
   std::vector<Violation> violations;
   for (const auto& page : tree) {
     if (!page.path.ends_with(".md")) continue;
-    const auto folder = std::filesystem::path(page.path).parent_path();
+    const auto directory = std::filesystem::path(page.path).parent_path();
     int number = 0;
     for (const auto line : lines_of(page.text)) {
       ++number;
       for (const auto& target : targets_in(line)) {
         if (!target.ends_with(".md") || target.find("://") != std::string::npos) continue;
-        const std::string path = (folder / target).lexically_normal().generic_string();
+        const std::string path = (directory / target).lexically_normal().generic_string();
         if (source_at(tree, path) != nullptr) continue;
         violations.push_back({page.path, number,
                               fmt::format("links to {}, which is not there", path),
@@ -113,7 +113,7 @@ std::vector<Violation> check_named_files(const Tree& tree) {
     int number = 0;
     for (const auto line : lines_of(source.text)) {
       ++number;
-      for (const auto& name : paths_named_in(with_folder(line, source.path))) {
+      for (const auto& name : paths_named_in(with_directory(line, source.path))) {
         if ((!in_rule && !is_file(name)) || name.find("NAME") != std::string::npos) continue;
         const auto found = paths.lower_bound(name);
         if (found != paths.end() && (in_rule ? found->starts_with(name) : *found == name)) continue;

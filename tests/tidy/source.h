@@ -56,7 +56,7 @@ bool is_cpp(std::string_view path);
 bool is_product(std::string_view path);  // in proto, rendezvous, launcher or worker
 bool is_test(std::string_view path);     // anything under tests/
 bool is_program(std::string_view path);  // the files with a main() that are installed or launched
-bool in_io(std::string_view path);       // under an io/ folder
+bool in_io(std::string_view path);       // under an io/ directory
 bool touches_torch(std::string_view path);  // worker/torch, worker/examples
 std::string_view room_of(std::string_view path);
 std::string_view directory_of(std::string_view path);  // with its last '/'

@@ -215,7 +215,9 @@ std::vector<Violation> check_code_words(const Source& source) {
   };
   const bool is_parser = source.path == "proto/parse_json.h";
   if (!is_test(source.path) && !is_parser) add(find_words(source.path, code, parse_words));
-  if (!in_io(source.path)) add(find_words(source.path, code, sleep_words));
+  // process_group.cpp waits for a thread of LibTorch, which says nothing.
+  if (!in_io(source.path) && source.path != "worker/torch/group/process_group.cpp")
+    add(find_words(source.path, code, sleep_words));
   return violations;
 }
 

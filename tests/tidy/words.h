@@ -20,7 +20,7 @@ std::vector<Violation> check_code_words(const Source& source);
 // Words in prose and comments: promises without an entry, the places of one machine, vague nouns.
 std::vector<Violation> check_prose_words(const Source& source);
 
-// `cpprun::io` is what the io/ folders of launcher/ declare, all of it and nothing else.
+// `cpprun::io` is what the io/ directories of launcher/ declare, all of it and nothing else.
 std::vector<Violation> check_io_namespace(const Source& source);
 
 // File names that name no noun.

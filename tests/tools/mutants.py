@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Changes one line of the product at a time, and checks whether the unit tests fail.
 
-    tests/tools/mutants.py [--count 20] [--seed N] [--room rendezvous/job] [--folder build/mutants]
+    tests/tools/mutants.py [--count 20] [--seed N] [--room rendezvous/job]
+                           [--directory build/mutants]
 
-Works on a clone of HEAD in FOLDER, never on your files. For each mutant it builds and runs the test
-programs of the room, then prints one line: killed, survived or invalid (does not compile). At the
-end it prints the share that was killed, and every survivor with its change. A person has to judge
-those: a change without any effect is not a gap in the tests.
+Works on a clone of HEAD in DIRECTORY, never on your files. For each mutant it builds and runs the
+test programs of the room, then prints one line: killed, survived or invalid (does not compile). At
+the end it prints the share that was killed, and every survivor with its change. A person has to
+judge those: a change without any effect is not a gap in the tests.
 """
 import argparse
 import contextlib
@@ -96,7 +97,7 @@ def judge(tree, build, programs, jobs):
         command = [path, f"--source-file={cases}"] if cases else [path]
         with subprocess.Popen(command, cwd=os.path.dirname(path), stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL, start_new_session=True,
-                              env=os.environ | {"CPPRUN_SOURCE_FOLDER": tree}) as test:
+                              env=os.environ | {"CPPRUN_SOURCE_DIRECTORY": tree}) as test:
             try:
                 code = test.wait(timeout=300)
             except subprocess.TimeoutExpired:
@@ -114,11 +115,11 @@ def main():
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--room", action="append", choices=sorted(ROOMS))
-    parser.add_argument("--folder", default="build/mutants")
+    parser.add_argument("--directory", default="build/mutants")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     wanted = parser.parse_args()
-    folder = os.path.abspath(wanted.folder)
-    tree, build = os.path.join(folder, "tree"), os.path.join(folder, "build")
+    directory = os.path.abspath(wanted.directory)
+    tree, build = os.path.join(directory, "tree"), os.path.join(directory, "build")
     if not os.path.isdir(tree):
         subprocess.run(["git", "clone", "--quiet", ".", tree], check=True)
     subprocess.run(["git", "fetch", "--quiet"], cwd=tree, check=True)

@@ -35,8 +35,8 @@ std::string to_text(const agent::Action& action) {
           [](const agent::Examine& m) {
             return fmt::format("examine {}", m.outcome.local_rank.value);
           },
-          [](const agent::LookAtWorld&) { return std::string{"look at the world"}; },
-          [](const agent::LookAtWorkers&) { return std::string{"look at the workers"}; },
+          [](const agent::ProbeWorld&) { return std::string{"look at the world"}; },
+          [](const agent::SampleWorkers&) { return std::string{"look at the workers"}; },
           [](const agent::TellStarted& m) {
             return fmt::format("tell: round {} has started", m.sealed.round.value);
           },

@@ -38,7 +38,7 @@ std::string to_text(const supervisor::Action& action) {
           [](const supervisor::Killing& m) {
             return fmt::format("killing {}{}", m.local_rank.value, m.at_once ? " at once" : "");
           },
-          [](const supervisor::Settled& m) {
+          [](const supervisor::Finished& m) {
             std::string text = "settled";
             for (const Outcome& each : m.outcomes) {
               text += fmt::format("; rank {} {}", each.rank.value, to_text(each));

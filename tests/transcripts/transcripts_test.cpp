@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Replays every conversation of this folder against the real code. CPPRUN_REWRITE_TRANSCRIPTS=1
+// Replays every conversation of this directory against the real code. CPPRUN_REWRITE_TRANSCRIPTS=1
 // writes down what comes back today: then the difference is for a person to read.
 
 #include <doctest/doctest.h>
@@ -26,11 +26,12 @@ std::string contents_of(const std::filesystem::path& path) {
 }
 
 std::set<std::filesystem::path> conversations() {
-  const char* const source = std::getenv("CPPRUN_SOURCE_FOLDER");
-  REQUIRE_MESSAGE(source != nullptr, "CPPRUN_SOURCE_FOLDER names the source tree; ctest sets it");
+  const char* const source = std::getenv("CPPRUN_SOURCE_DIRECTORY");
+  REQUIRE_MESSAGE(source != nullptr,
+                  "CPPRUN_SOURCE_DIRECTORY names the source tree; ctest sets it");
   std::set<std::filesystem::path> found;
-  const auto folder = std::filesystem::path(source) / "tests/transcripts/conversations";
-  for (const auto& each : std::filesystem::directory_iterator(folder)) found.insert(each.path());
+  const auto directory = std::filesystem::path(source) / "tests/transcripts/conversations";
+  for (const auto& each : std::filesystem::directory_iterator(directory)) found.insert(each.path());
   return found;
 }
 

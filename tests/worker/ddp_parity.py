@@ -177,10 +177,10 @@ def read(path):
         return {tuple(line.split()[:3]): float(line.split()[3]) for line in file}
 
 
-def run_job(name, commands, folder):
+def run_job(name, commands, directory):
     from ranks import run_ranks
 
-    paths = [os.path.join(folder, f"{name}.{rank}") for rank in range(len(commands))]
+    paths = [os.path.join(directory, f"{name}.{rank}") for rank in range(len(commands))]
     ended = run_ranks([command + [path] for command, path in zip(commands, paths)])
     for rank, each in enumerate(ended):
         if each.code != 0:
@@ -210,13 +210,13 @@ def main():
         print("skipped: no Python with torch (set CPPRUN_PYTHON, or make .venv with it)")
         sys.exit(77)
     cpp_rank, py_rank = [sys.argv[1]], [python, os.path.abspath(__file__), "--rank"]
-    with tempfile.TemporaryDirectory() as folder:
-        pure = run_job("python", [py_rank, py_rank], folder)
+    with tempfile.TemporaryDirectory() as directory:
+        pure = run_job("python", [py_rank, py_rank], directory)
         jobs = {"C++ and C++": [cpp_rank, cpp_rank],
                 "Python and C++": [py_rank, cpp_rank],
                 "C++ and Python": [cpp_rank, py_rank]}
         for name, commands in jobs.items():
-            for rank, found in enumerate(run_job(name.replace(" ", ""), commands, folder)):
+            for rank, found in enumerate(run_job(name.replace(" ", ""), commands, directory)):
                 compare(f"{name}, rank {rank}", pure[rank], found)
 
 

@@ -42,8 +42,8 @@ def main():
     _, other = accuracy_of(2, "--seed=7", "--epochs=3")
     check(other != first[:3], "another seed must give other results")
 
-    with tempfile.TemporaryDirectory() as folder:
-        files = {rank: os.path.join(folder, f"{rank}.json") for rank in range(2)}
+    with tempfile.TemporaryDirectory() as directory:
+        files = {rank: os.path.join(directory, f"{rank}.json") for rank in range(2)}
         ended = run_ranks(
             [[PROGRAM, "--fail-at-epoch=2", "--fail-rank=1"]] * 2,
             {rank: {"TORCHELASTIC_ERROR_FILE": file} for rank, file in files.items()},
@@ -58,7 +58,7 @@ def main():
         with open(files[0]) as file:
             check("message" in json.load(file), "the survivor reports as well")
 
-        broken = os.path.join(folder, "broken.bin")
+        broken = os.path.join(directory, "broken.bin")
         with open(broken, "wb") as file:
             file.write(b"DIGITS01\x02")
         ended = run_ranks([[PROGRAM, f"--data={broken}"]])

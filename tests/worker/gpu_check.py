@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`./dev gpu`: what can only be tried on a machine with an NVIDIA GPU, with the finished programs.
 
-    gpu_check.py BUILD-FOLDER [CHECK…]
+    gpu_check.py BUILD-DIRECTORY [CHECK…]
 
 Prints a table, one row for each check, and exits with 1 if one failed. The Python that runs it has
 to have torch: PyTorch is the peer that is measured in the same run.
@@ -137,14 +137,14 @@ class Pair:
 
     def __init__(self, arguments):
         self.token = uuid.uuid4().hex
-        self.folder = tempfile.TemporaryDirectory()
+        self.directory = tempfile.TemporaryDirectory()
         self.jobs = []
         self.begun = time.monotonic()
         port = free_port()
         for node in (0, 1):
             variables = {**os.environ, **TWO_HOSTS, "NCCL_HOSTID": f"host{node}",
                          "CPPRUN_GPU_CHECK": self.token,
-                         "TORCH_FR_DUMP_TEMP_FILE": f"{self.folder.name}/trace_"}
+                         "TORCH_FR_DUMP_TEMP_FILE": f"{self.directory.name}/trace_"}
             with open(self.path(node), "wb") as output:
                 self.jobs.append(subprocess.Popen(
                     [CPPRUN, "--nnodes=2", f"--node-rank={node}", "--master-addr=127.0.0.1",
@@ -170,14 +170,14 @@ class Pair:
                     raise Failed(f"{len(left)} processes were left 10 s after the job\n{self}")
                 time.sleep(0.05)
         finally:
-            self.folder.cleanup()
+            self.directory.cleanup()
 
     def __str__(self):
         return "".join(f"[node {node}, {self.jobs[node].returncode}] {self.text(node)[-2500:]}\n"
                        for node in (0, 1))
 
     def path(self, node):
-        return f"{self.folder.name}/{node}"
+        return f"{self.directory.name}/{node}"
 
     def text(self, node):
         with open(self.path(node), encoding="utf-8", errors="replace") as file:
@@ -282,8 +282,8 @@ def check_nccl_cases():
 
 def check_nccl_script():
     """An unmodified PyTorch script over nccl, two ranks."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/train.py"
+    with tempfile.TemporaryDirectory() as directory:
+        path = f"{directory}/train.py"
         with open(path, "w", encoding="utf-8") as file:
             file.write(SCRIPT)
         succeed([path], "total 2 of 2")
@@ -342,8 +342,8 @@ def check_nccl_mask():
     same = {"CUDA_VISIBLE_DEVICES": "0"}
     ours = run([*crowd, *scene("workers that share a mask join")], expect=1, variables=same)
     need("both have CUDA_VISIBLE_DEVICES=0" in ours, ours[-3000:])
-    with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/train.py"
+    with tempfile.TemporaryDirectory() as directory:
+        path = f"{directory}/train.py"
         with open(path, "w", encoding="utf-8") as file:
             file.write(SCRIPT)
         theirs = run([*crowd, path], expect=1, variables=same)
@@ -364,8 +364,8 @@ def check_torch_cases():
 
 def check_script():
     """An unmodified PyTorch script over nccl, one worker for each GPU."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/train.py"
+    with tempfile.TemporaryDirectory() as directory:
+        path = f"{directory}/train.py"
         with open(path, "w", encoding="utf-8") as file:
             file.write(SCRIPT)
         output = run([CPPRUN, "--standalone", "--nproc-per-node=gpu", path])
@@ -376,12 +376,12 @@ def check_script():
 def check_resnet():
     """resnet_cifar on the GPU, both types, over nccl."""
     rows = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         program = f"{EXAMPLES}/resnet_cifar"
-        run([program, f"--data={folder}/data", "--make-synthetic=2000"])
+        run([program, f"--data={directory}/data", "--make-synthetic=2000"])
         for kind in ("fp32", "bf16"):
-            output = run([CPPRUN, "--standalone", program, f"--data={folder}/data",
-                          "--num-epochs=3", f"--model-dir={folder}/{kind}", f"--dtype={kind}",
+            output = run([CPPRUN, "--standalone", program, f"--data={directory}/data",
+                          "--num-epochs=3", f"--model-dir={directory}/{kind}", f"--dtype={kind}",
                           "--device=cuda", "--width=16", "--learning-rate=0.05"])
             losses = [float(loss) for loss in re.findall(r"loss ([0-9.]+)", output)]
             need("on cuda" in output and losses[-1] < 0.5 * losses[0], output[-2000:])

@@ -19,7 +19,7 @@
 // LibTorch has a CHECK of its own.
 #include <doctest/doctest.h>
 
-#include "tests/worker/temporary_folder.h"
+#include "tests/worker/temporary_directory.h"
 #include "tests/worker/two_ranks.h"
 #include "worker/env/io/environment.h"
 #include "worker/env/io/worker.h"
@@ -548,8 +548,8 @@ TEST_CASE("Autocast computes in bfloat16 on the GPU, and the model learns") {
 }
 
 TEST_CASE("a checkpoint brings back model, optimizer and the GPU's random numbers") {
-  const testing::TemporaryFolder folder;
-  const Checkpoints checkpoints(folder.file("checkpoints"));
+  const testing::TemporaryDirectory directory;
+  const Checkpoints checkpoints(directory.file("checkpoints"));
   CHECK(over_nccl([&](const ProcessGroup& group) {
           auto net = small_net();
           FusedAdam adam(net->parameters(), adamw_options());

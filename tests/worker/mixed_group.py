@@ -48,14 +48,14 @@ def check_collectives(outs):
 
 def train(cpprun, cpp_rank, python, ranks, who_is_cpp, mode):
     """What each rank wrote: its parameters after the training, and more in the mode "default"."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         job = [cpprun, "--standalone", f"--nproc-per-node={ranks}", "--no-python", "sh", "-c",
                DISPATCH.replace("$5", who_is_cpp).replace("$6", mode), "sh", cpp_rank,
-               python, PARITY, folder]
+               python, PARITY, directory]
         ended = subprocess.run(job, capture_output=True, text=True, timeout=120, check=False)
         expect(ended.returncode == 0, f"the job ({mode}, C++ at {who_is_cpp}) ended with "
                f"{ended.returncode}:\n{ended.stdout}{ended.stderr}")
-        return [read(os.path.join(folder, f"out.{rank}")) for rank in range(ranks)]
+        return [read(os.path.join(directory, f"out.{rank}")) for rank in range(ranks)]
 
 
 def check_same_parameters(outs, what):

@@ -44,8 +44,8 @@ def learns(ranks, *processes):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as folder:
-        data = os.path.join(folder, "mnist")
+    with tempfile.TemporaryDirectory() as directory:
+        data = os.path.join(directory, "mnist")
         code, output = end(start(MNIST, "--make-synthetic=400", "--data", data))
         check(code == 0 and "wrote 400 training images" in output, "data", output)
         shape = ["--data", data, "--batch-size=20", "--log-every=5", "--lr=0.05"]
@@ -56,7 +56,7 @@ def main():
         meeting = ["-n", "2", "-g", "1", f"--master-port={free_port()}", *shape]
         two = learns(2, start(MNIST, *meeting, "-i", "1"), start(MNIST, *meeting, "-i", "0"))
         check(two == launched, f"on two machines as well: {two}")
-        meeting = ["-n", "2", "-g", "1", f"--init-method=file://{folder}/meeting", *shape]
+        meeting = ["-n", "2", "-g", "1", f"--init-method=file://{directory}/meeting", *shape]
         by_file = learns(2, start(MNIST, *meeting, "-i", "1"), start(MNIST, *meeting, "-i", "0"))
         check(by_file == launched, f"by a file as well: {by_file}")
 
@@ -68,7 +68,7 @@ def main():
         refused("-n and -i need -g", MNIST, "-n", "2", *shape)
         refused("omit -n, -g and -i under cpprun", CPPRUN, "--standalone", MNIST, "-g", "2",
                 *shape)
-        code, output = end(start(MNIST, "--data", os.path.join(folder, "none")))
+        code, output = end(start(MNIST, "--data", os.path.join(directory, "none")))
         check(code != 0 and "none/train-images-idx3-ubyte" in output, "names the file", output)
     print("mnist:", "; ".join(launched))
 

@@ -53,15 +53,15 @@ std::string on_ranks(int count, const std::function<void(const ProcessGroup&)>& 
                      const std::function<void(Context&)>& change) {
   static int times = 0;  // alike in all processes, as they run the same cases
   const Environment environment = read_environment();
-  const std::string* const folder = find_variable(environment, "CPPRUN_TEST_FOLDER");
+  const std::string* const directory = find_variable(environment, "CPPRUN_TEST_DIRECTORY");
   auto context = parse_context(environment);
-  if (folder == nullptr || !context || context->world_size < count) {
+  if (directory == nullptr || !context || context->world_size < count) {
     return "start this program with tests/worker/mpirun.py, with enough processes";
   }
   if (change) change(*context);
   ProcessGroupOptions over_mpi = options;
   over_mpi.backend = "mpi";
-  over_mpi.init_method = "file://" + *folder + "/store." + std::to_string(times++);
+  over_mpi.init_method = "file://" + *directory + "/store." + std::to_string(times++);
   const ProcessGroup everybody = init_process_group(*context, over_mpi);
   return told_to_all(everybody, run(everybody, count, body));
 }

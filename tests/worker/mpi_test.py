@@ -82,9 +82,9 @@ class MpiTest(unittest.TestCase):
         self.assertIn(CURE, said)
 
     def test_whoever_gave_up_a_collective_ends_without_a_wait_and_mpirun_fails(self):
-        with tempfile.TemporaryDirectory(prefix="cpprun-mpi-") as folder:
+        with tempfile.TemporaryDirectory(prefix="cpprun-mpi-") as directory:
             code, said = mpirun.run(3, [CASES, "--test-case=*given up for good*"],
-                                    CPPRUN_TEST_FOLDER=folder)
+                                    CPPRUN_TEST_DIRECTORY=directory)
         self.assertNotEqual(code, 0, said)
         self.assertIn('exited without calling "finalize"', said)
         self.assertIn("2 passed", said)

@@ -55,10 +55,10 @@ def main():
     if why_not():
         print(f"skipped: {why_not()}")
         return 77
-    with tempfile.TemporaryDirectory(prefix="cpprun-mpi-") as folder:
-        said = pathlib.Path(folder, "said")
+    with tempfile.TemporaryDirectory(prefix="cpprun-mpi-") as directory:
+        said = pathlib.Path(directory, "said")
         code, output = run(int(sys.argv[1]), sys.argv[2:], "--output-filename",
-                           f"{said}:nojobid,nocopy", CPPRUN_TEST_FOLDER=folder)
+                           f"{said}:nojobid,nocopy", CPPRUN_TEST_DIRECTORY=directory)
         for each in sorted(said.glob("**/std*")):
             of_first = each.parent.name in ("rank.0", "rank.00")
             if code != 0 or of_first:

@@ -3,10 +3,10 @@
 # Compiles the nccl backend's source where there is no GPU, no CUDA LibTorch and no NCCL: the syntax
 # alone, against NCCL's own header, the CUDA toolkit's where it is installed, and declarations of
 # what LibTorch's headers want besides. Nothing is linked or run.
-#   nccl_syntax.sh CXX_COMPILER SOURCE_FOLDER LIBTORCH_FOLDER WORK_FOLDER
+#   nccl_syntax.sh CXX_COMPILER SOURCE_DIRECTORY LIBTORCH_DIRECTORY WORK_DIRECTORY
 # The headers are looked for in CPPRUN_NCCL_INCLUDE and CUDA_HOME, in the system, and in what an
-# earlier run left in WORK_FOLDER; CPPRUN_FETCH_NCCL=1, which `./dev test` sets on a build machine,
-# lets pip fetch them (350 MB, of which the headers are kept). Skipped (77) without them.
+# earlier run left in WORK_DIRECTORY; CPPRUN_FETCH_NCCL=1, which `./dev test` sets on a build
+# machine, lets pip fetch them (350 MB, of which the headers are kept). Skipped (77) without them.
 set -eu
 compiler=$1 source=$2 libtorch=$3 work=$4
 skip() { echo "skipped: $*"; exit 77; }
@@ -31,12 +31,12 @@ shutil.rmtree(wheels)
 PYTHON
 }
 
-# find_header NAME FOLDER…: the first folder that has it.
+# find_header NAME DIRECTORY…: the first directory that has it.
 find_header() {
   header=$1
   shift
-  for folder in "$@"; do
-    if [ -n "$folder" ] && [ -e "$folder/$header" ]; then echo "$folder"; return; fi
+  for directory in "$@"; do
+    if [ -n "$directory" ] && [ -e "$directory/$header" ]; then echo "$directory"; return; fi
   done
 }
 

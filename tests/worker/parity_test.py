@@ -68,13 +68,13 @@ def check_types(found, count, what):
         check(torch.equal(tensor.view(torch.uint8), expected), f"{what}: {name} is {tensor}")
 
 
-def python_reads(folder):
+def python_reads(directory):
     import torch
 
-    worker("write", folder)
-    check_model(torch.load(f"{folder}/cpp_state.pth"), "a state written by C++")
-    check_types(torch.load(f"{folder}/cpp_types.pth"), 21, "every type written by C++")
-    nested = torch.load(f"{folder}/cpp_nested.pth", mmap=True)
+    worker("write", directory)
+    check_model(torch.load(f"{directory}/cpp_state.pth"), "a state written by C++")
+    check_types(torch.load(f"{directory}/cpp_types.pth"), 21, "every type written by C++")
+    nested = torch.load(f"{directory}/cpp_nested.pth", mmap=True)
     check_model(nested["model"], "a nested file written by C++")
     tied = nested["model"]["tied"]
     check(tied.data_ptr() == nested["model"]["weight"].data_ptr(), "tied weights stay tied")
@@ -89,9 +89,9 @@ def python_reads(folder):
     except ImportError:
         print("the package safetensors is not here: its reading is not checked")
         return
-    check_model(load_file(f"{folder}/cpp.safetensors"), "safetensors written by C++")
-    check_types(load_file(f"{folder}/cpp_types.safetensors"), 17, "every type of safetensors")
-    with safe_open(f"{folder}/cpp.safetensors", "pt") as file:
+    check_model(load_file(f"{directory}/cpp.safetensors"), "safetensors written by C++")
+    check_types(load_file(f"{directory}/cpp_types.safetensors"), 17, "every type of safetensors")
+    with safe_open(f"{directory}/cpp.safetensors", "pt") as file:
         check(file.metadata()["note"] == "from C++", "metadata")
 
 
@@ -125,10 +125,10 @@ def cpp_reads_one(path, value, what):
           "\nexpected\n" + "\n".join(sorted(lines_of(value))))
 
 
-def cpp_reads(folder):
+def cpp_reads(directory):
     import torch
 
-    path = f"{folder}/python.pth"
+    path = f"{directory}/python.pth"
     net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2))
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.25)
     net(torch.randn(5, 3)).sum().backward()
@@ -154,8 +154,9 @@ def cpp_reads(folder):
     except ImportError:
         return
     tensors = {name: tensor.contiguous() for name, tensor in model().items()}
-    save_file(tensors, f"{folder}/python.safetensors", {"note": "from Python"})
-    cpp_reads_one(f"{folder}/python.safetensors", {**tensors, "note": "from Python"}, "safetensors")
+    save_file(tensors, f"{directory}/python.safetensors", {"note": "from Python"})
+    cpp_reads_one(f"{directory}/python.safetensors", {**tensors, "note": "from Python"},
+                  "safetensors")
 
 
 class Evil:
@@ -163,10 +164,10 @@ class Evil:
         return os.system, ("touch executed",)
 
 
-def hostile_files(folder):
+def hostile_files(directory):
     import torch
 
-    path = f"{folder}/hostile.pth"
+    path = f"{directory}/hostile.pth"
 
     def refused(why, what):
         said = worker("read", path, code=1)
@@ -284,10 +285,10 @@ def optimizers():
 
 
 def compare():
-    with tempfile.TemporaryDirectory() as folder:
-        python_reads(folder)
-        cpp_reads(folder)
-        hostile_files(folder)
+    with tempfile.TemporaryDirectory() as directory:
+        python_reads(directory)
+        cpp_reads(directory)
+        hostile_files(directory)
     print(f"files: both ways; samplers: {samplers()} cases, index for index")
     schedules()
     print(f"schedules: within 1e-12; optimizers: largest difference {optimizers():.2g}")

@@ -41,22 +41,22 @@ cpprun::StateDict model() {
   return state;
 }
 
-void write(const std::string& folder) {
+void write(const std::string& directory) {
   cpprun::StateDict state = model();
   state.texts["note"] = "from C++";
-  cpprun::save_safetensors(folder + "/cpp.safetensors", state);
-  cpprun::save_pth(folder + "/cpp_state.pth", state);
+  cpprun::save_safetensors(directory + "/cpp.safetensors", state);
+  cpprun::save_pth(directory + "/cpp_state.pth", state);
   cpprun::StateDict types;
   for (const cpprun::PthType& each : cpprun::pth_types()) {
     const at::Tensor bytes = at::arange(16, at::kByte);
     types.tensors[std::string(each.dtype)] =
         each.type == at::kBool ? bytes.gt(7) : bytes.view(each.type);
   }
-  cpprun::save_pth(folder + "/cpp_types.pth", types);
+  cpprun::save_pth(directory + "/cpp_types.pth", types);
   for (const char* const none : {"complex32", "complex128", "float8_e4m3fnuz", "float8_e5m2fnuz"}) {
     types.tensors.erase(none);
   }
-  cpprun::save_safetensors(folder + "/cpp_types.safetensors", types);
+  cpprun::save_safetensors(directory + "/cpp_types.safetensors", types);
   GenericDict tensors = dict();
   for (const auto& [name, tensor] : state.tensors) tensors.insert(name, tensor);
   tensors.insert("tied", state.tensors.at("weight"));
@@ -73,7 +73,7 @@ void write(const std::string& folder) {
   whole.insert("epoch", std::int64_t{5'000'000'000});
   whole.insert("name", "größer");
   whole.insert("done", false);
-  cpprun::save_pth(folder + "/cpp_nested.pth", IValue(whole));
+  cpprun::save_pth(directory + "/cpp_nested.pth", IValue(whole));
 }
 
 void print(const cpprun::StateDict& state) {

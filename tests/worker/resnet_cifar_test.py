@@ -49,12 +49,12 @@ def pickled(records):
             + struct.pack("<I", len(pixels)) + pixels + b"tbu.")
 
 
-def as_torchvision_has_it(data, folder):
-    os.mkdir(folder)
+def as_torchvision_has_it(data, directory):
+    os.mkdir(directory)
     for name in os.listdir(data):
         with open(os.path.join(data, name), "rb") as file:
             content = pickled(file.read())
-        with open(os.path.join(folder, name.removesuffix(".bin")), "wb") as file:
+        with open(os.path.join(directory, name.removesuffix(".bin")), "wb") as file:
             file.write(content)
 
 
@@ -75,21 +75,21 @@ def launch(*words, code=0):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as folder:
-        data = os.path.join(folder, "cifar")
+    with tempfile.TemporaryDirectory() as directory:
+        data = os.path.join(directory, "cifar")
         common = [PROGRAM, f"--data={data}", *SHAPE]
         run_ranks([[*common, "--make-synthetic=128"]])
 
         def to(name):
-            return [f"--model-dir={os.path.join(folder, name)}", "--model-filename=m.pth"]
+            return [f"--model-dir={os.path.join(directory, name)}", "--model-filename=m.pth"]
 
         # The weights both begin with, and the same run in both languages.
         epochs_of(run_ranks([[*common, *to("initial"), "--num-epochs=0"]]))
-        initial = os.path.join(folder, "initial", "m.pth")
+        initial = os.path.join(directory, "initial", "m.pth")
         mine = epochs_of(run_ranks(
             [[*common, *to("mine"), "--num-epochs=2", f"--initial={initial}"]] * 2))
         check(len(mine) == 2, f"two epochs, not {mine}")
-        old = os.path.join(folder, "cifar-10-batches-py")
+        old = os.path.join(directory, "cifar-10-batches-py")
         as_torchvision_has_it(data, old)
         from_pickles = epochs_of(run_ranks(
             [[*common, f"--data={old}", *to("old"), "--num-epochs=1", f"--initial={initial}"]] * 2))
@@ -97,7 +97,7 @@ def main():
               f"the same images from pickles:\n{mine[0]}\n{from_pickles}")
         python = python_with_torch()
         if python:
-            wrapped = os.path.join(folder, "wrapped.pth")
+            wrapped = os.path.join(directory, "wrapped.pth")
             subprocess.run(
                 [python, "-c", "import sys, torch; torch.save({'module.' + name: each for name, "
                  "each in torch.load(sys.argv[1]).items()}, sys.argv[2])", initial, wrapped],
@@ -134,7 +134,7 @@ def main():
                                      ([], 1, "only running statistics differ")):
             name = "synced" if options else "plain"
             launch(*common, *to(name), "--num-epochs=1", "--save-each-rank", *options)
-            files = [os.path.join(folder, name, f"rank{rank}-m.pth") for rank in range(2)]
+            files = [os.path.join(directory, name, f"rank{rank}-m.pth") for rank in range(2)]
             compared = subprocess.run([COMPARE, *files], text=True, stdout=subprocess.PIPE)
             check(compared.returncode == code and words in compared.stdout,
                   f"{name}: must end with {code} and say: {words}", compared.stdout)

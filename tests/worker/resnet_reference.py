@@ -2,7 +2,7 @@
 """ResNet-18 on CIFAR-10 files with PyTorch's own DDP: what worker/examples/resnet_cifar.cpp must
 equal. Run by resnet_cifar_test.py on each rank:
 
-    resnet_reference.py initial.pth data-folder width epochs batch-size learning-rate seed
+    resnet_reference.py initial.pth data-directory width epochs batch-size learning-rate seed
 
 Prints the same `epoch` lines as the C++ program. The names of the modules are torchvision's.
 """
@@ -61,17 +61,17 @@ class ResNet18(nn.Module):
         return self.fc(F.adaptive_avg_pool2d(x, (1, 1)).flatten(1))
 
 
-def read(folder, names):
+def read(directory, names):
     records = []
     for name in names:
-        with open(os.path.join(folder, name), "rb") as file:
+        with open(os.path.join(directory, name), "rb") as file:
             records.append(torch.frombuffer(bytearray(file.read()), dtype=torch.uint8))
     records = torch.cat(records).view(-1, 3073)
     images = records[:, 1:].reshape(-1, 3, 32, 32).float() / 255
     return (images - MEAN) / DEVIATION, records[:, 0].long()
 
 
-def train(initial, folder, width, epochs, batch_size, learning_rate, seed):
+def train(initial, directory, width, epochs, batch_size, learning_rate, seed):
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -81,8 +81,8 @@ def train(initial, folder, width, epochs, batch_size, learning_rate, seed):
     sgd = torch.optim.SGD(
         model.parameters(), lr=float(learning_rate), momentum=0.9, weight_decay=1e-5, fused=True
     )
-    images, labels = read(folder, [f"data_batch_{n}.bin" for n in range(1, 6)])
-    held_out, answers = read(folder, ["test_batch.bin"])
+    images, labels = read(directory, [f"data_batch_{n}.bin" for n in range(1, 6)])
+    held_out, answers = read(directory, ["test_batch.bin"])
     sampler = torch.utils.data.DistributedSampler(labels, world, rank, seed=int(seed))
     for epoch in range(int(epochs)):
         sampler.set_epoch(epoch)

@@ -4,7 +4,7 @@
 
 # Everything of worker/torch, built with one LibTorch and run, beside what is built with another.
 test_with_torch() {
-  local torch=$1 folder
+  local torch=$1 directory
   need_to_be_libtorch "$torch"
   torch=$(cd "$torch" && pwd)
   need_packages "${packages_build[@]}" "${packages_run[@]}"
@@ -17,7 +17,7 @@ test_with_torch() {
     arguments+=("-DCPPRUN_PYTHON=$python")
   fi
   # 2.14.1+cu130; the zip that is no Python package says it in another file.
-  folder=torch-$(sed -n "s/^__version__ = '\(.*\)'$/\1/p" "$torch/version.py" 2>/dev/null ||
+  directory=torch-$(sed -n "s/^__version__ = '\(.*\)'$/\1/p" "$torch/version.py" 2>/dev/null ||
     cat "$torch/build-version" 2>/dev/null)
   find_without_aslr
   suites_failed=0
@@ -25,14 +25,14 @@ test_with_torch() {
   trap 'rm -f "$tally"' EXIT
   say "Building with $torch"
   mkdir -p build
-  local log="build/configure_$folder.log"
-  if cmake --preset release -B "build/$folder" "${arguments[@]}" >"$log" 2>&1 &&
+  local log="build/configure_$directory.log"
+  if cmake --preset release -B "build/$directory" "${arguments[@]}" >"$log" 2>&1 &&
     grep '^-- \(LibTorch\|gloo\|without\)' "$log" &&
-    cmake --build "build/$folder" -j "$(jobs_here)"; then
-    suite "$folder" "$folder" -L torch
+    cmake --build "build/$directory" -j "$(jobs_here)"; then
+    suite "$directory" "$directory" -L torch
   else
     cat "$log" >&2
-    note "not-built $folder" >>"$tally"
+    note "not-built $directory" >>"$tally"
   fi
   summary
 }

@@ -218,6 +218,6 @@ int main(int argc, char** argv) {
   app.add_option("--warmup", settings.warmup, "warm-up runs per size")
       ->check(CLI::Range(0, 1 << 20));
   app.add_flag("--json", settings.json, "print one JSON object per line");
-  if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
+  if (const auto code = cpprun::examples::parse_or_exit(app, argc, argv)) return *code;
   return cpprun::run([&](const cpprun::Context& context) { return bench(context, settings); });
 }

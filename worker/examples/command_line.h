@@ -14,7 +14,7 @@ namespace cpprun::examples {
 
 // For main(): the exit code if the program must not continue: 0 after help, 2 after a command line
 // error. The text has already been printed.
-inline std::optional<int> settle(CLI::App& app, int argc, const char* const* argv) {
+inline std::optional<int> parse_or_exit(CLI::App& app, int argc, const char* const* argv) {
   app.name(std::filesystem::path(argv[0]).filename());
   int local_rank = 0;
   if (app.get_option_no_throw("--local-rank") == nullptr) {

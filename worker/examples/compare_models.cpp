@@ -148,7 +148,7 @@ int main(int argc, char** argv) {
   app.add_option("--tolerance", settings.tolerance, "largest difference that counts as equal")
       ->check(CLI::Range(0.0, 1e6));
   app.add_flag("--all", settings.all, "list equal parameters too");
-  if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
+  if (const auto code = cpprun::examples::parse_or_exit(app, argc, argv)) return *code;
   try {
     return report(compare(read(first), read(second), settings));
   } catch (const std::exception& error) {

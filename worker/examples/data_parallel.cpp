@@ -171,6 +171,6 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 4096));
   app.add_option("--threads", settings.threads, "CPU threads per rank")->check(CLI::Range(1, 4096));
   cpprun::examples::add_backend(app, settings.backend);
-  if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
+  if (const auto code = cpprun::examples::parse_or_exit(app, argc, argv)) return *code;
   return cpprun::run([&](const cpprun::Context& context) { return compare(context, settings); });
 }

@@ -144,7 +144,7 @@ void save(const Run& run, Course& course) {
 
 // Without --resume, an old run's checkpoints must not be mistaken for this run's. This includes
 // restarted attempts, so a job that may restart needs --resume from the start.
-void check_folder(const Run& run) {
+void check_directory(const Run& run) {
   if (run.context.max_restarts > 0) {
     throw std::runtime_error(
         "the launcher restarts failed jobs (--max-restarts), so --checkpoint needs --resume: "
@@ -159,7 +159,7 @@ void check_folder(const Run& run) {
 }
 
 void load(Run& run, Course& course) {
-  if (!run.settings.resume) return check_folder(run);
+  if (!run.settings.resume) return check_directory(run);
   const auto found = run.checkpoints->load_newest(run.group);
   if (!found) return;
   cpprun::load_state(*run.model.module(), found->state.part("model"));
@@ -173,7 +173,8 @@ void load(Run& run, Course& course) {
     fmt::print("digits: skipped {}\n", reason);
   }
   fmt::print(
-      "digits: resuming at step {}, epoch {}, after {} of its images, world size {} (was {})\n",
+      "digits: resuming at step {}, epoch {}, after {} images of that epoch, world size {} (was "
+      "{})\n",
       course.progress.step, course.progress.epoch, course.progress.samples, run.group.size(),
       found->world_size);
   std::fflush(stdout);
@@ -344,7 +345,7 @@ int main(int argc, char** argv) {
   app.add_option("--fail-rank", settings.fail_rank, "the rank that fails")
       ->check(CLI::Range(0, 1 << 30));
   cpprun::examples::add_backend(app, settings.backend);
-  if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
+  if (const auto code = cpprun::examples::parse_or_exit(app, argc, argv)) return *code;
   return cpprun::run([&settings](const cpprun::Context& context) {
     if (settings.data.empty()) throw std::runtime_error("digits.bin not found: use --data=FILE");
     const auto digits = cpprun::examples::read_digits(settings.data);

@@ -113,10 +113,10 @@ Result<Digits> read_digits(const std::string& path) {
 std::string find_digits() {
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::filesystem::path folder = program.parent_path();
+  const std::filesystem::path directory = program.parent_path();
   for (const std::filesystem::path& place :
-       {folder / "digits.bin", folder / "data" / "digits.bin",
-        folder / "../share/cpprun/digits.bin", folder / "../../share/cpprun/digits.bin",
+       {directory / "digits.bin", directory / "data" / "digits.bin",
+        directory / "../share/cpprun/digits.bin", directory / "../../share/cpprun/digits.bin",
         std::filesystem::path(CPPRUN_DIGITS_IN_SOURCE_TREE)}) {
     if (std::filesystem::exists(place, error)) return place.lexically_normal().string();
   }

@@ -68,6 +68,6 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(-1, 1 << 20));
   app.add_option("--timeout", settings.timeout, "seconds to wait for the other ranks")
       ->check(CLI::Range(1, 86400));
-  if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
+  if (const auto code = cpprun::examples::parse_or_exit(app, argc, argv)) return *code;
   return cpprun::run([&](const cpprun::Context& context) { return meet(context, settings); });
 }

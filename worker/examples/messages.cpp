@@ -113,7 +113,7 @@ void any_source(const ProcessGroup& group, Voice& voice) {
     sum += letter.item<double>();
   }
   std::sort(senders.begin(), senders.end());
-  voice.says("received a total of {} from ranks {}", sum, fmt::join(senders, ", "));
+  voice.says("received values from ranks {1}; their sum is {0}", sum, fmt::join(senders, ", "));
 }
 
 void broadcast(const ProcessGroup& group, Voice& voice) {
@@ -248,6 +248,6 @@ int main(int argc, char** argv) {
   CLI::App app("messages: demonstrates send, recv and every collective (cpprun … ./messages).");
   app.add_option("--only", only, "run only this part")->check(CLI::IsMember(names));
   cpprun::examples::add_backend(app, backend);
-  if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
+  if (const auto code = cpprun::examples::parse_or_exit(app, argc, argv)) return *code;
   return cpprun::run([&](const cpprun::Context& context) { return show(context, only, backend); });
 }

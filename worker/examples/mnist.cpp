@@ -185,7 +185,8 @@ int main(int argc, char** argv) {
   CLI::App app(
       "mnist: MNIST as in the tutorials, with its own workers (-n, -g, -i) or under cpprun.");
   app.add_option("-n,--nodes", settings.nodes, "number of machines")->check(CLI::Range(1, 4096));
-  app.add_option("-g,--gpus", settings.gpus, "workers to start on each machine; 0: run as a worker")
+  app.add_option("-g,--gpus", settings.gpus,
+                 "number of workers to start on each machine; 0: this process is a worker itself")
       ->check(CLI::Range(0, 4096));
   app.add_option("-i,--index,--nr", settings.index, "index of this machine, from 0")
       ->check(CLI::Range(0, 4095));
@@ -205,7 +206,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1 << 20));
   app.add_flag("--spawned", spawned, "this process was started by -g");
   cpprun::examples::add_backend(app, settings.backend);
-  if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
+  if (const auto code = cpprun::examples::parse_or_exit(app, argc, argv)) return *code;
   if (settings.make_synthetic > 0) return make_data(settings);
   if (!spawned && settings.gpus > 0) {
     const auto code = spawn(settings, argc, argv);

@@ -159,7 +159,7 @@ void load(Run& run, Course& course) {
     for (const std::string& reason : found->passed_over) {
       fmt::print("resnet_cifar: skipped {}\n", reason);
     }
-    fmt::print("resnet_cifar: resuming at step {}, epoch {}, after {} of its images\n",
+    fmt::print("resnet_cifar: resuming at step {}, epoch {}, after {} images of that epoch\n",
                course.progress.step, course.progress.epoch, course.progress.samples);
     std::fflush(stdout);
   }
@@ -387,7 +387,7 @@ int main(int argc, char** argv) {
   CLI::App app("resnet_cifar: ResNet-18 on CIFAR-10 with DDP (cpprun … ./resnet_cifar).");
   declare(settings, app);
   cpprun::examples::add_backend(app, settings.backend);
-  if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
+  if (const auto code = cpprun::examples::parse_or_exit(app, argc, argv)) return *code;
   return cpprun::run([&settings](const cpprun::Context& context) {
     return settings.make_synthetic > 0 ? make_data(settings) : train(context, settings);
   });

@@ -338,7 +338,7 @@ int main(int argc, char** argv) {
   CLI::App app("speed: forward and backward speed of a vision transformer (default: ViT-Base/16).");
   declare(settings, app);
   cpprun::examples::add_backend(app, settings.backend);
-  if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
+  if (const auto code = cpprun::examples::parse_or_exit(app, argc, argv)) return *code;
   return cpprun::run(
       [&settings](const cpprun::Context& context) { return measure(context, settings); });
 }

@@ -116,7 +116,9 @@ cpprun::Result<std::vector<int>> counts_of(const std::string& text) {
     const auto count = cpprun::exact_number<int>(part);
     if (!count || *count < 1) {
       return cpprun::failure(fmt::format(
-          "--spawn={}: expected the number of workers of each node, such as 2 or 8,2", text));
+          "--spawn={}: expected the number of workers per node, such as 2, or one number for "
+          "each node, such as 8,2",
+          text));
     }
     counts.push_back(*count);
   }
@@ -162,8 +164,9 @@ int main(int argc, char** argv) {
   bool spawned = false;
   CLI::App app(
       "toy: the model of the DDP tutorial, under cpprun or with its own workers (--spawn).");
-  app.add_option("--spawn", settings.spawn,
-                 "workers to start on this node; 8,2: workers of each node");
+  app.add_option(
+      "--spawn", settings.spawn,
+      "number of workers to start on this node, or one number for each node, such as 8,2");
   app.add_option("--gpus", settings.gpus, "alias of --spawn, as in tutorials");
   app.add_option("--nr", settings.nr, "index of this node, from 0")->check(CLI::Range(0, 4096));
   app.add_option("--master-addr", settings.master_address, "address of rank 0");
@@ -175,7 +178,7 @@ int main(int argc, char** argv) {
   app.add_option("--lr", settings.lr, "learning rate")->check(CLI::Range(0.0, 1e6));
   app.add_flag("--spawned", spawned, "this process was started by --spawn");
   cpprun::examples::add_backend(app, settings.backend);
-  if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
+  if (const auto code = cpprun::examples::parse_or_exit(app, argc, argv)) return *code;
   if (!spawned && (!settings.spawn.empty() || !settings.gpus.empty())) {
     const auto code = spawn(settings, argc, argv);
     if (code) return *code;

@@ -10,9 +10,9 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-static inline int cpprun_renameat2(int from_folder, const char* from, int to_folder, const char* to,
-                                   unsigned flags) {
-  return (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, flags);
+static inline int cpprun_renameat2(int from_directory, const char* from, int to_directory,
+                                   const char* to, unsigned flags) {
+  return (int)syscall(SYS_renameat2, from_directory, from, to_directory, to, flags);
 }
 #define renameat2 cpprun_renameat2
 

@@ -170,9 +170,10 @@ CoordinatorOptions HostedCoordinator::options() const {
 }
 
 void HostedCoordinator::open_door() {
-  leader_->open_door(*inputs_.side, {.folders = own_door_folders(inputs_.environment, ::geteuid()),
-                                     .after = bounds::door_opens_after,
-                                     .timeout = bounds::disk_timeout_at_end});
+  leader_->open_door(*inputs_.side,
+                     {.directories = own_door_directories(inputs_.environment, ::geteuid()),
+                      .after = bounds::door_opens_after,
+                      .timeout = bounds::disk_timeout_at_end});
 }
 
 Result<void> HostedCoordinator::open() {

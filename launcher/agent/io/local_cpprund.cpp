@@ -87,7 +87,7 @@ std::optional<Pipe> make_pipe() {
 }
 
 // The data fits into a pipe, and this process holds both ends: the write neither blocks nor fails.
-void pass_on(const Secrets& secrets, const FileDescriptor& pipe) {
+void write_secrets(const Secrets& secrets, const FileDescriptor& pipe) {
   for (const Secret& secret : secrets) {
     std::string line = secret_line(secret) + "\n";
     (void)!::write(pipe.get(), line.data(), line.size());
@@ -114,7 +114,7 @@ void pass_on(const Secrets& secrets, const FileDescriptor& pipe) {
     options.secrets_in_hand = *std::move(secrets);
   }
   for (const char* const name : service_variables) environment.erase(name);
-  hold_steady();
+  lock_memory_and_priority();
   ::_exit(run_store_daemon(options, environment));
 }
 
@@ -219,7 +219,7 @@ class RendezvousSupervisor {
       say(messages_.warning(no_process().value().reason));
       return false;
     }
-    pass_on(options_.secrets_in_hand, keys->writes);
+    write_secrets(options_.secrets_in_hand, keys->writes);
     said_ = std::move(said->reads);
     return true;
   }
@@ -319,7 +319,7 @@ Result<LocalCpprund> LocalCpprund::start(const RunInputs& inputs) {
   // Unique among the cpprunds of a job, on one machine or on several.
   const std::string name = fmt::format("{}-{}", inputs.host, inputs.node_token.substr(0, 6));
   DaemonOptions options = own_daemon_options(inputs.config, name, *address, inputs.secrets);
-  options.door_folders = own_door_folders(inputs.environment, ::geteuid());
+  options.door_directories = own_door_directories(inputs.environment, ::geteuid());
   auto keys = make_pipe();
   auto said = make_pipe();
   if (!keys || !said) return no_pipe();
@@ -331,7 +331,7 @@ Result<LocalCpprund> LocalCpprund::start(const RunInputs& inputs) {
         .live(keys->reads.get(), said->writes.get(), parent);
   }
   said->writes.reset();
-  pass_on(inputs.secrets, keys->writes);
+  write_secrets(inputs.secrets, keys->writes);
   keys.reset();
   LocalCpprund daemon(pid, {});
   const auto port = port_said(said->reads.get());

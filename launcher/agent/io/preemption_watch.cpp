@@ -67,35 +67,35 @@ bool is_notice(const NoticeFile& now, const NoticeFile& before) {
 }
 
 // inotify reports changes made on this machine, but not those made by other machines.
-bool is_network_disk(const std::string& folder) {
+bool is_network_disk(const std::string& directory) {
   constexpr std::array<long, 6> network = {0x6969,     0xFF534D42, 0x65735546,
                                            0x0BD00BD0, 0x47504653, 0x01021997};
   struct statfs disk {};
-  if (::statfs(folder.c_str(), &disk) != 0) return true;
+  if (::statfs(directory.c_str(), &disk) != 0) return true;
   return std::ranges::find(network, static_cast<long>(disk.f_type)) != network.end();
 }
 
 void wait_for_file(const std::string& path, const timespec& began, int pipe) {
   constexpr int shared_interval_ms = 5'000;
   const auto parent = fs::path(path).parent_path().string();
-  const auto folder = parent.empty() ? std::string(".") : parent;
+  const auto directory = parent.empty() ? std::string(".") : parent;
   const FileDescriptor changes{::inotify_init1(IN_CLOEXEC)};
-  const auto watch_folder = [&] {
+  const auto watch_directory = [&] {
     constexpr auto what = IN_CREATE | IN_MOVED_TO | IN_CLOSE_WRITE | IN_MODIFY | IN_DELETE |
                           IN_MOVED_FROM | IN_DELETE_SELF | IN_MOVE_SELF | IN_ATTRIB;
-    return changes && ::inotify_add_watch(changes.get(), folder.c_str(), what) >= 0;
+    return changes && ::inotify_add_watch(changes.get(), directory.c_str(), what) >= 0;
   };
-  bool is_watched = watch_folder();
+  bool is_watched = watch_directory();
   // An existing file is not a notice: it may be from an earlier job. But if it changed after
   // `began`, it appeared while this process was starting. File servers have clocks of their own.
   NoticeFile before = look_at_notice_file(path);
-  if (before.is_there && !is_network_disk(folder) &&
+  if (before.is_there && !is_network_disk(directory) &&
       std::tie(before.changed.tv_sec, before.changed.tv_nsec) >
           std::tie(began.tv_sec, began.tv_nsec)) {
     send_line(pipe, notice_mark, "file " + path);
   }
   while (true) {
-    const bool is_told = is_watched && !is_network_disk(folder);
+    const bool is_told = is_watched && !is_network_disk(directory);
     pollfd news{changes.get(), POLLIN, 0};
     if (::poll(&news, 1, is_told ? -1 : shared_interval_ms) < 0 && errno != EINTR) {
       return send_line(pipe, failure_mark,
@@ -104,7 +104,7 @@ void wait_for_file(const std::string& path, const timespec& began, int pipe) {
     std::array<char, 4096> events{};
     if (news.revents != 0) static_cast<void>(::read(changes.get(), events.data(), events.size()));
     // A directory that was recreated needs a new watch.
-    is_watched = watch_folder();
+    is_watched = watch_directory();
     const NoticeFile now = look_at_notice_file(path);
     if (is_notice(now, before)) send_line(pipe, notice_mark, "file " + path);
     before = now;

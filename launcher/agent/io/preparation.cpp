@@ -103,8 +103,8 @@ void tell_missing_gpus(RunInputs& inputs) {
 std::optional<Refusal> bind_to_processors(RunInputs& inputs) {
   Config& config = inputs.config;
   if (!config.numa_binding) return std::nullopt;
-  auto bound = settle_binding(*config.numa_binding, read_topology(inputs.environment, own_cpus()),
-                              device_count(inputs.environment), config.local_world_size);
+  auto bound = resolve_binding(*config.numa_binding, read_topology(inputs.environment, own_cpus()),
+                               device_count(inputs.environment), config.local_world_size);
   if (!bound) return misuse(bound.error());
   inputs.cpus = std::move(bound->cpus);
   std::move(bound->notes.begin(), bound->notes.end(), std::back_inserter(config.notes));
@@ -135,10 +135,10 @@ std::optional<Refusal> find_interfaces(RunInputs& inputs) {
                                             way_to_master(config.endpoint));
   if (!named) return misuse(named.error());
   if (config.local_addr) {
-    auto settled =
-        settle_local_address(*config.local_addr, addresses_of(*config.local_addr), *interfaces);
-    config.local_addr = std::move(settled.address);
-    if (!settled.note.empty()) config.notes.push_back(std::move(settled.note));
+    auto resolved =
+        resolve_local_address(*config.local_addr, addresses_of(*config.local_addr), *interfaces);
+    config.local_addr = std::move(resolved.address);
+    if (!resolved.note.empty()) config.notes.push_back(std::move(resolved.note));
   }
   inputs.interfaces = std::move(*interfaces);
   return std::nullopt;
@@ -171,8 +171,9 @@ RunInputs begin_inputs(Config config, Environment own) {
   inputs.style = own_console_style(environment, inputs.config.logs);
   inputs.utc_offset_seconds = utc_offset_seconds();
   inputs.node_token = random_token(node_token_bytes);
-  inputs.error_folders = private_folders(inputs.config, environment);
-  inputs.job_processes = make_kin(inputs.node_token, static_cast<std::uint32_t>(random_word()));
+  inputs.error_directories = private_directories(inputs.config, environment);
+  inputs.job_processes =
+      make_job_processes(inputs.node_token, static_cast<std::uint32_t>(random_word()));
   return inputs;
 }
 
@@ -196,7 +197,7 @@ std::optional<CliDiagnostics> open_output_files(RunInputs& inputs) {
   return std::nullopt;
 }
 
-std::optional<Refusal> look_around(RunInputs& inputs) {
+std::optional<Refusal> examine_host(RunInputs& inputs) {
   tell_missing_gpus(inputs);
   if (auto refusal = find_program(inputs)) return refusal;
   if (auto refusal = bind_to_processors(inputs)) return refusal;
@@ -209,7 +210,7 @@ void raise_own_limits(RunInputs& inputs) {
   // A single-node job has no lease to keep, and cannot delay any other node's.
   if (inputs.config.nodes_max == 1) return;
   inputs.niceness = ::getpriority(PRIO_PROCESS, 0);
-  hold_steady();
+  lock_memory_and_priority();
 }
 
 }  // namespace cpprun::io

@@ -41,7 +41,7 @@ struct RunInputs {
   std::string node_token;
   // Candidates for the private directory. The watchdog creates the first possible one. Empty if
   // logs are kept.
-  std::vector<std::string> error_folders;
+  std::vector<std::string> error_directories;
   Secrets secrets;             // empty: links are open, as torchrun's are
   JobProcesses job_processes;  // identifies the workers' processes
   int utc_offset_seconds = 0;
@@ -85,7 +85,7 @@ RunInputs begin_inputs(Config config, Environment own);
 std::optional<CliDiagnostics> open_output_files(RunInputs& inputs);
 
 // The program, the processors and the network.
-std::optional<Refusal> look_around(RunInputs& inputs);
+std::optional<Refusal> examine_host(RunInputs& inputs);
 
 // Raises the descriptor limit for many workers, and the priority so that leases can be kept. The
 // workers get the values that cpprun itself was started with.

@@ -44,7 +44,7 @@ Runtime::Runtime(RunInputs inputs, Watchdog watchdog)
       agent_number_(std::max(1U, static_cast<std::uint32_t>(random_word()))),
       messages_(inputs_.style),
       pump_(context_, *inputs_.side, 1, 2, inputs_.style.timed),
-      strangers_timer_(context_, [this] { tell_held_back(boot_now()); }),
+      unidentified_timer_(context_, [this] { tell_held_back(boot_now()); }),
       workers_(context_, inputs_, watchdog_, pump_, callbacks_of_workers()),
       security_(std::move(inputs_.secrets)),
       hosted_(context_, inputs_, security_, callbacks_of_hosted()),
@@ -201,11 +201,11 @@ Result<void> Runtime::open() {
   if (security_.has_secret()) (void)::prctl(PR_SET_DUMPABLE, 0);
   if (const auto opened = open_coordinator(); !opened) return opened;
   if (const auto opened = open_local_store(); !opened) return opened;
-  if (!inputs_.error_folders.empty()) {
-    const auto made = watchdog_.await_folder(bounds::disk_timeout_at_start);
-    if (made != 0) return failure(no_folder_text(watchdog_.folder(), made));
+  if (!inputs_.error_directories.empty()) {
+    const auto made = watchdog_.await_directory(bounds::disk_timeout_at_start);
+    if (made != 0) return failure(no_directory_text(watchdog_.directory(), made));
     if (const int refusal = watchdog_.first_refusal(); refusal != 0) {
-      inputs_.config.notes.push_back(other_folder_text(inputs_.environment, refusal));
+      inputs_.config.notes.push_back(other_directory_text(inputs_.environment, refusal));
     }
   }
   std::vector<int> spared = {watchdog_.pid()};
@@ -227,8 +227,8 @@ Result<void> Runtime::open() {
                                                 .local_store_port = local_store_port_,
                                                 .sockets = {},
                                                 .cpus = inputs_.cpus,
-                                                .run_folder = workers_.run_folder(),
-                                                .error_folder = workers_.error_folder(),
+                                                .run_directory = workers_.run_directory(),
+                                                .error_directory = workers_.error_directory(),
                                                 .console = console},
                                        .interfaces = inputs_.interfaces}});
   return {};
@@ -270,7 +270,7 @@ void Runtime::hear_coordinator(const Note& said) {
   // A client that simply disconnects is normal; workers do it all the time.
   if (said.ordinary) return pump_.say(messages_.detail(text));
   if (!said.of_job && !unidentified_connections_.pass(boot_now(), said.text, pump_.is_behind())) {
-    strangers_timer_.arm(unidentified_connections_.next_deadline());
+    unidentified_timer_.arm(unidentified_connections_.next_deadline());
     return;
   }
   note(event_log::CoordinatorNoted{text});
@@ -283,7 +283,7 @@ void Runtime::tell_held_back(TimePoint until) {
     note(event_log::CoordinatorNoted{line});
     say(line);
   }
-  strangers_timer_.arm(unidentified_connections_.next_deadline());
+  unidentified_timer_.arm(unidentified_connections_.next_deadline());
 }
 
 // --- the loop ------------------------------------------------------------------------------------
@@ -399,10 +399,10 @@ void Runtime::perform(const agent::Action& action) {
                  },
                  [&](const agent::Work& m) { workers_.work(m); },
                  [&](const agent::Examine& m) { workers_.examine(m); },
-                 [&](const agent::LookAtWorld&) {
-                   workers_.look_at_world(leader == nullptr || leader->store_was_asked());
+                 [&](const agent::ProbeWorld&) {
+                   workers_.probe_world(leader == nullptr || leader->store_was_asked());
                  },
-                 [&](const agent::LookAtWorkers& m) { workers_.look_at_workers(m); },
+                 [&](const agent::SampleWorkers& m) { workers_.sample_workers(m); },
                  [&](const agent::TellWaiting& m) {
                    note(event_log::Waiting{m.reason});
                    pump_.say(messages_.waiting(m.reason));
@@ -507,7 +507,7 @@ void Runtime::exit(const agent::Exit& action) {
   if (exit_->root) leave_error_file(*exit_->root);
   // Its content has been read by now. If a worker had to be given up, the directory stays until the
   // end.
-  if (workers_.nobody_is_left()) watchdog_.give_up_folder();
+  if (workers_.nobody_is_left()) watchdog_.give_up_directory();
   if (hosted_.leader() == nullptr) {
     leave_when_everything_is_said();
     return;
@@ -542,7 +542,7 @@ ReportFacts Runtime::report_facts(const agent::Exit& last) const {
                     .attempts_left_out = attempts_.left_out(),
                     .leaders = leaders_,
                     .reason = last.reason,
-                    .logs = workers_.run_folder(),
+                    .logs = workers_.run_directory(),
                     .utc_offset_seconds = inputs_.utc_offset_seconds,
                     .colour = inputs_.style.colour};
   const auto& arguments = inputs_.config.program.arguments;

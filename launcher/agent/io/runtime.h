@@ -97,7 +97,7 @@ class Runtime {
   ConsoleMessages messages_;
   OutputPump pump_;
   LogLimiter unidentified_connections_;  // for log lines about unidentified connections
-  MachineTimer strangers_timer_;
+  MachineTimer unidentified_timer_;
   WorkerRuntime workers_;
   std::optional<Signals> signals_;
   std::optional<PreemptionWatch> notices_;

@@ -32,8 +32,8 @@ std::set<std::string> sockets_of(int pid) {
   constexpr std::string_view beginning = "socket:[";
   std::set<std::string> inodes;
   std::error_code unreadable;  // the process has exited or may not be inspected
-  const auto folder = "/proc/" + std::to_string(pid) + "/fd";
-  for (const auto& each : std::filesystem::directory_iterator(folder, unreadable)) {
+  const auto directory = "/proc/" + std::to_string(pid) + "/fd";
+  for (const auto& each : std::filesystem::directory_iterator(directory, unreadable)) {
     std::error_code closed;  // closed meanwhile
     const auto target = std::filesystem::read_symlink(each.path(), closed).string();
     if (!target.starts_with(beginning)) continue;
@@ -48,8 +48,8 @@ ProcessUse use_of(int pid) {
 
 }  // namespace
 
-WorldLook look_at_world(int pid) {
-  WorldLook look;
+WorldProbe probe_world(int pid) {
+  WorldProbe look;
   std::map<std::string, int> port_of_inode;
   for (const char* table : {"net/tcp", "net/tcp6"})
     add_listening(read_process(pid, table), port_of_inode);
@@ -81,11 +81,12 @@ WorkerRuntime::WorkerRuntime(asio::io_context& context, RunInputs& inputs, Watch
       callbacks_(std::move(callbacks)) {}
 
 Result<void> WorkerRuntime::open(std::vector<int> spared) {
-  auto logs = LogDir::make(inputs_.config, inputs_.environment, watchdog_.folder(), *inputs_.side);
+  auto logs =
+      LogDir::make(inputs_.config, inputs_.environment, watchdog_.directory(), *inputs_.side);
   if (!logs) return tl::unexpected<Error>(logs.error());
   logs_.emplace(std::move(*logs));
   if (!logs_->note().empty()) inputs_.config.notes.push_back(logs_->note());
-  collector_.emplace(context_, *inputs_.side, pump_, inputs_.environment, logs_->run_folder());
+  collector_.emplace(context_, *inputs_.side, pump_, inputs_.environment, logs_->run_directory());
   processes_.emplace(context_, callbacks_of_processes(), std::move(spared),
                      WorkerProcesses::Terms{.open_files = inputs_.open_files,
                                             .job_processes = inputs_.job_processes,
@@ -114,7 +115,7 @@ WorkerProcesses::Callbacks WorkerRuntime::callbacks_of_processes() {
 }
 
 void WorkerRuntime::end_logs(bool is_handed_over) {
-  if (logs_ && is_handed_over) logs_->hand_over_folder();
+  if (logs_ && is_handed_over) logs_->hand_over_directory();
   logs_.reset();
 }
 
@@ -196,8 +197,8 @@ void WorkerRuntime::spawn(WorkerSpec spec) {
 }
 
 void WorkerRuntime::examine(const agent::Examine& action) {
-  const auto hear = [this, stray = action.stray_interface](Evidence evidence, bool whole) {
-    evidence.host_facts.stray_interface = stray;
+  const auto hear = [this, stray = action.unreachable_interface](Evidence evidence, bool whole) {
+    evidence.host_facts.unreachable_interface = stray;
     if (!whole) {
       callbacks_.warn(fmt::format(
           "the files of rank {} could not be read within {} s and are missing in the report: the "
@@ -210,13 +211,13 @@ void WorkerRuntime::examine(const agent::Examine& action) {
 }
 
 // The first worker's pid is 0 if it could not be started. Then there is nothing to inspect.
-void WorkerRuntime::look_at_world(bool store_asked) {
-  WorldLook look{.store_asked = store_asked};
-  if (!store_asked && !pids_.empty() && pids_.front() != 0) look = io::look_at_world(pids_.front());
+void WorkerRuntime::probe_world(bool store_asked) {
+  WorldProbe look{.store_asked = store_asked};
+  if (!store_asked && !pids_.empty() && pids_.front() != 0) look = io::probe_world(pids_.front());
   callbacks_.post(agent::WorldSeen{std::move(look)});
 }
 
-void WorkerRuntime::look_at_workers(const agent::LookAtWorkers& action) {
+void WorkerRuntime::sample_workers(const agent::SampleWorkers& action) {
   const TimePoint now = boot_now();
   const auto readings = heartbeat_files_.read(now);
   std::vector<WorkerSight> sights;

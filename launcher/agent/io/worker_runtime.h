@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Performs the agent's actions on this node's workers (WorkerRuntime), and inspects one of them
-// (look_at_world).
+// (probe_world).
 
 #include <asio/io_context.hpp>
 
@@ -27,7 +27,7 @@ namespace cpprun::io {
 
 // Inspects a worker and its descendants once: which of them listen on a port, which were started by
 // Python's multiprocessing, and how much CPU time they have used.
-WorldLook look_at_world(int pid);
+WorldProbe probe_world(int pid);
 
 // The processes of this node's workers, with their logs, heartbeat files and evidence. What happens
 // to them becomes an event of the agent. Makes no decisions.
@@ -52,8 +52,8 @@ class WorkerRuntime {
   Result<void> open(std::vector<int> spared);
   void spare(int pid) { processes_->spare(pid); }
   // Empty: open() has not been called, or failed, or there is no such directory.
-  std::string run_folder() const { return logs_ ? logs_->run_folder() : std::string(); }
-  std::string error_folder() const { return logs_ ? logs_->error_folder() : std::string(); }
+  std::string run_directory() const { return logs_ ? logs_->run_directory() : std::string(); }
+  std::string error_directory() const { return logs_ ? logs_->error_directory() : std::string(); }
   // Removes the private directory, unless another process does.
   void end_logs(bool is_handed_over);
   bool nobody_is_left() const { return !processes_ || processes_->nobody_is_left(); }
@@ -63,8 +63,8 @@ class WorkerRuntime {
   void work(const agent::Work& action);
   void examine(const agent::Examine& action);
   // `store_asked`: a worker of this round has contacted the store.
-  void look_at_world(bool store_asked);
-  void look_at_workers(const agent::LookAtWorkers& action);
+  void probe_world(bool store_asked);
+  void sample_workers(const agent::SampleWorkers& action);
   void look_at_beats();
   // Before a signal is sent, while it is still visible what the worker does. Returns that.
   std::string look_before_kill(LocalRank local_rank);

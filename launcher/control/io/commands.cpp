@@ -192,7 +192,7 @@ bool is_about_hosts(CommandKind kind) {
   return kind == CommandKind::exclude || kind == CommandKind::include;
 }
 
-Attempt<std::string> send_command(const Place& place, const std::string& target,
+Attempt<std::string> send_command(const ControlEndpoint& place, const std::string& target,
                                   const ControlOptions& options) {
   auto body =
       body_of(place, {.method = http::Method::post, .target = target, .body = order_json(options)});
@@ -215,8 +215,8 @@ Setback cannot_tell_program(const std::vector<std::string>& silent) {
 }
 
 // All endpoints that replied, with the jobs they host.
-std::vector<KnownPlace> known_places(const FoundJobs& found) {
-  std::vector<KnownPlace> known;
+std::vector<KnownEndpoint> known_places(const FoundJobs& found) {
+  std::vector<KnownEndpoint> known;
   for (const auto& each : found.places) {
     const auto has_answered = [&](const SeenAnswer& answer) {
       return answer.has_answered && answer.place == each.text();
@@ -230,7 +230,7 @@ std::vector<KnownPlace> known_places(const FoundJobs& found) {
   return known;
 }
 
-int order_everybody(const ControlOptions& options, const std::vector<Place>& places,
+int order_everybody(const ControlOptions& options, const std::vector<ControlEndpoint>& places,
                     const std::string& target) {
   int code = control_code::unreachable;
   for (const auto& place : places) {
@@ -247,7 +247,7 @@ void leave_out_standbys(FoundJobs& found) {
   for (const FoundDaemon& each : daemons) {
     if (!is_led_by_one_of(daemons, each)) continue;
     std::erase_if(found.places,
-                  [&](const Place& place) { return place.text() == each.place.text(); });
+                  [&](const ControlEndpoint& place) { return place.text() == each.place.text(); });
   }
 }
 
@@ -270,7 +270,7 @@ int order_about_host(const ControlOptions& options, const Environment& environme
   FoundJobs found = find_jobs(options, environment);
   leave_out_standbys(found);
   const auto known = known_places(found);
-  const auto silent = silent_places(found);
+  const auto silent = silent_endpoints(found);
   if (!known.empty() && !silent.empty() && !options.to_all) {
     return tell(tl::unexpected(cannot_tell_program(silent)), options);
   }
@@ -279,7 +279,7 @@ int order_about_host(const ControlOptions& options, const Environment& environme
     return tell(tl::unexpected(nobody ? Setback{} : nobody.error()), options);
   }
   if (known.size() > 1 && !options.to_all) {
-    return tell(tl::unexpected(Setback{.sentence = which_place(known),
+    return tell(tl::unexpected(Setback{.sentence = which_endpoint(known),
                                        .hint = "choose one with --job or --address, or use --all"}),
                 options);
   }
@@ -287,11 +287,12 @@ int order_about_host(const ControlOptions& options, const Environment& environme
 }
 
 // The cpprund to use: the only one here, or the only leader here.
-Attempt<Place> daemon_to_hand_over(const ControlOptions& options, const Environment& environment) {
+Attempt<ControlEndpoint> daemon_to_hand_over(const ControlOptions& options,
+                                             const Environment& environment) {
   const FoundJobs found = find_jobs(options, environment);
   // With --address, query that endpoint only. It reports errors itself.
   if (options.address) return found.places.front();
-  const auto silent = silent_places(found);
+  const auto silent = silent_endpoints(found);
   if (!found.places.empty() && !silent.empty()) return tl::unexpected(cannot_tell_program(silent));
   std::vector<FoundDaemon> daemons = find_daemons(found);
   if (daemons.size() > 1) {
@@ -375,39 +376,40 @@ int examine(const ControlOptions& options, const Environment& environment) {
 // Secret files are written complete, private and flushed to disk, or not at all.
 
 constexpr mode_t own_file = 0600;
-constexpr mode_t own_folder = 0700;
+constexpr mode_t own_directory = 0700;
 
 tl::unexpected<Error> refused(const std::string& path, std::string_view why) {
   return failure(fmt::format("cannot create a secret in \"{}\": {}", plain_line(path), why));
 }
 
-std::string folder_of(const std::string& path) {
+std::string directory_of(const std::string& path) {
   const auto slash = path.rfind('/');
   if (slash == path.npos) return ".";
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
 // Directories created for a file. The destructor removes them unless keep() is called.
-class MadeFolders {
+class MadeDirectories {
  public:
-  MadeFolders() = default;
-  ~MadeFolders() {
+  MadeDirectories() = default;
+  ~MadeDirectories() {
     // rmdir() leaves a directory that has content by now.
     for (auto each = made_.rbegin(); each != made_.rend(); ++each) (void)::rmdir(each->c_str());
   }
-  MadeFolders(const MadeFolders&) = delete;
-  MadeFolders& operator=(const MadeFolders&) = delete;
+  MadeDirectories(const MadeDirectories&) = delete;
+  MadeDirectories& operator=(const MadeDirectories&) = delete;
 
   // On failure errno has the reason.
-  bool make(const std::string& folder) {
-    if (::mkdir(folder.c_str(), own_folder) == 0) {
-      made_.push_back(folder);
+  bool make(const std::string& directory) {
+    if (::mkdir(directory.c_str(), own_directory) == 0) {
+      made_.push_back(directory);
       return true;
     }
     if (errno == EEXIST) return true;
-    if (errno != ENOENT || folder_of(folder) == folder || !make(folder_of(folder))) return false;
-    if (::mkdir(folder.c_str(), own_folder) == 0) {
-      made_.push_back(folder);
+    if (errno != ENOENT || directory_of(directory) == directory || !make(directory_of(directory)))
+      return false;
+    if (::mkdir(directory.c_str(), own_directory) == 0) {
+      made_.push_back(directory);
       return true;
     }
     return errno == EEXIST;
@@ -450,9 +452,10 @@ class MadeFile {
 
 // Flushes the directory, so that the name survives a power failure too. Errors are ignored, because
 // some disks do not support it.
-void settle(const std::string& path) {
-  const FileDescriptor folder(::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder) (void)::fsync(folder.get());
+void sync_directory(const std::string& path) {
+  const FileDescriptor directory(
+      ::open(directory_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory) (void)::fsync(directory.get());
 }
 
 // Hidden, so that a daemon that reads this directory skips it.
@@ -494,8 +497,8 @@ Result<Secret> add_by_draft(const std::string& path, const std::string& draft, c
 // Creates a new file and its missing directories. Never replaces a file: if two processes create it
 // at once, one fails. On failure leaves no file and no directory behind.
 Result<void> create_key_file(const std::string& path, std::string_view text) {
-  MadeFolders folders;
-  if (!folders.make(folder_of(path))) return refused(path, errno_text(errno));
+  MadeDirectories directories;
+  if (!directories.make(directory_of(path))) return refused(path, errno_text(errno));
   MadeFile file(path);
   if (!file) {
     const int error = errno;
@@ -512,8 +515,8 @@ Result<void> create_key_file(const std::string& path, std::string_view text) {
     return tl::unexpected(Error{read.error().reason});
   }
   file.keep();
-  folders.keep();
-  settle(path);
+  directories.keep();
+  sync_directory(path);
   return {};
 }
 
@@ -531,7 +534,7 @@ Result<Secret> add_to_key_file(const std::string& path, const Secret& secret) {
   }
   if (!file) return refused(path, errno_text(errno));
   auto first = add_by_draft(path, draft, secret, file);
-  if (first) settle(path);
+  if (first) sync_directory(path);
   return first;
 }
 
@@ -574,7 +577,7 @@ int make_secret(const ControlOptions& options, const Environment& environment) {
   if (!secret) return give_up(secret.error().reason);
   if (options.subject == standard_output) return print_secret(*secret);
   const std::string path =
-      secret_place(options.subject.empty() ? options.secret_file : options.subject, environment)
+      secret_path(options.subject.empty() ? options.secret_file : options.subject, environment)
           .path;
   if (path.empty()) {
     return give_up("HOME is not set to a directory", "use `cpprunctl keygen FILE`");

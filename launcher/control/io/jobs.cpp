@@ -38,7 +38,7 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t chunk_bytes = 64 * 1024;
 
-tl::unexpected<Error> cannot_reach(const Place& place, const std::string& why) {
+tl::unexpected<Error> cannot_reach(const ControlEndpoint& place, const std::string& why) {
   return failure(fmt::format("cannot reach {}: {}", place.text(), why));
 }
 
@@ -70,7 +70,7 @@ int milliseconds_until(steady_clock::time_point deadline) {
   return std::max(0, static_cast<int>(left.count()));
 }
 
-Result<FileDescriptor> dial(const Place& place, const Endpoint& endpoint,
+Result<FileDescriptor> dial(const ControlEndpoint& place, const Endpoint& endpoint,
                             steady_clock::time_point deadline) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -94,7 +94,7 @@ Result<FileDescriptor> dial(const Place& place, const Endpoint& endpoint,
   return cannot_reach(place, errno_text(error_number));
 }
 
-Result<FileDescriptor> connect_to(const Place& place, steady_clock::time_point deadline) {
+Result<FileDescriptor> connect_to(const ControlEndpoint& place, steady_clock::time_point deadline) {
   if (place.address) return dial(place, *place.address, deadline);
   SocketProbe knocked = probe_socket(place.door);
   if (!knocked.socket) return cannot_reach(place, errno_text(knocked.error_number));
@@ -106,9 +106,9 @@ std::string silence_text(Duration timeout) {
                      std::chrono::duration_cast<std::chrono::seconds>(timeout).count());
 }
 
-std::vector<std::string> names_in(const std::string& folder) {
+std::vector<std::string> names_in(const std::string& directory) {
   std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(directory.c_str()), ::closedir);
   if (!open) return names;
   while (const dirent* entry = ::readdir(open.get())) names.emplace_back(entry->d_name);
   std::sort(names.begin(), names.end());
@@ -120,7 +120,7 @@ struct Asked {
   std::optional<Call> call;
   std::optional<Result<Answer>> answer;
 
-  void hear(const Place& place) {
+  void hear(const ControlEndpoint& place) {
     const auto heard = call->hear();
     if (!heard) {
       answer = cannot_reach(place, heard.error().reason);
@@ -130,8 +130,8 @@ struct Asked {
   }
 };
 
-void hear_all(std::vector<Asked>& asked, const std::vector<Place>& places, Duration timeout,
-              steady_clock::time_point deadline) {
+void hear_all(std::vector<Asked>& asked, const std::vector<ControlEndpoint>& places,
+              Duration timeout, steady_clock::time_point deadline) {
   while (true) {
     std::vector<pollfd> watched;
     std::vector<std::size_t> whose;
@@ -158,11 +158,11 @@ void hear_all(std::vector<Asked>& asked, const std::vector<Place>& places, Durat
 
 }  // namespace
 
-std::string Place::text() const {
+std::string ControlEndpoint::text() const {
   return address ? to_string(*address) : door;
 }
 
-Result<Call> Call::begin(const Place& place, const http::Question& question,
+Result<Call> Call::begin(const ControlEndpoint& place, const http::Question& question,
                          steady_clock::time_point deadline) {
   auto socket = connect_to(place, deadline);
   if (!socket) return tl::unexpected<Error>(socket.error());
@@ -233,7 +233,7 @@ Result<bool> Call::hear() {
   return true;
 }
 
-std::vector<Result<Answer>> ask_all(const std::vector<Place>& places,
+std::vector<Result<Answer>> ask_all(const std::vector<ControlEndpoint>& places,
                                     const http::Question& question, Duration timeout) {
   const auto deadline =
       steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(timeout);
@@ -252,26 +252,27 @@ std::vector<Result<Answer>> ask_all(const std::vector<Place>& places,
   return answers;
 }
 
-Result<Answer> ask(const Place& place, const http::Question& question) {
+Result<Answer> ask(const ControlEndpoint& place, const http::Question& question) {
   return ask_all({place}, question, bounds::ask_timeout).front();
 }
 
-Found find_places(const Environment& environment, bool of_all_users) {
-  auto folders = searched_door_folders(environment, ::geteuid());
-  for (const auto& folder : folders) sweep_doors(folder);
+Found find_endpoints(const Environment& environment, bool of_all_users) {
+  auto directories = searched_door_directories(environment, ::geteuid());
+  for (const auto& directory : directories) sweep_doors(directory);
   if (of_all_users) {
-    for (auto& folder : door_folders_of_all(environment, names_in("/run/user"),
-                                            names_in(temporary_folder(environment)))) {
-      if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(std::move(folder));
+    for (auto& directory : door_directories_of_all(environment, names_in("/run/user"),
+                                                   names_in(temporary_directory(environment)))) {
+      if (std::ranges::find(directories, directory) == directories.end())
+        directories.push_back(std::move(directory));
     }
   }
   Found found;
-  for (const auto& folder : folders) {
+  for (const auto& directory : directories) {
     std::string why;
-    for (const auto& name : doors_in(folder, &why)) {
-      found.places.push_back({.door = folder.path() + "/" + name});
+    for (const auto& name : doors_in(directory, &why)) {
+      found.places.push_back({.door = directory.path() + "/" + name});
     }
-    if (!why.empty()) found.troubles.push_back(fmt::format("{}: {}", folder.path(), why));
+    if (!why.empty()) found.troubles.push_back(fmt::format("{}: {}", directory.path(), why));
   }
   return found;
 }
@@ -284,13 +285,13 @@ constexpr Duration pages_timeout = 6 * bounds::ask_timeout;
 
 // The error if no endpoint is found. Lists the directories searched.
 Setback nobody_found(const Environment& environment) {
-  std::string folders;
-  for (const auto& each : searched_door_folders(environment, ::geteuid())) {
-    folders += (folders.empty() ? "" : ", ") + each.path();
+  std::string directories;
+  for (const auto& each : searched_door_directories(environment, ::geteuid())) {
+    directories += (directories.empty() ? "" : ", ") + each.path();
   }
   return {
       .sentence = fmt::format("found no cpprun or cpprund of uid {} on this machine (searched {})",
-                              ::geteuid(), folders),
+                              ::geteuid(), directories),
       .code = control_code::unreachable,
       .hint =
           "if another machine hosts the job, run cpprunctl there or use --address "
@@ -304,7 +305,7 @@ Setback unreachable(const std::string& sentence) {
 // For sockets of this machine the kernel reports the owner. At an address both sides prove that
 // they hold the secret, if this user has one.
 Result<Found> places_of(const ControlOptions& options, const Environment& environment) {
-  if (!options.address) return find_places(environment, options.of_all_users);
+  if (!options.address) return find_endpoints(environment, options.of_all_users);
   auto secrets = find_secrets(options.secret_file, environment);
   if (!secrets) return tl::unexpected<Error>(secrets.error());
   // Keep the secret out of core dumps and away from other processes of this user.
@@ -317,7 +318,7 @@ Result<Found> places_of(const ControlOptions& options, const Environment& enviro
 
 // Adds one page of an endpoint's jobs, or the reason why there is none. Returns the cursor of the
 // next page. None: this was the last one.
-std::optional<std::string> take_page(const ControlOptions& options, const Place& place,
+std::optional<std::string> take_page(const ControlOptions& options, const ControlEndpoint& place,
                                      const Result<Answer>& answer, FoundJobs& jobs) {
   std::string why;
   std::optional<std::string> next;
@@ -344,7 +345,7 @@ FoundJobs find_jobs_there(const ControlOptions& options, const Environment& envi
   if (!looked) {
     const std::string& why = looked.error().reason;
     if (!options.as_json) report_error("warning: " + why);
-    const Place place{.door = {}, .address = options.address};
+    const ControlEndpoint place{.door = {}, .address = options.address};
     return {.jobs = {}, .answers = {{place.text(), why, false}}, .places = {place}};
   }
   const Found& found = *looked;
@@ -352,7 +353,7 @@ FoundJobs find_jobs_there(const ControlOptions& options, const Environment& envi
   const auto answers = ask_all(found.places, {.target = jobs_target}, bounds::ask_timeout);
   FoundJobs jobs{.jobs = {}, .answers = {}, .places = found.places};
   for (std::size_t at = 0; at < answers.size(); ++at) {
-    const Place& place = found.places[at];
+    const ControlEndpoint& place = found.places[at];
     auto next = take_page(options, place, answers[at], jobs);
     while (next) {
       if (std::chrono::steady_clock::now() >= deadline) {
@@ -376,10 +377,10 @@ std::vector<Endpoint> leaders_of(const FoundJobs& found) {
   std::vector<Endpoint> leaders;
   const auto daemons = find_daemons(found);
   for (const FoundDaemon& each : daemons) {
-    const auto leader = parse_endpoint(each.view.leader_place, 0);
+    const auto leader = parse_endpoint(each.view.leader_address, 0);
     if (each.view.leads || !leader || leader->port == 0) continue;
     const bool was_asked = is_led_by_one_of(daemons, each) ||
-                           std::ranges::any_of(found.places, [&](const Place& place) {
+                           std::ranges::any_of(found.places, [&](const ControlEndpoint& place) {
                              return place.address == *leader;
                            });
     if (!was_asked && std::ranges::find(leaders, *leader) == leaders.end()) {
@@ -400,7 +401,7 @@ std::string FoundJob::target() const {
   return fmt::format("{}/{}", jobs_target, escaped(job.id));
 }
 
-std::vector<std::string> silent_places(const FoundJobs& found) {
+std::vector<std::string> silent_endpoints(const FoundJobs& found) {
   std::vector<std::string> silent;
   for (const auto& each : found.answers) {
     if (!each.has_answered) silent.push_back(each.place);
@@ -439,7 +440,7 @@ Attempt<FoundJob> pick_job(FoundJobs found, const ControlOptions& options,
   if (!has_answer) return tl::unexpected(unreachable("no cpprun or cpprund listed its jobs"));
   std::vector<KnownJob> known;
   for (const auto& each : found.jobs) known.push_back({each.job.id, each.place.text()});
-  const auto silent = silent_places(found);
+  const auto silent = silent_endpoints(found);
   const bool is_beginning = reads_only(options.kind) && !options.whole_name;
   const auto match = is_beginning ? NameMatch::prefix : NameMatch::whole;
   const auto chosen = choose_job(known, options.job, match, silent);
@@ -452,8 +453,8 @@ Attempt<FoundJob> pick_job(FoundJobs found, const ControlOptions& options,
 }
 
 std::vector<FoundDaemon> find_daemons(const FoundJobs& found) {
-  std::vector<Place> places;
-  for (const Place& each : found.places) {
+  std::vector<ControlEndpoint> places;
+  for (const ControlEndpoint& each : found.places) {
     const bool has_answered = std::ranges::any_of(found.answers, [&](const SeenAnswer& answer) {
       return answer.has_answered && answer.place == each.text();
     });
@@ -471,14 +472,14 @@ std::vector<FoundDaemon> find_daemons(const FoundJobs& found) {
 }
 
 bool is_led_by_one_of(const std::vector<FoundDaemon>& daemons, const FoundDaemon& standby) {
-  const std::string& place = standby.view.leader_place;
+  const std::string& place = standby.view.leader_address;
   return !standby.view.leads && !place.empty() &&
          std::ranges::any_of(daemons, [&](const FoundDaemon& each) {
            return each.view.leads && each.view.place == place;
          });
 }
 
-Attempt<std::string> body_of(const Place& place, const http::Question& question) {
+Attempt<std::string> body_of(const ControlEndpoint& place, const http::Question& question) {
   auto answer = ask(place, question);
   if (!answer) return tl::unexpected(unreachable(answer.error().reason));
   if (answer->status != status_ok) return tl::unexpected(Setback{error_in(answer->body)});

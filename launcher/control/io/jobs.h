@@ -24,7 +24,7 @@
 namespace cpprun::io {
 
 // An endpoint that can be queried.
-struct Place {
+struct ControlEndpoint {
   std::string door;  // a Unix socket; empty: use the address
   std::optional<Endpoint> address = {};
   // For mutual authentication at the address. Null: there is no secret.
@@ -41,7 +41,7 @@ struct Answer {
 class Call {
  public:
   // Sends the request before the deadline. Does not wait for the reply.
-  static Result<Call> begin(const Place& place, const http::Question& question,
+  static Result<Call> begin(const ControlEndpoint& place, const http::Question& question,
                             std::chrono::steady_clock::time_point deadline);
 
   int fd() const { return socket_.get(); }
@@ -61,16 +61,16 @@ class Call {
 };
 
 // Queries all endpoints at once. The timeout counts from the request, whatever arrives meanwhile.
-std::vector<Result<Answer>> ask_all(const std::vector<Place>& places,
+std::vector<Result<Answer>> ask_all(const std::vector<ControlEndpoint>& places,
                                     const http::Question& question, Duration timeout);
-Result<Answer> ask(const Place& place, const http::Question& question);
+Result<Answer> ask(const ControlEndpoint& place, const http::Question& question);
 
 // The endpoints of this user or of all users. Stale sockets are removed.
 struct Found {
-  std::vector<Place> places;
+  std::vector<ControlEndpoint> places;
   std::vector<std::string> troubles;  // directories that cannot be read
 };
-Found find_places(const Environment& environment, bool of_all_users);
+Found find_endpoints(const Environment& environment, bool of_all_users);
 
 // Finding the jobs, and the requested one.
 
@@ -89,18 +89,18 @@ using Attempt = tl::expected<T, Setback>;
 
 struct FoundJob {
   JobView job;
-  Place place;
+  ControlEndpoint place;
   std::string target() const;  // "/api/v1/jobs/a%2Fb"
 };
 
 struct FoundJobs {
   std::vector<FoundJob> jobs;
-  std::vector<SeenAnswer> answers;  // verbatim, for scripts
-  std::vector<Place> places;        // the endpoints queried
+  std::vector<SeenAnswer> answers;      // verbatim, for scripts
+  std::vector<ControlEndpoint> places;  // the endpoints queried
 };
 
 // The endpoints that did not report their jobs.
-std::vector<std::string> silent_places(const FoundJobs& found);
+std::vector<std::string> silent_endpoints(const FoundJobs& found);
 
 // All visible jobs. Prints what could not be read, unless the output is for scripts. If a requested
 // job is not found but a standby cpprund is, its leader is queried as well.
@@ -114,7 +114,7 @@ Attempt<FoundJob> pick_job(FoundJobs found, const ControlOptions& options,
 
 struct FoundDaemon {
   DaemonView view;
-  Place place;
+  ControlEndpoint place;
   std::string text;  // verbatim, for scripts
 };
 // Whether `standby` is a standby and its leader is among `daemons`.
@@ -123,7 +123,7 @@ bool is_led_by_one_of(const std::vector<FoundDaemon>& daemons, const FoundDaemon
 std::vector<FoundDaemon> find_daemons(const FoundJobs& found);
 
 // The body of a successful reply, or why there is none.
-Attempt<std::string> body_of(const Place& place, const http::Question& question);
+Attempt<std::string> body_of(const ControlEndpoint& place, const http::Question& question);
 // The pages of its list of nodes.
 Attempt<std::vector<std::string>> node_pages(const FoundJob& job);
 

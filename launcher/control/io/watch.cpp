@@ -47,7 +47,7 @@ class Listener {
  public:
   using Take = std::function<std::optional<int>(const std::string& line)>;
 
-  static Attempt<Listener> begin(const Place& place, bool follows) {
+  static Attempt<Listener> begin(const ControlEndpoint& place, bool follows) {
     const auto deadline = steady_clock::now() + ask_time;
     auto call = Call::begin(place, {.target = follows ? target : target_once}, deadline);
     if (!call) {
@@ -68,7 +68,7 @@ class Listener {
   }
 
  private:
-  Listener(Call call, const Place& place, bool follows, steady_clock::time_point deadline)
+  Listener(Call call, const ControlEndpoint& place, bool follows, steady_clock::time_point deadline)
       : call_(std::move(call)), place_(place.text()), follows_(follows), deadline_(deadline) {}
 
   Setback lost(const std::string& why) const {
@@ -136,8 +136,8 @@ steady_clock::duration lease_of(const JobView& job) {
 
 // The endpoint with the events of the job. If no job is named and there is only one endpoint: the
 // events of all its jobs.
-Attempt<Place> place_of_events(const ControlOptions& options, const Environment& environment,
-                               Watched& watched) {
+Attempt<ControlEndpoint> place_of_events(const ControlOptions& options,
+                                         const Environment& environment, Watched& watched) {
   FoundJobs found = find_jobs(options, environment);
   if (options.job.empty() && found.places.size() == 1) {
     for (const auto& each : found.jobs) {
@@ -161,7 +161,7 @@ ControlOptions again(const ControlOptions& options, const std::string& job) {
 }
 
 struct KnownEnd {
-  Place place;
+  ControlEndpoint place;
   EventView end;
 };
 
@@ -170,7 +170,7 @@ struct KnownEnd {
 std::optional<KnownEnd> end_of(const ControlOptions& options, const Environment& environment,
                                const Watched& watched) {
   if (watched.job.empty()) return std::nullopt;
-  for (Place& place : find_jobs(options, environment).places) {
+  for (ControlEndpoint& place : find_jobs(options, environment).places) {
     auto listener = Listener::begin(place, /*follows=*/false);
     if (!listener) continue;
     std::optional<EventView> end;
@@ -478,12 +478,12 @@ int show_top(const ControlOptions& options, const Environment& environment) {
   auto terminal = LiveTerminal::take();
   if (!terminal) return give_up({terminal.error().reason});
   // Keep showing the same job, even if others start meanwhile.
-  ControlOptions settled = options;
+  ControlOptions resolved = options;
   if (view->job) {
-    settled.job = view->job->id;
-    settled.whole_name = true;
+    resolved.job = view->job->id;
+    resolved.whole_name = true;
   }
-  return run(std::move(*terminal), std::move(*view), settled, environment);
+  return run(std::move(*terminal), std::move(*view), resolved, environment);
 }
 
 }  // namespace cpprun::io

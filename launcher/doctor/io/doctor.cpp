@@ -53,7 +53,7 @@ class Console {
         timer_(context_),
         machine_(order.members, order.port),
         shells_(context_, environment,
-                {.folder = "/", .shell = order.shell, .ship = order.ship, .is_rehearsal = true},
+                {.directory = "/", .shell = order.shell, .ship = order.ship, .is_rehearsal = true},
                 own_binary(order.ship, program_name),
                 [this](const fanout::Up& message) { tell(message); }) {}
 
@@ -298,7 +298,7 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
                      [self = shared_from_this(), look](const asio::error_code& error, std::size_t) {
                        if (look->is_late) return self->failed(look, error);
                        const bool is_meant = !error && look->heard == look->target.greeting;
-                       self->end(look, is_meant ? Reached::yes : Reached::stranger,
+                       self->end(look, is_meant ? Reached::yes : Reached::unrelated,
                                  is_meant ? "" : "another program responded");
                      });
   }

@@ -38,9 +38,9 @@ namespace fs = std::filesystem;
 // part that the kernel reserves for root on most disks.
 constexpr unsigned long free_bytes_min = 64UL * 1024;
 
-bool is_full(const std::string& folder) {
+bool is_full(const std::string& directory) {
   struct statvfs disk {};
-  if (::statvfs(folder.c_str(), &disk) != 0 || disk.f_blocks == 0) return false;
+  if (::statvfs(directory.c_str(), &disk) != 0 || disk.f_blocks == 0) return false;
   const bool no_names = disk.f_files != 0 && disk.f_favail == 0;
   return disk.f_bavail * disk.f_frsize < free_bytes_min || no_names;
 }
@@ -62,7 +62,7 @@ struct Question {
   std::string last_lines_file;
   std::string executable;               // check why it could not be executed
   std::string interpreter;              // may be a Python interpreter
-  std::string script_folder;            // where Python looks for the script's modules
+  std::string script_directory;         // where Python looks for the script's modules
   std::vector<std::string> last_words;  // already known
   std::vector<std::string> disks;
 };
@@ -77,18 +77,18 @@ struct Answer {
 
 // Where Python looks for a script's own modules: the script's directory, or the current directory
 // with -m and -c.
-std::string script_folder(const std::vector<std::string>& argv) {
+std::string script_directory(const std::vector<std::string>& argv) {
   const bool is_script = argv.size() > 2 && argv[1] == "-u" && !argv[2].starts_with('-');
   const auto parent = is_script ? fs::path(argv[2]).parent_path().string() : std::string();
   return parent.empty() ? "." : parent;
 }
 
 // The names of the modules and packages in a directory.
-std::vector<std::string> modules_in(const fs::path& folder) {
+std::vector<std::string> modules_in(const fs::path& directory) {
   constexpr std::size_t modules_max = 4096;
   std::vector<std::string> names;
   std::error_code unreadable;  // treated as empty
-  for (const auto& entry : fs::directory_iterator(folder, unreadable)) {
+  for (const auto& entry : fs::directory_iterator(directory, unreadable)) {
     const auto& path = entry.path();
     std::error_code unknown;
     if (path.extension() == ".py" || entry.is_directory(unknown)) names.push_back(path.stem());
@@ -99,15 +99,15 @@ std::vector<std::string> modules_in(const fs::path& folder) {
 
 // A module with a similar name. For a dotted name, each part is looked up in the package of the
 // parts before it.
-std::string similar_module(const std::string& wanted, fs::path folder) {
+std::string similar_module(const std::string& wanted, fs::path directory) {
   std::string found;
   for (const auto part : split(wanted, '.')) {
-    const auto names = modules_in(folder);
+    const auto names = modules_in(directory);
     const bool is_there = std::ranges::find(names, part) != names.end();
     const auto name = is_there ? std::string(part) : similar_name(part, names);
     if (name.empty()) return "";
     found += (found.empty() ? "" : ".") + name;
-    folder /= name;
+    directory /= name;
   }
   return found == wanted ? "" : found;
 }
@@ -118,15 +118,15 @@ ModuleSight look_for_module(const Question& question, const Answer& answer) {
   if (wanted.empty()) wanted = missing_module(lines);
   if (wanted.empty()) return {};
   const auto first = wanted.substr(0, wanted.find('.'));
-  const auto beside = modules_in(question.script_folder);
+  const auto beside = modules_in(question.script_directory);
   const bool is_own = std::ranges::find(beside, first) != beside.end() && first != wanted;
-  ModuleSight sight{.similar = similar_module(wanted, question.script_folder)};
+  ModuleSight sight{.similar = similar_module(wanted, question.script_directory)};
   if (is_own && wanted == first + ".py") sight.similar = first;  // python -m pkg.py
   if (is_own && sight.similar.empty()) sight.own_package = first;
   const auto here = modules_in(".");
   const bool is_here = std::ranges::find(here, first) != here.end();
   std::error_code unknown;
-  const bool is_searched = fs::equivalent(question.script_folder, ".", unknown);
+  const bool is_searched = fs::equivalent(question.script_directory, ".", unknown);
   if (is_here && !is_searched) sight = {.elsewhere = fs::current_path(unknown)};
   sight.in_environment = is_in_environment(question.interpreter, probe_file);
   return sight;
@@ -194,14 +194,14 @@ std::optional<Answer> unpacked_answer(const std::optional<std::string>& bytes) {
 
 EvidenceCollector::EvidenceCollector(asio::io_context& context, HelperProcesses& side,
                                      OutputPump& pump, const Environment& environment,
-                                     std::string run_folder)
+                                     std::string run_directory)
     : pump_(pump),
-      run_folder_(std::move(run_folder)),
+      run_directory_(std::move(run_directory)),
       disks_{"/dev/shm"},
       async_task_(context, side, bounds::evidence_timeout) {
   const auto* temporary = find_variable(environment, "TMPDIR");
   disks_.push_back(temporary == nullptr || temporary->empty() ? "/tmp" : *temporary);
-  if (!run_folder_.empty()) disks_.push_back(run_folder_);
+  if (!run_directory_.empty()) disks_.push_back(run_directory_);
   disks_.emplace_back(".");
 }
 
@@ -252,7 +252,7 @@ void EvidenceCollector::examine(const Outcome& outcome, const WorkerSpec& spec, 
   }
   if (!outcome.spawn_error && !outcome.obeyed() && !outcome.status.signalled) {
     question.interpreter = evidence.executable;
-    question.script_folder = script_folder(spec.argv);
+    question.script_directory = script_directory(spec.argv);
     question.last_words = evidence.last_lines;
   }
   async_task_.ask([question] { return packed_answer(look(question)); },
@@ -261,7 +261,7 @@ void EvidenceCollector::examine(const Outcome& outcome, const WorkerSpec& spec, 
                     const auto answer = unpacked_answer(told_aside);
                     if (!answer) return told(std::move(evidence), false);
                     evidence.error_text = answer->error_text;
-                    const bool stays = !run_folder_.empty() && !answer->error_text.empty();
+                    const bool stays = !run_directory_.empty() && !answer->error_text.empty();
                     if (stays) evidence.error_file = question.error_file;
                     if (!question.last_lines_file.empty()) evidence.last_lines = answer->last_lines;
                     evidence.host_facts.full_disks = answer->full_disks;
@@ -389,26 +389,26 @@ std::optional<std::string> group_of(std::string_view controller, const std::stri
 
 // Directories that may hold this group's files. In a container the path may be the host's and not
 // exist here. The group is then the root of the mounted hierarchy.
-std::vector<std::string> group_folders() {
+std::vector<std::string> group_directories() {
   const auto text = read_proc("/proc/self/cgroup", cgroup_text_bytes_max).value_or("");
-  std::vector<std::string> folders;
+  std::vector<std::string> directories;
   if (const auto group = group_of("memory", text)) {
-    folders.push_back("/sys/fs/cgroup/memory" + *group);
-    folders.emplace_back("/sys/fs/cgroup/memory");
+    directories.push_back("/sys/fs/cgroup/memory" + *group);
+    directories.emplace_back("/sys/fs/cgroup/memory");
   }
   if (const auto group = group_of("", text)) {
-    folders.push_back("/sys/fs/cgroup" + *group);
-    folders.push_back("/sys/fs/cgroup/unified" + *group);
-    folders.emplace_back("/sys/fs/cgroup");
+    directories.push_back("/sys/fs/cgroup" + *group);
+    directories.push_back("/sys/fs/cgroup/unified" + *group);
+    directories.emplace_back("/sys/fs/cgroup");
   }
-  return folders;
+  return directories;
 }
 
 // The content of the first of those files that exists.
 std::optional<std::string> group_file(const std::string& v1, const std::string& v2) {
-  for (const auto& folder : group_folders()) {
+  for (const auto& directory : group_directories()) {
     for (const auto& name : {v2, v1}) {
-      if (auto text = read_proc(folder + "/" + name, cgroup_text_bytes_max)) return text;
+      if (auto text = read_proc(directory + "/" + name, cgroup_text_bytes_max)) return text;
     }
   }
   return std::nullopt;

@@ -67,9 +67,9 @@ ProgramFile look_at_program(const std::string& path);
 
 class EvidenceCollector {
  public:
-  // `run_folder` is the directory where logs are kept; empty: logs are not kept.
+  // `run_directory` is the directory where logs are kept; empty: logs are not kept.
   EvidenceCollector(asio::io_context& context, HelperProcesses& side, OutputPump& pump,
-                    const Environment& environment, std::string run_folder);
+                    const Environment& environment, std::string run_directory);
 
   // A new attempt begins. Kernel counters are compared with their values at this moment.
   void begin();
@@ -88,7 +88,7 @@ class EvidenceCollector {
   HostFacts host_facts_of(const Outcome& outcome);
 
   OutputPump& pump_;
-  std::string run_folder_;
+  std::string run_directory_;
   std::vector<std::string> disks_;  // the disks that a worker needs
   KernelLog kernel_log_;
   OomKills oom_before_;

@@ -167,7 +167,7 @@ class Console {
 
 }  // namespace
 
-std::string working_folder() {
+std::string working_directory() {
   std::array<char, PATH_MAX> path{};
   return ::getcwd(path.data(), path.size()) == nullptr ? "/" : path.data();
 }
@@ -278,9 +278,9 @@ class HostSide {
                                    [this](const Up& message) { relay(message); });
       shells_->dial({terms.members.begin() + 1, terms.members.end()});
     }
-    if (::chdir(job_->folder.c_str()) != 0) {
+    if (::chdir(job_->directory.c_str()) != 0) {
       is_done_ = true;
-      say_up(Gone{self_.number, fmt::format("cannot change to directory {}: {}", job_->folder,
+      say_up(Gone{self_.number, fmt::format("cannot change to directory {}: {}", job_->directory,
                                             errno_text(errno))});
       return leave_if_done();
     }
@@ -369,7 +369,7 @@ class HostSide {
   void say_up(const Up& message) { say(encode(message)); }
 
   void say(std::string bytes) {
-    if (is_mute_) return;
+    if (is_paused_) return;
     waiting_bytes_ += bytes.size();
     waiting_.push_back(std::move(bytes));
     if (waiting_.size() == 1) send();
@@ -380,7 +380,7 @@ class HostSide {
     asio::async_write(output_, asio::buffer(waiting_.front()),
                       [this](const asio::error_code& error, std::size_t count) {
                         if (error) {
-                          is_mute_ = true;
+                          is_paused_ = true;
                           waiting_.clear();
                           waiting_bytes_ = 0;
                           hold_if_full();
@@ -425,7 +425,7 @@ class HostSide {
   std::optional<PipedProgram> agent_;
   bool is_done_ = false;  // no agent of this host runs or will run
   bool is_orphan_ = false;
-  bool is_mute_ = false;  // the output has no reader
+  bool is_paused_ = false;  // the output has no reader
   bool is_holding_ = false;
 };
 

@@ -20,7 +20,7 @@ using SaySentence = std::function<void(const std::string& sentence, bool is_erro
 using TakeOutput = std::function<void(int number, std::string_view text)>;
 
 // The working directory of the console, which the agents use too.
-std::string working_folder();
+std::string working_directory();
 
 // Starts the job of a Request on its hosts, shows their output, and returns the job's exit code
 // when no process of the job is left on any host.

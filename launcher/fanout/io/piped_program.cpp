@@ -96,7 +96,7 @@ class PipedProgram::Impl : public std::enable_shared_from_this<Impl> {
         error_{asio::posix::stream_descriptor(context), {}, false},
         events_(std::move(events)) {}
 
-  Result<void> start(const PipedOrder& order) {
+  Result<void> start(const PipedCommand& order) {
     Pipe input, output, error;
     FileDescriptor nothing;
     if (!open_pipe(output) || !open_pipe(error) || (order.has_input && !open_pipe(input))) {
@@ -258,7 +258,7 @@ class PipedProgram::Impl : public std::enable_shared_from_this<Impl> {
   bool is_forgotten_ = false;
 };
 
-Result<PipedProgram> PipedProgram::start(asio::io_context& context, const PipedOrder& order,
+Result<PipedProgram> PipedProgram::start(asio::io_context& context, const PipedCommand& order,
                                          PipedEvents events) {
   auto impl = std::make_shared<Impl>(context, std::move(events));
   if (const auto started = impl->start(order); !started) return failure(started.error().reason);

@@ -15,7 +15,7 @@
 
 namespace cpprun::io {
 
-struct PipedOrder {
+struct PipedCommand {
   std::vector<std::string> words;  // the program, looked up on PATH, and its arguments
   Environment environment;
   bool has_input = true;      // otherwise stdin is /dev/null
@@ -32,7 +32,7 @@ struct PipedEvents {
 
 class PipedProgram {
  public:
-  static Result<PipedProgram> start(asio::io_context& context, const PipedOrder& order,
+  static Result<PipedProgram> start(asio::io_context& context, const PipedCommand& order,
                                     PipedEvents events);
   ~PipedProgram();
   PipedProgram(PipedProgram&&) noexcept;

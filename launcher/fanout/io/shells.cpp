@@ -86,16 +86,16 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
         environment_(std::move(environment)),
         timer_(context),
         words_(job.shell),
-        branch_(std::move(job)),
+        node_(std::move(job)),
         own_(std::move(own)),
         pass_(std::move(pass)) {}
 
-  void handle(const Branch::Event& event) {
+  void handle(const FanOutNode::Event& event) {
     if (is_over_) return;
-    const bool was_empty = branch_.empty();
-    perform(branch_.handle(now(), event));
+    const bool was_empty = node_.empty();
+    perform(node_.handle(now(), event));
     arm();
-    if (idle_ && !was_empty && branch_.empty()) asio::post(context_, idle_);
+    if (idle_ && !was_empty && node_.empty()) asio::post(context_, idle_);
   }
   void when_idle(std::function<void()> idle) { idle_ = std::move(idle); }
   void hold(bool held) {
@@ -104,7 +104,7 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
       if (shell.child) shell.child->hold(held);
     }
   }
-  bool empty() const { return branch_.empty(); }
+  bool empty() const { return node_.empty(); }
   void stop() {
     is_over_ = true;
     timer_.cancel();
@@ -121,7 +121,7 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
     bool is_ready = false;
   };
 
-  void perform(const Branch::Actions& actions) {
+  void perform(const FanOutNode::Actions& actions) {
     for (const auto& action : actions) {
       std::visit(Overloaded{
                      [&](const Start& a) { open(a); },
@@ -250,7 +250,7 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
   }
 
   void arm() {
-    const auto due = branch_.next_deadline();
+    const auto due = node_.next_deadline();
     if (!due) {
       timer_.cancel();
       armed_.reset();
@@ -264,7 +264,7 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
       if (error || !self || self->is_over_) return;
       self->armed_.reset();
       if (now() - when > late) return self->look_later();
-      self->perform(self->branch_.advance(now()));
+      self->perform(self->node_.advance(now()));
       self->arm();
     });
   }
@@ -274,7 +274,7 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
     timer_.async_wait([weak = weak_from_this()](const asio::error_code& error) {
       const auto self = weak.lock();
       if (error || !self || self->is_over_) return;
-      self->perform(self->branch_.advance(now()));
+      self->perform(self->node_.advance(now()));
       self->arm();
     });
   }
@@ -283,7 +283,7 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
   const Environment environment_;
   asio::steady_timer timer_;
   std::vector<std::string> words_;
-  Branch branch_;
+  FanOutNode node_;
   OwnBinary own_;
   std::function<void(const Up&)> pass_;
   std::function<void()> idle_;

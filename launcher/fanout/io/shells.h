@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Drives a Branch on an io_context: opens the remote shells it requests, sends its messages through
-// them, and feeds it what comes back.
+// Drives a FanOutNode on an io_context: opens the remote shells it requests, sends its messages
+// through them, and feeds it what comes back.
 
 #include <asio/io_context.hpp>
 #include <functional>

@@ -39,11 +39,11 @@ std::string temporary_root(const Environment& environment) {
 }
 
 // Creates a new directory that no other process uses: `beginning` plus random letters.
-tl::expected<std::string, FolderError> fresh_folder(const std::string& beginning) {
+tl::expected<std::string, DirectoryError> fresh_directory(const std::string& beginning) {
   auto path = beginning + "XXXXXX";
   if (::mkdtemp(path.data()) != nullptr) return path;
   const int error = errno;
-  return tl::unexpected(FolderError{
+  return tl::unexpected(DirectoryError{
       fmt::format("cannot create directory \"{}\" for the log files: {}", path, errno_text(error)),
       error});
 }
@@ -58,13 +58,13 @@ std::string as_file_name(std::string job) {
   return job;
 }
 
-tl::expected<void, FolderError> make_folders(const std::string& path) {
+tl::expected<void, DirectoryError> make_directories(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
   // create_directories reports success if a regular file has that name.
   if (!error && !fs::is_directory(path)) error = std::make_error_code(std::errc::not_a_directory);
   if (!error) return {};
-  return tl::unexpected(FolderError{
+  return tl::unexpected(DirectoryError{
       fmt::format("cannot create directory \"{}\": {}", path, error.message()), error.value()});
 }
 
@@ -89,66 +89,66 @@ bool keeps_files(const LogOptions& logs) {
 
 }  // namespace
 
-std::vector<std::string> private_folders(const Config& config, const Environment& environment) {
+std::vector<std::string> private_directories(const Config& config, const Environment& environment) {
   constexpr int random_bytes = 8;
   if (config.logs.disabled || keeps_files(config.logs)) return {};
   const auto name = "/cpprun_" + random_token(random_bytes);
-  std::vector<std::string> folders{temporary_root(environment) + name};
-  if (folders.front() != system_root + name) folders.push_back(system_root + name);
-  return folders;
+  std::vector<std::string> directories{temporary_root(environment) + name};
+  if (directories.front() != system_root + name) directories.push_back(system_root + name);
+  return directories;
 }
 
-std::string other_folder_text(const Environment& environment, int error_number) {
+std::string other_directory_text(const Environment& environment, int error_number) {
   return fmt::format("note: TMPDIR={} cannot be used ({}); cpprun uses {} on this node",
                      *find_variable(environment, "TMPDIR"), errno_text(error_number), system_root);
 }
 
 Result<LogDir> LogDir::make(const Config& config, const Environment& environment,
-                            const std::string& error_folder) {
-  LogDir folders;
+                            const std::string& error_directory) {
+  LogDir directories;
   const auto& logs = config.logs;
-  folders.attempts_kept_ = static_cast<std::size_t>(logs.attempts_kept);
-  folders.error_folder_ = error_folder;
-  if (logs.disabled || !keeps_files(logs)) return folders;
+  directories.attempts_kept_ = static_cast<std::size_t>(logs.attempts_kept);
+  directories.error_directory_ = error_directory;
+  if (logs.disabled || !keeps_files(logs)) return directories;
   auto root = logs.root.value_or("");
   if (root.empty()) {
     // Logs are wanted but no directory was given. Use torchrun's default; the files are kept.
     const auto wanted = temporary_root(environment);
-    auto made = fresh_folder(wanted + "/torchelastic_");
+    auto made = fresh_directory(wanted + "/torchelastic_");
     if (!made && wanted != system_root) {
-      if (auto other = fresh_folder(std::string(system_root) + "/torchelastic_")) {
-        folders.note_ = other_folder_text(environment, made.error().error_number);
+      if (auto other = fresh_directory(std::string(system_root) + "/torchelastic_")) {
+        directories.note_ = other_directory_text(environment, made.error().error_number);
         made = std::move(other);
       }
     }
     if (!made) return failure(made.error().reason);
     root = std::move(*made);
-  } else if (auto made = make_folders(root); !made) {
+  } else if (auto made = make_directories(root); !made) {
     return tl::unexpected(Error{"--log-dir: " + made.error().reason});
   } else {
     // A worker may change its working directory before it writes its error file.
     root = absolute(root);
   }
-  auto run = fresh_folder(fmt::format("{}/{}_", root, as_file_name(config.job)));
+  auto run = fresh_directory(fmt::format("{}/{}_", root, as_file_name(config.job)));
   if (!run) return failure(run.error().reason);
   // mkdtemp creates it for the owner only. Logs follow the user's umask.
   std::error_code ignored;
   const auto mask = ::umask(0);
   ::umask(mask);
   fs::permissions(*run, static_cast<fs::perms>(0777U & ~mask), ignored);
-  folders.run_folder_ = std::move(*run);
-  return folders;
+  directories.run_directory_ = std::move(*run);
+  return directories;
 }
 
 Result<LogDir> LogDir::make(const Config& config, const Environment& environment,
-                            const std::string& error_folder, HelperProcesses& side) {
+                            const std::string& error_directory, HelperProcesses& side) {
   if (config.logs.disabled || !keeps_files(config.logs)) {
-    return make(config, environment, error_folder);
+    return make(config, environment, error_directory);
   }
   const auto answer = side.ask(
       [&] {
-        const auto made = make(config, environment, error_folder);
-        return made ? packed({"", made->run_folder_, made->note_})
+        const auto made = make(config, environment, error_directory);
+        return made ? packed({"", made->run_directory_, made->note_})
                     : packed({made.error().reason, "", ""});
       },
       bounds::disk_timeout_at_start);
@@ -159,16 +159,16 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
                     config.logs.root.value_or(temporary_root(environment))));
   }
   if (!texts[0].empty()) return failure(texts[0]);
-  LogDir folders;
-  folders.attempts_kept_ = static_cast<std::size_t>(config.logs.attempts_kept);
-  folders.run_folder_ = texts[1];
-  folders.note_ = texts[2];
-  return folders;
+  LogDir directories;
+  directories.attempts_kept_ = static_cast<std::size_t>(config.logs.attempts_kept);
+  directories.run_directory_ = texts[1];
+  directories.note_ = texts[2];
+  return directories;
 }
 
 LogDir::LogDir(LogDir&& other) noexcept
-    : run_folder_(std::exchange(other.run_folder_, {})),
-      error_folder_(std::exchange(other.error_folder_, {})),
+    : run_directory_(std::exchange(other.run_directory_, {})),
+      error_directory_(std::exchange(other.error_directory_, {})),
       note_(std::move(other.note_)),
       attempts_kept_(other.attempts_kept_),
       attempts_(std::move(other.attempts_)),
@@ -176,7 +176,7 @@ LogDir::LogDir(LogDir&& other) noexcept
 
 LogDir::~LogDir() {
   std::error_code ignored;  // at worst it stays in the temporary directory
-  if (!error_folder_.empty()) fs::remove_all(error_folder_, ignored);
+  if (!error_directory_.empty()) fs::remove_all(error_directory_, ignored);
 }
 
 void LogDir::forget_oldest(const std::string& newest) {
@@ -192,12 +192,12 @@ void LogDir::forget_oldest(const std::string& newest) {
   }
 }
 
-tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& specs) {
+tl::expected<void, DirectoryError> LogDir::prepare(const std::vector<WorkerSpec>& specs) {
   if (!specs.empty() && !specs.front().log_directory.empty()) {
     forget_oldest(fs::path(specs.front().log_directory).parent_path().string());
   }
   for (const auto& spec : specs) {
-    std::error_code ignored;  // make_folders below reports what is in the way
+    std::error_code ignored;  // make_directories below reports what is in the way
     if (spec.log_directory.empty()) {
       // A failed worker of an earlier attempt left it. It must not be attributed to this attempt.
       if (!spec.error_file.empty()) fs::remove(spec.error_file, ignored);
@@ -205,15 +205,15 @@ tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& s
     }
     fs::remove_all(spec.log_directory, ignored);
     for (const auto* stream : {&spec.out, &spec.err}) fs::remove(stream->duplicate_file, ignored);
-    if (auto made = make_folders(spec.log_directory); !made) return made;
+    if (auto made = make_directories(spec.log_directory); !made) return made;
   }
   return {};
 }
 
-tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& specs,
-                                                HelperProcesses& side, Duration timeout) {
+tl::expected<void, DirectoryError> LogDir::prepare(const std::vector<WorkerSpec>& specs,
+                                                   HelperProcesses& side, Duration timeout) {
   // There is no earlier attempt, and error files need no directories of their own: skip the disk.
-  if (std::exchange(is_fresh_, false) && run_folder_.empty()) return {};
+  if (std::exchange(is_fresh_, false) && run_directory_.empty()) return {};
   const auto answer = side.ask(
       [&] {
         const auto made = prepare(specs);
@@ -225,14 +225,14 @@ tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& s
       timeout);
   const auto texts = unpacked(answer.value_or(""));
   if (texts.size() < 2) {
-    const auto& folder = run_folder_.empty() ? error_folder_ : run_folder_;
-    return tl::unexpected(FolderError{
-        fmt::format("cannot create a directory in \"{}\": its disk does not respond", folder),
+    const auto& directory = run_directory_.empty() ? error_directory_ : run_directory_;
+    return tl::unexpected(DirectoryError{
+        fmt::format("cannot create a directory in \"{}\": its disk does not respond", directory),
         ETIMEDOUT});
   }
   attempts_.assign(texts.begin() + 2, texts.end());
   const int error_number = whole_number(texts[1]).value_or(0);
-  if (error_number != 0) return tl::unexpected(FolderError{texts[0], error_number});
+  if (error_number != 0) return tl::unexpected(DirectoryError{texts[0], error_number});
   return {};
 }
 

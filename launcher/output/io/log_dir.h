@@ -23,54 +23,54 @@ namespace cpprun::io {
 // Candidate paths for the private directory of error files, with new random names: in $TMPDIR, then
 // in /tmp in case $TMPDIR does not exist on this node. Empty if logs are kept or no error files are
 // needed.
-std::vector<std::string> private_folders(const Config& config, const Environment& environment);
+std::vector<std::string> private_directories(const Config& config, const Environment& environment);
 
 // The note that TMPDIR cannot be used and /tmp is used instead.
-std::string other_folder_text(const Environment& environment, int error_number);
+std::string other_directory_text(const Environment& environment, int error_number);
 
 // A directory that could not be created.
-struct FolderError {
+struct DirectoryError {
   std::string reason;
   int error_number = 0;  // errno
 };
 
 class LogDir {
  public:
-  // Creates the run directory if one is needed. Otherwise `error_folder` is the private directory,
-  // which already exists.
+  // Creates the run directory if one is needed. Otherwise `error_directory` is the private
+  // directory, which already exists.
   static Result<LogDir> make(const Config& config, const Environment& environment,
-                             const std::string& error_folder);
+                             const std::string& error_directory);
 
   // The same, done by a helper process because the disk may hang.
   static Result<LogDir> make(const Config& config, const Environment& environment,
-                             const std::string& error_folder, HelperProcesses& side);
+                             const std::string& error_directory, HelperProcesses& side);
 
   LogDir(LogDir&& other) noexcept;
   LogDir& operator=(LogDir&&) = delete;
   // Removes the private directory unless it was handed over. Logs stay.
   ~LogDir();
-  void hand_over_folder() { error_folder_.clear(); }
+  void hand_over_directory() { error_directory_.clear(); }
 
   // For NodeFacts. At most one of them is not empty.
-  const std::string& run_folder() const { return run_folder_; }
-  const std::string& error_folder() const { return error_folder_; }
+  const std::string& run_directory() const { return run_directory_; }
+  const std::string& error_directory() const { return error_directory_; }
   // A note to print at the start; may be empty.
   const std::string& note() const { return note_; }
 
   // Creates an empty directory for each worker. Removes an earlier attempt with the same number,
   // and the oldest attempts beyond the number to keep. Without logs, removes error files of earlier
   // attempts.
-  tl::expected<void, FolderError> prepare(const std::vector<WorkerSpec>& specs);
+  tl::expected<void, DirectoryError> prepare(const std::vector<WorkerSpec>& specs);
   // The same for a disk that may hang; fails with ETIMEDOUT.
-  tl::expected<void, FolderError> prepare(const std::vector<WorkerSpec>& specs,
-                                          HelperProcesses& side, Duration timeout);
+  tl::expected<void, DirectoryError> prepare(const std::vector<WorkerSpec>& specs,
+                                             HelperProcesses& side, Duration timeout);
 
  private:
   LogDir() = default;
   void forget_oldest(const std::string& newest);
 
-  std::string run_folder_;
-  std::string error_folder_;
+  std::string run_directory_;
+  std::string error_directory_;
   std::string note_;
   std::size_t attempts_kept_ = 0;     // 0: all
   std::deque<std::string> attempts_;  // directories of the existing attempts, oldest first

@@ -22,7 +22,7 @@ namespace {
 
 // Precedes the bytes of one file in the pipe.
 struct Head {
-  std::uint32_t order = 0;
+  std::uint32_t index = 0;
   std::uint32_t bytes = 0;
 };
 
@@ -37,34 +37,34 @@ bool read_whole(int pipe, char* at, std::size_t count) {
 }
 
 // Runs in the writer process.
-void keep(const std::vector<LogWriter::Order>& orders, int words, int news) {
-  std::vector<LogFile> files(orders.size());
-  for (std::size_t i = 0; i < orders.size(); ++i) {
+void keep(const std::vector<LogWriter::OpenRequest>& requests, int words, int news) {
+  std::vector<LogFile> files(requests.size());
+  for (std::size_t i = 0; i < requests.size(); ++i) {
     const auto number = static_cast<int>(i);
-    const auto& order = orders[i];
-    const bool opened = files[i].open(order.path, order.emptied, order.bytes_max);
-    hand(news, number, opened ? 0 : errno, order.handed_over ? files[i].descriptor() : -1);
-    if (order.handed_over) files[i].close();
+    const auto& index = requests[i];
+    const bool opened = files[i].open(index.path, index.emptied, index.bytes_max);
+    hand(news, number, opened ? 0 : errno, index.handed_over ? files[i].descriptor() : -1);
+    if (index.handed_over) files[i].close();
   }
   Head head;
   std::string text;
   while (read_whole(words, reinterpret_cast<char*>(&head), sizeof head)) {
     text.resize(head.bytes);
-    if (!read_whole(words, text.data(), text.size()) || head.order >= files.size()) return;
-    files[head.order].write(
-        text, [&](int error_number) { hand(news, static_cast<int>(head.order), error_number); });
+    if (!read_whole(words, text.data(), text.size()) || head.index >= files.size()) return;
+    files[head.index].write(
+        text, [&](int error_number) { hand(news, static_cast<int>(head.index), error_number); });
   }
 }
 
 }  // namespace
 
-LogWriter::LogWriter(asio::io_context& context, HelperProcesses& side, std::vector<Order> orders,
-                     Duration timeout, Callbacks callbacks)
+LogWriter::LogWriter(asio::io_context& context, HelperProcesses& side,
+                     std::vector<OpenRequest> requests, Duration timeout, Callbacks callbacks)
     : timer_(context),
       news_(context),
       callbacks_(std::move(callbacks)),
-      orders_(std::move(orders)),
-      opened_(orders_.size()) {
+      requests_(std::move(requests)),
+      opened_(requests_.size()) {
   const int error_number = start(side);
   ended_ = error_number != 0;
   for (auto& each : opened_) each.error_number = ended_ ? error_number : ETIMEDOUT;
@@ -92,7 +92,7 @@ int LogWriter::start(HelperProcesses& side) {
   const FileDescriptor read_end{ends[0]};
   pipe_.reset(ends[1]);
   const int news = way->theirs.get();
-  if (!side.start({ends[0], news}, [&] { keep(orders_, ends[0], news); })) return EAGAIN;
+  if (!side.start({ends[0], news}, [&] { keep(requests_, ends[0], news); })) return EAGAIN;
   way_ = std::move(way->mine);
   return 0;
 }
@@ -103,11 +103,11 @@ void LogWriter::hear() {
         if (error) return;
         bool is_over = false;
         const auto told = take_handed_now(way_.get(), is_over);
-        const auto order = told ? static_cast<std::size_t>(told->number) : 0;
-        if (told && order < orders_.size() && told->error_number != 0) {
+        const auto index = told ? static_cast<std::size_t>(told->number) : 0;
+        if (told && index < requests_.size() && told->error_number != 0) {
           callbacks_.say(fmt::format(
               "cpprun: warning: cannot write \"{}\": {}; dropping output; the job continues\n",
-              orders_[order].path, errno_text(told->error_number)));
+              requests_[index].path, errno_text(told->error_number)));
         }
         if (!is_over) return hear();
         process_ended();
@@ -125,13 +125,13 @@ void LogWriter::process_ended() {
   callbacks_.room();
 }
 
-void LogWriter::write(std::size_t order, std::string_view bytes) {
+void LogWriter::write(std::size_t index, std::string_view bytes) {
   if (bytes.empty() || !words_ || ending_ || ended_) return;
   if (given_up_) {
     lost_bytes_ += bytes.size();
     return;
   }
-  const Head head{static_cast<std::uint32_t>(order), static_cast<std::uint32_t>(bytes.size())};
+  const Head head{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(bytes.size())};
   std::string text(reinterpret_cast<const char*>(&head), sizeof head);
   text += bytes;
   words_->write(text);
@@ -185,7 +185,8 @@ void LogWriter::words_are_out() {
 }
 
 std::string LogWriter::place() const {
-  return orders_.empty() ? "" : std::filesystem::path(orders_.front().path).parent_path().string();
+  return requests_.empty() ? ""
+                           : std::filesystem::path(requests_.front().path).parent_path().string();
 }
 
 bool LogFile::open(const std::string& path, bool emptied, std::uint64_t bytes_max) {

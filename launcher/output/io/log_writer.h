@@ -27,7 +27,7 @@ namespace cpprun::io {
 // disk may reasonably take. After that it is dropped and counted until the disk responds again.
 class LogWriter {
  public:
-  struct Order {
+  struct OpenRequest {
     std::string path;
     bool emptied = true;          // false: append
     std::uint64_t bytes_max = 0;  // 0: no limit
@@ -45,7 +45,7 @@ class LogWriter {
 
   // Waits until all files are open, for a limited time. Files that are not open by then fail with
   // ETIMEDOUT.
-  LogWriter(asio::io_context& context, HelperProcesses& side, std::vector<Order> orders,
+  LogWriter(asio::io_context& context, HelperProcesses& side, std::vector<OpenRequest> requests,
             Duration timeout, Callbacks callbacks);
   ~LogWriter() { *alive_ = false; }
   LogWriter(const LogWriter&) = delete;
@@ -54,7 +54,7 @@ class LogWriter {
   // In the order of the constructor's `orders`.
   std::vector<Opened>& opened() { return opened_; }
 
-  void write(std::size_t order, std::string_view bytes);
+  void write(std::size_t index, std::string_view bytes);
   // While full, callers must hold their output until `room` is called.
   bool full() const { return !given_up_ && !ended_ && words_ && words_->full(); }
   // The output is complete.
@@ -75,7 +75,7 @@ class LogWriter {
   asio::steady_timer timer_;
   asio::posix::stream_descriptor news_;
   Callbacks callbacks_;
-  std::vector<Order> orders_;
+  std::vector<OpenRequest> requests_;
   std::vector<Opened> opened_;
   FileDescriptor way_;   // messages from the process
   FileDescriptor pipe_;  // output to the process

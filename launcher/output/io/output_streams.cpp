@@ -16,7 +16,7 @@ namespace cpprun::io {
 
 void AttemptFiles::open(const std::vector<WorkerSpec>& specs, Duration timeout) {
   finish();
-  std::vector<LogWriter::Order> orders;
+  std::vector<LogWriter::OpenRequest> orders;
   for (const auto& spec : specs) {
     for (const auto* plan : {&spec.out, &spec.err}) add(*plan, orders);
   }
@@ -25,7 +25,7 @@ void AttemptFiles::open(const std::vector<WorkerSpec>& specs, Duration timeout) 
 }
 
 // One file for all streams with the same path, so that the size limit applies to it as a whole.
-void AttemptFiles::add(const StreamPlan& plan, std::vector<LogWriter::Order>& orders) {
+void AttemptFiles::add(const StreamPlan& plan, std::vector<LogWriter::OpenRequest>& orders) {
   const auto add_one = [&](const std::string& path, bool emptied, bool handed_over) {
     if (path.empty() || !orders_.try_emplace(path, orders.size()).second) return;
     orders.push_back({path, emptied, handed_over ? 0 : plan.file_bytes_max, handed_over});

@@ -215,11 +215,11 @@ std::string trimmed_text_of(const fs::path& path) {
   return std::string(trimmed(text.str()));
 }
 
-// The directories in `folder` named `beginning` plus a number, by that number.
-std::map<int, fs::path> numbered(const fs::path& folder, std::string_view beginning) {
+// The directories in `directory` named `beginning` plus a number, by that number.
+std::map<int, fs::path> numbered(const fs::path& directory, std::string_view beginning) {
   std::map<int, fs::path> found;
   std::error_code missing;  // treated as empty
-  for (const auto& entry : fs::directory_iterator(folder, missing)) {
+  for (const auto& entry : fs::directory_iterator(directory, missing)) {
     const auto name = entry.path().filename().string();
     if (!name.starts_with(beginning)) continue;
     if (const auto number = exact_number<int>(std::string_view(name).substr(beginning.size()))) {
@@ -247,7 +247,7 @@ CpuSet cache_sharers(const fs::path& cpu) {
   return sharers;
 }
 
-CpuPlace place_of(const fs::path& cpu, int number) {
+CpuLocation place_of(const fs::path& cpu, int number) {
   return {.core = lowest_or(parse_cpu_list(trimmed_text_of(cpu / "topology/thread_siblings_list")),
                             number),
           .socket =
@@ -377,10 +377,10 @@ std::string minor_of(const std::string& information) {
 }
 
 template <class Judge>
-int count_in(const fs::path& folder, const Judge& counts) {
+int count_in(const fs::path& directory, const Judge& counts) {
   int count = 0;
   std::error_code missing;  // treated as empty
-  for (const auto& entry : fs::directory_iterator(folder, missing)) {
+  for (const auto& entry : fs::directory_iterator(directory, missing)) {
     if (counts(entry.path())) ++count;
   }
   return count;

@@ -32,7 +32,7 @@ std::vector<std::string> master_addresses(const Config& config) {
 }  // namespace
 
 int rehearse(RunInputs inputs, bool as_json) {
-  if (const auto refusal = look_around(inputs)) return refuse(inputs, *refusal);
+  if (const auto refusal = examine_host(inputs)) return refuse(inputs, *refusal);
   const Config& config = inputs.config;
   const auto hosting = decide_hosting(
       config,
@@ -40,7 +40,7 @@ int rehearse(RunInputs inputs, bool as_json) {
   if (!hosting) return refuse(inputs, {hosting.error().reason});
   PreviewFacts facts{.version = std::string(version_text()),
                      .host = inputs.host,
-                     .folder = working_folder(),
+                     .directory = working_directory(),
                      .environment = inputs.environment,
                      .interfaces = inputs.interfaces,
                      .master_addresses = master_addresses(config),

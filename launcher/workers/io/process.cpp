@@ -80,7 +80,7 @@ class WorkerProcesses::Impl {
         tree_(
             context, [this] { return others_left(/*may_wait=*/false); },
             [this](std::vector<TreeProcess> seen) { callbacks_.tree_seen(std::move(seen)); }) {
-    strangers_below_ = ::getpid() == 1 || somebody_is_below();
+    unrelated_below_ = ::getpid() == 1 || somebody_is_below();
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     await_children();
   }
@@ -313,8 +313,8 @@ class WorkerProcesses::Impl {
     for (const auto& [pid, parent] : family_of(::getpid(), spared)) {
       if (leader(pid)) {
         job_processes.insert(pid);
-      } else if (!strangers_below_ || job_processes.contains(parent) ||
-                 (asks && is_kin(job_processes_, pid))) {
+      } else if (!unrelated_below_ || job_processes.contains(parent) ||
+                 (asks && is_job_process(job_processes_, pid))) {
         job_processes.insert(pid);
         left.push_back(pid);
       }
@@ -345,11 +345,11 @@ class WorkerProcesses::Impl {
 
   // Whether a worker started it.
   bool is_ours(int pid) const {
-    bool job_processes = !strangers_below_;
+    bool job_processes = !unrelated_below_;
     int ancestor = pid;
     while (ancestor > 1 && ancestor != ::getpid()) {
       if (is_side_or_spared(ancestor)) return false;
-      job_processes = job_processes || leader(ancestor) || is_kin(job_processes_, ancestor);
+      job_processes = job_processes || leader(ancestor) || is_job_process(job_processes_, ancestor);
       const auto stat = read_stat(ancestor);
       if (!stat) return false;
       ancestor = stat->parent;
@@ -404,7 +404,7 @@ class WorkerProcesses::Impl {
   WorkerLimits limits_;
   JobProcesses job_processes_;
   HelperProcesses* side_;
-  bool strangers_below_ = false;  // our descendants may include unrelated processes
+  bool unrelated_below_ = false;  // our descendants may include unrelated processes
   std::map<LocalRank, std::shared_ptr<Worker>> workers_;  // until their sweep has begun
   asio::signal_set child_signal_;
   asio::steady_timer node_timer_;
@@ -492,9 +492,9 @@ std::uint64_t pipe_of(int pid, int descriptor) {
 // may be readable by tracers only. Then the kernel function in which it sleeps tells less
 // precisely.
 bool waits_for(int parent, int child) {
-  const std::string folder = "/proc/" + std::to_string(parent);
-  const auto call = read_proc(folder + "/syscall", 256);
-  if (!call) return read_proc(folder + "/wchan", 64).value_or("") == "do_wait";
+  const std::string directory = "/proc/" + std::to_string(parent);
+  const auto call = read_proc(directory + "/syscall", 256);
+  if (!call) return read_proc(directory + "/wchan", 64).value_or("") == "do_wait";
   const auto words = split(*call, ' ');  // the number, then arguments like 0xffffffffffffffff
   const auto argument = [&words](std::size_t at) {
     const std::string text(words.size() > at ? words[at] : "");

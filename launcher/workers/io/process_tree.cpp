@@ -29,14 +29,14 @@ namespace cpprun::io {
 
 namespace {
 
-std::vector<int> numbers_in(const std::string& folder) {
+std::vector<int> numbers_in(const std::string& directory) {
   std::vector<int> numbers;
-  DIR* directory = ::opendir(folder.c_str());
-  if (directory == nullptr) return numbers;
-  while (const dirent* entry = ::readdir(directory)) {
+  DIR* const open = ::opendir(directory.c_str());
+  if (open == nullptr) return numbers;
+  while (const dirent* entry = ::readdir(open)) {
     if (const auto number = exact_number<int>(entry->d_name)) numbers.push_back(*number);
   }
-  ::closedir(directory);
+  ::closedir(open);
   return numbers;
 }
 
@@ -45,8 +45,8 @@ std::vector<int> numbers_in(const std::string& folder) {
 // a listing.
 std::vector<int> threads_of(int pid, const std::string& tasks) {
   constexpr nlink_t links_of_one = 3;
-  struct stat folder {};
-  if (::stat(tasks.c_str(), &folder) == 0 && folder.st_nlink == links_of_one) return {pid};
+  struct stat directory {};
+  if (::stat(tasks.c_str(), &directory) == 0 && directory.st_nlink == links_of_one) return {pid};
   return numbers_in(tasks);
 }
 
@@ -238,7 +238,7 @@ bool can_be_worn(WorkerMark mark, const rlimit& before) {
 
 }  // namespace
 
-JobProcesses make_kin(const std::string& token, std::uint32_t random) {
+JobProcesses make_job_processes(const std::string& token, std::uint32_t random) {
   JobProcesses job_processes{.mark = {}, .token = token};
   const auto worn = worn_by(::getpid());
   if (!worn) return job_processes;
@@ -247,7 +247,7 @@ JobProcesses make_kin(const std::string& token, std::uint32_t random) {
   return job_processes;
 }
 
-bool is_kin(const JobProcesses& job_processes, int pid) {
+bool is_job_process(const JobProcesses& job_processes, int pid) {
   if (!job_processes.mark) return carries_token(pid, job_processes.token);
   const auto worn = worn_by(pid);
   return worn && is_marked(worn->rlim_cur, *job_processes.mark);

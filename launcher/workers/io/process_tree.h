@@ -75,11 +75,11 @@ struct JobProcesses {
 };
 
 // For a run with this token and this random number.
-JobProcesses make_kin(const std::string& token, std::uint32_t random);
+JobProcesses make_job_processes(const std::string& token, std::uint32_t random);
 
 // Whether that process belongs to the job. The mark can be read without blocking. Without a mark,
 // the token in its environment decides, and reading that may block in the kernel.
-bool is_kin(const JobProcesses& job_processes, int pid);
+bool is_job_process(const JobProcesses& job_processes, int pid);
 
 // That process and its ancestors, up to the first process of the machine.
 std::vector<int> line_of(int pid);
@@ -102,7 +102,8 @@ class Search {
 
   // Searches for processes started by the cpprun `owner`. `heirs`: the processes to which the
   // kernel reparents a process whose parents are gone.
-  Search(JobProcesses job_processes, int owner, std::vector<int> subreapers, Eye eye = is_kin);
+  Search(JobProcesses job_processes, int owner, std::vector<int> subreapers,
+         Eye eye = is_job_process);
   ~Search();
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;

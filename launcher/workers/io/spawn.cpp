@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t child_stack_bytes = 64 * 1024;  // a few system calls need a fraction of it
 
 // All the child needs, prepared before the clone. It must not allocate, because its heap is ours.
-struct Order {
+struct ChildPlan {
   const char* path = nullptr;
   char* const* argv = nullptr;
   char* const* variables = nullptr;
@@ -60,45 +60,45 @@ CPPRUN_BARE bool place(const StreamPlan& plan, int given, int standard) {
 }
 
 // Workers must not inherit our signal handling.
-CPPRUN_BARE void reset_signals(const Order& order) {
-  for (std::size_t at = 0; at < order.signal_count; ++at) {
+CPPRUN_BARE void reset_signals(const ChildPlan& plan) {
+  for (std::size_t at = 0; at < plan.signal_count; ++at) {
     struct sigaction action {};
     action.sa_handler = SIG_DFL;
-    ::sigaction(order.signals[at], &action, nullptr);
+    ::sigaction(plan.signals[at], &action, nullptr);
   }
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-CPPRUN_BARE void take_steps(Order& order) {
-  order.stage = SpawnStage::session;
+CPPRUN_BARE void take_steps(ChildPlan& plan) {
+  plan.stage = SpawnStage::session;
   if (::setsid() < 0) return;
-  order.stage = SpawnStage::death_signal;
+  plan.stage = SpawnStage::death_signal;
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return;
   // We may have been killed before the line above; then the signal would never come.
-  if (::getppid() != order.parent) ::_exit(127);
-  order.stage = SpawnStage::processors;
-  if (order.cpus != nullptr && ::sched_setaffinity(0, order.cpus_bytes, order.cpus) != 0) return;
-  order.stage = SpawnStage::stdout_target;
-  if (!place(*order.out_plan, order.out, STDOUT_FILENO)) return;
-  order.stage = SpawnStage::stderr_target;
-  if (!place(*order.err_plan, order.err, STDERR_FILENO)) return;
+  if (::getppid() != plan.parent) ::_exit(127);
+  plan.stage = SpawnStage::processors;
+  if (plan.cpus != nullptr && ::sched_setaffinity(0, plan.cpus_bytes, plan.cpus) != 0) return;
+  plan.stage = SpawnStage::stdout_target;
+  if (!place(*plan.out_plan, plan.out, STDOUT_FILENO)) return;
+  plan.stage = SpawnStage::stderr_target;
+  if (!place(*plan.err_plan, plan.err, STDERR_FILENO)) return;
   // Close everything else cpprun was started with: a worker must not hold unrelated descriptors.
   close_from(STDERR_FILENO + 1);
   // Restores the previous limit, which needs no privilege.
-  if (order.open_files != nullptr) ::setrlimit(RLIMIT_NOFILE, order.open_files);
-  if (order.mark != nullptr) ::setrlimit(RLIMIT_RTTIME, order.mark);
-  if (order.niceness != nullptr) ::setpriority(PRIO_PROCESS, 0, *order.niceness);
-  order.stage = SpawnStage::exec;
-  reset_signals(order);
-  ::execve(order.path, order.argv, order.variables);
+  if (plan.open_files != nullptr) ::setrlimit(RLIMIT_NOFILE, plan.open_files);
+  if (plan.mark != nullptr) ::setrlimit(RLIMIT_RTTIME, plan.mark);
+  if (plan.niceness != nullptr) ::setpriority(PRIO_PROCESS, 0, *plan.niceness);
+  plan.stage = SpawnStage::exec;
+  reset_signals(plan);
+  ::execve(plan.path, plan.argv, plan.variables);
 }
 
 CPPRUN_BARE int child_main(void* argument) {
-  auto& order = *static_cast<Order*>(argument);
-  take_steps(order);
-  order.error_number = errno;
+  auto& plan = *static_cast<ChildPlan*>(argument);
+  take_steps(plan);
+  plan.error_number = errno;
   ::_exit(127);
 }
 
@@ -175,27 +175,27 @@ tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, i
   const Stack stack;
   if (!stack.good()) return tl::unexpected(SpawnError{SpawnStage::clone, errno});
 
-  Order order;
-  order.path = argv.front();
-  order.argv = argv.data();
-  order.variables = variables.get();
-  order.out_plan = &spec.out;
-  order.err_plan = &spec.err;
-  order.out = out;
-  order.err = err;
-  order.open_files = limits.open_files ? &*limits.open_files : nullptr;
+  ChildPlan plan;
+  plan.path = argv.front();
+  plan.argv = argv.data();
+  plan.variables = variables.get();
+  plan.out_plan = &spec.out;
+  plan.err_plan = &spec.err;
+  plan.out = out;
+  plan.err = err;
+  plan.open_files = limits.open_files ? &*limits.open_files : nullptr;
   rlimit mark{};
   if (limits.mark && ::getrlimit(RLIMIT_RTTIME, &mark) == 0) {
     mark.rlim_cur = limits.mark->value;
-    order.mark = &mark;
+    plan.mark = &mark;
   }
-  order.niceness = limits.niceness ? &*limits.niceness : nullptr;
-  order.signals = limits.signals.data();
-  order.signal_count = limits.signals.size();
+  plan.niceness = limits.niceness ? &*limits.niceness : nullptr;
+  plan.signals = limits.signals.data();
+  plan.signal_count = limits.signals.size();
   const auto mask = cpu_mask_of(spec.cpus);
-  order.cpus = mask.empty() ? nullptr : mask.data();
-  order.cpus_bytes = mask.size() * sizeof(cpu_set_t);
-  order.parent = ::getpid();
+  plan.cpus = mask.empty() ? nullptr : mask.data();
+  plan.cpus_bytes = mask.size() * sizeof(cpu_set_t);
+  plan.parent = ::getpid();
 
   // None of our handlers may run in the child, which shares our memory.
   sigset_t every, before;
@@ -203,20 +203,20 @@ tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, i
   ::sigprocmask(SIG_SETMASK, &every, &before);
   Child child;
   constexpr int borrowing = CLONE_VM | CLONE_VFORK | SIGCHLD;
-  child.pid = ::clone(child_main, stack.top(), borrowing | CLONE_PIDFD, &order, &child.pidfd);
+  child.pid = ::clone(child_main, stack.top(), borrowing | CLONE_PIDFD, &plan, &child.pidfd);
   // A kernel before 5.2 provides no pidfd, and some sandboxes reject the flag.
   if (child.pid < 0 && (errno == EINVAL || errno == EPERM || errno == ENOSYS)) {
-    child.pid = ::clone(child_main, stack.top(), borrowing, &order);
+    child.pid = ::clone(child_main, stack.top(), borrowing, &plan);
   }
   const int clone_error = errno;
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   if (child.pid < 0) return tl::unexpected(SpawnError{SpawnStage::clone, clone_error});
-  if (order.error_number == 0) return child;
+  if (plan.error_number == 0) return child;
 
   siginfo_t info{};
   ::waitid(P_PID, static_cast<id_t>(child.pid), &info, WEXITED);
   if (child.pidfd >= 0) ::close(child.pidfd);
-  return tl::unexpected(SpawnError{order.stage, order.error_number});
+  return tl::unexpected(SpawnError{plan.stage, plan.error_number});
 }
 
 }  // namespace cpprun::io

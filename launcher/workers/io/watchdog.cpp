@@ -44,7 +44,14 @@ namespace {
 // A message from cpprun: a kind and a number. For `fence` the number is a time on the clock of
 // boot_now(), or 0. For `door` it is the count of the bytes that follow. Short enough that a pipe
 // takes it in one piece.
-enum class Kind : std::int64_t { started, gone, door, fence, folder_is_given_up, nobody_is_left };
+enum class Kind : std::int64_t {
+  started,
+  gone,
+  door,
+  fence,
+  directory_is_given_up,
+  nobody_is_left
+};
 struct Word {
   Kind kind = Kind::started;
   std::int64_t number = 0;
@@ -81,12 +88,12 @@ void take_name() {
 // The child process. It shares only the pipe and the `fired` flag with cpprun.
 class Watch {
  public:
-  Watch(const JobProcesses& job_processes, int owner, int pipe, std::string folder,
+  Watch(const JobProcesses& job_processes, int owner, int pipe, std::string directory,
         std::atomic<bool>* fired)
       : pipe_(pipe),
         fired_(fired),
         search_(job_processes, owner, job_processes.mark ? std::vector<int>{} : line_of(owner)),
-        folder_(std::move(folder)) {}
+        directory_(std::move(directory)) {}
 
   void stand() {
     Word word;
@@ -101,14 +108,14 @@ class Watch {
         // A fence that has passed when it is read is outdated: this process was stopped, and newer
         // ones may have found the pipe full.
         const TimePoint fence{std::chrono::nanoseconds(word.number)};
-        if (!std::exchange(steady_, true)) hold_steady();
+        if (!std::exchange(steady_, true)) lock_memory_and_priority();
         fence_.reset();
         if (fence > boot_now()) fence_ = fence;
         has_waited_ = false;
       } else if (word.kind == Kind::door && number <= door_bytes_max) {
         if (!hear_path(door_, number)) break;
-      } else if (word.kind == Kind::folder_is_given_up) {
-        remove_folder();
+      } else if (word.kind == Kind::directory_is_given_up) {
+        remove_directory();
       } else if (word.kind == Kind::nobody_is_left) {
         return tidy_up();
       }
@@ -193,16 +200,16 @@ class Watch {
   }
 
   void tidy_up() {
-    remove_folder();
+    remove_directory();
     if (!door_.empty()) remove_door(door_);
   }
 
-  void remove_folder() {
-    const auto folder = std::exchange(folder_, {});
+  void remove_directory() {
+    const auto directory = std::exchange(directory_, {});
     // Usually no worker has left anything in it.
-    if (folder.empty() || ::rmdir(folder.c_str()) == 0) return;
+    if (directory.empty() || ::rmdir(directory.c_str()) == 0) return;
     std::error_code ignored;  // no process is left to report it to
-    std::filesystem::remove_all(folder, ignored);
+    std::filesystem::remove_all(directory, ignored);
   }
 
   // The groups first, because that needs no search.
@@ -223,7 +230,7 @@ class Watch {
   Search search_;
   std::map<int, Leader> leaders_;  // by process group id
   std::optional<TimePoint> fence_;
-  std::string folder_;
+  std::string directory_;
   std::string door_;
 };
 
@@ -234,7 +241,7 @@ struct Birth {
   int pipe = -1;
   int answer = -1;  // -1: the parent does not wait for the directory
   const std::vector<std::string>&
-      folders;  // in the order to try; if `answer` < 0, the first one exists
+      directories;  // in the order to try; if `answer` < 0, the first one exists
   std::atomic<bool>* fired = nullptr;
 };
 
@@ -245,11 +252,11 @@ struct Made {
   int first_refusal = 0;  // error of the first, if another one was created
 };
 
-Made make_one_of(const std::vector<std::string>& folders) {
+Made make_one_of(const std::vector<std::string>& directories) {
   Made made;
-  for (std::size_t at = 0; at < folders.size(); ++at) {
+  for (std::size_t at = 0; at < directories.size(); ++at) {
     made.index = static_cast<int>(at);
-    made.error = ::mkdir(folders[at].c_str(), 0700) == 0 ? 0 : errno;
+    made.error = ::mkdir(directories[at].c_str(), 0700) == 0 ? 0 : errno;
     if (made.error == 0) return made;
     if (at == 0) made.first_refusal = made.error;
   }
@@ -267,16 +274,16 @@ Made make_one_of(const std::vector<std::string>& folders) {
   ::dup2(birth.pipe, STDIN_FILENO);
   if (birth.answer >= 0) ::dup2(birth.answer, STDOUT_FILENO);
   close_from(birth.answer >= 0 ? STDERR_FILENO : STDOUT_FILENO);
-  std::string folder = birth.folders.empty() ? "" : birth.folders.front();
+  std::string directory = birth.directories.empty() ? "" : birth.directories.front();
   if (birth.answer >= 0) {
-    const Made made = make_one_of(birth.folders);
-    folder = birth.folders[static_cast<std::size_t>(made.index)];
+    const Made made = make_one_of(birth.directories);
+    directory = birth.directories[static_cast<std::size_t>(made.index)];
     static_cast<void>(::write(STDOUT_FILENO, &made, sizeof made));
     ::close(STDOUT_FILENO);
   }
   static_cast<void>(::chdir("/"));
   take_name();
-  Watch(birth.job_processes, birth.owner, STDIN_FILENO, std::move(folder), birth.fired).stand();
+  Watch(birth.job_processes, birth.owner, STDIN_FILENO, std::move(directory), birth.fired).stand();
   // The parent waits only for this. What the kernel still does for this process may take its time.
   ::close(STDIN_FILENO);
   ::_exit(0);
@@ -315,16 +322,16 @@ std::shared_ptr<std::atomic<bool>> make_shared_flag() {
 }  // namespace
 
 Result<Watchdog> Watchdog::start(const JobProcesses& job_processes,
-                                 std::vector<std::string> folders) {
-  const auto what = folders.empty() ? Folder::known : Folder::to_be_made;
-  Watchdog watchdog(job_processes, std::move(folders));
+                                 std::vector<std::string> directories) {
+  const auto what = directories.empty() ? Directories::known : Directories::to_be_made;
+  Watchdog watchdog(job_processes, std::move(directories));
   watchdog.fired_ = make_shared_flag();
   const auto begun = watchdog.begin(what);
   if (!begun) return tl::unexpected<Error>(begun.error());
   return watchdog;
 }
 
-Result<void> Watchdog::begin(Folder what) {
+Result<void> Watchdog::begin(Directories what) {
   int ends[2];
   int answers[2] = {-1, -1};
   const auto no_pipe = [] {
@@ -334,7 +341,7 @@ Result<void> Watchdog::begin(Folder what) {
   if (::pipe2(ends, O_CLOEXEC) != 0) return no_pipe();
   const FileDescriptor theirs{ends[0]};
   FileDescriptor ours{ends[1]};
-  if (what == Folder::to_be_made && ::pipe2(answers, O_CLOEXEC) != 0) return no_pipe();
+  if (what == Directories::to_be_made && ::pipe2(answers, O_CLOEXEC) != 0) return no_pipe();
   FileDescriptor answer{answers[0]};
   const FileDescriptor answering{answers[1]};
   const auto owner = ::getpid();
@@ -346,7 +353,7 @@ Result<void> Watchdog::begin(Folder what) {
   }
   if (pid == 0) {
     live_as_watchdog(
-        {job_processes_, owner, theirs.get(), answering.get(), folders_, fired_.get()});
+        {job_processes_, owner, theirs.get(), answering.get(), directories_, fired_.get()});
   }
   pid_ = pid;
   pipe_ = std::move(ours);
@@ -355,7 +362,7 @@ Result<void> Watchdog::begin(Folder what) {
   return {};
 }
 
-std::optional<int> Watchdog::await_folder(Duration timeout) {
+std::optional<int> Watchdog::await_directory(Duration timeout) {
   hangs_ = !await(answer_, POLLIN, timeout);
   if (hangs_) return ETIMEDOUT;
   Made made;
@@ -364,12 +371,12 @@ std::optional<int> Watchdog::await_folder(Duration timeout) {
   if (!said) return std::nullopt;
   if (made.error != 0) return made.error;
   if (made.index > 0) first_refusal_ = made.first_refusal;
-  folders_ = {std::move(folders_[static_cast<std::size_t>(made.index)])};
+  directories_ = {std::move(directories_[static_cast<std::size_t>(made.index)])};
   return 0;
 }
 
 Result<void> Watchdog::start_again() {
-  if (const auto begun = begin(Folder::known); !begun) return begun;
+  if (const auto begun = begin(Directories::known); !begun) return begun;
   for (const int group : groups_) tell(pipe_, Kind::started, group);
   if (!door_.empty()) set_door(door_);
   if (fence_) set_deadline(fence_);
@@ -399,8 +406,8 @@ void Watchdog::set_door(const std::string& door) {
   }
 }
 
-void Watchdog::give_up_folder() {
-  if (!folders_.empty()) tell(pipe_, Kind::folder_is_given_up, 0);
+void Watchdog::give_up_directory() {
+  if (!directories_.empty()) tell(pipe_, Kind::directory_is_given_up, 0);
 }
 
 bool Watchdog::release(Duration timeout) {

@@ -22,11 +22,11 @@ namespace cpprun::io {
 class Watchdog {
  public:
   // Forks, so call it at the very start, before there is an event loop or a thread. The watchdog
-  // creates the first of `folders` that it can, accessible only to our user, and removes it with
-  // its content at the end, however that comes. Only the watchdog waits for that disk, which may
-  // hang.
+  // creates the first of `directories` that it can, accessible only to our user, and removes it
+  // with its content at the end, however that comes. Only the watchdog waits for that disk, which
+  // may hang.
   static Result<Watchdog> start(const JobProcesses& job_processes,
-                                std::vector<std::string> folders = {});
+                                std::vector<std::string> directories = {});
 
   Watchdog(Watchdog&& other) noexcept = default;
   Watchdog& operator=(Watchdog&&) = delete;
@@ -39,10 +39,12 @@ class Watchdog {
   // The result for the directory: 0, an errno, ETIMEDOUT if its disk does not respond in time, or
   // none if the watchdog is gone. Call this before any worker is started: a watchdog that hangs on
   // a disk protects nothing.
-  std::optional<int> await_folder(Duration timeout);
+  std::optional<int> await_directory(Duration timeout);
   // After that: the directory created, and the errno of the first candidate if another one was
   // used.
-  std::string folder() const { return folders_.empty() ? std::string() : folders_.front(); }
+  std::string directory() const {
+    return directories_.empty() ? std::string() : directories_.front();
+  }
   int first_refusal() const { return first_refusal_; }
 
   // Starts a replacement for a killed watchdog, with the same state.
@@ -62,21 +64,21 @@ class Watchdog {
   void set_door(const std::string& door);
   // The directory is no longer needed, so the watchdog removes it now. Call this when no process of
   // the job runs: its disk may hang, and a watchdog that hangs protects nothing.
-  void give_up_folder();
+  void give_up_directory();
   // The job is over and none of its processes run: the watchdog removes the directory and exits.
   // The destructor waits for that up to the given time, so that both exit together, unless the disk
   // had not responded before. False: the watchdog is gone.
   bool release(Duration timeout);
 
  private:
-  enum class Folder { to_be_made, known };
+  enum class Directories { to_be_made, known };
 
-  Watchdog(JobProcesses job_processes, std::vector<std::string> folders)
-      : job_processes_(std::move(job_processes)), folders_(std::move(folders)) {}
-  Result<void> begin(Folder what);
+  Watchdog(JobProcesses job_processes, std::vector<std::string> directories)
+      : job_processes_(std::move(job_processes)), directories_(std::move(directories)) {}
+  Result<void> begin(Directories what);
 
   JobProcesses job_processes_;
-  std::vector<std::string> folders_;  // the candidates; once known, the one directory created
+  std::vector<std::string> directories_;  // the candidates; once known, the one directory created
   int first_refusal_ = 0;
   int pid_ = 0;
   FileDescriptor pipe_;              // to the watchdog

@@ -55,7 +55,7 @@ Note note_of(const coordinator::Note& said) {
           .peer = {},
           .text = said.line,
           .level = said.level,
-          .of_job = !said.of_stranger};
+          .of_job = !said.of_unidentified};
 }
 
 }  // namespace
@@ -135,7 +135,7 @@ LinkId CoordinatorServer::links_before(const JobRecord& record) {
 
 void CoordinatorServer::succeed(JobRecord record) {
   const LinkId first = links_before(record);
-  tell(Coordinator::Succession{std::move(record), first});
+  tell(Coordinator::RecordReceived{std::move(record), first});
 }
 
 // In parts, so that other messages can pass between them.
@@ -302,8 +302,8 @@ void CoordinatorServer::tell_of(const Coordinator::Action& action) {
   tell_event(*line, last_owner_.first == *job ? last_owner_.second : std::string());
 }
 
-void CoordinatorServer::kept(Keeping keeping, std::uint64_t through) {
-  held_.kept(keeping, through);
+void CoordinatorServer::kept(CommitSource source, std::uint64_t through) {
+  held_.kept(source, through);
   std::set<LinkId> have_room;
   while (const auto word = held_.next()) {
     if (const auto* const action = std::get_if<coordinator::Action>(&*word)) {
@@ -360,8 +360,8 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
           [this](const coordinator::KeepRecord& keep) {
             if (!callbacks_.keep_record) return;
             const auto bytes = record_bytes(coordinator_.machine(), keep.job, moment());
-            wait_for(Keeping::record, bytes.empty() ? callbacks_.forget_record(keep.job)
-                                                    : callbacks_.keep_record(keep.job, bytes));
+            wait_for(CommitSource::record, bytes.empty() ? callbacks_.forget_record(keep.job)
+                                                         : callbacks_.keep_record(keep.job, bytes));
           },
           [this](const coordinator::RestoreStore& restore) { restore_store(restore.job); },
           [this](const coordinator::ShowRecord& show) { show_record(show); },
@@ -438,9 +438,9 @@ class LinkMemory {
 };
 
 // One slot, and the buffers, for a client behind TLS that is forwarded to the status server.
-struct PumpPlace {
-  PumpPlace(std::shared_ptr<int> of, const std::shared_ptr<MemoryAccounting>& accounting,
-            const PeerAddress& peer)
+struct PumpSlot {
+  PumpSlot(std::shared_ptr<int> of, const std::shared_ptr<MemoryAccounting>& accounting,
+           const PeerAddress& peer)
       : place(std::move(of)), memory(accounting, peer) {}
   std::shared_ptr<int> place;
   PeerMemory memory;
@@ -483,7 +483,7 @@ void CoordinatorServer::show_holder(SecureHandshake::Done done, const PeerAddres
   if (pumps_.use_count() > static_cast<long>(2 * bounds::status_connections_max)) {
     return refuse(peer, "too many connections from tools");
   }
-  const auto place = std::make_shared<PumpPlace>(pumps_, connections_.shared_accounting(), peer);
+  const auto place = std::make_shared<PumpSlot>(pumps_, connections_.shared_accounting(), peer);
   (void)place->memory.hold(pump_bytes);  // There are few, and each has authenticated itself.
   auto inner = SecurePump::start(std::move(done), place);
   if (!inner) return refuse(peer, inner.error().reason);
@@ -764,8 +764,8 @@ void CoordinatorServer::leader_until(std::optional<TimePoint> until) {
   }
 }
 
-void CoordinatorServer::wait_for(Keeping keeping, std::uint64_t number) {
-  if (!is_deposed_) held_.wait_for(keeping, number);
+void CoordinatorServer::wait_for(CommitSource source, std::uint64_t number) {
+  if (!is_deposed_) held_.wait_for(source, number);
 }
 
 // The link is no longer an agent's. This is called while its first message is processed, so the
@@ -839,12 +839,12 @@ Result<void> CoordinatorServer::begin_replica(const std::string& job, RoundNumbe
   replica->round = round;
   const OpenPort& port = job_ports_.at(job);
   static_cast<JobPort&>(*port.host).keep(&replica->store);
-  replica->replay = std::make_unique<StoreReplay>(StoreReplay::Place{.connections = connections_,
-                                                                     .routes = routes_,
-                                                                     .listener = port.listener,
-                                                                     .store = replica->store,
-                                                                     .job = job,
-                                                                     .round = round});
+  replica->replay = std::make_unique<StoreReplay>(StoreReplay::Context{.connections = connections_,
+                                                                       .routes = routes_,
+                                                                       .listener = port.listener,
+                                                                       .store = replica->store,
+                                                                       .job = job,
+                                                                       .round = round});
   replicas_[job] = std::move(replica);
   return {};
 }

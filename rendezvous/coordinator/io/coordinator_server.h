@@ -112,14 +112,14 @@ class CoordinatorServer : public ReplicatedCoordinator {
   // After open(): resumes a job from the record that another coordinator has kept. `store_log` is
   // the complete log of its store (StoreLog), if there is one.
   void recover(JobRecord record, std::optional<std::string> store_log = {});
-  void wait_for(Keeping keeping, std::uint64_t number) override;
-  void kept(Keeping keeping, std::uint64_t through) override;
+  void wait_for(CommitSource source, std::uint64_t number) override;
+  void kept(CommitSource source, std::uint64_t through) override;
   StoreLogs& logs() override { return logs_; }
 
   // After open() with `stands_by`: the latest record of the job's coordinator, and whether the
-  // agent in this process votes for this standby (Coordinator::Standing).
+  // agent in this process votes for this standby (Coordinator::VoteRequest).
   void succeed(JobRecord record);
-  void stand(const link::Join& own) { tell(Coordinator::Standing{own}); }
+  void stand(const link::Join& own) { tell(Coordinator::VoteRequest{own}); }
   // Leads now, because the other coordinator leaves.
   void take_over(const link::Join& own) { tell(Coordinator::TakesOver{own}); }
 

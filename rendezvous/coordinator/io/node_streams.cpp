@@ -51,7 +51,7 @@ class NodeStreams::Client : public StoreStream {
   ConnectionId id_{};
 };
 
-NodeStreams::NodeStreams(const Loop& loop, RoundNumber round, const Place& place,
+NodeStreams::NodeStreams(const Loop& loop, RoundNumber round, const Context& place,
                          std::size_t window)
     : loop_(loop),
       place_(place),
@@ -172,7 +172,7 @@ void NodeStreams::forget(StreamId stream) {
 
 // Data that waits in either direction counts for the node. If it has grown beyond the limit, the
 // client with the most data is disconnected, and no other is affected.
-void NodeStreams::settle_books() {
+void NodeStreams::update_accounts() {
   const std::size_t before = books_.bytes();
   bool has_dropped = false;
   while (true) {
@@ -206,7 +206,7 @@ void NodeStreams::go_on() {
 
 void NodeStreams::send() {
   send_some();
-  settle_books();
+  update_accounts();
 }
 
 // Other clients get a turn before it sends more.
@@ -237,11 +237,11 @@ std::shared_ptr<NodeStreams> StreamRoutes::of(const Coordinator::Seat& seat,
   if (streams == nullptr || streams->round() != seat.round) {
     streams = std::make_shared<NodeStreams>(
         callbacks_.loop, seat.round,
-        NodeStreams::Place{.connections = connections_,
-                           .listener = callbacks_.listener_of(seat.job),
-                           .peer = peer,
-                           .node = seat.group_rank,
-                           .log = callbacks_.log_of(seat.job)},
+        NodeStreams::Context{.connections = connections_,
+                             .listener = callbacks_.listener_of(seat.job),
+                             .peer = peer,
+                             .node = seat.group_rank,
+                             .log = callbacks_.log_of(seat.job)},
         window_);
   }
   return streams;

@@ -36,7 +36,7 @@ class NodeStreams : public std::enable_shared_from_this<NodeStreams> {
     std::function<void(std::function<void()>)> soon;
     std::function<TimePoint()> now;
   };
-  struct Place {
+  struct Context {
     ConnectionSet& connections;
     ListenerId listener;
     PeerAddress peer;         // the node's, for memory accounting
@@ -44,7 +44,7 @@ class NodeStreams : public std::enable_shared_from_this<NodeStreams> {
     StoreLog* log = nullptr;  // logs what its workers send and receive; outlives this
   };
   // `loop` outlives this object.
-  NodeStreams(const Loop& loop, RoundNumber round, const Place& place, std::size_t window);
+  NodeStreams(const Loop& loop, RoundNumber round, const Context& place, std::size_t window);
   NodeStreams(const NodeStreams&) = delete;
   NodeStreams& operator=(const NodeStreams&) = delete;
 
@@ -73,10 +73,10 @@ class NodeStreams : public std::enable_shared_from_this<NodeStreams> {
   class Client;
   // Adds the node's rank to log entries.
   struct NodeJournal : StoreStreams::Journal {
-    explicit NodeJournal(const Place& of) : place(of) {}
+    explicit NodeJournal(const Context& of) : place(of) {}
     void taken(StreamId stream, std::uint64_t up_to) noexcept override;
     void over(StreamId stream) noexcept override;
-    const Place& place;
+    const Context& place;
   };
 
   void look_at_changes();
@@ -84,13 +84,13 @@ class NodeStreams : public std::enable_shared_from_this<NodeStreams> {
   Result<ConnectionId> begin(StreamId stream);
   void write_opened(StoreLog& log, ConnectionId client, StreamId stream) const;
   void forget(StreamId stream);
-  void settle_books();
+  void update_accounts();
   void send_soon();
   void send();
   void send_some();
 
   const Loop& loop_;
-  Place place_;
+  Context place_;
   NodeJournal journal_{place_};
   PeerMemory books_;
   StoreStreams streams_;

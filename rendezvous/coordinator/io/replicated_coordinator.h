@@ -37,8 +37,8 @@ class ReplicatedCoordinator {
   virtual std::optional<std::uint64_t> epoch() const = 0;
 
   // wait_for() delays later messages to nodes and workers until kept() reports that number.
-  virtual void wait_for(Keeping keeping, std::uint64_t number) = 0;
-  virtual void kept(Keeping keeping, std::uint64_t through) = 0;
+  virtual void wait_for(CommitSource source, std::uint64_t number) = 0;
+  virtual void kept(CommitSource source, std::uint64_t through) = 0;
   // The logs of the stores of jobs whose workers connect through links.
   virtual StoreLogs& logs() = 0;
 

@@ -48,7 +48,7 @@ class Writer : public Store::Viewer {
 
 }  // namespace
 
-StoreImage::StoreImage(Place place) : place_(std::move(place)) {
+StoreImage::StoreImage(Context place) : place_(std::move(place)) {
   place_.connections.with_sessions(
       [this](StoreSessions& sessions) { sessions.hold(place_.listener.value); });
 }
@@ -98,7 +98,7 @@ tl::unexpected<Error> unknown_client(const StoreRecord& record) {
 
 }  // namespace
 
-StoreReplay::StoreReplay(Place place) : place_(std::move(place)) {
+StoreReplay::StoreReplay(Context place) : place_(std::move(place)) {
   place_.store.take_all(true);
   place_.connections.with_sessions([this](StoreSessions& sessions) {
     sessions.begin_replay(place_.listener.value);
@@ -455,12 +455,12 @@ bool StoreLogs::has_room(const Log& log) {
 void StoreLogs::make_images(const std::string& job, Log& log) {
   if (log.image || log.wants_image.empty()) return;
   log.image_for = std::exchange(log.wants_image, {});
-  log.image.emplace(StoreImage::Place{.connections = connections_,
-                                      .routes = routes_,
-                                      .listener = callbacks_.listener_of(job),
-                                      .store = callbacks_.store_of(job),
-                                      .job = job,
-                                      .log = log.log});
+  log.image.emplace(StoreImage::Context{.connections = connections_,
+                                        .routes = routes_,
+                                        .listener = callbacks_.listener_of(job),
+                                        .store = callbacks_.store_of(job),
+                                        .job = job,
+                                        .log = log.log});
 }
 
 void StoreLogs::go_on_with_image(const std::string& job, Log& log) {

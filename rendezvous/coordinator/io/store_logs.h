@@ -26,7 +26,7 @@ namespace cpprun {
 // slices, with all links served in between. Only the job's own workers wait meanwhile.
 class StoreImage {
  public:
-  struct Place {
+  struct Context {
     ConnectionSet& connections;
     const StreamRoutes& routes;
     ListenerId listener;
@@ -34,7 +34,7 @@ class StoreImage {
     std::string job;
     const StoreLog& log;  // of what happens in the meantime
   };
-  explicit StoreImage(Place place);
+  explicit StoreImage(Context place);
   ~StoreImage();
   StoreImage(const StoreImage&) = delete;
   StoreImage& operator=(const StoreImage&) = delete;
@@ -51,7 +51,7 @@ class StoreImage {
  private:
   void show_clients();
 
-  const Place place_;
+  const Context place_;
   StoreLog image_;
   std::optional<std::uint64_t> at_;
   std::size_t next_shard_ = 0;
@@ -62,7 +62,7 @@ class StoreImage {
 // links. After that it is a normal store, and nodes find in it what they were last sent.
 class StoreReplay {
  public:
-  struct Place {
+  struct Context {
     ConnectionSet& connections;
     StreamRoutes& routes;
     ListenerId listener;  // through which the job's clients come here
@@ -70,7 +70,7 @@ class StoreReplay {
     std::string job;
     RoundNumber round;
   };
-  explicit StoreReplay(Place place);
+  explicit StoreReplay(Context place);
   StoreReplay(const StoreReplay&) = delete;
   StoreReplay& operator=(const StoreReplay&) = delete;
 
@@ -96,7 +96,7 @@ class StoreReplay {
   Result<void> open(const StoreRecord& record);
   NodeStreams* streams_of(GroupRank node);
 
-  const Place place_;
+  const Context place_;
   StoreLogReader reader_;
   std::unordered_map<ConnectionId, Client> clients_;  // by the writer's name
   std::unordered_map<ConnectionId, Client> renamed_;  // by the writer's new name, as far as known

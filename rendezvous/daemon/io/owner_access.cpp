@@ -85,7 +85,7 @@ Result<void> OwnerReload::load() {
   auto loaded = read();
   // The user's own file, which no flag or variable names and which is optional.
   const bool is_own = options_.secret_file == options_.own_secret_file;
-  if (!loaded && options_.secrets_folder.empty() && is_own) {
+  if (!loaded && options_.secrets_directory.empty() && is_own) {
     return failure(loaded.error().reason +
                    "; to serve all clients without a secret, use --no-secret");
   }
@@ -98,8 +98,9 @@ Result<void> OwnerReload::read() {
   auto files = read_owner_files(options_);
   if (!files) return tl::unexpected(std::move(files.error()));
   for (const auto& name : files->passed_over) {
-    hooks_.say(LogLevel::info, fmt::format("ignoring \"{}/{}\": not a secret file",
-                                           plain_line(options_.secrets_folder), plain_line(name)));
+    hooks_.say(LogLevel::info,
+               fmt::format("ignoring \"{}/{}\": not a secret file",
+                           plain_line(options_.secrets_directory), plain_line(name)));
   }
   const std::string known = owners_text(files->owners);
   if (auto taken = hooks_.take(std::move(files->owners)); !taken) return taken;
@@ -137,34 +138,35 @@ namespace {
 constexpr unsigned mode_bits = 07777;
 constexpr unsigned write_bits_of_others = 022;
 
-struct CloseFolder {
-  void operator()(DIR* folder) const { ::closedir(folder); }
+struct CloseDirectory {
+  void operator()(DIR* directory) const { ::closedir(directory); }
 };
 
-tl::unexpected<Error> refused(const std::string& folder, std::string_view why) {
-  return failure(fmt::format("cannot use the secrets in \"{}\": {}", plain_line(folder), why));
+tl::unexpected<Error> refused(const std::string& directory, std::string_view why) {
+  return failure(fmt::format("cannot use the secrets in \"{}\": {}", plain_line(directory), why));
 }
 
 // Why other users could decide which clients are admitted; empty if they cannot.
-std::string objection(const struct stat& folder, const std::string& path) {
+std::string objection(const struct stat& directory, const std::string& path) {
   const uid_t self = ::geteuid();
-  if (folder.st_uid != self && folder.st_uid != 0) {
-    return fmt::format("owned by uid {}, who could change it, and cpprund runs as uid {}",
-                       folder.st_uid, self);
+  if (directory.st_uid != self && directory.st_uid != 0) {
+    return fmt::format("owned by uid {}, which could change it, and cpprund runs as uid {}",
+                       directory.st_uid, self);
   }
   // In a sticky directory other users cannot replace files, and files that they add are rejected
   // because of their uid. Kubernetes mounts a Secret like that.
-  if ((folder.st_mode & write_bits_of_others) != 0 && (folder.st_mode & S_ISVTX) == 0) {
+  if ((directory.st_mode & write_bits_of_others) != 0 && (directory.st_mode & S_ISVTX) == 0) {
     return fmt::format("writable by other users (mode {:04o}); chmod 700 {}",
-                       folder.st_mode & mode_bits, plain_line(path));
+                       directory.st_mode & mode_bits, plain_line(path));
   }
   return {};
 }
 
 // The sorted names in the directory, without "." and "..".
-Result<std::vector<std::string>> names_in(const FileDescriptor& folder, const std::string& path) {
-  const std::unique_ptr<DIR, CloseFolder> entries(
-      ::fdopendir(::openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
+Result<std::vector<std::string>> names_in(const FileDescriptor& directory,
+                                          const std::string& path) {
+  const std::unique_ptr<DIR, CloseDirectory> entries(
+      ::fdopendir(::openat(directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
   if (entries == nullptr) return refused(path, errno_text(errno));
   std::vector<std::string> names;
   const auto next = [&entries] {
@@ -180,13 +182,13 @@ Result<std::vector<std::string>> names_in(const FileDescriptor& folder, const st
   return names;
 }
 
-Result<OwnerFiles> read_folder(const std::string& path) {
-  const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) return refused(path, errno_text(errno));
+Result<OwnerFiles> read_directory(const std::string& path) {
+  const FileDescriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) return refused(path, errno_text(errno));
   struct stat facts {};
-  if (::fstat(folder.get(), &facts) != 0) return refused(path, errno_text(errno));
+  if (::fstat(directory.get(), &facts) != 0) return refused(path, errno_text(errno));
   if (const std::string why = objection(facts, path); !why.empty()) return refused(path, why);
-  auto names = names_in(folder, path);
+  auto names = names_in(directory, path);
   if (!names) return tl::unexpected(std::move(names.error()));
   OwnerFiles files;
   for (auto& name : *names) {
@@ -202,7 +204,7 @@ Result<OwnerFiles> read_folder(const std::string& path) {
     if (files.owners.size() == owners_max) {
       return refused(path, fmt::format("more than {} owners", owners_max));
     }
-    auto secrets = read_secret_in(folder, name, file);
+    auto secrets = read_secret_in(directory, name, file);
     if (!secrets) return tl::unexpected(std::move(secrets.error()));
     const bool sees_all = name == admin_name;
     files.owners.push_back(
@@ -221,7 +223,7 @@ Result<OwnerFiles> read_folder(const std::string& path) {
 
 }  // namespace
 
-void settle_secret_file(DaemonOptions& options) {
+void resolve_secret_file(DaemonOptions& options) {
   const std::string& own = options.own_secret_file;
   // Problems with the file are reported when it is read. A daemon that cannot read a secret that
   // may exist must not open itself to all clients.
@@ -229,7 +231,7 @@ void settle_secret_file(DaemonOptions& options) {
 }
 
 Result<OwnerFiles> read_owner_files(const DaemonOptions& options) {
-  if (!options.secrets_folder.empty()) return read_folder(options.secrets_folder);
+  if (!options.secrets_directory.empty()) return read_directory(options.secrets_directory);
   OwnerFiles files;
   if (!options.secrets_in_hand.empty()) {
     files.owners.push_back({.name = std::string(only_owner_name),

@@ -78,7 +78,7 @@ struct OwnerFiles {
 };
 
 // Uses the user's own secret file if no other was named and it exists.
-void settle_secret_file(DaemonOptions& options);
+void resolve_secret_file(DaemonOptions& options);
 
 // Reads the secrets of --secrets or --secret-file; none if neither was given. One invalid file is
 // an error for all of them.

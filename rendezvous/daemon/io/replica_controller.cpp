@@ -22,20 +22,21 @@ ReplicaController::ReplicaController(SetPorts ports, ReplicatedCoordinator& serv
       options_(std::move(options)),
       memory_(options_.memory),
       callbacks_(std::move(callbacks)),
-      standbys_(
-          ports_.loop,
-          {.standbys_max = options_.standbys_max,
-           .say = callbacks_.say,
-           .logs = &server.logs(),
-           .records = [this] { return server_.records(); },
-           .wait_for = [this](std::uint64_t place) { server_.wait_for(Keeping::standby, place); },
-           .kept =
-               [this](std::uint64_t through) {
-                 server_.kept(Keeping::standby, through);
-                 go_on_with_hand_over();
-               },
-           .make_known = [this](const auto& names) { make_known(names); },
-           .changed = [this](const auto& places) { tell_places(places); }}),
+      standbys_(ports_.loop, {.standbys_max = options_.standbys_max,
+                              .say = callbacks_.say,
+                              .logs = &server.logs(),
+                              .records = [this] { return server_.records(); },
+                              .wait_for =
+                                  [this](std::uint64_t place) {
+                                    server_.wait_for(CommitSource::standby, place);
+                                  },
+                              .kept =
+                                  [this](std::uint64_t through) {
+                                    server_.kept(CommitSource::standby, through);
+                                    go_on_with_hand_over();
+                                  },
+                              .make_known = [this](const auto& names) { make_known(names); },
+                              .changed = [this](const auto& places) { tell_addresses(places); }}),
       follower_(
           ports_.loop,
           {.say = callbacks_.say,
@@ -62,13 +63,13 @@ ReplicaController::~ReplicaController() = default;
 Result<void> ReplicaController::start() {
   if (options_.etcd) return start_election();
   if (!options_.standby_of.empty()) {
-    follow_place("", options_.standby_of, 0);
+    follow_leader("", options_.standby_of, 0);
     return {};
   }
   // Leader without standbys, until one connects.
   leads_ = true;
   leader_ = options_.name;
-  leader_place_ = options_.place;
+  leader_address_ = options_.place;
   epoch_ = own_epoch();
   note_leader(false);
   standbys_.begin(own_leads());
@@ -156,7 +157,7 @@ void ReplicaController::lead(std::uint64_t epoch) {
   epoch_ = epoch;
   epoch_max_ = std::max(epoch_max_, epoch);
   leader_ = options_.name;
-  leader_place_ = options_.place;
+  leader_address_ = options_.place;
   server_.lead({epoch, {options_.place}, takeover_window()});
   const bool has_all = recover_all();
   follower_.leave();
@@ -182,22 +183,22 @@ void ReplicaController::stop_leading(const std::string& reason, bool is_planned)
     if (!alive.expired() && !leads_) server_.leader_until({});
   });
   own_records_ = server_.follow({.reason = reason,
-                                 .address = host_of_place(successor_place_),
-                                 .port = port_of_place(successor_place_),
+                                 .address = host_of_member(successor_address_),
+                                 .port = port_of_member(successor_address_),
                                  .is_planned = is_planned});
   has_led_ = true;
-  server_.kept(Keeping::etcd, last_number_);
+  server_.kept(CommitSource::etcd, last_number_);
   standbys_.end(reason);
   published_.clear();
   leader_.clear();
-  leader_place_.clear();
+  leader_address_.clear();
   successor_.clear();
-  successor_place_.clear();
-  successor_is_told_ = is_mute_ = false;
+  successor_address_.clear();
+  successor_is_told_ = is_paused_ = false;
   unknown_names_.clear();
 }
 
-void ReplicaController::tell_places(const std::vector<std::string>& standbys) {
+void ReplicaController::tell_addresses(const std::vector<std::string>& standbys) {
   std::vector<std::string> places = {options_.place};
   places.insert(places.end(), standbys.begin(), standbys.end());
   if (election_ || server_.epoch()) return server_.change_members(places);
@@ -243,11 +244,11 @@ void ReplicaController::adopt(const std::shared_ptr<LinkEnd>& channel, const lin
         "the leader",
         follow.epoch, epoch_);
   } else if (!leads_) {
-    // Without a leader_, leader_place_ is only an address to try.
-    const std::string place = leader_.empty() ? std::string() : leader_place_;
+    // Without a leader_, leader_address_ is only an address to try.
+    const std::string place = leader_.empty() ? std::string() : leader_address_;
     channel->send(link::NotLeading{.reason = "this cpprund is not the leader",
-                                   .address = host_of_place(place),
-                                   .port = port_of_place(place),
+                                   .address = host_of_member(place),
+                                   .port = port_of_member(place),
                                    .epoch = epoch_});
     return channel->hang_up("not the leader");
   }
@@ -260,9 +261,9 @@ void ReplicaController::adopt(const std::shared_ptr<LinkEnd>& channel, const lin
 
 // --- as a standby --------------------------------------------------------------------------------
 
-void ReplicaController::follow_place(const std::string& name, const std::string& place,
-                                     std::uint64_t epoch) {
-  const auto parsed = parse_place(place);
+void ReplicaController::follow_leader(const std::string& name, const std::string& place,
+                                      std::uint64_t epoch) {
+  const auto parsed = parse_member_address(place);
   if (!parsed) {
     callbacks_.say(LogLevel::error,
                    fmt::format("invalid address of the leader: {}", parsed.error().reason));
@@ -270,7 +271,7 @@ void ReplicaController::follow_place(const std::string& name, const std::string&
   }
   stop_leading(fmt::format("\"{}\" is the leader in epoch {}", called(name), epoch));
   leader_ = name;
-  leader_place_ = place;
+  leader_address_ = place;
   (void)server_.follow({name.empty() ? fmt::format("the leader is {}", place)
                                      : fmt::format("the leader is \"{}\"", called(name)),
                         parsed->host, parsed->port});
@@ -282,7 +283,7 @@ void ReplicaController::heard_leader(const link::Leads& leads, const Endpoint& t
   epoch_max_ = std::max(epoch_max_, leads.epoch);
   epoch_ = leads.epoch;
   leader_ = leads.name;
-  if (!election_) leader_place_ = to_string(there);
+  if (!election_) leader_address_ = to_string(there);
   (void)server_.follow(
       {fmt::format("the leader is \"{}\"", called(leader_)), there.host, there.port});
   own_records_.clear();
@@ -302,7 +303,7 @@ void ReplicaController::lost_leader(const std::string& reason, Duration silence)
   if (leads_ || expects_lead_) return;
   (void)server_.follow({with_silence(fmt::format("lost contact with the leader \"{}\": {}",
                                                  called(leader_), reason)),
-                        host_of_place(leader_place_), port_of_place(leader_place_)});
+                        host_of_member(leader_address_), port_of_member(leader_address_)});
 }
 
 void ReplicaController::keep_self(bool has_all) {
@@ -321,21 +322,21 @@ void ReplicaController::caught_up() {
 
 void ReplicaController::note_leader(bool is_won) {
   const auto change = watch_.leads(moment(), {.name = std::string(called(leader_)),
-                                              .place = leader_place_,
+                                              .place = leader_address_,
                                               .epoch = epoch_,
                                               .is_won = is_won});
   if (change) callbacks_.leader_changed(*change);
   if (!asked_) return;
   const auto waited =
-      std::chrono::duration_cast<std::chrono::milliseconds>(ports_.loop.now() - asked_->muted);
+      std::chrono::duration_cast<std::chrono::milliseconds>(ports_.loop.now() - asked_->paused);
   const bool is_successor = called(leader_) == called(asked_->successor);
   answer_asked(
       is_successor
           ? Result<std::string>(
                 fmt::format("\"{}\" at {} is the leader (epoch {}); clients waited at most {} ms",
-                            called(leader_), leader_place_, epoch_, waited.count() + 1))
+                            called(leader_), leader_address_, epoch_, waited.count() + 1))
           : failure(fmt::format("\"{}\" at {} became the leader instead of \"{}\"", called(leader_),
-                                leader_place_, called(asked_->successor))));
+                                leader_address_, called(asked_->successor))));
 }
 
 DaemonSnapshot ReplicaController::seen() const {
@@ -347,7 +348,7 @@ DaemonSnapshot ReplicaController::seen() const {
                       .epoch = epoch_,
                       .since = watch_.since(),
                       .leader = std::string(called(leader_)),
-                      .leader_place = leader_place_,
+                      .leader_address = leader_address_,
                       .is_in_sync = !leads_ && follower_.is_whole(),
                       .is_left_behind = is_left_behind_,
                       .standbys = standbys_.seen(),
@@ -379,8 +380,8 @@ void ReplicaController::hear(const election::Action& action) {
           },
           [this](const election::Renewed& renewed) {
             // Replies are paused during a transfer.
-            if (is_mute_) {
-              muted_until_ = renewed.until;
+            if (is_paused_) {
+              paused_until_ = renewed.until;
             } else {
               server_.leader_until(renewed.until);
             }
@@ -399,7 +400,7 @@ void ReplicaController::hear(const election::Action& action) {
           [this](const election::Written& written) { heard_written(written.through); },
           [this](const election::NotWritten& refused) { heard_refused(refused); },
           [this](const election::Withdrawn&) {
-            if (is_resigning_) pass_on();
+            if (is_resigning_) transfer();
             if (left_) left();
           },
           [this](const election::Unreachable& it) { on(it); },
@@ -452,7 +453,7 @@ void ReplicaController::on(const election::Unreachable& it) {
   trouble_.silent_since = ports_.loop.now() - it.silence;
   const auto tell = [this](const std::string& why) {
     std::string text = silence_text();
-    const auto until = is_mute_ ? muted_until_ : server_.speaks_until();
+    const auto until = is_paused_ ? paused_until_ : server_.speaks_until();
     if (leads_ && until) {
       text += fmt::format("; jobs keep running, the leader's lease ends in {:.1f} s",
                           in_seconds(*until - ports_.loop.now()));
@@ -472,20 +473,20 @@ void ReplicaController::on(const election::Unreachable& it) {
 }
 
 void ReplicaController::on(const election::NobodyLeads& left) {
-  if (is_resigning_) return pass_on();
+  if (is_resigning_) return transfer();
   if (leads_ || expects_lead_) return;
   watch_.lost(ports_.loop.now(),
               left.successor.empty()
                   ? std::string("the leader's lease in etcd ended")
                   : fmt::format("leadership was transferred to \"{}\"", called(left.successor)));
   leader_.clear();
-  leader_place_.clear();
+  leader_address_.clear();
   (void)server_.follow({"there is no leader"});
 }
 
 void ReplicaController::on(const election::LeaderIs& leader) {
   epoch_max_ = std::max(epoch_max_, static_cast<std::uint64_t>(leader.epoch));
-  if (is_resigning_) pass_on();
+  if (is_resigning_) transfer();
   if (std::exchange(expects_lead_, false) && left_) withdraw();
   memory_.epoch = std::max(memory_.epoch, leader.epoch);
   // A member with the same name at another address may be a duplicate. Following it makes it report
@@ -498,7 +499,7 @@ void ReplicaController::on(const election::LeaderIs& leader) {
     return;
   }
   epoch_ = static_cast<std::uint64_t>(leader.epoch);
-  follow_place(leader.name, leader.card, epoch_);
+  follow_leader(leader.name, leader.card, epoch_);
   note_leader(false);
 }
 
@@ -512,12 +513,12 @@ bool ReplicaController::waits_for_etcd() const {
 }
 
 void ReplicaController::look_whether_etcd_is_waited_for() {
-  if (!waits_for_etcd()) server_.kept(Keeping::etcd, last_number_);
+  if (!waits_for_etcd()) server_.kept(CommitSource::etcd, last_number_);
 }
 
 void ReplicaController::heard_written(std::uint64_t through) {
   written_ = through;
-  server_.kept(Keeping::etcd, through);
+  server_.kept(CommitSource::etcd, through);
   while (!published_.empty() && published_.begin()->first <= through) {
     const auto names = published_.extract(published_.begin()).mapped();
     standbys_.known(names);
@@ -607,49 +608,49 @@ Result<std::string> ReplicaController::begin_hand_over() {
   for (const StandbySnapshot& each : standbys_.seen()) {
     if (!each.is_in_sync || !successor.empty()) continue;
     successor = each.name;
-    successor_place_ = each.place;
+    successor_address_ = each.place;
   }
   if (successor.empty()) return tl::unexpected<Error>(nobody_to_hand_over_to());
   successor_ = successor;
   successor_is_told_ = false;
   callbacks_.say(LogLevel::info,
                  fmt::format("transferring leadership to \"{}\"", called(successor_)));
-  alarm_->ring_in(bounds::hand_over_timeout, [this] { give_up_hand_over(); });
+  alarm_->ring_in(bounds::hand_over_timeout, [this] { abort_transfer(); });
   // An etcd without space still renews leases, but no successor could win. A write tells whether it
   // has space.
   if (election_) make_known(standbys_.names());
   successor_waits_for_ = last_number_;
   return fmt::format("transferring leadership to \"{}\" at {}", called(successor_),
-                     successor_place_);
+                     successor_address_);
 }
 
 // Pauses all replies, so that the successor can catch up completely.
-void ReplicaController::fall_silent() {
-  if (std::exchange(is_mute_, true)) return;
-  muted_until_ = server_.speaks_until();
+void ReplicaController::pause_replies() {
+  if (std::exchange(is_paused_, true)) return;
+  paused_until_ = server_.speaks_until();
   server_.leader_until(ports_.loop.now());
   watch_.lost(ports_.loop.now(),
               fmt::format("leadership was transferred to \"{}\"", called(successor_)));
-  if (asked_) asked_->muted = ports_.loop.now();
+  if (asked_) asked_->paused = ports_.loop.now();
 }
 
 void ReplicaController::go_on_with_hand_over() {
   if (successor_.empty() || successor_is_told_ || !leads_) return;
   if (election_ && written_ < successor_waits_for_) return;
-  fall_silent();
+  pause_replies();
   if (!standbys_.is_ready(successor_)) return;
   successor_is_told_ = true;
   if (election_) return election_->tell(election::HandOver{successor_});
   ports_.loop.soon([this, alive = std::weak_ptr(alive_)] {
-    if (!alive.expired() && leads_) pass_on();
+    if (!alive.expired() && leads_) transfer();
   });
 }
 
-void ReplicaController::pass_on() {
+void ReplicaController::transfer() {
   is_resigning_ = false;
   alarm_->call_off();
   const std::string successor = successor_;
-  const std::string place = successor_place_;
+  const std::string place = successor_address_;
   standbys_.hand_over(successor);
   stop_leading(fmt::format("leadership was transferred to \"{}\"", called(successor)),
                /*is_planned=*/true);
@@ -660,7 +661,7 @@ void ReplicaController::pass_on() {
   callbacks_.forget_own();
   epoch_max_ = std::max(epoch_max_, epoch_ + 1);
   if (options_.may_dial) {
-    follow_place(successor, place, 0);
+    follow_leader(successor, place, 0);
   } else {
     stay_behind(successor, place);
   }
@@ -676,7 +677,7 @@ void ReplicaController::stay_behind(const std::string& successor, const std::str
   ++epoch_;
   epoch_max_ = std::max(epoch_max_, epoch_);
   leader_ = successor;
-  leader_place_ = place;
+  leader_address_ = place;
   answer_asked(
       fmt::format("\"{}\" at {} becomes the leader (epoch {}); this cpprund was started "
                   "without --standby-of and cannot become its standby; stop it",
@@ -685,18 +686,18 @@ void ReplicaController::stay_behind(const std::string& successor, const std::str
 }
 
 // The successor has not caught up in time.
-void ReplicaController::give_up_hand_over() {
+void ReplicaController::abort_transfer() {
   if (successor_.empty() || !leads_) {
     // It lost leadership meanwhile; the shutdown continues.
     if (left_) withdraw();
     return;
   }
-  if (is_resigning_) return pass_on();
+  if (is_resigning_) return transfer();
   if (left_) return withdraw();
   if (successor_is_told_) return;
   abort_transfer(
-      is_mute_ ? fmt::format("\"{}\" has not confirmed that it is in sync", called(successor_))
-               : std::string("etcd has not confirmed a write"));
+      is_paused_ ? fmt::format("\"{}\" has not confirmed that it is in sync", called(successor_))
+                 : std::string("etcd has not confirmed a write"));
 }
 
 // Aborts a transfer before the successor has received the order to take over.
@@ -717,10 +718,10 @@ void ReplicaController::not_handed_over(const std::string& reason) {
 void ReplicaController::abort_transfer(const std::string& reason) {
   callbacks_.say(LogLevel::warning, reason + "; this cpprund stays the leader");
   successor_.clear();
-  successor_place_.clear();
+  successor_address_.clear();
   successor_is_told_ = false;
   alarm_->call_off();
-  if (std::exchange(is_mute_, false)) server_.leader_until(muted_until_);
+  if (std::exchange(is_paused_, false)) server_.leader_until(paused_until_);
   if (asked_) answer_asked(failure(reason + "; this cpprund stays the leader; retry"));
   note_leader(false);
   if (const auto names = std::exchange(unknown_names_, {}); !names.empty()) make_known(names);
@@ -752,7 +753,7 @@ void ReplicaController::lead_again(std::uint64_t epoch) {
   if (leads_ || epoch < epoch_max_) return;
   callbacks_.say(
       LogLevel::info,
-      fmt::format("this cpprund is the leader again, with {} as its standby", leader_place_));
+      fmt::format("this cpprund is the leader again, with {} as its standby", leader_address_));
   lead(std::max(own_epoch(), epoch + 1));
 }
 

@@ -92,9 +92,9 @@ class ReplicaController {
   // --- callbacks of the server, for the leader ---
   void adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow& follow,
              const PeerAddress& peer, const std::string& owner);
-  // Returns the number to wait for under Keeping::etcd; 0: no wait.
+  // Returns the number to wait for under CommitSource::etcd; 0: no wait.
   std::uint64_t keep(const std::string& job, const std::string& record);
-  void wait_for(std::uint64_t number) { server_.wait_for(Keeping::etcd, number); }
+  void wait_for(std::uint64_t number) { server_.wait_for(CommitSource::etcd, number); }
   std::uint64_t forget(const std::string& job);
 
   // Transfers leadership to a standby, which swaps roles with this member. `then` receives the
@@ -131,8 +131,8 @@ class ReplicaController {
   void recover_hosts(const std::string& bytes);
   bool knows_no_job() const;
   void stop_leading(const std::string& reason, bool is_planned = false);
-  void tell_places(const std::vector<std::string>& standbys);
-  void follow_place(const std::string& name, const std::string& place, std::uint64_t epoch);
+  void tell_addresses(const std::vector<std::string>& standbys);
+  void follow_leader(const std::string& name, const std::string& place, std::uint64_t epoch);
   void heard_leader(const link::Leads& leads, const Endpoint& there);
   void lost_leader(const std::string& reason, Duration silence);
   std::uint64_t own_epoch() const;
@@ -144,11 +144,11 @@ class ReplicaController {
   Result<std::string> begin_hand_over();
   Error nobody_to_hand_over_to() const;
   void answer_asked(const Result<std::string>& said);
-  void fall_silent();
+  void pause_replies();
   void go_on_with_hand_over();
-  void pass_on();
+  void transfer();
   void stay_behind(const std::string& successor, const std::string& place);
-  void give_up_hand_over();
+  void abort_transfer();
   void cannot_hand_over(const std::string& reason);
   void not_handed_over(const std::string& reason);
   void abort_transfer(const std::string& reason);
@@ -172,7 +172,7 @@ class ReplicaController {
   std::uint64_t epoch_ = 0;      // of the current leader, be it this member
   std::uint64_t epoch_max_ = 0;  // highest epoch seen
   std::string leader_;
-  std::string leader_place_;
+  std::string leader_address_;
   // Its records when it lost leadership, kept until another leader is known.
   std::map<std::string, std::string> own_records_;
   bool has_led_ = false;
@@ -196,11 +196,11 @@ class ReplicaController {
   std::string refused_;  // why etcd last rejected a record
   // The successor in a transfer, and its address.
   std::string successor_;
-  std::string successor_place_;
+  std::string successor_address_;
   std::uint64_t successor_waits_for_ = 0;  // change that must be in etcd before replies are paused
   std::uint64_t written_ = 0;              // last change in etcd
-  bool is_mute_ = false;  // replies are paused; muted_until_ is what the lease allows
-  std::optional<TimePoint> muted_until_;
+  bool is_paused_ = false;  // replies are paused; paused_until_ is what the lease allows
+  std::optional<TimePoint> paused_until_;
   bool successor_is_told_ = false;
   std::vector<std::string> unknown_names_;  // to be published if the transfer is aborted
   bool is_resigning_ = false;               // stepping down, but not yet recorded in etcd
@@ -211,7 +211,7 @@ class ReplicaController {
   // A client waits for the result of a transfer.
   struct Asked {
     std::string successor;
-    TimePoint muted{};  // since when replies were paused
+    TimePoint paused{};  // since when replies were paused
     HandedOver then;
   };
   std::optional<Asked> asked_;

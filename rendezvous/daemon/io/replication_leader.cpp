@@ -196,10 +196,10 @@ void ReplicationLeader::ended(ReplicationSession& standby, const std::string& re
   standby.leave(reason);
   // Nothing further is sent to it that replies could wait for. It may still become leader until
   // its exclusion is published, so replies wait for that.
-  if (may_lead_.contains(standby.who().name)) callbacks_.wait_for(next_place());
+  if (may_lead_.contains(standby.who().name)) callbacks_.wait_for(next_sequence());
   loop_.soon([gone = std::shared_ptr<ReplicationSession>(std::move(found.mapped()))] {});
   look_at_names();
-  look_at_places();
+  compare_addresses();
 }
 
 // It would delay all jobs. It still receives everything, but must not lead until it has caught up.
@@ -211,9 +211,9 @@ void ReplicationLeader::no_longer_wait_for(ReplicationSession& standby) {
                   called(standby.who().name), standby.bytes_behind(),
                   std::chrono::duration<double>(bounds::standby_silence).count()));
   standby.fall_behind();
-  if (may_lead_.contains(standby.who().name)) callbacks_.wait_for(next_place());
+  if (may_lead_.contains(standby.who().name)) callbacks_.wait_for(next_sequence());
   look_at_names();
-  look_at_places();
+  compare_addresses();
 }
 
 // --- who is in sync ------------------------------------------------------------------------------
@@ -250,18 +250,18 @@ void ReplicationLeader::known(const std::vector<std::string>& names) {
     if (std::ranges::find(names, name) != names.end()) places.push_back(standby->who().address);
   }
   callbacks_.changed(places);
-  look_at_places();
+  compare_addresses();
 }
 
 // No reply may be sent that a possible leader lacks the state for. Possible leaders are all members
 // that are published as in sync or about to be, even if they left or reconnected, until the change
 // is published.
-void ReplicationLeader::look_at_places() {
+void ReplicationLeader::compare_addresses() {
   if (!is_begun_) return;
   if (!who_holds_up().empty()) return;
-  std::uint64_t through = place_;
+  std::uint64_t through = last_sequence_;
   for (const auto& [name, standby] : standbys_) {
-    if (standby->has_been_told()) through = std::min(through, standby->has_through(place_));
+    if (standby->has_been_told()) through = std::min(through, standby->has_through(last_sequence_));
   }
   callbacks_.kept(through);
 }
@@ -476,7 +476,7 @@ void ReplicationLeader::ReplicationSession::look_whether_all_is_told() {
 }
 
 void ReplicationLeader::ReplicationSession::tell(link::StandbyRecord record) {
-  record.number = last_ = all_.next_place();
+  record.number = last_ = all_.next_sequence();
   std::string frame = link::standby_frame(record);
   bytes_told_ += frame.size();
   sent_.push_back({last_, bytes_told_, all_.loop_.now()});
@@ -521,7 +521,7 @@ std::string ReplicationLeader::ReplicationSession::hear(std::string_view frame) 
   if (is_slow_ && lag() < bounds::standby_silence / 4) come_near();
   // This may be the acknowledgement that replies waited for. The callbacks may end this standby.
   all_.look_at_names();
-  all_.look_at_places();
+  all_.compare_addresses();
   return {};
 }
 

@@ -74,10 +74,10 @@ class ReplicationLeader {
 
  private:
   class ReplicationSession;
-  std::uint64_t next_place() { return ++place_; }
+  std::uint64_t next_sequence() { return ++last_sequence_; }
   void ended(ReplicationSession& standby, const std::string& reason);
   void no_longer_wait_for(ReplicationSession& standby);
-  void look_at_places();
+  void compare_addresses();
   void look_at_names();
   std::string who_holds_up() const;
   void look_at_what_is_asked();
@@ -90,7 +90,7 @@ class ReplicationLeader {
   TimePoint beat_due_{};
   link::Leads own_;
   bool is_begun_ = false;
-  std::uint64_t place_ = 0;  // of the last record sent to any standby
+  std::uint64_t last_sequence_ = 0;  // of the last record sent to any standby
   std::map<std::string, std::unique_ptr<ReplicationSession>> standbys_;  // by name
   std::vector<std::string> asked_names_;  // latest names passed to make_known()
   std::optional<TimePoint> asked_at_;     // while unanswered, and not yet reported as late

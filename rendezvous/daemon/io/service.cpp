@@ -119,7 +119,7 @@ struct RulesetOfKernel {
 };
 struct [[gnu::packed]] PathOfKernel {
   std::uint64_t rights;
-  std::int32_t folder;
+  std::int32_t directory;
 };
 struct PortOfKernel {
   std::uint64_t rights;

@@ -34,9 +34,9 @@ constexpr auto lock_look = std::chrono::milliseconds(5);
 
 // Write access to the directory decides which node has which seat in a job, so it must be
 // exclusive.
-std::optional<std::string> objection_to(int folder) {
+std::optional<std::string> objection_to(int directory) {
   struct stat facts {};
-  if (::fstat(folder, &facts) != 0) return "cannot be examined: " + errno_text(errno);
+  if (::fstat(directory, &facts) != 0) return "cannot be examined: " + errno_text(errno);
   if (facts.st_uid != ::geteuid()) {
     return fmt::format("is owned by uid {}, and cpprund runs as uid {}; give it its own directory",
                        facts.st_uid, ::geteuid());
@@ -64,20 +64,21 @@ std::string own_boot() {
   return boot;
 }
 
-Result<FileDescriptor> open_state_folder(const std::string& path) {
+Result<FileDescriptor> open_state_directory(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
     return state_refused("cannot create the directory \"{}\": {}", path, errno_text(errno));
   }
-  FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder)
+  FileDescriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory)
     return state_refused("cannot open the directory \"{}\": {}", path, errno_text(errno));
-  if (const auto wrong = objection_to(folder.get()))
+  if (const auto wrong = objection_to(directory.get()))
     return state_refused("\"{}\" {}", path, *wrong);
-  return folder;
+  return directory;
 }
 
-Result<FileDescriptor> lock_state_folder(int folder, const std::string& path, Duration timeout) {
-  FileDescriptor lock(::openat(folder, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+Result<FileDescriptor> lock_state_directory(int directory, const std::string& path,
+                                            Duration timeout) {
+  FileDescriptor lock(::openat(directory, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!lock) return state_refused("cannot lock \"{}\": {}", path, errno_text(errno));
   for (const auto until = Clock::now() + timeout;;) {
     if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) break;
@@ -121,22 +122,22 @@ constexpr const char* would_not_know =
 Result<std::unique_ptr<StateJournal>> StateJournal::open(asio::io_context& context,
                                                          HelperProcesses& side, Options options,
                                                          Say say) {
-  auto folder = open_state_folder(options.path);
-  if (!folder) return tl::unexpected(folder.error());
-  auto lock = lock_state_folder(folder->get(), options.path, options.timeout);
+  auto directory = open_state_directory(options.path);
+  if (!directory) return tl::unexpected(directory.error());
+  auto lock = lock_state_directory(directory->get(), options.path, options.timeout);
   if (!lock) return tl::unexpected(lock.error());
   std::unique_ptr<StateJournal> state(new StateJournal(
-      context, *std::move(folder), *std::move(lock), std::move(options), std::move(say)));
+      context, *std::move(directory), *std::move(lock), std::move(options), std::move(say)));
   if (const auto looked = state->look(side); !looked) return tl::unexpected(looked.error());
   if (const auto begun = state->begin_writer(side); !begun) return tl::unexpected(begun.error());
   return state;
 }
 
-StateJournal::StateJournal(asio::io_context& context, FileDescriptor folder, FileDescriptor lock,
+StateJournal::StateJournal(asio::io_context& context, FileDescriptor directory, FileDescriptor lock,
                            Options options, Say say)
     : options_(std::move(options)),
       say_(std::move(say)),
-      folder_(std::move(folder)),
+      directory_(std::move(directory)),
       lock_(std::move(lock)),
       orders_(context),
       timer_(context) {}
@@ -152,8 +153,8 @@ Result<void> StateJournal::begin_writer(HelperProcesses& side) {
   orders_.assign(ends[0]);
   const FileDescriptor theirs(ends[1]);
   const auto pid =
-      side.start({folder_.get(), theirs.get(), lock_.get()}, [this, orders = theirs.get()] {
-        write_states(folder_.get(), orders, *ring_, options_.syncs);
+      side.start({directory_.get(), theirs.get(), lock_.get()}, [this, orders = theirs.get()] {
+        write_states(directory_.get(), orders, *ring_, options_.syncs);
       });
   if (!pid) return state_refused("cannot start the process that writes: {}", pid.error().reason);
   writer_ = *pid;
@@ -222,13 +223,14 @@ Result<void> StateJournal::take_logs(StateFiles read) {
 }
 
 void StateJournal::adopt(std::uint64_t number, const std::string& job) {
-  jobs_[job] = {.number = number, .order = StateOrder::record, .file = {}};
+  jobs_[job] = {.number = number, .order = StateRequest::record, .file = {}};
 }
 
 void StateJournal::set_aside(std::uint64_t number, const std::string& why) {
   const std::string name = state_name(number, "state");
   const std::string aside = state_name(number, "damaged");
-  const bool is_aside = ::renameat(folder_.get(), name.c_str(), folder_.get(), aside.c_str()) == 0;
+  const bool is_aside =
+      ::renameat(directory_.get(), name.c_str(), directory_.get(), aside.c_str()) == 0;
   say_(LogLevel::warning, fmt::format("--state: \"{}/{}\" {}; its content is lost, and {}",
                                       options_.path, name, plain_line(why),
                                       is_aside ? "the file was renamed to " + aside
@@ -238,24 +240,24 @@ void StateJournal::set_aside(std::uint64_t number, const std::string& why) {
 // --- to the writer -------------------------------------------------------------------------------
 
 std::uint64_t StateJournal::keep(const std::string& job, const std::string& record) {
-  change(job, StateOrder::record, state_file_of(record));
+  change(job, StateRequest::record, state_file_of(record));
   return last_change_;
 }
 
 std::uint64_t StateJournal::keep_only(const std::string& job, const std::string& record) {
-  change(job, StateOrder::only_that, state_file_of(record));
+  change(job, StateRequest::only_that, state_file_of(record));
   return last_change_;
 }
 
 std::uint64_t StateJournal::forget(const std::string& job) {
-  if (jobs_.contains(job)) change(job, StateOrder::gone, std::nullopt);
+  if (jobs_.contains(job)) change(job, StateRequest::gone, std::nullopt);
   return last_change_;
 }
 
 std::vector<std::string> StateJournal::kept() const {
   std::vector<std::string> kept;
   for (const auto& [job, its] : jobs_) {
-    if (its.order != StateOrder::gone) kept.push_back(job);
+    if (its.order != StateRequest::gone) kept.push_back(job);
   }
   return kept;
 }
@@ -264,7 +266,7 @@ std::uint64_t StateJournal::written_through() const {
   return is_durable() && !unwritten_.empty() ? *unwritten_.begin() - 1 : last_change_;
 }
 
-void StateJournal::change(const std::string& job, StateOrder::Kind order,
+void StateJournal::change(const std::string& job, StateRequest::Kind order,
                           std::optional<std::string> file) {
   Job& its = jobs_[job];
   if (its.number == 0) its.number = ++last_number_;
@@ -285,7 +287,7 @@ void StateJournal::hand(const std::string& job) {
   Job& its = jobs_.at(job);
   its.ticket = ++last_ticket_;
   const int wrong = hand_over(orders_.native_handle(), {its.ticket, its.number, its.order},
-                              its.order == StateOrder::gone ? nullptr : &*its.file);
+                              its.order == StateRequest::gone ? nullptr : &*its.file);
   if (wrong == 0) {
     outstanding_[its.ticket] = {job, Clock::now()};
   } else {
@@ -315,7 +317,7 @@ void StateJournal::listen() {
 }
 
 void StateJournal::hear() {
-  StateAnswer answer;
+  StateReply answer;
   while (true) {
     const auto got = ::recv(orders_.native_handle(), &answer, sizeof answer, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) break;
@@ -330,14 +332,14 @@ void StateJournal::hear() {
                                         options_.path, would_not_know));
       return changed_();
     }
-    if (answer.kind == StateAnswer::record) {
+    if (answer.kind == StateReply::record) {
       heard(answer.ticket, static_cast<int>(answer.error_number));
     } else {
       heard_of_logs(answer);
     }
   }
   hand_waiting();
-  if (is_settled() && !wrong_.empty()) {
+  if (is_idle() && !wrong_.empty()) {
     wrong_.clear();
     say_(LogLevel::info,
          fmt::format("--state: writes to \"{}\" resumed; all jobs are saved", options_.path));
@@ -360,12 +362,12 @@ void StateJournal::heard(std::uint64_t ticket, int error_number) {
   }
   its.file.reset();
   unwritten_.erase(std::exchange(its.unwritten, 0));
-  if (its.order == StateOrder::gone) jobs_.erase(job);
+  if (its.order == StateRequest::gone) jobs_.erase(job);
 }
 
 // --- the logs of stores --------------------------------------------------------------------------
 
-std::optional<std::uint64_t> StateJournal::put_log(LogOrder order, const std::string& job,
+std::optional<std::uint64_t> StateJournal::put_log(LogEntryKind order, const std::string& job,
                                                    std::uint64_t generation,
                                                    std::string_view bytes) {
   const auto found = jobs_.find(job);
@@ -377,12 +379,12 @@ std::optional<std::uint64_t> StateJournal::put_log(LogOrder order, const std::st
   const SharedRing::Put put = ring_->put(entry, bytes);
   if (put == SharedRing::Put::full) return std::nullopt;
   log_ages_.add(entry.ticket, Clock::now());
-  if (order == LogOrder::again) await_logs();
+  if (order == LogEntryKind::again) await_logs();
   tick();
   // If the wake-up cannot be sent, the writer is busy with records and will look at the ring as
   // well.
   if (put == SharedRing::Put::wake) {
-    (void)hand_over(orders_.native_handle(), {.kind = StateOrder::look_at_ring}, nullptr);
+    (void)hand_over(orders_.native_handle(), {.kind = StateRequest::look_at_ring}, nullptr);
   }
   return entry.ticket;
 }
@@ -401,8 +403,8 @@ void StateJournal::await_logs() {
   tick();
 }
 
-void StateJournal::heard_of_logs(const StateAnswer& answer) {
-  if (answer.kind == StateAnswer::logs) {
+void StateJournal::heard_of_logs(const StateReply& answer) {
+  if (answer.kind == StateReply::logs) {
     logs_through_ = answer.ticket;
     log_ages_.done(answer.ticket);
     if (logs_.written) logs_.written(answer.ticket);
@@ -442,7 +444,7 @@ void StateJournal::tick() {
     for (std::string& job : std::exchange(failed_, {})) waiting_.push_back(std::move(job));
     hand_waiting();
     if (!broken_logs_.empty() && logs_.again) logs_.again();
-    if (!is_settled() || log_ages_.oldest()) tick();
+    if (!is_idle() || log_ages_.oldest()) tick();
   });
 }
 

@@ -81,10 +81,11 @@ tl::unexpected<Error> state_refused(fmt::format_string<Arguments...> text,
 std::string own_boot();
 // Creates the directory if necessary. Fails if it cannot be opened or if other users can write to
 // it.
-Result<FileDescriptor> open_state_folder(const std::string& path);
+Result<FileDescriptor> open_state_directory(const std::string& path);
 // The writer process inherits the lock. A successor that gets the lock therefore finds everything
 // that was handed over.
-Result<FileDescriptor> lock_state_folder(int folder, const std::string& path, Duration timeout);
+Result<FileDescriptor> lock_state_directory(int directory, const std::string& path,
+                                            Duration timeout);
 
 // The state of a daemon's jobs in its --state directory, kept for the next cpprund: one file per
 // job, written by a separate process (state_writer.h). Everything handed over is written even if
@@ -150,7 +151,7 @@ class StateJournal {
   // No failure is known: what was handed over is written, or will be.
   bool is_durable() const { return wrong_.empty() && writer_ >= 0; }
   // No failure is known, and every record handed over so far is in its file.
-  bool is_settled() const {
+  bool is_idle() const {
     return outstanding_.empty() && waiting_.empty() && failed_.empty() && broken_logs_.empty() &&
            !are_logs_late();
   }
@@ -158,7 +159,7 @@ class StateJournal {
   // --- the logs of stores (LogDirectory) ---
   // Hands an entry to the writer process. The job must have a record. Returns the entry's ticket,
   // or nullopt if there is no room or no writer.
-  std::optional<std::uint64_t> put_log(LogOrder order, const std::string& job,
+  std::optional<std::uint64_t> put_log(LogEntryKind order, const std::string& job,
                                        std::uint64_t generation, std::string_view bytes);
   // A generation that no log has ever had.
   std::uint64_t new_generation() { return ++last_generation_; }
@@ -186,29 +187,29 @@ class StateJournal {
  private:
   struct Job {
     std::uint64_t number = 0;
-    StateOrder::Kind order = StateOrder::gone;  // the latest one
-    std::optional<std::string> file;            // until it is known to be written
-    std::uint64_t ticket = 0;                   // of the latest hand-over
-    bool waits = false;                         // is in waiting_ or failed_
-    std::uint64_t unwritten = 0;                // its first change not known to be written
+    StateRequest::Kind order = StateRequest::gone;  // the latest one
+    std::optional<std::string> file;                // until it is known to be written
+    std::uint64_t ticket = 0;                       // of the latest hand-over
+    bool waits = false;                             // is in waiting_ or failed_
+    std::uint64_t unwritten = 0;                    // its first change not known to be written
   };
   struct Handed {
     std::string job;
     std::chrono::steady_clock::time_point since;
   };
 
-  StateJournal(asio::io_context& context, FileDescriptor folder, FileDescriptor lock,
+  StateJournal(asio::io_context& context, FileDescriptor directory, FileDescriptor lock,
                Options options, Say say);
   Result<void> begin_writer(HelperProcesses& side);
   Result<void> take_logs(StateFiles read);
-  void heard_of_logs(const StateAnswer& answer);
+  void heard_of_logs(const StateReply& answer);
   Result<void> look(HelperProcesses& side);
   bool are_logs_late() const;
   bool is_prompt() const;
   void await_logs();
   Duration write_timeout() const;
   Duration tick_length() const;
-  void change(const std::string& job, StateOrder::Kind order, std::optional<std::string> file);
+  void change(const std::string& job, StateRequest::Kind order, std::optional<std::string> file);
   void hand(const std::string& job);
   void hand_waiting();
   void listen();
@@ -221,7 +222,7 @@ class StateJournal {
 
   const Options options_;
   Say say_;
-  FileDescriptor folder_;
+  FileDescriptor directory_;
   FileDescriptor lock_;
   asio::posix::stream_descriptor orders_;
   asio::steady_timer timer_;

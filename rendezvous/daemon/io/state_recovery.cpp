@@ -23,9 +23,9 @@ constexpr std::uint64_t log_bytes_min = 4 * 1024 * 1024;
 
 }  // namespace
 
-LogDirectory::LogDirectory(StateJournal& folder, Callbacks callbacks)
-    : folder_(folder), callbacks_(std::move(callbacks)) {
-  folder_.on_logs(
+LogDirectory::LogDirectory(StateJournal& directory, Callbacks callbacks)
+    : directory_(directory), callbacks_(std::move(callbacks)) {
+  directory_.on_logs(
       {.failed = [this](const std::string& job, const std::string& why) { broke(job, why); },
        .written = callbacks_.written,
        .again = [this] { try_again(); }});
@@ -34,8 +34,9 @@ LogDirectory::LogDirectory(StateJournal& folder, Callbacks callbacks)
 void LogDirectory::begin_log(const std::string& job, RoundNumber round) {
   Log& log = logs_[job];
   log.is_broken = log.is_renewed = false;
-  log.begun = File{.generation = folder_.new_generation()};
-  put(LogOrder::begin, job, *log.begun, log_file_head(round, folder_.syncs(), folder_.boot()));
+  log.begun = File{.generation = directory_.new_generation()};
+  put(LogEntryKind::begin, job, *log.begun,
+      log_file_head(round, directory_.syncs(), directory_.boot()));
 }
 
 void LogDirectory::add_image(const std::string& job, std::string_view bytes) {
@@ -48,8 +49,8 @@ void LogDirectory::log_is_whole(const std::string& job) {
   Log& log = found->second;
   log.whole = std::exchange(log.begun, {});
   log.image_bytes = log.whole->bytes;
-  put(LogOrder::whole, job, *log.whole, {});
-  if (!log.is_broken) folder_.log_is_written(job);
+  put(LogEntryKind::whole, job, *log.whole, {});
+  if (!log.is_broken) directory_.log_is_written(job);
 }
 
 void LogDirectory::add_log(const std::string& job, std::string_view bytes) {
@@ -74,9 +75,9 @@ bool LogDirectory::go_on_log(const std::string& job) {
   Log& log = logs_[job];
   log = {};
   log.whole = File{.generation = found.mapped().generation, .bytes = found.mapped().size};
-  put(LogOrder::again, job, *log.whole, std::to_string(found.mapped().size));
+  put(LogEntryKind::again, job, *log.whole, std::to_string(found.mapped().size));
   if (log.is_broken) return false;
-  callbacks_.wait_for(folder_.last_log_ticket());
+  callbacks_.wait_for(directory_.last_log_ticket());
   return true;
 }
 
@@ -87,9 +88,9 @@ void LogDirectory::end_log(const std::string& job) {
 void LogDirectory::forget(const std::string& job) {
   logs_.erase(job);
   found_.erase(job);
-  const auto ticket = folder_.put_log(LogOrder::gone, job, 0, {});
-  if (ticket && folder_.syncs()) callbacks_.wait_for(*ticket);
-  folder_.log_is_written(job);
+  const auto ticket = directory_.put_log(LogEntryKind::gone, job, 0, {});
+  if (ticket && directory_.syncs()) callbacks_.wait_for(*ticket);
+  directory_.log_is_written(job);
 }
 
 void LogDirectory::add(const std::string& job, std::optional<File> Log::*to,
@@ -98,15 +99,16 @@ void LogDirectory::add(const std::string& job, std::optional<File> Log::*to,
   if (found == logs_.end()) return;
   std::optional<File>& file = found->second.*to;
   for (; file && !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), entry_bytes_max))) {
-    put(LogOrder::add, job, *file, bytes.substr(0, entry_bytes_max));
+    put(LogEntryKind::add, job, *file, bytes.substr(0, entry_bytes_max));
   }
 }
 
-void LogDirectory::put(LogOrder order, const std::string& job, File& file, std::string_view bytes) {
+void LogDirectory::put(LogEntryKind order, const std::string& job, File& file,
+                       std::string_view bytes) {
   file.bytes += bytes.size();
-  const auto ticket = folder_.put_log(order, job, file.generation, bytes);
+  const auto ticket = directory_.put_log(order, job, file.generation, bytes);
   if (!ticket) return broke(job, "the disk is too slow for the changes of the stores");
-  if (folder_.syncs()) callbacks_.wait_for(*ticket);
+  if (directory_.syncs()) callbacks_.wait_for(*ticket);
 }
 
 // Stops writing the job's log. The files cannot be resumed from, and are removed once another log
@@ -117,11 +119,11 @@ void LogDirectory::broke(const std::string& job, const std::string& why) {
   found->second.whole.reset();
   found->second.begun.reset();
   found->second.is_renewed = false;
-  folder_.log_broke(job, why);
+  directory_.log_broke(job, why);
 }
 
 void LogDirectory::try_again() {
-  if (!folder_.has_room_for_logs()) return;
+  if (!directory_.has_room_for_logs()) return;
   for (auto& [job, log] : logs_) {
     if (log.is_broken && !std::exchange(log.is_renewed, true)) callbacks_.renew(job);
   }
@@ -145,20 +147,20 @@ bool is_of_later(const Error& error) {
 }  // namespace
 
 Result<void> StateRecovery::open(asio::io_context& context, HelperProcesses& side,
-                                 const std::string& folder, bool is_synced) {
-  if (folder.empty()) return {};
+                                 const std::string& directory, bool is_synced) {
+  if (directory.empty()) return {};
   auto opened = StateJournal::open(
-      context, side, {.path = folder, .syncs = is_synced},
+      context, side, {.path = directory, .syncs = is_synced},
       [this](LogLevel level, const std::string& sentence) { log_.say(level, sentence); });
   if (!opened) return tl::unexpected(opened.error());
-  path_ = folder;
+  path_ = directory;
   is_synced_ = is_synced;
-  folder_ = *std::move(opened);
+  directory_ = *std::move(opened);
   return {};
 }
 
 Result<void> StateRecovery::load(CoordinatorServer& server, const std::string& set) {
-  if (!folder_) return {};
+  if (!directory_) return {};
   keep_from(server);
   const auto of_later = [this](const Error& error) {
     return failure(fmt::format(
@@ -166,29 +168,29 @@ Result<void> StateRecovery::load(CoordinatorServer& server, const std::string& s
         path_, error.reason));
   };
   std::set<std::string> jobs;
-  for (auto& [number, bytes, log] : folder_->take_found()) {
+  for (auto& [number, bytes, log] : directory_->take_found()) {
     if (is_self_record(bytes)) {
       auto self = read_self_record(bytes);
       if (!self) {
-        folder_->set_aside(number, self.error().reason);
+        directory_->set_aside(number, self.error().reason);
         continue;
       }
       if (const auto why = objection_to(*self, set)) {
         return failure(fmt::format("--state: \"{}\" {}", path_, *why));
       }
       self_ = *std::move(self);
-      folder_->adopt(number, self_name);
+      directory_->adopt(number, self_name);
       continue;
     }
     if (is_hosts_record(bytes)) {
       auto hosts = read_hosts_record(bytes, moment());
       if (!hosts && is_of_later(hosts.error())) return of_later(hosts.error());
       if (!hosts) {
-        folder_->set_aside(number, hosts.error().reason);
+        directory_->set_aside(number, hosts.error().reason);
         continue;
       }
       hosts_left_ = *std::move(hosts);
-      folder_->adopt(number, hosts_record_name);
+      directory_->adopt(number, hosts_record_name);
       continue;
     }
     const ClockPair at = moment();
@@ -196,12 +198,12 @@ Result<void> StateRecovery::load(CoordinatorServer& server, const std::string& s
     if (!record && is_of_later(record.error())) return of_later(record.error());
     const bool is_twice = record && !jobs.insert(record->job()).second;
     if (!record || is_twice) {
-      folder_->set_aside(number,
-                         is_twice ? "is a second file of the same job" : record.error().reason);
+      directory_->set_aside(number,
+                            is_twice ? "is a second file of the same job" : record.error().reason);
       continue;
     }
-    folder_->adopt(number, record->job());
-    record->alive = writer_alive_at(*record, folder_->last_alive(), at);
+    directory_->adopt(number, record->job());
+    record->alive = writer_alive_at(*record, directory_->last_alive(), at);
     Left left{.record = *std::move(record), .store_log = {}, .log = {}};
     // A log of another round belongs to a store that no longer exists.
     if (log && log->round == left.record.round) {
@@ -215,24 +217,24 @@ Result<void> StateRecovery::load(CoordinatorServer& server, const std::string& s
 
 // From now on, keeps what the server hands over and reports to the server how far that is written.
 void StateRecovery::keep_from(CoordinatorServer& server) {
-  folder_->on_change([this, &server] {
-    server.kept(Keeping::record, folder_->written_through());
+  directory_->on_change([this, &server] {
+    server.kept(CommitSource::record, directory_->written_through());
     // No client waits for a disk that is known to have failed.
-    if (!folder_->is_durable()) {
-      server.kept(Keeping::log, folder_->last_log_ticket());
+    if (!directory_->is_durable()) {
+      server.kept(CommitSource::log, directory_->last_log_ticket());
       if (self_) keep_self(*self_);  // its has_all is now false
     }
   });
   logs_ = std::make_unique<LogDirectory>(
-      *folder_,
+      *directory_,
       LogDirectory::Callbacks{
           .wait_for =
               [this, &server](std::uint64_t ticket) {
-                if (folder_->is_durable()) server.wait_for(Keeping::log, ticket);
+                if (directory_->is_durable()) server.wait_for(CommitSource::log, ticket);
               },
           .written =
               [&server](std::uint64_t through) {
-                server.kept(Keeping::log, through);
+                server.kept(CommitSource::log, through);
                 server.logs().resume_images();
               },
           .renew = [this, &server](const std::string& job) { server.logs().renew(*logs_, job); },
@@ -242,18 +244,18 @@ void StateRecovery::keep_from(CoordinatorServer& server) {
 }
 
 void StateRecovery::keep_self(SelfRecord record) {
-  if (!folder_) return;
-  record.boot = folder_->boot();
+  if (!directory_) return;
+  record.boot = directory_->boot();
   record.is_synced = is_synced_;
   // If the disk has failed, changes are missing in the directory.
-  record.has_all = record.has_all && folder_->is_durable();
+  record.has_all = record.has_all && directory_->is_durable();
   if (self_ == record) return;
-  folder_->keep_only(self_name, self_record_bytes(record));
+  directory_->keep_only(self_name, self_record_bytes(record));
   self_ = std::move(record);
 }
 
 bool StateRecovery::recover(CoordinatorServer& server) {
-  if (!folder_) return false;
+  if (!directory_) return false;
   const std::size_t count = left_.size();
   const bool has_any = count > 0 || !hosts_left_.empty();
   // An empty list counts too: this daemon knows best that no host is excluded.
@@ -268,7 +270,7 @@ bool StateRecovery::recover(CoordinatorServer& server) {
 }
 
 void StateRecovery::forget_all() {
-  if (!folder_) return;
+  if (!directory_) return;
   // This comes first: a directory with only part of the jobs does not have everything.
   if (self_ && self_->has_all) {
     SelfRecord self = *self_;
@@ -281,28 +283,28 @@ void StateRecovery::forget_all() {
                                          "because another cpprund has been the leader since",
                                          path_, left.record.job()));
   }
-  for (const std::string& job : folder_->kept()) {
+  for (const std::string& job : directory_->kept()) {
     if (job == self_name) continue;
     if (logs_) logs_->forget(job);
-    folder_->forget(job);
+    directory_->forget(job);
   }
 }
 
 std::uint64_t StateRecovery::keep(const std::string& job, const std::string& record) {
-  return to_wait_for(folder_->keep(job, record));
+  return to_wait_for(directory_->keep(job, record));
 }
 
 std::uint64_t StateRecovery::forget(const std::string& job) {
-  return to_wait_for(folder_->forget(job));
+  return to_wait_for(directory_->forget(job));
 }
 
 // Returns 0, which means no wait, if the disk is known to have failed.
 std::uint64_t StateRecovery::to_wait_for(std::uint64_t change) const {
-  return is_synced_ && folder_->written_through() < change ? change : 0;
+  return is_synced_ && directory_->written_through() < change ? change : 0;
 }
 
 std::optional<bool> StateRecovery::is_durable() const {
-  return folder_ ? std::optional(folder_->is_durable()) : std::nullopt;
+  return directory_ ? std::optional(directory_->is_durable()) : std::nullopt;
 }
 
 }  // namespace cpprun

@@ -36,7 +36,7 @@ class LogDirectory : public LogKeeper {
     std::function<void(const std::string& job)> renew;
     std::function<void(const std::string& job)> shorten;
   };
-  LogDirectory(StateJournal& folder, Callbacks callbacks);
+  LogDirectory(StateJournal& directory, Callbacks callbacks);
 
   // The job is resumed from this log, which a predecessor left.
   void adopt(const std::string& job, const StateJournal::FoundLog& found);
@@ -45,7 +45,7 @@ class LogDirectory : public LogKeeper {
 
   void begin_log(const std::string& job, RoundNumber round) override;
   void add_image(const std::string& job, std::string_view bytes) override;
-  bool has_room_for_image() override { return folder_.has_room_for_image(); }
+  bool has_room_for_image() override { return directory_.has_room_for_image(); }
   void log_is_whole(const std::string& job) override;
   void add_log(const std::string& job, std::string_view bytes) override;
   bool go_on_log(const std::string& job) override;
@@ -63,12 +63,12 @@ class LogDirectory : public LogKeeper {
     bool is_broken = false;         // Invariant: if set, `whole` and `begun` are empty.
     bool is_renewed = false;        // a new log was requested and has not begun
   };
-  void put(LogOrder order, const std::string& job, File& file, std::string_view bytes);
+  void put(LogEntryKind order, const std::string& job, File& file, std::string_view bytes);
   void add(const std::string& job, std::optional<File> Log::*to, std::string_view bytes);
   void broke(const std::string& job, const std::string& why);
   void try_again();
 
-  StateJournal& folder_;
+  StateJournal& directory_;
   const Callbacks callbacks_;
   std::map<std::string, Log> logs_;
   std::map<std::string, StateJournal::FoundLog> found_;
@@ -79,10 +79,10 @@ class LogDirectory : public LogKeeper {
 class StateRecovery {
  public:
   explicit StateRecovery(DaemonLog& log) : log_(log) {}
-  // Keeps nothing if `folder` is empty.
-  Result<void> open(asio::io_context& context, HelperProcesses& side, const std::string& folder,
+  // Keeps nothing if `directory` is empty.
+  Result<void> open(asio::io_context& context, HelperProcesses& side, const std::string& directory,
                     bool is_synced);
-  bool is_open() const { return folder_ != nullptr; }
+  bool is_open() const { return directory_ != nullptr; }
   // Call this after the server's port is open. Reads what a predecessor left, and from now on keeps
   // what the server hands over. Fails if a later version of cpprund or a member of another cluster
   // wrote the state (objection_to()).
@@ -111,7 +111,7 @@ class StateRecovery {
   DaemonLog& log_;
   std::string path_;
   bool is_synced_ = false;
-  std::unique_ptr<StateJournal> folder_;
+  std::unique_ptr<StateJournal> directory_;
   std::unique_ptr<LogDirectory> logs_;
   struct Left {
     JobRecord record;

@@ -70,30 +70,32 @@ Result<std::string> read_whole(
 }
 
 // Returns 0 or errno. After an error the previous file is still there.
-int replace(int folder, std::uint64_t number, const std::string& bytes, bool syncs) {
+int replace(int directory, std::uint64_t number, const std::string& bytes, bool syncs) {
   const std::string name = state_name(number, unfinished);
-  const FileDescriptor file(
-      ::openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const FileDescriptor file(::openat(directory, name.c_str(),
+                                     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return errno;
   int wrong = 0;
   if (write_all(file.get(), bytes) < bytes.size()) {
     wrong = errno;
   } else if (syncs && ::fsync(file.get()) != 0) {
     wrong = errno;
-  } else if (::renameat(folder, name.c_str(), folder, state_name(number, ready).c_str()) != 0) {
+  } else if (::renameat(directory, name.c_str(), directory, state_name(number, ready).c_str()) !=
+             0) {
     wrong = errno;
   }
-  if (wrong != 0) ::unlinkat(folder, name.c_str(), 0);
+  if (wrong != 0) ::unlinkat(directory, name.c_str(), 0);
   return wrong;
 }
 
-int remove(int folder, std::uint64_t number) {
-  return ::unlinkat(folder, state_name(number, ready).c_str(), 0) == 0 || errno == ENOENT ? 0
-                                                                                          : errno;
+int remove(int directory, std::uint64_t number) {
+  return ::unlinkat(directory, state_name(number, ready).c_str(), 0) == 0 || errno == ENOENT
+             ? 0
+             : errno;
 }
 
 struct Received {
-  StateOrder order;
+  StateRequest order;
   FileDescriptor record;
 };
 
@@ -126,15 +128,15 @@ std::optional<Received> receive(int orders, int flags = 0) {
   }
 }
 
-int carry_out(int folder, const Received& received, bool syncs) {
-  if (received.order.kind == StateOrder::gone) return remove(folder, received.order.number);
+int carry_out(int directory, const Received& received, bool syncs) {
+  if (received.order.kind == StateRequest::gone) return remove(directory, received.order.number);
   // The descriptor was dropped because this process is out of descriptors.
   if (!received.record) return EMFILE;
   const auto bytes = read_whole(received.record.get());
-  const int wrong = bytes ? replace(folder, received.order.number, *bytes, syncs) : EIO;
+  const int wrong = bytes ? replace(directory, received.order.number, *bytes, syncs) : EIO;
   // Removing a file works even on a full disk.
-  if (wrong != 0 && received.order.kind == StateOrder::only_that) {
-    (void)remove(folder, received.order.number);  // the first error is reported
+  if (wrong != 0 && received.order.kind == StateRequest::only_that) {
+    (void)remove(directory, received.order.number);  // the first error is reported
   }
   return wrong;
 }
@@ -161,13 +163,13 @@ namespace {
 // Its modification time tells when the daemon was last alive.
 class AliveFile {
  public:
-  explicit AliveFile(int folder) : folder_(folder) {}
+  explicit AliveFile(int directory) : directory_(directory) {}
 
   // Best effort: a failing disk is reported when records are written.
   void renew() {
     due_ = Clock::now() + interval;
     const FileDescriptor file(::openat(
-        folder_, alive_name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+        directory_, alive_name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
     timespec now{};
     ::clock_gettime(CLOCK_REALTIME, &now);
     const timespec times[2] = {now, now};
@@ -189,7 +191,7 @@ class AliveFile {
   // interval.
   static constexpr auto interval = std::chrono::seconds(2);
 
-  const int folder_;
+  const int directory_;
   static constexpr auto never = Clock::time_point::max();
   Clock::time_point due_ = never;
 };
@@ -200,7 +202,7 @@ constexpr int ring_pause_ms = 10;
 
 // Blocks until there is room: the daemon counts the answers, so none may be dropped, and it never
 // blocks itself. An error is ignored, since the daemon may be gone and the work continues.
-void answer(int orders, const StateAnswer& answer) {
+void answer(int orders, const StateReply& answer) {
   while (::send(orders, &answer, sizeof answer, MSG_NOSIGNAL) < 0 && errno == EINTR) {
   }
 }
@@ -209,27 +211,27 @@ void answer(int orders, const StateAnswer& answer) {
 bool work_on_logs(int orders, LogWriter& logs) {
   const LogWriter::Worked worked = logs.work();
   for (const LogWriter::Failed& failed : worked.failed) {
-    answer(orders, {StateAnswer::log_failed, failed.number, failed.error_number});
+    answer(orders, {StateReply::log_failed, failed.number, failed.error_number});
   }
-  if (worked.through > 0) answer(orders, {StateAnswer::logs, worked.through, 0});
+  if (worked.through > 0) answer(orders, {StateReply::logs, worked.through, 0});
   return worked.has_more;
 }
 
 // Carries out `received` and the orders queued behind it. Orders come before the ring: those that
 // do not fit into the socket are lost with the daemon, while entries in the ring are not.
-void work_on_records(int folder, int orders, std::optional<Received> received, bool syncs) {
-  std::vector<StateAnswer> answers;
+void work_on_records(int directory, int orders, std::optional<Received> received, bool syncs) {
+  std::vector<StateReply> answers;
   std::size_t left = batch_max;
   do {
-    if (received->order.kind == StateOrder::look_at_ring) continue;
-    const StateAnswer done{StateAnswer::record, received->order.ticket,
-                           carry_out(folder, *received, syncs)};
+    if (received->order.kind == StateRequest::look_at_ring) continue;
+    const StateReply done{StateReply::record, received->order.ticket,
+                          carry_out(directory, *received, syncs)};
     syncs ? answers.push_back(done) : answer(orders, done);
   } while (--left > 0 && (received = receive(orders, MSG_DONTWAIT)));
   if (answers.empty()) return;
   // Flushes the names of all files.
-  const int wrong = syncs && ::fsync(folder) != 0 ? errno : 0;
-  for (StateAnswer& each : answers) {
+  const int wrong = syncs && ::fsync(directory) != 0 ? errno : 0;
+  for (StateReply& each : answers) {
     if (each.error_number == 0) each.error_number = wrong;
     answer(orders, each);
   }
@@ -237,9 +239,9 @@ void work_on_records(int folder, int orders, std::optional<Received> received, b
 
 }  // namespace
 
-void write_states(int folder, int orders, SharedRing& ring, bool syncs) {
-  LogWriter logs(folder, syncs, ring);
-  AliveFile alive_file(folder);
+void write_states(int directory, int orders, SharedRing& ring, bool syncs) {
+  LogWriter logs(directory, syncs, ring);
+  AliveFile alive_file(directory);
   bool has_more = false;
   while (true) {
     alive_file.renew_if_due();
@@ -252,8 +254,8 @@ void write_states(int folder, int orders, SharedRing& ring, bool syncs) {
     if (ready > 0) {
       auto received = receive(orders);
       if (!received) break;
-      const bool is_wake = received->order.kind == StateOrder::look_at_ring;
-      work_on_records(folder, orders, std::move(received), syncs);
+      const bool is_wake = received->order.kind == StateRequest::look_at_ring;
+      work_on_records(directory, orders, std::move(received), syncs);
       if (!is_wake) alive_file.renew();
       if (is_wake && !syncs) continue;
     }
@@ -263,14 +265,14 @@ void write_states(int folder, int orders, SharedRing& ring, bool syncs) {
   logs.end();
 }
 
-int hand_over(int orders, const StateOrder& order, const std::string* record) {
+int hand_over(int orders, const StateRequest& order, const std::string* record) {
   FileDescriptor file;
   if (record != nullptr) {
     file.reset(::memfd_create("job-state", MFD_CLOEXEC));
     if (!file) return errno;
     if (write_all(file.get(), *record) < record->size()) return errno;
   }
-  StateOrder copy = order;
+  StateRequest copy = order;
   iovec part{&copy, sizeof copy};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
@@ -301,17 +303,17 @@ std::optional<LogName> log_of_name(std::string_view name) {
 
 namespace {
 
-Result<std::string> read_file(int folder, const std::string& name, off_t bytes_max,
+Result<std::string> read_file(int directory, const std::string& name, off_t bytes_max,
                               const std::function<void()>& goes_on) {
   const FileDescriptor file(
-      ::openat(folder, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+      ::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   return file ? read_whole(file.get(), bytes_max, goes_on)
               : failure("cannot be read: " + errno_text(errno));
 }
 
 // Reads the newest log of each job and the one before it, in case the newest is incomplete. Removes
 // older logs and logs of unknown jobs.
-void read_logs(int folder, std::vector<LogName> names, const std::set<std::uint64_t>& known,
+void read_logs(int directory, std::vector<LogName> names, const std::set<std::uint64_t>& known,
                StateFiles& found, const std::function<void()>& goes_on) {
   std::ranges::sort(names, [](const LogName& left, const LogName& right) {
     return std::pair(left.number, right.generation) < std::pair(right.number, left.generation);
@@ -321,11 +323,11 @@ void read_logs(int folder, std::vector<LogName> names, const std::set<std::uint6
     const auto [number, generation] = names[at];
     of_job = at > 0 && names[at - 1].number == number ? of_job + 1 : 1;
     if (of_job > 2 || !known.contains(number)) {
-      (void)::unlinkat(folder, log_name(number, generation).c_str(), 0);  // else at next start
+      (void)::unlinkat(directory, log_name(number, generation).c_str(), 0);  // else at next start
       goes_on();
       continue;
     }
-    auto bytes = read_file(folder, log_name(number, generation), log_bytes_max, goes_on);
+    auto bytes = read_file(directory, log_name(number, generation), log_bytes_max, goes_on);
     if (!bytes) {
       found.wrong.push_back(
           fmt::format("{} {}", log_name(number, generation), bytes.error().reason));
@@ -335,9 +337,9 @@ void read_logs(int folder, std::vector<LogName> names, const std::set<std::uint6
   }
 }
 
-std::optional<WallTime> time_of_alive(int folder) {
+std::optional<WallTime> time_of_alive(int directory) {
   struct stat facts {};
-  const bool is_there = ::fstatat(folder, alive_name, &facts, AT_SYMLINK_NOFOLLOW) == 0;
+  const bool is_there = ::fstatat(directory, alive_name, &facts, AT_SYMLINK_NOFOLLOW) == 0;
   if (!is_there || !S_ISREG(facts.st_mode)) return std::nullopt;
   return WallTime{std::chrono::seconds{facts.st_mtim.tv_sec} +
                   std::chrono::microseconds{facts.st_mtim.tv_nsec / 1000}};
@@ -348,9 +350,9 @@ std::optional<WallTime> time_of_alive(int folder) {
 Result<StateFiles> read_states(const std::string& path, const std::function<void()>& goes_on) {
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(path.c_str()), &::closedir);
   if (entries == nullptr) return failure("cannot be read: " + errno_text(errno));
-  const int folder = ::dirfd(entries.get());
+  const int directory = ::dirfd(entries.get());
   StateFiles found;
-  found.alive = time_of_alive(folder);
+  found.alive = time_of_alive(directory);
   std::vector<LogName> logs;
   std::set<std::uint64_t> known;
   while (const dirent* const entry = ::readdir(entries.get())) {
@@ -359,18 +361,18 @@ Result<StateFiles> read_states(const std::string& path, const std::function<void
       found.last_number = std::max(found.last_number, log->number);
       continue;
     }
-    if (number_of(entry->d_name, unfinished)) ::unlinkat(folder, entry->d_name, 0);
+    if (number_of(entry->d_name, unfinished)) ::unlinkat(directory, entry->d_name, 0);
     const auto number = number_of(entry->d_name, ready);
     const auto any = number ? number : number_of(entry->d_name, "damaged");
     found.last_number = std::max(found.last_number, any.value_or(0));
     if (!number) continue;
     known.insert(*number);
-    auto bytes = read_file(folder, entry->d_name, file_bytes_max, goes_on);
+    auto bytes = read_file(directory, entry->d_name, file_bytes_max, goes_on);
     if (!bytes) found.wrong.push_back(fmt::format("{} {}", entry->d_name, bytes.error().reason));
     if (!bytes) continue;
     found.files.push_back({*number, *std::move(bytes)});
   }
-  read_logs(folder, std::move(logs), known, found, goes_on);
+  read_logs(directory, std::move(logs), known, found, goes_on);
   std::ranges::sort(found.files, {}, &StateFiles::File::number);
   return found;
 }
@@ -380,8 +382,8 @@ namespace {
 constexpr int log_batch_max = 256;
 
 // Visits every file with the name of a log. False if the directory cannot be read.
-bool visit_logs(int folder, const std::function<void(const LogName&)>& visit) {
-  FileDescriptor anew(::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+bool visit_logs(int directory, const std::function<void(const LogName&)>& visit) {
+  FileDescriptor anew(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(anew ? ::fdopendir(anew.get()) : nullptr,
                                                     [](DIR* open) { return ::closedir(open); });
   if (entries == nullptr) return false;
@@ -398,9 +400,9 @@ std::string log_name(std::uint64_t number, std::uint64_t generation) {
   return fmt::format("job-{}.{}.log", number, generation);
 }
 
-LogWriter::LogWriter(int folder, bool syncs, SharedRing& ring)
-    : folder_(folder), syncs_(syncs), ring_(ring) {
-  (void)visit_logs(folder_, [this](const LogName& log) { unswept_.insert(log.number); });
+LogWriter::LogWriter(int directory, bool syncs, SharedRing& ring)
+    : directory_(directory), syncs_(syncs), ring_(ring) {
+  (void)visit_logs(directory_, [this](const LogName& log) { unswept_.insert(log.number); });
 }
 
 LogWriter::Worked LogWriter::work() {
@@ -428,7 +430,7 @@ LogWriter::Worked LogWriter::work() {
     if (is_wrong && wrong.insert(name.first).second) worked.failed.push_back({name.first, errno});
   }
   for (const std::uint64_t number : wrong) give_up(number);
-  (void)::fsync(folder_);  // flush the names; a lost name loses only that log
+  (void)::fsync(directory_);  // flush the names; a lost name loses only that log
   return worked;
 }
 
@@ -438,26 +440,26 @@ void LogWriter::give_up(std::uint64_t number) {
 }
 
 int LogWriter::carry_out(const SharedRing::Entry& entry) {
-  const auto order = static_cast<LogOrder>(entry.kind);
-  if (order == LogOrder::begin) return begin(entry);
-  if (order == LogOrder::again) return go_on(entry);
-  if (order == LogOrder::gone) {
+  const auto order = static_cast<LogEntryKind>(entry.kind);
+  if (order == LogEntryKind::begin) return begin(entry);
+  if (order == LogEntryKind::again) return go_on(entry);
+  if (order == LogEntryKind::gone) {
     remove(entry.number, std::numeric_limits<std::uint64_t>::max());
     return 0;
   }
   const auto found = logs_.find({entry.number, entry.generation});
   // After a failure, entries are ignored until a new log begins.
   if (found == logs_.end()) return 0;
-  const LogChunk kind = order == LogOrder::whole ? LogChunk::whole : LogChunk::bytes;
+  const LogChunk kind = order == LogEntryKind::whole ? LogChunk::whole : LogChunk::bytes;
   const int wrong = write(found->second, log_chunk(kind, entry.bytes));
-  if (wrong == 0 && order == LogOrder::whole) remove(entry.number, entry.generation);
+  if (wrong == 0 && order == LogEntryKind::whole) remove(entry.number, entry.generation);
   return wrong;
 }
 
 int LogWriter::begin(const SharedRing::Entry& entry) {
   Log log;
   const std::string name = log_name(entry.number, entry.generation);
-  log.file.reset(::openat(folder_, name.c_str(),
+  log.file.reset(::openat(directory_, name.c_str(),
                           O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!log.file) return errno;
   const int wrong = write(log, entry.bytes);
@@ -469,7 +471,7 @@ int LogWriter::begin(const SharedRing::Entry& entry) {
 // The file now has no end chunk until end() writes one.
 int LogWriter::go_on(const SharedRing::Entry& entry) {
   Log log;
-  log.file.reset(::openat(folder_, log_name(entry.number, entry.generation).c_str(),
+  log.file.reset(::openat(directory_, log_name(entry.number, entry.generation).c_str(),
                           O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));
   if (!log.file) return errno;
   off_t size = 0;
@@ -490,7 +492,7 @@ int LogWriter::write(Log& log, const std::string& bytes) const {
 // The directory, which may have many thousands of files, is read only if there may be others.
 void LogWriter::remove(std::uint64_t number, std::uint64_t below) {
   const auto unlink = [this](const LogName& log) {
-    (void)::unlinkat(folder_, log_name(log.number, log.generation).c_str(),
+    (void)::unlinkat(directory_, log_name(log.number, log.generation).c_str(),
                      0);  // best effort: without an end chunk
   };
   const auto first = logs_.lower_bound({number, 0});
@@ -498,7 +500,7 @@ void LogWriter::remove(std::uint64_t number, std::uint64_t below) {
   for (auto each = first; each != last; ++each) unlink({each->first.first, each->first.second});
   logs_.erase(first, last);
   if (!unswept_.contains(number)) return;
-  const bool is_swept = visit_logs(folder_, [&](const LogName& log) {
+  const bool is_swept = visit_logs(directory_, [&](const LogName& log) {
     if (log.number == number && log.generation < below) unlink(log);
   });
   if (is_swept) unswept_.erase(number);

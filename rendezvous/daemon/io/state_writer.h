@@ -29,7 +29,7 @@ namespace cpprun {
 // whole or not at all, even if the sender is killed right after.
 
 // An order to the writer process. `number` is the number of the job.
-struct StateOrder {
+struct StateRequest {
   enum Kind : std::uint64_t {
     gone,          // remove its record
     record,        // the attached file is its record from now on
@@ -41,7 +41,7 @@ struct StateOrder {
   std::uint64_t kind = gone;
 };
 // The reply: errno, or 0 if the order was carried out.
-struct StateAnswer {
+struct StateReply {
   enum Kind : std::uint64_t {
     record,      // to the order with this ticket
     log_failed,  // cannot write the log of a job; `ticket` is the job's number
@@ -52,14 +52,14 @@ struct StateAnswer {
   std::int64_t error_number = 0;
 };
 
-// Runs the writer. `folder` and `orders` (a SOCK_SEQPACKET) are descriptors; `logs` has the logs of
-// stores. With `syncs`, an order is answered once it is on disk, and orders that arrived meanwhile
-// are flushed together. Once a record was written, the file "alive" is touched every two seconds
-// and when the process exits: its time tells when the daemon was last alive.
-void write_states(int folder, int orders, SharedRing& logs, bool syncs);
+// Runs the writer. `directory` and `orders` (a SOCK_SEQPACKET) are descriptors; `logs` has the logs
+// of stores. With `syncs`, an order is answered once it is on disk, and orders that arrived
+// meanwhile are flushed together. Once a record was written, the file "alive" is touched every two
+// seconds and when the process exits: its time tells when the daemon was last alive.
+void write_states(int directory, int orders, SharedRing& logs, bool syncs);
 
 // Sends an order without blocking. Returns 0 or errno. EAGAIN: the writer's queue is full.
-int hand_over(int orders, const StateOrder& order, const std::string* record);
+int hand_over(int orders, const StateRequest& order, const std::string* record);
 
 // File name of a record: "job-7.state", or with another ending.
 std::string state_name(std::uint64_t number, const char* ending);
@@ -87,7 +87,7 @@ struct StateFiles {
 Result<StateFiles> read_states(const std::string& path, const std::function<void()>& goes_on);
 
 // The kinds of SharedRing::Entry.
-enum class LogOrder : std::uint64_t {
+enum class LogEntryKind : std::uint64_t {
   begin = 1,  // create the log's file; the bytes are its header line
   add = 2,    // append a chunk
   whole = 3,  // the log can be resumed; remove older ones
@@ -113,7 +113,7 @@ class LogWriter {
   };
 
   // With `syncs`, work() flushes what it has processed to disk.
-  LogWriter(int folder, bool syncs, SharedRing& ring);
+  LogWriter(int directory, bool syncs, SharedRing& ring);
 
   // Processes a batch of entries.
   Worked work();
@@ -133,7 +133,7 @@ class LogWriter {
   int write(Log& log, const std::string& bytes) const;
   void remove(std::uint64_t number, std::uint64_t below);
 
-  const int folder_;
+  const int directory_;
   const bool syncs_;
   SharedRing& ring_;
   // By job and generation, as long as they can be written: the complete log of each job, and its

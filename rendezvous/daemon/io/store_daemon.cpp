@@ -87,7 +87,7 @@ MemoryLimits memory_of(const DaemonOptions& options) {
 HostNames given_names(const DaemonOptions& options) {
   HostNames names = {options.host};
   if (options.advertised.empty()) return names;
-  if (const auto place = parse_place(options.advertised)) names.push_back(place->host);
+  if (const auto place = parse_member_address(options.advertised)) names.push_back(place->host);
   return names;
 }
 
@@ -170,10 +170,11 @@ Result<ReplicaControllerOptions> options_of_set(const DaemonOptions& options,
       .may_dial = options.follows() || !options.has_sandbox,
       .leaves_nothing = options.leaves_nothing};
   const std::string host = is_one_address(options.host) ? options.host : own_host();
-  set.place =
-      to_string(options.advertised.empty() ? Endpoint{host, listening.port}
-                                           : *parse_place(options.advertised, listening.port));
-  if (!options.standby_of.empty() && to_string(*parse_place(options.standby_of)) == set.place) {
+  set.place = to_string(options.advertised.empty()
+                            ? Endpoint{host, listening.port}
+                            : *parse_member_address(options.advertised, listening.port));
+  if (!options.standby_of.empty() &&
+      to_string(*parse_member_address(options.standby_of)) == set.place) {
     return failure(
         fmt::format("--standby-of={} is the address of this cpprund itself; give the address of "
                     "the leader, or omit the flag to start a leader",
@@ -373,33 +374,34 @@ namespace {
 // Returns the first usable directory for the control socket. Creates it now, since the sandbox does
 // not allow that later. A hung disk is given a short timeout and does not prevent serving. `note`
 // is set if the directory is not the one in $TMPDIR, and says why.
-Result<DoorFolder> prepared_door(HelperProcesses& side, const std::vector<DoorFolder>& folders,
-                                 std::string& note) {
+Result<DoorDirectory> prepared_door(HelperProcesses& side,
+                                    const std::vector<DoorDirectory>& directories,
+                                    std::string& note) {
   std::string why = "there is no directory for the control socket";
-  const DoorFolder* wrong_temporary = nullptr;
+  const DoorDirectory* wrong_temporary = nullptr;
   bool has_why = false;
-  for (const auto& folder : folders) {
-    const auto make = [&folder] {
-      const auto made = make_door_folder(folder);
+  for (const auto& directory : directories) {
+    const auto make = [&directory] {
+      const auto made = make_door_directory(directory);
       return made ? std::string() : made.error().reason;
     };
-    const auto wrong = folder.is_at_hand() ? make() : side.ask(make, bounds::log_flush_max);
+    const auto wrong = directory.is_at_hand() ? make() : side.ask(make, bounds::log_flush_max);
     if (wrong && wrong->empty()) {
       if (wrong_temporary != nullptr) {
         note = fmt::format("note: TMPDIR={} cannot be used ({}); the control socket is in {}",
-                           wrong_temporary->parent, why, folder.path());
+                           wrong_temporary->parent, why, directory.path());
       }
-      return folder;
+      return directory;
     }
-    if (!has_why || !folder.is_parent_own) {
+    if (!has_why || !directory.is_parent_own) {
       why =
           wrong
               ? *wrong
               : fmt::format(
                     "the directory \"{}\" for control sockets is on a disk that is not responding",
-                    folder.path());
+                    directory.path());
     }
-    if (!folder.is_parent_own && wrong_temporary == nullptr) wrong_temporary = &folder;
+    if (!directory.is_parent_own && wrong_temporary == nullptr) wrong_temporary = &directory;
     has_why = true;
   }
   return failure(why);
@@ -415,17 +417,18 @@ bool is_link(const std::string& path) {
 // for a symbolic link, as Kubernetes creates them, and for the directory with all owners.
 std::vector<std::string> secret_places(const DaemonOptions& options) {
   if (!options.has_secrets()) return {};
-  const bool has_folder = !options.secrets_folder.empty();
+  const bool has_directory = !options.secrets_directory.empty();
   const auto above = [](const std::string& path) {
     const auto slash =
         path.find_last_not_of('/') == path.npos ? 0 : path.rfind('/', path.find_last_not_of('/'));
     return slash == path.npos ? std::string(".") : path.substr(0, slash);
   };
-  const std::string folder = has_folder ? options.secrets_folder : above(options.secret_file);
-  std::vector<std::string> places = {folder.empty() ? "/" : folder};
-  const std::string next = above(folder);
-  if (!next.empty() && (has_folder || is_link(folder))) places.push_back(next);
-  if (!has_folder && is_link(options.secret_file)) {
+  const std::string directory =
+      has_directory ? options.secrets_directory : above(options.secret_file);
+  std::vector<std::string> places = {directory.empty() ? "/" : directory};
+  const std::string next = above(directory);
+  if (!next.empty() && (has_directory || is_link(directory))) places.push_back(next);
+  if (!has_directory && is_link(options.secret_file)) {
     std::array<char, PATH_MAX> file{};
     // A dangling link needs no directory.
     const bool leads = ::realpath(options.secret_file.c_str(), file.data()) != nullptr;
@@ -435,7 +438,8 @@ std::vector<std::string> secret_places(const DaemonOptions& options) {
 }
 
 // Enters the sandbox and logs what is in force.
-void shut_in(const DaemonOptions& options, const std::optional<DoorFolder>& door, DaemonLog& log) {
+void shut_in(const DaemonOptions& options, const std::optional<DoorDirectory>& door,
+             DaemonLog& log) {
   // The secrets are read again at SIGHUP.
   SandboxWants wants{
       .readable = secret_places(options), .door = door, .connects = options.follows()};
@@ -464,18 +468,18 @@ void shut_in(const DaemonOptions& options, const std::optional<DoorFolder>& door
 
 void close_up(CoordinatorServer& server, HelperProcesses& side, const DaemonOptions& options,
               DaemonLog& log) {
-  DoorPlan plan{.folders = options.door_folders, .timeout = bounds::log_flush_max};
+  DoorPlan plan{.directories = options.door_directories, .timeout = bounds::log_flush_max};
   if (!options.has_sandbox) log.say(LogLevel::info, "sandbox: off (--no-sandbox)");
   if (options.status_access == StatusAccess::none) {
     if (options.has_sandbox) shut_in(options, std::nullopt, log);
     return;
   }
   std::string note;
-  const auto door = prepared_door(side, options.door_folders, note);
+  const auto door = prepared_door(side, options.door_directories, note);
   if (options.has_sandbox) shut_in(options, door ? std::optional(*door) : std::nullopt, log);
   if (!door) return log.write({.text = no_door_text(door.error().reason)});
   if (!note.empty()) log.write({.text = note});
-  plan.folders = {*door};
+  plan.directories = {*door};
   server.open_door(side, std::move(plan));
 }
 

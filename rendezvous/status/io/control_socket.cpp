@@ -29,10 +29,10 @@ constexpr char failed_mark = '-';  // the reason follows
 // The path, or why it failed. The reported reason is that of the preferred directory.
 std::string open_first(int socket, const DoorPlan& plan, int pid) {
   std::string why;
-  for (const auto& folder : plan.folders) {
-    const auto path = open_door(socket, folder, pid);
+  for (const auto& directory : plan.directories) {
+    const auto path = open_door(socket, directory, pid);
     if (path) return opened_mark + *path;
-    if (why.empty() || !folder.is_parent_own) why = path.error().reason;
+    if (why.empty() || !directory.is_parent_own) why = path.error().reason;
   }
   return failed_mark + why;
 }
@@ -89,10 +89,10 @@ void ControlSocket::open_aside() {
   const int socket = visitors_.native_handle();
   const int pid = ::getpid();
   DoorPlan at_hand = plan_;
-  std::erase_if(at_hand.folders, [](const auto& each) { return !each.is_at_hand(); });
-  if (!at_hand.folders.empty()) {
+  std::erase_if(at_hand.directories, [](const auto& each) { return !each.is_at_hand(); });
+  if (!at_hand.directories.empty()) {
     const auto answer = open_first(socket, at_hand, pid);
-    if (answer.front() == opened_mark || at_hand.folders.size() == plan_.folders.size()) {
+    if (answer.front() == opened_mark || at_hand.directories.size() == plan_.directories.size()) {
       return opened(answer);
     }
   }

@@ -21,9 +21,9 @@
 namespace cpprun {
 
 struct DoorPlan {
-  std::vector<DoorFolder> folders;  // the first usable one is taken
-  Duration after{};                 // delay before it is opened
-  Duration timeout{};               // timeout for the disk at shutdown
+  std::vector<DoorDirectory> directories;  // the first usable one is taken
+  Duration after{};                        // delay before it is opened
+  Duration timeout{};                      // timeout for the disk at shutdown
 };
 
 // For the log: tools will not find a socket here.

@@ -26,15 +26,15 @@ namespace {
 constexpr mode_t for_the_owner_alone = 0700;
 constexpr int attempts_max = 3;
 
-tl::unexpected<Error> cannot(const DoorFolder& folder, const std::string& why) {
-  return failure(fmt::format("the directory \"{}\" for control sockets {}", folder.path(), why));
+tl::unexpected<Error> cannot(const DoorDirectory& directory, const std::string& why) {
+  return failure(fmt::format("the directory \"{}\" for control sockets {}", directory.path(), why));
 }
 
 // An open directory, addressed as /proc/self/fd/N: a socket path is limited to 107 bytes, and the
 // real path may be longer. The directory also cannot be swapped meanwhile.
-class OpenFolder {
+class OpenDirectory {
  public:
-  explicit OpenFolder(const std::string& path)
+  explicit OpenDirectory(const std::string& path)
       : file_(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {}
   explicit operator bool() const { return bool(file_); }
   int get() const { return file_.get(); }
@@ -51,9 +51,9 @@ class OpenFolder {
 };
 
 // Why the directory is unsuitable; empty if it belongs to this user and is closed to others.
-std::string objection_to(const OpenFolder& folder) {
+std::string objection_to(const OpenDirectory& directory) {
   struct stat facts {};
-  if (::fstat(folder.get(), &facts) != 0) return "cannot be examined: " + errno_text(errno);
+  if (::fstat(directory.get(), &facts) != 0) return "cannot be examined: " + errno_text(errno);
   if (facts.st_uid != ::geteuid()) return fmt::format("is owned by uid {}", facts.st_uid);
   if ((facts.st_mode & 077) != 0) {
     return fmt::format("is accessible to other users (mode {:o}); chmod 700",
@@ -62,26 +62,26 @@ std::string objection_to(const OpenFolder& folder) {
   return {};
 }
 
-bool is_own(const std::string& folder) {
+bool is_own(const std::string& directory) {
   struct stat facts {};
-  return ::stat(folder.c_str(), &facts) == 0 && facts.st_uid == ::geteuid();
+  return ::stat(directory.c_str(), &facts) == 0 && facts.st_uid == ::geteuid();
 }
 
-Result<OpenFolder> make_folder(const DoorFolder& place) {
+Result<OpenDirectory> make_directory(const DoorDirectory& place) {
   if (place.is_parent_own && !is_own(place.parent))
     return cannot(place, "is in a directory of another user");
   const auto path = place.path();
   if (::mkdir(path.c_str(), for_the_owner_alone) != 0 && errno != EEXIST) {
     return cannot(place, "cannot be created: " + errno_text(errno));
   }
-  OpenFolder folder(path);
-  if (!folder) {
+  OpenDirectory directory(path);
+  if (!directory) {
     const int wrong = errno;
     const bool is_link = wrong == ELOOP || wrong == ENOTDIR;
     return cannot(place, is_link ? "is not a directory" : "cannot be opened: " + errno_text(wrong));
   }
-  if (auto wrong = objection_to(folder); !wrong.empty()) return cannot(place, wrong);
-  return folder;
+  if (auto wrong = objection_to(directory); !wrong.empty()) return cannot(place, wrong);
+  return directory;
 }
 
 SocketProbe knock_at(const sockaddr_un& address) {
@@ -95,9 +95,9 @@ SocketProbe knock_at(const sockaddr_un& address) {
   return probe_socket;
 }
 
-std::vector<std::string> names_in(const OpenFolder& folder) {
+std::vector<std::string> names_in(const OpenDirectory& directory) {
   std::vector<std::string> names;
-  const int again = ::openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int again = ::openat(directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (again < 0) return names;
   const std::unique_ptr<DIR, int (*)(DIR*)> open(::fdopendir(again), ::closedir);
   if (!open) {
@@ -118,50 +118,52 @@ std::string own_host() {
   return ::uname(&names) == 0 ? names.nodename : "localhost";
 }
 
-void sweep(const OpenFolder& folder) {
+void sweep(const OpenDirectory& directory) {
   const std::string host = own_host();
-  for (const auto& name : names_in(folder)) {
-    if (!is_door_of(name, host) || !knock_at(folder.address_of(name)).is_stale()) continue;
+  for (const auto& name : names_in(directory)) {
+    if (!is_door_of(name, host) || !knock_at(directory.address_of(name)).is_stale()) continue;
     // Another process that sweeps at the same time may have removed it first.
-    (void)::unlinkat(folder.get(), name.c_str(), 0);
+    (void)::unlinkat(directory.get(), name.c_str(), 0);
   }
 }
 
 // Fails with EEXIST if the name is taken.
-int rename_to(const OpenFolder& folder, const std::string& from, const std::string& to) {
+int rename_to(const OpenDirectory& directory, const std::string& from, const std::string& to) {
   constexpr unsigned no_replace = RENAME_NOREPLACE;
-  if (::renameat2(folder.get(), from.c_str(), folder.get(), to.c_str(), no_replace) == 0) return 0;
+  if (::renameat2(directory.get(), from.c_str(), directory.get(), to.c_str(), no_replace) == 0)
+    return 0;
   if (errno != EINVAL && errno != ENOSYS) return errno;
   // The file system does not support RENAME_NOREPLACE; a collision is practically impossible there.
-  return ::renameat(folder.get(), from.c_str(), folder.get(), to.c_str()) == 0 ? 0 : errno;
+  return ::renameat(directory.get(), from.c_str(), directory.get(), to.c_str()) == 0 ? 0 : errno;
 }
 
 // Returns the socket's name there, or an errno.
-tl::expected<std::string, int> bind_in(const OpenFolder& folder, int socket, int pid) {
+tl::expected<std::string, int> bind_in(const OpenDirectory& directory, int socket, int pid) {
   const std::string host = own_host();
   // Bind under a hidden name first: a sweep by another process would remove a socket that is not
   // listening yet.
   const auto draft = fmt::format(".{}.new", door_name(host, pid, 1));
-  (void)::unlinkat(folder.get(), draft.c_str(), 0);  // left by a process that was killed in between
-  const auto address = folder.address_of(draft);
+  (void)::unlinkat(directory.get(), draft.c_str(),
+                   0);  // left by a process that was killed in between
+  const auto address = directory.address_of(draft);
   const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
   if (::bind(socket, generic, sizeof address) != 0) return tl::unexpected(errno);
-  int wrong = ::fchmodat(folder.get(), draft.c_str(), 0600, 0) == 0 ? 0 : errno;
+  int wrong = ::fchmodat(directory.get(), draft.c_str(), 0600, 0) == 0 ? 0 : errno;
   if (wrong == 0 && ::listen(socket, bounds::door_backlog) != 0) wrong = errno;
   for (int n = 1; (wrong == 0 || wrong == EEXIST) && n <= bounds::doors_of_one_name_max; ++n) {
     auto name = door_name(host, pid, n);
-    wrong = rename_to(folder, draft, name);
+    wrong = rename_to(directory, draft, name);
     if (wrong == 0) return name;
   }
-  (void)::unlinkat(folder.get(), draft.c_str(), 0);
+  (void)::unlinkat(directory.get(), draft.c_str(), 0);
   return tl::unexpected(wrong);
 }
 
 }  // namespace
 
-Result<void> make_door_folder(const DoorFolder& place) {
-  const auto folder = make_folder(place);
-  if (!folder) return tl::unexpected<Error>(folder.error());
+Result<void> make_door_directory(const DoorDirectory& place) {
+  const auto directory = make_directory(place);
+  if (!directory) return tl::unexpected<Error>(directory.error());
   return {};
 }
 
@@ -171,12 +173,12 @@ void remove_door(const std::string& path) {
   (void)::rmdir(path.substr(0, path.rfind('/')).c_str());
 }
 
-Result<std::string> open_door(int socket, const DoorFolder& place, int pid) {
+Result<std::string> open_door(int socket, const DoorDirectory& place, int pid) {
   for (int attempt = 1;; ++attempt) {
-    const auto folder = make_folder(place);
-    if (!folder) return tl::unexpected<Error>(folder.error());
-    sweep(*folder);
-    const auto bound = bind_in(*folder, socket, pid);
+    const auto directory = make_directory(place);
+    if (!directory) return tl::unexpected<Error>(directory.error());
+    sweep(*directory);
+    const auto bound = bind_in(*directory, socket, pid);
     if (bound) return place.path() + "/" + *bound;
     // The last process to leave has removed the directory meanwhile.
     if (bound.error() != ENOENT || attempt == attempts_max) {
@@ -191,23 +193,23 @@ bool SocketProbe::is_stale() const {
 
 SocketProbe probe_socket(const std::string& path) {
   const auto slash = path.rfind('/');
-  const OpenFolder folder(slash == std::string::npos ? "." : path.substr(0, slash + 1));
-  if (!folder) return {.socket = {}, .error_number = errno};
-  return knock_at(folder.address_of(path.substr(slash + 1)));
+  const OpenDirectory directory(slash == std::string::npos ? "." : path.substr(0, slash + 1));
+  if (!directory) return {.socket = {}, .error_number = errno};
+  return knock_at(directory.address_of(path.substr(slash + 1)));
 }
 
-std::vector<std::string> doors_in(const DoorFolder& place, std::string* why) {
-  const OpenFolder folder(place.path());
-  if (!folder) {
+std::vector<std::string> doors_in(const DoorDirectory& place, std::string* why) {
+  const OpenDirectory directory(place.path());
+  if (!directory) {
     if (why != nullptr && errno != ENOENT) *why = errno_text(errno);
     return {};
   }
-  return names_in(folder);
+  return names_in(directory);
 }
 
-void sweep_doors(const DoorFolder& place) {
-  const OpenFolder folder(place.path());
-  if (folder && objection_to(folder).empty()) sweep(folder);
+void sweep_doors(const DoorDirectory& place) {
+  const OpenDirectory directory(place.path());
+  if (directory && objection_to(directory).empty()) sweep(directory);
 }
 
 }  // namespace cpprun

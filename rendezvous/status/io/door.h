@@ -13,11 +13,11 @@
 namespace cpprun {
 
 // Creates the directory if it is missing; fails if an existing one is not suitable.
-Result<void> make_door_folder(const DoorFolder& folder);
+Result<void> make_door_directory(const DoorDirectory& directory);
 // Creates the directory, removes stale sockets, binds the socket under a name with this host and
 // that process id, and listens. Returns its path. The name appears only once the socket is
 // listening.
-Result<std::string> open_door(int socket, const DoorFolder& folder, int pid);
+Result<std::string> open_door(int socket, const DoorDirectory& directory, int pid);
 // Removes the socket, and the directory if it was the last one in it.
 void remove_door(const std::string& path);
 
@@ -30,8 +30,8 @@ SocketProbe probe_socket(const std::string& path);
 
 // The sorted names of the sockets there; empty if the directory is missing. If it exists but cannot
 // be read, `why` receives the reason.
-std::vector<std::string> doors_in(const DoorFolder& folder, std::string* why = nullptr);
+std::vector<std::string> doors_in(const DoorDirectory& directory, std::string* why = nullptr);
 // Removes this machine's sockets that no process listens on.
-void sweep_doors(const DoorFolder& folder);
+void sweep_doors(const DoorDirectory& directory);
 
 }  // namespace cpprun

@@ -29,12 +29,12 @@ namespace cpprun {
 // One connection. It stays alive until it ends and no handler holds it.
 class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
  public:
-  Visit(StatusServer& server, const Principal& principal, Standing standing,
+  Visit(StatusServer& server, const Principal& principal, AccessLevel access,
         std::string first_bytes)
       : server_(&server),
-        standing_(standing),
+        access_(access),
         peer_(principal.peer),
-        visitor_(principal.client),
+        client_(principal.client),
         is_by_secret_(principal.client.credential.has_value()),
         name_(principal.name),
         socket_(server.context_),
@@ -68,8 +68,8 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     asio::post(server_->context_, begun);
   }
 
-  VisitPlace place() const {
-    return {.standing = is_by_secret_ ? Standing::proven : standing_,
+  ConnectionSlot place() const {
+    return {.access = is_by_secret_ ? AccessLevel::proven : access_,
             .is_idle = !watches_ && outbox_.empty() && waits_for_ == 0,
             .source = peer_.source().host_text(),
             .since = since_};
@@ -153,7 +153,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   http::Response answer_to(const http::Request& request) {
     const auto& credential_of = server_->callbacks_.credential;
     const bool shows_token = credential_of != nullptr && !request.authorization.empty();
-    StatusClient client = visitor_;
+    StatusClient client = client_;
     if (shows_token || !objection_.empty()) {
       auto shown = shows_token ? credential_of(request) : failure(objection_);
       if (!shown) return refusal_of(request, shown.error().reason);
@@ -169,7 +169,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     }
     const bool asks_for_more = request.method == http::Method::post && !client.credential;
     if (asks_for_more && client.by_loopback && !client.user) {
-      client.user = visitor_.user = owner_of_peer(fd(), peer_);
+      client.user = client_.user = owner_of_peer(fd(), peer_);
     }
     return server_->callbacks_.answer(request, client);
   }
@@ -267,7 +267,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     constexpr std::size_t request = bounds::http_head_bytes_max + bounds::http_body_bytes_max;
     const std::size_t held = request + unread_.capacity() + outbox_.capacity();
     const std::string objection = memory_->hold(held);
-    const bool may_always = held <= bytes_always || standing_ == Standing::proven || is_by_secret_;
+    const bool may_always = held <= bytes_always || access_ == AccessLevel::proven || is_by_secret_;
     if (objection.empty() || may_always) return true;
     server_->callbacks_.refused(fmt::format("{}: request dropped: {}", name_, objection));
     end();
@@ -317,9 +317,9 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   }
 
   StatusServer* server_;  // of all of these: disconnected, may reconnect
-  Standing standing_;     // at connection time
+  AccessLevel access_;    // at connection time
   PeerAddress peer_;
-  StatusClient visitor_;
+  StatusClient client_;
   bool is_by_secret_ = false;  // authenticated by a secret or by one of its tokens
   std::string name_;
   std::string objection_;  // the refusal for a client without a token; empty: it has access
@@ -387,10 +387,10 @@ void StatusServer::receive(FileDescriptor socket, const Principal& principal,
                            std::string first_bytes) {
   const auto may = may_look(access_, principal.client, ::geteuid());
   const bool is_known = principal.client.credential || principal.client.user;
-  const Standing standing = !may       ? Standing::stranger
-                            : is_known ? Standing::proven
-                                       : Standing::admitted;
-  if (visits_.size() >= limits_.connections && !make_room(standing)) {
+  const AccessLevel access = !may       ? AccessLevel::none
+                             : is_known ? AccessLevel::proven
+                                        : AccessLevel::admitted;
+  if (visits_.size() >= limits_.connections && !make_room(access)) {
     return callbacks_.refused(fmt::format("{}: rejected, because {} other clients are being served",
                                           principal.name, visits_.size()));
   }
@@ -398,7 +398,7 @@ void StatusServer::receive(FileDescriptor socket, const Principal& principal,
   if (!may && callbacks_.credential == nullptr) {
     callbacks_.refused(fmt::format("{}: no read access: {}", principal.name, objection));
   }
-  const auto visit = std::make_shared<Visit>(*this, principal, standing, std::move(first_bytes));
+  const auto visit = std::make_shared<Visit>(*this, principal, access, std::move(first_bytes));
   if (const std::string why = visit->take(std::move(socket)); !why.empty()) {
     return callbacks_.refused(fmt::format("{}: cannot respond: {}", principal.name, why));
   }
@@ -473,8 +473,8 @@ void StatusServer::keep_alive() {
   });
 }
 
-bool StatusServer::make_room(Standing newcomer) {
-  std::vector<VisitPlace> places;
+bool StatusServer::make_room(AccessLevel newcomer) {
+  std::vector<ConnectionSlot> places;
   places.reserve(visits_.size());
   for (const auto& visit : visits_) places.push_back(visit->place());
   const auto goes = who_gives_way(places, newcomer);

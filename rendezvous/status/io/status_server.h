@@ -129,7 +129,7 @@ class StatusServer {
   void receive(FileDescriptor socket, const Principal& principal, std::string first_bytes);
   std::string objection_to_watching(const std::optional<std::string>& owner) const;
   void keep_alive();
-  bool make_room(Standing newcomer);
+  bool make_room(AccessLevel newcomer);
   void forget(const Visit* visit);
 
   asio::io_context& context_;

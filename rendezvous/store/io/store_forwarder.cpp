@@ -117,7 +117,7 @@ Result<std::unique_ptr<StoreForwarder>> StoreForwarder::open(asio::io_context& c
   if (!error) acceptor.bind(any_port, error);
   if (!error) acceptor.listen(bounds::store_forwarder_backlog, error);
   if (error) {
-    return failure("cannot open a port of 127.0.0.1 for this node's workers: " + error.message() +
+    return failure("cannot open a port on 127.0.0.1 for this node's workers: " + error.message() +
                    "; bring up the loopback interface, or use --store=direct");
   }
   return std::unique_ptr<StoreForwarder>(

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a case of the conformance suite is, and how both launchers are run for it.
 
-A case is one command line that torchrun and cpprun are both given. Each runs it in a folder of its
-own; afterwards the case looks at what came of it: a dictionary from a facet ("exit", "WORLD_SIZE",
-"files") to a value. The two dictionaries have to be equal, except where the case says that cpprun
-differs on purpose: then the difference has to be exactly the one that is said, with its reason.
+A case is one command line that torchrun and cpprun are both given. Each runs it in a directory of
+its own; afterwards the case looks at what came of it: a dictionary from a facet ("exit",
+"WORLD_SIZE", "files") to a value. The two dictionaries have to be equal, except where the case says
+that cpprun differs on purpose: then the difference has to be exactly the one that is said, with its
+reason.
 """
 
 import json
@@ -66,17 +67,17 @@ class Node:
 
 
 class Run:
-    """One launcher's life, or several nodes' lives, in a folder of their own."""
+    """One launcher's life, or several nodes' lives, in a directory of their own."""
 
-    def __init__(self, case, launcher, command, folder):
+    def __init__(self, case, launcher, command, directory):
         self.launcher = launcher
-        self.folder = Path(folder)
-        self.logs = self.folder / "logs"
-        self.tmp = self.folder / "tmp"
-        self.told = self.folder / "told"
+        self.directory = Path(directory)
+        self.logs = self.directory / "logs"
+        self.tmp = self.directory / "tmp"
+        self.told = self.directory / "told"
         for made in (self.tmp, self.told):
             made.mkdir()
-        self.token = f"{os.getpid()}.{self.folder.name}"
+        self.token = f"{os.getpid()}.{self.directory.name}"
         self.nodes = []
         own = case.torchrun if launcher == "torchrun" else case.cpprun
         args = own if own is not None else case.args
@@ -102,7 +103,7 @@ class Run:
         self.end_the_rest()
 
     def fill(self, word):
-        for name, value in (("dir", self.folder), ("workers", WORKERS)):
+        for name, value in (("dir", self.directory), ("workers", WORKERS)):
             word = word.replace("{%s}" % name, str(value))
         word = word.replace("{python}", PYTHON)
         while "{port}" in word:
@@ -113,7 +114,7 @@ class Run:
     def start(self, words, env, index):
         variables = {
             "PATH": f"{Path(PYTHON).parent}:{os.environ['PATH']}",
-            "HOME": str(self.folder),
+            "HOME": str(self.directory),
             "TMPDIR": str(self.tmp),
             "TOLD": str(self.told),
             "PYTHONPATH": str(WORKERS),
@@ -121,15 +122,15 @@ class Run:
             TOKEN: self.token,
         }
         variables.update({name: self.fill(value) for name, value in env.items()})
-        out, err = self.folder / f"out{index}", self.folder / f"err{index}"
+        out, err = self.directory / f"out{index}", self.directory / f"err{index}"
         if self.launcher == "torchrun":
-            process = Launcher(SERVER, words, folder=str(self.folder), env=variables,
+            process = Launcher(SERVER, words, directory=str(self.directory), env=variables,
                                out=str(out), err=str(err))
             return Node(process, out, err)
         with open(out, "wb") as to_out, open(err, "wb") as to_err:
             process = subprocess.Popen(
                 words,
-                cwd=self.folder,
+                cwd=self.directory,
                 env=variables,
                 stdin=subprocess.DEVNULL,
                 stdout=to_out,
@@ -220,8 +221,8 @@ def free_port():
 
 
 def run_case(case, launcher, command):
-    with tempfile.TemporaryDirectory(prefix=f"{launcher}_") as folder:
-        return case.see(Run(case, launcher, command, folder))
+    with tempfile.TemporaryDirectory(prefix=f"{launcher}_") as directory:
+        return case.see(Run(case, launcher, command, directory))
 
 
 # --- the usual looks -----------------------------------------------------------------------------
@@ -286,7 +287,7 @@ def files(run):
 
 
 def litter(run):
-    """What is left in the temporary folder afterwards."""
+    """What is left in the temporary directory afterwards."""
     return {"temporary files": tree(run.tmp)}
 
 

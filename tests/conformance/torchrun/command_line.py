@@ -18,7 +18,7 @@ MISTAKE = "a mistake of the command line is exit code 2, not a traceback and 1"
 NO_FLAG = "what is executable and no .py needs no flag"
 NO_GPU = "without GPUs the workers are spread over the NUMA nodes"
 AMBIGUOUS = "a beginning is ambiguous between different flags only"
-FLAT = "without --log-dir error files lie beside each other: a folder fewer for each worker"
+FLAT = "without --log-dir error files lie beside each other: a directory fewer for each worker"
 ADDRESS = "the store of one machine listens on loopback; a host name need not resolve"
 
 

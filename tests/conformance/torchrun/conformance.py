@@ -77,8 +77,8 @@ def in_short(seen):
 def main():
     began = time.monotonic()
     cases.PYTHON = sys.executable
-    with tempfile.TemporaryDirectory(prefix="conformance_") as folder:
-        cases.SERVER = f"{folder}/torchrun"
+    with tempfile.TemporaryDirectory(prefix="conformance_") as directory:
+        cases.SERVER = f"{directory}/torchrun"
         words = [sys.executable, torchrun_server.__file__, cases.SERVER]
         with subprocess.Popen(words, stdout=subprocess.PIPE) as server:
             server.stdout.readline()

@@ -18,7 +18,7 @@ FLAT = json.dumps({"message": "no such data", "timestamp": 1700000000})
 
 
 def left_error_file(run):
-    path = run.folder / "agent_error.json"
+    path = run.directory / "agent_error.json"
     return {"agent's error file": json.loads(path.read_text()) if path.exists() else None}
 
 

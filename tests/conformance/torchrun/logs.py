@@ -10,7 +10,7 @@ from command_line import mistake
 TELL = "{workers}/tell.py"
 LOGS = "--log-dir={dir}/logs"
 TWO = "--nproc-per-node=2"
-NOT_LITTERED = "nothing is left in the temporary folder that nobody asked for"
+NOT_LITTERED = "nothing is left in the temporary directory that nobody asked for"
 
 HOST = socket.gethostname()
 SINCE_2_14 = "torchrun has it since 2.14"
@@ -34,16 +34,17 @@ CASES = [
     Case("tee by rank, redirects for all", [LOGS, TWO, "--tee=1:3", "--redirect=1", TELL, "say=x"],
          both(files, lines, error_lines)),
     Case("a rank that is not there", [LOGS, "--tee=7:3", TELL, "say=x"], both(code, files, lines)),
-    Case("a log folder and nothing redirected", [LOGS, TWO, TELL, "say=x"],
+    Case("a log directory and nothing redirected", [LOGS, TWO, TELL, "say=x"],
          both(files, lines, error_lines)),
-    Case("an id in the name of the run's folder",
+    Case("an id in the name of the run's directory",
          [LOGS, "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "--rdzv-id=night", "-r1",
           TELL, "say=x"], files),
     mistake("a list of streams that ends in a comma", "-r", "0:1,"),
     mistake("a stream that is none", "-t", "11"),
     mistake("a rank among digits", "-t", "0:1,1"),
     mistake("a filter that is no list", "--local-ranks-filter=a"),
-    Case("a file where the log folder should be", ["--log-dir={workers}/tell.py", TELL], refused),
+    Case("a file where the log directory should be", ["--log-dir={workers}/tell.py", TELL],
+         refused),
     Case("no logs at all", ["--log-dir=/dev/null", TWO, "-t", "3", TELL, "say=x"],
          both(code, lines, error_lines, litter)),
     Case("a filter on plain consoles", [TWO, "--local-ranks-filter=1", TELL, "say=x"],
@@ -88,8 +89,8 @@ CASES = [
          differs={"temporary files": Differs(
              ["torchelastic_X/random_X/attempt_0/0/", "torchelastic_X/random_X/attempt_0/1/"], [],
              NOT_LITTERED)}),
-    Case("tee without a folder", ["-t", "1", TELL, "say=x"], both(lines, litter),
+    Case("tee without a directory", ["-t", "1", TELL, "say=x"], both(lines, litter),
          differs={"temporary files": Differs(
              ["torchelastic_X/random_X/attempt_0/0/stdout.log"], [], NOT_LITTERED)}),
-    Case("redirects without a folder", ["-r", "1", TELL, "say=x"], both(lines, litter)),
+    Case("redirects without a directory", ["-r", "1", TELL, "say=x"], both(lines, litter)),
 ]

@@ -3,10 +3,10 @@
 # Compares torchrun and cpprun with the Python that has a torch: $CPPRUN_PYTHON or the repository's
 # .venv. Exits 77, skipped, where there is none.
 #   run.sh PATH_TO_CPPRUN [PART OF THE NAME OF A CASE]
-folder=$(dirname "$0")
-python=${CPPRUN_PYTHON:-$folder/../../../.venv/bin/python}
+directory=$(dirname "$0")
+python=${CPPRUN_PYTHON:-$directory/../../../.venv/bin/python}
 if ! command -v "$python" >/dev/null; then
   echo "skipped: there is no $python to run torchrun with; ./dev setup fetches one"
   exit 77
 fi
-exec "$python" -B "$folder/conformance.py" "$@"
+exec "$python" -B "$directory/conformance.py" "$@"

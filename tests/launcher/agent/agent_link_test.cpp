@@ -90,9 +90,10 @@ TEST_CASE("an agent that was stopped for longer than the lease kills its workers
   REQUIRE(work<supervisor::SignalGroup>(awake).size() == 1);
   CHECK(work<supervisor::SignalGroup>(awake)[0].signal == SIGKILL);
   const auto last = stage.end_worker(t0 + 60s, {.signalled = true, .value = SIGKILL});
-  CHECK(reason_of(last) ==
-        "suspended or starved of CPU for about 59 s, longer than its lease of 3 s; its seat was "
-        "given away");
+  CHECK(
+      reason_of(last) ==
+      "this node was suspended or got no CPU time for about 59 s, longer than its lease of 3 s; it "
+      "has lost its place in the job");
 }
 
 TEST_CASE("a node that slept with its watchdog pauses its workers and asks for its seat") {

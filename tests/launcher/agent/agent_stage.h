@@ -117,9 +117,9 @@ struct Stage {
     auto actions = worker(now, supervisor::Exited{LocalRank{0}, status, WallTime{}});
     examine_all(now, actions, said_last);
     append(actions, worker(now, supervisor::GroupGone{LocalRank{0}}));
-    auto settled = worker(now, supervisor::NodeSwept{});
-    examine_all(now, settled, said_last);
-    append(actions, std::move(settled));
+    auto finished = worker(now, supervisor::NodeSwept{});
+    examine_all(now, finished, said_last);
+    append(actions, std::move(finished));
     return actions;
   }
   // Every question for evidence is answered.

@@ -167,9 +167,9 @@ TEST_CASE("a drain that crosses the last worker's good end is still answered wit
   stage.worker(t0, supervisor::Exited{LocalRank{0}, {}, WallTime{}});
   stage.worker(t0, supervisor::GroupGone{LocalRank{0}});
   stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
-  const auto settled = stage.worker(t0, supervisor::NodeSwept{});
-  CHECK(said<link::Drained>(settled) == std::vector{link::Drained{first}});
-  CHECK(said<link::Succeeded>(settled).empty());
+  const auto finished = stage.worker(t0, supervisor::NodeSwept{});
+  CHECK(said<link::Drained>(finished) == std::vector{link::Drained{first}});
+  CHECK(said<link::Succeeded>(finished).empty());
 }
 
 TEST_CASE("a node that had already succeeded drains at once when the round breaks") {
@@ -328,10 +328,10 @@ TEST_CASE("what a worker has started and nobody can kill is told, and the round 
   stage.worker(t0, supervisor::Exited{LocalRank{0}, {}, WallTime{}});
   stage.worker(t0, supervisor::GroupGone{LocalRank{0}});
   for (auto at = 1s; at < bounds::kill_timeout; ++at) stage.answered(t0 + at);
-  const auto settled = stage.agent.advance(t0 + bounds::kill_timeout);
-  REQUIRE(all<agent::TellNote>(settled).size() == 1);
-  CHECK(all<agent::TellNote>(settled)[0].sentence.find("ignores SIGKILL") != std::string::npos);
-  CHECK(said<link::Succeeded>(settled).size() == 1);
+  const auto finished = stage.agent.advance(t0 + bounds::kill_timeout);
+  REQUIRE(all<agent::TellNote>(finished).size() == 1);
+  CHECK(all<agent::TellNote>(finished)[0].sentence.find("ignores SIGKILL") != std::string::npos);
+  CHECK(said<link::Succeeded>(finished).size() == 1);
 }
 
 TEST_CASE("the others are sent their signal before evidence of the first failure is asked for") {
@@ -367,7 +367,7 @@ TEST_CASE("an interface that leads to nobody is told when the round begins, and 
   const auto ended =
       agent.handle(t0, agent::FromWorker{supervisor::Exited{LocalRank{0}, {false, 1}, WallTime{}}});
   REQUIRE(all<agent::Examine>(ended).size() == 1);
-  CHECK(all<agent::Examine>(ended)[0].stray_interface ==
+  CHECK(all<agent::Examine>(ended)[0].unreachable_interface ==
         all<agent::TellWarning>(begun)[0].sentence);
 }
 
@@ -388,16 +388,16 @@ TEST_CASE(
     "the coordinator's host looks after a minute whether anybody uses the store, others never") {
   Stage stage{true};
   stage.run();
-  CHECK(all<agent::LookAtWorld>(stage.agent.advance(t0 + 59s)).empty());
-  REQUIRE(all<agent::LookAtWorld>(stage.agent.advance(t0 + 60s)).size() == 1);
+  CHECK(all<agent::ProbeWorld>(stage.agent.advance(t0 + 59s)).empty());
+  REQUIRE(all<agent::ProbeWorld>(stage.agent.advance(t0 + 60s)).size() == 1);
   const auto told = stage.agent.handle(t0 + 60s, agent::WorldSeen{{.spawned = {"pid 7"}}});
   REQUIRE(all<agent::TellWarning>(told).size() == 1);
   CHECK(all<agent::TellWarning>(told)[0].sentence.find("no worker has contacted the store") == 0);
-  CHECK(all<agent::LookAtWorld>(stage.agent.advance(t0 + 24h)).empty());
+  CHECK(all<agent::ProbeWorld>(stage.agent.advance(t0 + 24h)).empty());
   Stage other;
   other.run();
   other.answered(t0 + 60s);
-  CHECK(all<agent::LookAtWorld>(other.agent.advance(t0 + 60s)).empty());
+  CHECK(all<agent::ProbeWorld>(other.agent.advance(t0 + 60s)).empty());
 }
 
 TEST_CASE("nobody is suspected of a world of its own who is told to end, or has asked the store") {
@@ -405,12 +405,12 @@ TEST_CASE("nobody is suspected of a world of its own who is told to end, or has 
   stage.run();
   SUBCASE("told to end") {
     stage.heard(t0 + 1s, link::Drain{first, "rank 1 failed"});
-    CHECK(all<agent::LookAtWorld>(stage.agent.advance(t0 + 60s)).empty());
+    CHECK(all<agent::ProbeWorld>(stage.agent.advance(t0 + 60s)).empty());
   }
   SUBCASE("has asked") {
-    REQUIRE(all<agent::LookAtWorld>(stage.agent.advance(t0 + 60s)).size() == 1);
+    REQUIRE(all<agent::ProbeWorld>(stage.agent.advance(t0 + 60s)).size() == 1);
     CHECK(stage.agent.handle(t0 + 60s, agent::WorldSeen{{.store_asked = true}}).empty());
-    CHECK(all<agent::LookAtWorld>(stage.agent.advance(t0 + 70s)).empty());
+    CHECK(all<agent::ProbeWorld>(stage.agent.advance(t0 + 70s)).empty());
   }
 }
 

@@ -15,9 +15,10 @@ TEST_CASE("giving up is said with the time it took") {
   CHECK(seconds_left(TimePoint{} + 5s, TimePoint{}) == "0 s left");
   CHECK(master_gone_text("10.0.0.1:29500", "connection refused", 2750ms) ==
         "lost contact with master 10.0.0.1:29500: connection refused (no response for 2.8 s)");
-  CHECK(slept_text(3s, 61s) ==
-        "suspended or starved of CPU for about 61 s, longer than its lease of 3 s; its seat was "
-        "given away");
+  CHECK(
+      slept_text(3s, 61s) ==
+      "this node was suspended or got no CPU time for about 61 s, longer than its lease of 3 s; it "
+      "has lost its place in the job");
 }
 
 TEST_CASE("a port that is taken comes with a cure, another trouble as it is") {
@@ -49,12 +50,11 @@ TEST_CASE("a worker that KILL does not end is named") {
 TEST_CASE("a near miss says by how much, and what to do where that is usual") {
   const auto text =
       lease_nearly_missed_text(std::chrono::seconds(3), {}, std::chrono::milliseconds(2500));
-  CHECK(text.starts_with(
-      "the response of the master took 2.5 s of a lease of 3 s: after 0.5 s more,"));
+  CHECK(text.starts_with("the master took 2.5 s to respond, with a lease of 3 s; 0.5 s later,"));
   CHECK(text.find("keep_alive_max_attempt") != std::string::npos);
   CHECK(lease_nearly_missed_text(std::chrono::seconds(3), std::chrono::seconds(4),
                                  std::chrono::milliseconds(3500))
-            .find("a lease of 3 s: after 3.5 s more,") != std::string::npos);
+            .find("a lease of 3 s; 3.5 s later,") != std::string::npos);
 }
 
 TEST_CASE("a change of leader is reported, and that workers run on only where they do") {
@@ -71,13 +71,13 @@ TEST_CASE("a change of leader is reported, and that workers run on only where th
 }
 
 TEST_CASE("a folder for error files that cannot be made is named, with its own cure") {
-  CHECK(no_folder_text("/tmp/x", ENOSPC) ==
+  CHECK(no_directory_text("/tmp/x", ENOSPC) ==
         "cannot create directory \"/tmp/x\" for the workers' error files: No space left on device; "
         "use a writable directory with free space (TMPDIR or --log-dir)");
-  CHECK(no_folder_text("/tmp/x", ETIMEDOUT) ==
+  CHECK(no_directory_text("/tmp/x", ETIMEDOUT) ==
         "cannot create directory \"/tmp/x\" for the workers' error files: its disk does not "
         "respond; use another one with TMPDIR or --log-dir");
-  CHECK(no_folder_text("/tmp/x", std::nullopt)
+  CHECK(no_directory_text("/tmp/x", std::nullopt)
             .ends_with("the watchdog of this cpprun was killed; restart cpprun"));
 }
 

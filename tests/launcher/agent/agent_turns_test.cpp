@@ -77,11 +77,11 @@ TEST_CASE("who is silent for half a lease is left for the others, and asked agai
   CHECK(stage.refused_until(t0 + 2500ms) == Asked{c});
   CHECK(stage.refused_until(t0 + 2550ms) == Asked{a, b, c});
   // One that is up, and says nothing either.
-  Set mute;
-  mute.run_at_first();
-  mute.pass(t0 + 2500ms);
-  mute.up(t0 + 2600ms);
-  CHECK(mute.dialled_until(t0 + 4100ms) == Asked{c});
+  Set paused;
+  paused.run_at_first();
+  paused.pass(t0 + 2500ms);
+  paused.up(t0 + 2600ms);
+  CHECK(paused.dialled_until(t0 + 4100ms) == Asked{c});
 }
 
 TEST_CASE("half a lease is no silence where heartbeats are as rare as leases allow") {

@@ -38,11 +38,11 @@ TEST_CASE("while nobody looks no status is said, whatever happens to the workers
   for (int second = 1; second < 10; ++second) {
     auto actions = stage.agent.advance(t0 + second * 1s);
     stage.answered(t0 + second * 1s);
-    CHECK(all<agent::LookAtWorkers>(actions).empty());
+    CHECK(all<agent::SampleWorkers>(actions).empty());
     CHECK(said<link::Status>(actions).empty());
   }
   const auto ended = stage.end_worker(t0 + 10s, {.value = 3});
-  CHECK(all<agent::LookAtWorkers>(ended).empty());
+  CHECK(all<agent::SampleWorkers>(ended).empty());
   CHECK(said<link::Status>(ended).empty());
 }
 
@@ -50,8 +50,8 @@ TEST_CASE("who is asked looks once, and tells what it sees") {
   Stage stage;
   stage.run();
   const auto asked = stage.heard(t0 + 1s, watched(10s));
-  REQUIRE(all<agent::LookAtWorkers>(asked).size() == 1);
-  CHECK(all<agent::LookAtWorkers>(asked)[0].workers ==
+  REQUIRE(all<agent::SampleWorkers>(asked).size() == 1);
+  CHECK(all<agent::SampleWorkers>(asked)[0].workers ==
         std::vector{WorkerView{LocalRank{0}, 100, WorkerState::running, t0}});
   const auto told = stage.agent.handle(
       t0 + 1s, agent::WorkersSeen{{{.local_rank = LocalRank{0}, .resident_kib = 4096}}});
@@ -71,7 +71,7 @@ TEST_CASE("a change is told at once while somebody looks, and no longer") {
   SUBCASE("within that time") {
     const auto ended =
         stage.worker(t0 + 1500ms, supervisor::Exited{LocalRank{0}, {.value = 3}, {}});
-    REQUIRE(all<agent::LookAtWorkers>(ended).size() == 1);
+    REQUIRE(all<agent::SampleWorkers>(ended).size() == 1);
     const auto told = stage.agent.handle(t0 + 1500ms, agent::WorkersSeen{});
     REQUIRE(said<link::Status>(told).size() == 1);
     CHECK(said<link::Status>(told)[0].workers[0].state == WorkerState::failed);
@@ -79,7 +79,7 @@ TEST_CASE("a change is told at once while somebody looks, and no longer") {
   SUBCASE("after it") {
     const auto ended =
         stage.worker(t0 + 2500ms, supervisor::Exited{LocalRank{0}, {.value = 3}, {}});
-    CHECK(all<agent::LookAtWorkers>(ended).empty());
+    CHECK(all<agent::SampleWorkers>(ended).empty());
   }
 }
 

@@ -34,7 +34,7 @@ TEST_CASE("a store that was asked ends the suspicion") {
   SelfLaunchDetector world({.silence = 60s});
   world.began(t0);
   REQUIRE(world.take_due(t0 + 60s));
-  const WorldLook look{.store_asked = true, .listeners = {"pid 7 listens on port 12355"}};
+  const WorldProbe look{.store_asked = true, .listeners = {"pid 7 listens on port 12355"}};
   CHECK(world.judge(t0 + 60s, look) == std::nullopt);
   CHECK(world.next_deadline() == std::nullopt);
 }

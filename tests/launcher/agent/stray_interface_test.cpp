@@ -18,7 +18,7 @@ const std::vector<NetworkInterface> machine = {
 const WayToOthers way{"10.0.0.5", {"10.0.0.6", "172.17.0.1", "192.168.1.6"}};
 
 std::optional<std::string> stray(const Environment& environment, const WayToOthers& to = way) {
-  return stray_interface(machine, to, environment);
+  return unreachable_interface(machine, to, environment);
 }
 
 }  // namespace
@@ -163,8 +163,8 @@ TEST_CASE(
   CHECK(unconnected_interface(machine, {"127.0.0.1", way.neighbour}, gloo, from_ib) == verdict);
   // The other node was told to use its ib0, and this one was not.
   CHECK(unconnected_interface(machine, way, {}, {"10.0.0.5", "192.168.1.6"}) ==
-        "eth0 (10.0.0.5) cannot connect to 192.168.1.6, an address of the node that it reaches at "
-        "10.0.0.6; correct GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME on that node");
+        "eth0 (10.0.0.5) cannot connect to 192.168.1.6; that node can be reached at 10.0.0.6, so "
+        "correct GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME on that node");
   CHECK(unconnected_interface(machine, way, {}, {"", "192.168.1.6"})->starts_with("eth0 ("));
   CHECK(
       unconnected_interface(machine, way, {}, from_ib) ==

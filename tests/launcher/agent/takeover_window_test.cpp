@@ -115,7 +115,7 @@ TEST_CASE("who slept through lease and patience kills its workers when it wakes"
   const auto out = stage.end_worker(t0 + 60s, killed);
   REQUIRE(all<agent::TellNote>(out).size() == 1);
   CHECK(all<agent::TellNote>(out)[0].sentence.starts_with(
-      "suspended or starved of CPU for about 59 s, longer than its lease of 7 s; "));
+      "this node was suspended or got no CPU time for about 59 s, longer than its lease of 7 s; "));
 }
 
 }  // namespace takeover_window_test

@@ -36,7 +36,7 @@ TEST_CASE("a member learns its value, and who has said it") {
   declaration.tell(*declaration.find("node-rank"), "7", SettingOrigin::environment,
                    "PET_NODE_RANK");
   declaration.tell(*declaration.find("module"), "true", SettingOrigin::typed, "--module");
-  declaration.settle(diagnostics);
+  declaration.resolve(diagnostics);
   CHECK(diagnostics.empty());
   CHECK(flags.node_rank.value == 7);
   CHECK(flags.node_rank.source == "PET_NODE_RANK");
@@ -54,7 +54,7 @@ TEST_CASE("CLI11 takes every flag, all of them at once") {
     declaration.tell(flag, flag.takes_value() ? value : "true", SettingOrigin::typed,
                      "--" + flag.name);
   }
-  declaration.settle(diagnostics);
+  declaration.resolve(diagnostics);
   CHECK(diagnostics.sentences() == Words{});
   CHECK(flags.redirects.value);
   CHECK(is_on(flags.version));
@@ -69,7 +69,7 @@ TEST_CASE("what is told later wins, and its mistake does not hide the next one")
   declaration.tell(*declaration.find("max-restarts"), "x", SettingOrigin::typed, "--max-restarts");
   declaration.tell(*declaration.find("module"), "perhaps", SettingOrigin::file, "f:1: module");
   declaration.tell(*declaration.find("nnodes"), "0", SettingOrigin::typed, "--nnodes");
-  declaration.settle(diagnostics);
+  declaration.resolve(diagnostics);
   CHECK(diagnostics.sentences() ==
         Words{"--nnodes=0 is neither a number of nodes, such as 2, nor a range, such as 2:4",
               "f:1: module=perhaps is neither true nor false",
@@ -95,7 +95,7 @@ TEST_CASE("an empty value is a mistake of every flag but those for which torchru
     Declaration declaration(flags);
     Diagnostics diagnostics;
     declaration.tell(*declaration.find(facts.name), "", SettingOrigin::typed, "--" + facts.name);
-    declaration.settle(diagnostics);
+    declaration.resolve(diagnostics);
     const Words wrong{"--" + facts.name +
                       ": empty value; check that the variable used for the value is set, or remove "
                       "the flag"};

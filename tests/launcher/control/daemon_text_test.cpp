@@ -16,7 +16,7 @@ DaemonView leader() {
           .leads = true,
           .has_etcd = true,
           .leader = "a",
-          .leader_place = "a:29400",
+          .leader_address = "a:29400",
           .epoch = 12,
           .now = 1000,
           .since = 880};
@@ -59,7 +59,7 @@ TEST_CASE("one that stands by says where jobs are seen") {
   daemon.epoch = 0;
   CHECK(daemon_text(daemon).find("is starting as a standby; connecting to the leader at a:29400") !=
         std::string::npos);
-  daemon.leader_place.clear();
+  daemon.leader_address.clear();
   CHECK(daemon_text(daemon).find("is a standby, no known leader") != std::string::npos);
 }
 

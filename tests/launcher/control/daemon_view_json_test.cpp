@@ -25,7 +25,7 @@ TEST_CASE("what a daemon shows of itself is read") {
       .epoch = 9,
       .since = WallTime{} + 990s,
       .leader = "a",
-      .leader_place = "a:1",
+      .leader_address = "a:1",
       .is_in_sync = true,
       .standbys = {{.name = "c", .place = "c:1", .version = "1", .bytes_behind = 7}},
       .durable = false,
@@ -41,7 +41,7 @@ TEST_CASE("what a daemon shows of itself is read") {
   CHECK_FALSE(view->leads);
   CHECK(view->has_etcd);
   CHECK(view->leader == "a");
-  CHECK(view->leader_place == "a:1");
+  CHECK(view->leader_address == "a:1");
   CHECK(view->epoch == 9);
   CHECK(view->now == 1000);
   CHECK(view->since == 990);

@@ -102,7 +102,7 @@ TEST_CASE("an id is escaped as an address needs it") {
 }
 
 TEST_CASE("who could be meant by an order about a host is told with what they host") {
-  CHECK(which_place({{"/run/a.sock", {"train", "eval"}}, {"/run/b.sock", {}}}) ==
+  CHECK(which_endpoint({{"/run/a.sock", {"train", "eval"}}, {"/run/b.sock", {}}}) ==
         "2 programs host jobs here: /run/a.sock (\"train\", \"eval\"); /run/b.sock (no job yet)");
 }
 

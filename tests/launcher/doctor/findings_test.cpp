@@ -189,7 +189,7 @@ TEST_CASE("each way of not reaching has its cure") {
     return judge(hosts).at(0).cure;
   };
   CHECK(cure(Reached::refused).find("rejects") != std::string::npos);
-  CHECK(cure(Reached::stranger).find("two hosts have this address") != std::string::npos);
+  CHECK(cure(Reached::unrelated).find("two hosts have this address") != std::string::npos);
   CHECK(cure(Reached::unresolved).find("DNS") != std::string::npos);
   CHECK(cure(Reached::failed).find("ip route get") != std::string::npos);
 }

@@ -168,7 +168,8 @@ TEST_CASE("what not even KILL ends sits in the kernel") {
 TEST_CASE("a doubted interface is the verdict where the workers fail as it would make them") {
   const auto judged = [](const Lines& lines, link::ExitStatus status = {false, 1}) {
     auto evidence = ended(status);
-    evidence.host_facts.stray_interface = "GLOO_SOCKET_IFNAME=lo: lo never leaves this machine";
+    evidence.host_facts.unreachable_interface =
+        "GLOO_SOCKET_IFNAME=lo: lo never leaves this machine";
     return judge_cause(evidence, {.recorded = "", .lines = lines}).cause;
   };
   CHECK(judged({"RuntimeError: Gloo connectFullMesh failed: Connection refused"}) ==

@@ -64,9 +64,9 @@ TEST_CASE("a rule about words asks for words, and its first ones lead to its cau
 }
 
 TEST_CASE("docs/failures.md lists every cause with its description and its group") {
-  const char* const folder = std::getenv("CPPRUN_SOURCE_FOLDER");
-  REQUIRE(folder != nullptr);
-  std::ifstream file(std::string(folder) + "/docs/failures.md");
+  const char* const directory = std::getenv("CPPRUN_SOURCE_DIRECTORY");
+  REQUIRE(directory != nullptr);
+  std::ifstream file(std::string(directory) + "/docs/failures.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   for (const Cause& each : causes()) {
     std::string row = "\n| `" + std::string(each.id) + "` | " + std::string(each.sentence) + " | ";

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const PendingFailures::Place place{
+const PendingFailures::Attempt place{
     .round = RoundNumber{2}, .group_rank = GroupRank{1}, .host = "beta"};
 
 Evidence end_of(int local_rank, link::ExitStatus status, int our_signal = 0) {

@@ -19,14 +19,14 @@ std::vector<Member> hosts(int count) {
 }
 
 struct World {
-  Branch branch{JobTerms{}};
+  FanOutNode node{JobTerms{}};
   TimePoint now{};
-  Branch::Actions last;
+  FanOutNode::Actions last;
 
   template <class T>
-  std::vector<T> tell(const Branch::Event& event) {
-    last = branch.handle(now, event);
-    CHECK(branch.check().value_or("") == "");
+  std::vector<T> tell(const FanOutNode::Event& event) {
+    last = node.handle(now, event);
+    CHECK(node.check().value_or("") == "");
     return those<T>();
   }
   template <class T>
@@ -40,7 +40,7 @@ struct World {
   template <class T>
   std::vector<T> wait(Duration duration) {
     now += duration;
-    last = branch.advance(now);
+    last = node.advance(now);
     return those<T>();
   }
 };
@@ -109,7 +109,7 @@ TEST_CASE("a host that keeps printing and never answers is killed when its time 
     CHECK(world.wait<Kill>(std::chrono::seconds(10)).empty());
     world.tell<Kill>(Alive{shell});
   }
-  CHECK(world.branch.next_deadline() == world.now + std::chrono::seconds(10));
+  CHECK(world.node.next_deadline() == world.now + std::chrono::seconds(10));
   CHECK(world.wait<Kill>(std::chrono::seconds(10)).size() == 1);
   const auto gone = world.tell<Forward>(ShellEnded{shell, "killed"});
   CHECK(std::get<Gone>(gone.at(0).message).reason ==

@@ -14,7 +14,7 @@ TEST_CASE("terms arrive as they were, whatever bytes are in them") {
   terms.job = {.flags = {"--role=a b", ""},
                .program = {"train.py", "it's \"quoted\" $HOME `x`\n"},
                .environment = {{"A", std::string("\0\xff=", 3)}},
-               .folder = "/a folder",
+               .directory = "/a folder",
                .secrets = "cpprun1:x:00",
                .shell = {"ssh", "{host}"},
                .nodes = "2:3",

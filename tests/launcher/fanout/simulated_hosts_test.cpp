@@ -32,7 +32,7 @@ class SimulatedHosts {
 
   SimulatedHosts(Wanted wanted, Faults faults)
       : faults_(std::move(faults)), console_(std::move(wanted)) {
-    nodes_[root].branch = std::make_unique<Branch>(JobTerms{});
+    nodes_[root].node = std::make_unique<FanOutNode>(JobTerms{});
     perform(console_.start());
   }
 
@@ -43,7 +43,7 @@ class SimulatedHosts {
       auto next = console_.next_deadline();
       int due = -2;
       for (const auto& [number, node] : nodes_) {
-        const auto at = node.branch->next_deadline();
+        const auto at = node.node->next_deadline();
         if (at && (!next || *at < *next)) next = at, due = number;
       }
       if (!queue_.empty() && (!next || queue_.begin()->first <= *next)) {
@@ -57,7 +57,7 @@ class SimulatedHosts {
         if (due == -2)
           perform(console_.advance(now_));
         else
-          obey(due, nodes_.at(due).branch->advance(now_));
+          obey(due, nodes_.at(due).node->advance(now_));
       }
     }
   }
@@ -74,7 +74,7 @@ class SimulatedHosts {
  private:
   static constexpr int root = -1;
   struct Node {
-    std::unique_ptr<Branch> branch;
+    std::unique_ptr<FanOutNode> node;
     int parent = root;
     int shell = 0;                  // by which its parent knows it
     std::map<int, int> heads = {};  // shell → host
@@ -83,11 +83,11 @@ class SimulatedHosts {
   void later(Duration after, std::function<void()> deed) {
     queue_.emplace(now_ + after, std::move(deed));
   }
-  void feed(int at, const Branch::Event& event) {
+  void feed(int at, const FanOutNode::Event& event) {
     const auto node = nodes_.find(at);
     if (node == nodes_.end()) return;
-    obey(at, node->second.branch->handle(now_, event));
-    const auto broken = node->second.branch->check();
+    obey(at, node->second.node->handle(now_, event));
+    const auto broken = node->second.node->check();
     REQUIRE_MESSAGE(!broken, broken.value_or(""));
   }
   void up(int from, const Up& message) {
@@ -96,7 +96,7 @@ class SimulatedHosts {
     const int shell = node.shell;
     later(way, [this, parent, shell, message] { feed(parent, Said{shell, message}); });
   }
-  void obey(int at, const Branch::Actions& actions) {
+  void obey(int at, const FanOutNode::Actions& actions) {
     for (const auto& action : actions) {
       if (const auto* start = std::get_if<Start>(&action)) open(at, *start);
       if (const auto* give = std::get_if<SendTo>(&action)) send(at, *give);
@@ -138,7 +138,7 @@ class SimulatedHosts {
   }
   void arrive(int at, int host, const SendTo& give) {
     if (const auto* terms = std::get_if<Terms>(&give.message)) {
-      nodes_[host] = Node{std::make_unique<Branch>(terms->job), at, give.shell};
+      nodes_[host] = Node{std::make_unique<FanOutNode>(terms->job), at, give.shell};
       up(host, Here{host, "10.0.0.1", 4000});
       const auto& all = terms->members;
       if (all.size() > 1) feed(host, Dial{{all.begin() + 1, all.end()}});

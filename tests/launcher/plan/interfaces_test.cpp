@@ -92,12 +92,12 @@ TEST_CASE("--local-addr is the first of its addresses that an interface here car
   const std::vector<NetworkInterface> own{
       {.name = "lo", .up = true, .loopback = true, .addresses = {"127.0.0.1"}},
       {.name = "eth0", .up = true, .addresses = {"10.0.0.5", "fd00::5"}}};
-  CHECK(settle_local_address("here", {"192.0.2.1", "fd00::5", "10.0.0.5"}, own) ==
+  CHECK(resolve_local_address("here", {"192.0.2.1", "fd00::5", "10.0.0.5"}, own) ==
         LocalAddress{.address = "fd00::5", .note = ""});
-  const LocalAddress elsewhere = settle_local_address("nat", {"192.0.2.1"}, own);
+  const LocalAddress elsewhere = resolve_local_address("nat", {"192.0.2.1"}, own);
   CHECK_FALSE(elsewhere.address);
   CHECK(elsewhere.note == "--local-addr=nat has no effect: it is not an address of this machine");
-  CHECK_FALSE(settle_local_address("nowhere", {}, own).address);
+  CHECK_FALSE(resolve_local_address("nowhere", {}, own).address);
 }
 
 }  // namespace interfaces_test

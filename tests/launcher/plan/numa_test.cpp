@@ -97,13 +97,13 @@ TEST_CASE("who runs where is told in a line") {
 }
 
 TEST_CASE("a binding comes with the sentence that says who runs where") {
-  const auto near = settle_binding(NumaBinding::node, machine(), 4, 2);
+  const auto near = resolve_binding(NumaBinding::node, machine(), 4, 2);
   REQUIRE(near);
   CHECK(to_cpu_list(near->cpus.at(1)) == "4-7,20-23");
   CHECK(near->notes == Lists{"CPU binding: local rank 0 on 0-3,16-19, local rank 1 on 4-7,20-23"});
   auto plain = machine();
   plain.node_of_device.clear();
-  const auto spread = settle_binding(NumaBinding::node, plain, 0, 1);
+  const auto spread = resolve_binding(NumaBinding::node, plain, 0, 1);
   REQUIRE(spread);
   CHECK(spread->notes == Lists{"CPU binding: local rank 0 on 0-3,16-19",
                                "no GPU found; spreading the workers over the NUMA nodes"});
@@ -111,7 +111,7 @@ TEST_CASE("a binding comes with the sentence that says who runs where") {
 
 TEST_CASE("what keeps workers from being bound is told with the flag that asked for it") {
   const auto refusal = [](const Result<Topology>& topology, int devices, int workers) {
-    return settle_binding(NumaBinding::node, topology, devices, workers).error().reason;
+    return resolve_binding(NumaBinding::node, topology, devices, workers).error().reason;
   };
   CHECK(refusal(failure("a device cannot be told"), 0, 1) ==
         "--numa-binding: a device cannot be told");

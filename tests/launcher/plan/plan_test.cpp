@@ -125,7 +125,7 @@ TEST_CASE("the prefix is torchrun's, or the template's") {
 TEST_CASE("streams go where flags and filter say") {
   auto config = two_workers();
   auto node = facts();
-  node.run_folder = "/logs/job7_x";
+  node.run_directory = "/logs/job7_x";
   config.logs.redirects = {.everybody = {.out = true, .err = false}, .by_local_rank = {}};
   config.logs.tee = {.everybody = {.out = false, .err = true}, .by_local_rank = {}};
   config.logs.console_ranks = std::vector<int>{0};
@@ -158,7 +158,7 @@ TEST_CASE("stderr passes through cpprun, and stdout with it where both are one")
   config.logs.redirects = *parse_stream_choices("1");
   config.logs.tee = *parse_stream_choices("0:2");
   auto where = facts();
-  where.run_folder = "/logs/job7_x";
+  where.run_directory = "/logs/job7_x";
   where.console = {.terminal = false, .one = true};
   const auto specs = plan_for(config, where);
   CHECK(specs[0].err.target == StreamTarget::tee);
@@ -173,7 +173,7 @@ TEST_CASE("stderr passes through cpprun, and stdout with it where both are one")
 TEST_CASE("files with a limit are written by us, whether they are heard or not") {
   auto config = two_workers();
   auto node = facts();
-  node.run_folder = "/logs/job7_x";
+  node.run_directory = "/logs/job7_x";
   config.logs.file_bytes_max = 5000;
   config.logs.redirects = {.everybody = {.out = true, .err = false}, .by_local_rank = {}};
   config.logs.tee = {.everybody = {.out = false, .err = true}, .by_local_rank = {}};
@@ -186,7 +186,7 @@ TEST_CASE("files with a limit are written by us, whether they are heard or not")
 
 TEST_CASE("a round that only changed who is here gets a folder of its own, restarts torchrun's") {
   auto node = facts();
-  node.run_folder = "/logs/job7_x";
+  node.run_directory = "/logs/job7_x";
   auto sealed = second_node();
   sealed.round = RoundNumber{3};  // one restart, and one change of who is here
   const auto changed = make_plan(two_workers(), sealed, program, node);
@@ -199,7 +199,7 @@ TEST_CASE("a round that only changed who is here gets a folder of its own, resta
 TEST_CASE("without a log folder a tee goes to the console alone, and the filter silences") {
   auto config = two_workers();
   auto node = facts();
-  node.error_folder = "/tmp/cpprun_x";
+  node.error_directory = "/tmp/cpprun_x";
   config.logs.tee = {.everybody = {.out = true, .err = false}, .by_local_rank = {}};
   config.logs.console_ranks = std::vector<int>{1};
   const auto specs = plan_for(config, node);
@@ -243,7 +243,7 @@ TEST_CASE("the script's own option for the local rank comes before its arguments
 TEST_CASE("words to duplicate go with a tee that is heard, to one file of the attempt") {
   auto config = two_workers();
   auto node = facts();
-  node.run_folder = "/logs/job7_x";
+  node.run_directory = "/logs/job7_x";
   config.logs.tee = {.everybody = {.out = true, .err = false}, .by_local_rank = {}};
   config.logs.duplicate_out = {"apple"};
   config.logs.duplicate_err = {"pear"};

@@ -51,29 +51,29 @@ TEST_CASE("an open port is told, unless it leads to one node or nobody wants to 
 }
 
 TEST_CASE("where the secret lies is not passed on, and everything else is") {
-  CHECK(without_secret_place({{"CPPRUN_SECRET_FILE", "/s"}, {"CPPRUN_CONFIG", "c"}, {"A", "1"}}) ==
+  CHECK(without_secret_path({{"CPPRUN_SECRET_FILE", "/s"}, {"CPPRUN_CONFIG", "c"}, {"A", "1"}}) ==
         Environment{{"CPPRUN_CONFIG", "c"}, {"A", "1"}});
-  CHECK(without_secret_place({{"A", "1"}}) == Environment{{"A", "1"}});
+  CHECK(without_secret_path({{"A", "1"}}) == Environment{{"A", "1"}});
 }
 
 TEST_CASE("stores are local where there is a secret, unless somebody wants something else") {
   Config config = job_of(2);
-  CHECK(settle_store(config, true) == StoreWay::local);
-  CHECK(settle_store(config, false) == StoreWay::direct);
+  CHECK(resolve_store(config, true) == StoreWay::local);
+  CHECK(resolve_store(config, false) == StoreWay::direct);
   config.store = StoreWay::direct;
-  CHECK(settle_store(config, true) == StoreWay::direct);
+  CHECK(resolve_store(config, true) == StoreWay::direct);
   config.store = StoreWay::local;
-  CHECK(settle_store(config, false) == StoreWay::local);
+  CHECK(resolve_store(config, false) == StoreWay::local);
 }
 
 TEST_CASE("the store of a job at a set of cpprunds goes through links, unless somebody says else") {
   Config config = job_of(2);
-  CHECK(settle_store(config, false) == StoreWay::direct);
-  CHECK(settle_store(config, true) == StoreWay::local);
+  CHECK(resolve_store(config, false) == StoreWay::direct);
+  CHECK(resolve_store(config, true) == StoreWay::local);
   config.places = {{"a", 29400}, {"b", 29400}};
-  CHECK(settle_store(config, false) == StoreWay::local);
+  CHECK(resolve_store(config, false) == StoreWay::local);
   config.store = StoreWay::direct;
-  CHECK(settle_store(config, true) == StoreWay::direct);
+  CHECK(resolve_store(config, true) == StoreWay::direct);
 }
 
 }  // namespace secrecy_test

@@ -24,7 +24,7 @@ Preview some() {
                    .address = "10.0.0.1",
                    .interface = "eth0",
                    .hosting = "here",
-                   .folder = "/work",
+                   .directory = "/work",
                    .gpus = 7,
                    .gpus_there = 8,
                    .role = "default",

@@ -38,7 +38,7 @@ Config one_of_two(int rank) {
 PreviewFacts facts() {
   return {.version = "1.2.3",
           .host = "gpu1",
-          .folder = "/work",
+          .directory = "/work",
           .interfaces = {{"lo", true, true, {"127.0.0.1"}}, {"eth0", true, false, {"10.0.0.1"}}},
           .master_addresses = {"10.0.0.1"},
           .local_address = "10.0.0.1",

@@ -15,7 +15,7 @@ Preview of_two() {
                    .address = "10.0.0.1",
                    .interface = "eth0",
                    .hosting = "here",
-                   .folder = "/work",
+                   .directory = "/work",
                    .gpus = 7,
                    .gpus_there = 8,
                    .inherited = {{"NCCL_DEBUG", "INFO"}},

@@ -93,9 +93,9 @@ TEST_CASE("who is lost is named apart from who tells it") {
 
 // The members that docs/events.md gives an event: the second column of its row.
 std::set<std::string> documented(const std::string& event) {
-  const char* const folder = std::getenv("CPPRUN_SOURCE_FOLDER");
-  REQUIRE(folder != nullptr);
-  std::ifstream page(std::string(folder) + "/docs/events.md");
+  const char* const directory = std::getenv("CPPRUN_SOURCE_DIRECTORY");
+  REQUIRE(directory != nullptr);
+  std::ifstream page(std::string(directory) + "/docs/events.md");
   std::set<std::string> names;
   for (std::string line; std::getline(page, line);) {
     if (!line.starts_with("| `" + event + "` |")) continue;

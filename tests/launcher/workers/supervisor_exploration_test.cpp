@@ -68,7 +68,7 @@ class Life {
 
   void live() {
     driver_.start([](Supervisor& machine, TimePoint now) { return machine.start(now); });
-    for (int steps = 0; settled_ == 0 && steps < 10000; ++steps) {
+    for (int steps = 0; finished_ == 0 && steps < 10000; ++steps) {
       REQUIRE((deadline_ || !queue_.empty()));
       if (deadline_ && (queue_.empty() || *deadline_ <= queue_.top().at)) {
         now_ = std::max(now_, *deadline_);
@@ -84,7 +84,7 @@ class Life {
         driver_.post(happening.event);
       }
     }
-    CHECK(settled_ == 1);
+    CHECK(finished_ == 1);
     CHECK(failures_ <= 1);
   }
 
@@ -220,10 +220,10 @@ class Life {
     CHECK(bodies_[killing.local_rank.value].alive);
   }
 
-  void act(const Settled& settled) {
-    ++settled_;
-    CHECK(settled.first_failure.has_value() == (failures_ == 1));
-    for (const auto& outcome : settled.outcomes) {
+  void act(const Finished& finished) {
+    ++finished_;
+    CHECK(finished.first_failure.has_value() == (failures_ == 1));
+    for (const auto& outcome : finished.outcomes) {
       const auto& body = bodies_[outcome.local_rank.value];
       const bool nobody_left = !body.alive && !body.group_alive;
       CHECK((nobody_left || outcome.given_up));
@@ -255,7 +255,7 @@ class Life {
   std::map<int, Body> bodies_;
   std::priority_queue<Happening> queue_;
   std::uint64_t order_ = 0;
-  int settled_ = 0;
+  int finished_ = 0;
   int failures_ = 0;
 };
 

@@ -101,8 +101,8 @@ TEST_CASE("workers that all end with 0 settle without a failure") {
   CHECK(supervisor.handle(t0 + 1s, GroupGone{first}).empty());
   CHECK(supervisor.handle(t0 + 1s, GroupGone{second}) == Actions{SweepNode{}});
   CHECK(supervisor.handle(t0 + 1s, NodeSwept{}) ==
-        Actions{Settled{{outcome(first, ended_well, 0), outcome(second, ended_well, 0)}, {}, ""}});
-  CHECK(supervisor.settled());
+        Actions{Finished{{outcome(first, ended_well, 0), outcome(second, ended_well, 0)}, {}, ""}});
+  CHECK(supervisor.finished());
 }
 
 TEST_CASE("the first failure is told at once and the others are asked to end") {
@@ -122,9 +122,9 @@ TEST_CASE("a worker that ends because we asked is a consequence, not a second fa
   CHECK(supervisor.handle(t0 + 1s, TreeSeen{}) == Actions{Sweep{first}});
   CHECK(supervisor.handle(t0 + 1s, GroupGone{first}) == Actions{SweepNode{}});
   CHECK(supervisor.handle(t0 + 1s, NodeSwept{}) ==
-        Actions{Settled{{outcome(first, by_term, SIGTERM), outcome(second, code_3, 0)},
-                        outcome(second, code_3, 0),
-                        "rank 5 failed"}});
+        Actions{Finished{{outcome(first, by_term, SIGTERM), outcome(second, code_3, 0)},
+                         outcome(second, code_3, 0),
+                         "rank 5 failed"}});
 }
 
 TEST_CASE("whoever outlives the grace is killed") {
@@ -188,7 +188,7 @@ TEST_CASE("nothing settles while a group is still there") {
   CHECK(supervisor.handle(t0, Exited{first, ended_well}) == Actions{Sweep{first}});
   CHECK(supervisor.handle(t0, Exited{second, ended_well}) == Actions{Sweep{second}});
   CHECK(supervisor.handle(t0, GroupGone{first}).empty());
-  CHECK_FALSE(supervisor.settled());
+  CHECK_FALSE(supervisor.finished());
   CHECK(supervisor.next_deadline() == t0 + bounds::kill_timeout);
 }
 
@@ -201,7 +201,7 @@ TEST_CASE("what does not die of KILL is given up, and said so") {
   CHECK(supervisor.advance(t0 + 1s + bounds::kill_timeout) == Actions{SweepNode{}});
   const auto actions = supervisor.advance(t0 + 1s + 2 * bounds::kill_timeout);
   REQUIRE(actions.size() == 1);
-  const auto& outcomes = std::get<Settled>(actions[0]).outcomes;
+  const auto& outcomes = std::get<Finished>(actions[0]).outcomes;
   CHECK_FALSE(outcomes[0].given_up);
   CHECK(outcomes[1].given_up);
 }
@@ -218,8 +218,8 @@ TEST_CASE("what the workers have started and nobody can kill is waited for no lo
   CHECK(supervisor.advance(t0 + bounds::kill_timeout - 1ns).empty());
   const auto actions = supervisor.advance(t0 + bounds::kill_timeout);
   REQUIRE(actions.size() == 1);
-  CHECK(std::get<Settled>(actions[0]).unswept);
-  CHECK_FALSE(std::get<Settled>(actions[0]).outcomes[0].given_up);
+  CHECK(std::get<Finished>(actions[0]).unswept);
+  CHECK_FALSE(std::get<Finished>(actions[0]).outcomes[0].given_up);
 }
 
 TEST_CASE("what arrives after the end is ignored") {
@@ -337,7 +337,7 @@ TEST_CASE("a process that began after the end had begun is sent nothing before K
   static_cast<void>(supervisor.handle(t0, Exited{second, by_term}));
   static_cast<void>(supervisor.handle(t0 + 1s, Exited{first, by_term}));
   CHECK(supervisor.handle(t0 + 1s, TreeSeen{{started_by(1, 300, 100)}}).empty());
-  CHECK_FALSE(supervisor.settled());
+  CHECK_FALSE(supervisor.finished());
 }
 
 TEST_CASE("a pid that belongs to another process by now is sent nothing") {
@@ -412,10 +412,10 @@ TEST_CASE("what outlives a good end is named and has the grace, then TERM, then 
   CHECK(supervisor.advance(last) == Actions{Sweep{first}, Sweep{second}});
   static_cast<void>(supervisor.handle(last, GroupGone{first}));
   CHECK(supervisor.handle(last, GroupGone{second}) == Actions{SweepNode{}});
-  const auto settled = only<Settled>(supervisor.handle(last, NodeSwept{}));
-  REQUIRE(settled.size() == 1);
-  CHECK(settled[0].drain_reason.empty());
-  CHECK_FALSE(settled[0].first_failure);
+  const auto finished = only<Finished>(supervisor.handle(last, NodeSwept{}));
+  REQUIRE(finished.size() == 1);
+  CHECK(finished[0].drain_reason.empty());
+  CHECK_FALSE(finished[0].first_failure);
 }
 
 TEST_CASE("the end goes on as soon as what outlived it has exited") {
@@ -430,7 +430,7 @@ TEST_CASE("with --stragglers=leave what outlives a good end is left alone") {
   CHECK(supervisor.handle(t0, TreeSeen{{copy}}) ==
         Actions{Leftover{Leftover::Fate::released, {copy}}, Release{first}, Release{second}});
   static_cast<void>(supervisor.handle(t0, GroupGone{first}));
-  CHECK(only<Settled>(supervisor.handle(t0, GroupGone{second})).size() == 1);
+  CHECK(only<Finished>(supervisor.handle(t0, GroupGone{second})).size() == 1);
 }
 
 TEST_CASE("a stop while a copy is waited for sends it the signal") {

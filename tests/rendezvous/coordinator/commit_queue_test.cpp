@@ -33,37 +33,37 @@ std::string said(CommitQueue& words) {
 TEST_CASE("where nothing is to be written nothing waits") {
   CommitQueue words;
   CHECK_FALSE(words.hold(word("a")));
-  words.wait_for(Keeping::record, 0);
+  words.wait_for(CommitSource::record, 0);
   CHECK_FALSE(words.hold(word("b")));
   CHECK(said(words).empty());
 }
 
 TEST_CASE("a word waits for what was decided before it, and for nothing else") {
   CommitQueue words;
-  words.wait_for(Keeping::record, 1);
+  words.wait_for(CommitSource::record, 1);
   CHECK(words.hold(word("a")));
-  words.wait_for(Keeping::record, 2);
+  words.wait_for(CommitSource::record, 2);
   CHECK(words.hold(word("b")));
-  words.wait_for(Keeping::record, 0);
+  words.wait_for(CommitSource::record, 0);
   CHECK(words.hold(word("c")));
   CHECK(said(words).empty());
-  words.kept(Keeping::record, 1);
+  words.kept(CommitSource::record, 1);
   CHECK(said(words) == "a");
-  words.kept(Keeping::record, 1);
+  words.kept(CommitSource::record, 1);
   CHECK(said(words).empty());
-  words.kept(Keeping::record, 7);
+  words.kept(CommitSource::record, 7);
   CHECK(said(words) == "bc");
   CHECK_FALSE(words.hold(word("d")));
-  words.wait_for(Keeping::record, 7);
+  words.wait_for(CommitSource::record, 7);
   CHECK_FALSE(words.hold(word("e")));
 }
 
 TEST_CASE("nothing overtakes a word that is about to be said") {
   CommitQueue words;
-  words.wait_for(Keeping::record, 1);
+  words.wait_for(CommitSource::record, 1);
   CHECK(words.hold(word("a")));
   CHECK(words.hold(word("b")));
-  words.kept(Keeping::record, 1);
+  words.kept(CommitSource::record, 1);
   CHECK(words.next());
   CHECK(words.hold(word("c")));
   CHECK(said(words) == "bc");
@@ -73,12 +73,12 @@ TEST_CASE("what workers are told keeps its place among the words, and its bytes 
   CommitQueue words;
   const LinkId link{7};
   CHECK_FALSE(words.hold(link, "now"));
-  words.wait_for(Keeping::standby, 3);
+  words.wait_for(CommitSource::standby, 3);
   CHECK(words.hold(link, "one"));
   CHECK(words.hold(word("a")));
   CHECK(words.hold(link, "three"));
   CHECK(words.bytes_for(link) == 8);
-  words.kept(Keeping::standby, 3);
+  words.kept(CommitSource::standby, 3);
   CHECK(said(words) == "oneathree");
   CHECK(words.bytes_for(link) == 0);
   CHECK_FALSE(words.holds());
@@ -86,22 +86,22 @@ TEST_CASE("what workers are told keeps its place among the words, and its bytes 
 
 TEST_CASE("a word waits for everybody who keeps something, each of whom has numbers of its own") {
   CommitQueue words;
-  words.wait_for(Keeping::record, 5);
-  words.wait_for(Keeping::standby, 1000);
+  words.wait_for(CommitSource::record, 5);
+  words.wait_for(CommitSource::standby, 1000);
   CHECK(words.hold(word("a")));
-  words.kept(Keeping::record, 5);
+  words.kept(CommitSource::record, 5);
   CHECK(said(words).empty());
-  words.wait_for(Keeping::log, 2);
+  words.wait_for(CommitSource::log, 2);
   CHECK(words.hold(word("b")));
-  words.kept(Keeping::standby, 1000);
+  words.kept(CommitSource::standby, 1000);
   CHECK(said(words) == "a");
-  words.kept(Keeping::log, 2);
+  words.kept(CommitSource::log, 2);
   CHECK(said(words) == "b");
 }
 
 TEST_CASE("what nobody will hear is dropped, and nothing waits for it") {
   CommitQueue words;
-  words.wait_for(Keeping::standby, 5);
+  words.wait_for(CommitSource::standby, 5);
   CHECK(words.hold(LinkId{1}, "x"));
   CHECK(words.drop_all().empty());
   CHECK(words.bytes_for(LinkId{1}) == 0);
@@ -110,7 +110,7 @@ TEST_CASE("what nobody will hear is dropped, and nothing waits for it") {
 
 TEST_CASE("whoever has given an order that is dropped is not forgotten") {
   CommitQueue words;
-  words.wait_for(Keeping::standby, 5);
+  words.wait_for(CommitSource::standby, 5);
   const coordinator::Answered command{.ticket = 7, .command = {.job = "a"}, .outcome = {}};
   CHECK(words.hold(word("a")));
   CHECK(words.hold(coordinator::Action{command}));
@@ -120,11 +120,11 @@ TEST_CASE("whoever has given an order that is dropped is not forgotten") {
 
 TEST_CASE("numbers are written in order, and an older one is no news") {
   CommitQueue words;
-  words.kept(Keeping::record, 9);
-  words.kept(Keeping::record, 3);
-  words.wait_for(Keeping::record, 9);
+  words.kept(CommitSource::record, 9);
+  words.kept(CommitSource::record, 3);
+  words.wait_for(CommitSource::record, 9);
   CHECK_FALSE(words.hold(word("a")));
-  words.wait_for(Keeping::record, 10);
+  words.wait_for(CommitSource::record, 10);
   CHECK(words.hold(word("b")));
 }
 
@@ -133,15 +133,15 @@ TEST_CASE("whose end is held is known by the link, until it is said or nobody wi
   CommitQueue words;
   CHECK_FALSE(words.hold(end));
   CHECK_FALSE(words.holds_end_for(LinkId{2}));
-  words.wait_for(Keeping::standby, 1);
+  words.wait_for(CommitSource::standby, 1);
   CHECK(words.hold(coordinator::Action{coordinator::Say{LinkId{1}, link::Waiting{}}}));
   CHECK(words.hold(end));
   CHECK_FALSE(words.holds_end_for(LinkId{1}));
   CHECK(words.holds_end_for(LinkId{2}));
-  words.kept(Keeping::standby, 1);
+  words.kept(CommitSource::standby, 1);
   while (words.next()) continue;
   CHECK_FALSE(words.holds_end_for(LinkId{2}));
-  words.wait_for(Keeping::standby, 2);
+  words.wait_for(CommitSource::standby, 2);
   CHECK(words.hold(end));
   words.drop_all();
   CHECK_FALSE(words.holds_end_for(LinkId{2}));

@@ -103,23 +103,23 @@ TEST_CASE("an introduction counts while its link is there, and is made once") {
 }
 
 TEST_CASE("who does not know the number of an agent is not taken for it") {
-  link::WhoHosts stranger = node;
+  link::WhoHosts unidentified = node;
   SUBCASE("another number") {
-    stranger.agent = 10;
+    unidentified.agent = 10;
   }
   SUBCASE("none") {
-    stranger.agent = 0;
+    unidentified.agent = 0;
   }
   SUBCASE("another process") {
-    stranger.pid = 2;
+    unidentified.pid = 2;
   }
   SUBCASE("another job") {
-    stranger.job = "k";
+    unidentified.job = "k";
   }
   for (const bool joins_first : {true, false}) {
     Coordinator coordinator = host();
     if (joins_first) join(coordinator);
-    speak(coordinator, stranger, "10.0.0.9");
+    speak(coordinator, unidentified, "10.0.0.9");
     if (!joins_first) join(coordinator);
     CHECK(coordinator.admit("j", "10.0.0.1").has_value());
     CHECK_FALSE(coordinator.admit("j", "10.0.0.9").has_value());

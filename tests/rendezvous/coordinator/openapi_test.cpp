@@ -31,9 +31,9 @@ const ClockPair later{.now = t0 + 10s, .wall = WallTime{} + 1000s};
 constexpr std::uint32_t own = 1000;
 
 json document() {
-  const char* const folder = std::getenv("CPPRUN_SOURCE_FOLDER");
-  REQUIRE(folder != nullptr);
-  std::ifstream file(std::string(folder) + "/docs/openapi.json");
+  const char* const directory = std::getenv("CPPRUN_SOURCE_DIRECTORY");
+  REQUIRE(directory != nullptr);
+  std::ifstream file(std::string(directory) + "/docs/openapi.json");
   return json::parse(file);
 }
 
@@ -174,7 +174,7 @@ DaemonSnapshot a_daemon() {
           .epoch = 12,
           .since = WallTime{} + 900s,
           .leader = "a",
-          .leader_place = "a:29400",
+          .leader_address = "a:29400",
           .standbys = {{.name = "b", .place = "b:29400", .version = "1.2", .bytes_behind = 7}},
           .durable = true,
           .trouble = "no answer",

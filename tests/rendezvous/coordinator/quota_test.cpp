@@ -8,16 +8,16 @@ namespace quota_test {
 using namespace cpprun;
 
 TEST_CASE("a source has its share and no more, and gets back what it gives back") {
-  Quota quota(2);
-  CHECK(quota.take("10.0.0.1"));
-  CHECK(quota.take("10.0.0.1"));
-  CHECK_FALSE(quota.take("10.0.0.1"));
-  CHECK(quota.take("10.0.0.2"));
-  quota.give_back("10.0.0.1");
-  CHECK(quota.taken("10.0.0.1") == 1);
-  CHECK(quota.take("10.0.0.1"));
-  quota.give_back("10.0.0.9");  // of whom nothing was taken
-  CHECK(quota.taken("10.0.0.9") == 0);
+  SourceLimit limit(2);
+  CHECK(limit.take("10.0.0.1"));
+  CHECK(limit.take("10.0.0.1"));
+  CHECK_FALSE(limit.take("10.0.0.1"));
+  CHECK(limit.take("10.0.0.2"));
+  limit.give_back("10.0.0.1");
+  CHECK(limit.taken("10.0.0.1") == 1);
+  CHECK(limit.take("10.0.0.1"));
+  limit.give_back("10.0.0.9");  // of whom nothing was taken
+  CHECK(limit.taken("10.0.0.9") == 0);
 }
 
 TEST_CASE("whoever has a network of IPv6 addresses is one source; every other address is its own") {

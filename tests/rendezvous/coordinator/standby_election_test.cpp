@@ -68,7 +68,7 @@ TEST_CASE("a standby is elected by a majority of the nodes of its record's round
 TEST_CASE("a daemon either leads in an epoch, or follows and names the leader") {
   DaemonRole role(/*follows=*/true);
   CHECK(role.objection_to(node(1)));
-  CHECK_FALSE(role.change_places({"a:1"}));
+  CHECK_FALSE(role.change_addresses({"a:1"}));
   role.follow({.reason = "b leads", .address = "10.0.0.2", .port = 7});
   CHECK(role.objection_to(node(1))->address == "10.0.0.2");
   role.lead({.epoch = 3, .places = {"a:1"}});
@@ -77,7 +77,7 @@ TEST_CASE("a daemon either leads in an epoch, or follows and names the leader") 
   link::Join later = node(1);
   later.epoch = 4;
   CHECK(role.objection_to(later));
-  CHECK(role.change_places({"a:1", "b:1"}));
+  CHECK(role.change_addresses({"a:1", "b:1"}));
   role.follow({.reason = "b leads"});
   CHECK_FALSE(role.members());
 }

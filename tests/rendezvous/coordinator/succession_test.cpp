@@ -46,7 +46,7 @@ JobRecord left_behind(int nodes = 5) {
 
 struct Standby {
   explicit Standby(int nodes = 5) {
-    coordinator.handle(t0, Coordinator::Succession{left_behind(nodes), first});
+    coordinator.handle(t0, Coordinator::RecordReceived{left_behind(nodes), first});
   }
   Coordinator::Actions come(LinkId link, const link::Join& join) {
     coordinator.handle(t0, Coordinator::Opened{{.link = link, .peer = "10.1.0.9"}});
@@ -55,7 +55,7 @@ struct Standby {
     return actions;
   }
   Coordinator::Actions stand(std::uint32_t vote = 4) {
-    return coordinator.handle(t0, Coordinator::Standing{join_of(1, vote)});
+    return coordinator.handle(t0, Coordinator::VoteRequest{join_of(1, vote)});
   }
   Coordinator coordinator{
       {.only = JobTerms{.id = "j", .nodes_min = 1, .nodes_max = 5},
@@ -106,14 +106,14 @@ TEST_CASE("a standby needs the votes that its record says, and a node that leave
   JobRecord record = left_behind();
   record.votes_needed = 4;
   record.nodes[4].leaving = true;
-  standby.coordinator.handle(t0, Coordinator::Succession{record, first});
+  standby.coordinator.handle(t0, Coordinator::RecordReceived{record, first});
   standby.stand();
   for (const int rank : {2, 3, 4}) {
     CHECK_FALSE(leads(standby.come(LinkId{200 + std::uint64_t(rank)}, join_of(rank, 4))));
   }
   // The coordinator shows the record again when other nodes have left.
   record.votes_needed = 3;
-  standby.coordinator.handle(t0, Coordinator::Succession{record, first});
+  standby.coordinator.handle(t0, Coordinator::RecordReceived{record, first});
   CHECK(leads(standby.come(LinkId{205}, join_of(3, 4))));
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("who has left again does not count, and an older record does not repla
   CHECK_FALSE(leads(standby.come(LinkId{202}, join_of(3, 4))));
   auto older = left_behind();
   older.round = RoundNumber{3};
-  standby.coordinator.handle(t0, Coordinator::Succession{older, LinkId{150}});
+  standby.coordinator.handle(t0, Coordinator::RecordReceived{older, LinkId{150}});
   CHECK(leads(standby.come(LinkId{203}, join_of(4, 4))));
 }
 

@@ -211,9 +211,9 @@ TEST_CASE("secrets lie in a folder or in a file, not in both") {
     REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
     return std::get<DaemonOptions>(parsed);
   };
-  CHECK(of({}).secrets_folder.empty());
+  CHECK(of({}).secrets_directory.empty());
   CHECK(of({}).secret_file.empty());
-  CHECK(of({"--secrets", "/s"}).secrets_folder == "/s");
+  CHECK(of({"--secrets", "/s"}).secrets_directory == "/s");
   CHECK(of({"--secret-file=/f"}).secret_file == "/f");
   CHECK(end_of({"--secrets=/s", "--secret-file=/f"}).exit_code == 2);
   CHECK(end_of({"--secrets="}).exit_code == 2);

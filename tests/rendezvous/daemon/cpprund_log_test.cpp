@@ -67,7 +67,7 @@ void wait_for(int fd, short events) {
 }
 
 // Somebody who gets a line in the log: it is written before his connection is seen closed.
-void be_a_stranger(std::uint16_t port) {
+void be_unidentified(std::uint16_t port) {
   RawClient scanner(port);
   wait_for(scanner.fd(), POLLOUT);
   REQUIRE(scanner.offer("SSH-2.0-scanner\r\n") > 0);
@@ -78,7 +78,7 @@ void be_a_stranger(std::uint16_t port) {
 }
 
 void check_still_serves(Program& daemon, std::uint16_t port) {
-  for (int at = 0; at < 3; ++at) be_a_stranger(port);
+  for (int at = 0; at < 3; ++at) be_unidentified(port);
   Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = port});
   REQUIRE(client);
   CHECK(client->add("n", 3) == 3);
@@ -142,7 +142,7 @@ TEST_CASE("a log that nobody reads freezes nobody, and goes on when it is read a
   log.fill();
   Program daemon(on_loopback, log.writer.get());
   const auto port = daemon.port();
-  for (int at = 0; at < 3; ++at) be_a_stranger(port);
+  for (int at = 0; at < 3; ++at) be_unidentified(port);
   run_a_job(port, "unread");
   log.writer.reset();
   const std::string text = log.read_up_to("job \"unread\" is over\n");
@@ -158,7 +158,7 @@ TEST_CASE("what happened to jobs is told of every one, quiet or not, with its ti
     arguments.emplace_back(flag);
     Program daemon(arguments, log.writer.get());
     const auto port = daemon.port();
-    be_a_stranger(port);
+    be_unidentified(port);
     for (int at = 0; at < 20; ++at) run_a_job(port, "job" + std::to_string(at));
     const std::string text = log.read_up_to("job \"job19\" is over\n");
     CHECK(count(text, "begins; its store is on port") == 20);
@@ -176,7 +176,7 @@ TEST_CASE("strangers who fail at the same thing are counted") {
   Pipe log;
   Program daemon(on_loopback, log.writer.get());
   const auto port = daemon.port();
-  for (int at = 0; at < 100; ++at) be_a_stranger(port);
+  for (int at = 0; at < 100; ++at) be_unidentified(port);
   run_a_job(port, "mine");
   const std::string text = log.read_up_to("job \"mine\" is over\n");
   CHECK(count(text, "closed: an SSH client") == 5);

@@ -9,20 +9,20 @@
 #include <string>
 #include <vector>
 
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 #include "tests/rendezvous/daemon/cpprund_program.h"
 
 namespace cpprund_secrets_test {
 
 using namespace cpprun;
-using integration::Folder;
+using integration::Directory;
 
 namespace {
 
 const std::string digits = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
-std::string put(const Folder& folder, const std::string& name, const std::string& text) {
-  auto path = folder.write(name, text);
+std::string put(const Directory& directory, const std::string& name, const std::string& text) {
+  auto path = directory.write(name, text);
   REQUIRE(::chmod(path.c_str(), 0600) == 0);
   return path;
 }
@@ -47,54 +47,56 @@ std::string line_with(Program& daemon, std::string_view words) {
 }  // namespace
 
 TEST_CASE("SIGHUP reads the secrets again, and a broken file changes none of them") {
-  const Folder folder;
-  put(folder, "alice", secret("a"));
-  put(folder, "alice~", "");
-  Program daemon(with({"--secrets", folder.path()}));
+  const Directory directory;
+  put(directory, "alice", secret("a"));
+  put(directory, "alice~", "");
+  Program daemon(with({"--secrets", directory.path()}));
   daemon.port();
   CHECK(line_with(daemon, "ignoring").find("/alice~\"") != std::string::npos);
   CHECK(line_with(daemon, "loaded the secrets").ends_with("loaded the secrets of alice"));
 
-  put(folder, "bob", secret("b") + secret("b2"));
+  put(directory, "bob", secret("b") + secret("b2"));
   daemon.signal(SIGHUP);
   CHECK(line_with(daemon, "loaded the secrets")
             .ends_with("loaded the secrets of alice, bob (2 secrets)"));
 
-  put(folder, "bob", "not a secret " + digits);
+  put(directory, "bob", "not a secret " + digits);
   daemon.signal(SIGHUP);
   const auto line = line_with(daemon, "SIGHUP");
   CHECK(line.find("SIGHUP: keeping the previous secrets: cannot use the secret in \"" +
-                  folder.path() + "/bob\": line 1 is not a secret of cpprun") != std::string::npos);
+                  directory.path() + "/bob\": line 1 is not a secret of cpprun") !=
+        std::string::npos);
   CHECK(line.find(digits) == std::string::npos);
 
-  std::filesystem::remove(folder.path() + "/bob");
+  std::filesystem::remove(directory.path() + "/bob");
   daemon.signal(SIGHUP);
   CHECK(line_with(daemon, "loaded the secrets").ends_with("loaded the secrets of alice"));
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
 TEST_CASE("a daemon of one owner reads its file again") {
-  const Folder folder;
-  const auto path = put(folder, "key", secret("a"));
+  const Directory directory;
+  const auto path = put(directory, "key", secret("a"));
   Program daemon(with({"--secret-file", path}));
   daemon.port();
   CHECK(line_with(daemon, "loaded the secrets").ends_with("loaded the secrets of default"));
-  put(folder, "key", secret("a") + secret("b"));
+  put(directory, "key", secret("a") + secret("b"));
   daemon.signal(SIGHUP);
   CHECK(line_with(daemon, "loaded the secrets").ends_with("of default (2 secrets)"));
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
 TEST_CASE("that there is --no-secret is said at the start, and not to who goes on with its own") {
-  const Folder folder;
+  const Directory directory;
   const std::string own = ".config/cpprun/secret";
-  std::filesystem::create_directories(folder.path() + "/.config/cpprun");
-  put(folder, own, secret("a"));
-  const std::string words = "HOME=" + folder.path() + " XDG_CONFIG_HOME= CPPRUN_SECRET_FILE= exec";
+  std::filesystem::create_directories(directory.path() + "/.config/cpprun");
+  put(directory, own, secret("a"));
+  const std::string words =
+      "HOME=" + directory.path() + " XDG_CONFIG_HOME= CPPRUN_SECRET_FILE= exec";
   Program daemon(with({}), {.words = words});
   daemon.port();
   CHECK(line_with(daemon, "loaded the secrets").ends_with("loaded the secrets of default"));
-  put(folder, own, "not a secret");
+  put(directory, own, "not a secret");
   daemon.signal(SIGHUP);
   const auto line = line_with(daemon, "SIGHUP");
   CHECK(line.find("keeping the previous secrets: cannot use the secret in") != std::string::npos);
@@ -127,13 +129,13 @@ TEST_CASE("a daemon without secrets has nothing to reload, and goes on") {
 }
 
 TEST_CASE("a daemon whose secrets are wrong at the start does not start") {
-  const Folder folder;
-  put(folder, "alice", secret("a"));
-  put(folder, "bob", secret("a"));
-  Program daemon(with({"--secrets", folder.path()}));
+  const Directory directory;
+  put(directory, "alice", secret("a"));
+  put(directory, "bob", secret("a"));
+  Program daemon(with({"--secrets", directory.path()}));
   CHECK(line_with(daemon, "alice").find("\"alice\" and \"bob\" have") != std::string::npos);
   CHECK(daemon.exit_code() == 1);
-  Program lost(with({"--secret-file", folder.path() + "/gone"}));
+  Program lost(with({"--secret-file", directory.path() + "/gone"}));
   CHECK(line_with(lost, "gone").find("No such file or directory") != std::string::npos);
   CHECK(lost.exit_code() == 1);
 }

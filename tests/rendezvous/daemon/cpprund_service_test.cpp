@@ -272,13 +272,13 @@ TEST_CASE("a daemon that serves has closed itself in, unless it was told not to"
 }
 
 TEST_CASE("behind the sandbox tools find the daemon, and its socket goes with it") {
-  std::string folder = "/tmp/cpprun-service-XXXXXX";
-  REQUIRE(::mkdtemp(folder.data()) != nullptr);
+  std::string directory = "/tmp/cpprun-service-XXXXXX";
+  REQUIRE(::mkdtemp(directory.data()) != nullptr);
   Program daemon({"--host", "127.0.0.1", "--port", "0"},
-                 {.words = "unset XDG_RUNTIME_DIR; TMPDIR=" + folder + " exec"});
+                 {.words = "unset XDG_RUNTIME_DIR; TMPDIR=" + directory + " exec"});
   const auto port = daemon.port();
   CHECK(daemon.any_err_line().find("sandbox: ") != std::string::npos);
-  const auto place = folder + "/cpprun-" + std::to_string(::geteuid());
+  const auto place = directory + "/cpprun-" + std::to_string(::geteuid());
   // It is opened aside. Whoever has been served meanwhile was served behind the sandbox.
   char host[256] = {};
   REQUIRE(::gethostname(host, sizeof host - 1) == 0);
@@ -290,7 +290,7 @@ TEST_CASE("behind the sandbox tools find the daemon, and its socket goes with it
   CHECK(::access(name.c_str(), F_OK) == 0);
   CHECK(daemon.end_with(SIGTERM) == 0);
   CHECK(::access(place.c_str(), F_OK) != 0);
-  CHECK(::rmdir(folder.c_str()) == 0);
+  CHECK(::rmdir(directory.c_str()) == 0);
 }
 
 TEST_CASE("cpprund notes that its control socket is not in TMPDIR, and why") {

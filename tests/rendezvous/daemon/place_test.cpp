@@ -10,26 +10,26 @@ namespace place_test {
 using namespace cpprun;
 
 TEST_CASE("a place is a host and a port, in any of the usual spellings") {
-  CHECK(*parse_place("a") == Endpoint{"a", 29400});
-  CHECK(*parse_place("10.0.0.1:7") == Endpoint{"10.0.0.1", 7});
-  CHECK(*parse_place("[fd00::1]:65535") == Endpoint{"fd00::1", 65535});
-  CHECK(*parse_place("[fd00::1]") == Endpoint{"fd00::1", 29400});
+  CHECK(*parse_member_address("a") == Endpoint{"a", 29400});
+  CHECK(*parse_member_address("10.0.0.1:7") == Endpoint{"10.0.0.1", 7});
+  CHECK(*parse_member_address("[fd00::1]:65535") == Endpoint{"fd00::1", 65535});
+  CHECK(*parse_member_address("[fd00::1]") == Endpoint{"fd00::1", 29400});
   for (const char* text : {"a:1", "10.0.0.1:29400", "[fd00::1]:2"}) {
-    CHECK(to_string(*parse_place(text)) == text);
+    CHECK(to_string(*parse_member_address(text)) == text);
   }
-  CHECK(host_of_place("[::1]:5") == "::1");
-  CHECK(port_of_place("b:5") == 5);
+  CHECK(host_of_member("[::1]:5") == "::1");
+  CHECK(port_of_member("b:5") == 5);
 }
 
 TEST_CASE("what is no place is told, with what would be one") {
   for (const char* text :
        {"", ":1", "a:", "a:0", "a:65536", "a:b", "fd00::1", "[fd00::1", "[]:1", "[a]x", "a:1 "}) {
-    const auto parsed = parse_place(text);
+    const auto parsed = parse_member_address(text);
     REQUIRE_FALSE(parsed);
     CHECK(parsed.error().reason.find("write HOST, HOST:PORT or [IPv6]:PORT") != std::string::npos);
   }
-  CHECK(host_of_place("").empty());
-  CHECK(port_of_place("x:y") == 0);
+  CHECK(host_of_member("").empty());
+  CHECK(port_of_member("x:y") == 0);
 }
 
 TEST_CASE("an address in digits is one, unless it means all of a machine") {

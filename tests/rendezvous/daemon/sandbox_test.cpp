@@ -26,8 +26,9 @@ TEST_CASE("each kernel is asked for the rights that it knows, and for no others"
 TEST_CASE("nothing stays open but /dev/null and what is wanted") {
   CHECK(sandbox_rules(7, {}).paths ==
         std::vector<SandboxRules::Path>{{"/dev/null", landlock::read_file | landlock::write_file}});
-  const auto rules = sandbox_rules(7, {.readable = {"/etc/cpprun/secrets"},
-                                       .door = DoorFolder{.parent = "/run/user/7", .name = "x"}});
+  const auto rules =
+      sandbox_rules(7, {.readable = {"/etc/cpprun/secrets"},
+                        .door = DoorDirectory{.parent = "/run/user/7", .name = "x"}});
   REQUIRE(rules.paths.size() == 4);
   CHECK(rules.paths[1] ==
         SandboxRules::Path{"/etc/cpprun/secrets", landlock::read_file | landlock::read_dir});
@@ -41,13 +42,13 @@ TEST_CASE("nothing stays open but /dev/null and what is wanted") {
 TEST_CASE("every right that a rule gives back was given up") {
   for (int version = 1; version <= 8; ++version) {
     const auto rules = sandbox_rules(
-        version, {.readable = {"/a"}, .door = DoorFolder{.parent = "/run", .name = "b"}});
+        version, {.readable = {"/a"}, .door = DoorDirectory{.parent = "/run", .name = "b"}});
     for (const auto& path : rules.paths) CHECK((path.rights & ~rules.files) == 0);
   }
 }
 
 TEST_CASE("the log says what is in force, and nothing that is not") {
-  const SandboxWants tools{.door = DoorFolder{.parent = "/run", .name = "b"}};
+  const SandboxWants tools{.door = DoorDirectory{.parent = "/run", .name = "b"}};
   const SandboxWants all{.readable = {"/a", "/b"}, .door = tools.door};
   CHECK(sandbox_line({.version = 7, .no_privileges = true, .no_dumps = true}, tools) ==
         "sandbox: no file access except the control socket, no outgoing TCP connections, no fixed "

@@ -46,7 +46,7 @@ struct Asker {
 struct CommandedDaemon {
   using Meanwhile = std::function<void(CommandedDaemon&)>;
   explicit CommandedDaemon(const Meanwhile& meanwhile = [](CommandedDaemon& daemon) {
-    daemon.server.wait_for(Keeping::standby, 1);
+    daemon.server.wait_for(CommitSource::standby, 1);
   }) {
     const auto opened =
         server.open({.host = loopback},
@@ -56,11 +56,11 @@ struct CommandedDaemon {
                     PlainStore::refused, {.access = StatusAccess::user, .names = {loopback}});
     REQUIRE(opened.has_value());
     for (int rank = 0; rank < 2; ++rank) {
-      nodes.push_back(std::make_unique<Guest>(context, opened->port));
-      Guest& guest = *nodes.back();
-      guest.client.dial();
-      run_until(context, [&] { return !guest.local.empty(); });
-      guest.client.send(node(rank));
+      nodes.push_back(std::make_unique<LinkPeer>(context, opened->port));
+      LinkPeer& peer = *nodes.back();
+      peer.client.dial();
+      run_until(context, [&] { return !peer.local.empty(); });
+      peer.client.send(node(rank));
     }
     run_until(context, [&] { return heard<link::Sealed>(0) && heard<link::Sealed>(1); });
     meanwhile(*this);
@@ -91,7 +91,7 @@ struct CommandedDaemon {
        .done = nullptr,
        .keep_record = [this](const auto&, const auto&) { return keep ? keep() : 0; },
        .forget_record = [](const auto&) { return std::uint64_t{0}; }}};
-  std::vector<std::unique_ptr<Guest>> nodes;
+  std::vector<std::unique_ptr<LinkPeer>> nodes;
   std::optional<Asker> asker;
   int port = 0;
 };
@@ -102,7 +102,7 @@ TEST_CASE("an order is answered when a standby has what came of it, and its node
   CommandedDaemon daemon;
   CHECK(daemon.asker->answer() == "");
   CHECK_FALSE(daemon.heard<link::Drain>(0));
-  daemon.server.kept(Keeping::standby, 1);
+  daemon.server.kept(CommitSource::standby, 1);
   run_until(daemon.context,
             [&] { return daemon.asker->has_answer() && daemon.heard<link::Drain>(0); });
   CHECK_MESSAGE(daemon.asker->answer().starts_with("HTTP/1.1 200"), daemon.asker->answer());
@@ -128,7 +128,7 @@ TEST_CASE("what was decided when the lead was lost in the middle of it is said t
   });
   REQUIRE(records > 0);
   daemon.server.leader_until({});
-  daemon.server.kept(Keeping::record, records);
+  daemon.server.kept(CommitSource::record, records);
   run_until(daemon.context, [&] {
     return daemon.asker->has_answer() && daemon.heard<link::NotLeading>(0) &&
            daemon.heard<link::NotLeading>(1);
@@ -151,15 +151,15 @@ TEST_CASE("a job that ends while nobody may be told is known to the nodes that c
     run_until(daemon.context, [&] { return !each->reason.empty(); });
   }
   for (int rank = 0; rank < 2; ++rank) {
-    Guest& guest = *daemon.nodes[static_cast<std::size_t>(rank)];
+    LinkPeer& peer = *daemon.nodes[static_cast<std::size_t>(rank)];
     CHECK_FALSE(daemon.heard<link::Finish>(static_cast<std::size_t>(rank)));
     auto again = node(rank);
     again.after = RoundNumber{1};
     again.idle = true;
-    guest.local.clear();
-    guest.client.dial();
-    run_until(daemon.context, [&] { return !guest.local.empty(); });
-    guest.client.send(again);
+    peer.local.clear();
+    peer.client.dial();
+    run_until(daemon.context, [&] { return !peer.local.empty(); });
+    peer.client.send(again);
     run_until(daemon.context, [&] {
       return daemon.heard<link::Finish>(static_cast<std::size_t>(rank)) ||
              daemon.heard<link::Refused>(static_cast<std::size_t>(rank));
@@ -180,7 +180,7 @@ TEST_CASE("what was not done is said at once, whatever is held before it") {
 TEST_CASE("one that does not know whether it leads still does not say that it has done anything") {
   CommandedDaemon daemon;
   daemon.server.leader_until(TimePoint{});
-  daemon.server.kept(Keeping::standby, 1);
+  daemon.server.kept(CommitSource::standby, 1);
   run_until(daemon.context, [&] { return daemon.asker->has_answer(); });
   CHECK_MESSAGE(daemon.asker->answer().starts_with("HTTP/1.1 409"), daemon.asker->answer());
 }

@@ -30,8 +30,8 @@ link::Join elastic(int number) {
   return join;
 }
 
-bool has_record(const Guest& guest) {
-  return std::ranges::any_of(guest.heard, [](const link::Message& message) {
+bool has_record(const LinkPeer& peer) {
+  return std::ranges::any_of(peer.heard, [](const link::Message& message) {
     return std::holds_alternative<link::Record>(message);
   });
 }
@@ -57,17 +57,17 @@ TEST_CASE("until when a coordinator may decide is known before anybody may vote"
        .options = {.lease = 60s, .status_interval = 60s, .last_call = 60s, .standby = true}});
   REQUIRE(opened.has_value());
   server.hear_local_agent(elastic(0));
-  std::vector<std::unique_ptr<Guest>> guests;
+  std::vector<std::unique_ptr<LinkPeer>> guests;
   for (int number = 1; number < 3; ++number) {
-    guests.push_back(std::make_unique<Guest>(context, opened->port));
-    Guest& guest = *guests.back();
-    guest.client.dial();
-    run_until(context, [&] { return !guest.local.empty(); });
-    guest.client.send(elastic(number));
+    guests.push_back(std::make_unique<LinkPeer>(context, opened->port));
+    LinkPeer& peer = *guests.back();
+    peer.client.dial();
+    run_until(context, [&] { return !peer.local.empty(); });
+    peer.client.send(elastic(number));
   }
   run_until(context, [&] { return has_record(*guests[0]) || has_record(*guests[1]); });
   CHECK_FALSE(leads_until);
-  Guest& standby = has_record(*guests[0]) ? *guests[0] : *guests[1];
+  LinkPeer& standby = has_record(*guests[0]) ? *guests[0] : *guests[1];
   standby.client.send(link::Stands{RoundNumber{1}, 4711});
   run_until(context, [&] { return !was_known.empty(); });
   CHECK(was_known == std::vector{true});

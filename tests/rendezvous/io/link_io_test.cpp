@@ -25,7 +25,7 @@ using asio::ip::tcp;
 namespace {
 
 // A server that is no cpprun: says `greeting` to whoever comes, then closes.
-std::unique_ptr<tcp::acceptor> stranger(asio::io_context& context, std::string greeting) {
+std::unique_ptr<tcp::acceptor> unidentified(asio::io_context& context, std::string greeting) {
   auto acceptor = std::make_unique<tcp::acceptor>(
       context, tcp::endpoint{asio::ip::make_address("127.0.0.1"), 0});
   acceptor->async_accept([greeting](const asio::error_code& error, tcp::socket socket) {
@@ -39,24 +39,24 @@ std::unique_ptr<tcp::acceptor> stranger(asio::io_context& context, std::string g
 TEST_CASE("an agent from outside and the master's own are seated in one round") {
   asio::io_context context;
   Master master{context};
-  Guest guest{context, master.port};
-  guest.client.dial();
-  run_until(context, [&] { return !guest.local.empty(); });
-  CHECK(guest.local == "127.0.0.1");
-  guest.client.send(node(1));
+  LinkPeer peer{context, master.port};
+  peer.client.dial();
+  run_until(context, [&] { return !peer.local.empty(); });
+  CHECK(peer.local == "127.0.0.1");
+  peer.client.send(node(1));
   master.server.hear_local_agent(node(0));
-  run_until(context, [&] { return !guest.heard.empty(); });
-  const auto* sealed = std::get_if<link::Sealed>(&guest.heard[0]);
+  run_until(context, [&] { return !peer.heard.empty(); });
+  const auto* sealed = std::get_if<link::Sealed>(&peer.heard[0]);
   REQUIRE(sealed != nullptr);
   CHECK(sealed->group_rank == GroupRank{1});
   CHECK(sealed->store_port == master.port);
   CHECK(std::get<link::Sealed>(master.heard.at(0)).group_rank == GroupRank{0});
 
-  guest.client.send(link::Succeeded{sealed->round});
+  peer.client.send(link::Succeeded{sealed->round});
   master.server.hear_local_agent(link::Succeeded{sealed->round});
-  run_until(context, [&] { return guest.heard.size() == 2; });
-  CHECK(std::get<link::Finish>(guest.heard[1]).exit_code == 0);
-  guest.client.hang_up();
+  run_until(context, [&] { return peer.heard.size() == 2; });
+  CHECK(std::get<link::Finish>(peer.heard[1]).exit_code == 0);
+  peer.client.hang_up();
   master.server.local_agent_left();
   run_until(context, [&] { return master.done; });
 }
@@ -69,37 +69,37 @@ TEST_CASE("what the local agent answers at once does not overtake what others ar
     const auto* sealed = std::get_if<link::Sealed>(&message);
     if (sealed != nullptr) master.server.hear_local_agent(link::Failed{sealed->round, {}});
   };
-  Guest guest{context, master.port};
-  guest.client.dial();
-  run_until(context, [&] { return !guest.local.empty(); });
-  guest.client.send(node(1));
+  LinkPeer peer{context, master.port};
+  peer.client.dial();
+  run_until(context, [&] { return !peer.local.empty(); });
+  peer.client.send(node(1));
   master.server.hear_local_agent(node(0));
-  run_until(context, [&] { return guest.heard.size() == 2; });
-  CHECK(std::holds_alternative<link::Sealed>(guest.heard[0]));
-  CHECK(std::holds_alternative<link::Drain>(guest.heard[1]));
+  run_until(context, [&] { return peer.heard.size() == 2; });
+  CHECK(std::holds_alternative<link::Sealed>(peer.heard[0]));
+  CHECK(std::holds_alternative<link::Drain>(peer.heard[1]));
 }
 
 TEST_CASE("a link that leads to the only address of its host has no others") {
   asio::io_context context;
   Master master{context};
-  Guest guest{context, master.port};
-  guest.client.dial();
-  run_until(context, [&] { return !guest.local.empty(); });
-  CHECK(guest.client.other_addresses().empty());
+  LinkPeer peer{context, master.port};
+  peer.client.dial();
+  run_until(context, [&] { return !peer.local.empty(); });
+  CHECK(peer.client.other_addresses().empty());
 }
 
 TEST_CASE("a node of another job is told whose port it has reached") {
   asio::io_context context;
   Master master{context};
-  Guest guest{context, master.port};
-  guest.client.dial();
-  run_until(context, [&] { return !guest.local.empty(); });
+  LinkPeer peer{context, master.port};
+  peer.client.dial();
+  run_until(context, [&] { return !peer.local.empty(); });
   auto other = node(1);
   other.job = "other";
-  guest.client.send(other);
-  run_until(context, [&] { return !guest.heard.empty(); });
-  CHECK(std::get<link::Refused>(guest.heard[0]).reason.find("runs job \"j\"") != std::string::npos);
-  run_until(context, [&] { return !guest.reason.empty(); });
+  peer.client.send(other);
+  run_until(context, [&] { return !peer.heard.empty(); });
+  CHECK(std::get<link::Refused>(peer.heard[0]).reason.find("runs job \"j\"") != std::string::npos);
+  run_until(context, [&] { return !peer.reason.empty(); });
   CHECK(master.notes.size() == 1);
 }
 
@@ -110,28 +110,28 @@ TEST_CASE("where nothing listens, the agent hears that the connection was refuse
     tcp::acceptor taken{context, tcp::endpoint{asio::ip::make_address("127.0.0.1"), 0}};
     port = taken.local_endpoint().port();
   }
-  Guest guest{context, port};
-  guest.client.dial();
-  run_until(context, [&] { return !guest.reason.empty(); });
-  CHECK(guest.reason == "connection refused: nothing listens there (yet)");
+  LinkPeer peer{context, port};
+  peer.client.dial();
+  run_until(context, [&] { return !peer.reason.empty(); });
+  CHECK(peer.reason == "connection refused: nothing listens there (yet)");
 }
 
 TEST_CASE("a server that is no cpprun is named by what it said") {
   asio::io_context context;
-  const auto http = stranger(context, "HTTP/1.1 400 Bad Request\r\n\r\n");
-  Guest guest{context, http->local_endpoint().port()};
-  guest.client.dial();
-  run_until(context, [&] { return !guest.reason.empty(); });
-  CHECK(guest.reason.find("not a cpprun master (it sent \"HTTP/1.1\")") != std::string::npos);
+  const auto http = unidentified(context, "HTTP/1.1 400 Bad Request\r\n\r\n");
+  LinkPeer peer{context, http->local_endpoint().port()};
+  peer.client.dial();
+  run_until(context, [&] { return !peer.reason.empty(); });
+  CHECK(peer.reason.find("not a cpprun master (it sent \"HTTP/1.1\")") != std::string::npos);
 }
 
 TEST_CASE("a server that closes without a word is suspected aloud") {
   asio::io_context context;
-  const auto silent = stranger(context, "");
-  Guest guest{context, silent->local_endpoint().port()};
-  guest.client.dial();
-  run_until(context, [&] { return !guest.reason.empty(); });
-  CHECK(guest.reason ==
+  const auto silent = unidentified(context, "");
+  LinkPeer peer{context, silent->local_endpoint().port()};
+  peer.client.dial();
+  run_until(context, [&] { return !peer.reason.empty(); });
+  CHECK(peer.reason ==
         "connection closed without a greeting; check that a cpprun master listens there");
 }
 
@@ -155,16 +155,16 @@ TEST_CASE("an agent that talks nonsense after its greeting is cut off and nobody
   run_until(context, [&] { return static_cast<bool>(ended); });
   CHECK(received == link::preamble);
 
-  Guest guest{context, master.port};
-  guest.client.dial();
-  run_until(context, [&] { return !guest.local.empty(); });
+  LinkPeer peer{context, master.port};
+  peer.client.dial();
+  run_until(context, [&] { return !peer.local.empty(); });
 }
 
 TEST_CASE("who hangs up while it dials hears nothing of that attempt") {
   asio::io_context context;
   Master master{context};
-  Guest gone{context, master.port};
-  Guest other{context, master.port};
+  LinkPeer gone{context, master.port};
+  LinkPeer other{context, master.port};
   gone.client.dial();
   gone.client.hang_up();
   other.client.dial();
@@ -177,21 +177,21 @@ TEST_CASE("who hangs up while it dials hears nothing of that attempt") {
 TEST_CASE("a dial that is given up says nothing any more") {
   asio::io_context context;
   Master master{context};
-  Guest guest{context, master.port};
-  guest.client.dial();
-  guest.client.dial();
-  run_until(context, [&] { return !guest.local.empty(); });
-  CHECK(guest.reason.empty());
+  LinkPeer peer{context, master.port};
+  peer.client.dial();
+  peer.client.dial();
+  run_until(context, [&] { return !peer.local.empty(); });
+  CHECK(peer.reason.empty());
 }
 
 TEST_CASE("a daemon runs several jobs at once, each with a store port of its own") {
   asio::io_context context;
   Master master{context, true};
-  Guest one{context, master.port};
-  Guest two{context, master.port};
-  for (Guest* guest : {&one, &two}) {
-    guest->client.dial();
-    run_until(context, [&] { return !guest->local.empty(); });
+  LinkPeer one{context, master.port};
+  LinkPeer two{context, master.port};
+  for (LinkPeer* peer : {&one, &two}) {
+    peer->client.dial();
+    run_until(context, [&] { return !peer->local.empty(); });
   }
   auto join = node(0);
   join.nodes_min = join.nodes_max = 1;

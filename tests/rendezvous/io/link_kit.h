@@ -30,9 +30,9 @@ inline void run_until(asio::io_context& context, const std::function<bool()>& en
 }
 
 // One agent's end, and everything it heard.
-struct Guest {
-  Guest(asio::io_context& context, int port, std::string host = "127.0.0.1",
-        std::shared_ptr<SecureContext> secure = nullptr)
+struct LinkPeer {
+  LinkPeer(asio::io_context& context, int port, std::string host = "127.0.0.1",
+           std::shared_ptr<SecureContext> secure = nullptr)
       : client(context, std::move(host), port,
                {.up = [this](std::string address) { local = std::move(address); },
                 .message = [this](link::Message m) { heard.push_back(std::move(m)); },

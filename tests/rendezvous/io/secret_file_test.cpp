@@ -13,12 +13,12 @@
 #include <filesystem>
 #include <string>
 
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 
 namespace secret_file_test {
 
 using namespace cpprun;
-using integration::Folder;
+using integration::Directory;
 
 namespace {
 
@@ -27,9 +27,9 @@ constexpr uid_t somebody_else = 65534;
 const std::string digits = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 const std::string line = "cpprun1:tonight:" + digits + "\n";
 
-std::string secret_in(const Folder& folder, const std::string& name = "secret",
+std::string secret_in(const Directory& directory, const std::string& name = "secret",
                       const std::string& text = line, mode_t mode = 0600) {
-  std::string path = folder.write(name, text);
+  std::string path = directory.write(name, text);
   REQUIRE(::chmod(path.c_str(), mode) == 0);
   return path;
 }
@@ -53,18 +53,18 @@ bool is_root() {
 }  // namespace
 
 TEST_CASE("a file that is its owner's alone is read") {
-  const Folder folder;
-  const auto secrets = read_secret_file(secret_in(folder));
+  const Directory directory;
+  const auto secrets = read_secret_file(secret_in(directory));
   REQUIRE_MESSAGE(secrets, secrets.error().reason);
   REQUIRE(secrets->size() == 1);
   CHECK(secrets->front().id == "tonight");
   CHECK((*secrets->front().key)[31] == 0x1f);
-  CHECK(refusal(secret_in(folder, "readable", line, 0400)) == "taken");
+  CHECK(refusal(secret_in(directory, "readable", line, 0400)) == "taken");
 }
 
 TEST_CASE("a file that others may use is refused with the command that helps") {
-  const Folder folder;
-  const auto path = secret_in(folder, "secret", line, 0640);
+  const Directory directory;
+  const auto path = secret_in(directory, "secret", line, 0640);
   CHECK(refusal(path) == "accessible to other users (mode 0640); chmod 600 " + path);
   for (const mode_t mode : {0604, 0620, 0602, 0610, 0601}) {
     CHECK(::chmod(path.c_str(), mode) == 0);
@@ -73,14 +73,14 @@ TEST_CASE("a file that others may use is refused with the command that helps") {
 }
 
 TEST_CASE("what is no file is refused, and never waited for") {
-  const Folder folder;
-  const std::string pipe = folder.path() + "/pipe";
+  const Directory directory;
+  const std::string pipe = directory.path() + "/pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   CHECK(refusal(pipe) == "a pipe, not a regular file");
-  CHECK(refusal(folder.path()) == "a directory, not a regular file");
-  CHECK(refusal(folder.path() + "/") == "a directory, not a regular file");
+  CHECK(refusal(directory.path()) == "a directory, not a regular file");
+  CHECK(refusal(directory.path() + "/") == "a directory, not a regular file");
   CHECK(refusal("/dev/null") == "a device, not a regular file");
-  const std::string socket = folder.path() + "/socket";
+  const std::string socket = directory.path() + "/socket";
   const FileDescriptor server(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -90,18 +90,18 @@ TEST_CASE("what is no file is refused, and never waited for") {
 }
 
 TEST_CASE("a link on the way to the file is followed, as where volumes are mounted") {
-  const Folder folder;
-  std::filesystem::create_directory(folder.path() + "/now");
-  secret_in(folder, "now/secret");
-  std::filesystem::create_symlink("now", folder.path() + "/data");
-  CHECK(refusal(folder.path() + "/data/secret") == "taken");
+  const Directory directory;
+  std::filesystem::create_directory(directory.path() + "/now");
+  secret_in(directory, "now/secret");
+  std::filesystem::create_symlink("now", directory.path() + "/data");
+  CHECK(refusal(directory.path() + "/data/secret") == "taken");
 }
 
 TEST_CASE("a file of a mounted Secret of Kubernetes is read through its links") {
-  const Folder folder;
-  const std::string volume = folder.path() + "/volume";
+  const Directory directory;
+  const std::string volume = directory.path() + "/volume";
   std::filesystem::create_directories(volume + "/..2026_11_26");
-  secret_in(folder, "volume/..2026_11_26/secret", line, 0400);
+  secret_in(directory, "volume/..2026_11_26/secret", line, 0400);
   REQUIRE(::chmod(volume.c_str(), 01777) == 0);
   std::filesystem::create_symlink("..2026_11_26", volume + "/..data");
   std::filesystem::create_symlink("..data/secret", volume + "/secret");
@@ -109,59 +109,60 @@ TEST_CASE("a file of a mounted Secret of Kubernetes is read through its links") 
   // Where the links lead is judged as any file is.
   REQUIRE(::chmod((volume + "/..data/secret").c_str(), 0440) == 0);
   CHECK(refusal(volume + "/secret").starts_with("accessible to other users (mode 0440)"));
-  std::filesystem::create_symlink(volume + "/secret", folder.path() + "/absolute");
+  std::filesystem::create_symlink(volume + "/secret", directory.path() + "/absolute");
   REQUIRE(::chmod((volume + "/..data/secret").c_str(), 0600) == 0);
-  CHECK(refusal(folder.path() + "/absolute") == "taken");
-  std::filesystem::create_symlink("volume/../volume/./..data", folder.path() + "/way");
-  std::filesystem::create_symlink("way/secret", folder.path() + "/long");
-  CHECK(refusal(folder.path() + "/long") == "taken");
+  CHECK(refusal(directory.path() + "/absolute") == "taken");
+  std::filesystem::create_symlink("volume/../volume/./..data", directory.path() + "/way");
+  std::filesystem::create_symlink("way/secret", directory.path() + "/long");
+  CHECK(refusal(directory.path() + "/long") == "taken");
 }
 
 TEST_CASE("a link is refused where others could lead it elsewhere, or where it leads nowhere") {
-  const Folder folder;
-  secret_in(folder);
-  const std::string open = folder.path() + "/open";
+  const Directory directory;
+  secret_in(directory);
+  const std::string open = directory.path() + "/open";
   std::filesystem::create_directory(open);
   std::filesystem::create_symlink("../secret", open + "/link");
-  std::filesystem::create_symlink("open/link", folder.path() + "/far");
-  CHECK(refusal(folder.path() + "/far") == "taken");
+  std::filesystem::create_symlink("open/link", directory.path() + "/far");
+  CHECK(refusal(directory.path() + "/far") == "taken");
   REQUIRE(::chmod(open.c_str(), 0770) == 0);
   const std::string why = "its directory \"" + open + "\" is writable by other users (mode 0770)";
   CHECK(refusal(open + "/link") == why);
-  CHECK(refusal(folder.path() + "/far") == why);
-  std::filesystem::create_symlink("circle", folder.path() + "/circle");
-  CHECK(refusal(folder.path() + "/circle") == "Too many levels of symbolic links");
-  std::filesystem::create_symlink("gone", folder.path() + "/nowhere");
-  CHECK(refusal(folder.path() + "/nowhere") ==
-        "a symbolic link to \"" + folder.path() + "/gone\", which does not exist");
-  CHECK(may_have_secret(folder.path() + "/nowhere"));
-  std::filesystem::create_symlink(".", folder.path() + "/here");
-  CHECK(refusal(folder.path() + "/here") == "a link to a directory, not to a regular file");
-  std::filesystem::create_symlink("/dev/null", folder.path() + "/device");
-  CHECK(refusal(folder.path() + "/device") == "a device, not a regular file");
+  CHECK(refusal(directory.path() + "/far") == why);
+  std::filesystem::create_symlink("circle", directory.path() + "/circle");
+  CHECK(refusal(directory.path() + "/circle") == "Too many levels of symbolic links");
+  std::filesystem::create_symlink("gone", directory.path() + "/nowhere");
+  CHECK(refusal(directory.path() + "/nowhere") ==
+        "a symbolic link to \"" + directory.path() + "/gone\", which does not exist");
+  CHECK(may_have_secret(directory.path() + "/nowhere"));
+  std::filesystem::create_symlink(".", directory.path() + "/here");
+  CHECK(refusal(directory.path() + "/here") == "a link to a directory, not to a regular file");
+  std::filesystem::create_symlink("/dev/null", directory.path() + "/device");
+  CHECK(refusal(directory.path() + "/device") == "a device, not a regular file");
 }
 
 TEST_CASE("a link of another user, or a directory of one on its way, is refused") {
   if (!is_root()) return;
-  const Folder folder;
-  secret_in(folder);
-  const std::string link = folder.path() + "/link";
+  const Directory directory;
+  secret_in(directory);
+  const std::string link = directory.path() + "/link";
   std::filesystem::create_symlink("secret", link);
   REQUIRE(::lchown(link.c_str(), somebody_else, somebody_else) == 0);
-  CHECK(refusal(link) == "a symbolic link in its path is owned by uid 65534, who could change it");
-  const std::string theirs = folder.path() + "/theirs";
+  CHECK(refusal(link) ==
+        "a symbolic link in its path is owned by uid 65534, which could change it");
+  const std::string theirs = directory.path() + "/theirs";
   std::filesystem::create_directory(theirs);
   std::filesystem::create_symlink("../secret", theirs + "/link");
   REQUIRE(::chown(theirs.c_str(), somebody_else, somebody_else) == 0);
   CHECK(refusal(theirs + "/link") ==
-        "its directory \"" + theirs + "\" is owned by uid 65534, who could change it");
+        "its directory \"" + theirs + "\" is owned by uid 65534, which could change it");
 }
 
 TEST_CASE("a file that root has given to a group of this user is read, and is not changed by it") {
   if (!is_root()) return;
-  const Folder folder;
-  REQUIRE(::chmod(folder.path().c_str(), 0755) == 0);
-  const auto path = secret_in(folder, "secret", line, 0440);
+  const Directory directory;
+  REQUIRE(::chmod(directory.path().c_str(), 0755) == 0);
+  const auto path = secret_in(directory, "secret", line, 0440);
   REQUIRE(::chown(path.c_str(), 0, somebody_else) == 0);
   const auto as_somebody = [&] {
     REQUIRE(::setegid(somebody_else) == 0);
@@ -179,17 +180,17 @@ TEST_CASE("a file that root has given to a group of this user is read, and is no
 }
 
 TEST_CASE("what stands in it has to be secrets, and few of them") {
-  const Folder folder;
-  CHECK(refusal(secret_in(folder, "empty", "")) == "no secret found");
-  CHECK(refusal(secret_in(folder, "nothing", std::string(64, '\0'))) ==
+  const Directory directory;
+  CHECK(refusal(secret_in(directory, "empty", "")) == "no secret found");
+  CHECK(refusal(secret_in(directory, "nothing", std::string(64, '\0'))) ==
         "line 1 is not a secret of cpprun (cpprun1:ID:64 hexadecimal digits)");
-  CHECK(refusal(secret_in(folder, "zeros", "cpprun1:a:" + std::string(64, '0'))) ==
+  CHECK(refusal(secret_in(directory, "zeros", "cpprun1:a:" + std::string(64, '0'))) ==
         "line 1 has a key of one repeated byte");
-  CHECK(refusal(secret_in(folder, "words", "hunter2 " + digits)) ==
+  CHECK(refusal(secret_in(directory, "words", "hunter2 " + digits)) ==
         "line 1 is not a secret of cpprun (cpprun1:ID:64 hexadecimal digits)");
-  CHECK(refusal(secret_in(folder, "large", std::string(16385, '\n'))) ==
+  CHECK(refusal(secret_in(directory, "large", std::string(16385, '\n'))) ==
         "16385 bytes, and a secret file has at most 16384; check the path");
-  CHECK(refusal(secret_in(folder, "full", std::string(16384 - line.size(), '\n') + line)) ==
+  CHECK(refusal(secret_in(directory, "full", std::string(16384 - line.size(), '\n') + line)) ==
         "taken");
 }
 
@@ -200,18 +201,18 @@ TEST_CASE("a file whose size the kernel does not tell is read no further than th
 }
 
 TEST_CASE("a file that is not there is refused with what makes one") {
-  const Folder folder;
-  const std::string path = folder.path() + "/gone";
+  const Directory directory;
+  const std::string path = directory.path() + "/gone";
   CHECK(refusal(path) == "No such file or directory; create it with \"cpprunctl keygen " + path +
                              "\" and copy it to every node");
-  CHECK(refusal(folder.path() + "/no/secret").starts_with("No such file or directory; "));
+  CHECK(refusal(directory.path() + "/no/secret").starts_with("No such file or directory; "));
 }
 
 TEST_CASE("a folder in which everybody may replace the file is refused, unless it is sticky") {
-  const Folder folder;
-  const std::string place = folder.path() + "/open";
+  const Directory directory;
+  const std::string place = directory.path() + "/open";
   std::filesystem::create_directory(place);
-  const auto path = secret_in(folder, "open/secret");
+  const auto path = secret_in(directory, "open/secret");
   REQUIRE(::chmod(place.c_str(), 0777) == 0);
   CHECK(refusal(path) ==
         "its directory is writable by all users (mode 0777); chmod o-w " + place + "/");
@@ -223,20 +224,21 @@ TEST_CASE("a folder in which everybody may replace the file is refused, unless i
 
 TEST_CASE("a file of another user is refused") {
   if (!is_root()) return;
-  const Folder folder;
-  const auto path = secret_in(folder);
+  const Directory directory;
+  const auto path = secret_in(directory);
   REQUIRE(::chown(path.c_str(), somebody_else, somebody_else) == 0);
-  CHECK(refusal(path) ==
-        "owned by uid 65534, who could change it, and this program runs as uid 0; use a file that "
-        "is owned by you or by root");
+  CHECK(
+      refusal(path) ==
+      "owned by uid 65534, which could change it, and this program runs as uid 0; use a file that "
+      "is owned by you or by root");
 }
 
 TEST_CASE("a file that cannot be read says who should be able to") {
   if (!is_root()) return;
-  const Folder folder;
-  REQUIRE(::chmod(folder.path().c_str(), 0755) == 0);
-  const auto of_root = secret_in(folder);
-  const auto own = secret_in(folder, "own");
+  const Directory directory;
+  REQUIRE(::chmod(directory.path().c_str(), 0755) == 0);
+  const auto of_root = secret_in(directory);
+  const auto own = secret_in(directory, "own");
   REQUIRE(::chown(own.c_str(), somebody_else, somebody_else) == 0);
   REQUIRE(::seteuid(somebody_else) == 0);
   const std::string why = refusal(of_root);
@@ -247,21 +249,21 @@ TEST_CASE("a file that cannot be read says who should be able to") {
 }
 
 TEST_CASE("the user's own is taken where it is there, and missed where it was named") {
-  const Folder folder;
-  const Environment environment{{"XDG_CONFIG_HOME", folder.path()}};
+  const Directory directory;
+  const Environment environment{{"XDG_CONFIG_HOME", directory.path()}};
   auto found = find_secrets("", environment);
   REQUIRE(found);
   CHECK(found->empty());
-  std::filesystem::create_directory(folder.path() + "/cpprun");
+  std::filesystem::create_directory(directory.path() + "/cpprun");
   found = find_secrets("", environment);
   REQUIRE(found);
   CHECK(found->empty());
-  const auto path = secret_in(folder, "cpprun/secret");
+  const auto path = secret_in(directory, "cpprun/secret");
   found = find_secrets("", environment);
   REQUIRE(found);
   CHECK(found->size() == 1);
-  CHECK_FALSE(find_secrets(folder.path() + "/gone", environment));
-  CHECK_FALSE(find_secrets("", {{"CPPRUN_SECRET_FILE", folder.path() + "/gone"}}));
+  CHECK_FALSE(find_secrets(directory.path() + "/gone", environment));
+  CHECK_FALSE(find_secrets("", {{"CPPRUN_SECRET_FILE", directory.path() + "/gone"}}));
   REQUIRE(::chmod(path.c_str(), 0644) == 0);
   CHECK_FALSE(find_secrets("", environment));
   found = find_secrets("", {});
@@ -271,13 +273,13 @@ TEST_CASE("the user's own is taken where it is there, and missed where it was na
 
 TEST_CASE("settings of somebody else, which this user cannot enter, hold no secret of this user") {
   if (!is_root()) return;
-  const Folder folder;  // mode 0700, of root
-  std::filesystem::create_directory(folder.path() + "/cpprun");
-  secret_in(folder, "cpprun/secret");
-  const Environment environment{{"XDG_CONFIG_HOME", folder.path()}};
+  const Directory directory;  // mode 0700, of root
+  std::filesystem::create_directory(directory.path() + "/cpprun");
+  secret_in(directory, "cpprun/secret");
+  const Environment environment{{"XDG_CONFIG_HOME", directory.path()}};
   REQUIRE(::seteuid(somebody_else) == 0);
   const auto found = find_secrets("", environment);
-  const auto named = find_secrets(folder.path() + "/cpprun/secret", environment);
+  const auto named = find_secrets(directory.path() + "/cpprun/secret", environment);
   REQUIRE(::seteuid(0) == 0);
   REQUIRE(found);
   CHECK(found->empty());

@@ -32,19 +32,19 @@ TEST_CASE("agents that hold the secret are seated, and say everything in secret"
   asio::io_context context;
   const Secret secret = secret_named("blue");
   Master master{context, false, server_of({secret})};
-  Guest guest{context, master.port, loopback, client_of(secret)};
-  guest.client.dial();
-  run_until(context, [&] { return !guest.local.empty(); });
-  guest.client.send(node(1));
+  LinkPeer peer{context, master.port, loopback, client_of(secret)};
+  peer.client.dial();
+  run_until(context, [&] { return !peer.local.empty(); });
+  peer.client.send(node(1));
   master.server.hear_local_agent(node(0));
-  run_until(context, [&] { return !guest.heard.empty(); });
-  const auto* sealed = std::get_if<link::Sealed>(&guest.heard[0]);
+  run_until(context, [&] { return !peer.heard.empty(); });
+  const auto* sealed = std::get_if<link::Sealed>(&peer.heard[0]);
   REQUIRE(sealed != nullptr);
-  guest.client.send(link::Succeeded{sealed->round});
+  peer.client.send(link::Succeeded{sealed->round});
   master.server.hear_local_agent(link::Succeeded{sealed->round});
-  run_until(context, [&] { return guest.heard.size() == 2; });
-  CHECK(std::get<link::Finish>(guest.heard[1]).exit_code == 0);
-  guest.client.hang_up();
+  run_until(context, [&] { return peer.heard.size() == 2; });
+  CHECK(std::get<link::Finish>(peer.heard[1]).exit_code == 0);
+  peer.client.hang_up();
   master.server.local_agent_left();
   run_until(context, [&] { return master.done; });
 }
@@ -52,13 +52,13 @@ TEST_CASE("agents that hold the secret are seated, and say everything in secret"
 TEST_CASE("an agent without the secret is refused in words, and so is one with another") {
   asio::io_context context;
   Master master{context, false, server_of({secret_named("blue")})};
-  Guest open{context, master.port};
+  LinkPeer open{context, master.port};
   open.client.dial();
   run_until(context, [&] { return !open.heard.empty(); });
   CHECK(std::get<link::Refused>(open.heard[0]).reason.starts_with("this master requires a secret"));
   CHECK(was_noted(master, "refused: the client has no secret"));
 
-  Guest other{context, master.port, loopback, client_of(secret_named("red"))};
+  LinkPeer other{context, master.port, loopback, client_of(secret_named("red"))};
   other.client.dial();
   run_until(context, [&] { return !other.reason.empty(); });
   CHECK(other.reason == "wrong secret: the server does not have \"red\"");
@@ -71,10 +71,10 @@ TEST_CASE("an agent without the secret is refused in words, and so is one with a
 TEST_CASE("an agent with a secret hears that its master has none") {
   asio::io_context context;
   Master master{context};
-  Guest guest{context, master.port, loopback, client_of(secret_named("blue"))};
-  guest.client.dial();
-  run_until(context, [&] { return !guest.reason.empty(); });
-  CHECK(guest.reason.starts_with("this side uses secret \"blue\", but the server has none"));
+  LinkPeer peer{context, master.port, loopback, client_of(secret_named("blue"))};
+  peer.client.dial();
+  run_until(context, [&] { return !peer.reason.empty(); });
+  CHECK(peer.reason.starts_with("this side uses secret \"blue\", but the server has none"));
   CHECK(was_noted(master, "the client uses a secret, but this side has none"));
 }
 
@@ -85,21 +85,22 @@ TEST_CASE("a master that answers in clear is not believed by whoever holds a sec
     const std::string answer = std::string(link::preamble) + link::encode(link::Drain{});
     if (!error) asio::write(socket, asio::buffer(answer));
   });
-  Guest guest{context, acceptor.local_endpoint().port(), loopback, client_of(secret_named("blue"))};
-  guest.client.dial();
-  run_until(context, [&] { return !guest.reason.empty(); });
-  CHECK(guest.reason ==
+  LinkPeer peer{context, acceptor.local_endpoint().port(), loopback,
+                client_of(secret_named("blue"))};
+  peer.client.dial();
+  run_until(context, [&] { return !peer.reason.empty(); });
+  CHECK(peer.reason ==
         "the response is not TLS; check that a cpprun master with a secret listens there");
-  CHECK(guest.heard.empty());
+  CHECK(peer.heard.empty());
 }
 
 TEST_CASE("a record that was changed on the way ends that link alone") {
   asio::io_context context;
   const Secret secret = secret_named("blue");
   Master master{context, false, server_of({secret})};
-  Guest guest{context, master.port, loopback, client_of(secret)};
-  guest.client.dial();
-  run_until(context, [&] { return !guest.local.empty(); });
+  LinkPeer peer{context, master.port, loopback, client_of(secret)};
+  peer.client.dial();
+  run_until(context, [&] { return !peer.local.empty(); });
 
   // By hand, so that a byte can be changed.
   tcp::socket socket = dial(context, master.port);
@@ -117,10 +118,10 @@ TEST_CASE("a record that was changed on the way ends that link alone") {
   asio::write(socket, asio::buffer(record));
   run_until(context, [&] { return reader.is_closed; });
 
-  guest.client.send(node(1));
+  peer.client.send(node(1));
   master.server.hear_local_agent(node(0));
-  run_until(context, [&] { return !guest.heard.empty(); });
-  CHECK(std::holds_alternative<link::Sealed>(guest.heard[0]));
+  run_until(context, [&] { return !peer.heard.empty(); });
+  CHECK(std::holds_alternative<link::Sealed>(peer.heard[0]));
 }
 
 TEST_CASE("half handshakes push out each other, and nobody who holds the secret") {
@@ -169,9 +170,9 @@ TEST_CASE("whoever does not prove anything in time is turned out") {
                                    const std::string& reason) { refused.push_back(reason); }},
                    std::make_shared<MemoryAccounting>(), HandshakeAdmission(4, 1ms));
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
-  tcp::socket stranger = dial(context, acceptor.local_endpoint().port());
+  tcp::socket unidentified = dial(context, acceptor.local_endpoint().port());
   door.adopt(acceptor.accept(), PeerAddress{}, std::string("\x16\x03", 2));
-  Reader reader{stranger};
+  Reader reader{unidentified};
   run_until(context, [&] { return reader.is_closed; });
   CHECK(refused == std::vector<std::string>{"no proof of the secret in time"});
   CHECK(door.size() == 0);
@@ -205,13 +206,13 @@ TEST_CASE("whoever says more than a handshake has is turned out") {
                                    const std::string& reason) { refused.push_back(reason); }},
                    std::make_shared<MemoryAccounting>());
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
-  tcp::socket stranger = dial(context, acceptor.local_endpoint().port());
+  tcp::socket unidentified = dial(context, acceptor.local_endpoint().port());
   door.adopt(acceptor.accept(), PeerAddress{}, std::string());
   // A greeting that claims 128 KB, in records of 4 KB.
   std::string greeting("\x16\x03\x01\x10\x00\x01\x01\xff\x00", 9);
   greeting.resize(5 + 4096, 'x');
   for (int record = 0; record < 5; ++record) {
-    asio::write(stranger, asio::buffer(greeting));
+    asio::write(unidentified, asio::buffer(greeting));
     greeting.replace(5, 4, "xxxx");
   }
   run_until(context, [&] { return !refused.empty(); });

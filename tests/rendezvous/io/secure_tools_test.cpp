@@ -91,7 +91,7 @@ TEST_CASE("a tool that watches behind the secret and does not read is let go, an
       {.only = JobTerms{.id = "j", .nodes_min = 2, .nodes_max = 2}, .options = {.lease = 60s}},
       PlainStore::refused, {.access = StatusAccess::user});
   REQUIRE(opened.has_value());
-  Guest agent{context, opened->port, loopback, client_of(secret)};
+  LinkPeer agent{context, opened->port, loopback, client_of(secret)};
   agent.client.dial();
   run_until(context, [&] { return !agent.local.empty(); });
   tcp::socket socket{context};

@@ -17,8 +17,8 @@ TEST_CASE("a store is for the machines whose links are in the round that runs") 
   admission.follow(round);
   CHECK(admission.check("10.0.0.1").has_value());
   CHECK(admission.check("10.0.0.2").error().reason ==
-        "no node of the running round connects from this address; use the same numeric master "
-        "address on every node");
+        "this address belongs to no node of the current round; give every node the same numeric "
+        "master address");
 }
 
 TEST_CASE(

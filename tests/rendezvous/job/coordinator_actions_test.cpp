@@ -15,7 +15,7 @@ TEST_CASE("a refusal is said, logged with who it was, and ends the link") {
                        coordinator::HangUp{LinkId{7}, "no seat"},
                        coordinator::Note{.line = "rejected the node on beta (10.0.0.2): no seat",
                                          .level = LogLevel::warning,
-                                         .of_stranger = true}});
+                                         .of_unidentified = true}});
 }
 
 }  // namespace coordinator_actions_test

@@ -277,8 +277,8 @@ TEST_CASE("who asks how a round ended of which nobody knows here does not begin 
   const auto refused = said<link::Refused>(back(table, t0, done(node(1), 3)), newer);
   REQUIRE(refused.size() == 1);
   CHECK(refused[0].reason ==
-        "unknown round 3, in which all workers of host1 exited with 0: this is a different master, "
-        "or the job is over and was forgotten");
+        "all workers of host1 exited with 0 in round 3, which this master does not know: it is a "
+        "different master, or the job has ended and its record was removed");
 }
 
 TEST_CASE("a node whose link comes back from another address has its workers admitted from both") {

@@ -40,7 +40,7 @@ TEST_CASE("nothing can take the lead away before anybody has heard of a standby"
   votes.begin(3);
   CHECK_FALSE(votes.may_be_lost());
   CHECK_FALSE(votes.until());
-  CHECK(votes.is_settled());
+  CHECK(votes.is_decided());
 }
 
 TEST_CASE("the lead lasts as long as half of the nodes follow, the coordinator's among them") {
@@ -64,16 +64,16 @@ TEST_CASE("or as long as the standby does, who alone could lead") {
   votes.heard(link(1), t0 + 2s);
   CHECK(votes.until() == t0 + 2s + timeout);
   votes.released(link(1));
-  CHECK(votes.is_settled());
+  CHECK(votes.is_decided());
 }
 
 TEST_CASE("enough nodes that know of the round's end settle it for good") {
   auto votes = of_nodes(5);
   votes.released(link(3));
   CHECK(votes.until() == t0 + timeout);
-  CHECK_FALSE(votes.is_settled());
+  CHECK_FALSE(votes.is_decided());
   votes.released(link(4));
-  CHECK(votes.is_settled());
+  CHECK(votes.is_decided());
   CHECK(votes.may_be_lost());
   votes.begin(4);
   CHECK_FALSE(votes.may_be_lost());
@@ -97,7 +97,7 @@ TEST_CASE("who was not told of the standby cannot vote, and counts as one who fo
   votes.appoint(link(1));
   votes.may_vote(link(1), t0);
   votes.may_vote(link(2), t0);
-  CHECK(votes.is_settled());
+  CHECK(votes.is_decided());
   votes.may_vote(link(3), t0);
   CHECK(votes.until() == t0 + timeout);
 }
@@ -171,7 +171,7 @@ TEST_CASE("a standby that has left in order has no majority to be afraid of") {
   auto votes = of_nodes(8);
   votes.released(link(1));
   for (const std::uint64_t each : {5, 6, 7}) votes.released(link(each));
-  CHECK(votes.is_settled());
+  CHECK(votes.is_decided());
   REQUIRE(votes.appoint_again(link(2), {link(2), link(3), link(4)}));
   CHECK(votes.votes_needed() == 3);
   CHECK(votes.until() == t0 + timeout);

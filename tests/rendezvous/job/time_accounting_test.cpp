@@ -58,7 +58,7 @@ TEST_CASE("every node's time is booked where it was") {
 
 TEST_CASE("what went on before a failure was noticed was not training") {
   TimeAccounting accounting = trained();
-  accounting.settled(t0 + 14s, {.id = "out_of_memory", .host = "alpha", .unnoticed = 3s});
+  accounting.round_decided(t0 + 14s, {.id = "out_of_memory", .host = "alpha", .unnoticed = 3s});
   const TimeUse use = accounting.told(t0 + 14s);
   CHECK(of(use.nodes, Account::training) == 14s);
   CHECK(of(use.nodes, Account::detecting) == 6s);
@@ -73,7 +73,7 @@ TEST_CASE("what went on before a failure was noticed was not training") {
 
 TEST_CASE("no more is called unnoticed than the round has lasted") {
   TimeAccounting accounting = trained();
-  accounting.settled(t0 + 14s, {.id = "node_lost", .unnoticed = 60s});
+  accounting.round_decided(t0 + 14s, {.id = "node_lost", .unnoticed = 60s});
   const TimeUse use = accounting.told(t0 + 14s);
   CHECK(of(use.nodes, Account::training) == 0s);
   // Its 20 s of training and its 4 s of starting; not the wait before it.
@@ -88,13 +88,13 @@ TEST_CASE("what was trained since the last checkpoint is to be done again, if a 
   accounting.unsaved(5s);
   accounting.unsaved(4s);
   SUBCASE("a failure") {
-    accounting.settled(t0 + 13s, {.id = "nan", .unnoticed = 1s});
+    accounting.round_decided(t0 + 13s, {.id = "nan", .unnoticed = 1s});
     CHECK(booked(accounting, t0 + 13s, Account::detecting) == 2s);
     CHECK(booked(accounting, t0 + 13s, Account::redoing) == 7s);
     CHECK(booked(accounting, t0 + 13s, Account::training) == 11s);
   }
   SUBCASE("a newcomer") {
-    accounting.settled(t0 + 13s, {.id = "membership_change", .failed = false});
+    accounting.round_decided(t0 + 13s, {.id = "membership_change", .failed = false});
     CHECK(booked(accounting, t0 + 13s, Account::redoing) == 0s);
     CHECK(booked(accounting, t0 + 13s, Account::training) == 20s);
   }
@@ -102,7 +102,7 @@ TEST_CASE("what was trained since the last checkpoint is to be done again, if a 
 
 TEST_CASE("what follows a failure is its own until training goes on") {
   TimeAccounting accounting = trained();
-  accounting.settled(t0 + 14s, {.id = "killed", .host = "alpha"});
+  accounting.round_decided(t0 + 14s, {.id = "killed", .host = "alpha"});
   accounting.place(t0 + 14s, at(Account::pausing, 2));
   accounting.place(t0 + 24s, at(Account::rendezvous, 2));
   accounting.sealed(t0 + 25s);
@@ -111,7 +111,7 @@ TEST_CASE("what follows a failure is its own until training goes on") {
   accounting.place(t0 + 26s, at(Account::training, 2));
   accounting.broken(t0 + 30s);
   accounting.place(t0 + 30s, at(Account::draining, 2));
-  accounting.settled(t0 + 31s, {.id = "killed", .host = "beta"});
+  accounting.round_decided(t0 + 31s, {.id = "killed", .host = "beta"});
   const TimeUse use = accounting.told(t0 + 31s);
   const LostTime* lost = lost_to(use, "killed");
   REQUIRE(lost != nullptr);
@@ -148,7 +148,7 @@ TEST_CASE("nobody makes a ledger keep more causes than there are") {
   for (int i = 0; i < 1000; ++i) {
     accounting.sealed(t0);
     accounting.broken(t0);
-    accounting.settled(t0, {.id = "cause " + std::to_string(i)});
+    accounting.round_decided(t0, {.id = "cause " + std::to_string(i)});
   }
   CHECK(accounting.told(t0).lost.size() <= 64);
   CHECK(failures_of(accounting.told(t0)) == 1000);

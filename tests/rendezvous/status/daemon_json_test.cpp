@@ -27,7 +27,7 @@ TEST_CASE("a daemon that leads shows who stands by, what is kept and what has ch
       .epoch = 12,
       .since = WallTime{} + 990s,
       .leader = "a",
-      .leader_place = "a:29400",
+      .leader_address = "a:29400",
       .standbys = {{.name = "b", .place = "b:29400", .version = "1.3", .bytes_behind = 9}},
       .durable = true,
       .changes = 2,
@@ -57,7 +57,8 @@ TEST_CASE("a daemon that leads shows who stands by, what is kept and what has ch
 }
 
 TEST_CASE("one that stands by names the one that leads, or nobody") {
-  DaemonSnapshot daemon{.name = "b", .leader = "a", .leader_place = "a:29400", .is_in_sync = true};
+  DaemonSnapshot daemon{
+      .name = "b", .leader = "a", .leader_address = "a:29400", .is_in_sync = true};
   json read = json::parse(daemon_json(daemon, later));
   CHECK(read["role"] == "stands_by");
   CHECK(read["leader_place"] == "a:29400");
@@ -65,7 +66,7 @@ TEST_CASE("one that stands by names the one that leads, or nobody") {
   CHECK(read["judge"].is_null());
   CHECK(read["durable"].is_null());
   CHECK(read["last_change"].is_null());
-  daemon.leader_place.clear();
+  daemon.leader_address.clear();
   read = json::parse(daemon_json(daemon, later));
   CHECK(read["leader_place"].is_null());
 }

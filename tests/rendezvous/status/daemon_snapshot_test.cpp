@@ -21,7 +21,7 @@ DaemonSnapshot pair_of() {
           .has_etcd = true,
           .leads = true,
           .leader = "a",
-          .leader_place = "10.0.0.1:29400",
+          .leader_address = "10.0.0.1:29400",
           .standbys = {standby()}};
 }
 

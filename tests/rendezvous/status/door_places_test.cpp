@@ -9,7 +9,7 @@ using namespace cpprun;
 
 TEST_CASE("a socket lies in the user's runtime folder, or else in a folder for temporary files") {
   const auto both =
-      own_door_folders({{"XDG_RUNTIME_DIR", "/run/user/7"}, {"TMPDIR", "/scratch"}}, 7);
+      own_door_directories({{"XDG_RUNTIME_DIR", "/run/user/7"}, {"TMPDIR", "/scratch"}}, 7);
   REQUIRE(both.size() == 3);
   CHECK(both[0].path() == "/run/user/7/cpprun");
   CHECK(both[0].is_at_hand());
@@ -17,31 +17,31 @@ TEST_CASE("a socket lies in the user's runtime folder, or else in a folder for t
   CHECK(both[1].path() == "/scratch/cpprun-7");
   CHECK_FALSE(both[1].is_at_hand());
   CHECK(both[2].path() == "/tmp/cpprun-7");  // where /scratch is not there
-  const auto bare = own_door_folders({}, 0);
+  const auto bare = own_door_directories({}, 0);
   REQUIRE(bare.size() == 1);
   CHECK(bare[0].path() == "/tmp/cpprun-0");
 }
 
 TEST_CASE("a folder that is named relatively leads nowhere, and is not taken") {
-  const auto folders = own_door_folders({{"XDG_RUNTIME_DIR", "run"}, {"TMPDIR", "tmp"}}, 1);
-  REQUIRE(folders.size() == 1);
-  CHECK(folders[0].path() == "/tmp/cpprun-1");
+  const auto directories = own_door_directories({{"XDG_RUNTIME_DIR", "run"}, {"TMPDIR", "tmp"}}, 1);
+  REQUIRE(directories.size() == 1);
+  CHECK(directories[0].path() == "/tmp/cpprun-1");
 }
 
 TEST_CASE("sockets are looked for where programs with another environment have theirs, too") {
-  const auto folders = searched_door_folders({{"TMPDIR", "/scratch"}}, 5);
-  REQUIRE(folders.size() == 3);
-  CHECK(folders[0].path() == "/scratch/cpprun-5");
-  CHECK(folders[1].path() == "/tmp/cpprun-5");
-  CHECK(folders[2].path() == "/run/user/5/cpprun");
-  CHECK(searched_door_folders({}, 5).size() == 2);
+  const auto directories = searched_door_directories({{"TMPDIR", "/scratch"}}, 5);
+  REQUIRE(directories.size() == 3);
+  CHECK(directories[0].path() == "/scratch/cpprun-5");
+  CHECK(directories[1].path() == "/tmp/cpprun-5");
+  CHECK(directories[2].path() == "/run/user/5/cpprun");
+  CHECK(searched_door_directories({}, 5).size() == 2);
 }
 
 TEST_CASE("those of everybody are found by the names of their folders") {
-  const auto folders = door_folders_of_all({}, {"1", "2"}, {"x", "cpprun-3", "cpprun_3"});
-  REQUIRE(folders.size() == 3);
-  CHECK(folders[1].path() == "/run/user/2/cpprun");
-  CHECK(folders[2].path() == "/tmp/cpprun-3");
+  const auto directories = door_directories_of_all({}, {"1", "2"}, {"x", "cpprun-3", "cpprun_3"});
+  REQUIRE(directories.size() == 3);
+  CHECK(directories[1].path() == "/run/user/2/cpprun");
+  CHECK(directories[2].path() == "/tmp/cpprun-3");
 }
 
 TEST_CASE("a socket's name tells the machine and the process") {

@@ -35,9 +35,9 @@ std::vector<JobSnapshot> one_job() {
 }
 
 std::string operating_page() {
-  const char* const folder = std::getenv("CPPRUN_SOURCE_FOLDER");
-  REQUIRE(folder != nullptr);
-  std::ifstream file(std::string(folder) + "/docs/operating.md");
+  const char* const directory = std::getenv("CPPRUN_SOURCE_DIRECTORY");
+  REQUIRE(directory != nullptr);
+  std::ifstream file(std::string(directory) + "/docs/operating.md");
   return {std::istreambuf_iterator<char>(file), {}};
 }
 

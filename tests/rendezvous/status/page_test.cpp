@@ -15,9 +15,9 @@ namespace page_test {
 using namespace cpprun;
 
 TEST_CASE("the page is the file that people edit, but for indentation and a script's comments") {
-  const char* const folder = std::getenv("CPPRUN_SOURCE_FOLDER");
-  REQUIRE(folder != nullptr);
-  std::ifstream file(std::string(folder) + "/rendezvous/status/page.html", std::ios::binary);
+  const char* const directory = std::getenv("CPPRUN_SOURCE_DIRECTORY");
+  REQUIRE(directory != nullptr);
+  std::ifstream file(std::string(directory) + "/rendezvous/status/page.html", std::ios::binary);
   std::string source;
   for (std::string line; std::getline(file, line);) {
     line.erase(0, std::min(line.find_first_not_of(' '), line.size()));

@@ -125,7 +125,7 @@ TEST_CASE("pages name every node once, those with a seat first, whoever comes me
     table.join(t0 + 1s, LinkId{spare}, join);
   }
   std::set<std::string> hosts;
-  std::optional<NodePlace> after;
+  std::optional<NodePosition> after;
   std::size_t pages = 0;
   do {
     const NodePage page = nodes_of(table.job, t0 + 1s, {.after = after, .nodes_max = 7});
@@ -140,8 +140,8 @@ TEST_CASE("pages name every node once, those with a seat first, whoever comes me
 }
 
 TEST_CASE("a place is read as it is written, and nothing else is one") {
-  CHECK(to_text(NodePlace{.node = GroupRank{12}, .link = LinkId{7}}) == "12");
-  CHECK(to_text(NodePlace{.link = LinkId{7}}) == "w7");
+  CHECK(to_text(NodePosition{.node = GroupRank{12}, .link = LinkId{7}}) == "12");
+  CHECK(to_text(NodePosition{.link = LinkId{7}}) == "w7");
   CHECK(node_place("12")->node == GroupRank{12});
   CHECK(node_place("w7")->link == LinkId{7});
   for (const char* text : {"", "w", "-1", "12x", "w-1", "99999999999", " 1", "ww1"}) {

@@ -7,30 +7,29 @@ namespace visit_places_test {
 
 using namespace cpprun;
 using namespace std::chrono_literals;
-using enum Standing;
+using enum AccessLevel;
 
 namespace {
 
-VisitPlace place(Standing standing, bool is_idle, std::chrono::seconds since,
-                 std::string source = "10.0.0.9") {
-  return {standing, is_idle, std::move(source), std::chrono::steady_clock::time_point{since}};
+ConnectionSlot place(AccessLevel access, bool is_idle, std::chrono::seconds since,
+                     std::string source = "10.0.0.9") {
+  return {access, is_idle, std::move(source), std::chrono::steady_clock::time_point{since}};
 }
 
 }  // namespace
 
 TEST_CASE("a stranger that is being answered gives way to whoever may look") {
-  const std::vector taken = {place(proven, false, 1s), place(stranger, false, 3s),
-                             place(stranger, false, 2s)};
+  const std::vector taken = {place(proven, false, 1s), place(none, false, 3s),
+                             place(none, false, 2s)};
   CHECK(who_gives_way(taken, proven) == 2);
   CHECK(who_gives_way(taken, admitted) == 2);
 }
 
 TEST_CASE("strangers push out each other, and of the source that has most of them") {
-  const std::vector taken = {place(stranger, true, 1s, "10.0.0.1"),
-                             place(stranger, false, 2s, "10.0.0.2"),
-                             place(stranger, true, 3s, "10.0.0.2")};
-  CHECK(who_gives_way(taken, stranger) == 1);
-  CHECK_FALSE(who_gives_way({place(admitted, true, 1s), place(proven, true, 2s)}, stranger));
+  const std::vector taken = {place(none, true, 1s, "10.0.0.1"), place(none, false, 2s, "10.0.0.2"),
+                             place(none, true, 3s, "10.0.0.2")};
+  CHECK(who_gives_way(taken, none) == 1);
+  CHECK_FALSE(who_gives_way({place(admitted, true, 1s), place(proven, true, 2s)}, none));
 }
 
 TEST_CASE("among equals whoever has waited longest for its own next request goes") {

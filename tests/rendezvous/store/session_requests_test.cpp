@@ -160,9 +160,9 @@ TEST_CASE("the first bytes say who it is, and an agent is handed over with all i
   sockets.ask(scanner, "GET / HTTP/1.1\r\n\r\n");
   CHECK(sockets[scanner].end == "an HTTP request on a port for store clients and agents");
   sockets.refusal = "not a member of round 3";
-  const int stranger = sockets.dial();
-  CHECK(sockets.ask(stranger, hello + request(c10d::Add{"n", 1})).empty());
-  CHECK(sockets[stranger].end == "not a member of round 3");
+  const int unidentified = sockets.dial();
+  CHECK(sockets.ask(unidentified, hello + request(c10d::Add{"n", 1})).empty());
+  CHECK(sockets[unidentified].end == "not a member of round 3");
   CHECK(sockets.store.key_count() == 0);
   CHECK(sockets.accounting->bytes_held() == 0);
 }

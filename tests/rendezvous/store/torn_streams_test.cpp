@@ -41,7 +41,7 @@ class Torn {
   }
 
   // Nobody says anything new, everybody takes everything, and leaves.
-  void settle() {
+  void run_until_idle() {
     break_link();
     for (int turn = 0; turn < 1000 && (agent_.size() > 0 || coordinator_.size() > 0); ++turn) {
       deliver(to_coordinator_, coordinator_);
@@ -200,7 +200,7 @@ TEST_CASE("however often the link breaks, every byte arrives once and in order")
     CAPTURE(seed);
     Torn torn(seed);
     torn.play(1500);
-    torn.settle();
+    torn.run_until_idle();
     taken += torn.taken();
   }
   CHECK(taken > 1'000'000);

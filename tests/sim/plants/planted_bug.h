@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Which of the bugs in this folder is alive; 0: none. Only the copies of the sources into which
+// Which of the bugs in this directory is alive; 0: none. Only the copies of the sources into which
 // they are planted know it: see plant.sh.
 
 namespace cpprun {

@@ -19,49 +19,49 @@ struct Fixture {
     app.add_flag("--loud", loud);
   }
 
-  std::optional<int> settle(std::vector<const char*> words) {
+  std::optional<int> parse_or_exit(std::vector<const char*> words) {
     words.insert(words.begin(), "program");
-    return cpprun::examples::settle(app, static_cast<int>(words.size()), words.data());
+    return cpprun::examples::parse_or_exit(app, static_cast<int>(words.size()), words.data());
   }
 };
 
 }  // namespace
 
 TEST_CASE_FIXTURE(Fixture, "options are read in both spellings, with = or a space") {
-  CHECK_FALSE(settle({"--batch_size=7", "--data", "your_file=1", "--loud"}));
+  CHECK_FALSE(parse_or_exit({"--batch_size=7", "--data", "your_file=1", "--loud"}));
   CHECK(count == 7);
   CHECK(file == "your_file=1");
   CHECK(loud);
 }
 
 TEST_CASE_FIXTURE(Fixture, "an option that is given twice has its last value") {
-  CHECK_FALSE(settle({"--batch-size=5", "--loud", "--batch-size=7"}));
+  CHECK_FALSE(parse_or_exit({"--batch-size=5", "--loud", "--batch-size=7"}));
   CHECK(count == 7);
 }
 
 TEST_CASE_FIXTURE(Fixture, "without a word the defaults stay") {
-  CHECK_FALSE(settle({}));
+  CHECK_FALSE(parse_or_exit({}));
   CHECK(count == 3);
   CHECK(file == "my_file");
 }
 
 TEST_CASE_FIXTURE(Fixture, "a program ends with 0 for its help and 2 for a mistake") {
-  CHECK(settle({"--help"}) == 0);
-  CHECK(settle({"--batch-size=0"}) == 2);
-  CHECK(settle({"--nonsense"}) == 2);
-  CHECK(settle({"stray"}) == 2);
+  CHECK(parse_or_exit({"--help"}) == 0);
+  CHECK(parse_or_exit({"--batch-size=0"}) == 2);
+  CHECK(parse_or_exit({"--nonsense"}) == 2);
+  CHECK(parse_or_exit({"stray"}) == 2);
 }
 
 TEST_CASE_FIXTURE(Fixture, "the local rank that a launcher hands to every program is taken") {
-  CHECK_FALSE(settle({"--local-rank=3"}));
-  CHECK_FALSE(settle({"--local_rank", "0"}));
-  CHECK(settle({"--local-rank=x"}) == 2);
+  CHECK_FALSE(parse_or_exit({"--local-rank=3"}));
+  CHECK_FALSE(parse_or_exit({"--local_rank", "0"}));
+  CHECK(parse_or_exit({"--local-rank=x"}) == 2);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a program may have a local rank of its own") {
   int own = 0;
   app.add_option("--local-rank", own);
-  CHECK_FALSE(settle({"--local-rank=3"}));
+  CHECK_FALSE(parse_or_exit({"--local-rank=3"}));
   CHECK(own == 3);
 }
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <fstream>
 
-#include "tests/worker/temporary_folder.h"
+#include "tests/worker/temporary_directory.h"
 
 namespace digits_file_test {
 
@@ -91,8 +91,8 @@ TEST_CASE("the digits in the repository are 1797 images with every class among t
 }
 
 TEST_CASE("a file that is not there is named") {
-  const cpprun::testing::TemporaryFolder folder;
-  const auto digits = read_digits(folder.file("none.bin"));
+  const cpprun::testing::TemporaryDirectory directory;
+  const auto digits = read_digits(directory.file("none.bin"));
   REQUIRE_FALSE(digits.has_value());
   CHECK(digits.error().reason.find("none.bin\": No such file") != std::string::npos);
 }

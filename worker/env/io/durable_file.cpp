@@ -19,18 +19,18 @@ namespace {
 // Linux writes at most 2 GiB per call.
 constexpr std::size_t write_bytes_max = std::size_t{1} << 30U;
 
-std::string folder_of(const std::string& path) {
+std::string directory_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
 // Returns 0 or an errno.
-int sync_folder(const std::string& folder) {
-  const int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (directory < 0) return errno;
-  const int error = ::fsync(directory) == 0 ? 0 : errno;
-  ::close(directory);
+int sync_directory(const std::string& directory) {
+  const int open = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (open < 0) return errno;
+  const int error = ::fsync(open) == 0 ? 0 : errno;
+  ::close(open);
   // Some file systems (FUSE, SMB) cannot sync a directory and have no alternative.
   return error == EINVAL || error == ENOTSUP ? 0 : error;
 }
@@ -95,7 +95,7 @@ Result<void> DurableFile::commit() {
   if (::close(std::exchange(file_, -1)) != 0) return cannot("write to disk");
   if (::rename(temporary_path_.c_str(), path_.c_str()) != 0) return cannot("create");
   temporary_path_.clear();
-  if (const int error = sync_folder(folder_of(path_)); error != 0) {
+  if (const int error = sync_directory(directory_of(path_)); error != 0) {
     errno = error;
     return cannot("sync the directory of");
   }

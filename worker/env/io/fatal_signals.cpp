@@ -29,14 +29,14 @@ namespace {
 
 using Frames = std::array<void*, bounds::worker_backtrace_frames_max>;
 
-struct Place {
+struct CodeLocation {
   const char* function = nullptr;  // null if no symbol is known
   const char* object = nullptr;
   std::uintptr_t offset = 0;  // from the function, or from the object
 };
 
 // A return address may already belong to the next function; one byte before it is the call.
-Place place_of(void* frame) noexcept {
+CodeLocation location_of(void* frame) noexcept {
   Dl_info info{};
   void* const call = static_cast<char*>(frame) - 1;
   if (::dladdr(call, &info) == 0 || info.dli_fname == nullptr) return {};
@@ -56,7 +56,7 @@ std::string demangled(const char* name) {
 }
 
 std::string line_of(std::size_t number, void* frame) {
-  const Place place = place_of(frame);
+  const CodeLocation place = location_of(frame);
   if (place.object == nullptr) return fmt::format("#{} {}\n", number, frame);
   if (place.function == nullptr) {
     return fmt::format("#{} {}+{:#x}\n", number, place.object, place.offset);
@@ -70,7 +70,7 @@ std::size_t first_of_interest(const Frames& frames, std::size_t count) {
   constexpr std::size_t searched_max = 16;
   std::size_t first = 0;
   for (std::size_t i = 0; i < std::min(count, searched_max); ++i) {
-    const char* const function = place_of(frames[i]).function;
+    const char* const function = location_of(frames[i]).function;
     if (function == nullptr) continue;
     const std::string_view name(function);
     // std::terminate() is _ZSt9terminatev.
@@ -107,7 +107,7 @@ std::size_t backtrace_in_signal(char* text, std::size_t size) noexcept {
   const int count = ::backtrace(frames.data(), static_cast<int>(frames.size()));
   FixedText lines(text, size);
   for (int i = 0; i < count; ++i) {
-    const Place place = place_of(frames[static_cast<std::size_t>(i)]);
+    const CodeLocation place = location_of(frames[static_cast<std::size_t>(i)]);
     lines.text("#").number(static_cast<std::uintmax_t>(i)).text(" ");
     lines.text(place.function != nullptr ? place.function : "?").text(" (");
     lines.text(place.object != nullptr ? place.object : "?").text("+0x");

@@ -100,8 +100,8 @@ void check_labels(const at::Tensor& labels, int classes, std::size_t first, std:
   }
 }
 
-std::string mnist_file(const std::string& folder, const std::string& name) {
-  const std::string plain = (fs::path(folder) / name).string();
+std::string mnist_file(const std::string& directory, const std::string& name) {
+  const std::string plain = (fs::path(directory) / name).string();
   // If neither exists, the error names the plain file.
   return !fs::exists(plain) && fs::exists(plain + ".gz") ? plain + ".gz" : plain;
 }
@@ -208,15 +208,15 @@ ImageSet parse_cifar10_pickle(std::string_view bytes, const std::string& name) {
   return set;
 }
 
-ImageSet read_cifar10(const std::string& folder, Part part) {
+ImageSet read_cifar10(const std::string& directory, Part part) {
   std::vector<std::string> files = {"test_batch"};
   if (part == Part::training) {
     files = {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"};
   }
   std::vector<ImageSet> sets;
   for (const std::string& file : files) {
-    const std::string plain = (fs::path(folder) / (file + ".bin")).string();
-    const std::string pickled = (fs::path(folder) / file).string();
+    const std::string plain = (fs::path(directory) / (file + ".bin")).string();
+    const std::string pickled = (fs::path(directory) / file).string();
     if (!fs::exists(plain) && fs::exists(pickled)) {
       sets.push_back(parse_cifar10_pickle(read_bytes(pickled), pickled));
     } else {
@@ -226,16 +226,16 @@ ImageSet read_cifar10(const std::string& folder, Part part) {
   return joined(sets);
 }
 
-ImageSet read_cifar100(const std::string& folder, Part part) {
+ImageSet read_cifar100(const std::string& directory, Part part) {
   const std::string path =
-      (fs::path(folder) / (part == Part::training ? "train.bin" : "test.bin")).string();
+      (fs::path(directory) / (part == Part::training ? "train.bin" : "test.bin")).string();
   return parse_cifar(read_bytes(path), 2, 100, path);
 }
 
-ImageSet read_mnist(const std::string& folder, Part part) {
+ImageSet read_mnist(const std::string& directory, Part part) {
   const std::string start = part == Part::training ? "train" : "t10k";
-  const std::string images_path = mnist_file(folder, start + "-images-idx3-ubyte");
-  const std::string labels_path = mnist_file(folder, start + "-labels-idx1-ubyte");
+  const std::string images_path = mnist_file(directory, start + "-images-idx3-ubyte");
+  const std::string labels_path = mnist_file(directory, start + "-labels-idx1-ubyte");
   ImageSet set{.images = parse_idx(read_bytes(images_path), 3, images_path).unsqueeze(1),
                .labels = parse_idx(read_bytes(labels_path), 1, labels_path).to(at::kLong),
                .coarse_labels = {},
@@ -287,13 +287,13 @@ class Painter {
   std::vector<int> palette_;
 };
 
-void write_file(const std::string& folder, const std::string& name, const std::string& bytes) {
+void write_file(const std::string& directory, const std::string& name, const std::string& bytes) {
   std::error_code error;
-  fs::create_directories(folder, error);
+  fs::create_directories(directory, error);
   if (error) {
-    throw FileError(fmt::format("cannot create directory \"{}\": {}", folder, error.message()));
+    throw FileError(fmt::format("cannot create directory \"{}\": {}", directory, error.message()));
   }
-  auto file = DurableFile::create((fs::path(folder) / name).string());
+  auto file = DurableFile::create((fs::path(directory) / name).string());
   if (!file) throw FileError(file.error().reason);
   if (const auto done = file->append(bytes); !done) throw FileError(done.error().reason);
   if (const auto done = file->commit(); !done) throw FileError(done.error().reason);
@@ -319,7 +319,7 @@ std::string to_big_endian(std::uint32_t number) {
   return bytes;
 }
 
-void write_mnist(const std::string& folder, const std::string& start, Painter& painter,
+void write_mnist(const std::string& directory, const std::string& start, Painter& painter,
                  int images) {
   const auto count = static_cast<std::uint32_t>(images);
   std::string pixels =
@@ -330,8 +330,8 @@ void write_mnist(const std::string& folder, const std::string& start, Painter& p
     labels.push_back(static_cast<char>(label));
     painter.paint(label, pixels);
   }
-  write_file(folder, start + "-images-idx3-ubyte", pixels);
-  write_file(folder, start + "-labels-idx1-ubyte", labels);
+  write_file(directory, start + "-images-idx3-ubyte", pixels);
+  write_file(directory, start + "-labels-idx1-ubyte", labels);
 }
 
 void check_options(const SyntheticOptions& options, int files) {
@@ -343,29 +343,29 @@ void check_options(const SyntheticOptions& options, int files) {
 
 }  // namespace
 
-void make_synthetic_cifar10(const std::string& folder, const SyntheticOptions& options) {
+void make_synthetic_cifar10(const std::string& directory, const SyntheticOptions& options) {
   constexpr int files = 5;
   check_options(options, files);
   Painter painter(10, 3, 32, options.seed);
   for (int i = 0; i < files; ++i) {
     const int images = options.training_images / files + (i < options.training_images % files);
-    write_file(folder, fmt::format("data_batch_{}.bin", i + 1), cifar_file(painter, images, 10));
+    write_file(directory, fmt::format("data_batch_{}.bin", i + 1), cifar_file(painter, images, 10));
   }
-  write_file(folder, "test_batch.bin", cifar_file(painter, options.test_images, 10));
+  write_file(directory, "test_batch.bin", cifar_file(painter, options.test_images, 10));
 }
 
-void make_synthetic_cifar100(const std::string& folder, const SyntheticOptions& options) {
+void make_synthetic_cifar100(const std::string& directory, const SyntheticOptions& options) {
   check_options(options, 1);
   Painter painter(100, 3, 32, options.seed);
-  write_file(folder, "train.bin", cifar_file(painter, options.training_images, 100));
-  write_file(folder, "test.bin", cifar_file(painter, options.test_images, 100));
+  write_file(directory, "train.bin", cifar_file(painter, options.training_images, 100));
+  write_file(directory, "test.bin", cifar_file(painter, options.test_images, 100));
 }
 
-void make_synthetic_mnist(const std::string& folder, const SyntheticOptions& options) {
+void make_synthetic_mnist(const std::string& directory, const SyntheticOptions& options) {
   check_options(options, 1);
   Painter painter(10, 1, 28, options.seed);
-  write_mnist(folder, "train", painter, options.training_images);
-  write_mnist(folder, "t10k", painter, options.test_images);
+  write_mnist(directory, "train", painter, options.training_images);
+  write_mnist(directory, "t10k", painter, options.test_images);
 }
 
 }  // namespace cpprun

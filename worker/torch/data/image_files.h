@@ -23,13 +23,13 @@ struct ImageSet {
 
 enum class Part { training, test };
 
-// `folder` contains data_batch_1.bin … data_batch_5.bin, test_batch.bin; or the same without .bin:
-// the pickles of cifar-10-batches-py, as downloaded by torchvision and older tutorials.
-ImageSet read_cifar10(const std::string& folder, Part part);
+// `directory` contains data_batch_1.bin … data_batch_5.bin, test_batch.bin; or the same without
+// .bin: the pickles of cifar-10-batches-py, as downloaded by torchvision and older tutorials.
+ImageSet read_cifar10(const std::string& directory, Part part);
 // Reads train.bin, test.bin.
-ImageSet read_cifar100(const std::string& folder, Part part);
+ImageSet read_cifar100(const std::string& directory, Part part);
 // Reads train-images-idx3-ubyte and so on, with .gz or without.
-ImageSet read_mnist(const std::string& folder, Part part);
+ImageSet read_mnist(const std::string& directory, Part part);
 
 // One file of CIFAR records: `label_bytes` labels (2: coarse, fine), then 3 × 32 × 32 bytes.
 ImageSet parse_cifar(std::string_view bytes, int label_bytes, int classes, const std::string& name);
@@ -49,8 +49,8 @@ struct SyntheticOptions {
 };
 
 // Creates the directory if it is missing, and replaces existing files. Throws FileError.
-void make_synthetic_cifar10(const std::string& folder, const SyntheticOptions& options = {});
-void make_synthetic_cifar100(const std::string& folder, const SyntheticOptions& options = {});
-void make_synthetic_mnist(const std::string& folder, const SyntheticOptions& options = {});
+void make_synthetic_cifar10(const std::string& directory, const SyntheticOptions& options = {});
+void make_synthetic_cifar100(const std::string& directory, const SyntheticOptions& options = {});
+void make_synthetic_mnist(const std::string& directory, const SyntheticOptions& options = {});
 
 }  // namespace cpprun

@@ -188,28 +188,29 @@ std::string read_together(const std::string& path, int source, const ProcessGrou
 
 }  // namespace
 
-Checkpoints::Checkpoints(std::string folder, const Options& options)
-    : folder_(std::move(folder)), options_(options) {
-  if (folder_.empty()) throw std::invalid_argument("the path of the checkpoint directory is empty");
+Checkpoints::Checkpoints(std::string directory, const Options& options)
+    : directory_(std::move(directory)), options_(options) {
+  if (directory_.empty())
+    throw std::invalid_argument("the path of the checkpoint directory is empty");
   if (options.keep < 1) {
     throw std::invalid_argument(fmt::format("keep must be at least 1, not {}", options.keep));
   }
 }
 
 std::string Checkpoints::path_of(std::int64_t step) const {
-  return (fs::path(folder_) / checkpoint_name(step)).string();
+  return (fs::path(directory_) / checkpoint_name(step)).string();
 }
 
 std::vector<std::string> Checkpoints::names() const {
   std::vector<std::string> names;
   // A missing directory has no checkpoints.
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder_, error)) {
+  for (const auto& entry : fs::directory_iterator(directory_, error)) {
     names.push_back(entry.path().filename().string());
   }
   if (error && error != std::errc::no_such_file_or_directory) {
     throw FileError(
-        fmt::format("cannot list the checkpoints in \"{}\": {}", folder_, error.message()));
+        fmt::format("cannot list the checkpoints in \"{}\": {}", directory_, error.message()));
   }
   return names;
 }
@@ -250,7 +251,8 @@ void Checkpoints::wait_until_written(const std::string& key, const ProcessGroup&
     throw DistributedError(fmt::format(
         "rank 0 did not finish writing a checkpoint to \"{}\" within {:.3g} s: {} (check the disk "
         "or file server, or raise CheckpointOptions::write_timeout)",
-        folder_, std::chrono::duration<double>(options_.write_timeout).count(), first_line(error)));
+        directory_, std::chrono::duration<double>(options_.write_timeout).count(),
+        first_line(error)));
   }
   const std::string said = store->get_to_str(key);
   if (said != well_written) throw FileError("rank 0 " + said);
@@ -258,14 +260,14 @@ void Checkpoints::wait_until_written(const std::string& key, const ProcessGroup&
 
 void Checkpoints::write(const Progress& progress, const StateDict& whole) const {
   std::error_code error;
-  fs::create_directories(folder_, error);
+  fs::create_directories(directory_, error);
   if (error) {
-    throw FileError(fmt::format("cannot create directory \"{}\": {}", folder_, error.message()));
+    throw FileError(fmt::format("cannot create directory \"{}\": {}", directory_, error.message()));
   }
   save_safetensors(path_of(progress.step), whole);
   for (const std::string& name : superfluous(names(), progress.step, options_.keep)) {
     // A file that cannot be removed only costs space; the next save tries again.
-    fs::remove(fs::path(folder_) / name, error);
+    fs::remove(fs::path(directory_) / name, error);
   }
 }
 
@@ -291,7 +293,7 @@ std::optional<Checkpoint> Checkpoints::load_newest(const ProcessGroup& group) co
     return found;
   }
   if (offers.empty()) return std::nullopt;
-  throw FileError(fmt::format("no checkpoint in \"{}\" can be read: {}", folder_,
+  throw FileError(fmt::format("no checkpoint in \"{}\" can be read: {}", directory_,
                               fmt::join(passed_over, "; ")));
 }
 

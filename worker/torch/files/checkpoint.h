@@ -45,7 +45,7 @@ class Checkpoints {
  public:
   using Options = CheckpointOptions;
   // Creates the directory, if it is missing, on the first save.
-  explicit Checkpoints(std::string folder, const Options& options = {});
+  explicit Checkpoints(std::string directory, const Options& options = {});
 
   // Every rank must call it. Saves the state of rank 0, and of every rank the states of its random
   // generators (CPU and GPU). Returns on every rank only when the file is on disk, because a rank
@@ -67,7 +67,7 @@ class Checkpoints {
   void wait_until_written(const std::string& key, const ProcessGroup& group) const;
   std::string path_of(std::int64_t step) const;
 
-  std::string folder_;
+  std::string directory_;
   Options options_;
 };
 

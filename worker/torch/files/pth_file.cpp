@@ -80,9 +80,9 @@ class Plain {
       refuse(fmt::format("torch.load does not support tensors of type {}",
                          c10::toString(given.scalar_type())));
     }
-    const Place place{given.unsafeGetTensorImpl()->storage().unsafeGetStorageImpl(),
-                      given.scalar_type(), given.storage_offset(), given.sizes().vec(),
-                      given.strides().vec()};
+    const StorageKey place{given.unsafeGetTensorImpl()->storage().unsafeGetStorageImpl(),
+                           given.scalar_type(), given.storage_offset(), given.sizes().vec(),
+                           given.strides().vec()};
     at::Tensor& plain = tensors_[place];
     if (plain.defined()) return plain;
     // Conjugation or negation of a view is a flag beside the bytes, and only the bytes are written.
@@ -101,9 +101,9 @@ class Plain {
   const std::string& path_;
   // Storage, type, offset, sizes, strides: if all agree, it is the same tensor. A matrix and its
   // transpose differ only in the strides.
-  using Place = std::tuple<const void*, at::ScalarType, std::int64_t, std::vector<std::int64_t>,
-                           std::vector<std::int64_t>>;
-  std::map<Place, at::Tensor> tensors_;
+  using StorageKey = std::tuple<const void*, at::ScalarType, std::int64_t,
+                                std::vector<std::int64_t>, std::vector<std::int64_t>>;
+  std::map<StorageKey, at::Tensor> tensors_;
   std::map<const void*, at::ScalarType> types_;
 };
 

@@ -183,9 +183,9 @@ std::optional<std::string> why_no_store(const std::string& path, int ranks,
 c10::intrusive_ptr<c10d::Store> open_file(const Placement& placement,
                                           std::chrono::milliseconds timeout) {
   // LibTorch would wait five minutes for the directory to appear.
-  const std::filesystem::path folder = std::filesystem::path(placement.file).parent_path();
-  if (!std::filesystem::is_directory(folder)) {
-    throw std::runtime_error("directory " + folder.string() + " does not exist");
+  const std::filesystem::path directory = std::filesystem::path(placement.file).parent_path();
+  if (!std::filesystem::is_directory(directory)) {
+    throw std::runtime_error("directory " + directory.string() + " does not exist");
   }
   if (const auto fault =
           why_no_store(placement.file, placement.context.world_size, Clock::now() + timeout)) {

@@ -429,7 +429,8 @@ MpiBackend::NativeWork MpiBackend::_reduce_scatter_base(at::Tensor& output, at::
 MpiBackend::NativeWork MpiBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                                   const c10d::ReduceScatterOptions& options) {
   const at::Tensor& output = only(outputs, "reduce_scatter");
-  if (inputs.size() != 1) throw DistributedError("reduce_scatter over mpi needs one input list");
+  if (inputs.size() != 1)
+    throw DistributedError("reduce_scatter over mpi takes exactly one input list");
   require_alike(inputs.front(), output, getSize(), "reduce_scatter");
   return reduce_scatter_of(output, joined(inputs.front()), options);
 }

@@ -62,19 +62,19 @@ TEST_CASE("who says nothing is not waited for without a bound") {
   // The meeting's port, at an address where somebody else may have it: then there is another
   // meeting.
   std::unique_ptr<Meeting> meeting;
-  std::unique_ptr<tcp::acceptor> mute;
+  std::unique_ptr<tcp::acceptor> paused;
   asio::error_code taken = asio::error::address_in_use;
   while (taken == asio::error::address_in_use) {
-    mute.reset();
+    paused.reset();
     meeting = std::make_unique<Meeting>();
     const tcp::endpoint end(asio::ip::make_address("127.0.0.3"),
                             static_cast<unsigned short>(meeting->port));
-    mute = std::make_unique<tcp::acceptor>(meeting->context, end.protocol());
-    mute->bind(end, taken);
+    paused = std::make_unique<tcp::acceptor>(meeting->context, end.protocol());
+    paused->bind(end, taken);
   }
   REQUIRE_FALSE(taken);
   // It accepts, since the kernel does, and never greets.
-  mute->listen();
+  paused->listen();
   CHECK(meeting->meet({"127.0.0.3", "127.0.0.1"}));
 }
 

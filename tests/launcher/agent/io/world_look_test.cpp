@@ -42,26 +42,26 @@ TEST_CASE("a process that serves on a port is seen, with the port, and not when 
   {
     const Served served;
     line = "pid " + std::to_string(::getpid()) + " listens on port " + std::to_string(served.port);
-    const auto look = io::look_at_world(::getpid());
+    const auto look = io::probe_world(::getpid());
     CHECK(std::count(look.listeners.begin(), look.listeners.end(), line) == 1);
     CHECK(look.spawned.empty());
   }
-  const auto after = io::look_at_world(::getpid());
+  const auto after = io::probe_world(::getpid());
   CHECK(std::count(after.listeners.begin(), after.listeners.end(), line) == 0);
 }
 
 TEST_CASE("what was computed is counted") {
-  const auto before = io::look_at_world(::getpid()).processor_time;
+  const auto before = io::probe_world(::getpid()).processor_time;
   // A tick of the kernel's count is 10 ms; the bound is on this very count and on no clock.
   volatile unsigned sum = 0;
-  while (io::look_at_world(::getpid()).processor_time == before) {
+  while (io::probe_world(::getpid()).processor_time == before) {
     for (unsigned i = 0; i < 1'000'000; ++i) sum = sum + i;
   }
-  CHECK(io::look_at_world(::getpid()).processor_time > before);
+  CHECK(io::probe_world(::getpid()).processor_time > before);
 }
 
 TEST_CASE("a process that is gone shows nothing") {
-  CHECK(io::look_at_world(0x3FFFFFFF) == WorldLook{});
+  CHECK(io::probe_world(0x3FFFFFFF) == WorldProbe{});
 }
 
 }  // namespace world_look_test

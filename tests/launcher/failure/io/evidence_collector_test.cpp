@@ -57,9 +57,9 @@ TEST_CASE("a file that cannot be executed is looked at for what is wrong with it
 }
 
 TEST_CASE("a binary for another processor is told as one") {
-  const auto stranger = io::look_at_program(File(binary_for(EM_RISCV)).path);
-  CHECK(stranger.fault == ExecFault::wrong_machine);
-  CHECK(stranger.detail == "RISC-V");
+  const auto unidentified = io::look_at_program(File(binary_for(EM_RISCV)).path);
+  CHECK(unidentified.fault == ExecFault::wrong_machine);
+  CHECK(unidentified.detail == "RISC-V");
 }
 
 TEST_CASE("a process that waits is seen to wait") {

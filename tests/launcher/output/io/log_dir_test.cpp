@@ -17,20 +17,20 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A folder of the test's own that is TMPDIR, too.
-struct Place {
+// A directory of the test's own that is TMPDIR, too.
+struct Fixture {
   fs::path root = fs::temp_directory_path() / ("cpprun_log_dir_" + std::to_string(::getpid()));
   Environment environment{{"TMPDIR", root.string()}};
-  Place() { fs::create_directories(root); }
-  ~Place() { fs::remove_all(root); }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
+  Fixture() { fs::create_directories(root); }
+  ~Fixture() { fs::remove_all(root); }
+  Fixture(const Fixture&) = delete;
+  Fixture& operator=(const Fixture&) = delete;
   long entries() const { return std::distance(fs::directory_iterator(root), {}); }
 };
 
-WorkerSpec spec_in(const std::string& folder) {
+WorkerSpec spec_in(const std::string& directory) {
   WorkerSpec spec;
-  spec.log_directory = folder;
+  spec.log_directory = directory;
   return spec;
 }
 
@@ -43,68 +43,68 @@ WorkerSpec spec_with(const std::string& error_file) {
 }  // namespace
 
 TEST_CASE("without logs nothing stays of the private folder, unless somebody else removes it") {
-  const Place place;
-  const auto folder = (place.root / "private").string();
-  const auto error_file = folder + "/attempt_0_0_error.json";
+  const Fixture place;
+  const auto directory = (place.root / "private").string();
+  const auto error_file = directory + "/attempt_0_0_error.json";
   {
-    fs::create_directory(folder);
-    auto folders = io::LogDir::make(Config{}, place.environment, folder);
-    REQUIRE(folders.has_value());
-    CHECK(folders->run_folder().empty());
-    CHECK(folders->prepare({spec_with(error_file)}));
+    fs::create_directory(directory);
+    auto directories = io::LogDir::make(Config{}, place.environment, directory);
+    REQUIRE(directories.has_value());
+    CHECK(directories->run_directory().empty());
+    CHECK(directories->prepare({spec_with(error_file)}));
     std::ofstream(error_file) << "{}";
-    const io::LogDir moved = std::move(*folders);
+    const io::LogDir moved = std::move(*directories);
     CHECK(fs::exists(error_file));
   }
   CHECK(place.entries() == 0);
   {
-    fs::create_directory(folder);
-    auto folders = io::LogDir::make(Config{}, place.environment, folder);
-    REQUIRE(folders.has_value());
-    folders->hand_over_folder();
+    fs::create_directory(directory);
+    auto directories = io::LogDir::make(Config{}, place.environment, directory);
+    REQUIRE(directories.has_value());
+    directories->hand_over_directory();
   }
   CHECK(place.entries() == 1);
 }
 
 TEST_CASE("an error file of an earlier attempt is not taken for a later one's of that number") {
-  const Place place;
+  const Fixture place;
   HelperProcesses side;
-  auto folders = io::LogDir::make(Config{}, place.environment, place.root, side);
-  REQUIRE(folders.has_value());
+  auto directories = io::LogDir::make(Config{}, place.environment, place.root, side);
+  REQUIRE(directories.has_value());
   const auto spec = spec_with(place.root / "attempt_0_0_error.json");
-  REQUIRE(folders->prepare({spec}, side, 60s).has_value());
+  REQUIRE(directories->prepare({spec}, side, 60s).has_value());
   std::ofstream(spec.error_file) << "{}";
-  REQUIRE(folders->prepare({spec}, side, 60s).has_value());
+  REQUIRE(directories->prepare({spec}, side, 60s).has_value());
   CHECK_FALSE(fs::exists(spec.error_file));
 }
 
 TEST_CASE("only a job without logs has a private directory, of a name that is new each time") {
-  const Place place;
-  const auto folders = io::private_folders(Config{}, place.environment);
-  REQUIRE(folders.size() == 2);
-  CHECK(folders[0].starts_with(place.root.string() + "/cpprun_"));
-  CHECK(folders[1].starts_with("/tmp/cpprun_"));
-  CHECK(folders != io::private_folders(Config{}, place.environment));
-  CHECK(io::private_folders(Config{}, {}).front().starts_with("/tmp/cpprun_"));
+  const Fixture place;
+  const auto directories = io::private_directories(Config{}, place.environment);
+  REQUIRE(directories.size() == 2);
+  CHECK(directories[0].starts_with(place.root.string() + "/cpprun_"));
+  CHECK(directories[1].starts_with("/tmp/cpprun_"));
+  CHECK(directories != io::private_directories(Config{}, place.environment));
+  CHECK(io::private_directories(Config{}, {}).front().starts_with("/tmp/cpprun_"));
   Config config;
   config.logs.root = place.root;
-  CHECK(io::private_folders(config, place.environment).empty());
+  CHECK(io::private_directories(config, place.environment).empty());
   config.logs = {.disabled = true};
-  CHECK(io::private_folders(config, place.environment).empty());
+  CHECK(io::private_directories(config, place.environment).empty());
   CHECK(place.entries() == 0);
 }
 
 TEST_CASE("a log folder is made where it is asked for, and stays") {
-  const Place place;
+  const Fixture place;
   Config config;
   config.job = "job/7";
   config.logs.root = place.root / "deep" / "logs";
   std::string run;
   {
-    auto folders = io::LogDir::make(config, place.environment, "");
-    REQUIRE(folders.has_value());
-    run = folders->run_folder();
-    CHECK(folders->error_folder().empty());
+    auto directories = io::LogDir::make(config, place.environment, "");
+    REQUIRE(directories.has_value());
+    run = directories->run_directory();
+    CHECK(directories->error_directory().empty());
   }
   CHECK(fs::path(run).parent_path() == *config.logs.root);
   CHECK(fs::path(run).filename().string().starts_with("job_7_"));
@@ -112,7 +112,7 @@ TEST_CASE("a log folder is made where it is asked for, and stays") {
 }
 
 TEST_CASE("redirects without a place go to torchrun's, in the temporary folder, and stay") {
-  const Place place;
+  const Fixture place;
   Config config;
   config.logs.redirects.everybody.out = true;
   { REQUIRE(io::LogDir::make(config, place.environment, "").has_value()); }
@@ -122,74 +122,74 @@ TEST_CASE("redirects without a place go to torchrun's, in the temporary folder, 
 }
 
 TEST_CASE("a TMPDIR that is not on this node does not stop the start") {
-  const Place place;
+  const Fixture place;
   const Environment environment{{"TMPDIR", place.root / "none"}};
   Config config;
-  const auto folders = io::private_folders(config, environment);
-  REQUIRE(folders.size() == 2);
-  CHECK(folders[0].starts_with((place.root / "none/cpprun_").string()));
-  CHECK(folders[1].starts_with("/tmp/cpprun_"));
-  CHECK(io::private_folders(config, {{"TMPDIR", "/tmp"}}).size() == 1);
-  CHECK(io::private_folders(config, {}).size() == 1);
+  const auto directories = io::private_directories(config, environment);
+  REQUIRE(directories.size() == 2);
+  CHECK(directories[0].starts_with((place.root / "none/cpprun_").string()));
+  CHECK(directories[1].starts_with("/tmp/cpprun_"));
+  CHECK(io::private_directories(config, {{"TMPDIR", "/tmp"}}).size() == 1);
+  CHECK(io::private_directories(config, {}).size() == 1);
   config.logs.redirects.everybody.out = true;
   auto logs = io::LogDir::make(config, environment, "");
   REQUIRE(logs.has_value());
   CHECK(logs->note() == "note: TMPDIR=" + (place.root / "none").string() +
                             " cannot be used (No such file or directory); cpprun uses /tmp on this "
                             "node");
-  const auto made = fs::path(logs->run_folder()).parent_path();
+  const auto made = fs::path(logs->run_directory()).parent_path();
   CHECK(made.string().starts_with("/tmp/torchelastic_"));
   fs::remove_all(made);
 }
 
 TEST_CASE("nothing at all is made where logs are disabled") {
-  const Place place;
+  const Fixture place;
   Config config;
   config.logs.disabled = true;
-  auto folders = io::LogDir::make(config, place.environment, "");
-  REQUIRE(folders.has_value());
-  CHECK(folders->run_folder().empty());
-  CHECK(folders->error_folder().empty());
+  auto directories = io::LogDir::make(config, place.environment, "");
+  REQUIRE(directories.has_value());
+  CHECK(directories->run_directory().empty());
+  CHECK(directories->error_directory().empty());
   CHECK(place.entries() == 0);
 }
 
 TEST_CASE("a file in the place of the log folder is an error that names it") {
-  const Place place;
+  const Fixture place;
   Config config;
   config.logs.root = place.root / "file";
   std::ofstream(*config.logs.root) << "x";
-  const auto folders = io::LogDir::make(config, place.environment, "");
-  REQUIRE_FALSE(folders.has_value());
-  CHECK(folders.error().reason.starts_with("--log-dir: cannot create directory \""));
+  const auto directories = io::LogDir::make(config, place.environment, "");
+  REQUIRE_FALSE(directories.has_value());
+  CHECK(directories.error().reason.starts_with("--log-dir: cannot create directory \""));
 }
 
 TEST_CASE("an attempt of the same number begins with empty folders") {
-  const Place place;
+  const Fixture place;
   Config config;
   config.logs.root = place.root;
-  auto folders = io::LogDir::make(config, place.environment, "");
-  REQUIRE(folders.has_value());
-  const auto worker = folders->run_folder() + "/attempt_0/0";
-  CHECK(folders->prepare({spec_in(worker)}));
+  auto directories = io::LogDir::make(config, place.environment, "");
+  REQUIRE(directories.has_value());
+  const auto worker = directories->run_directory() + "/attempt_0/0";
+  CHECK(directories->prepare({spec_in(worker)}));
   std::ofstream(worker + "/error.json") << "old";
-  CHECK(folders->prepare({spec_in(worker)}));
+  CHECK(directories->prepare({spec_in(worker)}));
   CHECK(fs::is_empty(worker));
 }
 
 TEST_CASE("the logs of an attempt are kept when another master begins to count again") {
-  const Place place;
+  const Fixture place;
   Config config;
   config.logs.root = place.root;
-  auto folders = io::LogDir::make(config, place.environment, "");
-  REQUIRE(folders.has_value());
-  const auto attempt = folders->run_folder() + "/attempt_0";
+  auto directories = io::LogDir::make(config, place.environment, "");
+  REQUIRE(directories.has_value());
+  const auto attempt = directories->run_directory() + "/attempt_0";
   for (const char* const words : {"first", "second", "third"}) {
-    REQUIRE(folders->prepare({spec_in(attempt + "/0"), spec_in(attempt + "/1")}));
+    REQUIRE(directories->prepare({spec_in(attempt + "/0"), spec_in(attempt + "/1")}));
     std::ofstream(attempt + "/1/stdout.log") << words;
   }
-  const auto said = [&](const std::string& folder) {
+  const auto said = [&](const std::string& directory) {
     std::string words;
-    std::ifstream(folder + "/1/stdout.log") >> words;
+    std::ifstream(directory + "/1/stdout.log") >> words;
     return words;
   };
   CHECK(said(attempt + "_before_1") == "first");
@@ -198,7 +198,7 @@ TEST_CASE("the logs of an attempt are kept when another master begins to count a
 }
 
 TEST_CASE("the last lines of a file are read from its end only") {
-  const Place place;
+  const Fixture place;
   const auto path = (place.root / "stderr.log").string();
   {
     std::ofstream file(path);
@@ -212,7 +212,7 @@ TEST_CASE("the last lines of a file are read from its end only") {
 }
 
 TEST_CASE("a small file is read whole, a large or missing one is refused with a reason") {
-  const Place place;
+  const Fixture place;
   const auto path = (place.root / "error.json").string();
   std::ofstream(path) << "{}";
   CHECK(io::read_small_file(path) == "{}");
@@ -230,7 +230,7 @@ TEST_CASE("a small file is read whole, a large or missing one is refused with a 
 }
 
 TEST_CASE("a file is replaced whole, or stays as it was with a reason why") {
-  const Place place;
+  const Fixture place;
   const auto path = (place.root / "error.json").string();
   CHECK(io::write_whole_file(path, "one").has_value());
   CHECK(io::write_whole_file(path, "two").has_value());
@@ -242,23 +242,23 @@ TEST_CASE("a file is replaced whole, or stays as it was with a reason why") {
 }
 
 TEST_CASE("of a thousand restarts only the last attempts' folders stay where that was asked for") {
-  const Place place;
+  const Fixture place;
   Config config;
   config.logs.root = place.root;
   config.logs.attempts_kept = 3;
-  auto folders = io::LogDir::make(config, place.environment, "");
-  REQUIRE(folders.has_value());
+  auto directories = io::LogDir::make(config, place.environment, "");
+  REQUIRE(directories.has_value());
   for (int i = 0; i < 10; ++i) {
-    const auto attempt = folders->run_folder() + "/attempt_" + std::to_string(i);
-    REQUIRE(folders->prepare({spec_in(attempt + "/0")}));
+    const auto attempt = directories->run_directory() + "/attempt_" + std::to_string(i);
+    REQUIRE(directories->prepare({spec_in(attempt + "/0")}));
     std::ofstream(attempt + "/0/stdout.log") << i;
   }
   // Of a new master's attempt with an old name the older one goes first.
-  REQUIRE(folders->prepare({spec_in(folders->run_folder() + "/attempt_9/0")}));
-  CHECK(fs::exists(folders->run_folder() + "/attempt_8"));
-  CHECK(fs::exists(folders->run_folder() + "/attempt_9_before_1"));
-  CHECK(fs::is_empty(folders->run_folder() + "/attempt_9/0"));
-  CHECK(std::distance(fs::directory_iterator(folders->run_folder()), {}) == 3);
+  REQUIRE(directories->prepare({spec_in(directories->run_directory() + "/attempt_9/0")}));
+  CHECK(fs::exists(directories->run_directory() + "/attempt_8"));
+  CHECK(fs::exists(directories->run_directory() + "/attempt_9_before_1"));
+  CHECK(fs::is_empty(directories->run_directory() + "/attempt_9/0"));
+  CHECK(std::distance(fs::directory_iterator(directories->run_directory()), {}) == 3);
 }
 
 }  // namespace log_dir_test

@@ -35,10 +35,10 @@ TEST_CASE("a log file is kept only where it has a path") {
 }
 
 TEST_CASE("a log file that is full gives its place to a new one, at the end of a line") {
-  const auto folder =
+  const auto directory =
       std::filesystem::temp_directory_path() / ("cpprun_rotated_" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
-  const auto path = (folder / "stdout.log").string();
+  std::filesystem::create_directories(directory);
+  const auto path = (directory / "stdout.log").string();
   {
     io::LogFile file;
     REQUIRE(file.open(path, true, 100));
@@ -55,12 +55,12 @@ TEST_CASE("a log file that is full gives its place to a new one, at the end of a
   CHECK(before.ends_with("\n"));
   CHECK(now.ends_with("\n"));
   CHECK((before + now).ends_with("line 58\nline 59\nline 59\nline 59\n"));
-  CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 2);
+  CHECK(std::distance(std::filesystem::directory_iterator(directory), {}) == 2);
   io::LogFile endless;
   REQUIRE(endless.open(path, true, 100));
   endless.write(std::string(1000, 'x'), [](int) {});
   CHECK(std::filesystem::file_size(path) <= 100);
-  std::filesystem::remove_all(folder);
+  std::filesystem::remove_all(directory);
 }
 
 }  // namespace log_file_test

@@ -27,12 +27,12 @@ std::string content(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-struct Place {
-  Place() {
+struct Fixture {
+  Fixture() {
     std::string name = (fs::temp_directory_path() / "log_writer_XXXXXX").string();
     path = ::mkdtemp(name.data());
   }
-  ~Place() { fs::remove_all(path); }
+  ~Fixture() { fs::remove_all(path); }
   std::string operator/(const std::string& name) const { return (path / name).string(); }
   fs::path path;
 };
@@ -56,7 +56,7 @@ struct Desk {
 }  // namespace
 
 TEST_CASE("words reach the file they are for, and a worker's own file is handed over") {
-  const Place place;
+  const Fixture place;
   Desk desk;
   io::LogWriter writer(
       desk.context, desk.side,
@@ -76,7 +76,7 @@ TEST_CASE("words reach the file they are for, and a worker's own file is handed 
 }
 
 TEST_CASE("a file that cannot be opened is told apart from those that can") {
-  const Place place;
+  const Fixture place;
   Desk desk;
   io::LogWriter writer(desk.context, desk.side,
                        {{.path = place / "no/such/folder"}, {.path = place / "b"}}, 60s,
@@ -87,7 +87,7 @@ TEST_CASE("a file that cannot be opened is told apart from those that can") {
 }
 
 TEST_CASE("files that are not open in time are said to be late, and nobody waits for them") {
-  const Place place;
+  const Fixture place;
   const auto fifo = place / "fifo";
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
   Desk desk;
@@ -99,7 +99,7 @@ TEST_CASE("files that are not open in time are said to be late, and nobody waits
 }
 
 TEST_CASE("the end of the process that writes the files is reported, and nothing waits for it") {
-  const Place place;
+  const Fixture place;
   Desk desk;
   io::LogWriter writer(desk.context, desk.side, {{.path = place / "a"}}, 60s, desk.callbacks());
   writer.write(0, "one");

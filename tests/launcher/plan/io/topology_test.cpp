@@ -19,15 +19,15 @@ namespace fs = std::filesystem;
 struct Machine {
   Machine() {
     for (int cpu = 0; cpu < 4; ++cpu) {
-      const auto folder = "sys/devices/system/cpu/cpu" + std::to_string(cpu);
-      write(folder + "/topology/thread_siblings_list", cpu % 2 == 0 ? "0,2" : "1,3");
-      write(folder + "/topology/physical_package_id", "0");
-      write(folder + "/cache/index0/type", "Data");
-      write(folder + "/cache/index0/level", "1");
-      write(folder + "/cache/index0/shared_cpu_list", std::to_string(cpu));
-      write(folder + "/cache/index3/type", "Unified");
-      write(folder + "/cache/index3/level", "3");
-      write(folder + "/cache/index3/shared_cpu_list", "0-3");
+      const auto directory = "sys/devices/system/cpu/cpu" + std::to_string(cpu);
+      write(directory + "/topology/thread_siblings_list", cpu % 2 == 0 ? "0,2" : "1,3");
+      write(directory + "/topology/physical_package_id", "0");
+      write(directory + "/cache/index0/type", "Data");
+      write(directory + "/cache/index0/level", "1");
+      write(directory + "/cache/index0/shared_cpu_list", std::to_string(cpu));
+      write(directory + "/cache/index3/type", "Unified");
+      write(directory + "/cache/index3/level", "3");
+      write(directory + "/cache/index3/shared_cpu_list", "0-3");
     }
     write("sys/devices/system/node/node0/cpulist", "0,2");
     write("sys/devices/system/node/node1/cpulist", "1,3");
@@ -62,9 +62,9 @@ TEST_CASE("processors, nodes and devices are read from the kernel's files") {
   const Machine machine;
   const auto topology = machine.read();
   REQUIRE(topology.has_value());
-  CHECK(topology->cpus == std::map<int, CpuPlace>{{0, {.core = 0, .socket = 0, .cache = 0}},
-                                                  {1, {.core = 1, .socket = 0, .cache = 0}},
-                                                  {3, {.core = 1, .socket = 0, .cache = 0}}});
+  CHECK(topology->cpus == std::map<int, CpuLocation>{{0, {.core = 0, .socket = 0, .cache = 0}},
+                                                     {1, {.core = 1, .socket = 0, .cache = 0}},
+                                                     {3, {.core = 1, .socket = 0, .cache = 0}}});
   CHECK(topology->nodes == std::map<int, CpuSet>{{0, {0, 2}}, {1, {1, 3}}});
   CHECK(topology->node_of_device == std::vector<int>{0, 1});
 }

@@ -25,12 +25,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Folder {
-  Folder() {
+struct Directory {
+  Directory() {
     std::string name = (fs::temp_directory_path() / "output_files_XXXXXX").string();
     path = ::mkdtemp(name.data());
   }
-  ~Folder() { fs::remove_all(path); }
+  ~Directory() { fs::remove_all(path); }
   fs::path path;
 };
 
@@ -63,10 +63,10 @@ TEST_CASE("what cannot be written is refused before anything starts, by its flag
 
 TEST_CASE("trying leaves nothing behind, and an earlier report as it was") {
   probe::Side side;
-  const Folder folder;
-  const auto path = folder.path / "report.json";
+  const Directory directory;
+  const auto path = directory.path / "report.json";
   CHECK(io::OutputFiles::open(path.string(), "", side));
-  CHECK(fs::is_empty(folder.path));
+  CHECK(fs::is_empty(directory.path));
   std::ofstream(path) << "old";
   CHECK(io::OutputFiles::open(path.string(), "", side));
   CHECK(content(path) == "old");
@@ -74,13 +74,13 @@ TEST_CASE("trying leaves nothing behind, and an earlier report as it was") {
 
 TEST_CASE("the file that is our own stdout is written to and never replaced") {
   probe::Side side;
-  const Folder folder;
-  const auto path = folder.path / "job.out";
+  const Directory directory;
+  const auto path = directory.path / "job.out";
   const int before = ::dup(STDOUT_FILENO);
   std::fflush(stdout);
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   ::dup2(file, STDOUT_FILENO);
-  const auto link = folder.path / "stdout";
+  const auto link = directory.path / "stdout";
   fs::create_symlink(path, link);
   const auto output_files = io::OutputFiles::open(link.string(), "", side);
   const bool left = output_files && output_files->leave_report("the report");
@@ -94,8 +94,8 @@ TEST_CASE("the file that is our own stdout is written to and never replaced") {
 
 TEST_CASE("the report takes the place of an earlier one as a whole") {
   probe::Side side;
-  const Folder folder;
-  const auto path = folder.path / "report.json";
+  const Directory directory;
+  const auto path = directory.path / "report.json";
   std::ofstream(path) << "an old and longer one";
   const auto output_files = io::OutputFiles::open(path.string(), "", side);
   REQUIRE(output_files.has_value());
@@ -115,8 +115,8 @@ TEST_CASE("a device is written to and never replaced") {
 
 TEST_CASE("events are appended, a line each, as they happen") {
   probe::Side side;
-  const Folder folder;
-  const auto path = folder.path / "events.jsonl";
+  const Directory directory;
+  const auto path = directory.path / "events.jsonl";
   std::ofstream(path) << "earlier\n";
   asio::io_context context;
   auto output_files = io::OutputFiles::open("", path.string(), side);
@@ -135,8 +135,8 @@ TEST_CASE("events are appended, a line each, as they happen") {
 
 TEST_CASE("a job that begins takes the place of an earlier report at once") {
   probe::Side side;
-  const Folder folder;
-  const auto path = folder.path / "report.json";
+  const Directory directory;
+  const auto path = directory.path / "report.json";
   std::ofstream(path) << "an earlier end";
   auto output_files = io::OutputFiles::open(path.string(), "", side);
   REQUIRE(output_files.has_value());
@@ -145,13 +145,13 @@ TEST_CASE("a job that begins takes the place of an earlier report at once") {
   CHECK(output_files->announce_report("it ends"));
   CHECK(output_files->leave_report("ended", ".node0") == path.string());
   CHECK(content(path) == "ended");
-  CHECK(std::distance(fs::directory_iterator(folder.path), {}) == 1);
+  CHECK(std::distance(fs::directory_iterator(directory.path), {}) == 1);
 }
 
 TEST_CASE("of two nodes with one name for their reports neither loses its own") {
   probe::Side side;
-  const Folder folder;
-  const auto path = (folder.path / "report.json").string();
+  const Directory directory;
+  const auto path = (directory.path / "report.json").string();
   auto first = io::OutputFiles::open(path, "", side);
   auto second = io::OutputFiles::open(path, "", side);
   REQUIRE((first && second));
@@ -167,9 +167,9 @@ TEST_CASE("of two nodes with one name for their reports neither loses its own") 
 
 TEST_CASE("a report follows no link that somebody has laid beside it") {
   probe::Side side;
-  const Folder folder;
-  const auto path = folder.path / "report.json";
-  const auto precious = folder.path / "precious";
+  const Directory directory;
+  const auto path = directory.path / "report.json";
+  const auto precious = directory.path / "precious";
   std::ofstream(precious) << "precious";
   fs::create_symlink(precious, path.string() + ".draft");
   fs::create_symlink(precious, path);
@@ -182,8 +182,8 @@ TEST_CASE("a report follows no link that somebody has laid beside it") {
 
 TEST_CASE("events for a pipe that is not read wait, and come in order when it is") {
   probe::Side side;
-  const Folder folder;
-  const auto path = folder.path / "fifo";
+  const Directory directory;
+  const auto path = directory.path / "fifo";
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   const FileDescriptor reader{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   asio::io_context context;
@@ -215,8 +215,8 @@ TEST_CASE("events for a pipe that is not read wait, and come in order when it is
 
 TEST_CASE("events that find no room even to wait are counted, and the count is told") {
   probe::Side side;
-  const Folder folder;
-  const auto path = folder.path / "fifo";
+  const Directory directory;
+  const auto path = directory.path / "fifo";
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   const FileDescriptor reader{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   asio::io_context context;
@@ -262,11 +262,12 @@ TEST_CASE("events that cannot be written any more are told once") {
 }
 
 TEST_CASE("the report and the events are left while the event loop goes on") {
-  const Folder folder;
+  const Directory directory;
   probe::Side side;
-  const auto path = folder.path / "report.json";
+  const auto path = directory.path / "report.json";
   asio::io_context context;
-  auto output_files = io::OutputFiles::open(path.string(), (folder.path / "events").string(), side);
+  auto output_files =
+      io::OutputFiles::open(path.string(), (directory.path / "events").string(), side);
   REQUIRE(output_files.has_value());
   output_files->serve(context, nobody);
   output_files->announce_report_later("it ends");

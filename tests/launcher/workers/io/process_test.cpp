@@ -133,8 +133,8 @@ TEST_CASE("what cannot be executed is told with stage and errno, and leaves no p
   Node node;
   const auto missing = node.processes.spawn(spec_for({"/nowhere/train"}), {});
   CHECK(missing.error() == SpawnError{SpawnStage::exec, ENOENT});
-  const auto folder = node.processes.spawn(spec_for({"/tmp"}), {});
-  CHECK(folder.error() == SpawnError{SpawnStage::exec, EACCES});
+  const auto directory = node.processes.spawn(spec_for({"/tmp"}), {});
+  CHECK(directory.error() == SpawnError{SpawnStage::exec, EACCES});
   auto spec = spec_for({victim(), "exit", "0"});
   spec.err = {StreamTarget::file, "/nowhere/stderr.log"};
   CHECK(node.processes.spawn(spec, {}).error() == SpawnError{SpawnStage::stderr_target, ENOENT});
@@ -143,19 +143,19 @@ TEST_CASE("what cannot be executed is told with stage and errno, and leaves no p
 
 TEST_CASE("a redirected stream is the file itself, and an unwanted one goes nowhere") {
   Node node;
-  const auto folder = std::filesystem::temp_directory_path() /
-                      ("cpprun_process_test_" + std::to_string(::getpid()));
-  std::filesystem::create_directory(folder);
+  const auto directory = std::filesystem::temp_directory_path() /
+                         ("cpprun_process_test_" + std::to_string(::getpid()));
+  std::filesystem::create_directory(directory);
   auto spec = spec_for({"/bin/sh", "-c", "echo word; echo lost >&2"});
-  spec.out = {StreamTarget::file, folder / "stdout.log"};
+  spec.out = {StreamTarget::file, directory / "stdout.log"};
   spec.err = {StreamTarget::nowhere, ""};
   node.start(spec);
   CHECK(node.end_of(0) == link::ExitStatus{});
   std::string word;
-  std::getline(std::ifstream(folder / "stdout.log"), word);
+  std::getline(std::ifstream(directory / "stdout.log"), word);
   CHECK(word == "word");
   node.sweep(0);
-  std::filesystem::remove_all(folder);
+  std::filesystem::remove_all(directory);
 }
 
 TEST_CASE("a signal reaches the whole group, a stopped worker too, and KILL whoever ignores TERM") {
@@ -248,7 +248,8 @@ TEST_CASE("children from before our time, and what they leave behind, are nobody
     // Rung for, it leaves an orphan, which comes to us as a worker's would.
     ::execl("/bin/sh", "sh", "-c", "read bell; (setsid sleep 1000 & echo $!)", nullptr);
   }
-  const auto job_processes = io::make_kin("bystanders" + std::to_string(::getpid()), 4711);
+  const auto job_processes =
+      io::make_job_processes("bystanders" + std::to_string(::getpid()), 4711);
   REQUIRE(job_processes.mark.has_value());
   bool ended = false;
   io::WorkerProcesses processes(context, {[&](auto, auto) { ended = true; }, [](auto) {}}, {},

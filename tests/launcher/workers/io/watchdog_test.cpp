@@ -35,12 +35,12 @@ std::string fresh_token() {
 }
 
 // Without a mark, as where none can be set.
-io::JobProcesses fresh_kin() {
+io::JobProcesses fresh_job_processes() {
   return {.mark = {}, .token = fresh_token()};
 }
 
 // The path of one that is not there.
-std::string fresh_folder() {
+std::string fresh_directory() {
   return (fs::temp_directory_path() / fresh_token()).string();
 }
 
@@ -108,7 +108,7 @@ TEST_CASE("the watchdog ends by itself when its owner lets go, and harms nobody 
   }
   int pid = 0;
   {
-    auto watchdog = io::Watchdog::start(fresh_kin());
+    auto watchdog = io::Watchdog::start(fresh_job_processes());
     REQUIRE(watchdog.has_value());
     pid = watchdog->pid();
     // A number it was told of and that by now is somebody else's: the group is gone.
@@ -122,7 +122,7 @@ TEST_CASE("the watchdog ends by itself when its owner lets go, and harms nobody 
 }
 
 TEST_CASE("the watchdog ignores what ends cpprun, and goes by another name") {
-  auto watchdog = io::Watchdog::start(fresh_kin());
+  auto watchdog = io::Watchdog::start(fresh_job_processes());
   REQUIRE(watchdog.has_value());
   const auto name_file = "/proc/" + std::to_string(watchdog->pid()) + "/comm";
   std::string name;
@@ -141,7 +141,7 @@ TEST_CASE("the watchdog ignores what ends cpprun, and goes by another name") {
 }
 
 TEST_CASE("workers whose cpprun is silent at its fence are killed, and only they") {
-  auto watchdog = io::Watchdog::start(fresh_kin());
+  auto watchdog = io::Watchdog::start(fresh_job_processes());
   REQUIRE(watchdog.has_value());
   const pid_t bystander = hanging();
   const pid_t worker = hanging();
@@ -167,7 +167,7 @@ TEST_CASE("workers whose cpprun is silent at its fence are killed, and only they
 }
 
 TEST_CASE("a fence that is moved or taken away in time harms nobody") {
-  auto watchdog = io::Watchdog::start(fresh_kin());
+  auto watchdog = io::Watchdog::start(fresh_job_processes());
   REQUIRE(watchdog.has_value());
   const pid_t held = hanging();
   const pid_t witness = hanging();
@@ -191,36 +191,36 @@ TEST_CASE("a fence that is moved or taken away in time harms nobody") {
 }
 
 TEST_CASE("the watchdog makes the private folder, and removes it with all that is in it") {
-  const auto folder = fresh_folder();
-  const auto doors = fresh_folder();
+  const auto directory = fresh_directory();
+  const auto doors = fresh_directory();
   int pid = 0;
   {
-    auto watchdog = io::Watchdog::start(fresh_kin(), {folder});
+    auto watchdog = io::Watchdog::start(fresh_job_processes(), {directory});
     REQUIRE(watchdog.has_value());
     pid = watchdog->pid();
-    REQUIRE(watchdog->await_folder(60s) == 0);
+    REQUIRE(watchdog->await_directory(60s) == 0);
     struct stat found {};
-    REQUIRE(::stat(folder.c_str(), &found) == 0);
+    REQUIRE(::stat(directory.c_str(), &found) == 0);
     CHECK((found.st_mode & 07777U) == 0700U);
-    fs::create_directories(folder + "/0");
-    std::ofstream(folder + "/0/error.json") << "{}";
+    fs::create_directories(directory + "/0");
+    std::ofstream(directory + "/0/error.json") << "{}";
     fs::create_directories(doors);
     std::ofstream(doors + "/a.sock") << "as good as a socket";
     watchdog->set_door(doors + "/a.sock");
   }
   await_end(pid);
-  CHECK_FALSE(fs::exists(folder));
+  CHECK_FALSE(fs::exists(directory));
   CHECK_FALSE(fs::exists(doors));
 }
 
 TEST_CASE("a folder that is given up goes at once, and the watchdog stays") {
-  const auto folder = fresh_folder();
-  auto watchdog = io::Watchdog::start(fresh_kin(), {folder});
+  const auto directory = fresh_directory();
+  auto watchdog = io::Watchdog::start(fresh_job_processes(), {directory});
   REQUIRE(watchdog.has_value());
-  REQUIRE(watchdog->await_folder(60s) == 0);
-  std::ofstream(folder + "/0.json") << "{}";
-  watchdog->give_up_folder();
-  while (fs::exists(folder)) {
+  REQUIRE(watchdog->await_directory(60s) == 0);
+  std::ofstream(directory + "/0.json") << "{}";
+  watchdog->give_up_directory();
+  while (fs::exists(directory)) {
   }
   const int pid = watchdog->pid();
   CHECK(::waitpid(pid, nullptr, WNOHANG) == 0);
@@ -232,79 +232,79 @@ TEST_CASE("a folder that is given up goes at once, and the watchdog stays") {
 }
 
 TEST_CASE("when a watchdog that was released is gone, so is its folder") {
-  const auto folder = fresh_folder();
+  const auto directory = fresh_directory();
   int pid = 0;
   {
-    auto watchdog = io::Watchdog::start(fresh_kin(), {folder});
+    auto watchdog = io::Watchdog::start(fresh_job_processes(), {directory});
     REQUIRE(watchdog.has_value());
     pid = watchdog->pid();
-    REQUIRE(watchdog->await_folder(60s) == 0);
+    REQUIRE(watchdog->await_directory(60s) == 0);
     CHECK(watchdog->release(24h));
   }
-  CHECK_FALSE(fs::exists(folder));
+  CHECK_FALSE(fs::exists(directory));
   await_end(pid);
 }
 
 TEST_CASE("a private folder that cannot be made is told with its errno") {
-  auto watchdog = io::Watchdog::start(fresh_kin(), {fresh_folder() + "/none"});
+  auto watchdog = io::Watchdog::start(fresh_job_processes(), {fresh_directory() + "/none"});
   REQUIRE(watchdog.has_value());
-  CHECK(watchdog->await_folder(60s) == ENOENT);
+  CHECK(watchdog->await_directory(60s) == ENOENT);
   CHECK(watchdog->release(60s));
   await_end(watchdog->pid());
 }
 
 TEST_CASE("where the first directory cannot be made the next one is, and it is removed as well") {
-  const auto folder = fresh_folder();
+  const auto directory = fresh_directory();
   {
-    auto watchdog = io::Watchdog::start(fresh_kin(), {folder + "/none", folder});
+    auto watchdog = io::Watchdog::start(fresh_job_processes(), {directory + "/none", directory});
     REQUIRE(watchdog.has_value());
-    REQUIRE(watchdog->await_folder(60s) == 0);
-    CHECK(watchdog->folder() == folder);
+    REQUIRE(watchdog->await_directory(60s) == 0);
+    CHECK(watchdog->directory() == directory);
     CHECK(watchdog->first_refusal() == ENOENT);
-    CHECK(fs::exists(folder));
+    CHECK(fs::exists(directory));
     CHECK(watchdog->release(60s));
   }
-  CHECK_FALSE(fs::exists(folder));
+  CHECK_FALSE(fs::exists(directory));
 }
 
 TEST_CASE("a watchdog that does not come back from the folder's disk is waited for once") {
-  auto watchdog = io::Watchdog::start(fresh_kin(), {fresh_folder()});
+  auto watchdog = io::Watchdog::start(fresh_job_processes(), {fresh_directory()});
   REQUIRE(watchdog.has_value());
   // So late that it may as well hang. It goes on when its disk is back.
-  CHECK(watchdog->await_folder(0s) == ETIMEDOUT);
+  CHECK(watchdog->await_directory(0s) == ETIMEDOUT);
   CHECK(watchdog->release(24h));
   await_end(watchdog->pid());
 }
 
 TEST_CASE("nobody waits for the folder of a watchdog that was killed") {
-  const auto folder = fresh_folder();
-  auto watchdog = io::Watchdog::start(fresh_kin(), {folder});
+  const auto directory = fresh_directory();
+  auto watchdog = io::Watchdog::start(fresh_job_processes(), {directory});
   REQUIRE(watchdog.has_value());
   ::kill(watchdog->pid(), SIGKILL);
   await_end(watchdog->pid());
   // It may have come so far before it was killed, or half as far.
-  const auto made = watchdog->await_folder(24h);
+  const auto made = watchdog->await_directory(24h);
   CHECK(made.value_or(0) == 0);
-  if (made) CHECK(fs::exists(folder));
-  fs::remove(folder);
+  if (made) CHECK(fs::exists(directory));
+  fs::remove(directory);
 }
 
 TEST_CASE("a watchdog that is told that nobody is left ends and kills nobody") {
-  auto watchdog = io::Watchdog::start(fresh_kin());
+  auto watchdog = io::Watchdog::start(fresh_job_processes());
   REQUIRE(watchdog.has_value());
-  const pid_t stranger = hanging();
+  const pid_t unidentified = hanging();
   // A word that was lost: for the watchdog this group still runs.
-  watchdog->add_group(stranger);
+  watchdog->add_group(unidentified);
   CHECK(watchdog->release(60s));
   await_end(watchdog->pid());
-  CHECK(::waitpid(stranger, nullptr, WNOHANG) == 0);
-  ::kill(stranger, SIGKILL);
-  await_end(stranger);
+  CHECK(::waitpid(unidentified, nullptr, WNOHANG) == 0);
+  ::kill(unidentified, SIGKILL);
+  await_end(unidentified);
 }
 
 TEST_CASE("a watchdog that is gone leaves the folder to whoever asks") {
   ::signal(SIGPIPE, SIG_IGN);  // as cpprun does
-  auto watchdog = io::Watchdog::start(fresh_kin());
+  auto watchdog = io::Watchdog::start(fresh_job_processes());
   REQUIRE(watchdog.has_value());
   ::kill(watchdog->pid(), SIGKILL);
   await_end(watchdog->pid());
@@ -312,7 +312,7 @@ TEST_CASE("a watchdog that is gone leaves the folder to whoever asks") {
 }
 
 TEST_CASE("another watchdog in the place of a killed one knows what that one was told") {
-  auto watchdog = io::Watchdog::start(fresh_kin());
+  auto watchdog = io::Watchdog::start(fresh_job_processes());
   REQUIRE(watchdog.has_value());
   const pid_t worker = hanging();
   const pid_t gone = hanging();

@@ -69,7 +69,7 @@ class ReplayedProcess : public StoreHost {
   }
   void read() {
     replay.emplace(
-        StoreReplay::Place{connections, routes_, listener, store_, replayed_job, round_one});
+        StoreReplay::Context{connections, routes_, listener, store_, replayed_job, round_one});
   }
   void take_over() {
     REQUIRE(replay->is_whole());
@@ -77,7 +77,7 @@ class ReplayedProcess : public StoreHost {
     decide();
   }
   void begin_image() {
-    image.emplace(StoreImage::Place{connections, routes_, listener, store_, replayed_job, log});
+    image.emplace(StoreImage::Context{connections, routes_, listener, store_, replayed_job, log});
   }
 
   // As decide(), for whoever is attached to these.

@@ -43,9 +43,9 @@ class StagedServer : public ReplicatedCoordinator {
   std::optional<std::uint64_t> epoch() const override {
     return members_ ? std::optional(members_->epoch) : std::nullopt;
   }
-  void wait_for(Keeping, std::uint64_t) override {}
-  void kept(Keeping keeping, std::uint64_t through) override {
-    if (keeping == Keeping::etcd) kept_in_etcd = through;
+  void wait_for(CommitSource, std::uint64_t) override {}
+  void kept(CommitSource keeping, std::uint64_t through) override {
+    if (keeping == CommitSource::etcd) kept_in_etcd = through;
   }
   StoreLogs& logs() override { return logs_; }
   std::map<std::string, std::string> records() const override { return {}; }
@@ -77,20 +77,20 @@ struct StagedElection : Elector {
   explicit StagedElection(Told its) : told(std::move(its)) {}
   void start() override {}
   void tell(election::Event event) override {
-    wishes.push_back(std::move(event));
-    if (answers_at_once) answers_at_once(wishes.back());
+    commands.push_back(std::move(event));
+    if (answers_at_once) answers_at_once(commands.back());
   }
-  template <class Wish>
-  std::vector<Wish> all() const {
-    std::vector<Wish> found;
-    for (const auto& each : wishes) {
-      if (const auto* const wish = std::get_if<Wish>(&each)) found.push_back(*wish);
+  template <class Event>
+  std::vector<Event> all() const {
+    std::vector<Event> found;
+    for (const auto& each : commands) {
+      if (const auto* const command = std::get_if<Event>(&each)) found.push_back(*command);
     }
     return found;
   }
   const Told told;
   std::function<void(const election::Event&)> answers_at_once;
-  std::vector<election::Event> wishes;
+  std::vector<election::Event> commands;
 };
 
 inline ReplicaControllerOptions options_with_etcd() {
@@ -116,7 +116,7 @@ struct StagedDaemon {
   }
   void etcd_says(const election::Action& action) {
     election->told(action);
-    loop.settle();
+    loop.run_until_idle();
   }
   // It wins in etcd, and may speak for two seconds.
   void win(etcd::Revision epoch = 5) {
@@ -133,7 +133,7 @@ struct StagedDaemon {
                .address = name.substr(0, name.find('#')) + ":1",
                .has_etcd = election != nullptr},
               {}, "");
-    loop.settle();
+    loop.run_until_idle();
     return link;
   }
   void has_all(StagedLink& link) {
@@ -142,11 +142,11 @@ struct StagedDaemon {
     REQUIRE(last);
     CHECK(link.callbacks.streams(
               link::standby_frame({.kind = Kind::has, .number = last->number}).substr(4)) == "");
-    loop.settle();
+    loop.run_until_idle();
   }
   void etcd_writes_all() {
-    const auto& wishes = election->all<election::Publish>();
-    if (!wishes.empty()) etcd_says(election::Written{wishes.back().number});
+    const auto& commands = election->all<election::Publish>();
+    if (!commands.empty()) etcd_says(election::Written{commands.back().number});
   }
   bool may_speak() const { return !server.speaks_until() || loop.now() < *server.speaks_until(); }
   bool says(const std::string& words) const {
@@ -186,7 +186,7 @@ struct StagedDaemon {
   StagedElection* election = nullptr;
   std::shared_ptr<StagedDial::Line> line;
   std::string dialled;
-  bool has_own = true;  // its folder has everything
+  bool has_own = true;  // its directory has everything
   ElectionMemory kept;
   ReplicaController set;
 };

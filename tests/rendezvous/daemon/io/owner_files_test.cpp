@@ -10,44 +10,45 @@
 #include <string>
 #include <vector>
 
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 
 namespace owner_files_test {
 
 using namespace cpprun;
-using integration::Folder;
+using integration::Directory;
 
 namespace {
 
 const std::string digits = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
-void put(const Folder& folder, const std::string& name, const std::string& id, mode_t mode = 0600) {
-  const auto path = folder.write(name, "cpprun1:" + id + ":" + digits + "\n");
+void put(const Directory& directory, const std::string& name, const std::string& id,
+         mode_t mode = 0600) {
+  const auto path = directory.write(name, "cpprun1:" + id + ":" + digits + "\n");
   REQUIRE(::chmod(path.c_str(), mode) == 0);
 }
 
-Result<OwnerFiles> read(const Folder& folder) {
+Result<OwnerFiles> read(const Directory& directory) {
   DaemonOptions options;
-  options.secrets_folder = folder.path();
+  options.secrets_directory = directory.path();
   return read_owner_files(options);
 }
 
-std::string refusal(const Folder& folder) {
-  const auto files = read(folder);
+std::string refusal(const Directory& directory) {
+  const auto files = read(directory);
   return files ? "taken" : files.error().reason;
 }
 
 }  // namespace
 
 TEST_CASE("each file has its owner's name, and what editors leave behind is passed over") {
-  const Folder folder;
-  put(folder, "bob", "b");
-  put(folder, "alice", "a");
-  put(folder, "admin", "root");
-  put(folder, "bob~", "b", 0644);
-  put(folder, "bob.bak", "b");
-  put(folder, ".bob.swp", "b");
-  const auto files = read(folder);
+  const Directory directory;
+  put(directory, "bob", "b");
+  put(directory, "alice", "a");
+  put(directory, "admin", "root");
+  put(directory, "bob~", "b", 0644);
+  put(directory, "bob.bak", "b");
+  put(directory, ".bob.swp", "b");
+  const auto files = read(directory);
   REQUIRE_MESSAGE(files, files.error().reason);
   REQUIRE(files->owners.size() == 3);
   CHECK(files->owners[0].name == "admin");
@@ -58,68 +59,68 @@ TEST_CASE("each file has its owner's name, and what editors leave behind is pass
 }
 
 TEST_CASE("one file that is wrong is the reason why none is taken") {
-  const Folder folder;
-  put(folder, "alice", "a");
-  put(folder, "bob", "b", 0644);
-  CHECK(refusal(folder).starts_with("cannot use the secret in \"" + folder.path() +
-                                    "/bob\": accessible to other users (mode 0644)"));
-  put(folder, "bob", "a");
-  CHECK(refusal(folder).find("\"alice\" and \"bob\" have secrets with the same id \"a\"") !=
+  const Directory directory;
+  put(directory, "alice", "a");
+  put(directory, "bob", "b", 0644);
+  CHECK(refusal(directory).starts_with("cannot use the secret in \"" + directory.path() +
+                                       "/bob\": accessible to other users (mode 0644)"));
+  put(directory, "bob", "a");
+  CHECK(refusal(directory).find("\"alice\" and \"bob\" have secrets with the same id \"a\"") !=
         std::string::npos);
-  put(folder, "bob", "b");
-  CHECK(refusal(folder) == "taken");
-  put(folder, "bob smith", "c");
-  CHECK(refusal(folder).find("/bob smith\": invalid owner name") != std::string::npos);
-  std::filesystem::remove(folder.path() + "/bob smith");
-  std::filesystem::create_directory(folder.path() + "/more");
-  CHECK(refusal(folder).ends_with("/more\": a directory, not a regular file"));
+  put(directory, "bob", "b");
+  CHECK(refusal(directory) == "taken");
+  put(directory, "bob smith", "c");
+  CHECK(refusal(directory).find("/bob smith\": invalid owner name") != std::string::npos);
+  std::filesystem::remove(directory.path() + "/bob smith");
+  std::filesystem::create_directory(directory.path() + "/more");
+  CHECK(refusal(directory).ends_with("/more\": a directory, not a regular file"));
 }
 
 TEST_CASE("a folder that holds nobody's secret, or is not there, is refused") {
-  const Folder folder;
-  CHECK(refusal(folder) ==
-        "cannot use the secrets in \"" + folder.path() +
+  const Directory directory;
+  CHECK(refusal(directory) ==
+        "cannot use the secrets in \"" + directory.path() +
             "\": no secret file, so no client would have access; create one with "
             "\"cpprunctl keygen " +
-            folder.path() + "/NAME\"");
-  put(folder, ".hidden", "a");
-  CHECK(refusal(folder).find("no secret file") != std::string::npos);
+            directory.path() + "/NAME\"");
+  put(directory, ".hidden", "a");
+  CHECK(refusal(directory).find("no secret file") != std::string::npos);
   DaemonOptions options;
-  options.secrets_folder = folder.path() + "/gone";
+  options.secrets_directory = directory.path() + "/gone";
   REQUIRE_FALSE(read_owner_files(options));
   CHECK(read_owner_files(options).error().reason ==
-        "cannot use the secrets in \"" + folder.path() + "/gone\": No such file or directory");
+        "cannot use the secrets in \"" + directory.path() + "/gone\": No such file or directory");
 }
 
 TEST_CASE("a folder that others may change is refused with the command that helps") {
-  const Folder folder;
-  put(folder, "alice", "a");
-  REQUIRE(::chmod(folder.path().c_str(), 0755) == 0);
-  CHECK(refusal(folder) == "taken");
-  REQUIRE(::chmod(folder.path().c_str(), 0770) == 0);
-  CHECK(refusal(folder) == "cannot use the secrets in \"" + folder.path() +
-                               "\": writable by other users (mode 0770); chmod 700 " +
-                               folder.path());
+  const Directory directory;
+  put(directory, "alice", "a");
+  REQUIRE(::chmod(directory.path().c_str(), 0755) == 0);
+  CHECK(refusal(directory) == "taken");
+  REQUIRE(::chmod(directory.path().c_str(), 0770) == 0);
+  CHECK(refusal(directory) == "cannot use the secrets in \"" + directory.path() +
+                                  "\": writable by other users (mode 0770); chmod 700 " +
+                                  directory.path());
   // As Kubernetes mounts a Secret: nothing in it can be replaced, and what is added is judged.
-  REQUIRE(::chmod(folder.path().c_str(), 01777) == 0);
-  CHECK(refusal(folder) == "taken");
-  REQUIRE(::chmod(folder.path().c_str(), 0700) == 0);
+  REQUIRE(::chmod(directory.path().c_str(), 01777) == 0);
+  CHECK(refusal(directory) == "taken");
+  REQUIRE(::chmod(directory.path().c_str(), 0700) == 0);
   if (::geteuid() != 0) {
     std::puts("skipped: only root can give folders away");
     return;
   }
-  REQUIRE(::chown(folder.path().c_str(), 65534, 65534) == 0);
-  CHECK(refusal(folder).find("owned by uid 65534") != std::string::npos);
+  REQUIRE(::chown(directory.path().c_str(), 65534, 65534) == 0);
+  CHECK(refusal(directory).find("owned by uid 65534") != std::string::npos);
 }
 
 TEST_CASE("one file is one owner's, and a daemon may have none") {
-  const Folder folder;
-  put(folder, "key", "a");
+  const Directory directory;
+  put(directory, "key", "a");
   DaemonOptions options;
   auto files = read_owner_files(options);
   REQUIRE(files);
   CHECK(files->owners.empty());
-  options.secret_file = folder.path() + "/key";
+  options.secret_file = directory.path() + "/key";
   files = read_owner_files(options);
   REQUIRE(files);
   REQUIRE(files->owners.size() == 1);
@@ -127,30 +128,30 @@ TEST_CASE("one file is one owner's, and a daemon may have none") {
 }
 
 TEST_CASE("the user's own file is taken where it is there, and no other was named") {
-  const Folder folder;
+  const Directory directory;
   DaemonOptions options;
-  options.own_secret_file = folder.path() + "/key";
-  settle_secret_file(options);
+  options.own_secret_file = directory.path() + "/key";
+  resolve_secret_file(options);
   CHECK_FALSE(options.has_secrets());
-  put(folder, "key", "a");
-  settle_secret_file(options);
-  CHECK(options.secret_file == folder.path() + "/key");
+  put(directory, "key", "a");
+  resolve_secret_file(options);
+  CHECK(options.secret_file == directory.path() + "/key");
   // A link that leads nowhere is something, and is refused by who reads it.
-  REQUIRE(::symlink("/nonexistent", (folder.path() + "/link").c_str()) == 0);
+  REQUIRE(::symlink("/nonexistent", (directory.path() + "/link").c_str()) == 0);
   DaemonOptions linked;
-  linked.own_secret_file = folder.path() + "/link";
-  settle_secret_file(linked);
+  linked.own_secret_file = directory.path() + "/link";
+  resolve_secret_file(linked);
   CHECK(linked.has_secrets());
   CHECK_FALSE(read_owner_files(linked));
-  // Where no folder can be there is none.
+  // Where no directory can be there is none.
   DaemonOptions barred;
-  barred.own_secret_file = folder.path() + "/key/secret";
-  settle_secret_file(barred);
+  barred.own_secret_file = directory.path() + "/key/secret";
+  resolve_secret_file(barred);
   CHECK_FALSE(barred.has_secrets());
   DaemonOptions other;
-  other.own_secret_file = folder.path() + "/key";
-  other.secrets_folder = folder.path();
-  settle_secret_file(other);
+  other.own_secret_file = directory.path() + "/key";
+  other.secrets_directory = directory.path();
+  resolve_secret_file(other);
   CHECK(other.secret_file.empty());
 }
 

@@ -28,7 +28,7 @@ struct StagedLeader : StagedDaemon {
     set.hand_over([this](const Result<std::string>& its) {
       answer = its ? *its : "refused: " + its.error().reason;
     });
-    loop.settle();
+    loop.run_until_idle();
     etcd_writes_all();
   }
   std::shared_ptr<StagedLink> bravo;
@@ -109,8 +109,8 @@ TEST_CASE("a hand-over that etcd does not know enough for leaves everything as i
 
 TEST_CASE("a hand-over that is refused in the moment in which it is asked for is answered then") {
   StagedLeader alpha;
-  alpha.election->answers_at_once = [&](const election::Event& wish) {
-    if (std::holds_alternative<election::HandOver>(wish)) {
+  alpha.election->answers_at_once = [&](const election::Event& command) {
+    if (std::holds_alternative<election::HandOver>(command)) {
       alpha.election->told(election::NotHandedOver{"etcd does not know it yet"});
     }
   };
@@ -128,7 +128,7 @@ TEST_CASE("who has everything is made known after a hand-over that was none") {
   alpha.hand_over();
   const auto before = alpha.election->all<election::Publish>().size();
   alpha.bravo->callbacks.closed("its link is cut");
-  alpha.loop.settle();
+  alpha.loop.run_until_idle();
   CHECK(alpha.election->all<election::Publish>().size() == before);
   alpha.etcd_says(election::NotHandedOver{"so it is"});
   REQUIRE(alpha.election->all<election::Publish>().size() == before + 1);
@@ -169,7 +169,7 @@ TEST_CASE("nothing is handed over while nobody could win") {
 TEST_CASE("an etcd that is found to be full when somebody hands over keeps the lead where it is") {
   StagedLeader alpha;
   alpha.set.hand_over([&](const Result<std::string>& its) { alpha.answer = its.error().reason; });
-  alpha.loop.settle();
+  alpha.loop.run_until_idle();
   // Nobody has to wait for that.
   CHECK(alpha.may_speak());
   alpha.etcd_says(election::Unwritable{"etcd at a:2379 is out of space", true});
@@ -256,7 +256,7 @@ struct StagedFollower : StagedDaemon {
   void hear(const link::Message& message) {
     line->callbacks.up("local");
     line->callbacks.message(message);
-    loop.settle();
+    loop.run_until_idle();
   }
   void hear_that_leads(const std::string& host, std::uint64_t epoch) {
     hear(link::NotLeading{"not the leader", host, host.empty() ? 0 : 1, epoch});
@@ -275,7 +275,7 @@ TEST_CASE("whoever is to stand by for one that does not lead finds the one that 
   CHECK(alpha.dialled == "charlie:1");
   alpha.hear(link::Leads{"charlie#3", "c", "1", link::standby_features, 7});
   CHECK(alpha.set.seen().leader == "charlie");
-  CHECK(alpha.set.seen().leader_place == "charlie:1");
+  CHECK(alpha.set.seen().leader_address == "charlie:1");
   CHECK(alpha.server.followed().address == "charlie");
   // And asks anew where that one is gone.
   alpha.line->callbacks.down("its link is cut");
@@ -316,7 +316,7 @@ TEST_CASE("one that has handed over does not lead by the word of whoever has not
   const auto bravo = alpha.adopt("bravo#2");
   alpha.has_all(*bravo);
   alpha.set.hand_over([](const Result<std::string>&) {});
-  alpha.loop.settle();
+  alpha.loop.run_until_idle();
   REQUIRE(alpha.dialled == "bravo:1");
   alpha.line->callbacks.up("local");
   alpha.line->callbacks.message(link::NotLeading{"not the leader", "alpha", 1, epoch});

@@ -49,7 +49,7 @@ struct Staged {
     const auto frame = link::standby_frame(
         {.kind = kind, .number = ++number, .round = RoundNumber{1}, .job = "job", .bytes = bytes});
     CHECK(line->callbacks.streams(std::string_view(frame).substr(4)) == "");
-    loop.settle();
+    loop.run_until_idle();
   }
   // An image that begins and comes to its end.
   void hear_image() {

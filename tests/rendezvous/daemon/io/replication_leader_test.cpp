@@ -47,7 +47,7 @@ struct Leader {
                           .version = "1",
                           .features = link::standby_features,
                           .address = name + ":1"});
-    loop.settle();
+    loop.run_until_idle();
     return link;
   }
   // One that has everything, and may lead.
@@ -63,7 +63,7 @@ struct Leader {
     REQUIRE(last);
     CHECK(link.callbacks.streams(
               link::standby_frame({.kind = Kind::has, .number = last->number}).substr(4)) == "");
-    loop.settle();
+    loop.run_until_idle();
   }
   // Of the kind that is said all the time.
   void beat(StagedLink& link) { link.callbacks.message(link::Heartbeat{}); }
@@ -225,7 +225,7 @@ namespace {
 std::string refusal_of(Leader& leader, link::Follow follow) {
   auto link = std::make_shared<StagedLink>();
   leader.standbys.adopt(link, follow);
-  leader.loop.settle();
+  leader.loop.run_until_idle();
   CHECK_FALSE(link->ended.empty());
   const auto* const refused =
       link->messages.empty() ? nullptr : std::get_if<link::Refused>(&link->messages.front());

@@ -62,13 +62,13 @@ bool is(int wanted, int got) {
   return got == wanted;
 }
 
-struct Folder {
-  Folder() {
+struct Directory {
+  Directory() {
     std::string name = "/tmp/cpprun-sandbox-XXXXXX";
     REQUIRE(::mkdtemp(name.data()) != nullptr);
     path = name;
   }
-  ~Folder() {
+  ~Directory() {
     for (const char* each : {"/in/old", "/in/new", "/file", "/out"}) {
       (void)::unlink((path + each).c_str());
     }
@@ -173,9 +173,9 @@ TEST_CASE("behind the sandbox no file can be read, which could be before") {
 }
 
 TEST_CASE("behind the sandbox no file can be made, cut, moved, removed or executed") {
-  const Folder folder;
-  const auto file = folder.path + "/file";
-  const auto out = folder.path + "/out";
+  const Directory directory;
+  const auto file = directory.path + "/file";
+  const auto out = directory.path + "/out";
   REQUIRE(opens(file, O_WRONLY | O_CREAT));
   CHECK(is(EACCES, outcome({}, [&] { return opens(out, O_WRONLY | O_CREAT); })));
   CHECK(is(EACCES, outcome(
@@ -185,15 +185,15 @@ TEST_CASE("behind the sandbox no file can be made, cut, moved, removed or execut
   CHECK(is(EACCES, outcome({}, [&] { return ::mkdir(out.c_str(), 0700) == 0; })));
   CHECK(is(EACCES, outcome({}, [&] { return ::symlink("file", out.c_str()) == 0; })));
   CHECK(is(EACCES, outcome({}, [] { return ::execl("/bin/true", "true", nullptr) == 0; })));
-  CHECK(folder.has("/file"));
-  CHECK_FALSE(folder.has("/out"));
+  CHECK(directory.has("/file"));
+  CHECK_FALSE(directory.has("/out"));
 }
 
 TEST_CASE("what stays readable can be read, and nothing beside it") {
-  const Folder folder;
-  const auto file = folder.path + "/file";
+  const Directory directory;
+  const auto file = directory.path + "/file";
   REQUIRE(opens(file, O_WRONLY | O_CREAT));
-  for (const auto& named : {folder.path, file}) {
+  for (const auto& named : {directory.path, file}) {
     CHECK(is(0, outcome({.readable = {named}}, [&] { return opens(file, O_RDONLY); })));
     CHECK(is(EACCES, outcome({.readable = {named}}, [&] { return opens(file, O_WRONLY); })));
     CHECK(
@@ -203,29 +203,29 @@ TEST_CASE("what stays readable can be read, and nothing beside it") {
 }
 
 TEST_CASE("the socket for tools can be made in its folder, and both be removed, and nothing else") {
-  const Folder folder;
-  const DoorFolder door{.parent = folder.path, .name = "in"};
-  REQUIRE(make_door_folder(door));
+  const Directory directory;
+  const DoorDirectory door{.parent = directory.path, .name = "in"};
+  REQUIRE(make_door_directory(door));
   const auto works = [&] {
     const FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const auto path = open_door(socket.get(), door, ::getpid());
     if (!path) return false;
     const bool is_found = doors_in(door).size() == 1 && bool(probe_socket(*path).socket);
     remove_door(*path);
-    return is_found && !folder.has("/in");
+    return is_found && !directory.has("/in");
   };
   CHECK(is(0, outcome({.door = door}, works)));
-  (void)make_door_folder(door);
-  const auto makes_file = [&] { return opens(folder.path + "/in/new", O_WRONLY | O_CREAT); };
+  (void)make_door_directory(door);
+  const auto makes_file = [&] { return opens(directory.path + "/in/new", O_WRONLY | O_CREAT); };
   CHECK(is(EACCES, outcome({.door = door}, makes_file)));
   CHECK(is(EACCES, outcome({.door = door},
-                           [&] { return opens(folder.path + "/out", O_WRONLY | O_CREAT); })));
+                           [&] { return opens(directory.path + "/out", O_WRONLY | O_CREAT); })));
 }
 
 TEST_CASE("a link in place of the folder for the socket opens nothing behind it") {
-  const Folder folder;
-  REQUIRE(::symlink("/etc", (folder.path + "/out").c_str()) == 0);
-  const DoorFolder door{.parent = folder.path, .name = "out"};
+  const Directory directory;
+  REQUIRE(::symlink("/etc", (directory.path + "/out").c_str()) == 0);
+  const DoorDirectory door{.parent = directory.path, .name = "out"};
   CHECK(is(EACCES, outcome({.door = door}, [] { return opens("/etc", O_RDONLY | O_DIRECTORY); })));
 }
 

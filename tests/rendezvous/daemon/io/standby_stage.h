@@ -23,7 +23,7 @@ class StagedLoop {
   }
   TimePoint now() const { return now_; }
   // What is to be done at once, and whatever that brings.
-  void settle() {
+  void run_until_idle() {
     while (!soon_.empty()) {
       const auto what = std::move(soon_.front());
       soon_.pop_front();
@@ -33,7 +33,7 @@ class StagedLoop {
   // So much later; alarms ring on the way.
   void pass(Duration time) {
     const TimePoint until = now_ + time;
-    settle();
+    run_until_idle();
     while (true) {
       StagedAlarm* next = nullptr;
       for (StagedAlarm* const each : alarms_) {
@@ -43,7 +43,7 @@ class StagedLoop {
       if (next == nullptr) break;
       now_ = std::max(now_, next->at);
       std::exchange(next->what, nullptr)();
-      settle();
+      run_until_idle();
     }
     now_ = until;
   }

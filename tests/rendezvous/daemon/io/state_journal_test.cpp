@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A real folder, and the process that writes into it.
+// A real directory, and the process that writes into it.
 
 #include "rendezvous/daemon/io/state_journal.h"
 
@@ -27,12 +27,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Place {
-  Place() {
+struct Fixture {
+  Fixture() {
     path = (fs::temp_directory_path() / "cpprund-state-XXXXXX").string();
     REQUIRE(::mkdtemp(path.data()) != nullptr);
   }
-  ~Place() { fs::remove_all(path); }
+  ~Fixture() { fs::remove_all(path); }
   void put(const std::string& name, const std::string& bytes) const {
     std::ofstream(fs::path(path) / name) << bytes;
   }
@@ -47,7 +47,7 @@ struct Daemon {
         io, side, {.path = path, .timeout = timeout, .syncs = syncs},
         [this](LogLevel, const std::string& sentence) { said.push_back(sentence); });
     if (!opened) return tl::unexpected(opened.error());
-    folder = *std::move(opened);
+    directory = *std::move(opened);
     return {};
   }
   bool until(const std::function<bool()>& holds) {
@@ -64,14 +64,14 @@ struct Daemon {
   asio::io_context io;
   HelperProcesses side;
   std::vector<std::string> said;
-  std::unique_ptr<StateJournal> folder;
+  std::unique_ptr<StateJournal> directory;
 };
 
 std::vector<std::string> records_in(const std::string& path) {
   Daemon next;
   REQUIRE(next.open(path));
   std::vector<std::string> records;
-  for (auto& [number, record, log] : next.folder->take_found())
+  for (auto& [number, record, log] : next.directory->take_found())
     records.push_back(std::move(record));
   return records;
 }
@@ -86,22 +86,23 @@ std::string refusal(const std::string& path, Duration timeout = 10s) {
 
 TEST_CASE(
     "what was handed over is there after a SIGKILL in the next moment, and the newest of it") {
-  const Place place;
+  const Fixture place;
   for (int run = 0; run < 60; ++run) {
     const pid_t pid = ::fork();
     REQUIRE(pid >= 0);
     if (pid == 0) {
       Daemon daemon;
       if (!daemon.open(place.path)) ::_exit(1);
-      for (const auto& [number, record, log] : daemon.folder->take_found()) {
-        daemon.folder->adopt(number, "j");
+      for (const auto& [number, record, log] : daemon.directory->take_found()) {
+        daemon.directory->adopt(number, "j");
       }
       for (int word = 0; word <= run; ++word) {
-        daemon.folder->keep("j", std::to_string(word) + std::string(std::size_t(run) * 4000, 'x'));
+        daemon.directory->keep("j",
+                               std::to_string(word) + std::string(std::size_t(run) * 4000, 'x'));
       }
       // More than a moment's: many jobs, each of which is there in the end.
       for (int job = 0; run == 59 && job < 100; ++job) {
-        daemon.folder->keep("many" + std::to_string(job), "x");
+        daemon.directory->keep("many" + std::to_string(job), "x");
       }
       ::kill(::getpid(), SIGKILL);
     }
@@ -116,16 +117,16 @@ TEST_CASE(
 }
 
 TEST_CASE("the next daemon knows when the one before was alive last") {
-  const Place place;
+  const Fixture place;
   const auto wall = [] {
     return std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now());
   };
   Daemon daemon;
   REQUIRE(daemon.open(place.path));
-  CHECK_FALSE(daemon.folder->last_alive());
+  CHECK_FALSE(daemon.directory->last_alive());
   const WallTime begun = wall();
-  daemon.folder->keep("j", "x");
-  REQUIRE(daemon.until([&] { return daemon.folder->is_settled() && place.has("alive"); }));
+  daemon.directory->keep("j", "x");
+  REQUIRE(daemon.until([&] { return daemon.directory->is_idle() && place.has("alive"); }));
   // As if it had been written an hour ago.
   const auto old_time = fs::last_write_time(fs::path(place.path) / "alive") - 1h;
   fs::last_write_time(fs::path(place.path) / "alive", old_time);
@@ -134,41 +135,41 @@ TEST_CASE("the next daemon knows when the one before was alive last") {
   };
   // It is renewed although nothing happens.
   CHECK(daemon.until(renewed));
-  daemon.folder.reset();
+  daemon.directory.reset();
   Daemon next;
   REQUIRE(next.open(place.path));
-  REQUIRE(next.folder->last_alive());
-  CHECK(*next.folder->last_alive() >= begun);
-  CHECK(*next.folder->last_alive() <= wall());
+  REQUIRE(next.directory->last_alive());
+  CHECK(*next.directory->last_alive() >= begun);
+  CHECK(*next.directory->last_alive() <= wall());
 }
 
 TEST_CASE("jobs have files of their own, which go with them, and numbers that are free") {
-  const Place place;
+  const Fixture place;
   {
     Daemon daemon;
     REQUIRE(daemon.open(place.path));
-    for (const char* job : {"a", "b/../c", "d"}) daemon.folder->keep(job, job);
-    daemon.folder->forget("a");
-    daemon.folder->forget("nobody's");
-    CHECK(daemon.until([&] { return daemon.folder->is_settled(); }));
+    for (const char* job : {"a", "b/../c", "d"}) daemon.directory->keep(job, job);
+    daemon.directory->forget("a");
+    daemon.directory->forget("nobody's");
+    CHECK(daemon.until([&] { return daemon.directory->is_idle(); }));
   }
   Daemon next;
   REQUIRE(next.open(place.path));
-  const auto found = next.folder->take_found();
+  const auto found = next.directory->take_found();
   REQUIRE(found.size() == 2);
   CHECK(found[0].record == "b/../c");
   CHECK(found[1].record == "d");
-  next.folder->adopt(found[0].number, "b/../c");
-  next.folder->adopt(found[1].number, "d");
-  next.folder->keep("e", "e");
-  next.folder->forget("d");
-  CHECK(next.until([&] { return next.folder->is_settled(); }));
-  next.folder.reset();
+  next.directory->adopt(found[0].number, "b/../c");
+  next.directory->adopt(found[1].number, "d");
+  next.directory->keep("e", "e");
+  next.directory->forget("d");
+  CHECK(next.until([&] { return next.directory->is_idle(); }));
+  next.directory.reset();
   CHECK(records_in(place.path) == std::vector<std::string>{"b/../c", "e"});
 }
 
 TEST_CASE("one daemon a folder") {
-  const Place place;
+  const Fixture place;
   Daemon daemon;
   REQUIRE(daemon.open(place.path));
   CHECK(refusal(place.path, 20ms) ==
@@ -177,7 +178,7 @@ TEST_CASE("one daemon a folder") {
 }
 
 TEST_CASE("a folder is made where there is none, and is nobody else's") {
-  const Place place;
+  const Fixture place;
   CHECK(refusal(place.path + "/new").empty());
   CHECK(fs::status(place.path + "/new").permissions() == fs::perms::owner_all);
   CHECK(refusal(place.path + "/no/parent").starts_with("--state: cannot create the directory"));
@@ -193,7 +194,7 @@ TEST_CASE("a folder is made where there is none, and is nobody else's") {
 }
 
 TEST_CASE("what is damaged is set aside and said, and what is nobody's business is left alone") {
-  const Place place;
+  const Fixture place;
   place.put("job-3.state", "cpprund-state 1 90 00000000\nshort");
   place.put("job-4.state", state_file_of("whole"));
   place.put("job-5.new", "half");
@@ -202,13 +203,13 @@ TEST_CASE("what is damaged is set aside and said, and what is nobody's business 
   place.put("notes.txt", "mine");
   Daemon daemon;
   REQUIRE(daemon.open(place.path));
-  CHECK(daemon.folder->take_found().size() == 1);
+  CHECK(daemon.directory->take_found().size() == 1);
   CHECK(
       daemon.says("job-3.state\" is damaged: 5 bytes instead of 90; its content is lost, and the "
                   "file was renamed to job-3.damaged"));
   CHECK(daemon.says("job-6.state is not a regular file; its job or its store is lost"));
-  daemon.folder->keep("new", "record");
-  CHECK(daemon.until([&] { return daemon.folder->is_settled(); }));
+  daemon.directory->keep("new", "record");
+  CHECK(daemon.until([&] { return daemon.directory->is_idle(); }));
   CHECK(place.has("job-10.state"));  // No number is taken twice.
   CHECK(place.has("job-3.damaged"));
   CHECK(place.has("notes.txt"));
@@ -217,7 +218,7 @@ TEST_CASE("what is damaged is set aside and said, and what is nobody's business 
 }
 
 TEST_CASE("what a later cpprund has written is not touched") {
-  const Place place;
+  const Fixture place;
   place.put("job-3.state", "cpprund-state 2 and so on");
   CHECK(refusal(place.path)
             .ends_with("job-3.state\" is of version 2, but this cpprund reads version "
@@ -226,120 +227,120 @@ TEST_CASE("what a later cpprund has written is not touched") {
 }
 
 TEST_CASE("a full disk is said once, and what could not be written is when there is room") {
-  const Place place;
+  const Fixture place;
   Daemon daemon;
   REQUIRE(daemon.open(place.path, 500ms));
   // As full as a disk for whoever writes; its signal is blocked there.
   const rlimit small{100, RLIM_INFINITY};
-  REQUIRE(::prlimit(daemon.folder->writer(), RLIMIT_FSIZE, &small, nullptr) == 0);
-  daemon.folder->keep("j", "short");
-  CHECK(daemon.until([&] { return daemon.folder->is_settled(); }));
+  REQUIRE(::prlimit(daemon.directory->writer(), RLIMIT_FSIZE, &small, nullptr) == 0);
+  daemon.directory->keep("j", "short");
+  CHECK(daemon.until([&] { return daemon.directory->is_idle(); }));
   const std::string lengthy(1000, 'x');
-  for (int time = 0; time < 5; ++time) daemon.folder->keep("j", lengthy);
+  for (int time = 0; time < 5; ++time) daemon.directory->keep("j", lengthy);
   CHECK(daemon.until(
       [&] { return daemon.says("cannot write to \"" + place.path + "\": File too"); }));
-  CHECK_FALSE(daemon.folder->is_settled());
+  CHECK_FALSE(daemon.directory->is_idle());
   const rlimit large{RLIM_INFINITY, RLIM_INFINITY};
-  REQUIRE(::prlimit(daemon.folder->writer(), RLIMIT_FSIZE, &large, nullptr) == 0);
+  REQUIRE(::prlimit(daemon.directory->writer(), RLIMIT_FSIZE, &large, nullptr) == 0);
   CHECK(daemon.until([&] { return daemon.says("resumed; all jobs are saved"); }));
   CHECK(daemon.said.size() == 2);  // However often it was tried.
-  daemon.folder.reset();
+  daemon.directory.reset();
   CHECK(records_in(place.path) == std::vector<std::string>{lengthy});
 }
 
 TEST_CASE("a disk that does not answer holds nobody up, and gets the newest when it does") {
-  const Place place;
+  const Fixture place;
   Daemon daemon;
   REQUIRE(daemon.open(place.path, 500ms));
-  REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
+  REQUIRE(::kill(daemon.directory->writer(), SIGSTOP) == 0);
   for (int word = 0; word < 2000; ++word) {
-    daemon.folder->keep("job" + std::to_string(word % 300), std::to_string(word));
+    daemon.directory->keep("job" + std::to_string(word % 300), std::to_string(word));
   }
   CHECK(daemon.until([&] { return daemon.says("the disk is not responding; cpprund continues"); }));
-  CHECK_FALSE(daemon.folder->is_settled());
-  REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
-  CHECK(daemon.until([&] { return daemon.folder->is_settled(); }));
-  daemon.folder.reset();
+  CHECK_FALSE(daemon.directory->is_idle());
+  REQUIRE(::kill(daemon.directory->writer(), SIGCONT) == 0);
+  CHECK(daemon.until([&] { return daemon.directory->is_idle(); }));
+  daemon.directory.reset();
   const auto records = records_in(place.path);
   CHECK(records.size() == 300);
   for (const auto& record : records) CHECK(std::atoi(record.c_str()) >= 1700);
 }
 
 TEST_CASE("own sleep is no silence of the disk") {
-  const Place place;
+  const Fixture place;
   Daemon daemon;
   REQUIRE(daemon.open(place.path, 2s));
   // Both are suspended: nobody writes, and nobody runs this loop.
-  REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
-  daemon.folder->keep("j", "x");
+  REQUIRE(::kill(daemon.directory->writer(), SIGSTOP) == 0);
+  daemon.directory->keep("j", "x");
   std::this_thread::sleep_for(2500ms);
   daemon.io.run_for(100ms);
-  REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
-  CHECK(daemon.until([&] { return daemon.folder->is_settled(); }));
+  REQUIRE(::kill(daemon.directory->writer(), SIGCONT) == 0);
+  CHECK(daemon.until([&] { return daemon.directory->is_idle(); }));
   CHECK(daemon.said.empty());
 }
 
 TEST_CASE("whoever waits for room hears of it when the writer is gone") {
-  const Place place;
+  const Fixture place;
   Daemon daemon;
   REQUIRE(daemon.open(place.path));
   bool is_heard = false;
-  daemon.folder->on_logs({.failed = {}, .written = [&](std::uint64_t) { is_heard = true; }});
-  REQUIRE(::kill(daemon.folder->writer(), SIGKILL) == 0);
+  daemon.directory->on_logs({.failed = {}, .written = [&](std::uint64_t) { is_heard = true; }});
+  REQUIRE(::kill(daemon.directory->writer(), SIGKILL) == 0);
   CHECK(daemon.until([&] { return daemon.says("has exited"); }));
   CHECK(is_heard);
-  CHECK(daemon.folder->has_room_for_image());
+  CHECK(daemon.directory->has_room_for_image());
 }
 
 TEST_CASE("what is synced is told when it is written, each change in its turn") {
-  const Place place;
+  const Fixture place;
   Daemon daemon;
   REQUIRE(daemon.open(place.path, 10s, true));
-  CHECK(daemon.folder->is_durable());
-  CHECK(daemon.folder->written_through() == 0);
+  CHECK(daemon.directory->is_durable());
+  CHECK(daemon.directory->written_through() == 0);
   // Nothing is written before it goes on.
-  REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
-  const auto first = daemon.folder->keep("a", "1");
-  const auto second = daemon.folder->keep("b", "1");
-  const auto third = daemon.folder->keep("a", "2");
+  REQUIRE(::kill(daemon.directory->writer(), SIGSTOP) == 0);
+  const auto first = daemon.directory->keep("a", "1");
+  const auto second = daemon.directory->keep("b", "1");
+  const auto third = daemon.directory->keep("a", "2");
   CHECK(first < second);
   CHECK(second < third);
-  CHECK(daemon.folder->written_through() < first);
+  CHECK(daemon.directory->written_through() < first);
   bool has_changed = false;
-  daemon.folder->on_change([&has_changed] { has_changed = true; });
-  REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
-  CHECK(daemon.until([&] { return daemon.folder->written_through() == third; }));
+  daemon.directory->on_change([&has_changed] { has_changed = true; });
+  REQUIRE(::kill(daemon.directory->writer(), SIGCONT) == 0);
+  CHECK(daemon.until([&] { return daemon.directory->written_through() == third; }));
   CHECK(has_changed);
-  CHECK(daemon.folder->is_settled());
-  const auto gone = daemon.folder->forget("a");
-  CHECK(daemon.folder->written_through() < gone);
-  CHECK(daemon.until([&] { return daemon.folder->written_through() == gone; }));
-  daemon.folder.reset();
+  CHECK(daemon.directory->is_idle());
+  const auto gone = daemon.directory->forget("a");
+  CHECK(daemon.directory->written_through() < gone);
+  CHECK(daemon.until([&] { return daemon.directory->written_through() == gone; }));
+  daemon.directory.reset();
   CHECK(records_in(place.path) == std::vector<std::string>{"1"});
 }
 
 TEST_CASE("nobody waits for a disk of which it was said that it does not work") {
-  const Place place;
+  const Fixture place;
   Daemon daemon;
   REQUIRE(daemon.open(place.path, 500ms, true));
-  REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
-  const auto change = daemon.folder->keep("j", "record");
-  CHECK(daemon.folder->written_through() < change);
+  REQUIRE(::kill(daemon.directory->writer(), SIGSTOP) == 0);
+  const auto change = daemon.directory->keep("j", "record");
+  CHECK(daemon.directory->written_through() < change);
   bool was_told = false;
-  daemon.folder->on_change([&] { was_told = daemon.folder->written_through() == change; });
+  daemon.directory->on_change([&] { was_told = daemon.directory->written_through() == change; });
   CHECK(daemon.until([&] { return was_told; }));
   CHECK(daemon.says("the disk is not responding; cpprund continues"));
-  CHECK_FALSE(daemon.folder->is_durable());
-  const auto second = daemon.folder->keep("j", "record");
+  CHECK_FALSE(daemon.directory->is_durable());
+  const auto second = daemon.directory->keep("j", "record");
   CHECK(second > change);
-  CHECK(daemon.folder->written_through() == second);
-  REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
-  CHECK(daemon.until([&] { return daemon.folder->is_durable(); }));
+  CHECK(daemon.directory->written_through() == second);
+  REQUIRE(::kill(daemon.directory->writer(), SIGCONT) == 0);
+  CHECK(daemon.until([&] { return daemon.directory->is_durable(); }));
   // Without a writer nothing would be known, and nobody waits either.
-  REQUIRE(::kill(daemon.folder->writer(), SIGKILL) == 0);
-  CHECK(daemon.until([&] { return !daemon.folder->is_durable(); }));
-  const auto third = daemon.folder->keep("j", "later");
-  CHECK(daemon.folder->written_through() == third);
+  REQUIRE(::kill(daemon.directory->writer(), SIGKILL) == 0);
+  CHECK(daemon.until([&] { return !daemon.directory->is_durable(); }));
+  const auto third = daemon.directory->keep("j", "later");
+  CHECK(daemon.directory->written_through() == third);
 }
 
 }  // namespace state_journal_test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The logs of stores in a real folder, and the process that writes them.
+// The logs of stores in a real directory, and the process that writes them.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -23,12 +23,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Place {
-  Place() {
+struct Fixture {
+  Fixture() {
     path = (fs::temp_directory_path() / "cpprun-logs-XXXXXX").string();
     REQUIRE(::mkdtemp(path.data()) != nullptr);
   }
-  ~Place() { fs::remove_all(path); }
+  ~Fixture() { fs::remove_all(path); }
   std::vector<std::string> logs() const {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(path)) {
@@ -47,19 +47,19 @@ struct Daemon {
         [this](LogLevel, const std::string& sentence) { said.push_back(sentence); });
     if (!opened) refusal = opened.error().reason;
     if (!opened) return false;
-    folder = *std::move(opened);
-    folder->on_logs({.failed = [this](const std::string& job,
-                                      const std::string& why) { failed = job + ": " + why; },
-                     .written = [this](std::uint64_t ticket) { written = ticket; }});
+    directory = *std::move(opened);
+    directory->on_logs({.failed = [this](const std::string& job,
+                                         const std::string& why) { failed = job + ": " + why; },
+                        .written = [this](std::uint64_t ticket) { written = ticket; }});
     return true;
   }
   // A job with a log of its round that can be gone on with.
   std::uint64_t begin(const std::string& job) {
-    folder->keep(job, "record");
-    const std::uint64_t generation = folder->new_generation();
-    const std::string head = log_file_head(RoundNumber{5}, folder->syncs(), folder->boot());
-    CHECK(folder->put_log(LogOrder::begin, job, generation, head));
-    CHECK(folder->put_log(LogOrder::whole, job, generation, {}));
+    directory->keep(job, "record");
+    const std::uint64_t generation = directory->new_generation();
+    const std::string head = log_file_head(RoundNumber{5}, directory->syncs(), directory->boot());
+    CHECK(directory->put_log(LogEntryKind::begin, job, generation, head));
+    CHECK(directory->put_log(LogEntryKind::whole, job, generation, {}));
     return generation;
   }
   template <class Holds>
@@ -74,13 +74,13 @@ struct Daemon {
   std::string failed;
   std::string refusal;
   std::uint64_t written = 0;
-  std::unique_ptr<StateJournal> folder;
+  std::unique_ptr<StateJournal> directory;
 };
 
 std::optional<StateJournal::FoundLog> log_found(const std::string& path) {
   Daemon next;
   REQUIRE_MESSAGE(next.open(path), next.refusal);
-  auto found = next.folder->take_found();
+  auto found = next.directory->take_found();
   REQUIRE(found.size() == 1);
   return found[0].log;
 }
@@ -102,16 +102,16 @@ void killed_after(const Work& work) {
 }  // namespace
 
 TEST_CASE("a writer that has not come to the end of what is there does not rest before it has") {
-  const Place place;
-  const FileDescriptor folder(::open(place.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Fixture place;
+  const FileDescriptor directory(::open(place.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   auto ring = SharedRing::make(1 << 20);
   REQUIRE(ring);
   for (std::uint64_t ticket = 1; ticket <= 300; ++ticket) {
-    const LogOrder order = ticket == 1 ? LogOrder::begin : LogOrder::add;
+    const LogEntryKind order = ticket == 1 ? LogEntryKind::begin : LogEntryKind::add;
     const SharedRing::Entry entry{.kind = static_cast<std::uint64_t>(order), .ticket = ticket};
     REQUIRE((*ring)->put(entry, "x") != SharedRing::Put::full);
   }
-  LogWriter writer(folder.get(), false, **ring);
+  LogWriter writer(directory.get(), false, **ring);
   CHECK(writer.work().has_more);
   const auto last = writer.work();
   CHECK(last.through == 300);
@@ -119,15 +119,16 @@ TEST_CASE("a writer that has not come to the end of what is there does not rest 
 }
 
 TEST_CASE("a log is whole after a SIGKILL in the next moment") {
-  const Place place;
+  const Fixture place;
   for (int run = 1; run <= 30; ++run) {
     killed_after([&] {
       Daemon daemon;
       if (!daemon.open(place.path)) ::_exit(1);
-      for (const auto& found : daemon.folder->take_found()) daemon.folder->adopt(found.number, "j");
+      for (const auto& found : daemon.directory->take_found())
+        daemon.directory->adopt(found.number, "j");
       const auto generation = daemon.begin("j");
       for (int word = 0; word < run * 10; ++word) {
-        daemon.folder->put_log(LogOrder::add, "j", generation, std::to_string(word) + ",");
+        daemon.directory->put_log(LogEntryKind::add, "j", generation, std::to_string(word) + ",");
       }
     });
     const auto log = log_found(place.path);
@@ -141,31 +142,31 @@ TEST_CASE("a log is whole after a SIGKILL in the next moment") {
 }
 
 TEST_CASE("a log whose writer was killed as well may lack something, and is not gone on with") {
-  const Place place;
+  const Fixture place;
   {
     Daemon daemon;
     REQUIRE(daemon.open(place.path));
     const auto generation = daemon.begin("j");
-    daemon.folder->put_log(LogOrder::add, "j", generation, "x");
-    CHECK(daemon.until([&] { return daemon.written > 0 && daemon.folder->is_settled(); }));
-    ::kill(daemon.folder->writer(), SIGKILL);
-    CHECK(daemon.until([&] { return !daemon.folder->is_durable(); }));
+    daemon.directory->put_log(LogEntryKind::add, "j", generation, "x");
+    CHECK(daemon.until([&] { return daemon.written > 0 && daemon.directory->is_idle(); }));
+    ::kill(daemon.directory->writer(), SIGKILL);
+    CHECK(daemon.until([&] { return !daemon.directory->is_durable(); }));
   }
   CHECK_FALSE(log_found(place.path));
 }
 
 TEST_CASE("half an image is nothing; what was whole before it goes on until the next one is") {
-  const Place place;
+  const Fixture place;
   killed_after([&] {
     Daemon daemon;
     if (!daemon.open(place.path)) ::_exit(1);
     const auto first = daemon.begin("j");
-    daemon.folder->put_log(LogOrder::add, "j", first, "first");
-    const auto second = daemon.folder->new_generation();
-    const std::string head = log_file_head(RoundNumber{5}, false, daemon.folder->boot());
-    daemon.folder->put_log(LogOrder::begin, "j", second, head);
-    daemon.folder->put_log(LogOrder::add, "j", second, "image");
-    daemon.folder->put_log(LogOrder::add, "j", first, ", and more");
+    daemon.directory->put_log(LogEntryKind::add, "j", first, "first");
+    const auto second = daemon.directory->new_generation();
+    const std::string head = log_file_head(RoundNumber{5}, false, daemon.directory->boot());
+    daemon.directory->put_log(LogEntryKind::begin, "j", second, head);
+    daemon.directory->put_log(LogEntryKind::add, "j", second, "image");
+    daemon.directory->put_log(LogEntryKind::add, "j", first, ", and more");
   });
   const auto log = log_found(place.path);
   REQUIRE(log);
@@ -173,67 +174,67 @@ TEST_CASE("half an image is nothing; what was whole before it goes on until the 
 }
 
 TEST_CASE("a log is gone on with by one daemon after the other, and lacks nothing") {
-  const Place place;
+  const Fixture place;
   killed_after([&] {
     Daemon daemon;
     if (!daemon.open(place.path)) ::_exit(1);
-    daemon.folder->put_log(LogOrder::add, "j", daemon.begin("j"), "a");
+    daemon.directory->put_log(LogEntryKind::add, "j", daemon.begin("j"), "a");
   });
   for (const char* const word : {"b", "c", "d"}) {
     killed_after([&] {
       Daemon daemon;
       if (!daemon.open(place.path)) ::_exit(1);
-      const auto found = daemon.folder->take_found().at(0);
-      daemon.folder->adopt(found.number, "j");
+      const auto found = daemon.directory->take_found().at(0);
+      daemon.directory->adopt(found.number, "j");
       const auto& log = *found.log;
-      daemon.folder->put_log(LogOrder::again, "j", log.generation, std::to_string(log.size));
-      daemon.folder->put_log(LogOrder::add, "j", log.generation, word);
+      daemon.directory->put_log(LogEntryKind::again, "j", log.generation, std::to_string(log.size));
+      daemon.directory->put_log(LogEntryKind::add, "j", log.generation, word);
     });
   }
   // One that goes on with it, and is killed with its writer, has left nothing to go on with.
   {
     Daemon daemon;
     REQUIRE(daemon.open(place.path));
-    const auto found = daemon.folder->take_found().at(0);
+    const auto found = daemon.directory->take_found().at(0);
     REQUIRE(found.log);
     CHECK(found.log->bytes == "abcd");
-    daemon.folder->adopt(found.number, "j");
-    const auto ticket = daemon.folder->put_log(LogOrder::again, "j", found.log->generation,
-                                               std::to_string(found.log->size));
+    daemon.directory->adopt(found.number, "j");
+    const auto ticket = daemon.directory->put_log(LogEntryKind::again, "j", found.log->generation,
+                                                  std::to_string(found.log->size));
     CHECK(daemon.until([&] { return daemon.written >= *ticket; }));
-    ::kill(daemon.folder->writer(), SIGKILL);
-    CHECK(daemon.until([&] { return !daemon.folder->is_durable(); }));
+    ::kill(daemon.directory->writer(), SIGKILL);
+    CHECK(daemon.until([&] { return !daemon.directory->is_durable(); }));
   }
   CHECK_FALSE(log_found(place.path));
 }
 
 TEST_CASE("the log of a job goes with it, and so does the one before the last") {
-  const Place place;
+  const Fixture place;
   Daemon daemon;
   REQUIRE(daemon.open(place.path));
   (void)daemon.begin("j");
   const auto generation = daemon.begin("j");
-  const auto ticket = daemon.folder->put_log(LogOrder::add, "j", generation, "x");
+  const auto ticket = daemon.directory->put_log(LogEntryKind::add, "j", generation, "x");
   REQUIRE(ticket);
   CHECK(daemon.until([&] { return daemon.written >= *ticket; }));
   CHECK(place.logs() == std::vector<std::string>{"job-1.2.log"});
-  const auto last = daemon.folder->put_log(LogOrder::gone, "j", generation, {});
+  const auto last = daemon.directory->put_log(LogEntryKind::gone, "j", generation, {});
   CHECK(daemon.until([&] { return daemon.written >= *last; }));
   CHECK(place.logs().empty());
 }
 
 TEST_CASE("what is synced is told when it is on the disk, and a later boot goes on with it") {
-  const Place place;
+  const Fixture place;
   {
     Daemon daemon;
     REQUIRE(daemon.open(place.path, true));
     const auto generation = daemon.begin("j");
-    const auto ticket = daemon.folder->put_log(LogOrder::add, "j", generation, "x");
+    const auto ticket = daemon.directory->put_log(LogEntryKind::add, "j", generation, "x");
     REQUIRE(ticket);
     CHECK(daemon.until([&] { return daemon.written >= *ticket; }));
-    CHECK(daemon.until([&] { return daemon.folder->is_settled(); }));
-    ::kill(daemon.folder->writer(), SIGKILL);
-    CHECK(daemon.until([&] { return !daemon.folder->is_durable(); }));
+    CHECK(daemon.until([&] { return daemon.directory->is_idle(); }));
+    ::kill(daemon.directory->writer(), SIGKILL);
+    CHECK(daemon.until([&] { return !daemon.directory->is_durable(); }));
   }
   // In this life of the machine a writer would have said the end.
   CHECK_FALSE(log_found(place.path));
@@ -249,27 +250,27 @@ TEST_CASE("what is synced is told when it is on the disk, and a later boot goes 
 }
 
 TEST_CASE("a disk that does not answer with what is synced of a log holds nobody up") {
-  const Place place;
+  const Fixture place;
   Daemon daemon;
   REQUIRE(daemon.open(place.path, true));
   const auto generation = daemon.begin("j");
-  CHECK(daemon.until([&] { return daemon.written >= daemon.folder->last_log_ticket(); }));
-  CHECK(daemon.until([&] { return daemon.folder->is_settled(); }));
-  REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
+  CHECK(daemon.until([&] { return daemon.written >= daemon.directory->last_log_ticket(); }));
+  CHECK(daemon.until([&] { return daemon.directory->is_idle(); }));
+  REQUIRE(::kill(daemon.directory->writer(), SIGSTOP) == 0);
   bool has_changed = false;
-  daemon.folder->on_change([&has_changed] { has_changed = true; });
-  const auto ticket = daemon.folder->put_log(LogOrder::add, "j", generation, "x");
+  daemon.directory->on_change([&has_changed] { has_changed = true; });
+  const auto ticket = daemon.directory->put_log(LogEntryKind::add, "j", generation, "x");
   REQUIRE(ticket);
-  CHECK(daemon.until([&] { return !daemon.folder->is_durable(); }));
+  CHECK(daemon.until([&] { return !daemon.directory->is_durable(); }));
   CHECK(has_changed);
-  CHECK_FALSE(daemon.folder->is_settled());
-  REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
-  CHECK(daemon.until([&] { return daemon.written >= *ticket && daemon.folder->is_durable(); }));
-  CHECK(daemon.folder->is_settled());
+  CHECK_FALSE(daemon.directory->is_idle());
+  REQUIRE(::kill(daemon.directory->writer(), SIGCONT) == 0);
+  CHECK(daemon.until([&] { return daemon.written >= *ticket && daemon.directory->is_durable(); }));
+  CHECK(daemon.directory->is_idle());
 }
 
 TEST_CASE("whoever goes on with a log waits no longer for a disk that does not answer") {
-  const Place place;
+  const Fixture place;
   killed_after([&] {
     Daemon daemon;
     if (!daemon.open(place.path)) ::_exit(1);
@@ -277,19 +278,19 @@ TEST_CASE("whoever goes on with a log waits no longer for a disk that does not a
   });
   Daemon daemon;
   REQUIRE(daemon.open(place.path));
-  const auto found = daemon.folder->take_found().at(0);
-  daemon.folder->adopt(found.number, "j");
+  const auto found = daemon.directory->take_found().at(0);
+  daemon.directory->adopt(found.number, "j");
   REQUIRE(found.log);
-  REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
+  REQUIRE(::kill(daemon.directory->writer(), SIGSTOP) == 0);
   const std::string size = std::to_string(found.log->size);
-  REQUIRE(daemon.folder->put_log(LogOrder::again, "j", found.log->generation, size));
-  CHECK(daemon.until([&] { return !daemon.folder->is_durable(); }));
-  REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
-  CHECK(daemon.until([&] { return daemon.folder->is_durable(); }));
+  REQUIRE(daemon.directory->put_log(LogEntryKind::again, "j", found.log->generation, size));
+  CHECK(daemon.until([&] { return !daemon.directory->is_durable(); }));
+  REQUIRE(::kill(daemon.directory->writer(), SIGCONT) == 0);
+  CHECK(daemon.until([&] { return daemon.directory->is_durable(); }));
 }
 
 TEST_CASE("a disk that is full is told, and the log is not found") {
-  const Place place;
+  const Fixture place;
   killed_after([&] {
     Daemon daemon;
     // Of the writer, which is a child.
@@ -297,7 +298,7 @@ TEST_CASE("a disk that is full is told, and the log is not found") {
     (void)::signal(SIGXFSZ, SIG_IGN);
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0 || !daemon.open(place.path)) ::_exit(1);
     const auto generation = daemon.begin("j");
-    daemon.folder->put_log(LogOrder::add, "j", generation, std::string(10'000, 'x'));
+    daemon.directory->put_log(LogEntryKind::add, "j", generation, std::string(10'000, 'x'));
     if (!daemon.until([&] { return daemon.failed == "j: File too large"; })) ::_exit(2);
   });
   CHECK_FALSE(log_found(place.path));
@@ -305,13 +306,13 @@ TEST_CASE("a disk that is full is told, and the log is not found") {
 }
 
 TEST_CASE("what is damaged in the middle is told with its place, and the job goes on without") {
-  const Place place;
+  const Fixture place;
   killed_after([&] {
     Daemon daemon;
     if (!daemon.open(place.path)) ::_exit(1);
     const auto generation = daemon.begin("j");
-    daemon.folder->put_log(LogOrder::add, "j", generation, std::string(1000, 'x'));
-    daemon.folder->put_log(LogOrder::add, "j", generation, std::string(1000, 'y'));
+    daemon.directory->put_log(LogEntryKind::add, "j", generation, std::string(1000, 'x'));
+    daemon.directory->put_log(LogEntryKind::add, "j", generation, std::string(1000, 'y'));
   });
   // Until the writer has written all.
   { CHECK(log_found(place.path)); }
@@ -322,7 +323,7 @@ TEST_CASE("what is damaged in the middle is told with its place, and the job goe
   damaged.close();
   Daemon next;
   REQUIRE(next.open(place.path));
-  CHECK_FALSE(next.folder->take_found().at(0).log);
+  CHECK_FALSE(next.directory->take_found().at(0).log);
   REQUIRE(next.said.size() == 1);
   CHECK(next.said[0].find("is damaged: wrong checksum at byte") != std::string::npos);
   CHECK(next.said[0].find("the store of its job is lost, and its round restarts") !=
@@ -330,7 +331,7 @@ TEST_CASE("what is damaged in the middle is told with its place, and the job goe
 }
 
 TEST_CASE("a log of a later cpprund is refused") {
-  const Place place;
+  const Fixture place;
   killed_after([&] {
     Daemon daemon;
     if (!daemon.open(place.path)) ::_exit(1);
@@ -345,7 +346,7 @@ TEST_CASE("a log of a later cpprund is refused") {
 }
 
 TEST_CASE("logs of jobs that have no record are removed, and not read") {
-  const Place place;
+  const Fixture place;
   killed_after([&] {
     Daemon daemon;
     if (!daemon.open(place.path)) ::_exit(1);
@@ -366,23 +367,23 @@ TEST_CASE("logs of jobs that have no record are removed, and not read") {
 }
 
 TEST_CASE("whoever makes an image waits for the disk, as long as that answers") {
-  const Place place;
+  const Fixture place;
   Daemon daemon;
   REQUIRE(daemon.open(place.path));
   const auto generation = daemon.begin("j");
-  CHECK(daemon.folder->has_room_for_image());
-  REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
+  CHECK(daemon.directory->has_room_for_image());
+  REQUIRE(::kill(daemon.directory->writer(), SIGSTOP) == 0);
   const std::string slice(1 << 20, 'x');
   for (int mebibyte = 0; mebibyte < 10; ++mebibyte) {
-    CHECK(daemon.folder->put_log(LogOrder::add, "j", generation, slice));
+    CHECK(daemon.directory->put_log(LogEntryKind::add, "j", generation, slice));
   }
-  CHECK_FALSE(daemon.folder->has_room_for_image());
+  CHECK_FALSE(daemon.directory->has_room_for_image());
   // It does not answer, and those whom the image holds are held no longer.
-  CHECK(daemon.until([&] { return daemon.folder->has_room_for_image(); }));
-  CHECK(daemon.until([&] { return !daemon.folder->is_durable(); }));
-  REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
-  CHECK(daemon.until([&] { return daemon.written >= daemon.folder->last_log_ticket(); }));
-  CHECK(daemon.folder->has_room_for_image());
+  CHECK(daemon.until([&] { return daemon.directory->has_room_for_image(); }));
+  CHECK(daemon.until([&] { return !daemon.directory->is_durable(); }));
+  REQUIRE(::kill(daemon.directory->writer(), SIGCONT) == 0);
+  CHECK(daemon.until([&] { return daemon.written >= daemon.directory->last_log_ticket(); }));
+  CHECK(daemon.directory->has_room_for_image());
 }
 
 }  // namespace state_logs_test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What one of several cppruns leaves in its folder.
+// What one of several cppruns leaves in its directory.
 
 #include "rendezvous/daemon/io/state_recovery.h"
 
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 
 namespace state_recovery_test {
 
@@ -76,7 +76,7 @@ SelfRecord self_there(const std::string& path) {
 }  // namespace
 
 TEST_CASE("what one has kept itself is forgotten, too, when another one has led since") {
-  const integration::Folder place;
+  const integration::Directory place;
   {
     Daemon daemon(place.path());
     daemon.state.keep("a", "record");
@@ -93,7 +93,7 @@ TEST_CASE("what one has kept itself is forgotten, too, when another one has led 
 }
 
 TEST_CASE("a folder that does not take everything does not say that it has it") {
-  const integration::Folder place;
+  const integration::Directory place;
   const SelfRecord self{.life = "1", .set = "default", .has_all = true};
   Daemon daemon(place.path());
   daemon.state.keep_self(self);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The writer of a state folder, for whoever hears it late.
+// The writer of a state directory, for whoever hears it late.
 
 #include "rendezvous/daemon/io/state_writer.h"
 
@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "rendezvous/io/file_descriptor.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 
 namespace state_writer_test {
 
@@ -32,7 +32,7 @@ struct Writer {
     const timeval timeout{.tv_sec = 20, .tv_usec = 0};
     REQUIRE(::setsockopt(ours.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0);
     thread = std::thread([this] {
-      write_states(folder.get(), theirs.get(), *ring, false);
+      write_states(directory.get(), theirs.get(), *ring, false);
       theirs.reset();
     });
   }
@@ -43,8 +43,8 @@ struct Writer {
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  integration::Folder place;
-  FileDescriptor folder{::open(place.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  integration::Directory place;
+  FileDescriptor directory{::open(place.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   std::unique_ptr<SharedRing> ring = *SharedRing::make(1024 * 1024);
   FileDescriptor ours;
   FileDescriptor theirs;
@@ -60,12 +60,12 @@ TEST_CASE("every order is answered, be it that whoever gives them hears nothing 
   for (int turn = 0; turn < 20; ++turn) {
     std::set<std::uint64_t> unanswered;
     for (int order = 0; order < 150; ++order) {
-      const StateOrder gone{.ticket = ++last, .number = last, .kind = StateOrder::gone};
+      const StateRequest gone{.ticket = ++last, .number = last, .kind = StateRequest::gone};
       REQUIRE(hand_over(writer.ours.get(), gone, nullptr) == 0);
       unanswered.insert(last);
     }
     while (!unanswered.empty()) {
-      StateAnswer answer;
+      StateReply answer;
       REQUIRE(::recv(writer.ours.get(), &answer, sizeof answer, 0) == sizeof answer);
       CHECK(answer.error_number == 0);
       CHECK(unanswered.erase(answer.ticket) == 1);

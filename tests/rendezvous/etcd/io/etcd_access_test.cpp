@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "rendezvous/etcd/codec.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 #include "tests/rendezvous/etcd/io/election_stage.h"
 #include "tests/rendezvous/etcd/io/etcd_cluster.h"
 
@@ -60,7 +60,7 @@ class Certificates {
                make_signed("client", "extendedKeyUsage=clientAuth\n");
   }
   bool is_made() const { return is_made_; }
-  std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
+  std::string path(const std::string& name) const { return directory_.path() + "/" + name; }
 
  private:
   bool make_authority(const std::string& name) const {
@@ -69,7 +69,7 @@ class Certificates {
                         path(name + ".pem")}) == 0;
   }
   bool make_signed(const std::string& name, const std::string& extensions) const {
-    folder_.write(name + ".ext", extensions);
+    directory_.write(name + ".ext", extensions);
     return run_quietly({"openssl", "req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=" + name,
                         "-keyout", path(name + ".key"), "-out", path(name + ".csr")}) == 0 &&
            run_quietly({"openssl", "x509", "-req", "-days", "2", "-in", path(name + ".csr"), "-CA",
@@ -77,7 +77,7 @@ class Certificates {
                         path(name + ".ext"), "-out", path(name + ".pem")}) == 0;
   }
 
-  integration::Folder folder_;
+  integration::Directory directory_;
   bool is_made_ = false;
 };
 

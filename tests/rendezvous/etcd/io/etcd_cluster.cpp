@@ -34,10 +34,10 @@ constexpr std::size_t body_bytes_max = 1024 * 1024;
 // What is on the path, as a shell would find it.
 std::string found_on_path(const std::string& program) {
   const char* const path = std::getenv("PATH");
-  std::string folders = path == nullptr ? "" : path;
-  for (std::size_t at = 0; at <= folders.size();) {
-    const auto end = std::min(folders.find(':', at), folders.size());
-    const std::string candidate = folders.substr(at, end - at) + "/" + program;
+  std::string directories = path == nullptr ? "" : path;
+  for (std::size_t at = 0; at <= directories.size();) {
+    const auto end = std::min(directories.find(':', at), directories.size());
+    const std::string candidate = directories.substr(at, end - at) + "/" + program;
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
     at = end + 1;
   }
@@ -148,7 +148,7 @@ bool EtcdCluster::begins(int attempt) {
 }
 
 std::string EtcdCluster::log_of(int member) const {
-  return integration::Folder::read(fmt::format("{}/{}{}.log", folder_.path(), name_, member));
+  return integration::Directory::read(fmt::format("{}/{}{}.log", directory_.path(), name_, member));
 }
 
 EtcdCluster::~EtcdCluster() {
@@ -172,7 +172,7 @@ void EtcdCluster::spawn(int number, const std::string& state) {
   std::vector<std::string> words = {
       found_on_path("etcd"),
       "--name=" + name,
-      "--data-dir=" + folder_.path() + "/" + name,
+      "--data-dir=" + directory_.path() + "/" + name,
       "--logger=zap",
       "--log-level=warn",
       "--listen-client-urls=" + mine,
@@ -185,7 +185,7 @@ void EtcdCluster::spawn(int number, const std::string& state) {
       fmt::format("--heartbeat-interval={}", options_.heartbeat_milliseconds),
       fmt::format("--election-timeout={}", options_.election_milliseconds)};
   words.insert(words.end(), options_.words.begin(), options_.words.end());
-  member.pid = start(words, folder_.path() + "/" + name + ".log");
+  member.pid = start(words, directory_.path() + "/" + name + ".log");
 }
 
 // It answers when it is ready, and there is nothing to be seen of it before.

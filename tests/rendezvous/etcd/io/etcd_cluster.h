@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A real etcd for tests: its members on free ports of loopback, each a child of ours with a folder
-// of its own, ended by its pid. What they say of themselves goes to files beside these.
+// A real etcd for tests: its members on free ports of loopback, each a child of ours with a
+// directory of its own, ended by its pid. What they say of themselves goes to files beside these.
 
 #include <sys/types.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "rendezvous/etcd/etcd_request.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 
 namespace cpprun::test {
 
@@ -66,7 +66,7 @@ class EtcdCluster {
   std::string url(int port, bool is_secure) const;
 
   Options options_;
-  integration::Folder folder_;
+  integration::Directory directory_;
   std::string name_;  // of the members, before their numbers
   std::vector<Member> members_;
 };

@@ -12,29 +12,29 @@
 #include <optional>
 
 #include "rendezvous/status/io/door.h"
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 
 namespace control_socket_test {
 
 using namespace cpprun;
 using namespace std::chrono_literals;
-using cpprun::integration::Folder;
+using cpprun::integration::Directory;
 
 namespace {
 
 struct Stage {
   explicit Stage(const std::string& parent, Duration after = {}) {
-    door.emplace(
-        io, side,
-        DoorPlan{
-            .folders = {{.parent = parent, .name = "cpprun-x"}}, .after = after, .timeout = 60s},
-        ControlSocket::Callbacks{
-            .client =
-                [this](FileDescriptor socket, std::uint32_t user) {
-                  client = std::move(socket);
-                  who = user;
-                },
-            .trouble = [this](std::string line) { trouble = std::move(line); }});
+    door.emplace(io, side,
+                 DoorPlan{.directories = {{.parent = parent, .name = "cpprun-x"}},
+                          .after = after,
+                          .timeout = 60s},
+                 ControlSocket::Callbacks{
+                     .client =
+                         [this](FileDescriptor socket, std::uint32_t user) {
+                           client = std::move(socket);
+                           who = user;
+                         },
+                     .trouble = [this](std::string line) { trouble = std::move(line); }});
   }
   template <class Holds>
   void until(Holds&& holds) {
@@ -54,8 +54,8 @@ struct Stage {
 }  // namespace
 
 TEST_CASE("a visitor comes in with the user that the kernel names") {
-  const Folder folder;
-  Stage stage(folder.path());
+  const Directory directory;
+  Stage stage(directory.path());
   stage.until([&] { return !stage.door->path().empty(); });
   CHECK(stage.side.pids().empty());
   const SocketProbe tool = probe_socket(stage.door->path());
@@ -68,13 +68,13 @@ TEST_CASE("a visitor comes in with the user that the kernel names") {
 }
 
 TEST_CASE("it is gone when its program ends, and so is the folder") {
-  const Folder folder;
+  const Directory directory;
   {
-    Stage stage(folder.path());
+    Stage stage(directory.path());
     stage.until([&] { return !stage.door->path().empty(); });
     CHECK(std::filesystem::exists(stage.door->path()));
   }
-  CHECK(std::filesystem::is_empty(folder.path()));
+  CHECK(std::filesystem::is_empty(directory.path()));
 }
 
 TEST_CASE("it is gone where its program ends while it is made, and signals come meanwhile") {
@@ -90,9 +90,9 @@ TEST_CASE("it is gone where its program ends while it is made, and signals come 
     if (signals == 3) ::kill(static_cast<pid_t>(maker), SIGCONT);
   };
   REQUIRE(::sigaction(SIGALRM, &counts, &before) == 0);
-  const Folder folder;
+  const Directory directory;
   {
-    Stage stage(folder.path());
+    Stage stage(directory.path());
     stage.until([&] { return !stage.side.pids().empty(); });
     maker = stage.side.pids().front();
     REQUIRE(::kill(static_cast<pid_t>(maker), SIGSTOP) == 0);
@@ -105,13 +105,13 @@ TEST_CASE("it is gone where its program ends while it is made, and signals come 
   }
   ::sigaction(SIGALRM, &before, nullptr);
   while (::wait(nullptr) > 0) continue;  // for whoever may still make one
-  CHECK(std::filesystem::is_empty(folder.path()));
+  CHECK(std::filesystem::is_empty(directory.path()));
 }
 
 TEST_CASE("a program that ends before it is needed has made none") {
-  const Folder folder;
-  { const Stage stage(folder.path(), 3600s); }
-  CHECK(std::filesystem::is_empty(folder.path()));
+  const Directory directory;
+  { const Stage stage(directory.path(), 3600s); }
+  CHECK(std::filesystem::is_empty(directory.path()));
 }
 
 TEST_CASE("where none can be made, that is said with the reason") {

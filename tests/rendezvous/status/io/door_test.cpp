@@ -8,12 +8,12 @@
 
 #include <filesystem>
 
-#include "tests/integration/folder.h"
+#include "tests/integration/directory.h"
 
 namespace door_test {
 
 using namespace cpprun;
-using cpprun::integration::Folder;
+using cpprun::integration::Directory;
 namespace fs = std::filesystem;
 
 namespace {
@@ -22,8 +22,8 @@ FileDescriptor new_socket() {
   return FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
 }
 
-DoorFolder in(const Folder& folder) {
-  return {.parent = folder.path(), .name = "cpprun-0"};
+DoorDirectory in(const Directory& directory) {
+  return {.parent = directory.path(), .name = "cpprun-0"};
 }
 
 unsigned mode_of(const std::string& path) {
@@ -32,9 +32,9 @@ unsigned mode_of(const std::string& path) {
   return facts.st_mode & 0777U;
 }
 
-std::string refusal(const DoorFolder& folder) {
+std::string refusal(const DoorDirectory& directory) {
   const auto socket = new_socket();
-  const auto opened = open_door(socket.get(), folder, 1);
+  const auto opened = open_door(socket.get(), directory, 1);
   REQUIRE_FALSE(opened);
   return opened.error().reason;
 }
@@ -42,22 +42,23 @@ std::string refusal(const DoorFolder& folder) {
 }  // namespace
 
 TEST_CASE("a socket is made for its owner alone, is found, and somebody is behind it") {
-  const Folder folder;
+  const Directory directory;
   const auto socket = new_socket();
-  const auto path = open_door(socket.get(), in(folder), 77);
+  const auto path = open_door(socket.get(), in(directory), 77);
   REQUIRE(path);
   CHECK(path->ends_with("-77.sock"));
   CHECK(mode_of(*path) == 0600);
-  CHECK(mode_of(in(folder).path()) == 0700);
-  CHECK(doors_in(in(folder)).size() == 1);
+  CHECK(mode_of(in(directory).path()) == 0700);
+  CHECK(doors_in(in(directory)).size() == 1);
   CHECK(probe_socket(*path).socket);
   remove_door(*path);
-  CHECK_FALSE(fs::exists(in(folder).path()));
+  CHECK_FALSE(fs::exists(in(directory).path()));
 }
 
 TEST_CASE("a path that is longer than a socket's name may be does no harm") {
-  const Folder folder;
-  const DoorFolder deep{.parent = folder.path() + "/" + std::string(200, 'x'), .name = "cpprun-0"};
+  const Directory directory;
+  const DoorDirectory deep{.parent = directory.path() + "/" + std::string(200, 'x'),
+                           .name = "cpprun-0"};
   REQUIRE(fs::create_directory(deep.parent));
   const auto socket = new_socket();
   const auto path = open_door(socket.get(), deep, 1);
@@ -66,39 +67,39 @@ TEST_CASE("a path that is longer than a socket's name may be does no harm") {
 }
 
 TEST_CASE("sockets behind which nobody is any more are swept, and others stay") {
-  const Folder folder;
+  const Directory directory;
   auto gone = new_socket();
-  const auto old_path = open_door(gone.get(), in(folder), 1);
+  const auto old_path = open_door(gone.get(), in(directory), 1);
   REQUIRE(old_path);
   gone.reset();
   CHECK(probe_socket(*old_path).is_stale());
   const auto stays = new_socket();
-  const auto path = open_door(stays.get(), in(folder), 2);
+  const auto path = open_door(stays.get(), in(directory), 2);
   REQUIRE(path);
   CHECK_FALSE(fs::exists(*old_path));
-  sweep_doors(in(folder));
+  sweep_doors(in(directory));
   CHECK(fs::exists(*path));
-  CHECK(doors_in(in(folder)).size() == 1);
+  CHECK(doors_in(in(directory)).size() == 1);
 }
 
 TEST_CASE("what is another machine's or no socket of ours is not swept") {
-  const Folder folder;
+  const Directory directory;
   auto gone = new_socket();
-  const auto path = open_door(gone.get(), in(folder), 1);
+  const auto path = open_door(gone.get(), in(directory), 1);
   REQUIRE(path);
   gone.reset();
-  const auto elsewhere = in(folder).path() + "/some-other-machine-1.sock";
+  const auto elsewhere = in(directory).path() + "/some-other-machine-1.sock";
   fs::rename(*path, elsewhere);
-  sweep_doors(in(folder));
+  sweep_doors(in(directory));
   CHECK(fs::exists(elsewhere));
 }
 
 TEST_CASE("two processes of one number get two names") {
-  const Folder folder;
+  const Directory directory;
   const auto first = new_socket();
   const auto second = new_socket();
-  const auto one = open_door(first.get(), in(folder), 1);
-  const auto two = open_door(second.get(), in(folder), 1);
+  const auto one = open_door(first.get(), in(directory), 1);
+  const auto two = open_door(second.get(), in(directory), 1);
   REQUIRE(one);
   REQUIRE(two);
   CHECK(two->ends_with("-1-2.sock"));
@@ -107,16 +108,17 @@ TEST_CASE("two processes of one number get two names") {
 }
 
 TEST_CASE("a folder that is open to others, a link or no folder is refused") {
-  const Folder folder;
-  const std::string path = in(folder).path();
+  const Directory directory;
+  const std::string path = in(directory).path();
   REQUIRE(fs::create_directory(path));
   fs::permissions(path, fs::perms::all);
-  CHECK(refusal(in(folder)).find("is accessible to other users (mode 777)") != std::string::npos);
+  CHECK(refusal(in(directory)).find("is accessible to other users (mode 777)") !=
+        std::string::npos);
   fs::remove(path);
-  fs::create_directory_symlink(folder.path(), path);
-  CHECK(refusal(in(folder)).ends_with("is not a directory"));
-  CHECK(doors_in(in(folder)).empty());
-  const DoorFolder nowhere{.parent = folder.path() + "/not-there", .name = "cpprun-0"};
+  fs::create_directory_symlink(directory.path(), path);
+  CHECK(refusal(in(directory)).ends_with("is not a directory"));
+  CHECK(doors_in(in(directory)).empty());
+  const DoorDirectory nowhere{.parent = directory.path() + "/not-there", .name = "cpprun-0"};
   CHECK(refusal(nowhere).find("cannot be created: No such file") != std::string::npos);
 }
 
@@ -125,12 +127,12 @@ TEST_CASE("somebody else's folder is refused, and so is their runtime folder") {
     MESSAGE("skipped: only root can make a folder somebody else's");
     return;
   }
-  const Folder folder;
-  const std::string path = in(folder).path();
+  const Directory directory;
+  const std::string path = in(directory).path();
   REQUIRE(fs::create_directory(path));
   fs::permissions(path, fs::perms::owner_all);
   REQUIRE(::chown(path.c_str(), 65534, 65534) == 0);
-  CHECK(refusal(in(folder)).find("is owned by uid 65534") != std::string::npos);
+  CHECK(refusal(in(directory)).find("is owned by uid 65534") != std::string::npos);
   CHECK(refusal({.parent = path, .name = "cpprun", .is_parent_own = true})
             .ends_with("is in a directory of another user"));
 }

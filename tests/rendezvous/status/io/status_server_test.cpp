@@ -282,11 +282,11 @@ TEST_CASE("who may not look is told so once, and its connection is over") {
   Stage stage(StatusAccess::user, {}, [](const http::Request&) -> Result<Credential> {
     return failure("that is no token");
   });
-  Client stranger = stage.client(get_short + get_short, "10.0.0.9");
-  stage.until_closed(stranger);
-  const auto first = stranger.heard.find("401 Unauthorized");
+  Client none = stage.client(get_short + get_short, "10.0.0.9");
+  stage.until_closed(none);
+  const auto first = none.heard.find("401 Unauthorized");
   CHECK(first != std::string::npos);
-  CHECK(stranger.heard.find("401 Unauthorized", first + 1) == std::string::npos);
+  CHECK(none.heard.find("401 Unauthorized", first + 1) == std::string::npos);
   CHECK(stage.asked == 0);
 }
 

@@ -151,12 +151,12 @@ TEST_CASE("a word comes now and then while somebody watches, and nobody is woken
 
 TEST_CASE("whoever is somebody else is refused at the socket, too") {
   Stage stage;
-  Watcher stranger = stage.come(watch, ::geteuid() + 1);
+  Watcher none = stage.come(watch, ::geteuid() + 1);
   stage.until([&] {
-    stranger.listen();
-    return stranger.closed;
+    none.listen();
+    return none.closed;
   });
-  CHECK(stranger.heard.starts_with("HTTP/1.1 403 "));
+  CHECK(none.heard.starts_with("HTTP/1.1 403 "));
   REQUIRE(stage.lines.size() == 1);
   CHECK(stage.lines[0].find("no read access: only the user that runs this") != std::string::npos);
 }

@@ -9,68 +9,68 @@
 #include <cstdio>
 
 #include "tests/worker/child.h"
-#include "tests/worker/temporary_folder.h"
+#include "tests/worker/temporary_directory.h"
 
 namespace durable_file_test {
 
 using namespace cpprun;
-using cpprun::testing::TemporaryFolder;
+using cpprun::testing::TemporaryDirectory;
 
 TEST_CASE("a committed file holds what was appended and replaced") {
-  const TemporaryFolder folder;
-  auto file = DurableFile::create(folder.file("a"));
+  const TemporaryDirectory directory;
+  auto file = DurableFile::create(directory.file("a"));
   REQUIRE(file);
   CHECK(file->append("0000").has_value());
   CHECK(file->append(" and more").has_value());
   CHECK(file->replace(0, "1234").has_value());
   CHECK(file->commit().has_value());
-  CHECK(folder.read("a") == "1234 and more");
-  CHECK(folder.entries() == 1);
+  CHECK(directory.read("a") == "1234 and more");
+  CHECK(directory.entries() == 1);
 }
 
 TEST_CASE("until it is committed the old file stays, and nothing else afterwards") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   {
-    auto first = DurableFile::create(folder.file("a"));
+    auto first = DurableFile::create(directory.file("a"));
     REQUIRE(first);
     CHECK(first->append("old").has_value());
     CHECK(first->commit().has_value());
-    auto second = DurableFile::create(folder.file("a"));
+    auto second = DurableFile::create(directory.file("a"));
     REQUIRE(second);
     CHECK(second->append("new").has_value());
-    CHECK(folder.read("a") == "old");
-    CHECK(folder.entries() == 2);
+    CHECK(directory.read("a") == "old");
+    CHECK(directory.entries() == 2);
   }
-  CHECK(folder.read("a") == "old");
-  CHECK(folder.entries() == 1);
+  CHECK(directory.read("a") == "old");
+  CHECK(directory.entries() == 1);
 }
 
 TEST_CASE("others may read what is committed") {
-  const TemporaryFolder folder;
-  auto file = DurableFile::create(folder.file("a"));
+  const TemporaryDirectory directory;
+  auto file = DurableFile::create(directory.file("a"));
   REQUIRE(file);
   CHECK(file->commit().has_value());
   struct stat status {};
-  REQUIRE(::stat(folder.file("a").c_str(), &status) == 0);
+  REQUIRE(::stat(directory.file("a").c_str(), &status) == 0);
   CHECK((status.st_mode & 0777U) == 0644U);
 }
 
 TEST_CASE("a folder that is not there is an error with the name of the file") {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("none/a");
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("none/a");
   const auto file = DurableFile::create(path);
   REQUIRE_FALSE(file);
   CHECK(file.error().reason == "cannot write \"" + path + "\": No such file or directory");
 }
 
 TEST_CASE("a write that finds no room is an error, and nothing is left of it") {
-  const TemporaryFolder folder;
-  const auto ended = cpprun::testing::run_in_child([&folder] {
+  const TemporaryDirectory directory;
+  const auto ended = cpprun::testing::run_in_child([&directory] {
     // The limit on the size of files stands in for a disk that fills up.
     const rlimit limit{.rlim_cur = 100, .rlim_max = 100};
     ::setrlimit(RLIMIT_FSIZE, &limit);
     std::signal(SIGXFSZ, SIG_IGN);
-    auto file = DurableFile::create(folder.file("a"));
+    auto file = DurableFile::create(directory.file("a"));
     if (!file) return 1;
     const auto written = file->append(std::string(1000, 'x'));
     if (written) return 2;
@@ -78,8 +78,8 @@ TEST_CASE("a write that finds no room is an error, and nothing is left of it") {
     return 0;
   });
   CHECK(ended.exit_code == 0);
-  CHECK(ended.stderr_text == "cannot write \"" + folder.file("a") + "\": File too large");
-  CHECK(folder.entries() == 0);
+  CHECK(ended.stderr_text == "cannot write \"" + directory.file("a") + "\": File too large");
+  CHECK(directory.entries() == 0);
 }
 
 }  // namespace durable_file_test

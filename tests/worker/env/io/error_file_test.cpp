@@ -3,46 +3,46 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/worker/temporary_folder.h"
+#include "tests/worker/temporary_directory.h"
 
 namespace error_file_test {
 
 using namespace cpprun;
-using testing::TemporaryFolder;
+using testing::TemporaryDirectory;
 
 TEST_CASE("an error file appears whole and leaves nothing beside it") {
-  const TemporaryFolder folder;
-  const auto written = write_error_file(folder.file("error.json"), "{\"a\":1}");
+  const TemporaryDirectory directory;
+  const auto written = write_error_file(directory.file("error.json"), "{\"a\":1}");
   REQUIRE(written.has_value());
   CHECK(*written == ErrorFile::written);
-  CHECK(folder.read("error.json") == "{\"a\":1}");
-  CHECK(folder.entries() == 1);
+  CHECK(directory.read("error.json") == "{\"a\":1}");
+  CHECK(directory.entries() == 1);
 }
 
 TEST_CASE("the first error wins") {
-  const TemporaryFolder folder;
-  REQUIRE(write_error_file(folder.file("error.json"), "first").has_value());
-  const auto second = write_error_file(folder.file("error.json"), "second");
+  const TemporaryDirectory directory;
+  REQUIRE(write_error_file(directory.file("error.json"), "first").has_value());
+  const auto second = write_error_file(directory.file("error.json"), "second");
   REQUIRE(second.has_value());
   CHECK(*second == ErrorFile::already_there);
-  CHECK(folder.read("error.json") == "first");
-  CHECK(folder.entries() == 1);
+  CHECK(directory.read("error.json") == "first");
+  CHECK(directory.entries() == 1);
 }
 
 TEST_CASE("a folder that does not exist is an error that names the file") {
-  const TemporaryFolder folder;
-  const auto written = write_error_file(folder.file("no/error.json"), "x");
+  const TemporaryDirectory directory;
+  const auto written = write_error_file(directory.file("no/error.json"), "x");
   REQUIRE_FALSE(written.has_value());
   CHECK(written.error().reason.find("no/error.json\": No such file") != std::string::npos);
 }
 
 TEST_CASE("in a signal handler too the first error wins") {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("error.json");
-  write_error_file_in_signal(path.c_str(), folder.file("t").c_str(), "one", 3);
-  write_error_file_in_signal(path.c_str(), folder.file("t").c_str(), "two", 3);
-  CHECK(folder.read("error.json") == "one");
-  CHECK(folder.entries() == 1);
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("error.json");
+  write_error_file_in_signal(path.c_str(), directory.file("t").c_str(), "one", 3);
+  write_error_file_in_signal(path.c_str(), directory.file("t").c_str(), "two", 3);
+  CHECK(directory.read("error.json") == "one");
+  CHECK(directory.entries() == 1);
 }
 
 }  // namespace error_file_test

@@ -7,14 +7,14 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/worker/child.h"
-#include "tests/worker/temporary_folder.h"
+#include "tests/worker/temporary_directory.h"
 
 namespace fatal_signals_test {
 
 using namespace cpprun;
 using testing::Ended;
 using testing::run_in_child;
-using testing::TemporaryFolder;
+using testing::TemporaryDirectory;
 
 // Not in a namespace without a name: a back-trace sees the names that a linker sees.
 int divide_by_nothing(int number);
@@ -24,13 +24,13 @@ int divide_by_nothing(int number);
 }
 
 TEST_CASE("the report of a signal shows where it struck") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   const Ended ended = run_in_child([&] {
-    install_fatal_signal_handlers(folder.file("error.json"), 3);
+    install_fatal_signal_handlers(directory.file("error.json"), 3);
     return divide_by_nothing(SIGFPE);
   });
   CHECK(ended.signal == SIGFPE);
-  const auto file = nlohmann::json::parse(folder.read("error.json"));
+  const auto file = nlohmann::json::parse(directory.read("error.json"));
   const std::string stack = file["message"]["extraInfo"]["py_callstack"];
   // The name as the linker has it: taking it apart would allocate.
   CHECK(stack.find("divide_by_nothing") != std::string::npos);
@@ -38,13 +38,13 @@ TEST_CASE("the report of a signal shows where it struck") {
 
 TEST_CASE("every fatal signal leaves a file that names it, and then takes its course") {
   const auto dies_of = [](int number, const std::string& name) {
-    const TemporaryFolder folder;
+    const TemporaryDirectory directory;
     const Ended ended = run_in_child([&] {
-      install_fatal_signal_handlers(folder.file("error.json"), 3);
+      install_fatal_signal_handlers(directory.file("error.json"), 3);
       return ::raise(number);
     });
     CHECK(ended.signal == number);
-    const auto file = nlohmann::json::parse(folder.read("error.json"));
+    const auto file = nlohmann::json::parse(directory.read("error.json"));
     const std::string message = file["message"]["message"];
     CHECK(message.find("(" + name + ") received by PID") != std::string::npos);
     CHECK(std::stol(file["message"]["extraInfo"]["timestamp"].get<std::string>()) > 1600000000);
@@ -57,25 +57,25 @@ TEST_CASE("every fatal signal leaves a file that names it, and then takes its co
 }
 
 TEST_CASE("an error that was recorded before the signal is not overwritten by it") {
-  const TemporaryFolder folder;
-  std::ofstream(folder.file("error.json")) << "the cause";
+  const TemporaryDirectory directory;
+  std::ofstream(directory.file("error.json")) << "the cause";
   const Ended ended = run_in_child([&] {
-    install_fatal_signal_handlers(folder.file("error.json"), 0);
+    install_fatal_signal_handlers(directory.file("error.json"), 0);
     return ::raise(SIGABRT);
   });
   CHECK(ended.signal == SIGABRT);
-  CHECK(folder.read("error.json") == "the cause");
+  CHECK(directory.read("error.json") == "the cause");
 }
 
 TEST_CASE("a signal that somebody handles already is left to them") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   const Ended ended = run_in_child([&] {
     ::signal(SIGFPE, [](int) { ::_exit(9); });
-    install_fatal_signal_handlers(folder.file("error.json"), 0);
+    install_fatal_signal_handlers(directory.file("error.json"), 0);
     return ::raise(SIGFPE);
   });
   CHECK(ended.exit_code == 9);
-  CHECK(folder.entries() == 0);
+  CHECK(directory.entries() == 0);
 }
 
 TEST_CASE("without an error file there is still a line") {

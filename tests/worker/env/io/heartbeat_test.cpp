@@ -9,18 +9,18 @@
 
 #include "proto/worker_contract.h"
 #include "tests/worker/child.h"
-#include "tests/worker/temporary_folder.h"
+#include "tests/worker/temporary_directory.h"
 
 namespace heartbeat_test {
 
 using namespace cpprun;
-using cpprun::testing::TemporaryFolder;
+using cpprun::testing::TemporaryDirectory;
 
 TEST_CASE("each beat is seen in the file, with the time") {
-  const TemporaryFolder folder;
-  Heartbeat heartbeat(folder.file("beat"), 3);
+  const TemporaryDirectory directory;
+  Heartbeat heartbeat(directory.file("beat"), 3);
   REQUIRE(heartbeat.works());
-  auto record = parse_heartbeat(folder.read("beat"));
+  auto record = parse_heartbeat(directory.read("beat"));
   REQUIRE(record);
   CHECK(record->rank == 3);
   CHECK(record->pid == ::getpid());
@@ -28,7 +28,7 @@ TEST_CASE("each beat is seen in the file, with the time") {
   CHECK(record->last_nanoseconds == 0);
   heartbeat.beat();
   heartbeat.beat();
-  record = parse_heartbeat(folder.read("beat"));
+  record = parse_heartbeat(directory.read("beat"));
   REQUIRE(record);
   CHECK(record->beats == 2);
   const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
@@ -37,10 +37,10 @@ TEST_CASE("each beat is seen in the file, with the time") {
 }
 
 TEST_CASE("progress and checkpoints are seen in the file") {
-  const TemporaryFolder folder;
-  Heartbeat heartbeat(folder.file("beat"), 0);
+  const TemporaryDirectory directory;
+  Heartbeat heartbeat(directory.file("beat"), 0);
   heartbeat.beat({.step = 41, .samples = 41 * 256});
-  auto record = parse_heartbeat(folder.read("beat"));
+  auto record = parse_heartbeat(directory.read("beat"));
   REQUIRE(record);
   CHECK(record->beats == 1);
   CHECK(record->step == 41);
@@ -49,7 +49,7 @@ TEST_CASE("progress and checkpoints are seen in the file") {
   CHECK(record->checkpoint_seconds == 0);
   heartbeat.saved(40);
   heartbeat.beat({.step = 42, .samples = 42 * 256});
-  record = parse_heartbeat(folder.read("beat"));
+  record = parse_heartbeat(directory.read("beat"));
   CHECK(record->step == 42);
   CHECK(record->checkpoint_step == 40);
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -59,22 +59,22 @@ TEST_CASE("progress and checkpoints are seen in the file") {
 }
 
 TEST_CASE("a restarted worker begins its count anew in the same file") {
-  const TemporaryFolder folder;
-  Heartbeat(folder.file("beat"), 0).beat();
-  const Heartbeat again(folder.file("beat"), 0);
-  CHECK(parse_heartbeat(folder.read("beat"))->beats == 0);
+  const TemporaryDirectory directory;
+  Heartbeat(directory.file("beat"), 0).beat();
+  const Heartbeat again(directory.file("beat"), 0);
+  CHECK(parse_heartbeat(directory.read("beat"))->beats == 0);
 }
 
 TEST_CASE("the environment names the file, and without it nothing happens") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   ::unsetenv("CPPRUN_HEARTBEAT_FILE");
   Heartbeat none{Context{}};
   none.beat();
   CHECK_FALSE(none.works());
-  ::setenv("CPPRUN_HEARTBEAT_FILE", folder.file("beat").c_str(), 1);
+  ::setenv("CPPRUN_HEARTBEAT_FILE", directory.file("beat").c_str(), 1);
   CHECK(Heartbeat(Context{}).works());
   ::unsetenv("CPPRUN_HEARTBEAT_FILE");
-  CHECK(folder.entries() == 1);
+  CHECK(directory.entries() == 1);
 }
 
 TEST_CASE("a file that cannot be made is said and ends nothing") {

@@ -10,35 +10,36 @@
 #include <thread>
 
 #include "tests/worker/child.h"
-#include "tests/worker/temporary_folder.h"
+#include "tests/worker/temporary_directory.h"
 
 namespace record_test {
 
 using namespace cpprun;
 using testing::Ended;
 using testing::run_in_child;
-using testing::TemporaryFolder;
+using testing::TemporaryDirectory;
 
 namespace {
 
-// Runs `body` as rank 1 of 2 with an error file in `folder`.
-Ended run_recorded(const TemporaryFolder& folder, const WorkerMain& body) {
+// Runs `body` as rank 1 of 2 with an error file in `directory`.
+Ended run_recorded(const TemporaryDirectory& directory, const WorkerMain& body) {
   return run_in_child([&] {
     ::setenv("RANK", "1", 1);
     ::setenv("WORLD_SIZE", "2", 1);
     ::setenv("MASTER_ADDR", "127.0.0.1", 1);
     ::setenv("MASTER_PORT", "29500", 1);
-    ::setenv("TORCHELASTIC_ERROR_FILE", folder.file("error.json").c_str(), 1);
+    ::setenv("TORCHELASTIC_ERROR_FILE", directory.file("error.json").c_str(), 1);
     return run(body);
   });
 }
 
-std::string stack_in(const TemporaryFolder& folder) {
-  return nlohmann::json::parse(folder.read("error.json"))["message"]["extraInfo"]["py_callstack"];
+std::string stack_in(const TemporaryDirectory& directory) {
+  return nlohmann::json::parse(
+      directory.read("error.json"))["message"]["extraInfo"]["py_callstack"];
 }
 
-std::string message_in(const TemporaryFolder& folder) {
-  return nlohmann::json::parse(folder.read("error.json"))["message"]["message"];
+std::string message_in(const TemporaryDirectory& directory) {
+  return nlohmann::json::parse(directory.read("error.json"))["message"]["message"];
 }
 
 }  // namespace
@@ -50,28 +51,28 @@ std::string message_in(const TemporaryFolder& folder) {
 }
 
 TEST_CASE("what the worker returns is its exit code, and no error file appears") {
-  const TemporaryFolder folder;
-  const Ended ended = run_recorded(folder, [](const Context& context) {
+  const TemporaryDirectory directory;
+  const Ended ended = run_recorded(directory, [](const Context& context) {
     return context.rank == Rank{1} && context.world_size == 2 ? 7 : 1;
   });
   CHECK(ended.exit_code == 7);
-  CHECK(folder.entries() == 0);
+  CHECK(directory.entries() == 0);
 }
 
 TEST_CASE("an exception becomes an error file, a line and exit code 1") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   const Ended ended = run_recorded(
-      folder, [](const Context&) -> int { throw std::runtime_error("loss is not finite"); });
+      directory, [](const Context&) -> int { throw std::runtime_error("loss is not finite"); });
   CHECK(ended.exit_code == 1);
   CHECK(ended.stderr_text == "rank 1: std::runtime_error: loss is not finite\n");
-  CHECK(message_in(folder) == "std::runtime_error: loss is not finite");
-  CHECK(folder.entries() == 1);
+  CHECK(message_in(directory) == "std::runtime_error: loss is not finite");
+  CHECK(directory.entries() == 1);
 }
 
 TEST_CASE("a rank that is learnt late is the one that errors name") {
-  const TemporaryFolder folder;
-  const auto late = [&folder](const std::function<int()>& error) {
-    return run_recorded(folder,
+  const TemporaryDirectory directory;
+  const auto late = [&directory](const std::function<int()>& error) {
+    return run_recorded(directory,
                         [&error](const Context&) {
                           name_rank_in_errors(3);
                           return error();
@@ -84,9 +85,9 @@ TEST_CASE("a rank that is learnt late is the one that errors name") {
 }
 
 TEST_CASE("the report of an exception shows where it was thrown, by name") {
-  const TemporaryFolder folder;
-  run_recorded(folder, [](const Context&) -> int { lose_the_gradient(); });
-  const std::string stack = stack_in(folder);
+  const TemporaryDirectory directory;
+  run_recorded(directory, [](const Context&) -> int { lose_the_gradient(); });
+  const std::string stack = stack_in(directory);
   CHECK(stack.starts_with("#0 record_test::lose_the_gradient() ("));
   CHECK(stack.find("cpprun::v1::run(") != std::string::npos);
 }
@@ -118,30 +119,30 @@ TEST_CASE("what makes no sense is told in a sentence, without a stack") {
 }
 
 TEST_CASE("an exception on a library's thread is recorded as well") {
-  const TemporaryFolder folder;
-  const Ended ended = run_recorded(folder, [](const Context&) {
+  const TemporaryDirectory directory;
+  const Ended ended = run_recorded(directory, [](const Context&) {
     std::thread thread([] { throw std::logic_error("op.preamble.length <= op.nbytes"); });
     thread.join();
     return 0;
   });
   CHECK(ended.exit_code == 1);
-  CHECK(message_in(folder) == "std::logic_error: op.preamble.length <= op.nbytes");
+  CHECK(message_in(directory) == "std::logic_error: op.preamble.length <= op.nbytes");
 }
 
 TEST_CASE("a segmentation fault is recorded and stays a segmentation fault") {
-  const TemporaryFolder folder;
-  const Ended ended = run_recorded(folder, [](const Context&) { return ::raise(SIGSEGV); });
+  const TemporaryDirectory directory;
+  const Ended ended = run_recorded(directory, [](const Context&) { return ::raise(SIGSEGV); });
   CHECK(ended.signal == SIGSEGV);
   CHECK(ended.stderr_text.find("rank 1: Signal 11 (SIGSEGV) received by PID ") == 0);
-  CHECK(message_in(folder).find("Signal 11 (SIGSEGV) received by PID ") == 0);
-  CHECK(folder.entries() == 1);
+  CHECK(message_in(directory).find("Signal 11 (SIGSEGV) received by PID ") == 0);
+  CHECK(directory.entries() == 1);
 }
 
 TEST_CASE("an abort is recorded and stays an abort") {
-  const TemporaryFolder folder;
-  const Ended ended = run_recorded(folder, [](const Context&) -> int { std::abort(); });
+  const TemporaryDirectory directory;
+  const Ended ended = run_recorded(directory, [](const Context&) -> int { std::abort(); });
   CHECK(ended.signal == SIGABRT);
-  CHECK(message_in(folder).find("Signal 6 (SIGABRT)") == 0);
+  CHECK(message_in(directory).find("Signal 6 (SIGABRT)") == 0);
 }
 
 TEST_CASE("a program with a main of its own reads who it is, or is told every mistake at once") {
@@ -167,22 +168,22 @@ TEST_CASE("a program with a main of its own reads who it is, or is told every mi
 }
 
 TEST_CASE("an environment that makes no sense ends the worker with 2 and an error file") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   const Ended ended = run_in_child([&] {
     ::setenv("RANK", "abc", 1);
     ::setenv("WORLD_SIZE", "2", 1);
-    ::setenv("TORCHELASTIC_ERROR_FILE", folder.file("error.json").c_str(), 1);
+    ::setenv("TORCHELASTIC_ERROR_FILE", directory.file("error.json").c_str(), 1);
     return run([](const Context&) { return 0; });
   });
   CHECK(ended.exit_code == 2);
   CHECK(ended.stderr_text.find("RANK=abc is not a whole number") != std::string::npos);
-  CHECK(message_in(folder).find("RANK=abc") != std::string::npos);
+  CHECK(message_in(directory).find("RANK=abc") != std::string::npos);
 }
 
 TEST_CASE("an error file that cannot be written does not hide the error") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   const Ended ended = run_in_child([&] {
-    ::setenv("TORCHELASTIC_ERROR_FILE", folder.file("no/error.json").c_str(), 1);
+    ::setenv("TORCHELASTIC_ERROR_FILE", directory.file("no/error.json").c_str(), 1);
     return run([](const Context&) -> int { throw std::runtime_error("first"); });
   });
   CHECK(ended.exit_code == 1);

@@ -8,13 +8,13 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/worker/temporary_folder.h"
+#include "tests/worker/temporary_directory.h"
 #include "worker/torch/files/safetensors_file.h"
 
 namespace image_files_test {
 
 using namespace cpprun;
-using cpprun::testing::TemporaryFolder;
+using cpprun::testing::TemporaryDirectory;
 using namespace std::string_literals;
 
 namespace {
@@ -83,13 +83,13 @@ TEST_CASE("a batch of CIFAR-10 as torchvision has it is read, and nothing in it 
 }
 
 TEST_CASE("a folder of CIFAR-10 may hold the binary files or Python's") {
-  const TemporaryFolder folder;
-  put(folder.file("test_batch"), pickled_batch("K\5K\7", record("") + record(""), 2));
-  CHECK(read_cifar10(folder.file(""), Part::test).labels[0].item<int>() == 5);
-  put(folder.file("test_batch.bin"), record("\6"));
-  CHECK(read_cifar10(folder.file(""), Part::test).labels[0].item<int>() == 6);
+  const TemporaryDirectory directory;
+  put(directory.file("test_batch"), pickled_batch("K\5K\7", record("") + record(""), 2));
+  CHECK(read_cifar10(directory.file(""), Part::test).labels[0].item<int>() == 5);
+  put(directory.file("test_batch.bin"), record("\6"));
+  CHECK(read_cifar10(directory.file(""), Part::test).labels[0].item<int>() == 6);
   CHECK(refusal([&] {
-          return read_cifar10(folder.file(""), Part::training);
+          return read_cifar10(directory.file(""), Part::training);
         }).find("data_batch_1.bin") != std::string::npos);
 }
 
@@ -138,34 +138,34 @@ TEST_CASE("an IDX file says how many bytes it holds, and has to hold them") {
 }
 
 TEST_CASE("MNIST is read compressed, as it is distributed, and plain") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   const std::string images = idx_images + std::string(12, '\4');
-  gzFile packed = ::gzopen(folder.file("train-images-idx3-ubyte.gz").c_str(), "wb");
+  gzFile packed = ::gzopen(directory.file("train-images-idx3-ubyte.gz").c_str(), "wb");
   CHECK(::gzwrite(packed, images.data(), static_cast<unsigned>(images.size())) == 28);
   ::gzclose(packed);
-  put(folder.file("train-labels-idx1-ubyte"), idx_labels + "\1\2");
-  const ImageSet set = read_mnist(folder.file(""), Part::training);
+  put(directory.file("train-labels-idx1-ubyte"), idx_labels + "\1\2");
+  const ImageSet set = read_mnist(directory.file(""), Part::training);
   CHECK(set.images.sizes() == at::IntArrayRef({2, 1, 2, 3}));
   CHECK(set.labels[1].item<int>() == 2);
 }
 
 TEST_CASE("a compressed file that was cut off is refused") {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("t10k-images-idx3-ubyte.gz");
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("t10k-images-idx3-ubyte.gz");
   gzFile packed = ::gzopen(path.c_str(), "wb");
   const std::string images = idx_images + std::string(12, '\4');
   ::gzwrite(packed, images.data(), static_cast<unsigned>(images.size()));
   ::gzclose(packed);
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 6);
-  CHECK(refusal([&] { return read_mnist(folder.file(""), Part::test); }).find(path) !=
+  CHECK(refusal([&] { return read_mnist(directory.file(""), Part::test); }).find(path) !=
         std::string::npos);
 }
 
 TEST_CASE("images and labels that do not belong together are refused") {
-  const TemporaryFolder folder;
-  put(folder.file("t10k-images-idx3-ubyte"), idx_images + std::string(12, '\4'));
-  put(folder.file("t10k-labels-idx1-ubyte"), "\0\0\x08\x01\0\0\0\x01\3"s);
-  CHECK(refusal([&] { return read_mnist(folder.file(""), Part::test); }).find(", found 1") !=
+  const TemporaryDirectory directory;
+  put(directory.file("t10k-images-idx3-ubyte"), idx_images + std::string(12, '\4'));
+  put(directory.file("t10k-labels-idx1-ubyte"), "\0\0\x08\x01\0\0\0\x01\3"s);
+  CHECK(refusal([&] { return read_mnist(directory.file(""), Part::test); }).find(", found 1") !=
         std::string::npos);
 }
 

@@ -7,31 +7,32 @@
 
 #include <stdexcept>
 
-#include "tests/worker/temporary_folder.h"
+#include "tests/worker/temporary_directory.h"
 
 namespace synthetic_images_test {
 
 using namespace cpprun;
-using cpprun::testing::TemporaryFolder;
+using cpprun::testing::TemporaryDirectory;
 
 TEST_CASE("what is made is read as the original would be") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   const SyntheticOptions few{.training_images = 23, .test_images = 7};
-  make_synthetic_cifar10(folder.file("10"), few);
-  make_synthetic_cifar100(folder.file("100"), few);
-  make_synthetic_mnist(folder.file("mnist"), few);
-  CHECK(read_cifar10(folder.file("10"), Part::training).size() == 23);
-  CHECK(read_cifar10(folder.file("10"), Part::test).size() == 7);
-  CHECK(read_cifar100(folder.file("100"), Part::training).size() == 23);
-  const ImageSet mnist = read_mnist(folder.file("mnist"), Part::test);
+  make_synthetic_cifar10(directory.file("10"), few);
+  make_synthetic_cifar100(directory.file("100"), few);
+  make_synthetic_mnist(directory.file("mnist"), few);
+  CHECK(read_cifar10(directory.file("10"), Part::training).size() == 23);
+  CHECK(read_cifar10(directory.file("10"), Part::test).size() == 7);
+  CHECK(read_cifar100(directory.file("100"), Part::training).size() == 23);
+  const ImageSet mnist = read_mnist(directory.file("mnist"), Part::test);
   CHECK(mnist.images.sizes() == at::IntArrayRef({7, 1, 28, 28}));
 }
 
 TEST_CASE("the same seed makes the same files, another one others") {
-  const TemporaryFolder folder;
-  const auto made = [&folder](std::uint64_t seed) {
-    make_synthetic_cifar10(folder.file(""), {.training_images = 5, .test_images = 3, .seed = seed});
-    return folder.read("test_batch.bin");
+  const TemporaryDirectory directory;
+  const auto made = [&directory](std::uint64_t seed) {
+    make_synthetic_cifar10(directory.file(""),
+                           {.training_images = 5, .test_images = 3, .seed = seed});
+    return directory.read("test_batch.bin");
   };
   const std::string first = made(1);
   CHECK(first.size() == 3 * 3073);
@@ -40,10 +41,10 @@ TEST_CASE("the same seed makes the same files, another one others") {
 }
 
 TEST_CASE("images of one class resemble each other more than those of another") {
-  const TemporaryFolder folder;
-  make_synthetic_cifar10(folder.file(""), {.training_images = 200, .test_images = 50});
-  const ImageSet train = read_cifar10(folder.file(""), Part::training);
-  const ImageSet test = read_cifar10(folder.file(""), Part::test);
+  const TemporaryDirectory directory;
+  make_synthetic_cifar10(directory.file(""), {.training_images = 200, .test_images = 50});
+  const ImageSet train = read_cifar10(directory.file(""), Part::training);
+  const ImageSet test = read_cifar10(directory.file(""), Part::test);
   // The nearest training image has the right label: something can be learnt here.
   int right = 0;
   for (std::int64_t i = 0; i < test.size(); ++i) {

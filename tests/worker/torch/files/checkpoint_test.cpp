@@ -14,7 +14,7 @@
 #include <string_view>
 #include <utility>
 
-#include "tests/worker/temporary_folder.h"
+#include "tests/worker/temporary_directory.h"
 #include "tests/worker/two_ranks.h"
 #include "worker/env/checkpoint_names.h"
 #include "worker/torch/collectives/collectives.h"
@@ -23,7 +23,7 @@
 namespace checkpoint_test {
 
 using namespace cpprun;
-using cpprun::testing::TemporaryFolder;
+using cpprun::testing::TemporaryDirectory;
 using namespace std::chrono_literals;
 
 namespace {
@@ -35,11 +35,11 @@ StateDict state_with(double value) {
   return state;
 }
 
-void damage(const TemporaryFolder& folder, std::int64_t step) {
+void damage(const TemporaryDirectory& directory, std::int64_t step) {
   const std::string name = checkpoint_name(step);
-  std::string bytes = folder.read(name);
+  std::string bytes = directory.read(name);
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 4);
-  std::ofstream(folder.file(name), std::ios::binary) << bytes;
+  std::ofstream(directory.file(name), std::ios::binary) << bytes;
 }
 
 ProcessGroup alone() {
@@ -89,8 +89,8 @@ void expect_to_give_up(const ProcessGroup& group) {
 }  // namespace
 
 TEST_CASE("the newest checkpoint comes back with its progress and state") {
-  const TemporaryFolder folder;
-  const Checkpoints checkpoints(folder.file("run"));
+  const TemporaryDirectory directory;
+  const Checkpoints checkpoints(directory.file("run"));
   const ProcessGroup group = alone();
   CHECK_FALSE(checkpoints.any(group));
   CHECK_FALSE(checkpoints.load_newest(group));
@@ -107,23 +107,23 @@ TEST_CASE("the newest checkpoint comes back with its progress and state") {
 }
 
 TEST_CASE("only so many checkpoints are kept") {
-  const TemporaryFolder folder;
-  const Checkpoints checkpoints(folder.file(""), {.keep = 2});
+  const TemporaryDirectory directory;
+  const Checkpoints checkpoints(directory.file(""), {.keep = 2});
   const ProcessGroup group = alone();
   for (const std::int64_t step : {1, 2, 3, 4}) {
     checkpoints.save({.step = step}, state_with(0), group);
   }
-  CHECK(folder.entries() == 2);
+  CHECK(directory.entries() == 2);
   CHECK(checkpoints.load_newest(group)->progress.step == 4);
 }
 
 TEST_CASE("a damaged checkpoint is passed over for the one before it, aloud") {
-  const TemporaryFolder folder;
-  const Checkpoints checkpoints(folder.file(""));
+  const TemporaryDirectory directory;
+  const Checkpoints checkpoints(directory.file(""));
   const ProcessGroup group = alone();
   checkpoints.save({.step = 1}, state_with(1), group);
   checkpoints.save({.step = 2}, state_with(2), group);
-  damage(folder, 2);
+  damage(directory, 2);
   const auto found = checkpoints.load_newest(group);
   REQUIRE(found);
   CHECK(found->progress.step == 1);
@@ -133,20 +133,20 @@ TEST_CASE("a damaged checkpoint is passed over for the one before it, aloud") {
 }
 
 TEST_CASE("a folder with nothing whole in it is an error, and no fresh start") {
-  const TemporaryFolder folder;
-  const Checkpoints checkpoints(folder.file(""));
+  const TemporaryDirectory directory;
+  const Checkpoints checkpoints(directory.file(""));
   const ProcessGroup group = alone();
   checkpoints.save({.step = 1}, state_with(1), group);
-  damage(folder, 1);
+  damage(directory, 1);
   CHECK_THROWS_AS(static_cast<void>(checkpoints.load_newest(group)), FileError);
 }
 
 TEST_CASE("somebody else's safetensors file under a checkpoint's name is passed over") {
-  const TemporaryFolder folder;
-  const Checkpoints checkpoints(folder.file(""));
+  const TemporaryDirectory directory;
+  const Checkpoints checkpoints(directory.file(""));
   const ProcessGroup group = alone();
   checkpoints.save({.step = 1}, state_with(1), group);
-  save_safetensors(folder.file(checkpoint_name(7)), state_with(7));
+  save_safetensors(directory.file(checkpoint_name(7)), state_with(7));
   const auto found = checkpoints.load_newest(group);
   REQUIRE(found);
   CHECK(found->progress.step == 1);
@@ -154,14 +154,14 @@ TEST_CASE("somebody else's safetensors file under a checkpoint's name is passed 
 }
 
 TEST_CASE("a checkpoint that lacks its progress is passed over with its name") {
-  const TemporaryFolder folder;
-  const Checkpoints checkpoints(folder.file(""));
+  const TemporaryDirectory directory;
+  const Checkpoints checkpoints(directory.file(""));
   const ProcessGroup group = alone();
   checkpoints.save({.step = 1}, state_with(1), group);
   StateDict halved = state_with(2);
   halved.set("cpprun.format", std::int64_t{1});
   halved.set("epoch", std::int64_t{0});
-  save_safetensors(folder.file(checkpoint_name(2)), halved);
+  save_safetensors(directory.file(checkpoint_name(2)), halved);
   const auto found = checkpoints.load_newest(group);
   REQUIRE(found);
   CHECK(found->progress.step == 1);
@@ -170,8 +170,8 @@ TEST_CASE("a checkpoint that lacks its progress is passed over with its name") {
 }
 
 TEST_CASE("the random numbers go on where they were") {
-  const TemporaryFolder folder;
-  const Checkpoints checkpoints(folder.file(""));
+  const TemporaryDirectory directory;
+  const Checkpoints checkpoints(directory.file(""));
   const ProcessGroup group = alone();
   static_cast<void>(at::rand({5}));
   checkpoints.save({.step = 1}, state_with(1), group);
@@ -182,10 +182,10 @@ TEST_CASE("the random numbers go on where they were") {
 }
 
 TEST_CASE("ranks with folders of their own load what the one with the newest step has") {
-  const TemporaryFolder folder;
-  const auto failure = testing::on_two_ranks([&folder](const ProcessGroup& group) {
+  const TemporaryDirectory directory;
+  const auto failure = testing::on_two_ranks([&directory](const ProcessGroup& group) {
     // As on two machines without a shared file system, after rank 0 has moved to the other one.
-    const Checkpoints mine(folder.file(group.rank() == 0 ? "here" : "there"));
+    const Checkpoints mine(directory.file(group.rank() == 0 ? "here" : "there"));
     if (group.rank() == 1) {
       mine.save({.epoch = 3, .step = 30}, state_with(3), init_process_group(Context{}));
     }
@@ -198,12 +198,12 @@ TEST_CASE("ranks with folders of their own load what the one with the newest ste
 }
 
 TEST_CASE("a checkpoint that one rank finds damaged is passed over by all") {
-  const TemporaryFolder folder;
-  const auto failure = testing::on_two_ranks([&folder](const ProcessGroup& group) {
-    const Checkpoints checkpoints(folder.file(""));
+  const TemporaryDirectory directory;
+  const auto failure = testing::on_two_ranks([&directory](const ProcessGroup& group) {
+    const Checkpoints checkpoints(directory.file(""));
     checkpoints.save({.step = 1}, state_with(group.rank()), group);
     checkpoints.save({.step = 2}, state_with(group.rank()), group);
-    if (group.rank() == 0) damage(folder, 2);
+    if (group.rank() == 0) damage(directory, 2);
     const auto found = checkpoints.load_newest(group);
     if (!found || found->progress.step != 1) throw DistributedError("wrong step");
     if (found->passed_over.size() != 1) throw DistributedError("not said");
@@ -215,31 +215,32 @@ TEST_CASE("a checkpoint that one rank finds damaged is passed over by all") {
 }
 
 TEST_CASE("ranks wait for the one that writes, and learn why it could not") {
-  const TemporaryFolder folder;
-  std::ofstream(folder.file("no-folder")) << "a file";
+  const TemporaryDirectory directory;
+  std::ofstream(directory.file("no-folder")) << "a file";
   std::string reason;
   const auto failure = testing::on_two_ranks([&](const ProcessGroup& group) {
-    const Checkpoints checkpoints(folder.file("no-folder"));
+    const Checkpoints checkpoints(directory.file("no-folder"));
     try {
       checkpoints.save({.step = 1}, state_with(1), group);
     } catch (const FileError& error) {
       if (group.rank() == 1) reason = error.what();
     }
     // Nobody is a collective ahead of the others.
-    const Checkpoints others(folder.file("run"));
+    const Checkpoints others(directory.file("run"));
     others.save({.step = 1}, state_with(1), group);
-    testing::expect(!folder.read("run/" + checkpoint_name(1)).empty(), "it is there on every rank");
+    testing::expect(!directory.read("run/" + checkpoint_name(1)).empty(),
+                    "it is there on every rank");
   });
   CHECK(failure == "");
   INFO(reason);
-  CHECK(
-      reason.starts_with("rank 0 cannot create directory \"" + folder.file("no-folder") + "\": "));
+  CHECK(reason.starts_with("rank 0 cannot create directory \"" + directory.file("no-folder") +
+                           "\": "));
 }
 
 TEST_CASE("a write that outlasts the group's time-out fails nobody") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   const auto failure = testing::on_two_ranks(
-      [&folder](const ProcessGroup& group) {
+      [&directory](const ProcessGroup& group) {
         // Two groups that rank 0 alone calls: each gives up when that time has passed once more.
         // The second is there because the other rank may have begun to wait a little later.
         const auto first = new_group(group, {0, 1});
@@ -251,10 +252,10 @@ TEST_CASE("a write that outlasts the group's time-out fails nobody") {
         {
           std::optional<WriteHeld> held;
           if (group.rank() == 0) held.emplace(outlast);
-          Checkpoints(folder.file("run")).save({.step = 1}, state_with(1), group);
+          Checkpoints(directory.file("run")).save({.step = 1}, state_with(1), group);
           testing::expect(!held || held->was_met(), "the write was never held");
         }
-        testing::expect(!folder.read("run/" + checkpoint_name(1)).empty(), "it is there");
+        testing::expect(!directory.read("run/" + checkpoint_name(1)).empty(), "it is there");
         barrier(group);
       },
       {.timeout = 1500ms});

@@ -13,13 +13,13 @@
 
 #include <fstream>
 
-#include "tests/worker/temporary_folder.h"
+#include "tests/worker/temporary_directory.h"
 #include "worker/torch/files/pth_values.h"
 
 namespace pth_file_test {
 
 using namespace cpprun;
-using cpprun::testing::TemporaryFolder;
+using cpprun::testing::TemporaryDirectory;
 
 // That Python reads what is written here, and the other way round, is tested by
 // state_files_test.py.
@@ -38,16 +38,16 @@ std::string refusal(const std::string& path) {
 }  // namespace
 
 TEST_CASE("a state comes back from its file") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   StateDict state;
   state.tensors["weight"] = at::arange(6, at::kFloat).view({2, 3}).t();
   state.tensors["half"] = at::full({2}, 1.5, at::kBFloat16);
-  save_pth(folder.file("a.pth"), state);
-  const StateDict loaded = state_dict_from(load_pth(folder.file("a.pth")));
+  save_pth(directory.file("a.pth"), state);
+  const StateDict loaded = state_dict_from(load_pth(directory.file("a.pth")));
   CHECK(loaded.tensors.size() == 2);
   CHECK(loaded.tensors.at("weight").equal(state.tensors.at("weight")));
   CHECK(loaded.tensors.at("half").equal(state.tensors.at("half")));
-  CHECK(folder.entries() == 1);
+  CHECK(directory.entries() == 1);
 }
 
 TEST_CASE("nested values are joined by dots, numbers and texts among them") {
@@ -66,44 +66,44 @@ TEST_CASE("nested values are joined by dots, numbers and texts among them") {
 }
 
 TEST_CASE("a small view of a large tensor is a small file, and one tensor twice is saved once") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   StateDict state;
   state.tensors["view"] = at::zeros({1'000'000}).narrow(0, 5, 10);
   const at::Tensor tied = at::zeros({10'000});
   state.tensors["first"] = tied;
   state.tensors["second"] = tied;
-  save_pth(folder.file("a.pth"), state);
-  CHECK(folder.read("a.pth").size() < 60'000);
-  const StateDict loaded = state_dict_from(load_pth(folder.file("a.pth")));
+  save_pth(directory.file("a.pth"), state);
+  CHECK(directory.read("a.pth").size() < 60'000);
+  const StateDict loaded = state_dict_from(load_pth(directory.file("a.pth")));
   loaded.tensors.at("first").fill_(1);
   CHECK(loaded.tensors.at("second")[7].item<float>() == 1);
 }
 
 TEST_CASE("every type that torch.load opens comes back, and others are refused") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   const at::Tensor bytes = at::arange(16, at::kByte);
   for (const PthType& each : pth_types()) {
     INFO(each.dtype);
     StateDict state;
     state.tensors["values"] = each.type == at::kBool ? bytes.gt(7) : bytes.view(each.type);
-    save_pth(folder.file("a.pth"), state);
-    const StateDict loaded = state_dict_from(load_pth(folder.file("a.pth")));
+    save_pth(directory.file("a.pth"), state);
+    const StateDict loaded = state_dict_from(load_pth(directory.file("a.pth")));
     const at::Tensor& values = loaded.tensors.at("values");
     CHECK((values.scalar_type() == each.type));
     CHECK(values.view(at::kByte).equal(state.tensors["values"].view(at::kByte)));
   }
   StateDict strange;
   strange.tensors["values"] = bytes.view(at::kBits8);
-  CHECK_THROWS_WITH_AS(save_pth(folder.file("b.pth"), strange),
-                       ("cannot write \"" + folder.file("b.pth") +
+  CHECK_THROWS_WITH_AS(save_pth(directory.file("b.pth"), strange),
+                       ("cannot write \"" + directory.file("b.pth") +
                         "\": torch.load does not support tensors of type Bits8")
                            .c_str(),
                        FileError);
 }
 
 TEST_CASE("what is no file of torch.save is refused with its name") {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("a.pth");
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("a.pth");
   CHECK(refusal(path) == "cannot read \"" + path + "\": No such file or directory");
   std::ofstream(path) << "no zip at all";
   CHECK(
@@ -111,34 +111,35 @@ TEST_CASE("what is no file of torch.save is refused with its name") {
 }
 
 TEST_CASE("a file that was cut off is refused") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   StateDict state;
   state.tensors["weight"] = at::zeros({1000});
-  save_pth(folder.file("a.pth"), state);
-  const std::string bytes = folder.read("a.pth");
+  save_pth(directory.file("a.pth"), state);
+  const std::string bytes = directory.read("a.pth");
   for (const std::size_t size : {std::size_t{0}, bytes.size() / 2, bytes.size() - 1}) {
-    std::ofstream(folder.file("b.pth"), std::ios::binary) << bytes.substr(0, size);
-    CHECK(refusal(folder.file("b.pth")).find("b.pth\": not a torch.save file") !=
+    std::ofstream(directory.file("b.pth"), std::ios::binary) << bytes.substr(0, size);
+    CHECK(refusal(directory.file("b.pth")).find("b.pth\": not a torch.save file") !=
           std::string::npos);
   }
 }
 
 TEST_CASE("a value that a file of tensors cannot hold is refused, and leaves no file") {
-  const TemporaryFolder folder;
-  CHECK_THROWS_AS(save_pth(folder.file("a.pth"), c10::IValue(c10::Device(c10::kCPU))), FileError);
-  CHECK(folder.entries() == 0);
+  const TemporaryDirectory directory;
+  CHECK_THROWS_AS(save_pth(directory.file("a.pth"), c10::IValue(c10::Device(c10::kCPU))),
+                  FileError);
+  CHECK(directory.entries() == 0);
 }
 
 TEST_CASE("a transposed or retyped view of a tensor that is saved too keeps its own values") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   StateDict state;
   const at::Tensor x = at::arange(4, at::kFloat).view({2, 2});
   state.tensors["a"] = x;
   state.tensors["a_t"] = x.t();
   state.tensors["bits"] = x.view(at::kInt);
   state.tensors["again"] = x;
-  save_pth(folder.file("a.pth"), state);
-  const StateDict loaded = state_dict_from(load_pth(folder.file("a.pth")));
+  save_pth(directory.file("a.pth"), state);
+  const StateDict loaded = state_dict_from(load_pth(directory.file("a.pth")));
   for (const auto& [name, tensor] : state.tensors) {
     CAPTURE(name);
     CHECK((loaded.tensors.at(name).scalar_type() == tensor.scalar_type()));
@@ -147,11 +148,12 @@ TEST_CASE("a transposed or retyped view of a tensor that is saved too keeps its 
 }
 
 TEST_CASE("a conjugated view is saved as what it shows") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   StateDict state;
   state.tensors["z"] = at::complex(at::full({2}, 1.0), at::full({2}, 2.0)).conj();
-  save_pth(folder.file("z.pth"), state);
-  CHECK(state_dict_from(load_pth(folder.file("z.pth"))).tensors.at("z").equal(state.tensors["z"]));
+  save_pth(directory.file("z.pth"), state);
+  CHECK(
+      state_dict_from(load_pth(directory.file("z.pth"))).tensors.at("z").equal(state.tensors["z"]));
 }
 
 TEST_CASE("dicts that mention each other over and over are refused before memory is gone") {

@@ -8,12 +8,12 @@
 
 #include <fstream>
 
-#include "tests/worker/temporary_folder.h"
+#include "tests/worker/temporary_directory.h"
 
 namespace safetensors_file_test {
 
 using namespace cpprun;
-using cpprun::testing::TemporaryFolder;
+using cpprun::testing::TemporaryDirectory;
 
 namespace {
 
@@ -45,10 +45,10 @@ std::string refusal(const std::string& path) {
 }  // namespace
 
 TEST_CASE("tensors of every kind come back as they were saved") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   const StateDict saved = example();
-  save_safetensors(folder.file("a"), saved);
-  const StateDict loaded = load_safetensors(folder.file("a"));
+  save_safetensors(directory.file("a"), saved);
+  const StateDict loaded = load_safetensors(directory.file("a"));
   CHECK(loaded.texts == saved.texts);
   REQUIRE(loaded.tensors.size() == saved.tensors.size());
   for (const auto& [name, tensor] : saved.tensors) {
@@ -60,10 +60,10 @@ TEST_CASE("tensors of every kind come back as they were saved") {
 }
 
 TEST_CASE("a flipped bit anywhere is found by the checksum") {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("a");
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("a");
   save_safetensors(path, example());
-  std::string bytes = folder.read("a");
+  std::string bytes = directory.read("a");
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   overwrite(path, bytes);
   CHECK(refusal(path).starts_with("\"" + path + "\": damaged: checksum "));
@@ -75,10 +75,10 @@ TEST_CASE("a flipped bit anywhere is found by the checksum") {
 }
 
 TEST_CASE("a damaged checksum does not switch the check off") {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("a");
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("a");
   save_safetensors(path, example());
-  std::string bytes = folder.read("a");
+  std::string bytes = directory.read("a");
   const std::string key = "\"cpprun.crc32\":\"";
   const std::size_t digits = bytes.find(key);
   REQUIRE(digits != std::string::npos);
@@ -89,10 +89,10 @@ TEST_CASE("a damaged checksum does not switch the check off") {
 }
 
 TEST_CASE("a file that was cut off is refused as such") {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("a");
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("a");
   save_safetensors(path, example());
-  const std::string bytes = folder.read("a");
+  const std::string bytes = directory.read("a");
   overwrite(path, bytes.substr(0, bytes.size() - 5));
   CHECK(refusal(path).find("bytes of data, the file has") != std::string::npos);
   overwrite(path, bytes.substr(0, 100));
@@ -106,42 +106,42 @@ TEST_CASE("a file that is not there is an error with its name") {
 }
 
 TEST_CASE("a foreign file whose tensors are not aligned is read all the same") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   const std::string json = R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
                            R"("b":{"dtype":"F32","shape":[1],"data_offsets":[1,5]}})";
   const std::string length(1, static_cast<char>(json.size()));
   const float value = 2.5;
-  overwrite(folder.file("a"), length + std::string(7, '\0') + json + "\x09" +
-                                  std::string(reinterpret_cast<const char*>(&value), 4));
-  const StateDict loaded = load_safetensors(folder.file("a"));
+  overwrite(directory.file("a"), length + std::string(7, '\0') + json + "\x09" +
+                                     std::string(reinterpret_cast<const char*>(&value), 4));
+  const StateDict loaded = load_safetensors(directory.file("a"));
   CHECK(loaded.tensors.at("a").item<int>() == 9);
   CHECK(loaded.tensors.at("b").item<float>() == 2.5);
 }
 
 TEST_CASE("what safetensors has no type for is refused before anything is written") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   StateDict state;
   state.tensors["complex"] = at::zeros({1}, at::kComplexDouble);
-  CHECK_THROWS_AS(save_safetensors(folder.file("a"), state), FileError);
-  CHECK(folder.entries() == 0);
+  CHECK_THROWS_AS(save_safetensors(directory.file("a"), state), FileError);
+  CHECK(directory.entries() == 0);
 }
 
 TEST_CASE("types of eight bits come back, and an impossible shape is an error of the file") {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   StateDict state;
   state.tensors["e4m3"] = at::arange(16, at::kByte).view(at::kFloat8_e4m3fn);
   state.tensors["e5m2"] = at::arange(16, at::kByte).view(at::kFloat8_e5m2);
-  save_safetensors(folder.file("a"), state);
-  const StateDict loaded = load_safetensors(folder.file("a"));
+  save_safetensors(directory.file("a"), state);
+  const StateDict loaded = load_safetensors(directory.file("a"));
   for (const auto& [name, tensor] : state.tensors) {
     CHECK((loaded.tensors.at(name).scalar_type() == tensor.scalar_type()));
     CHECK(loaded.tensors.at(name).view(at::kByte).equal(tensor.view(at::kByte)));
   }
   const std::string json =
       R"({"a":{"dtype":"U8","shape":[0,4611686018427387904,4],"data_offsets":[0,0]}})";
-  overwrite(folder.file("b"),
+  overwrite(directory.file("b"),
             std::string(1, static_cast<char>(json.size())) + std::string(7, '\0') + json);
-  CHECK(refusal(folder.file("b")).find("that do not match its shape") != std::string::npos);
+  CHECK(refusal(directory.file("b")).find("that do not match its shape") != std::string::npos);
 }
 
 }  // namespace safetensors_file_test

@@ -14,7 +14,7 @@
 
 #include <fstream>
 
-#include "tests/worker/temporary_folder.h"
+#include "tests/worker/temporary_directory.h"
 #include "tests/worker/two_ranks.h"
 #include "worker/torch/group/process_group.h"
 
@@ -67,16 +67,16 @@ TEST_CASE("a port behind which nobody answers is waited for only so long") {
 }
 
 TEST_CASE("a group meets at a file, which goes with the last of its ranks") {
-  const testing::TemporaryFolder folder;
-  const std::string path = folder.file("job.init");
+  const testing::TemporaryDirectory directory;
+  const std::string path = directory.file("job.init");
   CHECK(testing::failure_of({}, by_file(path, 0, 1)) == "joined");
   // Nothing is left that a second run could stumble over.
   CHECK(testing::failure_of({}, by_file(path, 0, 1)) == "joined");
 }
 
 TEST_CASE("a rank that does not come is waited for only so long, and its file is then stale") {
-  const testing::TemporaryFolder folder;
-  const std::string path = folder.file("job.init");
+  const testing::TemporaryDirectory directory;
+  const std::string path = directory.file("job.init");
   const std::string first = testing::failure_of({}, by_file(path, 0, 2));
   INFO(first);
   CHECK(contains(first, "rank 1 did not join"));
@@ -93,8 +93,8 @@ TEST_CASE("a folder that does not exist is named") {
 }
 
 TEST_CASE("a file that is no store is named, and nobody waits for it") {
-  const testing::TemporaryFolder folder;
-  const std::string path = folder.file("job.init");
+  const testing::TemporaryDirectory directory;
+  const std::string path = directory.file("job.init");
   const auto reason_for = [&](const std::string& content) {
     std::ofstream(path, std::ios::binary) << content;
     return testing::failure_of({}, by_file(path, 0, 1));
@@ -109,12 +109,12 @@ TEST_CASE("a file that is no store is named, and nobody waits for it") {
   CHECK(reason_for("") == "joined");
   CHECK(contains(testing::failure_of({}, by_file("/dev/null", 0, 1)),
                  "not a store: not a regular file"));
-  CHECK(contains(testing::failure_of({}, by_file(folder.file(""), 0, 1)), "three slashes"));
+  CHECK(contains(testing::failure_of({}, by_file(directory.file(""), 0, 1)), "three slashes"));
 }
 
 TEST_CASE("a file that somebody keeps locked is waited for only so long") {
-  const testing::TemporaryFolder folder;
-  const std::string path = folder.file("job.init");
+  const testing::TemporaryDirectory directory;
+  const std::string path = directory.file("job.init");
   const int held = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   REQUIRE(::flock(held, LOCK_EX) == 0);
   CHECK(contains(testing::failure_of({}, by_file(path, 0, 1)), "another process holds its lock"));

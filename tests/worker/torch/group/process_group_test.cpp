@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/worker/child.h"
-#include "tests/worker/temporary_folder.h"
+#include "tests/worker/temporary_directory.h"
 #include "tests/worker/two_ranks.h"
 #include "worker/env/io/worker.h"
 #include "worker/torch/collectives/collectives.h"
@@ -100,13 +100,13 @@ TEST_CASE("a group that was moved from or left answers with an exception") {
 }
 
 TEST_CASE("the rank given in a URL is the one that errors name") {
-  const testing::TemporaryFolder folder;
+  const testing::TemporaryDirectory directory;
   const auto ended = testing::run_in_child([&] {
     return run([&](const Context& context) {
       // Over gloo alone: a forked child of a process that has used CUDA cannot use it.
       const ProcessGroup group = init_process_group(
           context, {.backend = "gloo",
-                    .init_method = "file://" + folder.file("job.init") + "?rank=1&world_size=2",
+                    .init_method = "file://" + directory.file("job.init") + "?rank=1&world_size=2",
                     .join_timeout = 200ms});
       return 0;
     });

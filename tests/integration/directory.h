@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A temporary folder, empty at first and gone in the end.
+// A temporary directory, empty at first and gone in the end.
 
 #include <doctest/doctest.h>
 #include <stdlib.h>
@@ -15,19 +15,19 @@
 
 namespace cpprun::integration {
 
-class Folder {
+class Directory {
  public:
-  Folder() {
+  Directory() {
     std::string pattern = (std::filesystem::temp_directory_path() / "cpprun_test_XXXXXX").string();
     REQUIRE(::mkdtemp(pattern.data()) != nullptr);
     path_ = pattern;
   }
-  ~Folder() {
-    std::error_code ignored;  // a leftover folder fails no test
+  ~Directory() {
+    std::error_code ignored;  // a leftover directory fails no test
     std::filesystem::remove_all(path_, ignored);
   }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
+  Directory(const Directory&) = delete;
+  Directory& operator=(const Directory&) = delete;
 
   const std::string& path() const { return path_; }
 
@@ -53,7 +53,7 @@ class Folder {
     return names;
   }
 
-  // What is in it, folders and all, in order.
+  // What is in it, directories and all, in order.
   std::vector<std::string> entries() const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(path_)) {
