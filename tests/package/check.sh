@@ -76,6 +76,9 @@ check_wheel() {
     in_venv "$venv" "$program" --version >/dev/null || stop "wheel: $program does not start"
     [[ -e $venv/share/bash-completion/completions/$program ]] || stop "wheel: no completion"
   done
+  said=$(cd "$check_root" && in_venv "$venv" python -c 'import cpprun; cpprun.beat(1)
+cpprun.run(["--standalone", "--nproc-per-node=2", "train.py"])')
+  both_ranks "$said" "cpprun.run() from Python"
   said=$(in_venv "$venv" pip show cpprun)
   grep -q '^Requires: *$' <<<"$said" || stop "wheel: something is required: $said"
   if [[ -n $libtorch ]]; then

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Starts the cpprun program as a child, from a command line or from torchrun's arguments."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections.abc import Sequence
+
+# torchrun's arguments, by the names in its argparse.Namespace, with the values that change nothing.
+_DEFAULTS: dict[str, tuple] = {
+    "nnodes": ("1:1", "1"),
+    "nproc_per_node": ("1", 1),
+    "rdzv_backend": ("static",),
+    "rdzv_endpoint": ("",),
+    "rdzv_id": ("none",),
+    "rdzv_conf": ("",),
+    "max_restarts": (0, "0"),
+    "monitor_interval": (0.1, 5),
+    "start_method": ("spawn",),
+    "event_log_handler": ("null",),
+    "role": ("default",),
+    "log_dir": (),
+    "redirects": ("0",),
+    "tee": ("0",),
+    "local_ranks_filter": ("",),
+    "duplicate_stdout_filters": ([], ""),
+    "duplicate_stderr_filters": ([], ""),
+    "node_rank": (0, "0"),
+    "master_addr": ("127.0.0.1",),
+    "master_port": (),
+    "local_addr": (),
+    "logs_specs": (),
+    "numa_binding": (),
+    "signals_to_handle": ("SIGTERM,SIGINT,SIGHUP,SIGQUIT",),
+    "shutdown_timeout": (),
+}
+_SWITCHES = ("standalone", "module", "no_python", "run_path", "virtual_local_rank")
+
+
+class JobFailed(RuntimeError):
+    """The job did not end with 0. cpprun has already printed the failure report."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__(f"the job failed with exit code {exit_code}; see the report above")
+        self.exit_code = exit_code
+
+
+def find_program(name: str = "cpprun") -> str:
+    """The path of the installed program: of this environment, of this user, or on PATH."""
+    directories = [sysconfig.get_path("scripts"), os.path.dirname(sys.executable)]
+    user_scheme = f"{os.name}_user"
+    if user_scheme in sysconfig.get_scheme_names():
+        directories.append(sysconfig.get_path("scripts", user_scheme))
+    for directory in directories:
+        path = os.path.join(directory, name)
+        if os.access(path, os.X_OK):
+            return path
+    found = shutil.which(name)
+    if found is None:
+        searched = ", ".join(dict.fromkeys(directories))
+        raise FileNotFoundError(
+            f"the program {name} is neither in {searched} nor on PATH; install it with this "
+            "package: pip install --force-reinstall cpprun")
+    return found
+
+
+def launch_environment() -> dict[str, str]:
+    """This environment; the workers use this Python unless PYTHON_EXEC names another one."""
+    environment = dict(os.environ)
+    if sys.executable:
+        environment.setdefault("PYTHON_EXEC", sys.executable)
+    return environment
+
+
+def _command_line(args: argparse.Namespace) -> list[str]:
+    words = []
+    for name, defaults in _DEFAULTS.items():
+        value = getattr(args, name, None)
+        if value is None or value in defaults:
+            continue
+        if isinstance(value, (list, tuple)):
+            value = ",".join(map(str, value))
+        words.append(f"--{name.replace('_', '-')}={value}")
+    words += [f"--{name.replace('_', '-')}" for name in _SWITCHES if getattr(args, name, False)]
+    return [*words, str(args.training_script), *map(str, args.training_script_args)]
+
+
+def _end_with_parent(parent: int) -> None:
+    """In the child before exec: SIGTERM for cpprun if this Python dies, so that no job is left."""
+    ctypes.CDLL(None).prctl(1, int(signal.SIGTERM))  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:
+        os._exit(143)
+
+
+def run(args: argparse.Namespace | Sequence[str] | None = None) -> None:
+    """Starts a job as `cpprun` would, and returns when it has ended with 0.
+
+    `args`: a command line such as ["--nproc-per-node=2", "train.py"], or the namespace that
+    torchrun's parser returns, so this replaces torch.distributed.run.run(). None: sys.argv.
+    SIGINT, SIGTERM and SIGHUP of this process are forwarded if this is its main thread.
+
+    Raises JobFailed, which has the job's exit code, and FileNotFoundError without the program.
+    """
+    if isinstance(args, argparse.Namespace):
+        words = _command_line(args)
+    elif isinstance(args, str):
+        raise TypeError('args is a list of words, such as ["--nproc-per-node=2", "train.py"]')
+    else:
+        words = list(sys.argv[1:] if args is None else args)
+    parent = os.getpid()
+    # preexec_fn: a child that this process cannot outlive needs a call between fork and exec.
+    child = subprocess.Popen([find_program(), *words], env=launch_environment(),
+                             preexec_fn=lambda: _end_with_parent(parent))
+    forwarded = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in forwarded:
+            before[number] = signal.signal(number, lambda got, _: _forward(child, got))
+    try:
+        code = child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if code != 0:
+        raise JobFailed(code if code > 0 else 128 - code)
+
+
+def _forward(child: subprocess.Popen, number: int) -> None:
+    # The terminal has sent Ctrl-C to cpprun too, and a second one would kill the workers.
+    if number == signal.SIGINT and _is_in_foreground(child.pid):
+        return
+    child.send_signal(number)
+
+
+def _is_in_foreground(pid: int) -> bool:
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgid(pid)
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
