@@ -24,7 +24,7 @@ void show_words(const cpprun::tidy::Tree& tree) {
 }  // namespace
 
 TEST_CASE("every file of the house keeps the rules of the house") {
-  const char* const given = std::getenv("CPPRUN_SOURCE_FOLDER");
+  const char* const given = std::getenv("CPPRUN_SOURCE_DIRECTORY");
   const std::string root = given == nullptr ? "." : given;
   if (std::getenv("CPPRUN_REWRITE_SIZES") != nullptr) cpprun::tidy::write_limits(root);
   const auto tree = cpprun::tidy::read_tree(root);

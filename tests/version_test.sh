@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # One version number, from CMakeLists.txt: what the programs and the CMake package say, and that the
 # commit beside it is told from git, from a tarball, or not at all.
-#   version_test.sh BUILD_FOLDER SOURCE_FOLDER
+#   version_test.sh BUILD_DIRECTORY SOURCE_DIRECTORY
 set -eu
 build=$1 source=$2
 work=$(mktemp -d)
@@ -24,7 +24,7 @@ theirs=$("$build/rendezvous/cpprund" --version)
 grep -Fq "set(PACKAGE_VERSION \"$number\")" "$build/cpprunConfigVersion.cmake" ||
   fail "the CMake package is not $number"
 
-# What write_version.cmake finds in FOLDER, as version.cpp has it.
+# What write_version.cmake finds in DIRECTORY, as version.cpp has it.
 commit_in() {
   cmake "-DSOURCE=$1" -DVERSION=7.8.9 "-DOUTPUT=$work/version.cpp" \
     -P "$1/cmake/write_version.cmake" || fail "write_version.cmake failed in $1"

@@ -482,7 +482,7 @@ class Teller {
     } else {
       diagnostics_.add(
           flags_.nnodes.place,
-          fmt::format("{}\n  hint: start cpprun on that many nodes, or remove --nnodes", fact));
+          fmt::format("{}\n  hint: start cpprun on more nodes, or remove --nnodes", fact));
     }
   }
 

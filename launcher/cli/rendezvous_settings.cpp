@@ -212,10 +212,11 @@ class Checker {
           flags.rdzv_endpoint.source, places->size());
     }
     if (config_.is_host == true && !drops_is_host()) {
-      reader_.report_error(flags.rdzv_conf,
-                           ": is_host=true, but one of the {} cpprunds in {} hosts the rendezvous\n"
-                           "  hint: remove is_host, or set the endpoint to this machine only",
-                           places->size(), flags.rdzv_endpoint.source);
+      reader_.report_error(
+          flags.rdzv_conf,
+          ": is_host=true, but the rendezvous is hosted by one of the {} cpprunds in {}\n"
+          "  hint: remove is_host, or set the endpoint to this machine only",
+          places->size(), flags.rdzv_endpoint.source);
     }
     const auto is_any = [](const Endpoint& each) { return each.port == 0; };
     if (std::ranges::any_of(*places, is_any)) refuse_any_port(flags.rdzv_endpoint);

@@ -231,7 +231,7 @@ http::Response answer(const Coordinator& coordinator, const HostNames& names,
   const bool is_of_job =
       path.starts_with(jobs_path) && path.substr(jobs_path.size()).starts_with('/');
   if (is_of_job) return of_job(look);
-  return refusal(404, "not found; / is the status page");
+  return refusal(404, "not found; the status page is at /");
 }
 
 std::optional<Coordinator::LookedAt> looked_at(const http::Request& request) {

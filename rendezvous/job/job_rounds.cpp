@@ -825,7 +825,7 @@ std::optional<std::string> JobRounds::check(const JobNodes& nodes) const {
   const Round::Phase phase = round.phase();
   if (pause_until_ && phase != Round::Phase::gathering) return "it pauses in the middle of a round";
   if (phase == Round::Phase::sealed && round.count(State::running) == 0) {
-    return "no node runs, and it is not over";
+    return "a sealed round has no running node, but has not ended";
   }
   if (phase == Round::Phase::draining && round.count(State::drained) == round.seated() &&
       round.away() == 0 && leadership_.is_decided() && !leadership_.transfer_until()) {

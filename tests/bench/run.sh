@@ -3,7 +3,7 @@
 # The benchmarks by name; ./dev bench builds first and then comes here. Each prints the tables of
 # docs/performance.md that are under its name there, in less than four minutes on a quiet machine.
 #
-#   run.sh BUILD-FOLDER [NAME…]    PYTHON: an interpreter that imports torch; without, no peers
+#   run.sh BUILD-DIRECTORY [NAME…]    PYTHON: an interpreter that imports torch; without, no peers
 #   run.sh --known [NAME…]         only says whether these exist
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

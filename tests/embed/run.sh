@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Installs what was built into a prefix of its own, builds small foreign projects against it with
 # nothing but find_package(cpprun), and lets them talk to each other.
-#   run.sh BUILD_FOLDER C_COMPILER CXX_COMPILER CPPRUN PYTHON
+#   run.sh BUILD_DIRECTORY C_COMPILER CXX_COMPILER CPPRUN PYTHON
 set -eu
 build=$1 cc=$2 cxx=$3 cpprun=$4 python=$5
 here=$(cd "$(dirname "$0")" && pwd)

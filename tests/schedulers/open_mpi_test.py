@@ -102,7 +102,7 @@ class OpenMpiTest(unittest.TestCase):
         code, said = self.mpirun("h1", "--host", "h1,h2", "-N", "1", CPPRUN, "--nnodes=3",
                                  "--no-python", "sh", "-c", SAY)
         self.assertNotEqual(code, 0, said)
-        self.assertIn("--nnodes=3: Open MPI started cpprun on 2 nodes", said)
+        self.assertIn("--nnodes=3, but Open MPI started cpprun on 2 nodes", said)
 
     def test_two_on_a_host_are_refused(self):
         code, said = self.mpirun("h1", "--host", "h1:2,h2:2", "-N", "2", CPPRUN, "--no-python",

@@ -274,7 +274,7 @@ Result<void> ReplicationFollower::take(const link::StandbyRecord& record) {
     case Kind::renew:
       break;
   }
-  return failure("a replication record that only a standby sends");
+  return failure("the leader sent a replication record of a kind that only standbys send");
 }
 
 // An image of a store is expensive. The first retry is immediate; further ones are spaced with

@@ -285,8 +285,8 @@ void ReplicationLeader::look_at_what_is_asked() {
   callbacks_.say(
       LogLevel::error,
       fmt::format(
-          "replies to all nodes are paused: \"{}\" is lost, and etcd has not recorded yet that it "
-          "must not become the leader; restart that cpprund, or make etcd accept writes",
+          "replies to all nodes are paused: standby \"{}\" is lost, and etcd still lists it as in "
+          "sync; restart that standby, or make etcd accept writes",
           called(name)));
 }
 

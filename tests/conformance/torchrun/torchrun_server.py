@@ -20,7 +20,7 @@ import warnings
 
 def become_launcher(order):
     os.setsid()
-    os.chdir(order["folder"])
+    os.chdir(order["directory"])
     os.environ.clear()
     os.environ.update(order["env"])
     for stream, path in ((1, order["out"]), (2, order["err"])):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Builds a foreign training program against the installed worker component, launches two ranks of it
 # and compares what they learned. Another LibTorch is refused while configuring.
-#   run.sh BUILD_FOLDER CXX_COMPILER LIBTORCH_FOLDER LIBTORCH_VERSION CPPRUN
+#   run.sh BUILD_DIRECTORY CXX_COMPILER LIBTORCH_DIRECTORY LIBTORCH_VERSION CPPRUN
 set -eu
 build=$1 compiler=$2 libtorch=$3 version=$4 cpprun=$5
 here=$(cd "$(dirname "$0")" && pwd)
@@ -10,7 +10,7 @@ work=$build/embed_worker_test
 rm -rf "$work"
 mkdir -p "$work"
 cmake --install "$build" --prefix "$work/prefix" --component development >"$work/install.log"
-# configure FOLDER LIBTORCH
+# configure DIRECTORY LIBTORCH
 configure() {
   cmake -G Ninja -S "$here" -B "$work/$1" -DCMAKE_CXX_COMPILER="$compiler" \
     -DCMAKE_PREFIX_PATH="$work/prefix;$2" >"$work/$1.log" 2>&1

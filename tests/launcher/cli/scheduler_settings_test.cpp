@@ -104,7 +104,7 @@ TEST_CASE("more nodes than the scheduler has started are refused at once") {
   CHECK(diagnostics({"--nnodes=5", "train"}, second_node()) ==
         std::vector<std::string>{
             "--nnodes=5, but Slurm started cpprun on 4 nodes (SLURM_STEP_NUM_NODES)\n  hint: "
-            "start cpprun on that many nodes, or remove --nnodes"});
+            "start cpprun on more nodes, or remove --nnodes"});
   CHECK(diagnostics({"--nnodes=5:8", "train"}, second_node()).size() == 1);
   CHECK(good({"--nnodes=3:8", "train"}, second_node()).nodes_max == 8);
   const Environment mpirun = {{"OMPI_COMM_WORLD_RANK", "1"},

@@ -236,7 +236,8 @@ c10::IValue read_archive(const std::string& path, std::uint64_t file_bytes) {
 void flatten(const c10::IValue& value, const std::string& name, StateDict& into,
              std::size_t& left) {
   if (left-- == 0) {
-    throw FileError(fmt::format("the state has more than {} values", bounds::pickle_values_max));
+    throw FileError(fmt::format("the state dict has more than {} tensors and values",
+                                bounds::pickle_values_max));
   }
   const auto join = [&name](const std::string& key) {
     return name.empty() ? key : name + '.' + key;

@@ -371,9 +371,11 @@ MpiBackend::NativeWork MpiBackend::_allgather_base(at::Tensor& output, at::Tenso
   plain(input, "all_gather");
   plain(output, "all_gather");
   if (output.numel() != input.numel() * getSize() || output.scalar_type() != input.scalar_type()) {
-    throw DistributedError(fmt::format(
-        "all_gather over mpi: the output has {} elements, expected {} x {} of the input's type",
-        output.numel(), getSize(), input.numel()));
+    throw DistributedError(
+        fmt::format("all_gather over mpi: the output has {} elements; it needs {} (ranks) x {} "
+                    "(elements of the "
+                    "input), of the input's type",
+                    output.numel(), getSize(), input.numel()));
   }
   const int count = count_of(input.numel(), "all_gather");
   return collective(

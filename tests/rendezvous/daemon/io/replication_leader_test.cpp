@@ -177,7 +177,7 @@ TEST_CASE("one that says nothing is not waited for, and what all wait for then i
   // etcd does not answer.
   leader.loop.pass(bounds::standby_silence + bounds::standby_beat);
   CHECK(leader.says(
-      "replies to all nodes are paused: \"bravo\" is lost, and etcd has not recorded yet"));
+      "replies to all nodes are paused: standby \"bravo\" is lost, and etcd still lists it"));
   leader.standbys.known({"alpha"});
   CHECK(leader.is_told());
 }
