@@ -87,8 +87,8 @@ TEST_CASE("what several places cannot mean is refused with its flag") {
         Words{"--rdzv-backend=static needs a single endpoint, but --rdzv-endpoint lists 2 "
               "cpprunds\n  hint: use one endpoint, or --rdzv-backend=c10d"});
   CHECK(diagnostics({"--rdzv-conf=is_host=true", "--rdzv-endpoint=a,b", "x"}) ==
-        Words{"--rdzv-conf: is_host=true, but one of the 2 cpprunds in --rdzv-endpoint hosts the "
-              "rendezvous\n  hint: remove is_host, or set the endpoint to this machine only"});
+        Words{"--rdzv-conf: is_host=true, but the rendezvous is hosted by one of the 2 cpprunds in "
+              "--rdzv-endpoint\n  hint: remove is_host, or set the endpoint to this machine only"});
   CHECK(diagnostics({"--master-addr=a,b", "x"}).front().starts_with("--master-addr: "));
 }
 
