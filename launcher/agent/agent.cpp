@@ -68,6 +68,27 @@ Agent::Actions Agent::handle(TimePoint now, const Event& event) {
 void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
   if (!is_worth_hearing(now, event.message, actions)) return;
   if (phase_ == Phase::succeeded && !link_.lease_is_over(now)) seat_deadline_.reset();
+  if (!holds_back(now, event.message)) hear(now, event.message, actions);
+  speak_for_workers(event.message, actions);
+  trust_seat_if_answered(now, actions);
+}
+
+// Whether a seal was sent under a lease that has expired: this process was suspended, or the
+// network was slow. The seat may be lost by now, so the seal, and what follows it, waits until the
+// coordinator has answered a heartbeat that is sent now.
+bool Agent::holds_back(TimePoint now, const link::Message& message) {
+  if (held_back_.empty()) {
+    const bool is_seal = std::holds_alternative<link::Sealed>(message);
+    if (!is_seal || link_.in_doubt() || !link_.lease_is_over(now)) return false;
+    link_.overslept(now);
+  }
+  const bool waits = !std::holds_alternative<link::Heartbeat>(message) &&
+                     !std::holds_alternative<link::Refused>(message);
+  if (waits) held_back_.push_back(message);
+  return waits;
+}
+
+void Agent::hear(TimePoint now, const link::Message& message, Actions& actions) {
   std::visit(Overloaded{
                  [&](const link::Waiting& m) { waiting(now, m, actions); },
                  [&](const link::Refused& m) { refused(now, m.reason, actions); },
@@ -89,9 +110,7 @@ void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
                    break_link(now, "the master sent a message that only agents send", actions);
                  },
              },
-             event.message);
-  speak_for_workers(event.message, actions);
-  trust_seat_if_answered(now, actions);
+             message);
 }
 
 void Agent::waiting(TimePoint now, const link::Waiting& waiting, Actions& actions) {
@@ -328,6 +347,7 @@ void Agent::link_lost(TimePoint now, bool fell_silent) {
   const auto pause =
       turns() ? cluster_.lost(fell_silent, has_a_seat_to_lose()) : CoordinatorLink::Pause::grows;
   link_.went_down(now, pause, fell_silent);
+  held_back_.clear();
 }
 
 void Agent::hang_up(TimePoint now, const std::string& reason, Actions& actions) {
@@ -610,7 +630,9 @@ void Agent::doubt_seat(TimePoint now, Duration asleep, Actions& actions) {
 void Agent::trust_seat_if_answered(TimePoint now, Actions& actions) {
   if (!link_.awaits_confirmation() || link_.lease_is_over(now)) return;
   link_.end_confirmation();
-  if (!has_a_seat_to_lose()) return;  // its workers have exited with 0 meanwhile
+  const std::vector<link::Message> held_back = std::exchange(held_back_, {});
+  for (const link::Message& each : held_back) hear(now, each, actions);
+  if (!held_back.empty() || !has_a_seat_to_lose()) return;  // all workers may have exited with 0
   workers_.resume(now, actions);
   actions.emplace_back(agent::TellNote{"the master confirmed the seat of this node"});
 }
@@ -973,10 +995,6 @@ std::string Agent::where_the_master_is() const {
   if (turns()) return to_string(link_.up() ? cluster_.places().at() : config_.endpoint);
   if (const auto* const at = standby_.dialled()) return to_string(*at);
   return to_string(config_.endpoint);
-}
-
-bool Agent::in_round() const {
-  return phase_ == Phase::running || phase_ == Phase::succeeded || phase_ == Phase::drained;
 }
 
 }  // namespace cpprun

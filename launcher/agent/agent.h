@@ -82,6 +82,8 @@ class Agent {
   void on(TimePoint now, const agent::LinkUp& event, Actions& actions);
   void on(TimePoint now, const agent::LinkDown& event, Actions& actions);
   void on(TimePoint now, const agent::Heard& event, Actions& actions);
+  bool holds_back(TimePoint now, const link::Message& message);
+  void hear(TimePoint now, const link::Message& message, Actions& actions);
   void on(TimePoint now, const agent::Answered& event, Actions& actions);
   void on(TimePoint now, const agent::FromWorker& event, Actions& actions);
   void on(TimePoint now, const agent::Examined& event, Actions& actions);
@@ -158,7 +160,9 @@ class Agent {
   void exit_by_signal(Actions& actions);
   void forward(TimePoint now, int signal, Actions& actions);
   link::Heartbeat heartbeat(TimePoint now);
-  bool in_round() const;
+  bool in_round() const {
+    return phase_ == Phase::running || phase_ == Phase::succeeded || phase_ == Phase::drained;
+  }
   std::string gone_text(TimePoint now) const;
   std::string where_the_master_is() const;
   std::string whose_word_is_missing() const;
@@ -197,6 +201,7 @@ class Agent {
   bool speaks_for_workers_ = false;       // on this link
   bool is_deposed_ = false;               // this node hosts the coordinator, which lost leadership
   std::optional<TimePoint> leads_until_;  // see agent::LeadsUntil
+  std::vector<link::Message> held_back_;  // the first is a seal; see holds_back()
 
   // --- requests to stop
   std::optional<int> stopped_by_;  // the first stop signal received

@@ -144,6 +144,9 @@ const std::vector<Known> known = {
     {7000086625, "records,exit,agents", {0, 2}, 3},
     // A liar's job, which can do without any host, had one excluded from all jobs to come.
     {21238998, "records,everything,stores", {0, 1, 3}, 6},
+    // A node that slept for a lease after it joined read its seal only then, and began.
+    {9800117232, "all,strangers,wire", {2}, 6},
+    {9800133122, "all,strangers,wire", {1}, 6},
     // A node that has come back has a seat beside its old self, whose lease is not over.
     {1795626097959, "agents", {0, 1, 3}, 6},
     // A standby that had done its part heard of itself only then, and voted.

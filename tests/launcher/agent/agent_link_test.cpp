@@ -81,6 +81,25 @@ TEST_CASE("an answer that comes late, but in time, is told with what was left of
   CHECK(all<agent::TellNearMiss>(with_it).empty());
 }
 
+TEST_CASE("a seal that waited for longer than the lease starts nothing before it is confirmed") {
+  Stage stage;
+  stage.join();
+  const auto late = stage.heard(t0 + 3200ms, seat());
+  CHECK(work<supervisor::Spawn>(late).empty());
+  CHECK(said<link::Heartbeat>(stage.agent.advance(t0 + 3200ms)).size() == 1);
+  SUBCASE("the seat is kept, and what followed the seal is heard after it") {
+    CHECK(work<supervisor::Spawn>(stage.heard(t0 + 3210ms, link::Save{})).empty());
+    const auto confirmed = stage.heard(t0 + 3300ms, link::Heartbeat{.sent = 3200ms});
+    CHECK(work<supervisor::Spawn>(confirmed).size() == 1);
+  }
+  SUBCASE("the seat is lost, and the node asks for another one") {
+    stage.agent.handle(t0 + 3300ms, agent::LinkDown{"closed by the peer"});
+    stage.agent.handle(t0 + 3400ms, agent::LinkUp{"10.0.0.2"});
+    const auto later = stage.heard(t0 + 3500ms, link::Heartbeat{.sent = 3400ms});
+    CHECK(work<supervisor::Spawn>(later).empty());
+  }
+}
+
 TEST_CASE("an agent that was stopped for longer than the lease kills its workers when it wakes") {
   Stage stage;
   stage.run();

@@ -224,10 +224,10 @@ TEST_CASE("who has succeeded and is back when its round went on without it is a 
     CHECK(work<supervisor::Spawn>(stage.heard(t0 + 2500ms, seat(second))).size() == 1);
   }
   SUBCASE("given one at once") {
-    CHECK(work<supervisor::Spawn>(stage.heard(t0 + 3s, seat(second))).size() == 1);
+    CHECK(work<supervisor::Spawn>(stage.heard(t0 + 2500ms, seat(second))).size() == 1);
   }
   SUBCASE("but its own round does not begin twice") {
-    CHECK(work<supervisor::Spawn>(stage.heard(t0 + 3s, seat(first))).empty());
+    CHECK(work<supervisor::Spawn>(stage.heard(t0 + 2500ms, seat(first))).empty());
   }
 }
 

@@ -67,7 +67,7 @@ TEST_CASE("a spare waits without a limit until it is seated") {
   stage.join();
   stage.heard(t0, link::Waiting{.reason = "all 2 seats are taken", .spare = true});
   CHECK(stage.agent.next_deadline() == t0 + 1s);  // the heartbeat
-  stage.heard(t0 + 24h, link::Heartbeat{});
+  stage.answered(t0 + 24h);
   CHECK(all<agent::Exit>(stage.agent.advance(t0 + 24h)).empty());
   CHECK(work<supervisor::Spawn>(stage.heard(t0 + 24h, seat())).size() == 1);
 }
