@@ -79,7 +79,7 @@ void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
 bool Agent::holds_back(TimePoint now, const link::Message& message) {
   if (held_back_.empty()) {
     const bool is_seal = std::holds_alternative<link::Sealed>(message);
-    if (!is_seal || link_.in_doubt() || !link_.lease_is_over(now)) return false;
+    if (!is_seal || !link_.up() || link_.in_doubt() || !link_.lease_is_over(now)) return false;
     link_.overslept(now);
   }
   const bool waits = !std::holds_alternative<link::Heartbeat>(message) &&

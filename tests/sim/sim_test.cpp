@@ -147,6 +147,8 @@ const std::vector<Known> known = {
     // A node that slept for a lease after it joined read its seal only then, and began.
     {9800117232, "all,strangers,wire", {2}, 6},
     {9800133122, "all,strangers,wire", {1}, 6},
+    // One that read its late seal after it had given up that link.
+    {107701, "standby,all,stores", {0, 1, 3}, 6},
     // A node that has come back has a seat beside its old self, whose lease is not over.
     {1795626097959, "agents", {0, 1, 3}, 6},
     // A standby that had done its part heard of itself only then, and voted.

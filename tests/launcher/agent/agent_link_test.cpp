@@ -100,6 +100,16 @@ TEST_CASE("a seal that waited for longer than the lease starts nothing before it
   }
 }
 
+TEST_CASE("a late seal of a link that is gone is not kept for the next one") {
+  Stage stage;
+  stage.join();
+  stage.agent.handle(t0 + 3100ms, agent::LinkDown{"closed by the peer"});
+  CHECK(work<supervisor::Spawn>(stage.heard(t0 + 3200ms, seat())).empty());
+  stage.agent.handle(t0 + 3300ms, agent::LinkUp{"10.0.0.2"});
+  const auto answered = stage.heard(t0 + 3400ms, link::Heartbeat{.sent = 3300ms});
+  CHECK(work<supervisor::Spawn>(answered).empty());
+}
+
 TEST_CASE("an agent that was stopped for longer than the lease kills its workers when it wakes") {
   Stage stage;
   stage.run();
