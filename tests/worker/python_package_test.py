@@ -87,6 +87,9 @@ class LaunchTest(Case):
         self.assertEqual(_launch._command_line(args), [
             "--nnodes=2", "--nproc-per-node=gpu", "--rdzv-endpoint=a:1", "--max-restarts=3",
             "--duplicate-stdout-filters=a,b", "--node-rank=1", "--module", "train", "--lr", "0.1"])
+        args = argparse.Namespace(nnodes="2", node_rank=0, training_script="train",
+                                  training_script_args=[])
+        self.assertEqual(_launch._command_line(args), ["--nnodes=2", "--node-rank=0", "train"])
 
     def test_arguments_of_torchruns_own_parser_are_accepted(self):
         said = python("-c", "import torch.distributed.run as run; import cpprun._launch as launch\n"
@@ -117,6 +120,15 @@ class LaunchTest(Case):
         self.assertIn("exit code 143", said)
         self.assertTrue(os.path.exists(os.path.join(self.directory, "saved")))
         self.await_end(pid)
+
+    def test_under_nohup_a_closed_terminal_ends_nothing(self):
+        path = self.script("import os, signal, sys\n"
+                           "os.kill(int(sys.argv[1]), signal.SIGHUP)\n"
+                           "print(signal.getsignal(signal.SIGHUP) == signal.SIG_IGN)")
+        ended = python("-c", "import cpprun, os, signal\n"
+                       "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+                       f"cpprun.run(['--standalone', {path!r}, str(os.getpid())]); print('alive')")
+        self.assertEqual(ended.stdout.split(), ["True", "alive"], ended.stderr)
 
     def test_nothing_is_left_when_the_python_that_started_it_is_killed(self):
         path = self.script(
@@ -186,6 +198,14 @@ class HeartbeatTest(Case):
             "threads = [threading.Thread(target=work) for _ in range(8)]\n"
             "[each.start() for each in threads]; [each.join() for each in threads]")
         self.assertEqual(found["beats"], 8000)
+
+    def test_a_signal_handler_may_report_a_checkpoint_in_the_middle_of_a_heartbeat(self):
+        found = self.record("import signal\n"
+                            "signal.signal(signal.SIGUSR1, lambda *_: cpprun.saved(3))\n"
+                            "with cpprun._heartbeat._of_this_process().lock:\n"
+                            "    os.kill(os.getpid(), signal.SIGUSR1)\n"
+                            "cpprun.beat(4)")
+        self.assertEqual((found["checkpoint"], found["step"]), (3, 4))
 
     def test_a_forked_process_does_not_write_for_its_worker(self):
         found = self.record("cpprun.beat(5)\n"

@@ -20,7 +20,7 @@ _PID = os.getpid()  # a process that the worker forks has another one
 
 class _Heartbeat:
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # a signal handler may call saved() in the middle of beat()
         self.beats = self.step = self.samples = 0
         path = os.environ.get("CPPRUN_HEARTBEAT_FILE", "")
         self.memory = self._map(path) if os.getpid() == _PID else None
@@ -71,7 +71,7 @@ def _number(value: object) -> int:
 
 
 _heartbeat: _Heartbeat | None = None
-_making = threading.Lock()
+_making = threading.RLock()
 
 
 def _of_this_process() -> _Heartbeat:

@@ -82,9 +82,12 @@ def launch_environment() -> dict[str, str]:
 
 def _command_line(args: argparse.Namespace) -> list[str]:
     words = []
+    # Without --node-rank, cpprun finds the rank of a node by itself; torchrun takes 0.
+    is_ranked = (getattr(args, "rdzv_backend", "static") == "static"
+                 and getattr(args, "nnodes", "1") not in _DEFAULTS["nnodes"])
     for name, defaults in _DEFAULTS.items():
         value = getattr(args, name, None)
-        if value is None or value in defaults:
+        if value is None or (value in defaults and not (name == "node_rank" and is_ranked)):
             continue
         if isinstance(value, (list, tuple)):
             value = ",".join(map(str, value))
@@ -93,11 +96,7 @@ def _command_line(args: argparse.Namespace) -> list[str]:
     return [*words, str(args.training_script), *map(str, args.training_script_args)]
 
 
-def _end_with_parent(parent: int) -> None:
-    """In the child before exec: SIGTERM for cpprun if this Python dies, so that no job is left."""
-    ctypes.CDLL(None).prctl(1, int(signal.SIGTERM))  # PR_SET_PDEATHSIG
-    if os.getppid() != parent:
-        os._exit(143)
+_PR_SET_PDEATHSIG = 1
 
 
 def run(args: argparse.Namespace | Sequence[str] | None = None) -> None:
@@ -105,7 +104,8 @@ def run(args: argparse.Namespace | Sequence[str] | None = None) -> None:
 
     `args`: a command line such as ["--nproc-per-node=2", "train.py"], or the namespace that
     torchrun's parser returns, so this replaces torch.distributed.run.run(). None: sys.argv.
-    SIGINT, SIGTERM and SIGHUP of this process are forwarded if this is its main thread.
+    SIGINT, SIGTERM and SIGHUP of this process are forwarded if this is its main thread and they
+    are not ignored. If this process is killed, cpprun gets SIGTERM.
 
     Raises JobFailed, which has the job's exit code, and FileNotFoundError without the program.
     """
@@ -115,15 +115,22 @@ def run(args: argparse.Namespace | Sequence[str] | None = None) -> None:
         raise TypeError('args is a list of words, such as ["--nproc-per-node=2", "train.py"]')
     else:
         words = list(sys.argv[1:] if args is None else args)
-    parent = os.getpid()
-    # preexec_fn: a child that this process cannot outlive needs a call between fork and exec.
+    parent, prctl = os.getpid(), ctypes.CDLL(None).prctl
+
+    def end_with_parent() -> None:  # between fork and exec
+        prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
+        if os.getppid() != parent:
+            os._exit(128 + signal.SIGTERM)
+
     child = subprocess.Popen([find_program(), *words], env=launch_environment(),
-                             preexec_fn=lambda: _end_with_parent(parent))
-    forwarded = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+                             preexec_fn=end_with_parent)
+    has_terminal = _foreground_group() is not None
     before = {}
     if threading.current_thread() is threading.main_thread():
-        for number in forwarded:
-            before[number] = signal.signal(number, lambda got, _: _forward(child, got))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+                before[number] = signal.signal(
+                    number, lambda got, _: _forward(child, got, has_terminal))
     try:
         code = child.wait()
     finally:
@@ -133,21 +140,25 @@ def run(args: argparse.Namespace | Sequence[str] | None = None) -> None:
         raise JobFailed(code if code > 0 else 128 - code)
 
 
-def _forward(child: subprocess.Popen, number: int) -> None:
-    # The terminal has sent Ctrl-C to cpprun too, and a second one would kill the workers.
-    if number == signal.SIGINT and _is_in_foreground(child.pid):
+def _forward(child: subprocess.Popen, number: int, has_terminal: bool) -> None:
+    # cpprun gets the terminal's signals too: SIGHUP, and Ctrl-C if it is in the foreground.
+    # Forwarded, they would be second signals, which kill the workers.
+    if number == signal.SIGHUP and has_terminal:
+        return
+    if number == signal.SIGINT and _foreground_group() == os.getpgrp():
         return
     child.send_signal(number)
 
 
-def _is_in_foreground(pid: int) -> bool:
+def _foreground_group() -> int | None:
+    """The process group in the foreground of this process's terminal; None without a terminal."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return False
+        return None
     try:
-        return os.tcgetpgrp(terminal) == os.getpgid(pid)
+        return os.tcgetpgrp(terminal)
     except OSError:
-        return False
+        return None
     finally:
         os.close(terminal)
