@@ -68,7 +68,7 @@ Agent::Actions Agent::handle(TimePoint now, const Event& event) {
 void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
   if (!is_worth_hearing(now, event.message, actions)) return;
   if (phase_ == Phase::succeeded && !link_.lease_is_over(now)) seat_deadline_.reset();
-  if (!holds_back(now, event.message)) hear(now, event.message, actions);
+  if (!holds_back(now, event.message, actions)) hear(now, event.message, actions);
   speak_for_workers(event.message, actions);
   trust_seat_if_answered(now, actions);
 }
@@ -76,7 +76,7 @@ void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
 // Whether a seal was sent under a lease that has expired: this process was suspended, or the
 // network was slow. The seat may be lost by now, so the seal, and what follows it, waits until the
 // coordinator has answered a heartbeat that is sent now.
-bool Agent::holds_back(TimePoint now, const link::Message& message) {
+bool Agent::holds_back(TimePoint now, const link::Message& message, Actions& actions) {
   if (held_back_.empty()) {
     const bool is_seal = std::holds_alternative<link::Sealed>(message);
     if (!is_seal || !link_.up() || link_.in_doubt() || !link_.lease_is_over(now)) return false;
@@ -85,6 +85,7 @@ bool Agent::holds_back(TimePoint now, const link::Message& message) {
   const bool waits = !std::holds_alternative<link::Heartbeat>(message) &&
                      !std::holds_alternative<link::Refused>(message);
   if (waits) held_back_.push_back(message);
+  if (held_back_.size() > held_back_max) break_link(now, "it answers no heartbeat", actions);
   return waits;
 }
 
@@ -631,7 +632,9 @@ void Agent::trust_seat_if_answered(TimePoint now, Actions& actions) {
   if (!link_.awaits_confirmation() || link_.lease_is_over(now)) return;
   link_.end_confirmation();
   const std::vector<link::Message> held_back = std::exchange(held_back_, {});
-  for (const link::Message& each : held_back) hear(now, each, actions);
+  for (const link::Message& each : held_back) {
+    if (link_.up() && phase_ != Phase::over) hear(now, each, actions);
+  }
   if (!held_back.empty() || !has_a_seat_to_lose()) return;  // all workers may have exited with 0
   workers_.resume(now, actions);
   actions.emplace_back(agent::TellNote{"the master confirmed the seat of this node"});
@@ -691,10 +694,6 @@ void Agent::lose_seat(TimePoint now, const std::string& why, Actions& actions) {
 // over, because the workers would delay it. A standby cannot take over without votes.
 bool Agent::may_save_alone() const {
   return refused_at_ && (!standby_.exists() || job_ends_) && !turns() && !link_.local();
-}
-
-TimePoint Agent::saves_until() const {
-  return *refused_at_ + config_.lease() - link_.margin();
 }
 
 void Agent::end_saving(TimePoint now, Actions& actions) {

@@ -82,7 +82,7 @@ class Agent {
   void on(TimePoint now, const agent::LinkUp& event, Actions& actions);
   void on(TimePoint now, const agent::LinkDown& event, Actions& actions);
   void on(TimePoint now, const agent::Heard& event, Actions& actions);
-  bool holds_back(TimePoint now, const link::Message& message);
+  bool holds_back(TimePoint now, const link::Message& message, Actions& actions);
   void hear(TimePoint now, const link::Message& message, Actions& actions);
   void on(TimePoint now, const agent::Answered& event, Actions& actions);
   void on(TimePoint now, const agent::FromWorker& event, Actions& actions);
@@ -140,7 +140,7 @@ class Agent {
   void lease_expired(TimePoint now, bool slept, Actions& actions);
   void lose_seat(TimePoint now, const std::string& why, Actions& actions);
   bool may_save_alone() const;
-  TimePoint saves_until() const;
+  TimePoint saves_until() const { return *refused_at_ + config_.lease() - link_.margin(); }
   void end_saving(TimePoint now, Actions& actions);
   bool asks_how_it_ended() const;
   void ask_how_it_ended(TimePoint now, Actions& actions);
@@ -201,7 +201,9 @@ class Agent {
   bool speaks_for_workers_ = false;       // on this link
   bool is_deposed_ = false;               // this node hosts the coordinator, which lost leadership
   std::optional<TimePoint> leads_until_;  // see agent::LeadsUntil
-  std::vector<link::Message> held_back_;  // the first is a seal; see holds_back()
+  // The first is a seal; see holds_back(). A few follow a seal; with more, the link is broken.
+  static constexpr std::size_t held_back_max = 64;
+  std::vector<link::Message> held_back_;
 
   // --- requests to stop
   std::optional<int> stopped_by_;  // the first stop signal received

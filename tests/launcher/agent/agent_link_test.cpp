@@ -81,6 +81,13 @@ TEST_CASE("an answer that comes late, but in time, is told with what was left of
   CHECK(all<agent::TellNearMiss>(with_it).empty());
 }
 
+// The node connects again, and the coordinator answers its first heartbeat.
+Agent::Actions answered_on_another_link(Stage& stage, TimePoint now) {
+  stage.agent.handle(now, agent::LinkUp{"10.0.0.2"});
+  const auto sent = std::chrono::duration_cast<link::AgentTime>(now.time_since_epoch());
+  return stage.heard(now + 100ms, link::Heartbeat{.sent = sent});
+}
+
 TEST_CASE("a seal that waited for longer than the lease starts nothing before it is confirmed") {
   Stage stage;
   stage.join();
@@ -94,9 +101,13 @@ TEST_CASE("a seal that waited for longer than the lease starts nothing before it
   }
   SUBCASE("the seat is lost, and the node asks for another one") {
     stage.agent.handle(t0 + 3300ms, agent::LinkDown{"closed by the peer"});
-    stage.agent.handle(t0 + 3400ms, agent::LinkUp{"10.0.0.2"});
-    const auto later = stage.heard(t0 + 3500ms, link::Heartbeat{.sent = 3400ms});
-    CHECK(work<supervisor::Spawn>(later).empty());
+    CHECK(work<supervisor::Spawn>(answered_on_another_link(stage, t0 + 3400ms)).empty());
+  }
+  SUBCASE("a master that sends ever more without an answer is given up") {
+    Agent::Actions actions;
+    for (int i = 0; i < 100; ++i) Stage::append(actions, stage.heard(t0 + 3210ms, link::Save{}));
+    CHECK(all<agent::HangUp>(actions).size() == 1);
+    CHECK(work<supervisor::Spawn>(answered_on_another_link(stage, t0 + 3400ms)).empty());
   }
 }
 
@@ -105,9 +116,7 @@ TEST_CASE("a late seal of a link that is gone is not kept for the next one") {
   stage.join();
   stage.agent.handle(t0 + 3100ms, agent::LinkDown{"closed by the peer"});
   CHECK(work<supervisor::Spawn>(stage.heard(t0 + 3200ms, seat())).empty());
-  stage.agent.handle(t0 + 3300ms, agent::LinkUp{"10.0.0.2"});
-  const auto answered = stage.heard(t0 + 3400ms, link::Heartbeat{.sent = 3300ms});
-  CHECK(work<supervisor::Spawn>(answered).empty());
+  CHECK(work<supervisor::Spawn>(answered_on_another_link(stage, t0 + 3300ms)).empty());
 }
 
 TEST_CASE("an agent that was stopped for longer than the lease kills its workers when it wakes") {
