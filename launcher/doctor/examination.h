@@ -108,7 +108,7 @@ struct ExaminedHost {
 
 // The decisions of `cpprunctl doctor`'s console: which hosts to call, when all have reported and
 // may try to reach each other, and when the examination is over. It talks to the hosts through a
-// fanout::Branch. Pure.
+// fanout::FanOutNode. Pure.
 class Examination {
  public:
   struct Now {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One attempt of one node's workers: run, drain, settle.
+// One attempt of one node's workers: run, drain, finish.
 //
 //   running    Every worker was asked to start. A worker that exits with 0 is done and the others
 //              continue. The first failed exit, failed start or missed heartbeat
@@ -17,7 +17,7 @@
 //   lingering  Every worker exited with 0, and processes that they started still run. Those have
 //              the grace period, then get TERM, then KILL (or as Stragglers says).
 //   sweeping   All workers and their groups are gone; now kill their other descendants.
-//   settled    No process is left. Reported exactly once; every later event is ignored.
+//   finished   No process is left. Reported exactly once; every later event is ignored.
 //
 // The group of a worker that failed by itself is swept at once, because a leftover process must not
 // hold a device. The groups of the other workers are swept when their processes have exited or the

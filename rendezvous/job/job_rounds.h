@@ -126,7 +126,7 @@ class JobRounds {
   // Sealed: the membership changes. Nothing has failed, so no restart is used.
   void break_politely(TimePoint now, const std::string& reason, JobNodes& nodes, Actions& actions,
                       bool is_ordered = false);
-  // Stops the job, which settle() then ends.
+  // Stops the job, which update_phase() then ends.
   void stop(TimePoint now, const std::string& why, JobNodes& nodes, Actions& actions);
   void end(link::Finish finish, TimePoint now, JobNodes& nodes, Actions& actions);
   // Why these nodes cannot be asked to leave; nothing if they can.

@@ -23,27 +23,28 @@ Value must_be(Result<Value> made) {
   return *std::move(made);
 }
 
-// Makes OpenSSL draw from a stream of the seed, so that a run can be repeated byte for byte. Where
-// it is not part of a connection it draws from a stream that is always the same.
-class Drawing {
+// OpenSSL draws from this stream of the seed while the scope exists, so that a run can be repeated
+// byte for byte. Outside of all scopes it draws from a fixed stream.
+class RandomScope {
  public:
-  explicit Drawing(Random& random) : before_(std::exchange(current(), &random)) {}
-  ~Drawing() { current() = before_; }
-  Drawing(const Drawing&) = delete;
-  Drawing& operator=(const Drawing&) = delete;
+  explicit RandomScope(Random& random) : before_(std::exchange(current(), &random)) {}
+  ~RandomScope() { current() = before_; }
+  RandomScope(const RandomScope&) = delete;
+  RandomScope& operator=(const RandomScope&) = delete;
 
-  static void begin_for_openssl() {
+  static void install() {
     static const RAND_METHOD method{.seed = nullptr,
                                     .bytes = fill,
                                     .cleanup = nullptr,
                                     .add = nullptr,
                                     .pseudorand = fill,
                                     .status = [] { return 1; }};
-    // By name: OpenSSL 3 marks it as deprecated, and its successor is a provider, 200 lines.
+    // Looked up by name, because OpenSSL 3 deprecates it in favour of providers.
     void* const library = ::dlopen("libcrypto.so.3", RTLD_NOW | RTLD_NOLOAD);
     void* const found = library ? ::dlsym(library, "RAND_set_rand_method") : nullptr;
     if (!found || reinterpret_cast<int (*)(const RAND_METHOD*)>(found)(&method) != 1) {
-      throw std::runtime_error("OpenSSL does not take its random numbers from the seed");
+      throw std::runtime_error(
+          "cannot set OpenSSL's source of random numbers; is libcrypto.so.3 loaded?");
     }
   }
 
@@ -65,7 +66,7 @@ class Drawing {
 struct Contexts {
   OpenSsl openssl = [] {
     auto opened = must_be(open_openssl());
-    Drawing::begin_for_openssl();
+    RandomScope::install();
     return opened;
   }();
   Secret secret{"simulated", make_key_memory()};
@@ -85,14 +86,14 @@ SecureWire::SecureWire(Random agent, Random coordinator) {
   at(Side::agent).random = agent;
   at(Side::coordinator).random = coordinator;
   for (const Side side : {Side::agent, Side::coordinator}) {
-    const Drawing drawing(at(side).random);
+    const RandomScope random_scope(at(side).random);
     at(side).channel =
         std::make_unique<SecureChannel>(side == Side::agent ? all.agent : all.coordinator);
   }
 }
 
 std::string SecureWire::begin() {
-  const Drawing drawing(at(Side::agent).random);
+  const RandomScope random_scope(at(Side::agent).random);
   SecureChannel& channel = *at(Side::agent).channel;
   (void)channel.say(link::preamble);  // waits until the other side has proven itself
   return channel.take_outgoing();
@@ -100,7 +101,7 @@ std::string SecureWire::begin() {
 
 std::string SecureWire::say(Side from, const Packet& packet) {
   End& end = at(from);
-  const Drawing drawing(end.random);
+  const RandomScope random_scope(end.random);
   end.said.push_back(packet.kind == Packet::Kind::heartbeat ? link::encode(packet.heartbeat)
                                                             : packet.bytes);
   // Whoever cannot say it any more is told so when it listens.
@@ -109,7 +110,7 @@ std::string SecureWire::say(Side from, const Packet& packet) {
 }
 
 std::string SecureWire::finish(Side from) {
-  const Drawing drawing(at(from).random);
+  const RandomScope random_scope(at(from).random);
   SecureChannel& channel = *at(from).channel;
   channel.finish();
   return channel.take_outgoing();
@@ -117,7 +118,7 @@ std::string SecureWire::finish(Side from) {
 
 SecureWire::Heard SecureWire::hear(Side side, std::string_view bytes) {
   End& end = at(side);
-  const Drawing drawing(end.random);
+  const RandomScope random_scope(end.random);
   Heard heard;
   const bool goes_on = end.channel->hear(bytes);
   end.inbox += end.channel->take_heard();

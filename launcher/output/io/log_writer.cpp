@@ -41,10 +41,10 @@ void keep(const std::vector<LogWriter::OpenRequest>& requests, int words, int ne
   std::vector<LogFile> files(requests.size());
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const auto number = static_cast<int>(i);
-    const auto& index = requests[i];
-    const bool opened = files[i].open(index.path, index.emptied, index.bytes_max);
-    hand(news, number, opened ? 0 : errno, index.handed_over ? files[i].descriptor() : -1);
-    if (index.handed_over) files[i].close();
+    const auto& request = requests[i];
+    const bool opened = files[i].open(request.path, request.emptied, request.bytes_max);
+    hand(news, number, opened ? 0 : errno, request.handed_over ? files[i].descriptor() : -1);
+    if (request.handed_over) files[i].close();
   }
   Head head;
   std::string text;

@@ -51,7 +51,7 @@ class LogWriter {
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
 
-  // In the order of the constructor's `orders`.
+  // In the order of the constructor's `requests`.
   std::vector<Opened>& opened() { return opened_; }
 
   void write(std::size_t index, std::string_view bytes);

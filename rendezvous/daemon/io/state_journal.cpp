@@ -139,7 +139,7 @@ StateJournal::StateJournal(asio::io_context& context, FileDescriptor directory, 
       say_(std::move(say)),
       directory_(std::move(directory)),
       lock_(std::move(lock)),
-      orders_(context),
+      requests_(context),
       timer_(context) {}
 
 Result<void> StateJournal::begin_writer(HelperProcesses& side) {
@@ -150,11 +150,11 @@ Result<void> StateJournal::begin_writer(HelperProcesses& side) {
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return state_refused("cannot start the process that writes: {}", errno_text(errno));
   }
-  orders_.assign(ends[0]);
+  requests_.assign(ends[0]);
   const FileDescriptor theirs(ends[1]);
   const auto pid =
-      side.start({directory_.get(), theirs.get(), lock_.get()}, [this, orders = theirs.get()] {
-        write_states(directory_.get(), orders, *ring_, options_.syncs);
+      side.start({directory_.get(), theirs.get(), lock_.get()}, [this, requests = theirs.get()] {
+        write_states(directory_.get(), requests, *ring_, options_.syncs);
       });
   if (!pid) return state_refused("cannot start the process that writes: {}", pid.error().reason);
   writer_ = *pid;
@@ -223,7 +223,7 @@ Result<void> StateJournal::take_logs(StateFiles read) {
 }
 
 void StateJournal::adopt(std::uint64_t number, const std::string& job) {
-  jobs_[job] = {.number = number, .order = StateRequest::record, .file = {}};
+  jobs_[job] = {.number = number, .request = StateRequest::record, .file = {}};
 }
 
 void StateJournal::set_aside(std::uint64_t number, const std::string& why) {
@@ -257,7 +257,7 @@ std::uint64_t StateJournal::forget(const std::string& job) {
 std::vector<std::string> StateJournal::kept() const {
   std::vector<std::string> kept;
   for (const auto& [job, its] : jobs_) {
-    if (its.order != StateRequest::gone) kept.push_back(job);
+    if (its.request != StateRequest::gone) kept.push_back(job);
   }
   return kept;
 }
@@ -266,11 +266,11 @@ std::uint64_t StateJournal::written_through() const {
   return is_durable() && !unwritten_.empty() ? *unwritten_.begin() - 1 : last_change_;
 }
 
-void StateJournal::change(const std::string& job, StateRequest::Kind order,
+void StateJournal::change(const std::string& job, StateRequest::Kind request,
                           std::optional<std::string> file) {
   Job& its = jobs_[job];
   if (its.number == 0) its.number = ++last_number_;
-  its.order = order;
+  its.request = request;
   its.file = std::move(file);
   ++last_change_;
   if (its.unwritten == 0) its.unwritten = *unwritten_.insert(last_change_).first;
@@ -286,8 +286,8 @@ void StateJournal::hand(const std::string& job) {
   if (writer_ < 0) return;  // This was reported.
   Job& its = jobs_.at(job);
   its.ticket = ++last_ticket_;
-  const int wrong = hand_over(orders_.native_handle(), {its.ticket, its.number, its.order},
-                              its.order == StateRequest::gone ? nullptr : &*its.file);
+  const int wrong = hand_over(requests_.native_handle(), {its.ticket, its.number, its.request},
+                              its.request == StateRequest::gone ? nullptr : &*its.file);
   if (wrong == 0) {
     outstanding_[its.ticket] = {job, Clock::now()};
   } else {
@@ -310,16 +310,16 @@ void StateJournal::hand_waiting() {
 // --- from the writer -----------------------------------------------------------------------------
 
 void StateJournal::listen() {
-  orders_.async_wait(asio::posix::stream_descriptor::wait_read,
-                     [this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
-                       if (!error && !alive.expired()) hear();
-                     });
+  requests_.async_wait(asio::posix::stream_descriptor::wait_read,
+                       [this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
+                         if (!error && !alive.expired()) hear();
+                       });
 }
 
 void StateJournal::hear() {
   StateReply answer;
   while (true) {
-    const auto got = ::recv(orders_.native_handle(), &answer, sizeof answer, MSG_DONTWAIT);
+    const auto got = ::recv(requests_.native_handle(), &answer, sizeof answer, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) break;
     if (got != sizeof answer) {
       writer_ = -1;
@@ -362,29 +362,29 @@ void StateJournal::heard(std::uint64_t ticket, int error_number) {
   }
   its.file.reset();
   unwritten_.erase(std::exchange(its.unwritten, 0));
-  if (its.order == StateRequest::gone) jobs_.erase(job);
+  if (its.request == StateRequest::gone) jobs_.erase(job);
 }
 
 // --- the logs of stores --------------------------------------------------------------------------
 
-std::optional<std::uint64_t> StateJournal::put_log(LogEntryKind order, const std::string& job,
+std::optional<std::uint64_t> StateJournal::put_log(LogEntryKind kind, const std::string& job,
                                                    std::uint64_t generation,
                                                    std::string_view bytes) {
   const auto found = jobs_.find(job);
   if (writer_ < 0 || found == jobs_.end()) return std::nullopt;
-  const SharedRing::Entry entry{.kind = static_cast<std::uint64_t>(order),
+  const SharedRing::Entry entry{.kind = static_cast<std::uint64_t>(kind),
                                 .number = found->second.number,
                                 .generation = generation,
                                 .ticket = ++last_log_ticket_};
   const SharedRing::Put put = ring_->put(entry, bytes);
   if (put == SharedRing::Put::full) return std::nullopt;
   log_ages_.add(entry.ticket, Clock::now());
-  if (order == LogEntryKind::again) await_logs();
+  if (kind == LogEntryKind::again) await_logs();
   tick();
   // If the wake-up cannot be sent, the writer is busy with records and will look at the ring as
   // well.
   if (put == SharedRing::Put::wake) {
-    (void)hand_over(orders_.native_handle(), {.kind = StateRequest::look_at_ring}, nullptr);
+    (void)hand_over(requests_.native_handle(), {.kind = StateRequest::look_at_ring}, nullptr);
   }
   return entry.ticket;
 }

@@ -159,7 +159,7 @@ class StateJournal {
   // --- the logs of stores (LogDirectory) ---
   // Hands an entry to the writer process. The job must have a record. Returns the entry's ticket,
   // or nullopt if there is no room or no writer.
-  std::optional<std::uint64_t> put_log(LogEntryKind order, const std::string& job,
+  std::optional<std::uint64_t> put_log(LogEntryKind kind, const std::string& job,
                                        std::uint64_t generation, std::string_view bytes);
   // A generation that no log has ever had.
   std::uint64_t new_generation() { return ++last_generation_; }
@@ -187,11 +187,11 @@ class StateJournal {
  private:
   struct Job {
     std::uint64_t number = 0;
-    StateRequest::Kind order = StateRequest::gone;  // the latest one
-    std::optional<std::string> file;                // until it is known to be written
-    std::uint64_t ticket = 0;                       // of the latest hand-over
-    bool waits = false;                             // is in waiting_ or failed_
-    std::uint64_t unwritten = 0;                    // its first change not known to be written
+    StateRequest::Kind request = StateRequest::gone;  // the latest one
+    std::optional<std::string> file;                  // until it is known to be written
+    std::uint64_t ticket = 0;                         // of the latest hand-over
+    bool waits = false;                               // is in waiting_ or failed_
+    std::uint64_t unwritten = 0;                      // its first change not known to be written
   };
   struct Handed {
     std::string job;
@@ -209,7 +209,7 @@ class StateJournal {
   void await_logs();
   Duration write_timeout() const;
   Duration tick_length() const;
-  void change(const std::string& job, StateRequest::Kind order, std::optional<std::string> file);
+  void change(const std::string& job, StateRequest::Kind request, std::optional<std::string> file);
   void hand(const std::string& job);
   void hand_waiting();
   void listen();
@@ -224,7 +224,7 @@ class StateJournal {
   Say say_;
   FileDescriptor directory_;
   FileDescriptor lock_;
-  asio::posix::stream_descriptor orders_;
+  asio::posix::stream_descriptor requests_;
   asio::steady_timer timer_;
   bool is_ticking_ = false;
   TimePoint tick_due_{};

@@ -95,7 +95,7 @@ int remove(int directory, std::uint64_t number) {
 }
 
 struct Received {
-  StateRequest order;
+  StateRequest request;
   FileDescriptor record;
 };
 
@@ -109,34 +109,35 @@ FileDescriptor passed_with(msghdr& message) {
 }
 
 // nullopt if the daemon is gone, or if the call would block (MSG_DONTWAIT).
-std::optional<Received> receive(int orders, int flags = 0) {
+std::optional<Received> receive(int requests, int flags = 0) {
   Received received;
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-  iovec part{&received.order, sizeof received.order};
+  iovec part{&received.request, sizeof received.request};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
   while (true) {
-    const auto got = ::recvmsg(orders, &message, MSG_CMSG_CLOEXEC | flags);
-    // ECONNRESET: the daemon exited with unread answers. Its earlier orders are still queued.
+    const auto got = ::recvmsg(requests, &message, MSG_CMSG_CLOEXEC | flags);
+    // ECONNRESET: the daemon exited with unread answers. Its earlier requests are still queued.
     if (got < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
-    if (got != sizeof received.order) return std::nullopt;
+    if (got != sizeof received.request) return std::nullopt;
     received.record = passed_with(message);
     return received;
   }
 }
 
 int carry_out(int directory, const Received& received, bool syncs) {
-  if (received.order.kind == StateRequest::gone) return remove(directory, received.order.number);
+  if (received.request.kind == StateRequest::gone)
+    return remove(directory, received.request.number);
   // The descriptor was dropped because this process is out of descriptors.
   if (!received.record) return EMFILE;
   const auto bytes = read_whole(received.record.get());
-  const int wrong = bytes ? replace(directory, received.order.number, *bytes, syncs) : EIO;
+  const int wrong = bytes ? replace(directory, received.request.number, *bytes, syncs) : EIO;
   // Removing a file works even on a full disk.
-  if (wrong != 0 && received.order.kind == StateRequest::only_that) {
-    (void)remove(directory, received.order.number);  // the first error is reported
+  if (wrong != 0 && received.request.kind == StateRequest::only_that) {
+    (void)remove(directory, received.request.number);  // the first error is reported
   }
   return wrong;
 }
@@ -202,77 +203,77 @@ constexpr int ring_pause_ms = 10;
 
 // Blocks until there is room: the daemon counts the answers, so none may be dropped, and it never
 // blocks itself. An error is ignored, since the daemon may be gone and the work continues.
-void answer(int orders, const StateReply& answer) {
-  while (::send(orders, &answer, sizeof answer, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+void answer(int requests, const StateReply& answer) {
+  while (::send(requests, &answer, sizeof answer, MSG_NOSIGNAL) < 0 && errno == EINTR) {
   }
 }
 
 // Returns whether there may be more entries.
-bool work_on_logs(int orders, LogWriter& logs) {
+bool work_on_logs(int requests, LogWriter& logs) {
   const LogWriter::Worked worked = logs.work();
   for (const LogWriter::Failed& failed : worked.failed) {
-    answer(orders, {StateReply::log_failed, failed.number, failed.error_number});
+    answer(requests, {StateReply::log_failed, failed.number, failed.error_number});
   }
-  if (worked.through > 0) answer(orders, {StateReply::logs, worked.through, 0});
+  if (worked.through > 0) answer(requests, {StateReply::logs, worked.through, 0});
   return worked.has_more;
 }
 
-// Carries out `received` and the orders queued behind it. Orders come before the ring: those that
-// do not fit into the socket are lost with the daemon, while entries in the ring are not.
-void work_on_records(int directory, int orders, std::optional<Received> received, bool syncs) {
+// Carries out `received` and the requests queued behind it. Requests come before the ring: those
+// that do not fit into the socket are lost with the daemon, while entries in the ring are not.
+void work_on_records(int directory, int requests, std::optional<Received> received, bool syncs) {
   std::vector<StateReply> answers;
   std::size_t left = batch_max;
   do {
-    if (received->order.kind == StateRequest::look_at_ring) continue;
-    const StateReply done{StateReply::record, received->order.ticket,
+    if (received->request.kind == StateRequest::look_at_ring) continue;
+    const StateReply done{StateReply::record, received->request.ticket,
                           carry_out(directory, *received, syncs)};
-    syncs ? answers.push_back(done) : answer(orders, done);
-  } while (--left > 0 && (received = receive(orders, MSG_DONTWAIT)));
+    syncs ? answers.push_back(done) : answer(requests, done);
+  } while (--left > 0 && (received = receive(requests, MSG_DONTWAIT)));
   if (answers.empty()) return;
   // Flushes the names of all files.
   const int wrong = syncs && ::fsync(directory) != 0 ? errno : 0;
   for (StateReply& each : answers) {
     if (each.error_number == 0) each.error_number = wrong;
-    answer(orders, each);
+    answer(requests, each);
   }
 }
 
 }  // namespace
 
-void write_states(int directory, int orders, SharedRing& ring, bool syncs) {
+void write_states(int directory, int requests, SharedRing& ring, bool syncs) {
   LogWriter logs(directory, syncs, ring);
   AliveFile alive_file(directory);
   bool has_more = false;
   while (true) {
     alive_file.renew_if_due();
     const bool has_log = !ring.is_empty();
-    pollfd watched{.fd = orders, .events = POLLIN, .revents = 0};
+    pollfd watched{.fd = requests, .events = POLLIN, .revents = 0};
     const int pause = alive_file.pause_ms();
     const int timeout = !has_log ? pause : syncs || has_more ? 0 : ring_pause_ms;
     const int ready = ::poll(&watched, 1, timeout);
     if (ready < 0 && errno == EINTR) continue;
     if (ready > 0) {
-      auto received = receive(orders);
+      auto received = receive(requests);
       if (!received) break;
-      const bool is_wake = received->order.kind == StateRequest::look_at_ring;
-      work_on_records(directory, orders, std::move(received), syncs);
+      const bool is_wake = received->request.kind == StateRequest::look_at_ring;
+      work_on_records(directory, requests, std::move(received), syncs);
       if (!is_wake) alive_file.renew();
       if (is_wake && !syncs) continue;
     }
-    has_more = work_on_logs(orders, logs);
+    has_more = work_on_logs(requests, logs);
   }
   if (alive_file.pause_ms() >= 0) alive_file.renew();
   logs.end();
 }
 
-int hand_over(int orders, const StateRequest& order, const std::string* record) {
+int hand_over(int requests, const StateRequest& request, const std::string* record) {
   FileDescriptor file;
   if (record != nullptr) {
     file.reset(::memfd_create("job-state", MFD_CLOEXEC));
     if (!file) return errno;
     if (write_all(file.get(), *record) < record->size()) return errno;
   }
-  StateRequest copy = order;
+  StateRequest copy = request;
   iovec part{&copy, sizeof copy};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
@@ -288,7 +289,7 @@ int hand_over(int orders, const StateRequest& order, const std::string* record) 
     const int descriptor = file.get();
     std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
   }
-  return ::sendmsg(orders, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? errno : 0;
+  return ::sendmsg(requests, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? errno : 0;
 }
 
 std::optional<LogName> log_of_name(std::string_view name) {
@@ -440,19 +441,19 @@ void LogWriter::give_up(std::uint64_t number) {
 }
 
 int LogWriter::carry_out(const SharedRing::Entry& entry) {
-  const auto order = static_cast<LogEntryKind>(entry.kind);
-  if (order == LogEntryKind::begin) return begin(entry);
-  if (order == LogEntryKind::again) return go_on(entry);
-  if (order == LogEntryKind::gone) {
+  const auto entry_kind = static_cast<LogEntryKind>(entry.kind);
+  if (entry_kind == LogEntryKind::begin) return begin(entry);
+  if (entry_kind == LogEntryKind::again) return go_on(entry);
+  if (entry_kind == LogEntryKind::gone) {
     remove(entry.number, std::numeric_limits<std::uint64_t>::max());
     return 0;
   }
   const auto found = logs_.find({entry.number, entry.generation});
   // After a failure, entries are ignored until a new log begins.
   if (found == logs_.end()) return 0;
-  const LogChunk kind = order == LogEntryKind::whole ? LogChunk::whole : LogChunk::bytes;
+  const LogChunk kind = entry_kind == LogEntryKind::whole ? LogChunk::whole : LogChunk::bytes;
   const int wrong = write(found->second, log_chunk(kind, entry.bytes));
-  if (wrong == 0 && order == LogEntryKind::whole) remove(entry.number, entry.generation);
+  if (wrong == 0 && entry_kind == LogEntryKind::whole) remove(entry.number, entry.generation);
   return wrong;
 }
 

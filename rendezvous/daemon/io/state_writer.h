@@ -24,11 +24,10 @@ namespace cpprun {
 // files at the start. A write to a hung disk never returns, and here it blocks no other process.
 // The process exits once the daemon is gone and everything is written.
 //
-//
 // A record is handed over in a message of its own, as a memory file (memfd_create(2)). It arrives
 // whole or not at all, even if the sender is killed right after.
 
-// An order to the writer process. `number` is the number of the job.
+// A request to the writer process. `number` is the number of the job.
 struct StateRequest {
   enum Kind : std::uint64_t {
     gone,          // remove its record
@@ -40,10 +39,10 @@ struct StateRequest {
   std::uint64_t number = 0;
   std::uint64_t kind = gone;
 };
-// The reply: errno, or 0 if the order was carried out.
+// The reply: errno, or 0 if the request was carried out.
 struct StateReply {
   enum Kind : std::uint64_t {
-    record,      // to the order with this ticket
+    record,      // to the request with this ticket
     log_failed,  // cannot write the log of a job; `ticket` is the job's number
     logs,        // all ring entries up to this ticket were processed, successfully or not
   };
@@ -52,14 +51,14 @@ struct StateReply {
   std::int64_t error_number = 0;
 };
 
-// Runs the writer. `directory` and `orders` (a SOCK_SEQPACKET) are descriptors; `logs` has the logs
-// of stores. With `syncs`, an order is answered once it is on disk, and orders that arrived
+// Runs the writer. `directory` and `requests` (a SOCK_SEQPACKET) are descriptors; `logs` has the
+// logs of stores. With `syncs`, a request is answered once it is on disk, and requests that arrived
 // meanwhile are flushed together. Once a record was written, the file "alive" is touched every two
 // seconds and when the process exits: its time tells when the daemon was last alive.
-void write_states(int directory, int orders, SharedRing& logs, bool syncs);
+void write_states(int directory, int requests, SharedRing& logs, bool syncs);
 
-// Sends an order without blocking. Returns 0 or errno. EAGAIN: the writer's queue is full.
-int hand_over(int orders, const StateRequest& order, const std::string* record);
+// Sends a request without blocking. Returns 0 or errno. EAGAIN: the writer's queue is full.
+int hand_over(int requests, const StateRequest& request, const std::string* record);
 
 // File name of a record: "job-7.state", or with another ending.
 std::string state_name(std::uint64_t number, const char* ending);

@@ -107,8 +107,8 @@ TEST_CASE("a writer that has not come to the end of what is there does not rest 
   auto ring = SharedRing::make(1 << 20);
   REQUIRE(ring);
   for (std::uint64_t ticket = 1; ticket <= 300; ++ticket) {
-    const LogEntryKind order = ticket == 1 ? LogEntryKind::begin : LogEntryKind::add;
-    const SharedRing::Entry entry{.kind = static_cast<std::uint64_t>(order), .ticket = ticket};
+    const LogEntryKind kind = ticket == 1 ? LogEntryKind::begin : LogEntryKind::add;
+    const SharedRing::Entry entry{.kind = static_cast<std::uint64_t>(kind), .ticket = ticket};
     REQUIRE((*ring)->put(entry, "x") != SharedRing::Put::full);
   }
   LogWriter writer(directory.get(), false, **ring);

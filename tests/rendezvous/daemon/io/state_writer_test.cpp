@@ -59,7 +59,7 @@ TEST_CASE("every order is answered, be it that whoever gives them hears nothing 
   // In each turn many more than the answers that fit at once.
   for (int turn = 0; turn < 20; ++turn) {
     std::set<std::uint64_t> unanswered;
-    for (int order = 0; order < 150; ++order) {
+    for (int request = 0; request < 150; ++request) {
       const StateRequest gone{.ticket = ++last, .number = last, .kind = StateRequest::gone};
       REQUIRE(hand_over(writer.ours.get(), gone, nullptr) == 0);
       unanswered.insert(last);
