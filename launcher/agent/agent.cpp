@@ -612,11 +612,11 @@ bool Agent::fence_if_late(TimePoint now, Actions& actions) {
   return true;
 }
 
-// This process was suspended, and so was the watchdog: it would have fired had it run at its
-// deadline.
+// This process was suspended: its heartbeats are overdue too. So was the watchdog, which fires if it
+// runs at its deadline.
 bool Agent::may_doubt_seat(TimePoint now) const {
   const auto due = link_.next_deadline();
-  const bool has_slept = due && now - *due > bounds::fence_margin && now > link_.overdue_at();
+  const bool has_slept = due && now - *due > bounds::fence_margin;
   const bool runs = phase_ == Phase::running && !drain_asked_;
   return has_slept && (runs || phase_ == Phase::drained) && !stopped_by_;
 }

@@ -149,6 +149,8 @@ const std::vector<Known> known = {
     {9800133122, "all,strangers,wire", {1}, 6},
     // One that read its late seal after it had given up that link.
     {107701, "standby,all,stores", {0, 1, 3}, 6},
+    // A job that was suspended for nearly a lease: its agents gave their seats up when they woke.
+    {9853001829, "all,suspension", {1}, 6},
     // A node that has come back has a seat beside its old self, whose lease is not over.
     {1795626097959, "agents", {0, 1, 3}, 6},
     // A standby that had done its part heard of itself only then, and voted.

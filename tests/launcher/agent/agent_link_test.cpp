@@ -19,14 +19,6 @@ namespace {
 
 constexpr Duration own_lease = 3s - bounds::fence_margin;
 
-// Lives through heartbeats that nobody answers; what the agent does in the end.
-Agent::Actions alone_until(Stage& stage, TimePoint from, TimePoint end) {
-  for (TimePoint now = from; now < end; now += 500ms) {
-    CHECK(work<supervisor::SignalGroup>(stage.agent.advance(now)).empty());
-  }
-  return stage.agent.advance(end);
-}
-
 std::string reason_of(const Agent::Actions& actions) {
   const auto last = all<agent::Exit>(actions);
   REQUIRE(last.size() == 1);
@@ -40,7 +32,8 @@ TEST_CASE("a master that answers nothing for the lease is gone: the workers are 
   Stage stage;
   stage.run();
   stage.answered(t0 + 1s);
-  const auto gone = alone_until(stage, t0 + 1s, t0 + 1s + own_lease);
+  CHECK(work<supervisor::SignalGroup>(stage.pass(t0 + 1s + own_lease - 1ms)).empty());
+  const auto gone = stage.pass(t0 + 1s + own_lease);
   REQUIRE(work<supervisor::SignalGroup>(gone).size() == 1);
   CHECK(work<supervisor::SignalGroup>(gone)[0].signal == SIGKILL);
   const auto last = stage.end_worker(t0 + 5s, {.signalled = true, .value = SIGKILL});
@@ -54,7 +47,7 @@ TEST_CASE(
   stage.answered(t0 + 1s);
   // It still says what it says to everybody; nothing of it answers us.
   for (int i = 2; i < 7; ++i) stage.heard(t0 + i * 500ms, link::Waiting{"somebody is missing"});
-  const auto gone = stage.agent.advance(t0 + 1s + own_lease);
+  const auto gone = stage.pass(t0 + 1s + own_lease);
   CHECK(work<supervisor::SignalGroup>(gone).size() == 1);
 }
 
@@ -63,7 +56,7 @@ TEST_CASE("our lease counts from when we sent what was answered, however late th
   stage.run();
   stage.heard(t0 + 2500ms, link::Heartbeat{.sent = 1s});
   CHECK(stage.agent.next_deadline() <= t0 + 1s + own_lease);
-  CHECK(work<supervisor::SignalGroup>(stage.agent.advance(t0 + 1s + own_lease)).size() == 1);
+  CHECK(work<supervisor::SignalGroup>(stage.pass(t0 + 1s + own_lease)).size() == 1);
 }
 
 TEST_CASE("an answer that comes late, but in time, is told with what was left of the lease") {
@@ -187,11 +180,28 @@ TEST_CASE("a node that slept with its watchdog pauses its workers and asks for i
   }
 }
 
+TEST_CASE("a node that was suspended for nearly a lease asks for its seat too") {
+  Stage stage;
+  stage.run();
+  stage.answered(t0 + 1s);
+  // Its own lease is over, the watchdog's deadline is not.
+  const TimePoint awake = t0 + 1s + own_lease + 1ms;
+  REQUIRE(awake < *stage.agent.overdue_at());
+  const auto doubts = stage.agent.advance(awake);
+  REQUIRE(work<supervisor::SignalGroup>(doubts).size() == 1);
+  CHECK(work<supervisor::SignalGroup>(doubts)[0].signal == SIGSTOP);
+  SUBCASE("answered") {
+    stage.answered(awake);
+    CHECK(work<supervisor::SignalGroup>(stage.pass(awake + 1s)).empty());
+  }
+  SUBCASE("not answered within another lease") { CHECK(kills(stage.pass(awake + 3s))); }
+}
+
 TEST_CASE("a worker that is being ended politely is killed all the same when the lease is over") {
   Stage stage;
   stage.run();
   stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
-  const auto gone = stage.agent.advance(t0 + own_lease);
+  const auto gone = stage.pass(t0 + own_lease);
   REQUIRE(work<supervisor::SignalGroup>(gone).size() == 1);
   CHECK(work<supervisor::SignalGroup>(gone)[0].signal == SIGKILL);
 }
@@ -203,7 +213,7 @@ TEST_CASE("where nothing listens any more at the master, the workers have time t
   stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
   SUBCASE("until a master that was started there again could give their ranks away") {
     stage.agent.handle(t0 + 2s, refused);
-    const auto over = stage.agent.advance(t0 + own_lease);
+    const auto over = stage.pass(t0 + own_lease);
     CHECK(work<supervisor::SignalGroup>(over).empty());
     REQUIRE(work<supervisor::SignalMain>(over).size() == 1);
     CHECK(work<supervisor::SignalMain>(over)[0].signal == SIGTERM);
@@ -217,7 +227,7 @@ TEST_CASE("where nothing listens any more at the master, the workers have time t
   }
   SUBCASE("until something answers there") {
     stage.agent.handle(t0 + 2s, refused);
-    stage.agent.advance(t0 + own_lease);
+    stage.pass(t0 + own_lease);
     stage.agent.handle(t0 + 3s, refused);
     CHECK(*stage.agent.next_deadline() <= t0 + 3100ms);
     const auto answered = stage.agent.handle(t0 + 3100ms, agent::LinkUp{"10.0.0.2"});
@@ -228,7 +238,7 @@ TEST_CASE("where nothing listens any more at the master, the workers have time t
   SUBCASE("but not where its machine cannot be reached") {
     stage.agent.handle(t0 + 2s, refused);
     stage.agent.handle(t0 + 2500ms, agent::LinkDown{"no route to host"});
-    const auto over = stage.agent.advance(t0 + own_lease);
+    const auto over = stage.pass(t0 + own_lease);
     REQUIRE(work<supervisor::SignalGroup>(over).size() == 1);
     CHECK(work<supervisor::SignalGroup>(over)[0].signal == SIGKILL);
   }
@@ -242,7 +252,7 @@ TEST_CASE("a node whose workers have saved dials its master no more often than a
   stage.run();
   stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
   stage.agent.handle(t0 + 2s, refused);
-  stage.agent.advance(t0 + own_lease);
+  stage.pass(t0 + own_lease);
   stage.end_worker(t0 + 3s, {});
   stage.agent.handle(t0 + 3s, refused);
   int dials = 0;
@@ -265,10 +275,10 @@ TEST_CASE("a link that is back in time and answered goes on; one that is not ans
   CHECK_FALSE(said<link::Join>(resumed)[0].idle);
   SUBCASE("answered") {
     stage.heard(t0 + 2s, link::Heartbeat{.sent = 2s});
-    CHECK(work<supervisor::SignalGroup>(stage.agent.advance(t0 + own_lease)).empty());
+    CHECK(work<supervisor::SignalGroup>(stage.pass(t0 + own_lease)).empty());
   }
   SUBCASE("not answered") {
-    CHECK(work<supervisor::SignalGroup>(stage.agent.advance(t0 + own_lease)).size() == 1);
+    CHECK(work<supervisor::SignalGroup>(stage.pass(t0 + own_lease)).size() == 1);
   }
 }
 

@@ -26,7 +26,7 @@ constexpr link::ExitStatus killed{.signalled = true, .value = SIGKILL};
 // The lease of three seconds has run out, and the worker is killed.
 void fall_silent(Stage& stage) {
   stage.run();
-  REQUIRE(work<supervisor::SignalGroup>(stage.agent.advance(t0 + 2750ms)).size() == 1);
+  REQUIRE(work<supervisor::SignalGroup>(stage.pass(t0 + 2750ms)).size() == 1);
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ TEST_CASE("a job of fixed size that may restart takes a node back, whatever it h
   last_chance.restart_count = 1;
   spent.heard(t0, last_chance);
   spent.worker(t0, supervisor::Started{LocalRank{0}, 100});
-  spent.agent.advance(t0 + 2750ms);
+  spent.pass(t0 + 2750ms);
   // Coming back spends none, and the others wait for it.
   CHECK(all<agent::Exit>(spent.end_worker(t0 + 4s, killed)).empty());
 
@@ -88,6 +88,7 @@ TEST_CASE("a link that comes up after the lease resumes nothing: the workers end
   Stage stage(false, one_or_two_nodes());
   stage.run();
   stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
+  stage.pass(t0 + 2s);
   const auto late = stage.agent.handle(t0 + 2800ms, agent::LinkUp{"10.0.0.2"});
   CHECK(said<link::Join>(late).empty());
   CHECK(all<agent::HangUp>(late).size() == 1);
@@ -99,7 +100,7 @@ TEST_CASE("who has lost its seat is heard no more, however long its workers take
   stage.run();
   // The link is sound, only the answers come too late: the coordinator would believe every word.
   stage.heard(t0 + 2s, link::Heartbeat{.sent = 1us});
-  const auto fenced = stage.agent.advance(t0 + 2751ms);
+  const auto fenced = stage.pass(t0 + 2751ms);
   CHECK(work<supervisor::SignalGroup>(fenced).size() == 1);
   CHECK(all<agent::HangUp>(fenced).size() == 1);
   // Its worker sits in the kernel and is given up.

@@ -81,6 +81,11 @@ std::vector<W> work(const Agent::Actions& actions) {
   return found;
 }
 
+inline bool kills(const Agent::Actions& actions) {
+  const auto signals = work<supervisor::SignalGroup>(actions);
+  return signals.size() == 1 && signals[0].signal == SIGKILL;
+}
+
 // One agent with one worker, led step by step to where a test begins.
 struct Stage {
   explicit Stage(bool hosts_coordinator = false, const Config& config = two_nodes())
@@ -106,6 +111,14 @@ struct Stage {
     join();
     heard(t0, seat());
     worker(t0, supervisor::Started{LocalRank{0}, 100});
+  }
+  // What the agent does until then, awake at each of its deadlines.
+  Agent::Actions pass(TimePoint until) {
+    Agent::Actions actions;
+    for (auto due = agent.next_deadline(); due && *due <= until; due = agent.next_deadline()) {
+      append(actions, agent.advance(*due));
+    }
+    return actions;
   }
   // The coordinator answers a heartbeat that was sent in that same moment.
   void answered(TimePoint now) {

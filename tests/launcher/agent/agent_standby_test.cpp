@@ -42,7 +42,7 @@ struct Elastic : Stage {
   // Nobody answers any more, and its worker is gone.
   Agent::Actions lose_master() {
     agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
-    auto actions = agent.advance(t0 + 2750ms);
+    auto actions = pass(t0 + 2750ms);
     append(actions, end_worker(t0 + 2800ms, {true, SIGKILL}));
     agent.handle(t0 + 2800ms, agent::LinkDown{"no answer"});
     return actions;
@@ -135,7 +135,7 @@ TEST_CASE("who has seen the round end in order, or done its part, has no vote") 
       CHECK(said<link::Drained>(told)[0].asked);
     }
     stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
-    stage.agent.advance(t0 + 2750ms);
+    stage.pass(t0 + 2750ms);
     stage.agent.handle(t0 + 3s, agent::LinkDown{"no answer"});
     std::optional<link::Join> join;
     for (auto due = stage.agent.next_deadline(); !join && due && *due < t0 + 9s;
@@ -169,7 +169,7 @@ TEST_CASE("a node whose round drains votes until it is asked to give its vote up
       CHECK(said<link::Drained>(again)[0].asked);
     }
     stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
-    stage.agent.advance(t0 + 2750ms);
+    stage.pass(t0 + 2750ms);
     stage.agent.handle(t0 + 2800ms, agent::LinkDown{"no answer"});
     stage.dialled(t0 + timeout - 1ms);
     REQUIRE(all<agent::Dial>(stage.agent.advance(t0 + timeout))[0].at == standby);
@@ -185,7 +185,7 @@ TEST_CASE("a node that loses its master while the job is being ended does not wa
               link::Drain{.round = first, .reason = "an operator stopped it", .ends_job = true});
   stage.end_worker(t0, {true, SIGTERM});
   stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
-  const auto last = all<agent::Exit>(stage.agent.advance(t0 + 2750ms));
+  const auto last = all<agent::Exit>(stage.pass(t0 + 2750ms));
   REQUIRE(last.size() == 1);
   CHECK(last[0].code == 1);
   CHECK(last[0].reason.ends_with("; the job was being stopped"));
@@ -197,7 +197,7 @@ TEST_CASE("where the job is being ended, no standby can lead, and the workers ha
               link::Drain{.round = first, .reason = "an operator stopped it", .ends_job = true});
   stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
   stage.agent.handle(t0 + 2s, agent::LinkDown{.reason = "refused", .refused = true});
-  CHECK(work<supervisor::SignalGroup>(stage.agent.advance(t0 + 2750ms)).empty());
+  CHECK(work<supervisor::SignalGroup>(stage.pass(t0 + 2750ms)).empty());
   CHECK(all<agent::Exit>(stage.end_worker(t0 + 4s, {})).size() == 1);
 }
 
@@ -266,10 +266,7 @@ TEST_CASE("the standby votes for itself, leads when it is told so, and is a host
   Elastic stage{true};
   auto actions = stage.lose_master();
   CHECK(all<agent::Stand>(actions).empty());
-  for (auto due = stage.agent.next_deadline(); due && *due <= t0 + timeout;
-       due = stage.agent.next_deadline()) {
-    Stage::append(actions, stage.agent.advance(*due));
-  }
+  Stage::append(actions, stage.pass(t0 + timeout));
   REQUIRE(all<agent::Stand>(actions).size() == 1);
   CHECK(all<agent::Stand>(actions)[0].own.vote == first);
   for (const auto& dial : all<agent::Dial>(actions)) CHECK(dial.at == master);
@@ -313,20 +310,14 @@ TEST_CASE("a node that replaces the standby is the standby when it is told so, a
     stage.heard(t0, after);
   }
   auto actions = stage.lose_master();
-  for (auto due = stage.agent.next_deadline(); due && *due <= t0 + timeout;
-       due = stage.agent.next_deadline()) {
-    Stage::append(actions, stage.agent.advance(*due));
-  }
+  Stage::append(actions, stage.pass(t0 + timeout));
   CHECK(all<agent::Stand>(actions).size() == (stands ? 1 : 0));
 }
 
 TEST_CASE("the standby's vote for itself is taken back when the master is there") {
   Elastic stage{true};
   stage.lose_master();
-  for (auto due = stage.agent.next_deadline(); due && *due <= t0 + timeout;
-       due = stage.agent.next_deadline()) {
-    stage.agent.advance(*due);
-  }
+  stage.pass(t0 + timeout);
   const auto back = stage.agent.handle(t0 + 4s, agent::LinkUp{"10.0.0.2"});
   REQUIRE(all<agent::Stand>(back).size() == 1);
   CHECK(all<agent::Stand>(back)[0].own.vote == RoundNumber{});

@@ -60,14 +60,6 @@ struct Set : Stage {
     CHECK_FALSE(agent.check());
     return actions;
   }
-  // All that is due until then is done.
-  Agent::Actions pass(TimePoint until) {
-    Agent::Actions actions;
-    for (auto due = agent.next_deadline(); due && *due <= until; due = agent.next_deadline()) {
-      append(actions, agent.advance(*due));
-    }
-    return actions;
-  }
   Asked dialled_until(TimePoint until) {
     Asked places;
     for (const auto& dial : all<agent::Dial>(pass(until))) places.push_back(dial.at);
@@ -97,10 +89,5 @@ struct Set : Stage {
     return actions;
   }
 };
-
-inline bool kills(const Agent::Actions& actions) {
-  const auto signals = work<supervisor::SignalGroup>(actions);
-  return signals.size() == 1 && signals[0].signal == SIGKILL;
-}
 
 }  // namespace cpprun::testing
