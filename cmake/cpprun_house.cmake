@@ -104,6 +104,14 @@ else()
   endif()
 endif()
 
+# For sources of tests, after cpprun_sanitize: a third less compile time without the checks of each
+# pointer. A null pointer ends the program all the same.
+add_library(cpprun_sanitize_tests INTERFACE)
+if(CPPRUN_SANITIZE MATCHES undefined)
+  target_compile_options(cpprun_sanitize_tests INTERFACE
+    -fno-sanitize=null,alignment,object-size,vptr)
+endif()
+
 # Hardening flags: many memory errors that untrusted input could exploit end the program instead, at
 # little cost. For the rooms that read such input (CPPRUN_READS_STRANGERS), in release builds only,
 # because the sanitizers find the same errors.
@@ -189,7 +197,8 @@ function(cpprun_test name)
       target_compile_options(${program} PRIVATE -O0)
     endif()
     target_include_directories(${program} PRIVATE "${PROJECT_SOURCE_DIR}")
-    target_link_libraries(${program} PRIVATE cpprun_doctest_main cpprun_house cpprun_sanitize)
+    target_link_libraries(${program} PRIVATE cpprun_doctest_main cpprun_house cpprun_sanitize
+                          cpprun_sanitize_tests)
   endif()
   target_sources(${program} PRIVATE ${ARG_SOURCES})
   target_link_libraries(${program} PRIVATE ${ARG_LINKS})
