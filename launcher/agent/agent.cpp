@@ -612,8 +612,8 @@ bool Agent::fence_if_late(TimePoint now, Actions& actions) {
   return true;
 }
 
-// This process was suspended: its heartbeats are overdue too. So was the watchdog, which fires if it
-// runs at its deadline.
+// This process was suspended: its heartbeats are overdue too. So was the watchdog, which fires if
+// it runs at its deadline.
 bool Agent::may_doubt_seat(TimePoint now) const {
   const auto due = link_.next_deadline();
   const bool has_slept = due && now - *due > bounds::fence_margin;
