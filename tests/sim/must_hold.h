@@ -15,15 +15,15 @@ namespace cpprun::sim {
 
 // An instrumented build is ten times slower.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr std::uint64_t share = 10;
+inline constexpr std::uint64_t slowdown = 10;
 #else
-inline constexpr std::uint64_t share = 1;
+inline constexpr std::uint64_t slowdown = 1;
 #endif
 
 inline void must_hold(const std::string& kinds, std::uint64_t first, std::uint64_t seeds,
                       int agents_max = 6) {
   const Campaign campaign{.first = first,
-                          .seeds = std::max<std::uint64_t>(1, seeds / share),
+                          .seeds = std::max<std::uint64_t>(1, seeds / slowdown),
                           .agents_max = agents_max,
                           .kinds = parse_kinds(kinds).value(),
                           .kinds_text = kinds,
