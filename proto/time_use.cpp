@@ -24,15 +24,6 @@ NodeDuration lost_by(const LostTime& lost) {
   return sum_of(lost.time) - of(lost.time, Account::standing_by);
 }
 
-std::string span_text(double seconds) {
-  if (seconds < 10) return fmt::format("{:.1f} s", seconds);
-  if (seconds < 100) return fmt::format("{:.0f} s", seconds);
-  const auto minutes = static_cast<long long>(seconds / 60 + 0.5);
-  if (minutes < 60) return fmt::format("{} min", minutes);
-  if (minutes < 48 * 60) return fmt::format("{} h {} min", minutes / 60, minutes % 60);
-  return fmt::format("{} days {} h", minutes / (24 * 60), minutes / 60 % 24);
-}
-
 std::string lost_text(const LostTime& lost, double nodes) {
   const std::string span = span_text(seconds_of(lost_by(lost)) / nodes);
   if (lost.count == 0) return fmt::format("{} to the start", span);
@@ -42,6 +33,15 @@ std::string lost_text(const LostTime& lost, double nodes) {
 }
 
 }  // namespace
+
+std::string span_text(double seconds) {
+  if (seconds < 10) return fmt::format("{:.1f} s", seconds);
+  if (seconds < 100) return fmt::format("{:.0f} s", seconds);
+  const auto minutes = static_cast<long long>(seconds / 60 + 0.5);
+  if (minutes < 60) return fmt::format("{} min", minutes);
+  if (minutes < 48 * 60) return fmt::format("{} h {} min", minutes / 60, minutes % 60);
+  return fmt::format("{} days {} h", minutes / (24 * 60), minutes / 60 % 24);
+}
 
 std::string_view name_of(Account account) {
   constexpr std::array<std::string_view, account_count> names = {

@@ -61,6 +61,8 @@ struct TimeUse {
   friend bool operator==(const TimeUse&, const TimeUse&) = default;
 };
 
+// "9.5 s", "3 h 12 min".
+std::string span_text(double seconds);
 // "training 94.1 % of 3 h 12 min × 4 nodes; lost: 6 min to 2 × out_of_memory on node-7, 12 s to the
 // start". The share is of the nodes' time; each loss is what the job would have saved without it.
 std::string to_text(const TimeUse& use);

@@ -7,6 +7,7 @@
 
 #include "launcher/failure/diagnosis.h"
 #include "proto/text.h"
+#include "proto/time_use.h"
 
 namespace cpprun {
 
@@ -66,18 +67,29 @@ std::string ConsoleMessages::line(LogLevel level, const std::string& text) const
   return fmt::format("{}cpprun: {}{}\n", colour, plain, end_of_colour);
 }
 
+std::string ConsoleMessages::for_terminal(const std::string& text) const {
+  if (!style_.terminal || style_.most < LogLevel::info) return "";
+  return style_.colour ? fmt::format("{}{}{}\n", grey, text, end_of_colour) : text + "\n";
+}
+
 std::string ConsoleMessages::started(const Config& config, const link::Sealed& sealed,
                                      const ResolvedProgram& program,
                                      const SocketInterfaces& sockets,
-                                     const std::string& master_host) const {
-  if (!style_.terminal || style_.most < LogLevel::info) return "";
+                                     const std::string& master_host,
+                                     const std::string& status_page) const {
   auto text = fmt::format("cpprun {}: {}, node {}, round {}, store {}", CPPRUN_VERSION,
                           size_text(config, sealed), sealed.group_rank.value, sealed.round.value,
                           to_string(Endpoint{master_host, sealed.store_port}));
   if (!sockets.said.empty()) text += fmt::format(", gloo on {}", sockets.said);
   text += program.interpreter.empty() ? fmt::format(", {}", program.argv.front())
                                       : fmt::format(", python {}", program.interpreter);
-  return style_.colour ? fmt::format("{}{}{}\n", grey, text, end_of_colour) : text + "\n";
+  if (!status_page.empty()) text += fmt::format(", status page {}", status_page);
+  return for_terminal(text);
+}
+
+std::string ConsoleMessages::finished(Duration duration) const {
+  return for_terminal(
+      fmt::format("cpprun {}: finished after {}", CPPRUN_VERSION, span_text(in_seconds(duration))));
 }
 
 std::string ConsoleMessages::note(const std::string& sentence) const {

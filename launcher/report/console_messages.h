@@ -37,9 +37,12 @@ class ConsoleMessages {
   explicit ConsoleMessages(ConsoleStyle style) : style_(style) {}
 
   // "cpprun 0.1.0: 2 nodes × 2 workers, node 0, round 1, store 10.0.0.1:29500, gloo on eth0, …"
+  // `status_page`: its address if it is served by this process.
   std::string started(const Config& config, const link::Sealed& sealed,
                       const ResolvedProgram& program, const SocketInterfaces& sockets,
-                      const std::string& master_host) const;
+                      const std::string& master_host, const std::string& status_page) const;
+  // The job succeeded.
+  std::string finished(Duration duration) const;
   std::string note(const std::string& sentence) const;     // plain
   std::string detail(const std::string& sentence) const;   // shown only at the most verbose level
   std::string warning(const std::string& sentence) const;  // e.g. a full log disk
@@ -52,6 +55,7 @@ class ConsoleMessages {
   std::string failed(const supervisor::Failed& action, const std::string& executable) const;
 
  private:
+  std::string for_terminal(const std::string& text) const;
   std::string line(LogLevel level, const std::string& text) const;
   ConsoleStyle style_;
 };

@@ -11,6 +11,7 @@
 #include "launcher/failure/causes.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
+#include "rendezvous/logging.h"
 
 namespace cpprun {
 
@@ -63,7 +64,7 @@ void LeaderChanges::add(LeaderChange change) {
 
 namespace {
 
-constexpr std::size_t width_max = 60;
+constexpr std::size_t width = 60;
 // Number of consequences listed one by one; the rest is summarized in a line.
 constexpr std::size_t others_max = 16;
 
@@ -113,13 +114,17 @@ std::string shown_lines(const std::vector<std::string>& lines) {
   return text;
 }
 
+std::string seen_before_kill(const DiagnosedEnd& end) {
+  const auto& last_seen = end.evidence().host_facts.last_seen;
+  return last_seen.empty() ? "" : "\nbefore SIGKILL " + last_seen;
+}
+
 // Everything seen of a failure: how it ended, its message, its traceback or its last lines.
 std::string story(const DiagnosedEnd& end) {
   const Diagnosis& diagnosis = end.diagnosis();
   const Evidence& evidence = end.evidence();
   auto text = diagnosis.ending;
-  const auto& last_seen = evidence.host_facts.last_seen;
-  if (!last_seen.empty()) text += "\nbefore SIGKILL " + last_seen;
+  text += seen_before_kill(end);
   if (!diagnosis.traceback.empty()) {
     text += "\n" + without_end(diagnosis.traceback);
     // Most tracebacks end with the message; add it if this one does not.
@@ -166,12 +171,16 @@ Block block_of(const link::Failure& root, const ReportFacts& facts) {
           .traceback = std::move(text)};
 }
 
+// cpprun stopped this worker because another one failed, and nothing else is known about it.
+bool was_only_stopped(const DiagnosedEnd& end) {
+  return end.diagnosis().cause == told_to_end && seen_before_kill(end).empty();
+}
+
 // How a worker ended that is not the root cause, and why it is not.
 std::string victim_text(const DiagnosedEnd& end, const ReportFacts& facts) {
   const Diagnosis& diagnosis = end.diagnosis();
   auto words = diagnosis.ending;
-  const auto& last_seen = end.evidence().host_facts.last_seen;
-  const auto seen = last_seen.empty() ? std::string() : "\nbefore SIGKILL " + last_seen;
+  const auto seen = seen_before_kill(end);
   if (!facts.root) return words + seen;
   if (diagnosis.cause == told_to_end) {
     return fmt::format("{} after rank {} failed{}", words, facts.root->rank.value, seen);
@@ -182,13 +191,32 @@ std::string victim_text(const DiagnosedEnd& end, const ReportFacts& facts) {
                      facts.root->rank.value, diagnosis.reason);
 }
 
-// The consequences on this node, in the order in which they were noticed.
+// "0-2, 4".
+std::string ranges_text(std::vector<int> numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  std::string text;
+  for (std::size_t first = 0, next = 0; first < numbers.size(); first = next) {
+    for (next = first + 1; next < numbers.size() && numbers[next] <= numbers[next - 1] + 1;) ++next;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", numbers[first]);
+    if (numbers[next - 1] != numbers[first]) text += fmt::format("-{}", numbers[next - 1]);
+  }
+  return text;
+}
+
+// The consequences on this node, in the order in which they were noticed. Workers that cpprun
+// stopped share one line.
 std::string others_text(const ReportFacts& facts, const DiagnosedEnd* root) {
   std::vector<const DiagnosedEnd*> others;
+  std::vector<int> stopped;
   for (const auto& each : facts.ends) {
-    if (&each != root) others.push_back(&each);
+    if (&each == root) continue;
+    if (facts.root && was_only_stopped(each)) {
+      stopped.push_back(each.evidence().outcome.rank.value);
+    } else {
+      others.push_back(&each);
+    }
   }
-  if (others.empty()) return "  <NO_OTHER_FAILURES>\n";
+  if (others.empty() && stopped.empty()) return "  <NO_OTHER_FAILURES>\n";
   std::stable_sort(others.begin(), others.end(), [](const auto* a, const auto* b) {
     return a->evidence().outcome.time < b->evidence().outcome.time;
   });
@@ -199,13 +227,13 @@ std::string others_text(const ReportFacts& facts, const DiagnosedEnd* root) {
   if (others.size() > others_max) {
     text += fmt::format("  ... and {} more workers of this node\n", others.size() - others_max);
   }
+  if (!stopped.empty()) {
+    text += stopped.size() == 1 ? fmt::format("  1 other rank of this node was stopped (rank {})\n",
+                                              stopped.front())
+                                : fmt::format("  {} other ranks of this node were stopped ({})\n",
+                                              stopped.size(), ranges_text(stopped));
+  }
   return text;
-}
-
-std::size_t longest_line(std::string_view text) {
-  std::size_t longest = 0;
-  for (const std::string_view line : split(text, '\n')) longest = std::max(longest, line.size());
-  return longest;
 }
 
 // Omits the id if it is torchrun's default, "none".
@@ -213,7 +241,7 @@ std::string job_text(const std::string& id) {
   return id.empty() || id == "none" ? "job" : "job " + id;
 }
 
-// The first line: "rank 1 (local rank 1, pid 5, on node0) exited with code 3 at …".
+// "job j failed: rank 1 (local rank 1, pid 5, on node0) exited with code 3".
 std::string headline(const ReportFacts& facts, const DiagnosedEnd* own) {
   if (!facts.root) return fmt::format("{} failed: {}", job_text(facts.job), facts.reason);
   const auto& root = *facts.root;
@@ -224,9 +252,8 @@ std::string headline(const ReportFacts& facts, const DiagnosedEnd* own) {
                       : root.pid == 0 && !root.message.empty() ? root.message
                                                                : to_text(own_status(root));
   const auto pid = root.pid == 0 ? std::string() : fmt::format("pid {}, ", root.pid);
-  return fmt::format("{} failed: rank {} (local rank {}, {}on {}) {} at {}", job_text(facts.job),
-                     root.rank.value, root.local_rank.value, pid, root.host, ending,
-                     local_time_text(root.time, facts.utc_offset_seconds));
+  return fmt::format("{} failed: rank {} (local rank {}, {}on {}) {}", job_text(facts.job),
+                     root.rank.value, root.local_rank.value, pid, root.host, ending);
 }
 
 // The reason and the advice, one line each. For another node's worker only the cause's id was sent.
@@ -280,21 +307,26 @@ std::string leader_lines(const ReportFacts& facts) {
       fmt::format("cpprun: leadership moved {} time{}", times, times == 1 ? "" : "s");
   const std::size_t first = all.size() - std::min(all.size(), told_max);
   for (std::size_t at = first; at < all.size(); ++at) {
-    text += fmt::format("{} to {} from {} at {}, {:.3f} s without a response",
-                        at == first ? ":" : ";", all[at].to_place, all[at].from_place,
-                        local_time_text(all[at].time, facts.utc_offset_seconds),
-                        in_seconds(all[at].silence.value_or(Duration{})));
+    text +=
+        fmt::format("{} to {} from {} at {}, {:.3f} s without a response", at == first ? ":" : ";",
+                    all[at].to_place, all[at].from_place, without_end(log_time(all[at].time)),
+                    in_seconds(all[at].silence.value_or(Duration{})));
   }
   return text + "\n";
 }
 
-// What ran, and where its output is.
+// What ran, for how long, and where its output is.
 std::string closing_lines(const ReportFacts& facts) {
   std::string text;
   if (!facts.program.empty()) {
-    text += fmt::format("cpprun: the workers ran {}\n", fmt::join(facts.program, " "));
+    const double seconds = in_seconds(facts.ended - facts.started);
+    text +=
+        fmt::format("cpprun: ran for {}: {}\n", span_text(seconds), fmt::join(facts.program, " "));
   }
-  if (facts.time) text += fmt::format("cpprun: time: {}\n", to_text(*facts.time));
+  // For a shorter job, the times in the log are enough.
+  if (facts.time && facts.time->wall >= std::chrono::minutes(1)) {
+    text += fmt::format("cpprun: time: {}\n", to_text(*facts.time));
+  }
   text += leader_lines(facts);
   if (!facts.logs.empty()) text += fmt::format("cpprun: the logs are in {}\n", facts.logs);
   return text;
@@ -307,8 +339,6 @@ std::string box(const ReportFacts& facts, const DiagnosedEnd* own) {
   const auto root = own != nullptr ? block_text(block_of(*own, facts, story(*own)), 0)
                     : facts.root   ? block_text(block_of(*facts.root, facts), 0)
                                    : fmt::format("  not a worker of this job: {}\n", facts.reason);
-  const auto width =
-      std::min(width_max, std::max({title.size(), longest_line(others), longest_line(root)}));
   const std::string double_line(width, '=');
   const std::string single_line(width, '-');
   return fmt::format("\n{}\n{}\n{}\nFailures:\n{}{}\nRoot Cause (first observed failure):\n{}{}\n",
@@ -339,18 +369,16 @@ const DiagnosedEnd* own_root(const ReportFacts& facts) {
 
 std::string report(const ReportFacts& facts) {
   const auto* own = own_root(facts);
-  auto text = fmt::format("cpprun: {}\n", headline(facts, own));
-  if (facts.colour) text = fmt::format("\x1b[1;31m{}\x1b[0m\n", without_end(text));
-  text += verdict_lines(facts, own);
-  if (facts.master || own != nullptr || !facts.root) text += box(facts, own);
-  if (facts.root && own == nullptr) {
-    const bool was_here = facts.root->group_rank == facts.group_rank;
-    if (!was_here || !facts.master) {
-      text += fmt::format("cpprun: this is node {} on {}{}\n", facts.group_rank.value, facts.host,
-                          was_here ? "" : "; its workers were terminated as a consequence");
-    }
+  const bool is_elsewhere = facts.root && facts.root->group_rank != facts.group_rank;
+  std::string last = "cpprun: " + headline(facts, own);
+  if (is_elsewhere && !facts.master) {
+    const std::string id = facts.root->cause.empty() ? "" : fmt::format(" [{}]", facts.root->cause);
+    return fmt::format("{}{}; this is node {} on {}\n", last, id, facts.group_rank.value,
+                       facts.host);
   }
-  return text + elsewhere_line(facts) + closing_lines(facts);
+  if (facts.colour) last = fmt::format("\x1b[1;31m{}\x1b[0m", last);
+  return box(facts, own) + elsewhere_line(facts) + closing_lines(facts) + last + "\n" +
+         verdict_lines(facts, own);
 }
 
 }  // namespace cpprun

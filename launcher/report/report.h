@@ -100,8 +100,8 @@ struct ReportFacts {
   bool colour = false;
 };
 
-// For the end of stderr: in full on the coordinator's node and on the node of the root cause, a few
-// lines on every other node.
+// For the end of stderr: in full on the coordinator's node and on the node of the root cause, one
+// line on every other node. The cause is last, where a terminal shows it above the prompt.
 std::string report(const ReportFacts& facts);
 
 // The same as JSON for --report, also for jobs that succeeded. docs/events.md has its members.
@@ -110,7 +110,7 @@ std::string report_json(const ReportFacts& facts);
 // The failure of this node's worker that is the root cause; null if it happened elsewhere.
 const DiagnosedEnd* own_root(const ReportFacts& facts);
 
-// "2026-11-21_05:04:27", local time with that offset.
+// "2026-11-21_05:04:27", local time with that offset: the format of torchrun's report.
 std::string local_time_text(WallTime time, int utc_offset_seconds);
 
 }  // namespace cpprun

@@ -121,11 +121,7 @@ int Runtime::run() {
     return 1;
   }
   for (const std::string& note : inputs_.config.notes) say(note);
-  if (const auto note = threads_note(inputs_.config, inputs_.environment)) say(*note);
-  if (hosted_.leader() != nullptr && inputs_.config.status_access != StatusAccess::none) {
-    pump_.say(messages_.detail(
-        fmt::format("status page: http://127.0.0.1:{}/", inputs_.config.endpoint.port)));
-  }
+  if (!status_page().empty()) pump_.say(messages_.detail("status page: " + status_page()));
   if (hosted_.leader() != nullptr && !security_.has_secret()) {
     const auto open = open_port_note(inputs_.config, inputs_.config.endpoint.host);
     if (open) say(*open);
@@ -447,7 +443,16 @@ void Runtime::tell(const agent::TellStarted& action) {
   attempts_.begin(wall_now(), action.sealed);
   note(event_log::RoundSealed{action.sealed});
   pump_.say(messages_.started(inputs_.config, action.sealed, inputs_.program, action.sockets,
-                              inputs_.config.endpoint.host));
+                              inputs_.config.endpoint.host, status_page()));
+  const bool is_first = action.sealed.round == RoundNumber{1} && group_rank_ == GroupRank{};
+  const auto note = threads_note(inputs_.config, inputs_.environment);
+  if (is_first && note) say(*note);  // once in a job
+}
+
+// Its address; empty if this process does not serve it.
+std::string Runtime::status_page() const {
+  if (hosted_.leader() == nullptr || inputs_.config.status_access == StatusAccess::none) return {};
+  return fmt::format("http://127.0.0.1:{}/", inputs_.config.endpoint.port);
 }
 
 void Runtime::tell(const agent::TellDraining& action) {
@@ -497,7 +502,9 @@ void Runtime::exit(const agent::Exit& action) {
   const auto facts = report_facts(*exit_);
   note(event_log::JobEnded{exit_->code, exit_->reason, facts.root});
   // Stopped on request, rejected, or the master is lost: no worker of this job is to blame.
-  if (exit_->code != 0) pump_.say(facts.root ? report(facts) : messages_.error(facts.reason));
+  pump_.say(exit_->code == 0 ? messages_.finished(facts.ended - facts.started)
+            : facts.root     ? report(facts)
+                             : messages_.error(facts.reason));
   leave_report(facts);
   ++files_to_leave_;
   inputs_.output_files.finish_events([this] { file_is_left(); });

@@ -81,6 +81,7 @@ class Runtime {
   void note(const event_log::Event& event);
   void tell_kept();
   ReportFacts report_facts(const agent::Exit& last) const;
+  std::string status_page() const;
   void leave_report(const ReportFacts& facts);
   void announce_report(const std::string& reason);
   void leave_error_file(const link::Failure& root);

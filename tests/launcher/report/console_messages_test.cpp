@@ -29,7 +29,8 @@ std::string started(const ConsoleMessages& console_messages, int world_size = 4)
       {"/usr/bin/python3", "-u", "train.py"}, "/usr/bin/python3", "train.py"};
   SocketInterfaces sockets;
   sockets.said = "eth0";
-  return console_messages.started(config, sealed, program, sockets, "10.0.0.1");
+  return console_messages.started(config, sealed, program, sockets, "10.0.0.1",
+                                  "http://127.0.0.1:29500/");
 }
 
 }  // namespace
@@ -39,9 +40,11 @@ TEST_CASE("the start line is said on a terminal and not in a pipe") {
       started(on_terminal)
           .ends_with(
               ": 2 nodes × 2 workers, node 0, round 1, store 10.0.0.1:29500, gloo on eth0, python "
-              "/usr/bin/python3\n"));
+              "/usr/bin/python3, status page http://127.0.0.1:29500/\n"));
   CHECK(started(on_terminal, 5).find("2 nodes, 5 workers, 2 of them here") != std::string::npos);
   CHECK(started(in_pipe).empty());
+  CHECK(on_terminal.finished(std::chrono::seconds(754)).ends_with(": finished after 13 min\n"));
+  CHECK(in_pipe.finished(std::chrono::seconds(754)).empty());
 }
 
 TEST_CASE("sentences are plain in a pipe and coloured where fitting") {

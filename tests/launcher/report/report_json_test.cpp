@@ -93,7 +93,7 @@ TEST_CASE("the cpprunds that have led the job are told, with how long nobody ans
                                                              {"silence", 0.012}}}));
   CHECK(json.at("leader_changes_left_out") == 0);
   CHECK(report(facts).find("cpprun: leadership moved 1 time: to b:29400 from a:29400 at "
-                           "1970-01-01_00:00:09, 0.012 s without a response\n") !=
+                           "1970-01-01T00:00:09.000Z, 0.012 s without a response\n") !=
         std::string::npos);
 }
 
