@@ -2,9 +2,11 @@
 #include "rendezvous/command_line.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <memory>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -99,9 +101,65 @@ CommandLineEnd unknown(const CLI::App& app, const std::string& word) {
                  near != nullptr ? fmt::format("did you mean {}?", *near) : help_hint(app));
 }
 
+// "--port=N", the help, and the default. CLI11's own also prints the validators and which flags
+// exclude each other.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    constexpr std::size_t column = 34;
+    constexpr std::size_t line_max = 100;
+    std::string help = option->get_description();
+    std::string line = "  " + (is_positional ? option->get_name(true) : spelled(*option));
+    const std::string choices = choices_of(*option);
+    if (!choices.empty() && help.find(':') == std::string::npos) help += ": " + choices;
+    const std::string standard = option->get_default_str();
+    if (!standard.empty() && help.find("default") == std::string::npos) {
+      help += fmt::format(" (default: {})", standard);
+    }
+    if (line.size() + 2 > column) line += '\n' + std::string(column - 1, ' ');
+    line.resize(std::max(line.size(), column - 1), ' ');
+    std::string text;
+    for (const std::string_view word : split(help, ' ')) {
+      const auto width = line.size() - (line.rfind('\n') + 1);
+      if (width + 1 + word.size() > line_max) {
+        text += line + '\n';
+        line = std::string(column - 1, ' ');
+      }
+      line += ' ';
+      line += word;
+    }
+    return text + line + '\n';
+  }
+
+ private:
+  static std::string spelled(const CLI::Option& option) {
+    std::vector<std::string> names;
+    for (const auto& name : option.get_snames()) names.push_back("-" + name);
+    for (const auto& name : option.get_lnames()) names.push_back("--" + name);
+    std::string text = fmt::format("{}", fmt::join(names, ", "));
+    if (option.get_items_expected_max() == 0) return text;
+    const std::string type = option.get_type_name();  // of a set of words: "TEXT:{a,b}"
+    const std::string value = choices_of(option).empty() ? type.substr(0, type.find(':')) : "WORD";
+    return text + "=" + value;
+  }
+  static std::string choices_of(const CLI::Option& option) {
+    const std::string type = option.get_type_name();
+    const auto begin = type.find('{');
+    const auto end = type.find('}');
+    if (begin == std::string::npos || end == std::string::npos) return {};
+    const std::string words = type.substr(begin + 1, end - begin - 1);
+    return fmt::format("{}", fmt::join(split(words, ','), ", "));
+  }
+};
+
 }  // namespace
 
 std::optional<CommandLineEnd> read_words_into(CLI::App& app, int argc, const char* const* argv) {
+  const auto formatter = std::make_shared<HelpFormatter>();
+  app.formatter(formatter);
+  for (auto* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    command->formatter(formatter);
+  }
   const std::vector<std::string_view> words(argv + std::min(argc, 1), argv + argc);
   if (auto wrong = misplaced_value(app, words)) return wrong;
   try {

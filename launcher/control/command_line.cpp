@@ -101,16 +101,18 @@ class Declaration {
   }
 
  private:
-  CLI::App* add(CommandKind kind, const char* name, const char* help) {
+  CLI::App* add(CommandKind kind, const char* name, const char* help, const char* example) {
     auto* const command = app_.add_subcommand(name, help);
     command->callback([this, kind] { options_.kind = kind; });
+    command->footer(fmt::format("Example:\n  {}\n", example));
     return command;
   }
-  void take_job(CLI::App* command, const char* help = "Full name of the job") {
+  void take_job(CLI::App* command,
+                const char* help = "Full name of the job; optional if there is only one") {
     command->add_option("JOB", options_.job, help)->type_name("");
   }
   void take_job_to_read(CLI::App* command) {
-    take_job(command, "Name of the job, or a prefix of it");
+    take_job(command, "Name of the job, or a prefix of it; optional if there is only one");
   }
   void take_reason(CLI::App* command) {
     command->add_option("--reason", options_.reason, "Reason, for the report and the events")
@@ -118,31 +120,40 @@ class Declaration {
   }
 
   void add_sights() {
-    auto* const list = add(CommandKind::list, "ls", "List the jobs")->alias("list");
+    auto* const list =
+        add(CommandKind::list, "ls", "List the jobs", "cpprunctl ls --all-users")->alias("list");
     list->add_flag("--names", options_.names_alone, "Print only the names, one per line");
     take_job_to_read(add(CommandKind::status, "status",
-                         "Show a job with its nodes and rounds, or a cpprund with its jobs"));
-    take_job_to_read(add(CommandKind::top, "top", "Like status, refreshed every second; q quits"));
-    auto* const events = add(CommandKind::events, "events", "List the events of a job");
+                         "Show a job with its nodes and rounds, or a cpprund with its jobs",
+                         "cpprunctl status train"));
+    take_job_to_read(add(CommandKind::top, "top", "Like status, refreshed every second; q quits",
+                         "cpprunctl top train"));
+    auto* const events = add(CommandKind::events, "events", "List the events of a job",
+                             "cpprunctl events --follow train");
     take_job_to_read(events);
     events->add_flag("-f,--follow", options_.follows, "Wait for new events");
-    take_job_to_read(add(CommandKind::report, "report", "Show what failed, and why"));
-    take_job(
-        add(CommandKind::wait, "wait", "Wait for the job to end, and exit with its exit code"));
+    take_job_to_read(
+        add(CommandKind::report, "report", "Show what failed, and why", "cpprunctl report train"));
+    take_job(add(CommandKind::wait, "wait", "Wait for the job to end, and exit with its exit code",
+                 "cpprunctl wait train && ./evaluate.sh"));
   }
 
   void add_orders() {
     auto* const stop =
         add(CommandKind::stop, "stop",
-            "Stop the job on all nodes: SIGTERM, then SIGKILL after the grace period");
-    auto* const restart =
-        add(CommandKind::restart, "restart", "Restart all workers in a new round");
+            "Stop the job on all nodes: SIGTERM, then SIGKILL after the grace period",
+            "cpprunctl stop train --reason \"wrong learning rate\"");
+    auto* const restart = add(CommandKind::restart, "restart", "Restart all workers in a new round",
+                              "cpprunctl restart train --reason \"rank 3 hangs\"");
     auto* const save =
-        add(CommandKind::save, "save", "Send all workers a signal to save a checkpoint");
+        add(CommandKind::save, "save", "Send all workers a signal to save a checkpoint",
+            "cpprunctl save train --signal SIGUSR2");
     auto* const forget =
-        add(CommandKind::forget, "forget", "Remove a finished job from its cpprund");
+        add(CommandKind::forget, "forget", "Remove a finished job from its cpprund",
+            "cpprunctl forget train --address head:29400");
     take_reason(add(CommandKind::handover, "handover",
-                    "Transfer leadership from a cpprund to its standby"));
+                    "Transfer leadership from a cpprund to its standby",
+                    "cpprunctl handover --address head:29400 --reason upgrade"));
     for (auto* const command : {stop, restart, save, forget}) {
       take_job(command);
       take_reason(command);
@@ -150,17 +161,20 @@ class Declaration {
     save->add_option("--signal", options_.signal, "The signal (default: SIGUSR1)")
         ->type_name("NAME");
     auto* const drain =
-        add(CommandKind::drain, "drain", "Remove a node from the job; a spare takes its place");
+        add(CommandKind::drain, "drain", "Remove a node from the job; a spare takes its place",
+            "cpprunctl drain node-7 --reason \"ECC errors\"");
     drain->add_option("NODE|HOST", options_.subject, "Rank or host name of the node")
         ->type_name("")
         ->required();
     auto* const exclude =
-        add(CommandKind::exclude, "exclude", "Exclude a host from all jobs, or from --job");
+        add(CommandKind::exclude, "exclude", "Exclude a host from all jobs, or from --job",
+            "cpprunctl exclude node-7 --for 2h");
     exclude
         ->add_option("--for", length_,
                      "Duration: 90s, 45m, 2h, 1h30m (default: until the job ends or include)")
         ->type_name("LENGTH");
-    auto* const include = add(CommandKind::include, "include", "Allow an excluded host again");
+    auto* const include = add(CommandKind::include, "include", "Allow an excluded host again",
+                              "cpprunctl include node-7");
     for (auto* const command : {exclude, include}) {
       command->add_option("HOST", options_.subject, "The host")->type_name("")->required();
     }
@@ -176,7 +190,8 @@ class Declaration {
 
   void add_policy() {
     auto* const policy =
-        add(CommandKind::simulate, "policy", "Simulate a restart policy on recorded failures");
+        add(CommandKind::simulate, "policy", "Simulate a restart policy on recorded failures",
+            "cpprunctl policy simulate job.toml --trace events.jsonl");
     policy->add_option("simulate", simulate_, "Always \"simulate\"")
         ->check(CLI::IsMember(std::set<std::string>{"simulate"}))
         ->type_name("")
@@ -198,7 +213,8 @@ class Declaration {
                     "Secret to use (default: CPPRUN_SECRET_FILE, or ~/.config/cpprun/secret)")
         ->type_name("FILE");
     auto* const keygen =
-        add(CommandKind::keygen, "keygen", "Create a secret for the nodes of your jobs");
+        add(CommandKind::keygen, "keygen", "Create a secret for the nodes of your jobs",
+            "cpprunctl keygen --id 2027-01 --add ~/.config/cpprun/secret");
     keygen
         ->add_option("FILE", options_.subject,
                      "Output file (default: ~/.config/cpprun/secret; -: standard output)")
@@ -208,7 +224,8 @@ class Declaration {
         ->type_name("NAME");
     keygen->add_flag("--add", options_.adds, "Add to an existing file; the old secret stays valid");
     auto* const token = add(CommandKind::token, "token",
-                            "Print a bearer token for a client that does not have the secret");
+                            "Print a bearer token for a client that does not have the secret",
+                            "cpprunctl token --read --for 8h --job train");
     token->add_flag("--read", reads_, "The token gives read access");
     token->add_flag("--order", options_.token_controls, "The token gives read and control access");
     token->add_option("--for", length_, "Lifetime: 90s, 45m, 2h, 1h30m (default: 1h)")
@@ -217,8 +234,9 @@ class Declaration {
   }
 
   void add_doctor() {
-    auto* const doctor = add(CommandKind::doctor, "doctor",
-                             "Check hosts: names, clocks, ports, GPUs, limits, disks");
+    auto* const doctor =
+        add(CommandKind::doctor, "doctor", "Check hosts: names, clocks, ports, GPUs, limits, disks",
+            "cpprunctl doctor --hosts node-1,node-2");
     auto& options = options_.doctor;
     doctor->add_option("--hosts", options.hosts, "Hosts, as for cpprun (default: this machine)")
         ->type_name("HOST,...|slurm");
