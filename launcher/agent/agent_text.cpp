@@ -81,8 +81,9 @@ std::string lead_over_text() {
 
 std::string lease_nearly_missed_text(Duration lease, Duration takeover_window, Duration silence) {
   return fmt::format(
-      "the master took {:.1f} s to respond, with a lease of {} s; {:.1f} s later, this node would "
-      "have stopped its workers; if this happens often, set a longer lease on every "
+      "the master took {:.1f} s to respond; the lease is {} s; if the response had taken {:.1f} s "
+      "longer, this node would have stopped its workers; if this happens often, set a longer lease "
+      "on every "
       "node (--rdzv-conf keep_alive_max_attempt=…)",
       in_seconds(silence), in_seconds(lease), in_seconds(lease + takeover_window - silence));
 }

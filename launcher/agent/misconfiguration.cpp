@@ -36,9 +36,10 @@ std::string first_few(std::vector<std::string> names) {
 
 std::string to_text(Duration silence, const std::string& sign) {
   return fmt::format(
-      "no worker has contacted the store for {:.0f} s, and {}; a script that launches its own "
-      "ranks (mp.spawn, init_method=\"tcp://…\", its own MASTER_PORT) waits forever here, because "
-      "cpprun has already started one process per rank and hosts the store\n  hint: let the script "
+      "no worker has contacted the store for {:.0f} s, and {}; if the script launches its own "
+      "ranks (mp.spawn, init_method=\"tcp://…\", its own MASTER_PORT), it will wait forever: "
+      "cpprun has already started one process per rank, and hosts the store\n  hint: let the "
+      "script "
       "take RANK, LOCAL_RANK and WORLD_SIZE from the environment and call init_process_group() "
       "without init_method, rank and world_size, or run it with python alone",
       in_seconds(silence), sign);
@@ -308,7 +309,8 @@ std::optional<std::string> unconnected_interface(const std::vector<NetworkInterf
                        address, connection.remote, good->name, good->addresses.front());
   }
   return fmt::format(
-      "{}={}: {} ({}) cannot connect to {}; unset {}, or name {} ({}), which leads to them",
+      "{}={}: {} ({}) cannot connect to {}; unset {}, or name {} ({}), which leads to the other "
+      "nodes",
       variable, *find_variable(environment, variable), used->name, address, connection.remote,
       variable, good->name, good->addresses.front());
 }
@@ -346,10 +348,11 @@ std::optional<std::string> unreachable_interface(const std::vector<NetworkInterf
                                       [&](const auto& each) { return each.name == name; });
       if (stray == interfaces.end() || stray->addresses.empty() || leads(*stray)) continue;
       const auto good = std::find_if(interfaces.begin(), interfaces.end(), leads);
-      const std::string cure = good == interfaces.end()
-                                   ? fmt::format("unset {}", variable)
-                                   : fmt::format("unset {}, or name {} ({}), which leads to them",
-                                                 variable, good->name, good->addresses.front());
+      const std::string cure =
+          good == interfaces.end()
+              ? fmt::format("unset {}", variable)
+              : fmt::format("unset {}, or name {} ({}), which leads to the other nodes", variable,
+                            good->name, good->addresses.front());
       return fmt::format(
           "{}={}: {} ({}) {} the other nodes (for example {}); workers that use this interface "
           "will not be able to connect to each other; {}",

@@ -117,8 +117,8 @@ Result<std::optional<std::string>> own_choice(const std::vector<NetworkInterface
   const auto others = those_that_would_do(interfaces, {company.alone, ""});
   if (others.empty()) return failure(none_up);
   return failure(
-      fmt::format("no interface of this machine has the address {}, from which it reaches the "
-                  "master\n  hint: set {} to one of these: {}",
+      fmt::format("this machine reaches the master from the address {}, but none of its "
+                  "interfaces has this address\n  hint: set {} to one of these: {}",
                   company.local_address, contract::gloo_socket_ifname, others));
 }
 

@@ -486,7 +486,8 @@ void Coordinator::hear_leader(TimePoint now, const Caller& caller, const link::W
     look_after(options_.only->id, said_before, actions);
   } else if (entry != nullptr && !entry->job.over()) {
     actions.emplace_back(coordinator::Note{
-        .line = fmt::format("{} ({}) is the leader of another job \"{}\"; stop one of the two",
+        .line = fmt::format("{} ({}) is already the leader of a running job with the same name, "
+                            "\"{}\"; stop that job or this one",
                             leader.host, caller.peer, options_.only->id),
         .level = LogLevel::warning});
   }

@@ -101,10 +101,9 @@ Result<void> JobAdmission::check(TimePoint now, const std::string& job,
   }
   if (taken_ + reserved() >= limits_.jobs && reserved() > 0 && has >= bounds::jobs_few) {
     return failure(
-        fmt::format("{} already has {} unfinished jobs here, and the last {} of {} job slots are "
-                    "reserved for addresses with fewer than {} jobs; start cpprund with a larger "
-                    "--max-jobs",
-                    source_of(address), has, reserved(), limits_.jobs, bounds::jobs_few));
+        fmt::format("the last {} of {} job slots are reserved for addresses with fewer than {} "
+                    "unfinished jobs, and {} has {}; start cpprund with a larger --max-jobs",
+                    reserved(), limits_.jobs, bounds::jobs_few, source_of(address), has));
   }
   return {};
 }

@@ -59,8 +59,8 @@ Result<SelfRecord> read_self_record(std::string_view bytes) {
 std::optional<std::string> objection_to(const SelfRecord& found, std::string_view set) {
   if (found.set == set) return std::nullopt;
   return fmt::format(
-      "has the jobs of cluster \"{}\", and {}; use the --etcd of that cluster and --cluster={}, or "
-      "another directory",
+      "has the jobs of cluster \"{}\", but {}; for these jobs, use --cluster={} and the --etcd of "
+      "that cluster, otherwise another directory",
       found.set,
       set.empty() ? "this cpprund has no --etcd"
                   : fmt::format("this cpprund belongs to \"{}\"", set),

@@ -946,7 +946,7 @@ void LeaderElection::fail_fenced(TimePoint now, Step step, Kind kind, Actions& a
 std::optional<std::string> LeaderElection::check() const {
   const bool has_lease = phase_ == Phase::standing || phase_ == Phase::finding_out || has_won();
   if (has_lease != leader_lease_.has_value())
-    return "it campaigns or leads without a lease, or has an unused lease";
+    return "it is a candidate or the leader without a lease, or has a lease and is neither";
   if (fenced_ && !has_won()) return "it writes without being the leader";
   if (has_won() && fence_.epoch() != options_.memory.epoch) return "its epoch is not the highest";
   if (!has_won() && queue_.has_more()) return "it has queued writes without being the leader";

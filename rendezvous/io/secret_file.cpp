@@ -118,9 +118,8 @@ std::string objection(const struct stat& file, const std::string& path) {
   const uid_t self = ::geteuid();
   if (file.st_uid != self && file.st_uid != 0) {
     return fmt::format(
-        "owned by uid {}, which could change it, and this program runs as uid {}; use a file that "
-        "is "
-        "owned by you or by root",
+        "owned by uid {}, but this program runs as uid {}: that user could change it; use a file "
+        "that is owned by you or by root",
         file.st_uid, self);
   }
   if ((file.st_mode & others_bits & ~bits_of_own_group(file)) != 0) {
@@ -153,7 +152,7 @@ bool is_of_self_or_root(const struct stat& facts) {
 // sticky directory only the owner of an entry can replace it, and entries are checked as well.
 std::string objection_to_directory(const struct stat& facts, const std::string& shown) {
   if (!is_of_self_or_root(facts)) {
-    return fmt::format("its directory \"{}\" is owned by uid {}, which could change it",
+    return fmt::format("its directory \"{}\" is owned by uid {}: that user could change it",
                        plain_line(shown), facts.st_uid);
   }
   if ((facts.st_mode & write_bits_of_others) == 0 || (facts.st_mode & S_ISVTX) != 0) return {};
@@ -237,7 +236,7 @@ class LinkWalk {
     if (!is_of_self_or_root(facts)) {
       return refused(
           path_,
-          fmt::format("a symbolic link in its path is owned by uid {}, which could change it",
+          fmt::format("a symbolic link in its path is owned by uid {}: that user could change it",
                       facts.st_uid));
     }
     if (++links_ > links_max) return refused(path_, errno_text(ELOOP));

@@ -521,7 +521,7 @@ std::optional<std::string> Round::check() const {
 std::optional<std::string> Round::check_leases() const {
   for (const auto& [link, member] : members()) {
     if (member->connected && !member->local && !leases_.watches(link)) {
-      return fmt::format("no timeout is set for the silence of {}", name_of(*member));
+      return fmt::format("no heartbeat timeout is set for {}", name_of(*member));
     }
     const bool is_in = phase_ == Phase::sealed && member->state != Member::State::waiting;
     if (is_in && !admits(member->peer)) {

@@ -303,8 +303,8 @@ Attempt<ControlEndpoint> daemon_to_hand_over(const ControlOptions& options,
     return tl::unexpected(Setback{
         .sentence = found.places.empty()
                         ? "found no cpprund of this user on this machine"
-                        : "found no leading cpprund on this machine, and a cpprun cannot transfer "
-                          "leadership",
+                        : "no cpprund on this machine is a leader; a job that is hosted by cpprun "
+                          "cannot transfer leadership",
         .hint = "choose the leader with --address HOST:PORT"});
   }
   std::string places;
@@ -528,8 +528,8 @@ Result<Secret> add_to_key_file(const std::string& path, const Secret& secret) {
   // one new secret.
   MadeFile file(draft);
   if (!file && errno == EEXIST) {
-    return refused(path, fmt::format("another cpprunctl is adding a secret; if none is running, "
-                                     "remove {}, which an interrupted cpprunctl has left",
+    return refused(path, fmt::format("{} exists: another cpprunctl is adding a secret, or was "
+                                     "interrupted; if no cpprunctl is running, remove that file",
                                      plain_line(draft)));
   }
   if (!file) return refused(path, errno_text(errno));

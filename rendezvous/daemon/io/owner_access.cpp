@@ -150,7 +150,7 @@ tl::unexpected<Error> refused(const std::string& directory, std::string_view why
 std::string objection(const struct stat& directory, const std::string& path) {
   const uid_t self = ::geteuid();
   if (directory.st_uid != self && directory.st_uid != 0) {
-    return fmt::format("owned by uid {}, which could change it, and cpprund runs as uid {}",
+    return fmt::format("owned by uid {}, but cpprund runs as uid {}: that user could change it",
                        directory.st_uid, self);
   }
   // In a sticky directory other users cannot replace files, and files that they add are rejected

@@ -89,7 +89,7 @@ Result<FileDescriptor> lock_state_directory(int directory, const std::string& pa
       const int other = pid_in(lock.get());
       if (other > 0 && ::kill(other, 0) != 0 && errno == ESRCH) {
         return state_refused(
-            "process {} has exited, but its last records are still being written to \"{}\": the "
+            "process {} has exited, but the kernel has not finished its last writes to \"{}\": the "
             "disk is slow or not responding",
             other, path);
       }

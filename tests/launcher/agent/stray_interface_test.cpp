@@ -39,7 +39,7 @@ TEST_CASE("an interface that leads nowhere is named, with the one that would do"
         "GLOO_SOCKET_IFNAME=docker0: docker0 (172.17.0.1) shares no network with the other nodes "
         "(for example 10.0.0.6, 192.168.1.6); workers that use this interface will not be able to "
         "connect to each other; "
-        "unset GLOO_SOCKET_IFNAME, or name eth0 (10.0.0.5), which leads to them");
+        "unset GLOO_SOCKET_IFNAME, or name eth0 (10.0.0.5), which leads to the other nodes");
   CHECK(stray({{"NCCL_SOCKET_IFNAME", "=lo"}})
             ->find("NCCL_SOCKET_IFNAME==lo: lo (127.0.0.1) never leaves this machine") == 0);
   CHECK(stray({{"GLOO_SOCKET_IFNAME", "eth0,docker0"}})->find("docker0 (172.17.0.1)") !=
@@ -155,7 +155,7 @@ TEST_CASE(
   const FailedConnection from_ib{"192.168.1.5", "192.168.1.6"};
   const std::string verdict =
       "GLOO_SOCKET_IFNAME=ib0: ib0 (192.168.1.5) cannot connect to 192.168.1.6; unset "
-      "GLOO_SOCKET_IFNAME, or name eth0 (10.0.0.5), which leads to them";
+      "GLOO_SOCKET_IFNAME, or name eth0 (10.0.0.5), which leads to the other nodes";
   const Environment gloo{{"GLOO_SOCKET_IFNAME", "ib0"}};
   CHECK(unconnected_interface(machine, way, gloo, from_ib) == verdict);
   CHECK(unconnected_interface(machine, way, gloo, {"", "192.168.1.6"}) == verdict);

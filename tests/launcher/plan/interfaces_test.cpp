@@ -71,8 +71,8 @@ TEST_CASE("a master to whose own address no way leads gives its workers a card t
 
 TEST_CASE("an address that no interface carries is an error that lists those that would do") {
   CHECK(choose_interfaces(machine, "172.16.0.1", false, {}).error().reason ==
-        "no interface of this machine has the address 172.16.0.1, from which it reaches the "
-        "master\n  hint: set GLOO_SOCKET_IFNAME to one of these: eth0 (10.0.0.5), ib0 "
+        "this machine reaches the master from the address 172.16.0.1, but none of its interfaces "
+        "has this address\n  hint: set GLOO_SOCKET_IFNAME to one of these: eth0 (10.0.0.5), ib0 "
         "(192.168.1.5)");
 }
 

@@ -56,11 +56,11 @@ TEST_CASE("what lies in a folder is of one cluster, and of nobody without an etc
   const SelfRecord found{.life = "1", .set = "tonight"};
   CHECK_FALSE(objection_to(found, "tonight"));
   CHECK(objection_to(found, "default") ==
-        "has the jobs of cluster \"tonight\", and this cpprund belongs to \"default\"; use the "
-        "--etcd of that cluster and --cluster=tonight, or another directory");
+        "has the jobs of cluster \"tonight\", but this cpprund belongs to \"default\"; for these "
+        "jobs, use --cluster=tonight and the --etcd of that cluster, otherwise another directory");
   CHECK(objection_to(found, "") ==
-        "has the jobs of cluster \"tonight\", and this cpprund has no --etcd; use the --etcd of "
-        "that cluster and --cluster=tonight, or another directory");
+        "has the jobs of cluster \"tonight\", but this cpprund has no --etcd; for these jobs, use "
+        "--cluster=tonight and the --etcd of that cluster, otherwise another directory");
 }
 
 }  // namespace self_record_json_test

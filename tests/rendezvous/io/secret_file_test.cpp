@@ -149,13 +149,13 @@ TEST_CASE("a link of another user, or a directory of one on its way, is refused"
   std::filesystem::create_symlink("secret", link);
   REQUIRE(::lchown(link.c_str(), somebody_else, somebody_else) == 0);
   CHECK(refusal(link) ==
-        "a symbolic link in its path is owned by uid 65534, which could change it");
+        "a symbolic link in its path is owned by uid 65534: that user could change it");
   const std::string theirs = directory.path() + "/theirs";
   std::filesystem::create_directory(theirs);
   std::filesystem::create_symlink("../secret", theirs + "/link");
   REQUIRE(::chown(theirs.c_str(), somebody_else, somebody_else) == 0);
   CHECK(refusal(theirs + "/link") ==
-        "its directory \"" + theirs + "\" is owned by uid 65534, which could change it");
+        "its directory \"" + theirs + "\" is owned by uid 65534: that user could change it");
 }
 
 TEST_CASE("a file that root has given to a group of this user is read, and is not changed by it") {
@@ -227,10 +227,9 @@ TEST_CASE("a file of another user is refused") {
   const Directory directory;
   const auto path = secret_in(directory);
   REQUIRE(::chown(path.c_str(), somebody_else, somebody_else) == 0);
-  CHECK(
-      refusal(path) ==
-      "owned by uid 65534, which could change it, and this program runs as uid 0; use a file that "
-      "is owned by you or by root");
+  CHECK(refusal(path) ==
+        "owned by uid 65534, but this program runs as uid 0: that user could change it; use a file "
+        "that is owned by you or by root");
 }
 
 TEST_CASE("a file that cannot be read says who should be able to") {
