@@ -171,7 +171,7 @@ TEST_CASE("the last lines of a filtered rank that fails are in the report, and n
     CHECK_MESSAGE(contains(ended.err, "last lines of its stderr:\n    no such shard: 17\n"),
                   ended.err);
     // Not on the console as it was written.
-    CHECK(ended.err.find("no such shard: 17") > ended.err.find("cpprun: job "));
+    CHECK(ended.err.find("no such shard: 17") > ended.err.find("Root Cause"));
   }
 }
 
