@@ -10,12 +10,13 @@ import sys
 import threading
 import time
 
+from . import _PID
+
 _SIZE = 64
 _HEAD = struct.Struct("=8sIii")   # magic, version, rank, pid
 _CHECKPOINT_SECONDS, _BEATS, _CHECKPOINT_STEP = 20, 24, 56
 _BODY = struct.Struct("=QqQQ")    # beats, time of the last one, step, samples
 _LARGEST = 2**64 - 1
-_PID = os.getpid()  # a process that the worker forks has another one
 
 
 class _Heartbeat:

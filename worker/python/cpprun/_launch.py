@@ -12,7 +12,7 @@ import subprocess
 import sys
 import sysconfig
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 # torchrun's arguments, by the names in its argparse.Namespace, with the values that change nothing.
 _DEFAULTS: dict[str, tuple] = {
@@ -80,19 +80,22 @@ def launch_environment() -> dict[str, str]:
     return environment
 
 
-def _command_line(args: argparse.Namespace) -> list[str]:
+def _command_line(args: argparse.Namespace, explicit: Sequence[str] = ()) -> list[str]:
     words = []
     # Without --node-rank, cpprun finds the rank of a node by itself; torchrun takes 0.
-    is_ranked = (getattr(args, "rdzv_backend", "static") == "static"
-                 and getattr(args, "nnodes", "1") not in _DEFAULTS["nnodes"])
+    if (getattr(args, "rdzv_backend", "static") == "static"
+            and getattr(args, "nnodes", "1") not in _DEFAULTS["nnodes"]):
+        explicit = [*explicit, "node_rank"]
     for name, defaults in _DEFAULTS.items():
         value = getattr(args, name, None)
-        if value is None or (value in defaults and not (name == "node_rank" and is_ranked)):
+        if value is None or (value in defaults and name not in explicit):
             continue
         if isinstance(value, (list, tuple)):
             value = ",".join(map(str, value))
         words.append(f"--{name.replace('_', '-')}={value}")
     words += [f"--{name.replace('_', '-')}" for name in _SWITCHES if getattr(args, name, False)]
+    if not getattr(args, "use_env", True):  # the parser of torch.distributed.launch
+        words.append("--pass-local-rank=local-rank")
     return [*words, str(args.training_script), *map(str, args.training_script_args)]
 
 
@@ -109,12 +112,22 @@ def run(args: argparse.Namespace | Sequence[str] | None = None) -> None:
 
     Raises JobFailed, which has the job's exit code, and FileNotFoundError without the program.
     """
+    launch(words_of(args))
+
+
+def words_of(args: argparse.Namespace | Sequence[str] | None,
+             explicit: Sequence[str] = ()) -> list[str]:
+    """The arguments of cpprun, from those of run(). `explicit`: passed even with torchrun's
+    default value, where cpprun may have another one."""
     if isinstance(args, argparse.Namespace):
-        words = _command_line(args)
-    elif isinstance(args, str):
+        return _command_line(args, explicit)
+    if isinstance(args, str):
         raise TypeError('args is a list of words, such as ["--nproc-per-node=2", "train.py"]')
-    else:
-        words = list(sys.argv[1:] if args is None else args)
+    return list(sys.argv[1:] if args is None else args)
+
+
+def launch(words: Sequence[str], variables: Mapping[str, str] | None = None) -> None:
+    """run() with cpprun's own arguments, and variables added to its environment."""
     parent, prctl = os.getpid(), ctypes.CDLL(None).prctl
 
     def end_with_parent() -> None:  # between fork and exec
@@ -122,8 +135,8 @@ def run(args: argparse.Namespace | Sequence[str] | None = None) -> None:
         if os.getppid() != parent:
             os._exit(128 + signal.SIGTERM)
 
-    child = subprocess.Popen([find_program(), *words], env=launch_environment(),
-                             preexec_fn=end_with_parent)
+    child = subprocess.Popen([find_program(), *words], preexec_fn=end_with_parent,
+                             env={**launch_environment(), **(variables or {})})
     has_terminal = _foreground_group() is not None
     before = {}
     if threading.current_thread() is threading.main_thread():
