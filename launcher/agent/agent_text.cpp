@@ -69,8 +69,9 @@ std::string slept_text(Duration lease, Duration silence) {
 
 std::string doubt_text(Duration silence, Duration lease) {
   return fmt::format(
-      "this node was suspended for about {:.0f} s, longer than its lease of {} s; its workers are "
-      "paused until the master confirms their seat",
+      "this node was suspended: no response from the master for {:.1f} s, with a lease of {} s; "
+      "its "
+      "workers are paused until the master confirms their seat",
       in_seconds(silence), in_seconds(lease));
 }
 
@@ -83,8 +84,7 @@ std::string lease_nearly_missed_text(Duration lease, Duration takeover_window, D
   return fmt::format(
       "the master took {:.1f} s to respond; the lease is {} s; if the response had taken {:.1f} s "
       "longer, this node would have stopped its workers; if this happens often, set a longer lease "
-      "on every "
-      "node (--rdzv-conf keep_alive_max_attempt=…)",
+      "on every node (--rdzv-conf keep_alive_max_attempt=…)",
       in_seconds(silence), in_seconds(lease), in_seconds(lease + takeover_window - silence));
 }
 

@@ -23,8 +23,8 @@ std::string nobody_leads_text(const std::string& places, const std::string& why,
 // This process did not run for that long, and the lease expired.
 std::string slept_text(Duration lease, Duration silence);
 
-// doubt_text: this node was suspended for longer than its lease and waits for confirmation of its
-// seat. lead_over_text: the coordinator on this node lost its own lease.
+// doubt_text: this node was suspended for nearly its lease, or longer, and waits for confirmation
+// of its seat. lead_over_text: the coordinator on this node lost its own lease.
 std::string doubt_text(Duration silence, Duration lease);
 std::string lead_over_text();
 

@@ -188,13 +188,19 @@ TEST_CASE("a node that was suspended for nearly a lease asks for its seat too") 
   const TimePoint awake = t0 + 1s + own_lease + 1ms;
   REQUIRE(awake < *stage.agent.overdue_at());
   const auto doubts = stage.agent.advance(awake);
+  REQUIRE(all<agent::TellWarning>(doubts).size() == 1);
+  CHECK(all<agent::TellWarning>(doubts)[0].sentence ==
+        "this node was suspended: no response from the master for 2.8 s, with a lease of 3 s; its "
+        "workers are paused until the master confirms their seat");
   REQUIRE(work<supervisor::SignalGroup>(doubts).size() == 1);
   CHECK(work<supervisor::SignalGroup>(doubts)[0].signal == SIGSTOP);
   SUBCASE("answered") {
     stage.answered(awake);
     CHECK(work<supervisor::SignalGroup>(stage.pass(awake + 1s)).empty());
   }
-  SUBCASE("not answered within another lease") { CHECK(kills(stage.pass(awake + 3s))); }
+  SUBCASE("not answered within another lease") {
+    CHECK(kills(stage.pass(awake + 3s)));
+  }
 }
 
 TEST_CASE("a worker that is being ended politely is killed all the same when the lease is over") {
