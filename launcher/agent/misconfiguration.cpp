@@ -39,9 +39,8 @@ std::string to_text(Duration silence, const std::string& sign) {
       "no worker has contacted the store for {:.0f} s, and {}; if the script launches its own "
       "ranks (mp.spawn, init_method=\"tcp://…\", its own MASTER_PORT), it will wait forever: "
       "cpprun has already started one process per rank, and hosts the store\n  hint: let the "
-      "script "
-      "take RANK, LOCAL_RANK and WORLD_SIZE from the environment and call init_process_group() "
-      "without init_method, rank and world_size, or run it with python alone",
+      "script take RANK, LOCAL_RANK and WORLD_SIZE from the environment and call "
+      "init_process_group() without init_method, rank and world_size, or run it with python alone",
       in_seconds(silence), sign);
 }
 

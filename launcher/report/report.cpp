@@ -370,13 +370,14 @@ const DiagnosedEnd* own_root(const ReportFacts& facts) {
 std::string report(const ReportFacts& facts) {
   const auto* own = own_root(facts);
   const bool is_elsewhere = facts.root && facts.root->group_rank != facts.group_rank;
+  const bool is_short = is_elsewhere && !facts.master;
   std::string last = "cpprun: " + headline(facts, own);
-  if (is_elsewhere && !facts.master) {
-    const std::string id = facts.root->cause.empty() ? "" : fmt::format(" [{}]", facts.root->cause);
-    return fmt::format("{}{}; this is node {} on {}\n", last, id, facts.group_rank.value,
-                       facts.host);
+  if (is_short) {
+    if (!facts.root->cause.empty()) last += fmt::format(" [{}]", facts.root->cause);
+    last += fmt::format("; this is node {} on {}", facts.group_rank.value, facts.host);
   }
   if (facts.colour) last = fmt::format("\x1b[1;31m{}\x1b[0m", last);
+  if (is_short) return last + "\n";
   return box(facts, own) + elsewhere_line(facts) + closing_lines(facts) + last + "\n" +
          verdict_lines(facts, own);
 }

@@ -444,9 +444,9 @@ void Runtime::tell(const agent::TellStarted& action) {
   note(event_log::RoundSealed{action.sealed});
   pump_.say(messages_.started(inputs_.config, action.sealed, inputs_.program, action.sockets,
                               inputs_.config.endpoint.host, status_page()));
-  const bool is_first = action.sealed.round == RoundNumber{1} && group_rank_ == GroupRank{};
-  const auto note = threads_note(inputs_.config, inputs_.environment);
-  if (is_first && note) say(*note);  // once in a job
+  if (action.sealed.round != RoundNumber{1} || group_rank_ != GroupRank{}) return;
+  // Once in a job.
+  if (const auto note = threads_note(inputs_.config, inputs_.environment)) say(*note);
 }
 
 // Its address; empty if this process does not serve it.

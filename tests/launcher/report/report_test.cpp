@@ -129,6 +129,8 @@ TEST_CASE("a node that is neither the master nor the cause prints one line") {
   CHECK(report(facts) ==
         "cpprun: job job7 failed: rank 0 (local rank 0, pid 77, on node0) was killed by SIGKILL "
         "(killed) [out_of_memory]; this is node 1 on node1\n");
+  facts.colour = true;
+  CHECK(report(facts).starts_with("\x1b[1;31mcpprun: job job7 failed: "));
 }
 
 TEST_CASE("a rank that left early is named on its own node, on the master and on any other") {
@@ -173,7 +175,7 @@ TEST_CASE("ranks that cpprun stopped share one line") {
         std::string::npos);
 }
 
-TEST_CASE("a job that failed within a minute says nothing of its use of time") {
+TEST_CASE("a job that failed within a minute does not print its use of time") {
   auto facts = facts_of({ended(1, {false, 3})});
   facts.time = TimeUse{.wall = std::chrono::seconds(59)};
   CHECK(report(facts).find("cpprun: time: ") == std::string::npos);
