@@ -133,10 +133,7 @@ class HelpFormatter : public CLI::Formatter {
 
  private:
   static std::string spelled(const CLI::Option& option) {
-    std::vector<std::string> names;
-    for (const auto& name : option.get_snames()) names.push_back("-" + name);
-    for (const auto& name : option.get_lnames()) names.push_back("--" + name);
-    std::string text = fmt::format("{}", fmt::join(names, ", "));
+    std::string text = fmt::format("{}", fmt::join(spellings_of(option), ", "));
     if (option.get_items_expected_max() == 0) return text;
     const std::string type = option.get_type_name();  // of a set of words: "TEXT:{a,b}"
     const std::string value = choices_of(option).empty() ? type.substr(0, type.find(':')) : "WORD";
@@ -153,6 +150,13 @@ class HelpFormatter : public CLI::Formatter {
 };
 
 }  // namespace
+
+std::vector<std::string> spellings_of(const CLI::Option& option) {
+  std::vector<std::string> all;
+  for (const auto& name : option.get_snames()) all.push_back("-" + name);
+  for (const auto& name : option.get_lnames()) all.push_back("--" + name);
+  return all;
+}
 
 std::optional<CommandLineEnd> read_words_into(CLI::App& app, int argc, const char* const* argv) {
   const auto formatter = std::make_shared<HelpFormatter>();

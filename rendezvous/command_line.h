@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -35,6 +36,9 @@ struct NumberRange {
   std::uint64_t highest = 0;
 };
 inline constexpr NumberRange any_port{0, 65'535};  // 0: the system picks one
+
+// "-f", "--follow": how a flag can be written.
+std::vector<std::string> spellings_of(const CLI::Option& option);
 
 using TakeNumber = std::function<void(std::uint64_t)>;
 // Declares a flag that takes a whole number.

@@ -37,9 +37,8 @@ constexpr const char* footer =
     "  cpprunctl doctor --hosts a,b         check whether these hosts can run a job together\n";
 
 ControlFlag flag_of(const CLI::Option& option) {
-  ControlFlag flag{.spellings = {}, .value = {}, .help = option.get_description()};
-  for (const auto& name : option.get_snames()) flag.spellings.push_back("-" + name);
-  for (const auto& name : option.get_lnames()) flag.spellings.push_back("--" + name);
+  ControlFlag flag{
+      .spellings = spellings_of(option), .value = {}, .help = option.get_description()};
   if (option.get_items_expected_max() > 0) flag.value = option.get_type_name();
   return flag;
 }

@@ -211,13 +211,11 @@ void add_services(CLI::App& app, DaemonOptions& options) {
 std::vector<DaemonFlag> flags_of(const CLI::App& app) {
   std::vector<DaemonFlag> flags;
   for (const auto* option : app.get_options()) {
-    DaemonFlag flag{.spellings = {},
+    DaemonFlag flag{.spellings = spellings_of(*option),
                     .value = {},
                     .standard = option->get_default_str(),
                     .choices = {},
                     .help = option->get_description()};
-    for (const auto& name : option->get_snames()) flag.spellings.push_back("-" + name);
-    for (const auto& name : option->get_lnames()) flag.spellings.push_back("--" + name);
     if (option->get_items_expected_max() > 0) flag.value = option->get_type_name();
     // CLI11 appends ":" and the names of the validators.
     flag.value = flag.value.substr(0, flag.value.find(':'));
