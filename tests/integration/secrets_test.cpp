@@ -167,7 +167,8 @@ TEST_CASE("a secret is exchanged: the new one comes first, the old one stays unt
   home.directory.write(".secret.new", "");
   const auto busy = home.ask({"keygen", path, "--add"});
   CHECK(busy.code == 1);
-  CHECK(contains(busy.err, "remove " + home.directory.path() + "/.secret.new"));
+  CHECK(contains(busy.err, home.directory.path() +
+                               "/.secret.new exists: another cpprunctl is adding a secret"));
   CHECK(lines_of(path) == after);
 }
 
