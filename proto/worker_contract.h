@@ -36,6 +36,7 @@ inline constexpr std::string_view signals_to_handle = "TORCHELASTIC_SIGNALS_TO_H
 inline constexpr std::string_view nccl_async_error_handling = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
 inline constexpr std::string_view omp_num_threads = "OMP_NUM_THREADS";
 inline constexpr std::string_view cuda_visible_devices = "CUDA_VISIBLE_DEVICES";
+inline constexpr std::string_view hip_visible_devices = "HIP_VISIBLE_DEVICES";
 inline constexpr std::string_view gloo_socket_ifname = "GLOO_SOCKET_IFNAME";
 // 1 makes gloo connect two ranks when they first communicate.
 inline constexpr std::string_view gloo_lazy_init = "TORCH_GLOO_LAZY_INIT";

@@ -15,7 +15,7 @@ namespace cpprun {
 
 namespace {
 
-constexpr std::size_t flags_expected = 64;  // capacity for all of them
+constexpr std::size_t flags_expected = 80;  // capacity for all of them
 
 std::string pet_variable(std::string_view name) {
   std::string variable = "PET_";
@@ -270,6 +270,8 @@ void Declaration::declare_own_words(Flags& flags) {
 void Declaration::declare_compatibility(Flags& flags) {
   add<double>(flags.monitor_interval, "--monitor-interval", "SECONDS", seconds_above_zero,
               "No effect: cpprun does not poll");
+  add<double>(flags.exit_barrier_timeout, "--exit-barrier-timeout", "SECONDS", seconds_above_zero,
+              "No effect: there is no barrier at the end of a job");
   add<std::string>(flags.start_method, "--start-method", "NAME", any_text,
                    "No effect: every worker is started as a new program")
       .choices = {"spawn", "fork", "forkserver"};

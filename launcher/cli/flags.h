@@ -114,6 +114,7 @@ struct Flags {
   Flag<std::string> event_log_handler;
   // Compatibility with torchrun
   Flag<double> monitor_interval;
+  Flag<double> exit_barrier_timeout;
   Flag<std::string> start_method;
   Flag<std::string> logs_specs;
   // General

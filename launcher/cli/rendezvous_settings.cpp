@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <limits>
 #include <string_view>
 
 #include "launcher/cli/settings.h"
@@ -424,6 +425,14 @@ void read_pair(std::string_view key, std::string_view value, const std::string& 
     if (key == "protocol" && value != "http" && value != "https") {
       diagnostics.push_back(
           fmt::format("{}: protocol={} is neither http nor https", source, value));
+    }
+    return;
+  }
+  if (key == "cas_backoff_max_seconds") {
+    // torchrun waits up to this long after a lost compare-and-set; cpprun's rendezvous has none.
+    if (!between(0.0, std::numeric_limits<double>::max(), value)) {
+      diagnostics.push_back(
+          fmt::format("{}: {}={} is not a number of seconds, 0 or more", source, key, value));
     }
     return;
   }

@@ -235,16 +235,21 @@ void check_monitor_interval(SettingReader& reader) {
   reader.note(interval, " has no effect: cpprun does not poll; the kernel notifies it at once");
 }
 
-// CUDA_VISIBLE_DEVICES must list a device for each worker.
+void check_exit_barrier_timeout(SettingReader& reader) {
+  const auto& timeout = reader.flags().exit_barrier_timeout;
+  if (timeout.value) reader.note(timeout, " has no effect: no barrier ends a job");
+}
+
+// HIP_VISIBLE_DEVICES or CUDA_VISIBLE_DEVICES must list a device for each worker.
 void read_virtual_local_rank(SettingReader& reader, Config& config) {
   const auto& flag = reader.flags().virtual_local_rank;
   config.virtual_local_rank = is_on(flag);
-  const auto* visible = find_variable(reader.environment(), contract::cuda_visible_devices);
-  if (!config.virtual_local_rank || visible == nullptr) return;
-  const auto devices = visible->empty() ? 0 : split(*visible, ',').size();
+  const auto [variable, list] = visible_devices(reader.environment());
+  if (!config.virtual_local_rank || list == nullptr) return;
+  const auto devices = list->empty() ? 0 : split(*list, ',').size();
   if (devices < static_cast<std::size_t>(config.local_world_size)) {
     reader.report_error(flag, " gives each of {} workers its own device, but {}={} lists only {}",
-                        config.local_world_size, contract::cuda_visible_devices, *visible, devices);
+                        config.local_world_size, variable, *list, devices);
   }
 }
 
@@ -277,6 +282,7 @@ void read_worker_settings(SettingReader& reader, const CommandLine& line, Config
   config.program.kind = program_kind(reader);
   check_start_method(reader);
   check_monitor_interval(reader);
+  check_exit_barrier_timeout(reader);
   read_virtual_local_rank(reader, config);
   read_local_rank_flag(reader, config);
   if (const auto& binding = flags.numa_binding; binding.value) {

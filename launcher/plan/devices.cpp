@@ -11,6 +11,7 @@
 
 #include "proto/bounds.h"
 #include "proto/text.h"
+#include "proto/worker_contract.h"
 
 namespace cpprun {
 
@@ -281,6 +282,13 @@ int count_visible(std::string_view list, int there) {
 }
 
 }  // namespace
+
+VisibleDevices visible_devices(const Environment& environment) {
+  const auto* hip = find_variable(environment, contract::hip_visible_devices);
+  if (hip != nullptr && !hip->empty()) return {contract::hip_visible_devices, hip};
+  return {contract::cuda_visible_devices,
+          find_variable(environment, contract::cuda_visible_devices)};
+}
 
 int count_devices(const std::vector<std::string>& device_files, const Environment& environment) {
   const auto there = static_cast<int>(std::ranges::count_if(device_files, is_device));

@@ -86,6 +86,15 @@ int gpus_there(const GpuCounts& counts);
 // CUDA_VISIBLE_DEVICES).
 std::optional<std::string> missing_gpus(const GpuCounts& counts, const Environment& environment);
 
+// The variable that limits the GPUs of the workers, and its value (null: not set). That is
+// HIP_VISIBLE_DEVICES unless it is empty or not set, otherwise CUDA_VISIBLE_DEVICES: ROCm reads
+// both and prefers the first, and so does torchrun since 2.15.
+struct VisibleDevices {
+  std::string_view variable;
+  const std::string* list = nullptr;
+};
+VisibleDevices visible_devices(const Environment& environment);
+
 // How many GPUs a worker on this machine would see. CUDA is not used: loading it takes longer than
 // all other work of cpprun. `device_files` are the names in /dev. CUDA_VISIBLE_DEVICES hides some
 // of the devices there, but adds none.

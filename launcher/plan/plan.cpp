@@ -7,6 +7,7 @@
 #include <cctype>
 #include <utility>
 
+#include "launcher/plan/devices.h"
 #include "proto/worker_contract.h"
 
 namespace cpprun {
@@ -63,12 +64,11 @@ void set(Environment& variables, std::string_view name, int value) {
   set(variables, name, std::to_string(value));
 }
 
-// The single device that a worker with a virtual local rank sees: its entry in cpprun's
-// CUDA_VISIBLE_DEVICES, or the device with its index.
-std::string device_of(const Environment& environment, int local_rank) {
-  const auto* visible = find_variable(environment, contract::cuda_visible_devices);
-  if (visible == nullptr) return std::to_string(local_rank);
-  std::string_view rest = *visible;
+// The single device that a worker with a virtual local rank sees: its entry in the list that cpprun
+// was given, or the device with its index.
+std::string device_of(const VisibleDevices& visible, int local_rank) {
+  if (visible.list == nullptr) return std::to_string(local_rank);
+  std::string_view rest = *visible.list;
   // The list is known to have an entry for each worker: read_virtual_local_rank checked it.
   for (int skipped = 0; skipped < local_rank; ++skipped) rest = rest.substr(rest.find(',') + 1);
   auto entry = rest.substr(0, rest.find(','));
@@ -84,7 +84,10 @@ Environment variables_of(const Config& config, const link::Sealed& sealed, const
   Environment variables;
   if (config.virtual_local_rank) {
     set(variables, contract::local_rank, 0);
-    set(variables, cuda_visible_devices, device_of(facts.environment, local_rank));
+    const auto visible = visible_devices(facts.environment);
+    const std::string device = device_of(visible, local_rank);
+    set(variables, cuda_visible_devices, device);
+    set(variables, visible.variable, device);
   } else {
     set(variables, contract::local_rank, local_rank);
   }

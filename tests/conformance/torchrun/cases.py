@@ -55,6 +55,7 @@ class Case:
     cpprun: list = None
     nodes: list = None  # further arguments for each of several launchers, in front of the others
     during: Callable = None  # Run -> None, while the launchers run
+    since: tuple = (2, 0)  # the release of torch that first knew it; not compared with older ones
     patience: float = PATIENCE  # who is still there afterwards counts as that
 
 

@@ -39,6 +39,20 @@ TEST_CASE("rendezvous keys are read, and an unknown one is a mistake") {
                           "F: protocol=ftp is neither http nor https"});
 }
 
+TEST_CASE("torchrun's pause after a lost compare-and-set is checked as there, and has no effect") {
+  Words problems;
+  for (const char* good : {"0", "0.5", "1e300"}) {
+    const auto text = std::string("cas_backoff_max_seconds=") + good;
+    CHECK(read_rendezvous_conf(text, "F", problems) == Timeouts{});
+  }
+  CHECK(problems.empty());
+  for (const char* bad : {"-1", "inf", "nan", "soon"}) {
+    (void)read_rendezvous_conf(std::string("cas_backoff_max_seconds=") + bad, "F", problems);
+  }
+  REQUIRE(problems.size() == 4);
+  CHECK(problems[1] == "F: cas_backoff_max_seconds=inf is not a number of seconds, 0 or more");
+}
+
 TEST_CASE("etcd's keys are read by torchrun's names, and by those of its other etcd rendezvous") {
   Words problems;
   const auto read = [&problems](std::string_view text) {

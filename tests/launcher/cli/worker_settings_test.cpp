@@ -22,6 +22,9 @@ TEST_CASE("workers are counted by number, processors or devices") {
 TEST_CASE("flags without effect are accepted, checked, and said to have none") {
   CHECK(good({"--monitor-interval=5", "--start-method=fork", "x"}).notes.size() == 2);
   CHECK(diagnostics({"--monitor-interval=0", "--start-method=magic", "x"}).size() == 2);
+  CHECK(good({"--exit-barrier-timeout=60", "x"}).notes ==
+        Words{"--exit-barrier-timeout has no effect: no barrier ends a job"});
+  CHECK(diagnostics({"--exit_barrier_timeout=-1", "x"}).size() == 1);
 }
 
 TEST_CASE("a run path is a file for Python, and wins over no Python") {
@@ -39,6 +42,10 @@ TEST_CASE("a virtual local rank needs a device for every worker, where devices a
                     {{"CUDA_VISIBLE_DEVICES", "5,7"}}) ==
         Words{"--virtual-local-rank gives each of 3 workers its own device, but "
               "CUDA_VISIBLE_DEVICES=5,7 lists only 2"});
+  CHECK(diagnostics({"--virtual-local-rank", "--nproc-per-node=3", "x"},
+                    {{"CUDA_VISIBLE_DEVICES", "5,7,8"}, {"HIP_VISIBLE_DEVICES", "1,2"}}) ==
+        Words{"--virtual-local-rank gives each of 3 workers its own device, but "
+              "HIP_VISIBLE_DEVICES=1,2 lists only 2"});
 }
 
 TEST_CASE("a script of torch.distributed.launch gets its option, under the name it reads") {

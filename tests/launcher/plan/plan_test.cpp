@@ -230,6 +230,20 @@ TEST_CASE("with a virtual local rank every worker is number 0 and sees a device 
   CHECK(plan_for(config, node)[0].variables.at("CUDA_VISIBLE_DEVICES") == "GPU-a");
   CHECK(plan_for(config, node)[1].variables.at("CUDA_VISIBLE_DEVICES") == "GPU-b");
   CHECK(plan_for(config, node)[1].argv[3] == "--rank=1");
+  CHECK_FALSE(plan_for(config, node)[1].variables.contains("HIP_VISIBLE_DEVICES"));
+}
+
+TEST_CASE("HIP_VISIBLE_DEVICES wins, and a worker then gets its device in both variables") {
+  auto config = two_workers();
+  config.virtual_local_rank = true;
+  auto node = facts();
+  node.environment = {{"CUDA_VISIBLE_DEVICES", "0,1"}, {"HIP_VISIBLE_DEVICES", "6, 4"}};
+  const auto variables = plan_for(config, node)[1].variables;
+  CHECK(variables.at("HIP_VISIBLE_DEVICES") == "4");
+  CHECK(variables.at("CUDA_VISIBLE_DEVICES") == "4");
+  node.environment["HIP_VISIBLE_DEVICES"].clear();
+  CHECK(plan_for(config, node)[1].variables.at("CUDA_VISIBLE_DEVICES") == "1");
+  CHECK_FALSE(plan_for(config, node)[1].variables.contains("HIP_VISIBLE_DEVICES"));
 }
 
 TEST_CASE("the script's own option for the local rank comes before its arguments") {
