@@ -194,7 +194,7 @@ Table jobs_table(const std::vector<SeenJob>& jobs) {
                           {nodes_text(job)},
                           {fmt::format("{}", job.world_size)},
                           {fmt::format("{}/{}", job.restarts, job.restarts_max)},
-                          {place, Tint::faint}});
+                          {job.page.empty() ? place : job.page, Tint::faint}});
   }
   return table;
 }
@@ -247,6 +247,7 @@ std::string list_text(const std::vector<SeenJob>& jobs, const Canvas& canvas) {
 std::string status_text(const JobView& job, const std::vector<NodeView>& nodes,
                         const Canvas& canvas) {
   std::string text = job_sentence(job) + "\n";
+  if (!job.page.empty()) text += "status page: " + plain_line(job.page) + "\n";
   if (!job.waits_for.empty()) text += plain_line(job.waits_for) + "\n";
   if (!job.warnings.empty()) {
     text += warnings_text(job.warnings, canvas);

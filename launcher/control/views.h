@@ -42,7 +42,8 @@ struct RoundView {
 struct JobView {
   std::string id;
   std::string state;
-  double now = 0;  // by the reporting coordinator's clock
+  double now = 0;    // by the reporting coordinator's clock
+  std::string page;  // the address of the status page; empty: unknown
   std::optional<double> since = {};
   std::int64_t round = 0;
   int nodes_min = 0;

@@ -124,6 +124,7 @@ JobView job_of(const OrderedJson& json) {
   JobView job{.id = text_at(json, "job"),
               .state = text_at(json, "state"),
               .now = figure_at(json, "time").value_or(0),
+              .page = text_at(json, "status_page"),
               .since = figure_at(json, "since"),
               .round = count_at<std::int64_t>(json, "round"),
               .nodes_min = count_at<int>(json, "nodes_min"),
@@ -223,6 +224,7 @@ Result<JobsView> jobs_view(std::string_view text) {
   for (const auto& each : *jobs) {
     view.jobs.push_back(job_of(each));
     view.jobs.back().now = figure_at(json, "time").value_or(0);
+    view.jobs.back().page = text_at(json, "status_page");
   }
   return view;
 }

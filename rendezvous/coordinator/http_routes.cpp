@@ -72,6 +72,7 @@ struct Look {
   const http::Request& request;
   const std::optional<std::string>& owner;      // hides the jobs of others; nothing: all are shown
   const std::optional<DaemonSnapshot>& daemon;  // see answer()
+  const std::string& page;                      // see answer()
 };
 
 // Nothing if a query parameter is unknown or invalid.
@@ -94,7 +95,7 @@ std::vector<JobSnapshot> snapshots_of(const std::vector<const Job*>& jobs, TimeP
 }
 
 http::Response all_jobs(const Look& look) {
-  const auto& [coordinator, moment, address, request, owner, daemon] = look;
+  const auto& [coordinator, moment, address, request, owner, daemon, page] = look;
   // One more than is shown tells whether there is a next page.
   auto jobs = coordinator.jobs_after(address.after, bounds::status_jobs_shown_max + 1, owner);
   std::optional<std::string> next;
@@ -102,7 +103,7 @@ http::Response all_jobs(const Look& look) {
     jobs.pop_back();
     next = jobs.back()->terms().id;
   }
-  return json_response(jobs_json(snapshots_of(jobs, moment.now), next, moment));
+  return json_response(jobs_json(snapshots_of(jobs, moment.now), next, moment, page));
 }
 
 http::Response the_page(const Look& /*look*/) {
@@ -114,7 +115,7 @@ http::Response health(const Look& /*look*/) {
 }
 
 http::Response all_metrics(const Look& look) {
-  const auto& [coordinator, moment, address, request, owner, daemon] = look;
+  const auto& [coordinator, moment, address, request, owner, daemon, page] = look;
   if (owner)
     return refusal(403, "the metrics cover the jobs of all users; use the secret of \"admin\"");
   const MetricsFormat format = metrics_format(request.accept);
@@ -128,7 +129,7 @@ http::Response all_metrics(const Look& look) {
 }
 
 http::Response of_job(const Look& look) {
-  const auto& [coordinator, moment, address, request, owner, daemon] = look;
+  const auto& [coordinator, moment, address, request, owner, daemon, page] = look;
   auto rest = address.path.substr(jobs_path.size() + 1);
   const bool wants_nodes = rest.ends_with(nodes_path);
   if (wants_nodes) rest.remove_suffix(nodes_path.size());
@@ -139,17 +140,19 @@ http::Response of_job(const Look& look) {
     const auto name = plain_line(id.value_or(std::string(rest)), bounds::name_shown_bytes_max);
     return refusal(404, fmt::format("unknown job \"{}\"", name));
   }
-  if (!wants_nodes) return json_response(job_json(details_of(*job, moment.now, daemon), moment));
+  if (!wants_nodes) {
+    return json_response(job_json(details_of(*job, moment.now, daemon), moment, page));
+  }
   const auto place = node_place(address.after);
   if (!address.after.empty() && !place) {
     return refusal(400, "invalid after=; use the value of next of an earlier page");
   }
   const std::size_t most = bounds::status_nodes_shown_max;
-  const auto page = nodes_of(*job, moment.now,
-                             {.after = place,
-                              .nodes_max = std::min(address.limit.value_or(most), most),
-                              .with_ranks = address.with_ranks});
-  return json_response(nodes_json(page, moment));
+  const auto nodes = nodes_of(*job, moment.now,
+                              {.after = place,
+                               .nodes_max = std::min(address.limit.value_or(most), most),
+                               .with_ranks = address.with_ranks});
+  return json_response(nodes_json(nodes, moment));
 }
 
 http::Response the_daemon(const Look& look) {
@@ -217,7 +220,7 @@ std::optional<http::Response> misdirected(const http::Request& request, const Ho
 http::Response answer(const Coordinator& coordinator, const HostNames& names,
                       const ClockPair& moment, const http::Request& request,
                       const std::optional<std::string>& owner,
-                      const std::optional<DaemonSnapshot>& daemon) {
+                      const std::optional<DaemonSnapshot>& daemon, const std::string& page) {
   if (auto wrong_host = misdirected(request, names)) return *std::move(wrong_host);
   const bool is_look = request.method == http::Method::get || request.method == http::Method::head;
   if (!is_look || is_command_path(request.target)) return not_allowed(request);
@@ -226,7 +229,7 @@ http::Response answer(const Coordinator& coordinator, const HostNames& names,
     return refusal(400, "invalid query; valid parameters are after=…, limit=… and ranks=0");
   const auto path = address->path;
   const auto* const route = std::ranges::find(routes, path, &Route::path);
-  const Look look{coordinator, moment, *address, request, owner, daemon};
+  const Look look{coordinator, moment, *address, request, owner, daemon, page};
   if (route != routes.end()) return route->show(look);
   const bool is_of_job =
       path.starts_with(jobs_path) && path.substr(jobs_path.size()).starts_with('/');

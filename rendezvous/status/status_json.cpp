@@ -24,6 +24,10 @@ Json nullable(const std::optional<Value>& value, Write&& write) {
   return value ? Json(write(*value)) : Json(nullptr);
 }
 
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json(nullptr) : Json(text);
+}
+
 Json time_json(const std::optional<TimePoint>& moment, const ClockPair& clocks) {
   return nullable(moment, [&](TimePoint at) { return seconds_since_epoch(clocks.by_wall(at)); });
 }
@@ -198,18 +202,21 @@ std::string line_of(const Json& json) {
 }  // namespace
 
 std::string jobs_json(const std::vector<JobSnapshot>& jobs, const std::optional<std::string>& next,
-                      const ClockPair& moment) {
+                      const ClockPair& moment, const std::string& status_page) {
   Json json;
   json["time"] = seconds_since_epoch(moment.wall);
+  json["status_page"] = text_or_null(status_page);
   json["jobs"] = Json::array();
   for (const auto& job : jobs) json["jobs"].push_back(summary_json(job, moment));
   json["next"] = nullable(next, [](const std::string& id) { return id; });
   return line_of(json);
 }
 
-std::string job_json(const JobDetails& details, const ClockPair& moment) {
+std::string job_json(const JobDetails& details, const ClockPair& moment,
+                     const std::string& status_page) {
   Json json = summary_json(details.job, moment);
   json["time"] = seconds_since_epoch(moment.wall);
+  json["status_page"] = text_or_null(status_page);
   json["waits_for"] = details.waits_for;
   json["cover"] = details.cover;
   json["durable"] = nullable(details.durable, [](bool durable) { return durable; });
@@ -253,10 +260,6 @@ Json length_json(const std::optional<Duration>& length) {
   if (!length) return nullptr;
   const auto whole = std::chrono::duration_cast<std::chrono::microseconds>(*length).count();
   return static_cast<double>(whole) / 1e6;
-}
-
-Json text_or_null(const std::string& text) {
-  return text.empty() ? Json(nullptr) : Json(text);
 }
 
 void add_change(const LeaderChange& change, Json& json) {

@@ -19,10 +19,12 @@
 
 namespace cpprun {
 
-// `next` is the job behind which the next page starts; empty: this was the last page.
+// `next` is the job behind which the next page starts; empty: this was the last page. `status_page`
+// is the address of the page that shows these jobs; empty: unknown.
 std::string jobs_json(const std::vector<JobSnapshot>& jobs, const std::optional<std::string>& next,
-                      const ClockPair& moment);
-std::string job_json(const JobDetails& details, const ClockPair& moment);
+                      const ClockPair& moment, const std::string& status_page = {});
+std::string job_json(const JobDetails& details, const ClockPair& moment,
+                     const std::string& status_page = {});
 std::string nodes_json(const NodePage& page, const ClockPair& moment);
 // A failure as in docs/events.md, without the agents' own text for its cause.
 nlohmann::ordered_json shown_failure(const link::Failure& failure);

@@ -451,8 +451,7 @@ void Runtime::tell(const agent::TellStarted& action) {
 
 // Its address; empty if this process does not serve it.
 std::string Runtime::status_page() const {
-  if (hosted_.leader() == nullptr || inputs_.config.status_access == StatusAccess::none) return {};
-  return fmt::format("http://127.0.0.1:{}/", inputs_.config.endpoint.port);
+  return hosted_.leader() == nullptr ? std::string() : hosted_.leader()->status_page();
 }
 
 void Runtime::tell(const agent::TellDraining& action) {

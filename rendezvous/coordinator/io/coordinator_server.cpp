@@ -19,6 +19,7 @@
 #include "rendezvous/coordinator/http_routes.h"
 #include "rendezvous/coordinator/io/coordinator_ports.h"
 #include "rendezvous/coordinator/io/store_logs.h"
+#include "rendezvous/endpoint.h"
 #include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/random_bytes.h"
 #include "rendezvous/io/secure_connection.h"
@@ -178,7 +179,8 @@ void CoordinatorServer::open_status(StatusOptions status) {
     }
     const auto daemon =
         callbacks_.daemon ? std::optional(callbacks_.daemon()) : std::optional<DaemonSnapshot>();
-    auto response = answer(coordinator_.machine(), names, moment(), request, owner, daemon);
+    auto response =
+        answer(coordinator_.machine(), names, moment(), request, owner, daemon, status_page());
     // A request for worker statistics makes the nodes send newer ones for the next request.
     auto looked = response.status < 300 ? looked_at(request) : std::nullopt;
     if (looked) tell(std::move(*looked));
@@ -195,6 +197,14 @@ void CoordinatorServer::open_status(StatusOptions status) {
     };
   }
   status_ = std::make_unique<StatusServer>(context_, status.access, std::move(callbacks));
+}
+
+std::string CoordinatorServer::status_page() const {
+  if (!status_) return {};
+  // None is an address: it listens on all of them.
+  const auto address = std::ranges::find_if(listen_.hosts, is_one_address);
+  const std::string host = address == listen_.hosts.end() ? "127.0.0.1" : *address;
+  return fmt::format("http://{}/", to_string(Endpoint{host, listen_.port}));
 }
 
 // A request is handled in its own turn of the event loop, so the coordinator is idle and has

@@ -108,6 +108,9 @@ class CoordinatorServer : public ReplicatedCoordinator {
   // is for daemons only. There is no read access unless `status` grants it.
   Result<Listening> open(const ListenOptions& listen, CoordinatorOptions options,
                          PlainStore plain = PlainStore::served, StatusOptions status = {});
+  // After open(): the address of the status page for a browser on this machine, such as
+  // "http://127.0.0.1:29500/". Empty if there is no read access.
+  std::string status_page() const;
 
   // After open(): resumes a job from the record that another coordinator has kept. `store_log` is
   // the complete log of its store (StoreLog), if there is one.

@@ -72,6 +72,14 @@ TEST_CASE("a status says in a sentence what goes on, then the nodes, then what b
         "    2  3 min ago   3 min  (running)\n");
 }
 
+TEST_CASE("a job's status page is named, in a list and in a status, where it is known") {
+  JobView job = running();
+  job.page = "http://127.0.0.1:29500/";
+  CHECK(list_text({{job, "/run/x.sock"}}, {}).ends_with("1/3  http://127.0.0.1:29500/\n"));
+  CHECK(status_text(job, {}, {}).find("\nstatus page: http://127.0.0.1:29500/\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("figures of the workers are shown where somebody has them") {
   auto nodes = two_nodes;
   nodes[1].figures = {

@@ -76,6 +76,16 @@ TEST_CASE("each address shows what it is for") {
   CHECK(nodes["nodes"][0]["silence"] == 5.0);
 }
 
+TEST_CASE("a job and the list of jobs name the status page that shows them") {
+  const Coordinator daemon = daemon_with({"a"});
+  for (const char* target : {"/api/v1/jobs", "/api/v1/jobs/a"}) {
+    const http::Request request{http::Method::get, target, "node-7"};
+    const auto shown = answer(daemon, {"node-7"}, later, request, {}, {}, "http://10.0.0.7:1/");
+    CHECK(json::parse(shown.body)["status_page"] == "http://10.0.0.7:1/");
+    CHECK(json::parse(get(daemon, target).body)["status_page"].is_null());
+  }
+}
+
 TEST_CASE("figures come in OpenMetrics where a request asks for it") {
   const Coordinator daemon = daemon_with({"a"});
   http::Request request{.target = "/metrics", .accept = "application/openmetrics-text"};
