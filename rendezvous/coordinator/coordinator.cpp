@@ -688,11 +688,13 @@ CommandResult Coordinator::command(TimePoint now, const OperatorCommand& command
                                              following->address, following->port)};
   }
   if (command.is_about_the_daemon()) {
-    return {Kind::not_now,
-            fmt::format(
-                "job \"{}\" is hosted by one of its nodes, which cannot hand over; to move a job "
-                "between hosts without interruption, host it with two cpprunds (--rdzv-endpoint)",
-                options_.only->id)};
+    return {
+        Kind::not_now,
+        fmt::format(
+            "job \"{}\" is hosted by one of its nodes, not by a cpprund, so it cannot be handed "
+            "over; to move a job between hosts without interruption, host it with two cpprunds "
+            "(--rdzv-endpoint)",
+            options_.only->id)};
   }
   if (command.is_about_a_host() && command.job.empty())
     return command_about_host(now, command, actions);

@@ -87,10 +87,10 @@ void DeadlineQueue::take(std::size_t at) {
 Result<void> JobAdmission::check(TimePoint now, const std::string& job,
                                  const std::string& address) const {
   if (const auto kept_until = names_.deadline_of(job)) {
-    return failure(
-        fmt::format("job \"{}\" was dropped while none of its nodes was connected, and its workers "
-                    "may run for another {} s; retry then, or use another --rdzv-id",
-                    job, std::ceil(in_seconds(*kept_until - now))));
+    return failure(fmt::format(
+        "job \"{}\" was dropped because all of its nodes were disconnected; its workers "
+        "may still run for {} s: retry after that, or use another --rdzv-id",
+        job, std::ceil(in_seconds(*kept_until - now))));
   }
   const std::size_t has = of_source_.taken(address);
   if (has >= limits_.per_source) {
@@ -100,10 +100,10 @@ Result<void> JobAdmission::check(TimePoint now, const std::string& job,
         source_of(address), limits_.per_source));
   }
   if (taken_ + reserved() >= limits_.jobs && reserved() > 0 && has >= bounds::jobs_few) {
-    return failure(
-        fmt::format("the last {} of {} job slots are reserved for addresses with fewer than {} "
-                    "unfinished jobs, and {} has {}; start cpprund with a larger --max-jobs",
-                    reserved(), limits_.jobs, bounds::jobs_few, source_of(address), has));
+    return failure(fmt::format(
+        "only the last {} of {} job slots are free, and they are kept for addresses with "
+        "fewer than {} unfinished jobs; {} already has {}; start cpprund with a larger --max-jobs",
+        reserved(), limits_.jobs, bounds::jobs_few, source_of(address), has));
   }
   return {};
 }

@@ -102,9 +102,8 @@ std::optional<std::string> join_check(const JobTerms& terms, const Round& round,
   if (join.after != RoundNumber{} && !join.idle) {
     // Its workers may be alive while other nodes have their ranks: it must not join as it is.
     return fmt::format(
-        "{} is in round {}, which this master is not running: the node did not respond for {} s "
-        "and "
-        "was declared lost, or this is a different master",
+        "{} belongs to round {}, which this master is not running: the node did not respond for "
+        "{} s and was declared lost, or this is a different master",
         join.host, join.after.value, in_seconds(lease));
   }
   if (join.done && join.after.value > round.number().value) return unknown_round_of(join);

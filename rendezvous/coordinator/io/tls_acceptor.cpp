@@ -89,7 +89,7 @@ void TlsAcceptor::turn_out(HandshakeId id, std::string reason) {
 
 void TlsAcceptor::expire() {
   for (const HandshakeId id : places_.expire(boot_now())) {
-    turn_out(id, "no proof of the secret in time");
+    turn_out(id, "the peer did not prove in time that it has the secret");
   }
   timer_.arm(places_.next_deadline());
 }

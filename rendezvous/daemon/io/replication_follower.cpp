@@ -145,7 +145,7 @@ void ReplicationFollower::hear(const link::Message& message) {
 void ReplicationFollower::begin_anew(const link::Leads& leads) {
   const auto refuse = [this](const std::string& reason) {
     say_once(LogLevel::warning,
-             fmt::format("not following the cpprund at {}: {}", to_string(at_), reason));
+             fmt::format("cannot be a standby of the cpprund at {}: {}", to_string(at_), reason));
     client_->hang_up();
     went_down(reason);
   };
@@ -178,8 +178,8 @@ void ReplicationFollower::hear_elsewhere(const link::NotLeading& other) {
   const Endpoint there{other.address, other.port};
   if (there.host.empty()) {
     return say_once(LogLevel::warning,
-                    fmt::format("the cpprund at {} is not the leader and knows no leader; if there "
-                                "is none, restart one cpprund without --standby-of",
+                    fmt::format("the cpprund at {} is a standby and knows no leader; if every "
+                                "cpprund says this, restart one of them without --standby-of",
                                 to_string(at_)));
   }
   if (to_string(there) == own_.address) return callbacks_.is_said_to_lead(other.epoch);

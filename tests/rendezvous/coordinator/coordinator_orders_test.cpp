@@ -197,7 +197,7 @@ TEST_CASE("a job that one of its nodes hosts is handed over to nobody, and what 
   const auto outcome = hosting.command(t0, {.kind = OperatorCommand::Kind::handover});
   CHECK(outcome.kind == CommandResult::Kind::not_now);
   CHECK(outcome.sentence.starts_with(
-      "job \"a\" is hosted by one of its nodes, which cannot hand over"));
+      "job \"a\" is hosted by one of its nodes, not by a cpprund, so it cannot be handed"));
 }
 
 }  // namespace coordinator_orders_test

@@ -174,7 +174,8 @@ TEST_CASE("whoever does not prove anything in time is turned out") {
   door.adopt(acceptor.accept(), PeerAddress{}, std::string("\x16\x03", 2));
   Reader reader{unidentified};
   run_until(context, [&] { return reader.is_closed; });
-  CHECK(refused == std::vector<std::string>{"no proof of the secret in time"});
+  CHECK(refused ==
+        std::vector<std::string>{"the peer did not prove in time that it has the secret"});
   CHECK(door.size() == 0);
 }
 

@@ -38,10 +38,10 @@ TEST_CASE("a node rank is given once, and one may wait to see whether its holder
 TEST_CASE("who still is of a round that does not go on here does not come in as it is") {
   link::Join late = node(1);
   late.after = RoundNumber{4};
-  CHECK(
-      join_check(terms, Round{}, 3s, late) ==
-      "beta is in round 4, which this master is not running: the node did not respond for 3 s and "
-      "was declared lost, or this is a different master");
+  CHECK(join_check(terms, Round{}, 3s, late) ==
+        "beta belongs to round 4, which this master is not running: the node did not respond for 3 "
+        "s and "
+        "was declared lost, or this is a different master");
   late.idle = true;
   CHECK_FALSE(join_check(terms, Round{}, 3s, late));
 }

@@ -334,8 +334,8 @@ TEST_CASE("two that are each to stand by for the other say so, and neither names
   alpha.hear_that_leads("", 0);
   CHECK_FALSE(alpha.set.seen().leads);
   CHECK(
-      alpha.says("the cpprund at bravo:1 is not the leader and knows no leader; if there is none, "
-                 "restart one cpprund without --standby-of"));
+      alpha.says("the cpprund at bravo:1 is a standby and knows no leader; if every cpprund says "
+                 "this, restart one of them without --standby-of"));
 }
 
 TEST_CASE("whoever has heard of a later epoch is not taken by one of an earlier epoch") {

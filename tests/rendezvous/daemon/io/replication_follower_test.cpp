@@ -120,8 +120,9 @@ TEST_CASE("who leads by etcd is not followed by one that does not ask it") {
       link::Leads{.name = "alpha", .cluster = "c", .epoch = 1, .has_etcd = true});
   CHECK(staged.line->is_hung_up);
   CHECK(staged.said.front() ==
-        "not following the cpprund at alpha:1: the leader uses --etcd, but this cpprund does not; "
-        "start it with the same --etcd and --cluster");
+        "cannot be a standby of the cpprund at alpha:1: the leader uses --etcd, but this cpprund "
+        "does "
+        "not; start it with the same --etcd and --cluster");
 }
 
 TEST_CASE("a store that cannot be followed is asked for anew at once, and then less and less") {
