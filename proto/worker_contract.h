@@ -5,7 +5,9 @@
 // (writes the variables) and `worker/env` (reads them). Source: torch.distributed.run's
 // documentation, "Environment Variables".
 
+#include <algorithm>
 #include <bit>
+#include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -65,6 +67,15 @@ inline constexpr std::string_view heartbeat_variable = CPPRUN_HEARTBEAT_VARIABLE
 inline constexpr std::string_view heartbeat_magic = CPPRUN_HEARTBEAT_MAGIC;
 inline constexpr std::uint32_t heartbeat_version = CPPRUN_HEARTBEAT_VERSION;
 
+// Of 1 to 16 letters, digits, '_', '.', '-' and '/'.
+inline bool is_metric_name(std::string_view name) {
+  return !name.empty() && name.size() <= CPPRUN_HEARTBEAT_NAME_BYTES &&
+         std::ranges::all_of(name, [](unsigned char byte) {
+           return std::isalnum(byte) != 0 || byte == '_' || byte == '.' || byte == '-' ||
+                  byte == '/';
+         });
+}
+
 // The same bytes, with the initial values of a new file.
 struct HeartbeatRecord {
   char magic[8] = {};
@@ -77,12 +88,13 @@ struct HeartbeatRecord {
   std::uint64_t step = 0;
   std::uint64_t samples = 0;
   std::uint64_t checkpoint_step = 0;
+  std::uint64_t total = 0;
+  cpprun_heartbeat_metric metrics[CPPRUN_HEARTBEAT_METRICS] = {};
 };
-static_assert(sizeof(HeartbeatRecord) == 64 && sizeof(cpprun_heartbeat) == 64);
+static_assert(sizeof(HeartbeatRecord) == 264 && sizeof(cpprun_heartbeat) == 264);
 static_assert(offsetof(HeartbeatRecord, last_nanoseconds) ==
               offsetof(cpprun_heartbeat, last_nanoseconds));
-static_assert(offsetof(HeartbeatRecord, checkpoint_step) ==
-              offsetof(cpprun_heartbeat, checkpoint_step));
+static_assert(offsetof(HeartbeatRecord, total) == 64 && offsetof(cpprun_heartbeat, total) == 64);
 
 inline Result<HeartbeatRecord> parse_heartbeat(std::string_view bytes) {
   cpprun_heartbeat read{};
@@ -90,7 +102,8 @@ inline Result<HeartbeatRecord> parse_heartbeat(std::string_view bytes) {
     case cpprun_heartbeat_ok:
       break;
     case cpprun_heartbeat_bad_size:
-      return failure("a heartbeat has 64 bytes, this file has " + std::to_string(bytes.size()));
+      return failure("a heartbeat file has 264 or 64 bytes, this one has " +
+                     std::to_string(bytes.size()));
     case cpprun_heartbeat_bad_magic:
       return failure("not a heartbeat file: it does not begin with CPPRUNHB");
     case cpprun_heartbeat_bad_version:

@@ -106,6 +106,8 @@ link::WorkerStats WorkerStatsReporter::figures_of(TimePoint now, const WorkerVie
   figures.samples = where_told(beat.samples);
   figures.checkpoint_step = where_told(beat.checkpoint_step);
   figures.last_beat = silence;
+  figures.total = where_told(beat.total);
+  figures.metrics = beat.metrics;
   return figures;
 }
 

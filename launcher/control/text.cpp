@@ -173,6 +173,21 @@ std::string job_sentence(const JobView& job) {
                      job.world_size, job.restarts, job.restarts_max);
 }
 
+std::string progress_sentence(const ProgressView& progress) {
+  std::string text;
+  if (progress.total && progress.step && *progress.total > 0) {
+    const double share =
+        100.0 * static_cast<double>(*progress.step) / static_cast<double>(*progress.total);
+    text = fmt::format("step {} of {} ({:.0f} %)", *progress.step, *progress.total, share);
+    if (progress.remaining) text += fmt::format(", {} left", duration_text(*progress.remaining));
+  }
+  for (const auto& [name, value] : progress.metrics) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", plain_line(name),
+                        value ? fmt::format("{:.4g}", *value) : "NaN");
+  }
+  return text;
+}
+
 Table jobs_table(const std::vector<SeenJob>& jobs) {
   Table table{.columns = {{.title = "JOB", .gives_way = true},
                           {.title = "STATE"},
@@ -247,6 +262,9 @@ std::string list_text(const std::vector<SeenJob>& jobs, const Canvas& canvas) {
 std::string status_text(const JobView& job, const std::vector<NodeView>& nodes,
                         const Canvas& canvas) {
   std::string text = job_sentence(job) + "\n";
+  if (const auto progress = progress_sentence(job.progress); !progress.empty()) {
+    text += progress + "\n";
+  }
   if (!job.page.empty()) text += "status page: " + plain_line(job.page) + "\n";
   if (!job.waits_for.empty()) text += plain_line(job.waits_for) + "\n";
   if (!job.warnings.empty()) {
@@ -524,6 +542,8 @@ std::vector<std::string> head_of(const TopView& view, const Canvas& canvas) {
   std::vector<std::string> lines;
   if (view.job) {
     lines.push_back(clipped(job_sentence(*view.job), canvas.width));
+    const auto progress = progress_sentence(view.job->progress);
+    if (!progress.empty()) lines.push_back(clipped(progress, canvas.width));
     const auto& waits = view.job->waits_for;
     lines.push_back(clipped(waits.empty() ? last_failure(*view.job) : waits, canvas.width));
   } else {

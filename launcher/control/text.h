@@ -45,6 +45,8 @@ std::string status_text(const JobView& job, const std::vector<NodeView>& nodes,
 
 // "job "a" has been running for 3 min: round 2, 4 of 4 nodes, 32 workers; 1 of 3 restarts is used".
 std::string job_sentence(const JobView& job);
+// "step 1200 of 5000 (24 %), 18 min left, loss 0.31"; empty if the workers report neither.
+std::string progress_sentence(const ProgressView& progress);
 Tint tint_of(const std::string& state);
 // "rank 3 on beta: SIGKILL (out_of_memory)".
 std::string failure_text(const FailureView& failure);

@@ -37,6 +37,19 @@ struct RoundView {
   std::size_t consequence_count = 0;
 };
 
+struct MetricView {
+  std::string name;
+  std::optional<double> value = {};  // empty: not a finite number
+};
+
+// How far the workers are, as far as they report it.
+struct ProgressView {
+  std::optional<std::int64_t> step = {};   // the lowest of all workers
+  std::optional<std::int64_t> total = {};  // steps planned
+  std::optional<double> remaining = {};    // seconds
+  std::vector<MetricView> metrics = {};
+};
+
 // A job as reported by a coordinator, parsed from its JSON (docs/operating.md). Members that an
 // older or newer coordinator does not send keep their defaults.
 struct JobView {
@@ -68,6 +81,7 @@ struct JobView {
   std::optional<FailureView> root = {};
   std::vector<RoundView> rounds;
   std::size_t rounds_left_out = 0;
+  ProgressView progress;
 
   std::size_t nodes() const { return waiting + running + succeeded + drained; }
 };

@@ -120,6 +120,18 @@ RoundView round_of(const OrderedJson& json) {
           .consequence_count = count_at<std::size_t>(json, "consequence_count")};
 }
 
+ProgressView progress_of(const OrderedJson& json) {
+  ProgressView progress{.step = number_at<std::int64_t>(json, "step_min"),
+                        .total = number_at<std::int64_t>(json, "total"),
+                        .remaining = figure_at(json, "remaining")};
+  const OrderedJson* metrics = member(json, "metrics");
+  if (metrics == nullptr || !metrics->is_array()) return progress;
+  for (const auto& each : *metrics) {
+    progress.metrics.push_back({text_at(each, "name"), figure_at(each, "value")});
+  }
+  return progress;
+}
+
 JobView job_of(const OrderedJson& json) {
   JobView job{.id = text_at(json, "job"),
               .state = text_at(json, "state"),
@@ -152,6 +164,9 @@ JobView job_of(const OrderedJson& json) {
     for (const auto& each : *rounds) job.rounds.push_back(round_of(each));
   }
   job.warnings = texts_at(json, "warnings");
+  if (const OrderedJson* progress = member(json, "progress"); progress != nullptr) {
+    job.progress = progress_of(*progress);
+  }
   return job;
 }
 

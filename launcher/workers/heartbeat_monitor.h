@@ -31,9 +31,11 @@ struct HeartbeatReading {
   LocalRank local_rank;
   std::uint64_t beats = 0;
   TimePoint last{};        // time of the last heartbeat, by our clock
-  std::uint64_t step = 0;  // in these three, 0: not reported
+  std::uint64_t step = 0;  // in these four, 0: not reported
   std::uint64_t samples = 0;
   std::uint64_t checkpoint_step = 0;
+  std::uint64_t total = 0;
+  std::vector<link::Metric> metrics = {};
   std::optional<Duration> since_checkpoint = {};
   friend bool operator==(const HeartbeatReading&, const HeartbeatReading&) = default;
 };

@@ -78,6 +78,13 @@ using AgentTime = std::chrono::microseconds;
 // Upper bound of steps, samples and kibibytes; consumers compute with doubles.
 inline constexpr std::int64_t figure_max = 1LL << 53;
 
+// One of a training's own numbers, such as its loss. Empty if it is not finite.
+struct Metric {
+  std::string name;  // see is_metric_name() in proto/worker_contract.h
+  std::optional<double> value = {};
+  friend bool operator==(const Metric&, const Metric&) = default;
+};
+
 // The state of one worker as its node sees it, for display only. Ages instead of times, since
 // clocks of different machines differ.
 struct WorkerStats {
@@ -91,6 +98,8 @@ struct WorkerStats {
   std::optional<std::int64_t> samples = {};
   std::optional<std::int64_t> checkpoint_step = {};
   std::optional<Duration> last_beat = {};  // time since the last heartbeat
+  std::optional<std::int64_t> total = {};  // how many steps the training has in all
+  std::vector<Metric> metrics = {};        // at most CPPRUN_HEARTBEAT_METRICS
   // From the kernel, for the process itself without its children.
   std::optional<std::int64_t> resident_kib = {};
   std::optional<std::int64_t> cpu_percent = {};  // of one CPU, since the last sample
@@ -98,8 +107,8 @@ struct WorkerStats {
   friend bool operator==(const WorkerStats&, const WorkerStats&) = default;
 };
 
-// As whole numbers: ages in milliseconds, -1 for an empty value. Clamped to the range that a
-// receiver accepts.
+// Without total and metrics, as whole numbers: ages in milliseconds, -1 for an empty value. Clamped
+// to the range that a receiver accepts.
 using FiguresRow = std::array<std::int64_t, 12>;
 FiguresRow row_of(const WorkerStats& figures);
 // Checks every number; the error names the first invalid one.

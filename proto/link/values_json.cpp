@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -12,6 +13,7 @@
 
 #include "proto/bounds.h"
 #include "proto/text.h"
+#include "proto/worker_contract.h"
 
 namespace cpprun::link {
 
@@ -45,6 +47,41 @@ Result<std::vector<CauseBudget>> budgets_of(const nlohmann::json& object) {
 
 using nlohmann::json;
 
+namespace {
+
+// Six digits are enough to show, and keep the message short.
+json metrics_json(const std::vector<Metric>& metrics) {
+  json object = json::object();
+  for (const Metric& each : metrics) {
+    const auto rounded =
+        each.value ? exact_number<double>(fmt::format("{:.6g}", *each.value)) : std::nullopt;
+    object[each.name] = rounded ? json(*rounded) : json();
+  }
+  return object;
+}
+
+// The total and the metrics, which follow the numbers of a row.
+Result<void> read_extras(const json& row, WorkerStats& worker) {
+  const std::size_t at = FiguresRow{}.size();
+  if (row.size() < at + 2) return {};
+  const json& total = row.at(at);
+  if (!total.is_number_integer() || total < -1 || total > figure_max) {
+    return failure("total is not a whole number, or out of range");
+  }
+  if (total >= 0) worker.total = total.get<std::int64_t>();
+  for (const auto& [name, value] : row.at(at + 1).get_ref<const json::object_t&>()) {
+    const bool is_valid = is_metric_name(name) && (value.is_null() || value.is_number());
+    if (!is_valid || worker.metrics.size() == CPPRUN_HEARTBEAT_METRICS) {
+      return failure("metrics are invalid, or too many");
+    }
+    worker.metrics.push_back(
+        {name, value.is_null() ? std::nullopt : std::optional(value.get<double>())});
+  }
+  return {};
+}
+
+}  // namespace
+
 json rows_of(const std::vector<WorkerStats>& workers) {
   json rows = json::array();
   FiguresRow before{};
@@ -52,6 +89,10 @@ json rows_of(const std::vector<WorkerStats>& workers) {
     const FiguresRow row = row_of(each);
     json differences = json::array();
     for (std::size_t i = 0; i < row.size(); ++i) differences.push_back(row[i] - before[i]);
+    if (each.total || !each.metrics.empty()) {
+      differences.push_back(each.total ? std::clamp<std::int64_t>(*each.total, 0, figure_max) : -1);
+      differences.push_back(metrics_json(each.metrics));
+    }
     rows.push_back(std::move(differences));
     before = row;
   }
@@ -73,7 +114,10 @@ Result<std::vector<WorkerStats>> figures_in(const json& rows) {
     }
     auto figures = figures_of(row);
     if (!figures) return tl::unexpected<Error>(figures.error());
-    workers.push_back(*figures);
+    if (auto extras = read_extras(differences, *figures); !extras) {
+      return tl::unexpected<Error>(extras.error());
+    }
+    workers.push_back(*std::move(figures));
   }
   return workers;
 }

@@ -15,6 +15,8 @@ namespace {
 
 // Enough to see whether the slow ranks share a node.
 constexpr std::size_t slow_workers_shown_max = 5;
+// Ranks of a real job report the same few names.
+constexpr std::size_t metrics_shown_max = 32;
 
 template <class Value>
 void lower(std::optional<Value>& least, const std::optional<Value>& value) {
@@ -37,6 +39,30 @@ bool is_slower(const SlowWorker& left, const SlowWorker& right) {
                       each.worker.rank);
   };
   return order(left) < order(right);
+}
+
+// Adds a worker's metrics to those of the lowest ranks, which are ordered by name.
+void add_metrics(std::vector<MetricSnapshot>& metrics, const WorkerSnapshot& worker) {
+  for (const link::Metric& each : worker.figures.metrics) {
+    const auto at = std::ranges::lower_bound(
+        metrics, each.name, {}, [](const MetricSnapshot& seen) { return seen.metric.name; });
+    if (at == metrics.end() || at->metric.name != each.name) {
+      if (metrics.size() < metrics_shown_max) metrics.insert(at, {each, worker.rank});
+    } else if (worker.rank < at->rank) {
+      *at = {each, worker.rank};
+    }
+  }
+}
+
+// Nothing unless the total and the speed are known.
+std::optional<Duration> remaining_of(const JobProgress& progress) {
+  const auto speed = progress.millisteps_per_second_min.value_or(0);
+  if (!progress.total || !progress.step_min || speed <= 0) return std::nullopt;
+  const auto steps = std::max<std::int64_t>(*progress.total - *progress.step_min, 0);
+  const double seconds = 1000.0 * static_cast<double>(steps) / static_cast<double>(speed);
+  constexpr double seconds_max = 1e9;  // thirty years
+  if (seconds > seconds_max) return std::nullopt;
+  return std::chrono::round<Duration>(std::chrono::duration<double>(seconds));
 }
 
 }  // namespace
@@ -69,8 +95,10 @@ JobProgress progress_of(const Job& job, TimePoint now) {
       ++progress.workers;
       raise(progress.resident_kib_max, figures.resident_kib);
       raise(progress.told_ago_max, std::optional<Duration>(now - worker.at));
+      add_metrics(progress.metrics, worker);
       if (!figures.step) continue;
       ++progress.beating;
+      raise(progress.total, figures.total);
       lower(progress.step_min, figures.step);
       raise(progress.step_max, figures.step);
       lower(progress.millisteps_per_second_min, figures.millisteps_per_second);
@@ -83,6 +111,7 @@ JobProgress progress_of(const Job& job, TimePoint now) {
       slowest.insert(std::ranges::upper_bound(slowest, slow, is_slower), std::move(slow));
     }
   });
+  progress.remaining = remaining_of(progress);
   return progress;
 }
 

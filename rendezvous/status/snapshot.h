@@ -34,6 +34,12 @@ struct SlowWorker {
   std::string host;
 };
 
+// One of the training's own numbers, from the lowest rank that reports it.
+struct MetricSnapshot {
+  link::Metric metric;
+  Rank rank;
+};
+
 // A job's progress from what its nodes reported of their workers: minima, maxima and the slowest
 // ranks. Costs a pass over all workers.
 struct JobProgress {
@@ -42,11 +48,14 @@ struct JobProgress {
   std::optional<std::int64_t> step_min = {};
   std::optional<std::int64_t> step_max = {};
   std::optional<std::int64_t> checkpoint_step = {};  // the latest that any worker reported
+  std::optional<std::int64_t> total = {};            // the most steps that any worker plans
+  std::optional<Duration> remaining = {};            // for the slowest, at its current speed
   std::optional<std::int64_t> millisteps_per_second_min = {};
   std::optional<Duration> beat_age_max = {};
   std::optional<std::int64_t> resident_kib_max = {};
   std::optional<Duration> told_ago_max = {};  // age of the oldest report
   std::vector<SlowWorker> slowest = {};       // at most 5
+  std::vector<MetricSnapshot> metrics = {};   // ordered by name; at most metrics_shown_max
 };
 
 JobProgress progress_of(const Job& job, TimePoint now);

@@ -129,6 +129,10 @@ Json age_json(const std::optional<Duration>& age) {
   });
 }
 
+Json metric_json(const link::Metric& metric) {
+  return nullable(metric.value, [](double value) { return value; });
+}
+
 Json worker_json(const WorkerSnapshot& worker, const ClockPair& moment) {
   const auto& figures = worker.figures;
   Json json;
@@ -141,6 +145,9 @@ Json worker_json(const WorkerSnapshot& worker, const ClockPair& moment) {
   json["steps_per_second"] = nullable(figures.millisteps_per_second, per_thousand);
   json["samples"] = number_json(figures.samples);
   json["checkpoint_step"] = number_json(figures.checkpoint_step);
+  json["total"] = number_json(figures.total);
+  json["metrics"] = Json::object();
+  for (const link::Metric& each : figures.metrics) json["metrics"][each.name] = metric_json(each);
   json["beat_age"] = age_json(figures.last_beat);
   json["resident_bytes"] = number_json(bytes_of(figures.resident_kib));
   json["cpu_percent"] = number_json(figures.cpu_percent);
@@ -156,6 +163,13 @@ Json progress_json(const JobProgress& progress) {
   json["step_min"] = number_json(progress.step_min);
   json["step_max"] = number_json(progress.step_max);
   json["checkpoint_step"] = number_json(progress.checkpoint_step);
+  json["total"] = number_json(progress.total);
+  json["remaining"] = nullable(progress.remaining, in_seconds);
+  json["metrics"] = Json::array();
+  for (const auto& [metric, rank] : progress.metrics) {
+    json["metrics"].push_back(
+        {{"name", metric.name}, {"rank", rank.value}, {"value", metric_json(metric)}});
+  }
   json["steps_per_second_min"] = nullable(progress.millisteps_per_second_min, per_thousand);
   json["beat_age_max"] = age_json(progress.beat_age_max);
   json["resident_bytes_max"] = number_json(bytes_of(progress.resident_kib_max));
@@ -202,21 +216,24 @@ std::string line_of(const Json& json) {
 }  // namespace
 
 std::string jobs_json(const std::vector<JobSnapshot>& jobs, const std::optional<std::string>& next,
-                      const ClockPair& moment, const std::string& status_page) {
+                      const ClockPair& moment, const Viewer& viewer) {
   Json json;
   json["time"] = seconds_since_epoch(moment.wall);
-  json["status_page"] = text_or_null(status_page);
+  json["status_page"] = text_or_null(viewer.status_page);
   json["jobs"] = Json::array();
   for (const auto& job : jobs) json["jobs"].push_back(summary_json(job, moment));
   json["next"] = nullable(next, [](const std::string& id) { return id; });
   return line_of(json);
 }
 
-std::string job_json(const JobDetails& details, const ClockPair& moment,
-                     const std::string& status_page) {
+std::string job_json(const JobDetails& details, const ClockPair& moment, const Viewer& viewer) {
   Json json = summary_json(details.job, moment);
   json["time"] = seconds_since_epoch(moment.wall);
-  json["status_page"] = text_or_null(status_page);
+  json["status_page"] = text_or_null(viewer.status_page);
+  json["may_control"] = viewer.may_control;
+  json["command"] = text_or_null(viewer.hosted.command);
+  json["user"] = text_or_null(viewer.hosted.user);
+  json["log_directory"] = text_or_null(viewer.hosted.log_directory);
   json["waits_for"] = details.waits_for;
   json["cover"] = details.cover;
   json["durable"] = nullable(details.durable, [](bool durable) { return durable; });

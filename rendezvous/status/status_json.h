@@ -19,12 +19,24 @@
 
 namespace cpprun {
 
-// `next` is the job behind which the next page starts; empty: this was the last page. `status_page`
-// is the address of the page that shows these jobs; empty: unknown.
+// The job of a cpprun, as that cpprun knows it. Empty texts are unknown.
+struct HostedJob {
+  std::string command = {};  // of its workers, without secrets
+  std::string user = {};
+  std::string log_directory = {};  // on the node that hosts the coordinator
+};
+
+// What a reply depends on besides the coordinator.
+struct Viewer {
+  std::string status_page = {};  // the address of the page that shows these jobs; empty: unknown
+  bool may_control = false;      // may give commands, as far as is known
+  HostedJob hosted = {};         // nothing in a cpprund
+};
+
+// `next` is the job behind which the next page starts; empty: this was the last page.
 std::string jobs_json(const std::vector<JobSnapshot>& jobs, const std::optional<std::string>& next,
-                      const ClockPair& moment, const std::string& status_page = {});
-std::string job_json(const JobDetails& details, const ClockPair& moment,
-                     const std::string& status_page = {});
+                      const ClockPair& moment, const Viewer& viewer = {});
+std::string job_json(const JobDetails& details, const ClockPair& moment, const Viewer& viewer = {});
 std::string nodes_json(const NodePage& page, const ClockPair& moment);
 // A failure as in docs/events.md, without the agents' own text for its cause.
 nlohmann::ordered_json shown_failure(const link::Failure& failure);

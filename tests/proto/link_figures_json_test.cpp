@@ -65,6 +65,39 @@ TEST_CASE("figures survive the wire, and what is not known stays unknown") {
   CHECK(through_the_wire(status) == status);
 }
 
+TEST_CASE("a total and metrics survive the wire, with six digits, and of no worker else") {
+  Status status = of_node(3);
+  status.workers[1].total = 2'000'000;
+  status.workers[1].metrics = {{"loss", 0.25}, {"lr", 3e-5}, {"z", {}}};
+  status.workers[2].metrics = {{"loss", -1e300}};
+  CHECK(through_the_wire(status) == status);
+  status.workers[1].metrics = {{"loss", 1.23456789}};
+  CHECK(through_the_wire(status).workers[1].metrics.front().value == 1.23457);
+}
+
+TEST_CASE("the largest worker with all its metrics fits a frame") {
+  WorkerStats wild{.local_rank = LocalRank{bounds::local_world_size_max - 1},
+                   .pid = std::numeric_limits<int>::max(),
+                   .state = WorkerState::failed,
+                   .since = Duration::max(),
+                   .step = figure_max,
+                   .millisteps_per_second = figure_max,
+                   .samples = figure_max,
+                   .checkpoint_step = figure_max,
+                   .last_beat = Duration::max(),
+                   .total = figure_max,
+                   .resident_kib = figure_max,
+                   .cpu_percent = figure_max,
+                   .last_words = Duration::max()};
+  for (char name = 'a'; name < 'i'; ++name) {
+    wild.metrics.push_back({std::string(16, name), -1.234567e-301});
+  }
+  const Status status{.round = RoundNumber{std::numeric_limits<std::uint32_t>::max()},
+                      .workers = {wild}};
+  CHECK(encode(status).size() <= status_frame_bytes_max);
+  CHECK(brief(status) == status);
+}
+
 TEST_CASE("eight workers of a long training fit 512 bytes") {
   const Status all = of_node(8);
   CHECK(encode(all).size() <= status_frame_bytes_max);
@@ -103,6 +136,23 @@ TEST_CASE("a figure beyond what anybody believes is told as the last that is bel
   CHECK(read.since == 0s);
   CHECK(read.step == 0);
   CHECK(read.cpu_percent == 100 * bounds::cpus_max);
+}
+
+TEST_CASE("a total and metrics of a stranger's worker are looked at") {
+  const auto refusal = [](const char* extras) {
+    return refusal_of_rows(fmt::format("[[0,1,1,0,-1,-1,-1,-1,-1,-1,-1,-1,{}]]", extras));
+  };
+  CHECK(refusal("-1,{}").empty());
+  CHECK(refusal("7,{\"a\":null,\"b\":1}").empty());
+  CHECK(refusal("1.5,{}").find("total is not a whole number, or out of range") !=
+        std::string::npos);
+  CHECK(refusal("-2,{}").find("total is not") != std::string::npos);
+  const char* const invalid = "metrics are invalid, or too many";
+  CHECK(refusal("1,{\"a b\":1}").find(invalid) != std::string::npos);
+  CHECK(refusal("1,{\"a\":\"x\"}").find(invalid) != std::string::npos);
+  CHECK(refusal("1,{\"a\":1,\"b\":1,\"c\":1,\"d\":1,\"e\":1,\"f\":1,\"g\":1,\"h\":1,\"i\":1}")
+            .find(invalid) != std::string::npos);
+  CHECK_FALSE(refusal("1,[1]").empty());
 }
 
 TEST_CASE("numbers of a stranger's worker are looked at, each of them") {

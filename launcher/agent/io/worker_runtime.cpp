@@ -220,9 +220,11 @@ void WorkerRuntime::probe_world(bool store_asked) {
 void WorkerRuntime::sample_workers(const agent::SampleWorkers& action) {
   const TimePoint now = boot_now();
   const auto readings = heartbeat_files_.read(now);
-  std::vector<WorkerSight> sights;
-  for (const WorkerView& view : action.workers) {
-    WorkerSight sight{.local_rank = view.local_rank};
+  std::vector<WorkerSight> sights(action.workers.size());
+  for (std::size_t at = 0; at < sights.size(); ++at) {
+    const WorkerView& view = action.workers[at];
+    WorkerSight& sight = sights[at];
+    sight.local_rank = view.local_rank;
     const auto beat = std::ranges::find(readings, view.local_rank, &HeartbeatReading::local_rank);
     if (beat != readings.end()) sight.beat = *beat;
     const bool is_there = view.state == WorkerState::running || view.state == WorkerState::ending;
@@ -231,7 +233,6 @@ void WorkerRuntime::sample_workers(const agent::SampleWorkers& action) {
       sight.cpu = usage->cpu;
     }
     if (const auto spoke = pump_.spoke_at(view.local_rank)) sight.last_words = now - *spoke;
-    sights.push_back(std::move(sight));
   }
   callbacks_.post(agent::WorkersSeen{std::move(sights)});
 }

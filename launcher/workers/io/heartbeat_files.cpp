@@ -3,11 +3,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <array>
+#include <cmath>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -36,6 +38,18 @@ Duration age_of(Duration moment, Duration now) {
   return moment > Duration{} && moment <= now ? now - moment : Duration{};
 }
 
+// In the order in which the worker reported them first. What is not a name is ignored.
+std::vector<link::Metric> metrics_in(const HeartbeatRecord& record) {
+  std::vector<link::Metric> metrics;
+  for (const auto& [bytes, value] : record.metrics) {
+    const std::string_view name(bytes, ::strnlen(bytes, sizeof bytes));
+    if (!is_metric_name(name)) continue;
+    metrics.push_back(
+        {std::string(name), std::isfinite(value) ? std::optional(value) : std::nullopt});
+  }
+  return metrics;
+}
+
 std::optional<HeartbeatReading> read_one(int file, TimePoint now) {
   std::array<char, sizeof(HeartbeatRecord)> bytes{};
   const ssize_t count = ::pread(file, bytes.data(), bytes.size(), 0);
@@ -48,7 +62,9 @@ std::optional<HeartbeatReading> read_one(int file, TimePoint now) {
                            .last = now - age_of(Duration{record->last_nanoseconds}, by_worker),
                            .step = believable(record->step),
                            .samples = believable(record->samples),
-                           .checkpoint_step = believable(record->checkpoint_step)};
+                           .checkpoint_step = believable(record->checkpoint_step),
+                           .total = believable(record->total),
+                           .metrics = metrics_in(*record)};
   if (record->checkpoint_seconds != 0) {
     const auto saved = std::chrono::seconds(record->checkpoint_seconds);
     reading.since_checkpoint = age_of(saved, by_worker);
@@ -76,7 +92,7 @@ std::vector<HeartbeatReading> HeartbeatFiles::read(TimePoint now) const {
     auto reading = read_one(file.get(), now);
     if (!reading) continue;
     reading->local_rank = local_rank;
-    readings.push_back(*reading);
+    readings.push_back(*std::move(reading));
   }
   return readings;
 }

@@ -80,6 +80,18 @@ TEST_CASE("a job's status page is named, in a list and in a status, where it is 
         std::string::npos);
 }
 
+TEST_CASE("progress is a sentence of what is known") {
+  CHECK(progress_sentence({}).empty());
+  CHECK(progress_sentence({.step = 4}).empty());  // the table of nodes shows it
+  CHECK(progress_sentence({.step = 1200, .total = 5000, .remaining = 1083}) ==
+        "step 1200 of 5000 (24 %), 18 min left");
+  CHECK(progress_sentence({.step = 12, .total = 50, .metrics = {{"loss", 0.123456}, {"lr", {}}}}) ==
+        "step 12 of 50 (24 %), loss 0.1235, lr NaN");
+  JobView job = running();
+  job.progress = {.metrics = {{"loss", 2.0}}};
+  CHECK(status_text(job, {}, {}).find("\nloss 2\n") != std::string::npos);
+}
+
 TEST_CASE("figures of the workers are shown where somebody has them") {
   auto nodes = two_nodes;
   nodes[1].figures = {

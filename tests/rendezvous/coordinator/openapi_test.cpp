@@ -131,6 +131,8 @@ Table failed_once() {
                                .samples = 80,
                                .checkpoint_step = 4,
                                .last_beat = 1s,
+                               .total = 9,
+                               .metrics = {{"loss", 0.5}, {"lr", {}}},
                                .resident_kib = 9,
                                .cpu_percent = 99,
                                .last_words = 2s};
@@ -202,9 +204,12 @@ void look_at_daemons(Schemas& schemas) {
 void look_at(Schemas& schemas, const Table& table) {
   const Job& job = table.job;
   schemas.look("Job", json::parse(job_json(details_of(job, later.now), later)));
-  schemas.look("Job", json::parse(job_json(details_of(job, later.now, a_daemon()), later)));
-  schemas.look("JobList",
-               json::parse(jobs_json({snapshot_of(job, later.now)}, std::nullopt, later)));
+  schemas.look("Job", json::parse(job_json(details_of(job, later.now, a_daemon()), later,
+                                           {.status_page = "http://127.0.0.1:1/",
+                                            .may_control = true,
+                                            .hosted = {"python3 t.py", "alice", "/logs"}})));
+  schemas.look("JobList", json::parse(jobs_json({snapshot_of(job, later.now)}, std::nullopt, later,
+                                                {.status_page = "http://127.0.0.1:1/"})));
   for (const std::size_t most : {1U, 9U}) {
     const auto page = nodes_of(job, later.now, {.after = {}, .nodes_max = most});
     schemas.look("NodeList", json::parse(nodes_json(page, later)));
@@ -286,7 +291,7 @@ TEST_CASE("every order is in the file, and the reverse") {
     http::Request untyped = request;
     untyped.content_type.clear();
     http::Request by_page = request;
-    by_page.has_origin = true;
+    by_page.origin = "http://evil.example";
     Words statuses{"401", "413", "414", "431"};  // the server's, whatever the address
     for (const auto& each : {request, elsewhere, untyped, by_page, post(path, {{"bogus", 1}})}) {
       statuses.insert(std::to_string(status_of(each)));

@@ -80,11 +80,14 @@ void Schemas::look(const Json& schema, const Json& value, const std::string& pla
 }
 
 void Schemas::look_at_object(const Json& schema, const Json& value, const std::string& place) {
-  const Json& properties = schema.at("properties");
+  const Json properties = schema.value("properties", Json::object());
+  const Json& others = schema.at("additionalProperties");  // the schema of all others, or whether
   for (const auto& [key, each] : value.items()) {
     if (properties.contains(key)) {
       look(properties[key], each, place + "." + key);
-    } else if (schema.at("additionalProperties") == false) {
+    } else if (others.is_object()) {
+      look(others, each, place + ".*");
+    } else if (others == false) {
       faults_.insert(place + "." + key + " is in no schema");
     }
   }
@@ -104,6 +107,8 @@ void Schemas::list(const Json& schema, const std::string& place, std::set<std::s
   if (!schema.contains("type")) return;
   for (const auto& type : types_of(schema)) all.insert(place + ": " + type);
   if (schema.contains("items")) list(schema["items"], place + "[]", all);
+  const Json others = schema.value("additionalProperties", Json());
+  if (others.is_object()) list(others, place + ".*", all);
   const Json properties = schema.value("properties", Json::object());
   for (const auto& [key, each] : properties.items()) {
     list(each, place + "." + key, all);

@@ -59,6 +59,49 @@ TEST_CASE("progress is the extremes of all workers, and who is behind") {
   CHECK(progress.slowest[3].worker.rank == Rank{2});
 }
 
+TEST_CASE("the time left is that of the slowest worker, where total and speed are known") {
+  Table table;
+  table.seal();
+  link::WorkerStats slow = at_step(0, 500);
+  slow.total = 2000;
+  slow.millisteps_per_second = 500;
+  link::WorkerStats fast = at_step(1, 501);
+  fast.total = 1999;
+  fast.millisteps_per_second = 750;
+  table.hear(t0, a, link::Status{RoundNumber{1}, {slow, fast}});
+  auto progress = progress_of(table.job, t0);
+  CHECK(progress.total == 2000);
+  CHECK(progress.remaining == 3000s);
+  slow.total = fast.total = 400;  // beyond its total
+  table.hear(t0, a, link::Status{RoundNumber{1}, {slow, fast}});
+  CHECK(progress_of(table.job, t0).remaining == 0s);
+  slow.millisteps_per_second = 0;
+  table.hear(t0, a, link::Status{RoundNumber{1}, {slow, fast}});
+  CHECK_FALSE(progress_of(table.job, t0).remaining);
+}
+
+TEST_CASE("a metric is shown from the lowest rank that reports it, and not of a job without end") {
+  Table table;
+  table.seal();
+  link::WorkerStats second = at_step(1, 7);
+  second.metrics = {{"loss", 0.5}, {"lr", {}}};
+  link::WorkerStats third = at_step(0, 7);
+  third.metrics = {{"loss", 0.7}, {"accuracy", 0.9}};
+  table.hear(t0, b, link::Status{RoundNumber{1}, {third}});
+  table.hear(t0, a, link::Status{RoundNumber{1}, {second}});
+  const auto metrics = progress_of(table.job, t0).metrics;
+  REQUIRE(metrics.size() == 3);
+  CHECK(metrics[0].metric == link::Metric{"accuracy", 0.9});
+  CHECK(metrics[0].rank == Rank{2});
+  CHECK(metrics[1].metric == link::Metric{"loss", 0.5});
+  CHECK(metrics[1].rank == Rank{1});
+  CHECK(metrics[2].metric == link::Metric{"lr", {}});
+  link::WorkerStats wild = at_step(0, 7);
+  for (int more = 0; more < 100; ++more) wild.metrics.push_back({"m" + std::to_string(more), 1.0});
+  table.hear(t0, a, link::Status{RoundNumber{1}, {wild}});
+  CHECK(progress_of(table.job, t0).metrics.size() == 32);
+}
+
 TEST_CASE("a worker that has ended holds nobody up") {
   Table table;
   table.seal();

@@ -4,9 +4,12 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -19,6 +22,8 @@
 namespace cpprun {
 namespace {
 
+constexpr off_t heartbeat_bytes_min = offsetof(HeartbeatRecord, total);
+
 std::string path_in_environment() {
   const Environment environment = read_environment();
   const auto found = environment.find(std::string(heartbeat_variable));
@@ -30,9 +35,15 @@ HeartbeatRecord* map_file(const std::string& path) {
   const int file = ::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
   if (file < 0) return nullptr;
   void* memory = MAP_FAILED;
+  struct stat status {};
+  static_cast<void>(::fstat(file, &status));
+  // The size of a file that cpprun created stays. An older cpprun creates 64 bytes: what is written
+  // behind the end of the file, in its last page, is lost, and no error.
+  const off_t size =
+      status.st_size >= heartbeat_bytes_min ? status.st_size : off_t{sizeof(HeartbeatRecord)};
   // Not ftruncate alone: on a full disk, writing to a hole would raise SIGBUS at some heartbeat.
-  const int error = ::posix_fallocate(file, 0, sizeof(HeartbeatRecord));
-  if (error == 0 && ::ftruncate(file, sizeof(HeartbeatRecord)) == 0) {
+  const int error = ::posix_fallocate(file, 0, size);
+  if (error == 0 && (size == status.st_size || ::ftruncate(file, size) == 0)) {
     memory = ::mmap(nullptr, sizeof(HeartbeatRecord), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   }
   const int why = error != 0 ? error : errno;
@@ -89,7 +100,24 @@ void Heartbeat::beat(const Progress& progress) noexcept {
   if (record_ == nullptr) return;
   std::atomic_ref(record_->step).store(progress.step, std::memory_order_relaxed);
   std::atomic_ref(record_->samples).store(progress.samples, std::memory_order_relaxed);
+  if (progress.total != 0) {
+    std::atomic_ref(record_->total).store(progress.total, std::memory_order_relaxed);
+  }
   beat();
+}
+
+bool Heartbeat::metric(std::string_view name, double value) noexcept {
+  if (record_ == nullptr || !is_metric_name(name)) return false;
+  char wanted[CPPRUN_HEARTBEAT_NAME_BYTES] = {};
+  std::ranges::copy(name, wanted);
+  for (auto& entry : record_->metrics) {
+    const bool is_new = entry.name[0] == '\0';
+    if (!is_new && std::memcmp(entry.name, wanted, sizeof wanted) != 0) continue;
+    std::atomic_ref(entry.value).store(value, std::memory_order_release);
+    if (is_new) std::memcpy(entry.name, wanted, sizeof wanted);
+    return true;
+  }
+  return false;
 }
 
 void Heartbeat::saved(std::uint64_t step) noexcept {

@@ -4,11 +4,12 @@
 // call. <cpprun/heartbeat_file.h> describes the file. For one thread at a time. A public header.
 //
 //   cpprun::Heartbeat heartbeat(context);
-//   for (…) { …; heartbeat.beat({.step = step, .samples = samples}); }
+//   for (…) { …; heartbeat.metric("loss", loss); heartbeat.beat({.step = step, .total = steps}); }
 //   …; heartbeat.saved(step);
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "worker/env/context.h"
 
@@ -31,6 +32,7 @@ class Heartbeat {
   struct Progress {
     std::uint64_t step = 0;     // the last complete step
     std::uint64_t samples = 0;  // so far, over all restarts
+    std::uint64_t total = 0;    // how many steps this training has in all
   };
 
   // Reports progress. Without figures, the number of calls counts as the number of steps.
@@ -38,6 +40,9 @@ class Heartbeat {
   void beat(const Progress& progress) noexcept;
   // Reports that the checkpoint of that step is complete.
   void saved(std::uint64_t step) noexcept;
+  // Reports one of the training's own numbers, to be shown with its progress. A name has at most 16
+  // letters, digits, '_', '.', '-' and '/'. False if the name is invalid, or if 8 others are taken.
+  bool metric(std::string_view name, double value) noexcept;
   bool works() const { return record_ != nullptr; }
 
  private:

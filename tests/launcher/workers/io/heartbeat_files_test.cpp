@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -70,10 +71,37 @@ TEST_CASE("what a worker writes into its file is read") {
   CHECK(*readings[0].since_checkpoint >= 10s);
 }
 
+TEST_CASE("the total and the metrics of a worker are read, and invalid names are ignored") {
+  io::HeartbeatFiles files;
+  HeartbeatRecord record = beating();
+  record.total = 900;
+  record.metrics[0] = {"loss", 0.5};
+  record.metrics[1] = {"two words", 1};
+  record.metrics[2] = {"lr", std::numeric_limits<double>::quiet_NaN()};
+  std::memset(record.metrics[3].name, 'x', sizeof record.metrics[3].name);
+  write_to(files.make(first), record);
+  const auto readings = files.read(boot_now());
+  REQUIRE(readings.size() == 1);
+  CHECK(readings[0].total == 900);
+  CHECK(readings[0].metrics ==
+        std::vector<link::Metric>{{"loss", 0.5}, {"lr", {}}, {std::string(16, 'x'), 0.0}});
+}
+
+TEST_CASE("a worker that knows only the first 64 bytes is heard") {
+  io::HeartbeatFiles files;
+  const HeartbeatRecord record = beating();
+  write_to(files.make(first), std::string_view(reinterpret_cast<const char*>(&record), 64));
+  const auto readings = files.read(boot_now());
+  REQUIRE(readings.size() == 1);
+  CHECK(readings[0].step == 41);
+  CHECK(readings[0].total == 0);
+  CHECK(readings[0].metrics.empty());
+}
+
 TEST_CASE("garbage in the file is no heartbeat, and numbers that cannot be are not told") {
   io::HeartbeatFiles files;
   const std::string path = files.make(first);
-  write_to(path, std::string(64, 'x'));
+  write_to(path, std::string(sizeof(HeartbeatRecord), 'x'));
   CHECK(files.read(boot_now()).empty());
   HeartbeatRecord record = beating();
   record.last_nanoseconds = INT64_MAX;
@@ -98,7 +126,7 @@ TEST_CASE("nobody shortens the file, or fills the machine with it") {
   CHECK(errno == EPERM);
   CHECK(::truncate(path.c_str(), 1 << 20) != 0);
   const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  CHECK(::pwrite(file.get(), "x", 1, 64) < 0);
+  CHECK(::pwrite(file.get(), "x", 1, sizeof(HeartbeatRecord)) < 0);
   CHECK(errno == EPERM);
 }
 

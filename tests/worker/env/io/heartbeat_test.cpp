@@ -6,6 +6,8 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
+#include <string>
 
 #include "proto/worker_contract.h"
 #include "tests/worker/child.h"
@@ -58,6 +60,45 @@ TEST_CASE("progress and checkpoints are seen in the file") {
         std::chrono::duration_cast<std::chrono::seconds>(now).count());
 }
 
+TEST_CASE("a total and metrics are seen in the file, and only valid names are taken") {
+  const TemporaryDirectory directory;
+  Heartbeat heartbeat(directory.file("beat"), 0);
+  heartbeat.beat({.step = 1, .total = 500});
+  heartbeat.beat({.step = 2});
+  CHECK(heartbeat.metric("loss", 2.5));
+  CHECK(heartbeat.metric("sixteen_letters_", 1));
+  CHECK(heartbeat.metric("loss", 2.25));
+  CHECK_FALSE(heartbeat.metric("", 1));
+  CHECK_FALSE(heartbeat.metric("seventeen_letters", 1));
+  CHECK_FALSE(heartbeat.metric("two words", 1));
+  for (int more = 2; more < CPPRUN_HEARTBEAT_METRICS; ++more) {
+    CHECK(heartbeat.metric("m" + std::to_string(more), more));
+  }
+  CHECK_FALSE(heartbeat.metric("a_ninth", 1));
+  CHECK(heartbeat.metric("m7", 70));
+  const auto record = parse_heartbeat(directory.read("beat"));
+  REQUIRE(record);
+  CHECK(record->step == 2);
+  CHECK(record->total == 500);
+  CHECK(record->metrics[0].name == std::string("loss"));
+  CHECK(record->metrics[0].value == 2.25);
+  CHECK(std::string(record->metrics[1].name, 16) == "sixteen_letters_");
+  CHECK(record->metrics[7].value == 70);
+}
+
+TEST_CASE("a file of 64 bytes, from an older cpprun, keeps its size and takes heartbeats") {
+  const TemporaryDirectory directory;
+  std::ofstream(directory.file("beat")) << std::string(64, '\0');
+  Heartbeat heartbeat(directory.file("beat"), 0);
+  REQUIRE(heartbeat.works());
+  CHECK(heartbeat.metric("loss", 1));
+  heartbeat.beat({.step = 3, .total = 9});
+  const auto record = parse_heartbeat(directory.read("beat"));
+  REQUIRE(record);
+  CHECK(record->step == 3);
+  CHECK(record->total == 0);
+}
+
 TEST_CASE("a restarted worker begins its count anew in the same file") {
   const TemporaryDirectory directory;
   Heartbeat(directory.file("beat"), 0).beat();
@@ -89,7 +130,8 @@ TEST_CASE("a file that cannot be made is said and ends nothing") {
 }
 
 TEST_CASE("what is no heartbeat is refused") {
-  CHECK(parse_heartbeat("short").error().reason == "a heartbeat has 64 bytes, this file has 5");
+  CHECK(parse_heartbeat("short").error().reason ==
+        "a heartbeat file has 264 or 64 bytes, this one has 5");
   CHECK(parse_heartbeat(std::string(64, 'x')).error().reason ==
         "not a heartbeat file: it does not begin with CPPRUNHB");
   std::string newer = "CPPRUNHB" + std::string(56, '\0');
