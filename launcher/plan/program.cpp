@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 namespace cpprun {
 
@@ -228,6 +231,56 @@ bool is_in_environment(const std::string& program, const FileProbe& probe) {
   const auto root = root_of(program);
   return !root.empty() && (probe(root + "/pyvenv.cfg") != FileKind::missing ||
                            probe(root + "/conda-meta") == FileKind::directory);
+}
+
+std::string command_text(const std::vector<std::string>& words) {
+  std::string line;
+  for (const auto& word : words) {
+    const bool is_plain = !word.empty() && std::ranges::all_of(word, [](char byte) {
+      return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+             (byte >= '0' && byte <= '9') ||
+             std::string_view("_-./=:,@%+").find(byte) != std::string_view::npos;
+    });
+    line += (line.empty() ? "" : " ") + (is_plain ? word : shell_word(word));
+  }
+  return plain_line(line);
+}
+
+namespace {
+
+// "--api-key", "HF_TOKEN=…".
+bool hints_at_a_secret(std::string_view name) {
+  std::string lower;
+  for (const char byte : name.substr(0, name.find('='))) {
+    lower += static_cast<char>(std::tolower(static_cast<unsigned char>(byte)));
+  }
+  return std::ranges::any_of(
+      std::array{"key", "token", "secret", "password", "passwd", "credential"},
+      [&](std::string_view hint) { return lower.find(hint) != std::string::npos; });
+}
+
+}  // namespace
+
+std::string public_command_text(std::vector<std::string> words) {
+  constexpr std::size_t bytes_max = 397;  // without the "…" at the end
+  constexpr const char* hidden = "…";
+  bool hides_next = false;
+  std::string line;
+  for (std::string& word : words) {
+    const auto equals = word.find('=');
+    const bool is_value = std::exchange(hides_next, false) && !word.starts_with('-');
+    const bool is_suspect = hints_at_a_secret(word);
+    line += line.empty() ? "" : " ";
+    if (is_value) {
+      line += hidden;
+    } else if (is_suspect && equals != word.npos) {
+      line += word.substr(0, equals + 1) + hidden;
+    } else {
+      hides_next = is_suspect && word.starts_with('-');
+      line += command_text({std::move(word)});
+    }
+  }
+  return plain_line(line, bytes_max);
 }
 
 Result<ResolvedProgram> resolve_program(const Program& program, const Environment& environment,

@@ -341,20 +341,6 @@ std::string or_dash(const std::string& text) {
   return text.empty() ? "-" : text;
 }
 
-// Quoted as the user would type it.
-std::string typed(const std::vector<std::string>& words) {
-  std::string line;
-  for (const auto& word : words) {
-    const bool is_plain = !word.empty() && std::ranges::all_of(word, [](char byte) {
-      return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-             (byte >= '0' && byte <= '9') ||
-             std::string_view("_-./=:,@%+").find(byte) != std::string_view::npos;
-    });
-    line += (line.empty() ? "" : " ") + (is_plain ? word : shell_word(word));
-  }
-  return plain_line(line);
-}
-
 std::string counted(std::size_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
@@ -455,7 +441,7 @@ std::string worker_table(const Preview& preview) {
                             {or_unknown(worker.rank)},
                             {or_dash(worker.gpu)},
                             {worker.cpus.empty() ? "all" : worker.cpus},
-                            {typed(worker.command)}});
+                            {command_text(worker.command)}});
     }
   }
   return table_text(table);

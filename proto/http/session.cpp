@@ -186,15 +186,18 @@ Session::Step Session::next() {
     scanned_ = 0;
     return NeedMore{};
   }
-  Asked asked{{.method = *method,
-               .target = std::string(view_of(parser.get().target())),
-               .host = std::string(view_of(parser.get()[beast::field::host])),
-               .body = inbox_.substr(*end, whole - *end),
-               .content_type = std::string(view_of(parser.get()[beast::field::content_type])),
-               .has_origin = parser.get().count(beast::field::origin) > 0,
-               .last_event_id = std::string(view_of(parser.get()["Last-Event-ID"])),
-               .accept = std::string(view_of(parser.get()[beast::field::accept])),
-               .authorization = std::string(view_of(parser.get()[beast::field::authorization]))}};
+  Asked asked{
+      {.method = *method,
+       .target = std::string(view_of(parser.get().target())),
+       .host = std::string(view_of(parser.get()[beast::field::host])),
+       .body = inbox_.substr(*end, whole - *end),
+       .content_type = std::string(view_of(parser.get()[beast::field::content_type])),
+       .origin = parser.get().count(beast::field::origin) > 0
+                     ? std::optional<std::string>(view_of(parser.get()[beast::field::origin]))
+                     : std::nullopt,
+       .last_event_id = std::string(view_of(parser.get()["Last-Event-ID"])),
+       .accept = std::string(view_of(parser.get()[beast::field::accept])),
+       .authorization = std::string(view_of(parser.get()[beast::field::authorization]))}};
   is_waiting_ = true;
   is_head_ = *method == Method::head;
   closes_ = parser.get().version() < 11 || !parser.get().keep_alive();

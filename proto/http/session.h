@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,11 +23,12 @@ enum class Method { get, head, post, other };  // other: replied with 405
 
 struct Request {
   Method method = Method::get;
-  std::string target;              // "/api/v1/jobs?after=x", unchanged: printable ASCII
-  std::string host;                // unchanged; empty: not sent by an HTTP/1.0 client
-  std::string body = {};           // a few kilobytes at most
-  std::string content_type = {};   // unchanged
-  bool has_origin = false;         // has an Origin header: sent by a page in a browser
+  std::string target;             // "/api/v1/jobs?after=x", unchanged: printable ASCII
+  std::string host;               // unchanged; empty: not sent by an HTTP/1.0 client
+  std::string body = {};          // a few kilobytes at most
+  std::string content_type = {};  // unchanged
+  // The Origin header, unchanged: sent by a page in a browser, such as "http://host:port".
+  std::optional<std::string> origin = {};
   std::string last_event_id = {};  // Last-Event-ID of a watcher; empty: not sent
   std::string accept = {};         // the Accept header, unchanged
   std::string authorization = {};  // "Bearer …", unchanged; empty: not sent

@@ -72,7 +72,7 @@ struct Look {
   const http::Request& request;
   const std::optional<std::string>& owner;      // hides the jobs of others; nothing: all are shown
   const std::optional<DaemonSnapshot>& daemon;  // see answer()
-  const std::string& page;                      // see answer()
+  const Viewer& viewer;                         // see answer()
 };
 
 // Nothing if a query parameter is unknown or invalid.
@@ -95,7 +95,7 @@ std::vector<JobSnapshot> snapshots_of(const std::vector<const Job*>& jobs, TimeP
 }
 
 http::Response all_jobs(const Look& look) {
-  const auto& [coordinator, moment, address, request, owner, daemon, page] = look;
+  const auto& [coordinator, moment, address, request, owner, daemon, viewer] = look;
   // One more than is shown tells whether there is a next page.
   auto jobs = coordinator.jobs_after(address.after, bounds::status_jobs_shown_max + 1, owner);
   std::optional<std::string> next;
@@ -103,7 +103,7 @@ http::Response all_jobs(const Look& look) {
     jobs.pop_back();
     next = jobs.back()->terms().id;
   }
-  return json_response(jobs_json(snapshots_of(jobs, moment.now), next, moment, page));
+  return json_response(jobs_json(snapshots_of(jobs, moment.now), next, moment, viewer));
 }
 
 http::Response the_page(const Look& /*look*/) {
@@ -115,7 +115,7 @@ http::Response health(const Look& /*look*/) {
 }
 
 http::Response all_metrics(const Look& look) {
-  const auto& [coordinator, moment, address, request, owner, daemon, page] = look;
+  const auto& [coordinator, moment, address, request, owner, daemon, viewer] = look;
   if (owner)
     return refusal(403, "the metrics cover the jobs of all users; use the secret of \"admin\"");
   const MetricsFormat format = metrics_format(request.accept);
@@ -129,7 +129,7 @@ http::Response all_metrics(const Look& look) {
 }
 
 http::Response of_job(const Look& look) {
-  const auto& [coordinator, moment, address, request, owner, daemon, page] = look;
+  const auto& [coordinator, moment, address, request, owner, daemon, viewer] = look;
   auto rest = address.path.substr(jobs_path.size() + 1);
   const bool wants_nodes = rest.ends_with(nodes_path);
   if (wants_nodes) rest.remove_suffix(nodes_path.size());
@@ -141,7 +141,7 @@ http::Response of_job(const Look& look) {
     return refusal(404, fmt::format("unknown job \"{}\"", name));
   }
   if (!wants_nodes) {
-    return json_response(job_json(details_of(*job, moment.now, daemon), moment, page));
+    return json_response(job_json(details_of(*job, moment.now, daemon), moment, viewer));
   }
   const auto place = node_place(address.after);
   if (!address.after.empty() && !place) {
@@ -220,7 +220,7 @@ std::optional<http::Response> misdirected(const http::Request& request, const Ho
 http::Response answer(const Coordinator& coordinator, const HostNames& names,
                       const ClockPair& moment, const http::Request& request,
                       const std::optional<std::string>& owner,
-                      const std::optional<DaemonSnapshot>& daemon, const std::string& page) {
+                      const std::optional<DaemonSnapshot>& daemon, const Viewer& viewer) {
   if (auto wrong_host = misdirected(request, names)) return *std::move(wrong_host);
   const bool is_look = request.method == http::Method::get || request.method == http::Method::head;
   if (!is_look || is_command_path(request.target)) return not_allowed(request);
@@ -229,7 +229,7 @@ http::Response answer(const Coordinator& coordinator, const HostNames& names,
     return refusal(400, "invalid query; valid parameters are after=…, limit=… and ranks=0");
   const auto path = address->path;
   const auto* const route = std::ranges::find(routes, path, &Route::path);
-  const Look look{coordinator, moment, *address, request, owner, daemon, page};
+  const Look look{coordinator, moment, *address, request, owner, daemon, viewer};
   if (route != routes.end()) return route->show(look);
   const bool is_of_job =
       path.starts_with(jobs_path) && path.substr(jobs_path.size()).starts_with('/');
@@ -317,12 +317,21 @@ bool is_command_path(std::string_view target) {
   return command_address(target).has_value();
 }
 
+namespace {
+
+// The host is one of this machine's, with the port of this server: see misdirected().
+bool is_from_own_page(const http::Request& request) {
+  return !request.host.empty() && request.origin == "http://" + request.host;
+}
+
+}  // namespace
+
 std::variant<OperatorCommand, http::Response> order_of(const http::Request& request,
                                                        const StatusClient& client,
                                                        const CommandDesk& desk) {
   if (auto wrong_host = misdirected(request, desk.names)) return *std::move(wrong_host);
-  if (request.has_origin) {
-    return refusal(403, "commands from a web page are rejected; use cpprunctl");
+  if (request.origin && !is_from_own_page(request)) {
+    return refusal(403, "commands from other web pages are rejected; use cpprunctl");
   }
   const auto address = command_address(request.target);
   if (!address) {

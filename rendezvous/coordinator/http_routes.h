@@ -20,6 +20,7 @@
 #include "rendezvous/job/operator_command.h"
 #include "rendezvous/status/snapshot.h"
 #include "rendezvous/status/status_access.h"
+#include "rendezvous/status/status_json.h"
 
 namespace cpprun {
 
@@ -28,12 +29,11 @@ namespace cpprun {
 bool is_for_us(const HostNames& names, const http::Request& request);
 
 // With `owner`, the jobs of other owners are hidden. `daemon` describes this daemon; nothing in a
-// cpprun. `page` is the address of the status page, for a client that came by the control socket.
+// cpprun.
 http::Response answer(const Coordinator& coordinator, const HostNames& names,
                       const ClockPair& moment, const http::Request& request,
                       const std::optional<std::string>& owner = {},
-                      const std::optional<DaemonSnapshot>& daemon = {},
-                      const std::string& page = {});
+                      const std::optional<DaemonSnapshot>& daemon = {}, const Viewer& viewer = {});
 
 // 405, with the methods that the path supports.
 http::Response not_allowed(const http::Request& request);

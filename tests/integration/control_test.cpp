@@ -95,10 +95,13 @@ TEST_CASE("a job of two nodes is listed, shown, watched, and waited for to its e
   const auto list = scene.ask({"ls"});
   CHECK(list.out.starts_with("JOB "));
   CHECK(contains(list.out, "\nseen  running"));
+  const std::string page = "http://127.0.0.1:" + std::to_string(scene.port) + "/\n";
+  CHECK(list.out.ends_with(page));
   const auto status = scene.ask({"status", "se"});
   CHECK(status.code == 0);
   CHECK(contains(status.out, "job \"seen\" has been running for "));
   CHECK(contains(status.out, " 2/2 nodes, 2 workers"));
+  CHECK(contains(status.out, "\nstatus page: " + page));
   CHECK(json::parse(scene.ask({"status", "--json"}).out)["members"].size() == 2);
   CHECK(contains(scene.ask({"top"}).out, "RANKS"));
   CHECK(contains(scene.ask({"report"}).out, "no worker of this job has failed"));
@@ -364,6 +367,10 @@ TEST_CASE("a job that is not there, and no job at all, are told with what there 
   Command job(scene.node(0, {"--nnodes=1"}), scene.options());
   job.expect_out("\n");
   REQUIRE(scene.listed().size() == 1);
+  const auto closed = "--address=127.0.0.1:" + std::to_string(free_port());
+  for (const Words& words : {Words{"status", closed}, {"status", closed, "--json", "a"}}) {
+    CHECK(contains(scene.ask(words).err, ": Connection refused"));
+  }
   const auto other = scene.ask({"status", "nothing"});
   CHECK(other.code == 1);
   CHECK(contains(other.err, "unknown job \"nothing\"; known: \"seen\""));

@@ -10,9 +10,11 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 #include "tests/integration/browser.h"
 #include "tests/integration/command.h"
+#include "tests/integration/directory.h"
 
 namespace page_test {
 
@@ -35,6 +37,24 @@ Words node(int rank, int port, const Words& program = {worker(), "pid", "hang"},
   words.insert(words.end(), program.begin(), program.end());
   return with_cpprun(words);
 }
+
+// Trains two ranks of 5,000 steps from step 1,200 on, and reports two metrics, one of them NaN.
+// <cpprun/heartbeat_file.h> describes the file.
+constexpr std::string_view training = R"(
+import mmap, os, struct, time
+rank = int(os.environ["RANK"])
+file = mmap.mmap(os.open(os.environ["CPPRUN_HEARTBEAT_FILE"], os.O_RDWR), 264)
+struct.pack_into("8sIii", file, 0, b"CPPRUNHB", 2, rank, os.getpid())
+struct.pack_into("I", file, 20, int(time.monotonic()))
+struct.pack_into("Q", file, 56, 1000)
+struct.pack_into("=Q16sd16sd", file, 64, 5000, b"loss", 0.25 + rank, b"grad_norm", float("nan"))
+print("pid of rank %d: %d" % (rank, os.getpid()), flush=True)
+step = 1200
+while True:
+    step += 1
+    struct.pack_into("QqQ", file, 24, step, time.monotonic_ns(), step)
+    time.sleep(0.1)
+)";
 
 std::string page_at(int port) {
   return "http://127.0.0.1:" + std::to_string(port) + "/";
@@ -220,6 +240,77 @@ TEST_CASE("on a narrow screen nothing is wider than the page, and what is wide s
   first.signal(SIGTERM);
   first.wait();
   second.wait();
+}
+
+TEST_CASE("the page shows the progress and the metrics of a job, and keeps its result") {
+  if (const auto why = no_browser(); !why.empty()) return skip(why);
+  const Directory directory;
+  const int port = free_port();
+  Command command(with_cpprun({"--nnodes=1", "--nproc-per-node=2", "--rdzv-id=seen",
+                               "--master-addr=127.0.0.1", "--master-port=" + std::to_string(port),
+                               directory.write("train.py", training)}));
+  command.expect_out("\n", 2);
+  Browser browser;
+  browser.show(360, 740, /*dark=*/false);
+  browser.open(page_at(port));
+  const std::string pace = "document.getElementById('pace').textContent";
+  browser.until(pace + ".includes(' of 5\\u202f000 (')");
+  browser.until(pace + ".includes(' steps/s') && " + pace + ".includes(' left')");
+  CHECK(browser.value_of(pace + ".includes('checkpoint at step 1\\u202f000')"));
+  const json bar = browser.value_of(
+      "[document.getElementById('track')].map(track => [track.getAttribute('aria-valuemax'),"
+      " Number(track.getAttribute('aria-valuenow')) > 1200])[0]");
+  CHECK(bar == json::array({"5000", true}));
+
+  browser.until("document.querySelectorAll('#plots li').length === 2");
+  browser.until("[...document.querySelectorAll('#plots path')].some("
+                "path => path.getAttribute('d').includes('L'))");
+  const json plots = browser.value_of(
+      "[...document.querySelectorAll('#plots li')].map(card =>"
+      " [card.querySelector('h3').textContent, card.querySelector('b').textContent,"
+      " card.querySelector('b').className, card.querySelector('span').textContent])"
+      ".sort((a, b) => a[1] < b[1] ? -1 : 1)");
+  CHECK(plots == json::array({json::array({"loss", "0.25", "", "rank 0"}),
+                              json::array({"grad_norm", "NaN", "failed", "rank 0"})}));
+  CHECK(browser.value_of("document.querySelector('#plots svg[aria-label^=loss]').ariaLabel") ==
+        "loss since this page was opened: min 0.25, max 0.25, last 0.25");
+  CHECK(browser.value_of("document.documentElement.scrollWidth") == 360);
+
+  ::kill(pid_of(command, 1), SIGKILL);
+  command.wait();
+  browser.until("document.getElementById('link').className === 'lost over'");
+  CHECK(contains(text_of(browser, "#link"), "the job is over; connection lost"));
+  CHECK(contains(text_of(browser, "#sentence"), "Ended with exit code 137: "));
+  CHECK_FALSE(browser.value_of("document.getElementById('result').hidden").get<bool>());
+  const std::string result = text_of(browser, "#result");
+  CHECK(contains(result, "Root failure: rank 1 on "));
+  CHECK(contains(result, "SIGKILL"));
+  CHECK(contains(result, "1 other rank was stopped"));
+  CHECK(contains(text_of(browser, "#rounds .root"), "rank 1 on "));
+  CHECK(contains(text_of(browser, "#rounds .soft"), "1 other rank was stopped"));
+  browser.until("document.querySelector('#events td.soft') !== null");
+  CHECK(contains(text_of(browser, "#events td.root:last-child"), "rank 1 on "));
+  CHECK(browser.value_of(pace + ".includes(' of 5\\u202f000 (')"));
+}
+
+TEST_CASE("the page says what the job runs, and stops it for the user who started it") {
+  if (const auto why = no_browser(); !why.empty()) return skip(why);
+  const int port = free_port();
+  Command command(with_cpprun({"--nnodes=1", "--rdzv-id=seen", "--master-addr=127.0.0.1",
+                               "--master-port=" + std::to_string(port), "--no-python", worker(),
+                               "pid", "hang", "--api-key=s3cret"}));
+  command.expect_out("pid of rank 0");
+  Browser browser;
+  browser.open(page_at(port));
+  browser.until("!document.getElementById('orders').hidden");
+  CHECK(contains(text_of(browser, "#about"), "integration_worker pid hang --api-key=…"));
+  browser.value_of("window.confirm = () => false; document.getElementById('stop').click()");
+  CHECK(text_of(browser, "#said").empty());
+  browser.value_of("window.confirm = () => true; document.getElementById('stop').click()");
+  const auto ended = command.wait();
+  CHECK(ended.code == 128 + SIGTERM);
+  CHECK(contains(ended.err, "stopped the job: from the status page"));
+  browser.until("document.getElementById('orders').hidden");
 }
 
 TEST_CASE("hostile words of a worker stay words") {

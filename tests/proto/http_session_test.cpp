@@ -243,7 +243,7 @@ TEST_CASE("what a request says in its body, and whether a page in a browser asks
   REQUIRE(heard.requests.size() == 2);
   CHECK(heard.requests[0].body == body);
   CHECK(heard.requests[0].content_type == "application/json");
-  CHECK(heard.requests[0].has_origin);
+  CHECK(heard.requests[0].origin.has_value());
   CHECK(heard.requests[0].accept == "text/plain;q=0.5");
   CHECK(heard.requests[1] == Request{Method::get, "/", "a"});
 }

@@ -16,8 +16,10 @@
 #include "launcher/output/io/output_streams.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/meeting_place.h"
+#include "launcher/plan/program.h"
 #include "proto/bounds.h"
 #include "proto/signal_names.h"
+#include "proto/text.h"
 #include "proto/worker_contract.h"
 #include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/random_bytes.h"
@@ -92,6 +94,7 @@ HostedCoordinator::Callbacks Runtime::callbacks_of_hosted() {
       .leads =
           [this] {
             client_.close();
+            describe_job();
             reopen_local_store();
           },
       .note = [this](const std::string& sentence) { say(sentence); },
@@ -208,6 +211,7 @@ Result<void> Runtime::open() {
   if (inputs_.rendezvous_pid > 0) spared.push_back(inputs_.rendezvous_pid);
   if (const auto opened = workers_.open(std::move(spared)); !opened) return opened;
   take_signals();
+  describe_job();
   const ConsoleFacts console{.terminal = ::isatty(STDERR_FILENO) == 1,
                              .one = same_file(STDOUT_FILENO, STDERR_FILENO)};
   agent_.begin(
@@ -228,6 +232,17 @@ Result<void> Runtime::open() {
                                                 .console = console},
                                        .interfaces = inputs_.interfaces}});
   return {};
+}
+
+// To clients of the coordinator in this process.
+void Runtime::describe_job() {
+  if (hosted_.leader() == nullptr) return;
+  // Not from the user database, which may be on a server that does not respond.
+  const auto* const user = find_variable(inputs_.environment, "USER");
+  hosted_.leader()->set_hosted_job(
+      {.command = public_command_text(inputs_.program.argv),
+       .user = user == nullptr ? fmt::format("uid {}", ::geteuid()) : plain_line(*user),
+       .log_directory = workers_.run_directory()});
 }
 
 // Creates the coordinator itself, or a client for it.

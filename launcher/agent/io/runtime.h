@@ -82,6 +82,7 @@ class Runtime {
   void tell_kept();
   ReportFacts report_facts(const agent::Exit& last) const;
   std::string status_page() const;
+  void describe_job();
   void leave_report(const ReportFacts& facts);
   void announce_report(const std::string& reason);
   void leave_error_file(const link::Failure& root);

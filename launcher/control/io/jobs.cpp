@@ -437,7 +437,12 @@ Attempt<FoundJob> pick_job(FoundJobs found, const ControlOptions& options,
                            const Environment& environment) {
   if (found.places.empty()) return tl::unexpected(nobody_found(environment));
   const bool has_answer = std::ranges::any_of(found.answers, &SeenAnswer::has_answered);
-  if (!has_answer) return tl::unexpected(unreachable("no cpprun or cpprund listed its jobs"));
+  if (!has_answer) {
+    std::string why = "no cpprun or cpprund listed its jobs";
+    // Without --json, a warning has told the reason.
+    if (options.as_json && !found.answers.empty()) why += ": " + found.answers.front().text;
+    return tl::unexpected(unreachable(why));
+  }
   std::vector<KnownJob> known;
   for (const auto& each : found.jobs) known.push_back({each.job.id, each.place.text()});
   const auto silent = silent_endpoints(found);

@@ -179,8 +179,10 @@ void CoordinatorServer::open_status(StatusOptions status) {
     }
     const auto daemon =
         callbacks_.daemon ? std::optional(callbacks_.daemon()) : std::optional<DaemonSnapshot>();
-    auto response =
-        answer(coordinator_.machine(), names, moment(), request, owner, daemon, status_page());
+    const Viewer viewer{.status_page = status_page(),
+                        .may_control = may_control(client, ::geteuid()).has_value(),
+                        .hosted = hosted_job_};
+    auto response = answer(coordinator_.machine(), names, moment(), request, owner, daemon, viewer);
     // A request for worker statistics makes the nodes send newer ones for the next request.
     auto looked = response.status < 300 ? looked_at(request) : std::nullopt;
     if (looked) tell(std::move(*looked));

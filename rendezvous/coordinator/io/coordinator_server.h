@@ -34,6 +34,7 @@
 #include "rendezvous/status/io/control_socket.h"
 #include "rendezvous/status/io/status_server.h"
 #include "rendezvous/status/status_access.h"
+#include "rendezvous/status/status_json.h"
 #include "rendezvous/store/io/connection_driver.h"
 #include "rendezvous/store/io/connection_set.h"
 #include "rendezvous/store/io/machine_memory.h"
@@ -111,6 +112,8 @@ class CoordinatorServer : public ReplicatedCoordinator {
   // After open(): the address of the status page for a browser on this machine, such as
   // "http://127.0.0.1:29500/". Empty if there is no read access.
   std::string status_page() const;
+  // With `options.only`: what the status shows of that job besides what its nodes report.
+  void set_hosted_job(HostedJob job) { hosted_job_ = std::move(job); }
 
   // After open(): resumes a job from the record that another coordinator has kept. `store_log` is
   // the complete log of its store (StoreLog), if there is one.
@@ -250,6 +253,7 @@ class CoordinatorServer : public ReplicatedCoordinator {
   OpenPort local_port_;
   ConnectionSet connections_;
   EventRing events_;
+  HostedJob hosted_job_;
   std::unique_ptr<StatusServer> status_;     // set if there is read access
   std::unique_ptr<ControlSocket> door_;      // set if tools can connect
   std::optional<TlsAcceptor> tls_acceptor_;  // set if there is a secret

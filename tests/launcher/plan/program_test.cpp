@@ -209,6 +209,18 @@ TEST_CASE("a program on a disk without execution is not told to chmod") {
   CHECK(resolve(ProgramKind::python, "./locked").has_value());
 }
 
+TEST_CASE("a command for all to read is quoted, short and without secrets") {
+  CHECK(public_command_text({"python3", "-u", "train.py", "--name=two words"}) ==
+        "python3 -u train.py '--name=two words'");
+  CHECK(public_command_text(
+            {"env", "HF_TOKEN=abc", "./t", "--api-key=s3", "--Password", "x y", "--lr", "0.1"}) ==
+        "env HF_TOKEN=… ./t --api-key=… --Password … --lr 0.1");
+  CHECK(public_command_text({"t", "--token", "--lr=1"}) == "t --token --lr=1");
+  const std::string long_one = public_command_text({"t", std::string(1000, 'x')});
+  CHECK(long_one.size() <= 400);
+  CHECK(long_one.ends_with("…"));
+}
+
 TEST_CASE("with a run path any file goes through Python") {
   CHECK(resolve(ProgramKind::python, "data.txt")->argv ==
         Words{"/usr/bin/python3", "-u", "data.txt"});

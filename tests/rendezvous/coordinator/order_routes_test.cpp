@@ -78,9 +78,25 @@ TEST_CASE("what is not there is refused with a status") {
   CHECK(refused(post("/api/v1/jobs/a/stop", "{")).status == 400);
 }
 
-TEST_CASE("no page in a browser, and nobody else, asks for anything") {
+TEST_CASE("the status page gives commands, as the user whose browser shows it") {
   http::Request request = post("/api/v1/jobs/a/stop");
-  request.has_origin = true;
+  request.origin = "http://" + request.host;
+  CHECK(ordered(request).job == "a");
+  CHECK(refused(request, {.by_loopback = true, .user = 1001}).status == 403);
+  request.content_type = "text/plain";
+  CHECK(refused(request).status == 415);
+}
+
+TEST_CASE("no other page in a browser, and nobody else, asks for anything") {
+  http::Request request = post("/api/v1/jobs/a/stop");
+  for (const char* origin : {"", "null", "http://evil.example", "http://127.0.0.1", "https://",
+                             "http://127.0.0.1:29401", "http://127.0.0.1:29400.evil.example"}) {
+    request.origin = origin;
+    CAPTURE(origin);
+    CHECK(refused(request).status == 403);
+  }
+  request.origin = "http://";
+  request.host.clear();
   CHECK(refused(request).status == 403);
   request = post("/api/v1/jobs/a/stop");
   request.host = "evil.example";

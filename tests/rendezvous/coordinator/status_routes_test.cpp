@@ -80,8 +80,13 @@ TEST_CASE("a job and the list of jobs name the status page that shows them") {
   const Coordinator daemon = daemon_with({"a"});
   for (const char* target : {"/api/v1/jobs", "/api/v1/jobs/a"}) {
     const http::Request request{http::Method::get, target, "node-7"};
-    const auto shown = answer(daemon, {"node-7"}, later, request, {}, {}, "http://10.0.0.7:1/");
-    CHECK(json::parse(shown.body)["status_page"] == "http://10.0.0.7:1/");
+    const Viewer viewer{.status_page = "http://10.0.0.7:1/",
+                        .may_control = true,
+                        .hosted = {.command = "python3 train.py"}};
+    const auto shown = json::parse(answer(daemon, {"node-7"}, later, request, {}, {}, viewer).body);
+    CHECK(shown["status_page"] == "http://10.0.0.7:1/");
+    CHECK(shown.value("may_control", true));
+    CHECK(shown.value("command", "python3 train.py") == "python3 train.py");
     CHECK(json::parse(get(daemon, target).body)["status_page"].is_null());
   }
 }
