@@ -173,7 +173,7 @@ class HeartbeatTest(Case):
         line = next(each for each in ended.stdout.splitlines() if each.startswith("RECORD "))
         names = ("magic", "version", "rank", "pid", "saved_at", "beats", "time", "step", "samples",
                  "checkpoint")
-        return dict(zip(names, struct.unpack("=8sIiiIQqQQQ", bytes.fromhex(line.split()[1]))))
+        return dict(zip(names, struct.unpack_from("=8sIiiIQqQQQ", bytes.fromhex(line.split()[1]))))
 
     def test_steps_and_checkpoints_are_written(self):
         found = self.record("cpprun.beat(1); cpprun.beat(2, samples=64); cpprun.saved(2)")
