@@ -41,6 +41,14 @@ link::Status WorkerStatsReporter::tell(TimePoint now, RoundNumber round,
     const WorkerSight none{.local_rank = view.local_rank};
     all.push_back(figures_of(now, view, seen == sights.end() ? none : *seen));
   }
+  // Those of one worker leave room for the rows of the others.
+  bool is_told = false;
+  for (link::WorkerStats& each : all) {
+    if (std::exchange(is_told, is_told || each.total || !each.metrics.empty())) {
+      each.total.reset();
+      each.metrics.clear();
+    }
+  }
   const std::vector<std::size_t> order = in_turn(workers);
   // A frame always fits one worker, and at most this many of the smallest.
   constexpr std::size_t told_max = 24;

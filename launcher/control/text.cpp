@@ -176,9 +176,9 @@ std::string job_sentence(const JobView& job) {
 std::string progress_sentence(const ProgressView& progress) {
   std::string text;
   if (progress.total && progress.step && *progress.total > 0) {
-    const double share =
-        100.0 * static_cast<double>(*progress.step) / static_cast<double>(*progress.total);
-    text = fmt::format("step {} of {} ({:.0f} %)", *progress.step, *progress.total, share);
+    const double share = static_cast<double>(*progress.step) / static_cast<double>(*progress.total);
+    text = fmt::format("step {} of {} ({:.0f} %)", *progress.step, *progress.total,
+                       std::floor(100 * std::min(share, 1.0)));
     if (progress.remaining) text += fmt::format(", {} left", duration_text(*progress.remaining));
   }
   for (const auto& [name, value] : progress.metrics) {

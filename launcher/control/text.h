@@ -30,7 +30,7 @@ std::string duration_text(double seconds);
 
 struct SeenJob {
   JobView job;
-  std::string place;  // where it was found; shown if the job's status page is unknown
+  std::string place;  // where it was found; shown if the address of its page is unknown
 };
 
 // Tables of jobs, nodes and rounds. A node's row has fewer columns on a narrow terminal, and

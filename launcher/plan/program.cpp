@@ -248,36 +248,51 @@ std::string command_text(const std::vector<std::string>& words) {
 
 namespace {
 
-// "--api-key", "HF_TOKEN=…".
-bool hints_at_a_secret(std::string_view name) {
+// Wherever the hint stands: rather too much is hidden than too little.
+bool hints_at_a_secret(std::string_view word) {
   std::string lower;
-  for (const char byte : name.substr(0, name.find('='))) {
+  for (const char byte : word) {
     lower += static_cast<char>(std::tolower(static_cast<unsigned char>(byte)));
   }
-  return std::ranges::any_of(
-      std::array{"key", "token", "secret", "password", "passwd", "credential"},
-      [&](std::string_view hint) { return lower.find(hint) != std::string::npos; });
+  const bool has_user = lower.find("://") != lower.npos && lower.find('@') != lower.npos;
+  constexpr std::array hints = {"key",  "token", "secret", "pass",  "pwd",
+                                "cred", "auth",  "bearer", "cookie"};
+  return has_user || std::ranges::any_of(hints, [&](std::string_view hint) {
+           return lower.find(hint) != std::string::npos;
+         });
+}
+
+// "--api-key", "HF_TOKEN".
+bool is_plain_name(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](unsigned char byte) {
+    return std::isalnum(byte) != 0 || byte == '-' || byte == '_' || byte == '.';
+  });
 }
 
 }  // namespace
 
-std::string public_command_text(std::vector<std::string> words) {
+std::string public_command_text(const std::vector<std::string>& words) {
   constexpr std::size_t bytes_max = 397;  // without the "…" at the end
-  constexpr const char* hidden = "…";
+  constexpr std::string_view hidden = "…";
   bool hides_next = false;
   std::string line;
-  for (std::string& word : words) {
-    const auto equals = word.find('=');
-    const bool is_value = std::exchange(hides_next, false) && !word.starts_with('-');
-    const bool is_suspect = hints_at_a_secret(word);
+  for (const std::string& word : words) {
     line += line.empty() ? "" : " ";
-    if (is_value) {
+    const bool is_value = std::exchange(hides_next, false) && !word.starts_with('-');
+    if (&word == words.data() || (!is_value && !hints_at_a_secret(word))) {
+      line += command_text({word});
+      continue;
+    }
+    const std::string_view name = std::string_view(word).substr(0, word.find('='));
+    if (is_value || !is_plain_name(name)) {
       line += hidden;
-    } else if (is_suspect && equals != word.npos) {
-      line += word.substr(0, equals + 1) + hidden;
+    } else if (name.size() < word.size()) {
+      line += fmt::format("{}={}", name, hidden);
+    } else if (word.starts_with('-')) {
+      line += word;
+      hides_next = true;
     } else {
-      hides_next = is_suspect && word.starts_with('-');
-      line += command_text({std::move(word)});
+      line += hidden;
     }
   }
   return plain_line(line, bytes_max);

@@ -35,9 +35,10 @@ struct ResolvedProgram {
 
 // As a user would type it, in one line.
 std::string command_text(const std::vector<std::string>& words);
-// The same for everyone who may read the status: at most 400 bytes, and "…" for the value of an
-// option whose name hints at a secret, such as --api-key.
-std::string public_command_text(std::vector<std::string> words);
+// The same for everyone who may read the status: at most 400 bytes, and "…" for what may be a
+// secret, such as the value of --api-key. That is a guess by the words; a secret without any hint
+// is shown.
+std::string public_command_text(const std::vector<std::string>& words);
 
 // `own_paths`: the paths of this cpprun, with and without symbolic links resolved.
 Result<ResolvedProgram> resolve_program(const Program& program, const Environment& environment,

@@ -319,7 +319,8 @@ bool is_command_path(std::string_view target) {
 
 namespace {
 
-// The host is one of this machine's, with the port of this server: see misdirected().
+// A browser sends the address of the page, and Host, which misdirected() has checked, is that of
+// the request. No page of another site or port has the same.
 bool is_from_own_page(const http::Request& request) {
   return !request.host.empty() && request.origin == "http://" + request.host;
 }

@@ -45,7 +45,8 @@ bool is_slower(const SlowWorker& left, const SlowWorker& right) {
 void add_metrics(std::vector<MetricSnapshot>& metrics, const WorkerSnapshot& worker) {
   for (const link::Metric& each : worker.figures.metrics) {
     const auto at = std::ranges::lower_bound(
-        metrics, each.name, {}, [](const MetricSnapshot& seen) { return seen.metric.name; });
+        metrics, each.name, {},
+        [](const MetricSnapshot& seen) -> const std::string& { return seen.metric.name; });
     if (at == metrics.end() || at->metric.name != each.name) {
       if (metrics.size() < metrics_shown_max) metrics.insert(at, {each, worker.rank});
     } else if (worker.rank < at->rank) {

@@ -5,6 +5,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "tests/integration/command.h"
 #include "tests/integration/directory.h"
 #include "tests/integration/hosts.h"
@@ -41,13 +45,19 @@ struct Scene {
   const Hosts hosts{2};
 };
 
-void expect_verdict(const Ended& ended, const std::string& interface) {
-  CHECK(ended.code == 1);
-  for (const std::string& part :
-       {"GLOO_SOCKET_IFNAME=" + interface + ": ", std::string("or name fabric0 (10.77.0."),
-        std::string("[stray_interface]"), std::string("hint: unset GLOO_SOCKET_IFNAME")}) {
-    CHECK_MESSAGE(contains(ended.err, part), "\"", part, "\" is not in:\n", ended.err);
+void expect_verdict(const std::vector<Ended>& nodes, const std::string& interface) {
+  for (const Ended& ended : nodes) {
+    CHECK(ended.code == 1);
+    for (const std::string& part :
+         {"GLOO_SOCKET_IFNAME=" + interface + ": ", std::string("or name fabric0 (10.77.0."),
+          std::string("[stray_interface]")}) {
+      CHECK_MESSAGE(contains(ended.err, part), "\"", part, "\" is not in:\n", ended.err);
+    }
   }
+  // A node whose worker was only stopped prints one line about the failure.
+  CHECK(std::ranges::any_of(nodes, [](const Ended& ended) {
+    return contains(ended.err, "hint: unset GLOO_SOCKET_IFNAME");
+  }));
 }
 
 }  // namespace
@@ -63,8 +73,7 @@ TEST_CASE("a card that exists and leads nowhere is the verdict on both hosts") {
     const Options options = scene.options(interface);
     Command second(scene.node(1, Hosts::address(0), script), options);
     Command first(scene.node(0, Hosts::address(0), script), options);
-    expect_verdict(first.wait(), interface);
-    expect_verdict(second.wait(), interface);
+    expect_verdict({first.wait(), second.wait()}, interface);
   }
 }
 
@@ -82,11 +91,12 @@ TEST_CASE("a card that looks right and has no cable is the verdict on both hosts
   const Options options = scene.options("blind0");
   Command second(scene.node(1, Hosts::address(0), script), options);
   Command first(scene.node(0, Hosts::address(0), script), options);
-  for (const auto& ended : {first.wait(), second.wait()}) {
-    expect_verdict(ended, "blind0");
-    CHECK_MESSAGE(contains(ended.err, " cannot connect to 10.79.0."), ended.err);
-    CHECK_FALSE(contains(ended.err, "shares no network with"));
-  }
+  const std::vector<Ended> nodes = {first.wait(), second.wait()};
+  expect_verdict(nodes, "blind0");
+  CHECK(std::ranges::any_of(nodes, [](const Ended& ended) {
+    return contains(ended.err, " cannot connect to 10.79.0.");
+  }));
+  for (const Ended& ended : nodes) CHECK_FALSE(contains(ended.err, "shares no network with"));
 }
 
 TEST_CASE("a master whose own name is loopback, as on Debian, is reached all the same") {

@@ -275,7 +275,8 @@ class CallbackTest(Progress):
     LIGHTNING = ("from types import SimpleNamespace\n"
                  "from cpprun.lightning import CpprunCallback\n"
                  "call, trainer = CpprunCallback(), SimpleNamespace(\n"
-                 "    global_step=0, log_every_n_steps=2, estimated_stepping_batches=50,\n"
+                 "    global_step=0, log_every_n_steps=2, optimizers=[0],\n"
+                 "    estimated_stepping_batches=50,\n"
                  "    callback_metrics={}, sanity_checking=False)\n")
 
     def test_the_callback_of_lightning(self):

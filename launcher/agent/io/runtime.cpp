@@ -237,10 +237,13 @@ Result<void> Runtime::open() {
 // To clients of the coordinator in this process.
 void Runtime::describe_job() {
   if (hosted_.leader() == nullptr) return;
+  std::vector<std::string> command = inputs_.program.argv;
+  const auto& arguments = inputs_.config.program.arguments;
+  command.insert(command.end(), arguments.begin(), arguments.end());
   // Not from the user database, which may be on a server that does not respond.
   const auto* const user = find_variable(inputs_.environment, "USER");
   hosted_.leader()->set_hosted_job(
-      {.command = public_command_text(inputs_.program.argv),
+      {.command = public_command_text(command),
        .user = user == nullptr ? fmt::format("uid {}", ::geteuid()) : plain_line(*user),
        .log_directory = workers_.run_directory()});
 }

@@ -141,8 +141,9 @@ int show_status(const ControlOptions& options, const Environment& environment) {
     print(status_json(*details, *pages, its == daemons.end() ? std::string() : its->text));
     return control_code::done;
   }
-  const auto job = job_view(*details);
+  auto job = job_view(*details);
   if (!job) return give_up({job.error().reason});
+  if (found->place.address) job->page.clear();  // not an address for other machines
   std::vector<NodeView> nodes;
   for (const auto& page : *pages) {
     auto view = nodes_view(page);

@@ -330,7 +330,11 @@ std::optional<std::string> take_page(const ControlOptions& options, const Contro
     why = fmt::format("{}: {}", place.text(), seen.error().reason);
   } else {
     if (!seen->jobs.empty()) next = std::move(seen->next);
-    for (auto& job : seen->jobs) jobs.jobs.push_back({std::move(job), place});
+    for (auto& job : seen->jobs) {
+      // The coordinator's own address is not for other machines.
+      if (place.address) job.page.clear();
+      jobs.jobs.push_back({std::move(job), place});
+    }
   }
   const bool has_answered = why.empty();
   if (!has_answered && !options.as_json) report_error("warning: " + why);

@@ -77,9 +77,9 @@ std::optional<HeartbeatReading> read_one(int file, TimePoint now) {
 std::string HeartbeatFiles::make(LocalRank local_rank) {
   FileDescriptor file(::memfd_create("cpprun-heartbeat", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file || ::ftruncate(file.get(), sizeof(HeartbeatRecord)) != 0) return {};
-  // If the kernel cannot seal, a worker can fill memory with the file, as it can with its own
-  // memory.
-  static_cast<void>(::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
+  // A worker library that knows only the first 64 bytes shortens the file. If the kernel cannot
+  // seal, a worker can fill memory with the file, as it can with its own memory.
+  static_cast<void>(::fcntl(file.get(), F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SEAL));
   // By our pid, not as an inherited descriptor: programs that start other programs close those.
   std::string path = fmt::format("/proc/{}/fd/{}", ::getpid(), file.get());
   files_.insert_or_assign(local_rank, std::move(file));

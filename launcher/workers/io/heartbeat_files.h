@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The heartbeat files of one attempt's workers (<cpprun/heartbeat_file.h>). They are in memory and
-// not on a disk, so that reading one never hangs. Their size is sealed and they are read by
-// copying, so that nothing a worker does to its file can crash this process. Invalid content is
-// ignored.
+// not on a disk, so that reading one never hangs. They cannot grow and are read by copying, so that
+// nothing a worker does to its file can crash this process. Invalid content is ignored.
 
 #include <map>
 #include <string>

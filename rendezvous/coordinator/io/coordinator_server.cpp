@@ -94,6 +94,7 @@ Result<Listening> CoordinatorServer::open(const ListenOptions& listen, Coordinat
   }
   if (status.access != StatusAccess::none) {
     host->show_status();
+    status_access_ = status.access;
     open_status(std::move(status));
   }
   auto listening = connections_.listen(*host, listen);
@@ -206,6 +207,7 @@ std::string CoordinatorServer::status_page() const {
   // None is an address: it listens on all of them.
   const auto address = std::ranges::find_if(listen_.hosts, is_one_address);
   const std::string host = address == listen_.hosts.end() ? "127.0.0.1" : *address;
+  if (!is_loopback(host) && status_access_ != StatusAccess::network) return {};
   return fmt::format("http://{}/", to_string(Endpoint{host, listen_.port}));
 }
 

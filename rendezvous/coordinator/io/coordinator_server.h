@@ -110,7 +110,7 @@ class CoordinatorServer : public ReplicatedCoordinator {
   Result<Listening> open(const ListenOptions& listen, CoordinatorOptions options,
                          PlainStore plain = PlainStore::served, StatusOptions status = {});
   // After open(): the address of the status page for a browser on this machine, such as
-  // "http://127.0.0.1:29500/". Empty if there is no read access.
+  // "http://127.0.0.1:29500/". Empty if there is no read access over that address.
   std::string status_page() const;
   // With `options.only`: what the status shows of that job besides what its nodes report.
   void set_hosted_job(HostedJob job) { hosted_job_ = std::move(job); }
@@ -254,6 +254,7 @@ class CoordinatorServer : public ReplicatedCoordinator {
   ConnectionSet connections_;
   EventRing events_;
   HostedJob hosted_job_;
+  StatusAccess status_access_ = StatusAccess::none;
   std::unique_ptr<StatusServer> status_;     // set if there is read access
   std::unique_ptr<ControlSocket> door_;      // set if tools can connect
   std::optional<TlsAcceptor> tls_acceptor_;  // set if there is a secret

@@ -87,6 +87,23 @@ TEST_CASE("a worker without a heartbeat is told of without steps") {
   CHECK_FALSE(status.workers[1].resident_kib);
 }
 
+TEST_CASE("one worker of a node tells its total and its metrics, the first that has any") {
+  WorkerStatsReporter figures;
+  std::vector<WorkerSight> sights;
+  for (int local = 0; local < 3; ++local) {
+    sights.push_back(at_step(local, 5, t0 + 1s));
+    if (local > 0) sights.back().beat->total = 100;
+    if (local > 0) sights.back().beat->metrics = {{"loss", local}};
+  }
+  const auto status = figures.tell(t0 + 1s, round_one, running(3), sights);
+  REQUIRE(status.workers.size() == 3);
+  CHECK_FALSE(status.workers[0].total);
+  CHECK(status.workers[1].total == 100);
+  CHECK(status.workers[1].metrics == std::vector<link::Metric>{{"loss", 1.0}});
+  CHECK_FALSE(status.workers[2].total);
+  CHECK(status.workers[2].metrics.empty());
+}
+
 TEST_CASE("workers of a large node take turns within a frame, and nobody is left out") {
   WorkerStatsReporter figures;
   const auto views = running(40);

@@ -87,6 +87,8 @@ TEST_CASE("progress is a sentence of what is known") {
         "step 1200 of 5000 (24 %), 18 min left");
   CHECK(progress_sentence({.step = 12, .total = 50, .metrics = {{"loss", 0.123456}, {"lr", {}}}}) ==
         "step 12 of 50 (24 %), loss 0.1235, lr NaN");
+  CHECK(progress_sentence({.step = 4999, .total = 5000}) == "step 4999 of 5000 (99 %)");
+  CHECK(progress_sentence({.step = 60, .total = 50}) == "step 60 of 50 (100 %)");
   JobView job = running();
   job.progress = {.metrics = {{"loss", 2.0}}};
   CHECK(status_text(job, {}, {}).find("\nloss 2\n") != std::string::npos);

@@ -216,6 +216,12 @@ TEST_CASE("a command for all to read is quoted, short and without secrets") {
             {"env", "HF_TOKEN=abc", "./t", "--api-key=s3", "--Password", "x y", "--lr", "0.1"}) ==
         "env HF_TOKEN=… ./t --api-key=… --Password … --lr 0.1");
   CHECK(public_command_text({"t", "--token", "--lr=1"}) == "t --token --lr=1");
+  CHECK(public_command_text({"bash", "-c", "LR=1 HF_TOKEN=x t --lr=1"}) == "bash -c LR=…");
+  CHECK(public_command_text({"t", "--db", "postgresql://u:pw@h", "--header", "Authorization: x",
+                             "--config={\"api_key\":\"x\"}", "--url=https://u:p@h"}) ==
+        "t --db … --header … --config=… --url=…");
+  CHECK(public_command_text({"./tokenize", "corpus.txt", "my-secret"}) ==
+        "./tokenize corpus.txt …");
   const std::string long_one = public_command_text({"t", std::string(1000, 'x')});
   CHECK(long_one.size() <= 400);
   CHECK(long_one.ends_with("…"));

@@ -85,8 +85,9 @@ TEST_CASE("a job and the list of jobs name the status page that shows them") {
                         .hosted = {.command = "python3 train.py"}};
     const auto shown = json::parse(answer(daemon, {"node-7"}, later, request, {}, {}, viewer).body);
     CHECK(shown["status_page"] == "http://10.0.0.7:1/");
-    CHECK(shown.value("may_control", true));
-    CHECK(shown.value("command", "python3 train.py") == "python3 train.py");
+    if (shown.contains("jobs")) continue;
+    CHECK(shown.at("may_control") == true);
+    CHECK(shown.at("command") == "python3 train.py");
     CHECK(json::parse(get(daemon, target).body)["status_page"].is_null());
   }
 }

@@ -22,6 +22,9 @@
 namespace cpprun {
 namespace {
 
+using Word [[gnu::may_alias]] = std::uint64_t;
+static_assert(sizeof(cpprun_heartbeat_metric::name) == 2 * sizeof(Word));
+
 constexpr off_t heartbeat_bytes_min = offsetof(HeartbeatRecord, total);
 
 std::string path_in_environment() {
@@ -74,7 +77,6 @@ Heartbeat::Heartbeat(const std::string& path, int rank) {
   }
   *record_ = {.rank = rank, .pid = ::getpid()};
   // The magic is written last and in one piece: a reader that sees it sees the rest.
-  using Word [[gnu::may_alias]] = std::uint64_t;
   static_assert(offsetof(HeartbeatRecord, magic) == 0 && sizeof(Word) == heartbeat_magic.size());
   Word magic = 0;
   std::memcpy(&magic, heartbeat_magic.data(), sizeof magic);
@@ -113,8 +115,14 @@ bool Heartbeat::metric(std::string_view name, double value) noexcept {
   for (auto& entry : record_->metrics) {
     const bool is_new = entry.name[0] == '\0';
     if (!is_new && std::memcmp(entry.name, wanted, sizeof wanted) != 0) continue;
-    std::atomic_ref(entry.value).store(value, std::memory_order_release);
-    if (is_new) std::memcpy(entry.name, wanted, sizeof wanted);
+    std::atomic_ref(entry.value).store(value, std::memory_order_relaxed);
+    if (is_new) {
+      // The first half of the name last, in one piece: a reader that sees it sees the rest.
+      std::memcpy(entry.name + sizeof(Word), wanted + sizeof(Word), sizeof(Word));
+      Word half = 0;
+      std::memcpy(&half, wanted, sizeof half);
+      __atomic_store_n(reinterpret_cast<Word*>(entry.name), half, __ATOMIC_RELEASE);
+    }
     return true;
   }
   return false;

@@ -30,7 +30,9 @@ class CpprunCallback(Callback):
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         try:
-            self._total = trainer.estimated_stepping_batches  # inf or -1: unknown
+            # inf or -1: unknown. With several optimizers, global_step counts the steps of each.
+            is_one = len(trainer.optimizers) == 1
+            self._total = trainer.estimated_stepping_batches if is_one else None
         except Exception:  # it may load data, which runs the user's code
             self._total = None
 

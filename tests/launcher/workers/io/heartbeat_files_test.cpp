@@ -90,7 +90,9 @@ TEST_CASE("the total and the metrics of a worker are read, and invalid names are
 TEST_CASE("a worker that knows only the first 64 bytes is heard") {
   io::HeartbeatFiles files;
   const HeartbeatRecord record = beating();
-  write_to(files.make(first), std::string_view(reinterpret_cast<const char*>(&record), 64));
+  const std::string path = files.make(first);
+  CHECK(::truncate(path.c_str(), 64) == 0);  // as older worker libraries do
+  write_to(path, std::string_view(reinterpret_cast<const char*>(&record), 64));
   const auto readings = files.read(boot_now());
   REQUIRE(readings.size() == 1);
   CHECK(readings[0].step == 41);
@@ -119,15 +121,18 @@ TEST_CASE("garbage in the file is no heartbeat, and numbers that cannot be are n
   CHECK(files.read(now)[0].last == now);
 }
 
-TEST_CASE("nobody shortens the file, or fills the machine with it") {
+TEST_CASE("nobody fills the machine with the file, and one that is too short is ignored") {
   io::HeartbeatFiles files;
   const std::string path = files.make(first);
-  CHECK(::truncate(path.c_str(), 0) != 0);
-  CHECK(errno == EPERM);
   CHECK(::truncate(path.c_str(), 1 << 20) != 0);
+  CHECK(errno == EPERM);
   const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   CHECK(::pwrite(file.get(), "x", 1, sizeof(HeartbeatRecord)) < 0);
   CHECK(errno == EPERM);
+  write_to(path, beating());
+  CHECK(files.read(boot_now()).size() == 1);
+  CHECK(::truncate(path.c_str(), 63) == 0);
+  CHECK(files.read(boot_now()).empty());
 }
 
 TEST_CASE("a new attempt has new files") {
