@@ -264,7 +264,7 @@ TEST_CASE("the page shows the progress and the metrics of a job, and keeps its r
 
   browser.until("document.querySelectorAll('#plots li').length === 2");
   browser.until("[...document.querySelectorAll('#plots path')].some("
-                "path => path.getAttribute('d').includes('L'))");
+                "path => path.getAttribute('d').split('L').length > 3)");
   const json plots = browser.value_of(
       "[...document.querySelectorAll('#plots li')].map(card =>"
       " [card.querySelector('h3').textContent, card.querySelector('b').textContent,"
