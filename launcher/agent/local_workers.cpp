@@ -41,13 +41,13 @@ link::Status WorkerStatsReporter::tell(TimePoint now, RoundNumber round,
     const WorkerSight none{.local_rank = view.local_rank};
     all.push_back(figures_of(now, view, seen == sights.end() ? none : *seen));
   }
-  // Those of one worker leave room for the rows of the others.
-  bool is_told = false;
-  for (link::WorkerStats& each : all) {
-    if (std::exchange(is_told, is_told || each.total || !each.metrics.empty())) {
-      each.total.reset();
-      each.metrics.clear();
-    }
+  // The total and metrics of the first worker that has any. They leave room for the other rows.
+  auto at = std::ranges::find_if(all, [](const link::WorkerStats& each) {
+    return each.total.has_value() || !each.metrics.empty();
+  });
+  while (at != all.end() && ++at != all.end()) {
+    at->total.reset();
+    at->metrics.clear();
   }
   const std::vector<std::size_t> order = in_turn(workers);
   // A frame always fits one worker, and at most this many of the smallest.
