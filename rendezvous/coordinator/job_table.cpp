@@ -87,10 +87,10 @@ void DeadlineQueue::take(std::size_t at) {
 Result<void> JobAdmission::check(TimePoint now, const std::string& job,
                                  const std::string& address) const {
   if (const auto kept_until = names_.deadline_of(job)) {
-    return failure(fmt::format(
-        "job \"{}\" was dropped because all of its nodes were disconnected; its workers "
-        "may still run for {} s: retry after that, or use another --rdzv-id",
-        job, std::ceil(in_seconds(*kept_until - now))));
+    return failure(
+        fmt::format("job \"{}\" was dropped after all of its nodes had disconnected; its workers "
+                    "may still run for {} s: retry after that, or use another --rdzv-id",
+                    job, std::ceil(in_seconds(*kept_until - now))));
   }
   const std::size_t has = of_source_.taken(address);
   if (has >= limits_.per_source) {
@@ -101,8 +101,8 @@ Result<void> JobAdmission::check(TimePoint now, const std::string& job,
   }
   if (taken_ + reserved() >= limits_.jobs && reserved() > 0 && has >= bounds::jobs_few) {
     return failure(fmt::format(
-        "only the last {} of {} job slots are free, and they are kept for addresses with "
-        "fewer than {} unfinished jobs; {} already has {}; start cpprund with a larger --max-jobs",
+        "the last {} of {} job slots are kept for addresses with fewer than {} unfinished jobs, "
+        "and {} already has {}; start cpprund with a larger --max-jobs",
         reserved(), limits_.jobs, bounds::jobs_few, source_of(address), has));
   }
   return {};

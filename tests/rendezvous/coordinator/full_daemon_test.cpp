@@ -94,10 +94,9 @@ TEST_CASE("nobody begins a job whose nodes may still compute since it lost its p
   daemon.leave(t0 + 10s, 1);
   daemon.begin(t0 + 20s, "new");
   daemon.leave(t0 + 20s, 2);
-  CHECK(
-      refusal(daemon.begin(t0 + 30s, "j")) ==
-      "job \"j\" was dropped because all of its nodes were disconnected; its workers may still run "
-      "for 80 s: retry after that, or use another --rdzv-id");
+  CHECK(refusal(daemon.begin(t0 + 30s, "j")) ==
+        "job \"j\" was dropped after all of its nodes had disconnected; its workers may still run "
+        "for 80 s: retry after that, or use another --rdzv-id");
   // From the moment in which their own lease is over.
   REQUIRE(daemon.coordinator.next_deadline() <= t0 + 110s);
   daemon.coordinator.advance(t0 + 110s);

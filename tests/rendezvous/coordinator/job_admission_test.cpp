@@ -43,8 +43,8 @@ TEST_CASE("the last quarter of the places is for addresses that have few") {
         "with a "
         "larger --max-jobs-per-address");
   CHECK(reason(places, t0, "10.6.6.4") ==
-        "only the last 256 of 1024 job slots are free, and they are kept for addresses with fewer "
-        "than 8 unfinished jobs; 10.6.6.4 already has 8; start cpprund with a larger --max-jobs");
+        "the last 256 of 1024 job slots are kept for addresses with fewer than 8 unfinished jobs, "
+        "and 10.6.6.4 already has 8; start cpprund with a larger --max-jobs");
   CHECK(reason(places, t0, "10.0.0.1") == "");
   for (std::size_t i = 0; i <= bounds::jobs_few; ++i) places.give_back("10.6.6.1");
   CHECK(reason(places, t0, "10.6.6.4") == "");
@@ -63,10 +63,9 @@ TEST_CASE("the name of a job that lost its place is nobody's until its nodes hav
   REQUIRE(places.is_full());
   REQUIRE(places.keep_name("j", "10.6.6.1", t0 + 90s));
   CHECK_FALSE(places.is_full());
-  CHECK(
-      reason(places, t0 + 30500ms, "10.0.0.1") ==
-      "job \"j\" was dropped because all of its nodes were disconnected; its workers may still run "
-      "for 60 s: retry after that, or use another --rdzv-id");
+  CHECK(reason(places, t0 + 30500ms, "10.0.0.1") ==
+        "job \"j\" was dropped after all of its nodes had disconnected; its workers may still run "
+        "for 60 s: retry after that, or use another --rdzv-id");
   CHECK(places.check(t0, "k", "10.0.0.1").has_value());
   // It counts for who began it: else one address could have any number of names kept.
   CHECK_FALSE(places.check(t0, "k", "10.6.6.1").has_value());
