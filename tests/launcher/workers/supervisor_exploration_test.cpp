@@ -245,7 +245,7 @@ class Life {
       {.now = [this] { return now_; },
        .perform =
            [this](const auto& action) {
-             std::visit([this](const auto& what) { act(what); }, action);
+             std::visit([this](const auto& what) { this->act(what); }, action);
            },
        .arm = [this](std::optional<TimePoint> deadline) { deadline_ = deadline; },
        .performed = [this] { CHECK_FALSE(driver_.machine().check()); }}};
