@@ -675,13 +675,12 @@ class FanoutReader {
     }
   }
 
-  // Rejects flags that apply to a single node.
+  // Rejects flags that `--hosts` sets on each node.
   void refuse_places() {
     const auto refuse = [&](const auto& flag, bool is_given, std::string_view cure) {
-      if (is_given)
-        report_error(
-            flag,
-            fmt::format(" is for a single node, but --hosts starts all nodes\n  hint: {}", cure));
+      if (is_given) {
+        report_error(flag, fmt::format(" cannot be used with --hosts\n  hint: {}", cure));
+      }
     };
     refuse(flags_.node_rank, flags_.node_rank.given,
            "remove the flag; ranks follow the order of the hosts");

@@ -14,8 +14,6 @@ namespace cpprun {
 
 namespace {
 
-constexpr int slots_max = 4096;  // more than the devices or cores of any machine
-
 // Why the text is not a host name; empty if it is. A remote shell must not take it for an option,
 // nor a remote command line for two words.
 std::string objection(std::string_view name) {
@@ -50,10 +48,10 @@ class HostListReader {
     Host host{std::string(name), std::nullopt};
     if (slots) {
       const auto number = exact_number<int>(*slots);
-      if (!number || *number < 1 || *number > slots_max) {
-        return report_error(
-            where, fmt::format("invalid number of slots \"{}\" for {}; use 1 to {}",
-                               plain_line(*slots, bounds::name_shown_bytes_max), name, slots_max));
+      if (!number || *number < 1 || *number > bounds::local_world_size_max) {
+        return report_error(where, fmt::format("invalid number of slots \"{}\" for {}; use 1 to {}",
+                                               plain_line(*slots, bounds::name_shown_bytes_max),
+                                               name, bounds::local_world_size_max));
       }
       host.slots = number;
     }

@@ -95,15 +95,14 @@ TEST_CASE("what is of one node, or does not fit the hosts, is a mistake among th
   const auto all = diagnostics({"--hosts=a,a,b", "--nnodes=5", "--node-rank=1", "--local-addr=l",
                                 "--rdzv-endpoint=e", "--export=NONE", "x"});
   for (const char* part :
-       {"--hosts: a is listed twice", "--node-rank is for a single node",
-        "--local-addr is for a single node", "--rdzv-endpoint is for a single node",
+       {"--hosts: a is listed twice", "--node-rank cannot be used with --hosts",
+        "--local-addr cannot be used with --hosts", "--rdzv-endpoint cannot be used with --hosts",
         "--export: NONE is not set here"}) {
     CAPTURE(part);
     CHECK(all.find(part) != all.npos);
   }
-  CHECK(
-      diagnostics({"--hosts=a,b", "--standalone", "x"}).find("--standalone is for a single node") !=
-      std::string::npos);
+  CHECK(diagnostics({"--hosts=a,b", "--standalone", "x"})
+            .find("--standalone cannot be used with --hosts") != std::string::npos);
   CHECK(diagnostics({"--hosts=a,b", "--nnodes=5", "x"}).find("--nnodes=5 does not match 2 hosts") !=
         std::string::npos);
   CHECK(diagnostics({"--hosts=a", "--hostfile=h", "x"}).find("--hosts exclude each other") !=

@@ -31,7 +31,7 @@ TEST_CASE("all mistakes in a list of hosts are told at once") {
   REQUIRE(!list);
   REQUIRE(list.error().size() == 5);
   CHECK(list.error()[0] == "empty host name");
-  CHECK(list.error()[1] == "invalid number of slots \"x\" for b; use 1 to 4096");
+  CHECK(list.error()[1] == "invalid number of slots \"x\" for b; use 1 to 2048");
   CHECK(list.error()[2] == "\"-oProxyCommand=x\" is an option, not a host");
   CHECK(list.error()[3] ==
         "\"c d\" is not a host name; use only letters, digits and . _ - @ : % /");
@@ -54,7 +54,7 @@ TEST_CASE("what is wrong in a host file is told with its lines") {
   const auto list = parse_host_file("node1 slots=many\nnode2 cores=4\nnode3\nnode3\n", "my.hosts");
   REQUIRE(!list);
   REQUIRE(list.error().size() == 3);
-  CHECK(list.error()[0] == "my.hosts:1: invalid number of slots \"many\" for node1; use 1 to 4096");
+  CHECK(list.error()[0] == "my.hosts:1: invalid number of slots \"many\" for node1; use 1 to 2048");
   CHECK(list.error()[1] == "my.hosts:2: unknown word \"cores=4\" after node2; write node2 slots=4");
   CHECK(list.error()[2] ==
         "my.hosts:4: node3 is listed twice, first in my.hosts:3; list it once, with its slots");
