@@ -81,9 +81,9 @@ std::optional<std::string> objection_to(const ElectionView& view, const Election
   if (!memory.cluster.empty() && view.cluster != memory.cluster) {
     return view.cluster.empty()
                ? fmt::format(
-                     "etcd has no data under \"{}\", where it had cluster {}: it was emptied, or "
+                     "etcd has no data for \"{}\", but had cluster {} before: it was emptied, or "
                      "it is another etcd; restart every cpprund of this cluster, with an empty "
-                     "--state directory if it has one",
+                     "directory for --state",
                      keys.prefix(), memory.cluster)
                : fmt::format(
                      "cluster {} is under \"{}\" in etcd instead of {}: it is another etcd, or two "
@@ -94,9 +94,9 @@ std::optional<std::string> objection_to(const ElectionView& view, const Election
   const auto newest = std::max(view.leader ? view.leader->epoch : 0, view.synced_changed);
   if (newest < memory.epoch) {
     return fmt::format(
-        "etcd has epoch {} under \"{}\", where it had epoch {}: it was restored from an old "
+        "etcd has epoch {} for \"{}\", but had epoch {} before: etcd was restored from an old "
         "snapshot, or keys were removed; restart every cpprund of this cluster, with an empty "
-        "--state directory if it has one",
+        "directory for --state",
         newest, keys.prefix(), memory.epoch);
   }
   return std::nullopt;

@@ -600,9 +600,9 @@ bool LeaderElection::is_fresh(TimePoint now) const {
 
 void LeaderElection::win(TimePoint now, etcd::Revision epoch, Actions& actions) {
   if (epoch <= options_.memory.epoch) {
-    bar(fmt::format("etcd gave epoch {} under \"{}\", where it had epoch {}: it was restored from "
-                    "an old snapshot; restart every cpprund of this cluster, with an empty --state "
-                    "directory if it has one",
+    bar(fmt::format("etcd returned epoch {} for \"{}\", but epoch {} before: etcd was restored "
+                    "from an old snapshot; restart every cpprund of this cluster, with an empty "
+                    "directory for --state",
                     epoch, options_.keys.prefix(), options_.memory.epoch),
         actions);
   }
@@ -954,7 +954,7 @@ std::optional<std::string> LeaderElection::check() const {
     return "it waits for a lease that it has not requested";
   }
   if (has_won() && barred_) return "it leads although etcd's data is inconsistent";
-  if (told_leader_ && told_nobody_) return "it has reported both a leader and no leader";
+  if (told_leader_ && told_nobody_) return "it has reported a leader, and also that there is none";
   const auto is_held = [this](const Unused& each) {
     return leader_lease_ && leader_lease_->owns(each.id);
   };

@@ -68,7 +68,8 @@ Result<std::string> own_address(const Config& config) {
   auto own = local_address_towards(addresses.front(), config.endpoint.port);
   if (!own) {
     return failure(fmt::format(
-        "--rdzv-endpoint: no route to etcd at {}: {}; set this node's address with --local-addr",
+        "--rdzv-endpoint: cannot find out this node's own address, because there is no route to "
+        "etcd at {}: {}; give the address with --local-addr",
         addresses.front(), own.error().reason));
   }
   return *own;

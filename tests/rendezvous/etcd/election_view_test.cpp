@@ -65,7 +65,7 @@ TEST_CASE("an etcd that is not the one of before is objected to") {
   CHECK(objection_to(view, {"4567", 0}, keys)->find("cluster 0123 is under \"/cpprun/test/\"") ==
         0);
   CHECK(objection_to(view, {"0123", 11}, keys)
-            ->find("etcd has epoch 10 under \"/cpprun/test/\", where it had epoch 11") !=
+            ->find("etcd has epoch 10 for \"/cpprun/test/\", but had epoch 11 before") !=
         std::string::npos);
   view.leader = ElectionView::Leader{.epoch = 11};
   CHECK_FALSE(objection_to(view, {"0123", 11}, keys));

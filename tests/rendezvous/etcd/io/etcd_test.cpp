@@ -190,9 +190,9 @@ TEST_CASE("another etcd than the one before is neither led nor followed") {
   emptied.tell(election::Enter{});
   stage.await([&] { return emptied.count<election::Inconsistent>() == 1; }, "it is barred");
   CHECK(emptied.last<election::Inconsistent>()->reason ==
-        "etcd has no data under \"/cpprun/test/\", where it had cluster 0123: it was emptied, or "
-        "it is another etcd; restart every cpprund of this cluster, with an empty --state "
-        "directory if it has one");
+        "etcd has no data for \"/cpprun/test/\", but had cluster 0123 before: it was emptied, or "
+        "it is another etcd; restart every cpprund of this cluster, with an empty directory for "
+        "--state");
   stage.kill(emptied);
   Candidate& alpha = stage.add("alpha");
   alpha.tell(election::Enter{});
@@ -212,7 +212,7 @@ TEST_CASE("another etcd than the one before is neither led nor followed") {
   CHECK(integration::contains(other.last<election::Inconsistent>()->reason,
                               "in etcd instead of 0123"));
   CHECK(integration::contains(restored.last<election::Inconsistent>()->reason,
-                              "it was restored from an old snapshot"));
+                              "etcd was restored from an old snapshot"));
   stage.kill(same);
   stage.kill(alpha);
   stage.run_for(6s);
