@@ -27,6 +27,8 @@ struct WorkerSight {
   std::optional<std::int64_t> resident_kib = {};
   std::optional<Duration> cpu = {};  // since the worker was started
   std::optional<Duration> last_words = {};
+  std::string last_line = {};
+  std::optional<link::GpuUse> gpu = {};
   friend bool operator==(const WorkerSight&, const WorkerSight&) = default;
 };
 

@@ -86,7 +86,9 @@ link::WorkerStats WorkerStatsReporter::figures_of(TimePoint now, const WorkerVie
                             .state = view.state,
                             .since = now - view.since,
                             .resident_kib = sight.resident_kib,
-                            .last_words = sight.last_words};
+                            .last_words = sight.last_words,
+                            .last_line = sight.last_line,
+                            .gpu = sight.gpu};
   const auto [at, is_first] = memories_.try_emplace(view.local_rank);
   Memory& memory = at->second;
   if (is_first) memory.looked = view.since;

@@ -87,6 +87,7 @@ class Declaration {
                   "Include jobs of other users, if permitted");
     app_.add_flag("--json", options_.as_json, "Print one line of JSON, for scripts");
     add_sights();
+    add_view();
     add_orders();
     add_policy();
     add_secrets();
@@ -135,6 +136,16 @@ class Declaration {
         add(CommandKind::report, "report", "Show what failed, and why", "cpprunctl report train"));
     take_job(add(CommandKind::wait, "wait", "Wait for the job to end, and exit with its exit code",
                  "cpprunctl wait train && ./evaluate.sh"));
+  }
+
+  void add_view() {
+    auto* const view = add(CommandKind::view, "view",
+                           "Write a report from cpprun --report as a web page, to open or to share",
+                           "cpprunctl view report.json");
+    view->add_option("FILE", options_.subject, "The report")->type_name("")->required();
+    view->add_option("-o,--output", options_.output,
+                     "Output file (default: FILE with the ending .html; -: standard output)")
+        ->type_name("FILE");
   }
 
   void add_orders() {
@@ -291,7 +302,14 @@ class Declaration {
     }
     if (const auto why = wrong_with_secrets(); !why.empty()) return misuse(why);
     if (const auto why = wrong_with_doctor(); !why.empty()) return misuse(why);
+    if (const auto why = wrong_with_view(); !why.empty()) return misuse(why);
     return options_;
+  }
+
+  std::string wrong_with_view() const {
+    if (options_.kind != CommandKind::view) return {};
+    if (options_.as_json) return "--json has no effect with view: the report is JSON already";
+    return {};
   }
 
   std::string wrong_with_doctor() const {

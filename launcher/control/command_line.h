@@ -24,6 +24,7 @@ enum class CommandKind {
   report,
   simulate,
   doctor,
+  view,
   // For scripts, which check its exit code.
   wait,
   // Commands to a job or a cpprund.
@@ -67,7 +68,8 @@ struct ControlOptions {
   std::string reason = {};
   std::string signal = {};
   std::optional<std::int64_t> for_seconds = {};
-  bool follows = false;  // print events as they happen
+  std::string output = {};  // where `view` writes the page; "-": standard output
+  bool follows = false;     // print events as they happen
   bool as_json = false;
   bool names_alone = false;  // for `ls`: print only the names
   bool whole_name = false;   // `job` is the full name of a job already found

@@ -127,8 +127,11 @@ void add_figures(Table& table, const std::vector<NodeView>& nodes) {
   add("STEP", &StatsView::step, [](double step) { return fmt::format("{:.0f}", step); });
   add("STEPS/S", &StatsView::steps_per_second,
       [](double speed) { return fmt::format("{:.2f}", speed); });
-  add("CPU %", &StatsView::cpu_percent, [](double load) { return fmt::format("{:.0f}", load); });
+  const auto percent = [](double load) { return fmt::format("{:.0f}", load); };
+  add("CPU %", &StatsView::cpu_percent, percent);
   add("MEMORY", &StatsView::resident_bytes, memory_text);
+  add("GPU %", &StatsView::gpu_percent, percent);
+  add("GPU MEMORY", &StatsView::gpu_used_bytes, memory_text);
 }
 
 std::string joined(const std::vector<std::string>& lines) {

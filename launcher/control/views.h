@@ -92,6 +92,8 @@ struct StatsView {
   std::optional<double> steps_per_second = {};  // the lowest of all workers
   std::optional<double> resident_bytes = {};    // the sum of all workers
   std::optional<double> cpu_percent = {};       // the sum of all workers
+  std::optional<double> gpu_percent = {};       // the lowest of all workers
+  std::optional<double> gpu_used_bytes = {};    // the sum of all workers
 };
 
 struct NodeView {
@@ -186,6 +188,10 @@ std::string daemons_json(const std::vector<SeenAnswer>& daemons,
                          const std::vector<SeenAnswer>& answers);
 std::string ending_json(const std::string& job, int exit_code, const std::string& reason);
 std::string said_json(const std::string& said);
+
+// The report that cpprun --report has written, as a web page that needs nothing else: the status
+// page with the report in it. Fails if it is not such a report.
+Result<std::string> report_page(std::string_view report);
 
 // From a daemon's JSON to what people see.
 Result<DaemonView> daemon_view(std::string_view text);

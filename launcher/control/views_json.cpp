@@ -15,6 +15,7 @@
 #include "proto/parse_json.h"
 #include "proto/result.h"
 #include "proto/text.h"
+#include "rendezvous/status/page.h"
 
 // Members of foreign JSON. A missing member or one of the wrong type counts as absent.
 namespace cpprun::view_json {
@@ -186,6 +187,10 @@ StatsView figures_of(const OrderedJson& node) {
     take_least(figures.steps_per_second, figure_at(rank, "steps_per_second"));
     add(figures.resident_bytes, figure_at(rank, "resident_bytes"));
     add(figures.cpu_percent, figure_at(rank, "cpu_percent"));
+    const OrderedJson* const gpu = member(rank, "gpu");
+    if (gpu == nullptr || !gpu->is_object()) continue;
+    take_least(figures.gpu_percent, figure_at(*gpu, "percent"));
+    add(figures.gpu_used_bytes, figure_at(*gpu, "used_bytes"));
   }
   return figures;
 }
@@ -312,6 +317,45 @@ std::string status_json(std::string_view job, const std::vector<std::string>& no
   }
   json["daemon"] = daemon.empty() ? OrderedJson(nullptr) : parsed(daemon);
   return text_of(json);
+}
+
+namespace {
+
+void replace_once(std::string& text, std::string_view old, std::string_view with) {
+  text.replace(text.find(old), old.size(), with);
+}
+
+}  // namespace
+
+Result<std::string> report_page(std::string_view report) {
+  const OrderedJson json = parsed(report);
+  const auto is_list = [&](const char* name) {
+    const OrderedJson* const found = member(json, name);
+    return found != nullptr && found->is_array();
+  };
+  const bool is_report = is_list("program") && is_list("attempts") && is_list("others") &&
+                         !text_at(json, "job").empty() && !text_at(json, "state").empty();
+  if (!is_report) return failure("not a report of cpprun --report");
+  if (const auto version = count_at<int>(json, "version"); version != 1) {
+    return failure(fmt::format("report version {}, but this cpprunctl reads version 1", version));
+  }
+  // Nothing in it ends the element, or is read as markup.
+  std::string data;
+  for (const char each : text_of(json)) {
+    if (each == '<') {
+      data += "\\u003c";
+    } else if (each == '&') {
+      data += "\\u0026";
+    } else {
+      data += each;
+    }
+  }
+  std::string page(page_html);
+  replace_once(page, R"(<p id="report" hidden>)", R"(<p id="report" hidden>)" + data);
+  replace_once(page, "<title>",
+               fmt::format("<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n<title>",
+                           page_policy));
+  return page;
 }
 
 std::string ending_json(const std::string& job, int exit_code, const std::string& reason) {

@@ -35,6 +35,8 @@ class LineSplitter {
   // The stream has ended: passes on the rest without a newline.
   void finish(const Sink& sink);
 
+  // The unfinished line so far, as it is. Valid until the next call.
+  std::string_view unfinished() const { return kept_; }
   // Whether there are bytes that `show_unfinished` has not returned yet.
   bool has_unfinished() const { return showable() > shown_; }
   // The unfinished line so far, for the console only. Valid until the next call.

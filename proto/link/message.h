@@ -85,6 +85,17 @@ struct Metric {
   friend bool operator==(const Metric&, const Metric&) = default;
 };
 
+// A GPU as its driver sees it, with the work of all its processes.
+struct GpuUse {
+  int index = 0;     // the driver's number
+  int percent = -1;  // of the last second in which it computed; -1: unknown
+  std::int64_t used_mib = 0;
+  std::int64_t total_mib = 0;
+  friend bool operator==(const GpuUse&, const GpuUse&) = default;
+};
+
+inline constexpr std::size_t last_line_bytes_max = 120;
+
 // The state of one worker as its node sees it, for display only. Ages instead of times, since
 // clocks of different machines differ.
 struct WorkerStats {
@@ -104,11 +115,13 @@ struct WorkerStats {
   std::optional<std::int64_t> resident_kib = {};
   std::optional<std::int64_t> cpu_percent = {};  // of one CPU, since the last sample
   std::optional<Duration> last_words = {};       // time since its last line of output
+  std::string last_line = {};                    // that line; at most last_line_bytes_max
+  std::optional<GpuUse> gpu = {};                // the GPU it uses
   friend bool operator==(const WorkerStats&, const WorkerStats&) = default;
 };
 
-// Without total and metrics, as whole numbers: ages in milliseconds, -1 for an empty value. Clamped
-// to the range that a receiver accepts.
+// Only the numbers of which every worker has one, as whole numbers: ages in milliseconds, -1 for an
+// empty value. Clamped to the range that a receiver accepts.
 using FiguresRow = std::array<std::int64_t, 12>;
 FiguresRow row_of(const WorkerStats& figures);
 // Checks every number; the error names the first invalid one.
@@ -452,7 +465,7 @@ std::optional<std::string> beyond_limits(const Message& message);
 // thousand nodes at once. The coordinator's own agent gets the full message, as a call.
 
 // A Status while a client watches: eight workers fit. On a node with more they take turns.
-inline constexpr std::size_t status_frame_bytes_max = 512;
+inline constexpr std::size_t status_frame_bytes_max = 2048;
 
 // Shortens a Finish to a frame of at most bounds::round_frame_bytes_max: cuts sentences and drops
 // consequences that do not fit. Their count is kept.

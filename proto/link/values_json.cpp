@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -60,7 +61,23 @@ json metrics_json(const std::vector<Metric>& metrics) {
   return object;
 }
 
-// The total and the metrics, which follow the numbers of a row.
+Result<GpuUse> gpu_in(const json& numbers) {
+  constexpr std::array<std::int64_t, 4> most = {count_max, 100, figure_max, figure_max};
+  std::array<std::int64_t, 4> gpu{};
+  for (std::size_t i = 0; i < gpu.size(); ++i) {
+    const json& number = numbers.at(i);
+    const bool is_valid =
+        number.is_number_integer() && number >= (i == 1 ? -1 : 0) && number <= most[i];
+    if (!is_valid) return failure("gpu is not four whole numbers, or out of range");
+    gpu[i] = number.get<std::int64_t>();
+  }
+  return GpuUse{.index = static_cast<int>(gpu[0]),
+                .percent = static_cast<int>(gpu[1]),
+                .used_mib = gpu[2],
+                .total_mib = gpu[3]};
+}
+
+// What follows the numbers of a row.
 Result<void> read_extras(const json& row, WorkerStats& worker) {
   const std::size_t at = FiguresRow{}.size();
   if (row.size() < at + 2) return {};
@@ -77,6 +94,15 @@ Result<void> read_extras(const json& row, WorkerStats& worker) {
     worker.metrics.push_back(
         {name, value.is_null() ? std::nullopt : std::optional(value.get<double>())});
   }
+  if (row.size() > at + 2) {
+    worker.last_line =
+        plain_line(row.at(at + 2).get_ref<const std::string&>(), last_line_bytes_max);
+  }
+  if (row.size() > at + 3) {
+    const auto gpu = gpu_in(row.at(at + 3));
+    if (!gpu) return tl::unexpected<Error>(gpu.error());
+    worker.gpu = *gpu;
+  }
   return {};
 }
 
@@ -89,9 +115,15 @@ json rows_of(const std::vector<WorkerStats>& workers) {
     const FiguresRow row = row_of(each);
     json differences = json::array();
     for (std::size_t i = 0; i < row.size(); ++i) differences.push_back(row[i] - before[i]);
-    if (each.total || !each.metrics.empty()) {
+    const bool has_line = each.gpu || !each.last_line.empty();
+    if (has_line || each.total || !each.metrics.empty()) {
       differences.push_back(each.total ? std::clamp<std::int64_t>(*each.total, 0, figure_max) : -1);
       differences.push_back(metrics_json(each.metrics));
+    }
+    if (has_line) differences.push_back(each.last_line);
+    if (each.gpu) {
+      differences.push_back(
+          {each.gpu->index, each.gpu->percent, each.gpu->used_mib, each.gpu->total_mib});
     }
     rows.push_back(std::move(differences));
     before = row;

@@ -152,6 +152,13 @@ Json worker_json(const WorkerSnapshot& worker, const ClockPair& moment) {
   json["resident_bytes"] = number_json(bytes_of(figures.resident_kib));
   json["cpu_percent"] = number_json(figures.cpu_percent);
   json["words_age"] = age_json(figures.last_words);
+  json["last_line"] = figures.last_line;
+  json["gpu"] = nullable(figures.gpu, [](const link::GpuUse& gpu) {
+    return Json{{"index", gpu.index},
+                {"percent", gpu.percent < 0 ? Json() : Json(gpu.percent)},
+                {"used_bytes", gpu.used_mib << 20},
+                {"total_bytes", gpu.total_mib << 20}};
+  });
   json["told"] = seconds_since_epoch(moment.by_wall(worker.at));
   return json;
 }

@@ -35,6 +35,7 @@ def stop(*_):
     stopped = True
 signal.signal(signal.SIGUSR1, stop)
 heartbeat = Heartbeat()
+print("epoch 1", flush=True)
 heartbeat.saved(1)
 step = 1
 while not stopped:
@@ -95,7 +96,9 @@ TEST_CASE("workers are seen at their steps, and one that stops ends the job as h
       directory.write("train.py", documented_heartbeat() + std::string(training));
   Command command(with_cpprun({"--nnodes=1", "--nproc-per-node=2", "--rdzv-id=seen",
                                "--master-addr=127.0.0.1", "--master-port=" + std::to_string(port),
-                               "--beat-timeout=2", "--shutdown-timeout=0", script}));
+                               "--beat-timeout=2", "--shutdown-timeout=0", script}),
+                  {.variables = {{"LD_LIBRARY_PATH", std::getenv("CPPRUN_FAKE_NVML")},
+                                 {"CUDA_VISIBLE_DEVICES", "1,0"}}});
   while (speak(port, "").get() < 0) std::this_thread::yield();
   const json ranks = ranks_until(port, all_step);
   REQUIRE(all_step(ranks));
@@ -111,6 +114,15 @@ TEST_CASE("workers are seen at their steps, and one that stops ends the job as h
   });
   CHECK(later[1]["step"] > ranks[1]["step"]);
   CHECK(later[1]["steps_per_second"] > 0);
+  CHECK(later[1]["last_line"] == "epoch 1");
+  const json with_gpus = ranks_until(
+      port, [](const json& seen) { return seen.size() == 2 && !seen[1]["gpu"].is_null(); });
+  CHECK(with_gpus[0]["gpu"] == json{{"index", 1},
+                                    {"percent", nullptr},
+                                    {"used_bytes", 1 << 30},
+                                    {"total_bytes", 80LL << 30}});
+  CHECK(with_gpus[1]["gpu"]["index"] == 0);
+  CHECK(with_gpus[1]["gpu"]["percent"] == 37);
   CHECK(get(port, "/metrics").find("cpprun_step_min{run_id=\"seen\"}") != std::string::npos);
   const json job = json::parse(get(port, "/api/v1/jobs/seen"));
   CHECK(job["progress"]["beating"] == 2);

@@ -124,6 +124,43 @@ TEST_CASE("a worker that is killed is on the page within a second, with what bec
   fourth.wait();
 }
 
+TEST_CASE("cpprunctl view makes a page of a report, which shows what failed without a server") {
+  const Directory directory;
+  const std::string report = directory.path() + "/report.json";
+  const auto view = [&](const Words& words) {
+    Words all = {from_build("CPPRUNCTL"), "view"};
+    all.insert(all.end(), words.begin(), words.end());
+    return run(all);
+  };
+  const std::string script =
+      "test $RANK = 1 || exec sleep 1000; echo 'a </p><script>document.title=1</script>' >&2; exit "
+      "7";
+  CHECK(run(with_cpprun({"--standalone", "--nproc-per-node=2", "--max-restarts=1", "--no-python",
+                         "--report=" + report, "sh", "-c", script}))
+            .code == 7);
+  const Ended viewed = view({report});
+  CHECK(viewed.out == "wrote " + directory.path() + "/report.html; open it in a browser\n");
+  CHECK(viewed.code == 0);
+  CHECK(contains(view({report, "-o", "-"}).out, "<!DOCTYPE html>"));
+  const Ended itself = view({report, "--output=" + report});
+  CHECK(itself.code == 2);
+  CHECK(contains(itself.err, "report.json is the report itself; use --output FILE"));
+  CHECK(contains(view({report, "-o", "/dev/full"}).err, "cannot write /dev/full: No space left"));
+  CHECK(contains(view({directory.path() + "/report.html"}).err, "not a report of cpprun"));
+  CHECK(contains(view({directory.path() + "/none"}).err, "No such file or directory"));
+
+  if (const auto why = no_browser(); !why.empty()) return skip(why);
+  Browser browser;
+  browser.open("file://" + directory.path() + "/report.html");
+  browser.until("document.getElementById('sentence').textContent.startsWith('\u2717 Ended')");
+  CHECK(contains(text_of(browser, "#sentence"), "exit code 7: rank 1 on "));
+  CHECK(contains(text_of(browser, "#result"), "a </p><script>document.title=1</script>"));
+  CHECK(contains(text_of(browser, "#others"), "told_to_end (consequence)"));
+  CHECK(browser.value_of("document.querySelectorAll('#rounds tr').length") == 2);
+  CHECK(browser.value_of("document.title").get<std::string>().ends_with("over, exit code 7"));
+  CHECK(browser.value_of("getComputedStyle(document.getElementById('events')).height") == "auto");
+}
+
 TEST_CASE("the page of a cpprund says who leads and who stands by, and that the lead has moved") {
   if (const auto why = no_browser(); !why.empty()) return skip(why);
   const Directory temporary;  // for the sockets by which cpprunctl finds them
@@ -194,7 +231,9 @@ TEST_CASE("the grid is walked by keys, the ledger adds up, and events are filter
   browser.until(shows(0, first));
   browser.value_of("document.querySelectorAll('#grid i')[3].click()");
   browser.until(shows(3, second));
-  CHECK(browser.value_of("document.querySelectorAll('#ranks tbody tr').length") == 2);
+  CHECK(browser.value_of("document.querySelectorAll('#ranks tbody tr:not(:has(.line))').length") ==
+        2);
+  CHECK(text_of(browser, "#ranks .line").starts_with("pid of rank 2: "));
 
   // Nine accounts, each with a sign, a name and a share; the shares are rounded.
   const json shares = browser.value_of(
@@ -263,8 +302,9 @@ TEST_CASE("the page shows the progress and the metrics of a job, and keeps its r
   CHECK(bar == json::array({"5000", true}));
 
   browser.until("document.querySelectorAll('#plots li').length === 2");
-  browser.until("[...document.querySelectorAll('#plots path')].some("
-                "path => path.getAttribute('d').split('L').length > 3)");
+  browser.until(
+      "[...document.querySelectorAll('#plots path')].some("
+      "path => path.getAttribute('d').split('L').length > 3)");
   const json plots = browser.value_of(
       "[...document.querySelectorAll('#plots li')].map(card =>"
       " [card.querySelector('h3').textContent, card.querySelector('b').textContent,"

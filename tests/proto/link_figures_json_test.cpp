@@ -75,6 +75,16 @@ TEST_CASE("a total and metrics survive the wire, with six digits, and of no work
   CHECK(through_the_wire(status).workers[1].metrics.front().value == 1.23457);
 }
 
+TEST_CASE("a last line and a GPU survive the wire, with a total and without") {
+  Status status = of_node(4);
+  status.workers[0].last_line = "epoch 3: \"loss\" 0.25 \xC3\xA4";
+  status.workers[1].gpu = {.index = 7, .percent = 98, .used_mib = 71'234, .total_mib = 81'559};
+  status.workers[2].total = 7;
+  status.workers[2].last_line = "x";
+  status.workers[2].gpu = GpuUse{};
+  CHECK(through_the_wire(status) == status);
+}
+
 TEST_CASE("the largest worker with all its metrics fits a frame") {
   WorkerStats wild{.local_rank = LocalRank{bounds::local_world_size_max - 1},
                    .pid = std::numeric_limits<int>::max(),
@@ -92,14 +102,21 @@ TEST_CASE("the largest worker with all its metrics fits a frame") {
   for (char name = 'a'; name < 'i'; ++name) {
     wild.metrics.push_back({std::string(16, name), -1.234567e-301});
   }
+  wild.last_line = std::string(last_line_bytes_max, '"');
+  wild.gpu = {.index = std::numeric_limits<int>::max(), .used_mib = figure_max, .total_mib = 1};
   const Status status{.round = RoundNumber{std::numeric_limits<std::uint32_t>::max()},
                       .workers = {wild}};
   CHECK(encode(status).size() <= status_frame_bytes_max);
   CHECK(brief(status) == status);
 }
 
-TEST_CASE("eight workers of a long training fit 512 bytes") {
-  const Status all = of_node(8);
+TEST_CASE("eight workers of a long training fit a frame, with their last lines and GPUs") {
+  Status all = of_node(8);
+  CHECK(encode(all).size() <= 512);
+  for (WorkerStats& each : all.workers) {
+    each.last_line = std::string(last_line_bytes_max, 'x');
+    each.gpu = {.index = 7, .percent = 98, .used_mib = 71'234, .total_mib = 81'559};
+  }
   CHECK(encode(all).size() <= status_frame_bytes_max);
   CHECK(brief(all) == all);
 }
@@ -153,6 +170,15 @@ TEST_CASE("a total and metrics of a stranger's worker are looked at") {
   CHECK(refusal("1,{\"a\":1,\"b\":1,\"c\":1,\"d\":1,\"e\":1,\"f\":1,\"g\":1,\"h\":1,\"i\":1}")
             .find(invalid) != std::string::npos);
   CHECK_FALSE(refusal("1,[1]").empty());
+  CHECK(refusal("-1,{},\"\",[0,-1,0,0],\"of a later version\"").empty());
+  CHECK_FALSE(refusal("-1,{},7").empty());
+  CHECK_FALSE(refusal("-1,{},\"\",[1,2,3]").empty());
+  for (const char* const gpu : {"[-1,0,0,0]", "[0,101,0,0]", "[0,-2,0,0]", "[0,1,-1,0]",
+                                "[0,1,0,1.5]", "[0,1,0,9007199254740993]"}) {
+    CAPTURE(gpu);
+    CHECK(refusal(fmt::format("-1,{{}},\"\",{}", gpu).c_str()).find("gpu is not") !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("numbers of a stranger's worker are looked at, each of them") {

@@ -116,10 +116,11 @@ class Environment:
         self.torchrun = make_executable(write(os.path.join(self.scripts, "torchrun"),
                                               TORCHRUN.format(python=self.interpreter)))
 
-    def command(self, *words, first=None, timeout=120, **variables):
+    def command(self, *words, first=None, timeout=120, cwd=None, **variables):
         path = [*([first] if first else []), self.scripts, VARIABLES["PATH"]]
         return subprocess.run(
-            words, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL,
+            words, capture_output=True, text=True, timeout=timeout, cwd=cwd,
+            stdin=subprocess.DEVNULL,
             env=dict(VARIABLES, PYTHONPATH=os.pathsep.join(self.paths), NO_COLOR="1",
                      PATH=os.pathsep.join(path), OMP_NUM_THREADS="1", **variables))
 

@@ -12,9 +12,11 @@
 #include <utility>
 
 #include "launcher/agent/misconfiguration.h"
+#include "launcher/workers/gpu_usage.h"
 #include "launcher/workers/io/process_tree.h"
 #include "proto/bounds.h"
 #include "proto/signal_names.h"
+#include "proto/text.h"
 #include "proto/worker_contract.h"
 #include "rendezvous/io/event_loop.h"
 
@@ -78,7 +80,8 @@ WorkerRuntime::WorkerRuntime(asio::io_context& context, RunInputs& inputs, Watch
       inputs_(inputs),
       watchdog_(watchdog),
       pump_(pump),
-      callbacks_(std::move(callbacks)) {}
+      callbacks_(std::move(callbacks)),
+      gpus_(context, *inputs.side) {}
 
 Result<void> WorkerRuntime::open(std::vector<int> spared) {
   auto logs =
@@ -217,8 +220,26 @@ void WorkerRuntime::probe_world(bool store_asked) {
   callbacks_.post(agent::WorldSeen{std::move(look)});
 }
 
+std::optional<link::GpuUse> WorkerRuntime::gpu_of(const WorkerView& view) const {
+  const auto& readings = gpus_.readings();
+  if (readings.empty()) return std::nullopt;
+  std::vector<int> family = descendants_of(view.pid);
+  family.push_back(view.pid);
+  const auto& variables = spec(view.local_rank).variables;
+  const auto own = variables.find(visible_gpus_variable);
+  const auto inherited = inputs_.environment.find(visible_gpus_variable);
+  std::optional<std::string> visible;
+  if (own != variables.end()) {
+    visible = own->second;
+  } else if (inherited != inputs_.environment.end()) {
+    visible = inherited->second;
+  }
+  return gpu_of_worker(readings, family, visible, view.local_rank);
+}
+
 void WorkerRuntime::sample_workers(const agent::SampleWorkers& action) {
   const TimePoint now = boot_now();
+  gpus_.sample(now);
   const auto readings = heartbeat_files_.read(now);
   std::vector<WorkerSight> sights(action.workers.size());
   for (std::size_t at = 0; at < sights.size(); ++at) {
@@ -232,7 +253,13 @@ void WorkerRuntime::sample_workers(const agent::SampleWorkers& action) {
       sight.resident_kib = usage->resident_kib;
       sight.cpu = usage->cpu;
     }
-    if (const auto spoke = pump_.spoke_at(view.local_rank)) sight.last_words = now - *spoke;
+    if (const auto output = pump_.last_output(view.local_rank)) {
+      sight.last_words = now - output->at;
+      std::string line = output->line;
+      std::ranges::replace(line, '\t', ' ');
+      sight.last_line = plain_line(line, link::last_line_bytes_max);
+    }
+    if (is_there) sight.gpu = gpu_of(view);
   }
   callbacks_.post(agent::WorkersSeen{std::move(sights)});
 }

@@ -17,6 +17,7 @@
 #include "launcher/output/io/log_dir.h"
 #include "launcher/output/io/output_pump.h"
 #include "launcher/report/report_json.h"
+#include "launcher/workers/io/gpu_sampler.h"
 #include "launcher/workers/io/heartbeat_files.h"
 #include "launcher/workers/io/process.h"
 #include "launcher/workers/io/watchdog.h"
@@ -79,6 +80,7 @@ class WorkerRuntime {
   }
   void spawn(WorkerSpec spec);
   void deliver(const supervisor::SignalWorker& action);
+  std::optional<link::GpuUse> gpu_of(const WorkerView& view) const;
   int& pid_of(LocalRank local_rank) { return pids_[static_cast<std::size_t>(local_rank.value)]; }
 
   asio::io_context& context_;
@@ -93,6 +95,7 @@ class WorkerRuntime {
   std::vector<int> pids_;              // by local rank; 0 before the start
   HeartbeatFiles heartbeat_files_;     // of these workers
   std::optional<SpawnError> no_room_;  // set if the log directories could not be created
+  GpuSampler gpus_;
 };
 
 }  // namespace cpprun::io

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
+#include <filesystem>
 #include <iterator>
 #include <span>
 #include <string>
@@ -45,6 +46,8 @@ namespace cpprun::io {
 
 namespace {
 
+constexpr std::string_view standard_output = "-";
+constexpr std::size_t report_bytes_max = 64U << 20;
 constexpr std::size_t trace_bytes_max = 256U << 20;  // about half a million events
 
 int list(const ControlOptions& options, const Environment& environment) {
@@ -100,6 +103,32 @@ int simulate_policy(const ControlOptions& options, const Environment& environmen
     return give_up({options.trace + ": " + history.error().reason, control_code::misuse});
   const PolicyReplay played = replay(file.rules, *history);
   print(options.as_json ? replay_json(played) : replay_text(played, canvas_of_stdout(environment)));
+  return control_code::done;
+}
+
+// view.
+int write_report_page(const ControlOptions& options) {
+  const auto report = read_text_file(options.subject, report_bytes_max);
+  if (!report)
+    return give_up({options.subject + ": " + report.error().reason, control_code::misuse});
+  const auto page = report_page(*report);
+  if (!page) return give_up({options.subject + ": " + page.error().reason, control_code::misuse});
+  if (options.output == standard_output) {
+    print(*page);
+    return control_code::done;
+  }
+  const std::string path =
+      options.output.empty()
+          ? std::filesystem::path(options.subject).replace_extension(".html").string()
+          : options.output;
+  if (path == options.subject) {
+    return give_up({path + " is the report itself; use --output FILE", control_code::misuse});
+  }
+  const FileDescriptor file{::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
+  if (!file || write_all(file.get(), *page) < page->size()) {
+    return give_up({fmt::format("cannot write {}: {}", path, errno_text(errno))});
+  }
+  print(fmt::format("wrote {}; open it in a browser\n", path));
   return control_code::done;
 }
 
@@ -184,6 +213,7 @@ std::string_view name_of(CommandKind kind) {
     case CommandKind::keygen:
     case CommandKind::token:
     case CommandKind::doctor:
+    case CommandKind::view:
       break;
   }
   return "";
@@ -539,8 +569,6 @@ Result<Secret> add_to_key_file(const std::string& path, const Secret& secret) {
   return first;
 }
 
-constexpr std::string_view standard_output = "-";
-
 int give_up(const std::string& why, std::string_view hint = {}) {
   report_error("error: " + why, hint);
   return control_code::refused;
@@ -644,6 +672,8 @@ int run_control(const ControlOptions& options, const Environment& environment) {
       return give_order(options, environment);
     case CommandKind::simulate:
       return simulate_policy(options, environment);
+    case CommandKind::view:
+      return write_report_page(options);
     case CommandKind::keygen:
       return make_secret(options, environment);
     case CommandKind::token:

@@ -106,9 +106,20 @@ class OutputPump::Impl {
     return stream ? stream->last.get() : std::vector<std::string>{};
   }
 
-  std::optional<TimePoint> spoke_at(LocalRank local_rank) const {
-    const auto [out, err] = std::pair(find(local_rank, false), find(local_rank, true));
-    return std::max(out ? out->spoke_at : std::nullopt, err ? err->spoke_at : std::nullopt);
+  std::optional<LastOutput> last_output(LocalRank local_rank) const {
+    std::optional<LastOutput> latest;
+    for (const bool err : {false, true}) {
+      const auto stream = find(local_rank, err);
+      if (!stream || !stream->spoke_at || (latest && *stream->spoke_at < latest->at)) continue;
+      // A progress bar is never finished until its end.
+      std::string line = printable(stream->splitter.unfinished());
+      if (trimmed(line).empty()) {
+        const auto lines = stream->last.get();
+        line = lines.empty() ? "" : lines.back();
+      }
+      latest = {*stream->spoke_at, std::move(line)};
+    }
+    return latest;
   }
 
   void close(LocalRank local_rank) {
@@ -453,8 +464,8 @@ std::vector<std::string> OutputPump::last_lines(LocalRank local_rank) const {
   return impl_->last_lines(local_rank);
 }
 
-std::optional<TimePoint> OutputPump::spoke_at(LocalRank local_rank) const {
-  return impl_->spoke_at(local_rank);
+std::optional<LastOutput> OutputPump::last_output(LocalRank local_rank) const {
+  return impl_->last_output(local_rank);
 }
 
 void OutputPump::close(LocalRank local_rank) {

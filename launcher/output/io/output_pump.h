@@ -24,6 +24,11 @@
 
 namespace cpprun::io {
 
+struct LastOutput {
+  TimePoint at{};
+  std::string line = {};
+};
+
 class OutputPump {
  public:
   // The caller keeps ownership of `out` and `err`, usually 1 and 2. With `timed`, each line of
@@ -55,8 +60,9 @@ class OutputPump {
   // The last lines of its stderr if it passes through here; otherwise empty.
   std::vector<std::string> last_lines(LocalRank local_rank) const;
 
-  // When its output last passed through here; nullopt if there was none.
-  std::optional<TimePoint> spoke_at(LocalRank local_rank) const;
+  // Its last line that passed through here, finished or not, and when; nullopt if there was none.
+  // The text is safe to show (see `printable`) and may be empty.
+  std::optional<LastOutput> last_output(LocalRank local_rank) const;
 
   // That worker is gone. Reads what is left in its pipes and closes them, even if another process
   // still holds the write end.

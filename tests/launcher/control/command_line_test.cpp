@@ -57,6 +57,15 @@ TEST_CASE("each command is read with what it takes") {
   CHECK(options({"include", "h"}).kind == CommandKind::include);
 }
 
+TEST_CASE("a report is viewed, and JSON of it is refused, as it is JSON") {
+  const auto view = options({"view", "report.json", "-o", "a.html"});
+  CHECK(view.kind == CommandKind::view);
+  CHECK(view.subject == "report.json");
+  CHECK(view.output == "a.html");
+  CHECK(end({"view"}).exit_code == control_code::misuse);
+  CHECK(end({"view", "report.json", "--json"}).exit_code == control_code::misuse);
+}
+
 TEST_CASE("the doctor is told the hosts, and how to get there") {
   const auto told = options({"doctor", "--hosts", "a,b", "--remote-shell", "rsh {host}", "--port",
                              "29500", "--ship", "--json"});

@@ -63,16 +63,47 @@ TEST_CASE("jobs and nodes are read with where the next page begins") {
 TEST_CASE("of the figures of a node's workers the slowest counts, and what all of them use") {
   const auto nodes = nodes_view(
       R"({"nodes":[{"host":"h","ranks":[{"step":12,"steps_per_second":2.5,"resident_bytes":100,)"
-      R"("cpu_percent":90},{"step":10,"steps_per_second":null,"resident_bytes":50,)"
-      R"("cpu_percent":5},{}]},{"host":"i","ranks":[]},{"host":"j","ranks":7}]})");
+      R"("cpu_percent":90,"gpu":{"percent":70,"used_bytes":8}},)"
+      R"({"step":10,"steps_per_second":null,"resident_bytes":50,"cpu_percent":5,)"
+      R"("gpu":{"percent":60,"used_bytes":4}},{"gpu":null}]},{"host":"i","ranks":[]},{"host":"j","ranks":7}]})");
   REQUIRE(nodes);
   const StatsView& figures = nodes->nodes[0].figures;
   CHECK(figures.step == 10);
   CHECK(figures.steps_per_second == 2.5);
   CHECK(figures.resident_bytes == 150);
   CHECK(figures.cpu_percent == 95);
+  CHECK(figures.gpu_percent == 60);
+  CHECK(figures.gpu_used_bytes == 12);
   CHECK_FALSE(nodes->nodes[1].figures.step);
   CHECK_FALSE(nodes->nodes[2].figures.resident_bytes);
+}
+
+TEST_CASE("the page of a report has the report as data, and nothing in it is markup") {
+  const std::string report =
+      R"({"version":1,"job":"a","state":"ended","program":["t"],"others":[],"attempts":[],)"
+      R"("reason":"</p><script>alert(1)</script> & more"})";
+  const auto page = report_page(report);
+  REQUIRE(page);
+  CHECK(page->find("<script>alert") == std::string::npos);
+  const std::string_view begin = R"(<p id="report" hidden>)";
+  const auto from = page->find(begin) + begin.size();
+  const auto data = page->substr(from, page->find("</p>", from) - from);
+  CHECK(data.find('&') == std::string::npos);
+  CHECK(nlohmann::json::parse(data) == nlohmann::json::parse(report));
+  CHECK(page->find("http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'") !=
+        std::string::npos);
+}
+
+TEST_CASE("what is no report, or one of a later version, has no page") {
+  for (const char* const wrong : {"", "{}", "[]", R"({"event":"job_started","job":"a"})"}) {
+    const auto page = report_page(wrong);
+    REQUIRE_FALSE(page);
+    CHECK(page.error().reason == "not a report of cpprun --report");
+  }
+  const auto later = report_page(
+      R"({"version":2,"job":"a","state":"ended","program":[],"others":[],"attempts":[]})");
+  REQUIRE_FALSE(later);
+  CHECK(later.error().reason == "report version 2, but this cpprunctl reads version 1");
 }
 
 TEST_CASE("what is missing or no such thing keeps its default, and what is no answer is refused") {

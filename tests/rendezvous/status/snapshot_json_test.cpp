@@ -140,7 +140,9 @@ TEST_CASE("a node shows what its workers do, where it has said so") {
                             .millisteps_per_second = 2500,
                             .last_beat = 250ms,
                             .resident_kib = 1024,
-                            .cpu_percent = 99}}});
+                            .cpu_percent = 99,
+                            .last_line = "step 120",
+                            .gpu = link::GpuUse{.index = 1, .used_mib = 3, .total_mib = 5}}}});
   const auto page = nodes_of(table.job, at_ten.now, {.nodes_max = 10});
   const auto read = json::parse(nodes_json(page, at_ten));
   CHECK(read["nodes"][0]["ranks"].empty());
@@ -157,6 +159,10 @@ TEST_CASE("a node shows what its workers do, where it has said so") {
   CHECK(worker["resident_bytes"] == 1024 * 1024);
   CHECK(worker["cpu_percent"] == 99);
   CHECK(worker["words_age"].is_null());
+  CHECK(worker["last_line"] == "step 120");
+  CHECK(
+      worker["gpu"] ==
+      json{{"index", 1}, {"percent", nullptr}, {"used_bytes", 3 << 20}, {"total_bytes", 5 << 20}});
   const auto progress =
       json::parse(job_json(details_of(table.job, at_ten.now), at_ten))["progress"];
   CHECK(progress["step_min"] == 120);

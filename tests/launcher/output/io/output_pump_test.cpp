@@ -238,7 +238,7 @@ TEST_CASE("a worker's terminal has the size of ours, also after that has changed
   spec.out.target = StreamTarget::with_err;
   spec.err.target = StreamTarget::terminal;
   node.start(spec);
-  const auto said = [&] { return node.pump.hears(LocalRank{0}) && node.pump.spoke_at({}); };
+  const auto said = [&] { return node.pump.hears(LocalRank{0}) && node.pump.last_output({}); };
   CHECK(run_until(node.context, said));
   size.ws_col = 132;
   REQUIRE(::ioctl(console, TIOCSWINSZ, &size) == 0);
@@ -250,6 +250,32 @@ TEST_CASE("a worker's terminal has the size of ours, also after that has changed
   std::string text(4096, '\0');
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(::read(mine, text.data(), 4096), 0)));
   CHECK(text == "24 80\r\n24 132\r\na\r\nb");  // line ends are translated once
+}
+
+TEST_CASE("the last output of a worker is its newest line, or the one that it is writing") {
+  Pipe out;
+  Pipe err;
+  Node node(out.in(), err.in());
+  const auto gate = temporary("gate").string();
+  const std::string wait = "until test -e " + gate + "; do sleep 0.01; done; ";
+  const auto shows = [&](const std::string& line) {
+    return run_until(node.context, [&] {
+      const auto last = node.pump.last_output(LocalRank{0});
+      return last && last->line == line;
+    });
+  };
+  node.start(teed({"/bin/sh", "-c",
+                   "printf '\\033[31mone\\033[0m\\n'; " + wait +
+                       "printf '\\r 10%%|#\\r 20%%|##' >&2; "
+                       "rm " +
+                       gate + "; " + wait}));
+  CHECK(shows("one"));
+  std::ofstream{gate};
+  CHECK(shows(" 20%|##"));
+  run_until(node.context, [&] { return !std::filesystem::exists(gate); });
+  std::ofstream{gate};
+  node.end(0);
+  std::filesystem::remove(gate);
 }
 
 TEST_CASE("a closed console is said once and the file still gets everything") {
