@@ -24,12 +24,12 @@ struct GpuReading {
 
 // One line per GPU: index, percent, used and total MiB, UUID, pids.
 std::string to_text(const std::vector<GpuReading>& readings);
-// Lines that are not in this form are left out.
+// Skips lines that are not in this form.
 std::vector<GpuReading> gpu_readings_of(std::string_view text);
 
-// The GPU on which one of the worker's processes computes. If there is none yet, the one that the
+// The GPU on which one of the worker's processes computes. If there is none yet, the GPU that the
 // worker is expected to use: its local rank counts the devices of CUDA_VISIBLE_DEVICES (`visible`;
-// nullopt: all), or the variable has one for it alone. nullopt: none, or unknown, as with MIG.
+// nullopt: all), or the variable lists a single one. nullopt: none, or unknown, as with MIG.
 std::optional<link::GpuUse> gpu_of_worker(const std::vector<GpuReading>& readings,
                                           const std::vector<int>& pids,
                                           const std::optional<std::string>& visible,

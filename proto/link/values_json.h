@@ -23,7 +23,7 @@ Result<std::vector<CauseBudget>> budgets_of(const nlohmann::json& object);
 // The rows of a Status: a list of numbers per worker. All rows but the first contain differences
 // from the previous row, since the workers of a node are at about the same step. Four elements may
 // follow: the total, the metrics, the last line, and the GPU as [index, percent, used MiB, total
-// MiB]. The last of them that are unknown are left out; before that, they are -1, {}, "".
+// MiB]. Unknown elements at the end are omitted; before others, they are -1, {} and "".
 
 nlohmann::json rows_of(const std::vector<WorkerStats>& workers);
 

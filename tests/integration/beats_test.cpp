@@ -28,14 +28,14 @@ namespace {
 
 // Beats until it is sent USR1, and then does nothing any more, whatever it is sent but KILL.
 constexpr std::string_view training = R"(
-import signal
+import signal, sys
 stopped = False
 def stop(*_):
     global stopped
     stopped = True
 signal.signal(signal.SIGUSR1, stop)
 heartbeat = Heartbeat()
-print("epoch 1", flush=True)
+print("epoch 1", file=sys.stderr, flush=True)
 heartbeat.saved(1)
 step = 1
 while not stopped:

@@ -121,6 +121,28 @@ class LaunchTest(Case):
         self.assertTrue(os.path.exists(os.path.join(self.directory, "saved")))
         self.await_end(pid)
 
+    def test_sigusr1_reaches_the_workers_unless_the_program_handles_it(self):
+        path = self.script(
+            "import os, signal, sys, time\n"
+            "here = os.path.dirname(__file__)\n"
+            "signal.signal(signal.SIGUSR1, lambda *_: sys.exit(0))\n"
+            "with open(here + '/made', 'w') as file: file.write(str(os.getpid()))\n"
+            "os.rename(here + '/made', here + '/up')\n"
+            "time.sleep(600)\n")
+        parent = subprocess.Popen(
+            [sys.executable, "-c", f"import cpprun; cpprun.run(['--standalone', {path!r}])"],
+            env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+        pid = self.await_file("up")
+        parent.send_signal(signal.SIGUSR1)
+        _, said = parent.communicate(timeout=120)
+        self.assertEqual(parent.returncode, 0, said)
+        self.await_end(pid)
+        ended = python("-c", "import cpprun, os, signal\n"
+                       "signal.signal(signal.SIGUSR1, lambda *_: print('own handler'))\n"
+                       "cpprun.run(['--standalone', '--no-python', 'sh', '-c',\n"
+                       "            f'kill -USR1 {os.getpid()}'])")
+        self.assertEqual(ended.stdout, "own handler\n", ended.stderr)
+
     def test_under_nohup_a_closed_terminal_ends_nothing(self):
         path = self.script("import os, signal, sys\n"
                            "os.kill(int(sys.argv[1]), signal.SIGHUP)\n"

@@ -65,7 +65,8 @@ TEST_CASE("of the figures of a node's workers the slowest counts, and what all o
       R"({"nodes":[{"host":"h","ranks":[{"step":12,"steps_per_second":2.5,"resident_bytes":100,)"
       R"("cpu_percent":90,"gpu":{"percent":70,"used_bytes":8}},)"
       R"({"step":10,"steps_per_second":null,"resident_bytes":50,"cpu_percent":5,)"
-      R"("gpu":{"percent":60,"used_bytes":4}},{"gpu":null}]},{"host":"i","ranks":[]},{"host":"j","ranks":7}]})");
+      R"("gpu":{"percent":60,"used_bytes":4}},{"gpu":null}]},{"host":"i","ranks":[]},)"
+      R"({"host":"j","ranks":7}]})");
   REQUIRE(nodes);
   const StatsView& figures = nodes->nodes[0].figures;
   CHECK(figures.step == 10);

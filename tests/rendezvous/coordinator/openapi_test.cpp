@@ -135,11 +135,13 @@ Table failed_once() {
                                .metrics = {{"loss", 0.5}, {"lr", {}}},
                                .resident_kib = 9,
                                .cpu_percent = 99,
-                               .last_words = 2s};
+                               .last_words = 2s,
+                               .last_line = "step 12",
+                               .gpu = link::GpuUse{.index = 1, .percent = 50}};
   const link::WorkerStats silent{.local_rank = LocalRank{1}, .state = WorkerState::running};
   table.hear(t0 + 8s, b, link::Status{RoundNumber{2}, {told, silent}});
   const link::WorkerStats begun{
-      .local_rank = LocalRank{0}, .state = WorkerState::running, .step = 1};
+      .local_rank = LocalRank{0}, .state = WorkerState::running, .step = 1, .gpu = link::GpuUse{}};
   table.hear(t0 + 8s, a, link::Status{RoundNumber{2}, {begun}});
   return table;
 }

@@ -100,6 +100,7 @@ def _command_line(args: argparse.Namespace, explicit: Sequence[str] = ()) -> lis
 
 
 _PR_SET_PDEATHSIG = 1
+_ENDS_A_JOB = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def run(args: argparse.Namespace | Sequence[str] | None = None) -> None:
@@ -107,8 +108,9 @@ def run(args: argparse.Namespace | Sequence[str] | None = None) -> None:
 
     `args`: a command line such as ["--nproc-per-node=2", "train.py"], or the namespace that
     torchrun's parser returns, so this replaces torch.distributed.run.run(). None: sys.argv.
-    SIGINT, SIGTERM and SIGHUP of this process are forwarded if this is its main thread and they
-    are not ignored. If this process is killed, cpprun gets SIGTERM.
+    SIGINT, SIGTERM, SIGHUP and SIGQUIT of this process are forwarded if this is its main thread and
+    they are not ignored; so are SIGUSR1 and SIGUSR2, unless this program handles them. If this
+    process is killed, cpprun gets SIGTERM.
 
     Raises JobFailed, which has the job's exit code, and FileNotFoundError without the program.
     """
@@ -140,8 +142,12 @@ def launch(words: Sequence[str], variables: Mapping[str, str] | None = None) -> 
     has_terminal = _foreground_group() is not None
     before = {}
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+        for number in (*_ENDS_A_JOB, signal.SIGUSR1, signal.SIGUSR2):
+            handler = signal.getsignal(number)
+            if handler == signal.SIG_IGN:  # as SIGHUP under nohup
+                continue
+            # A program's own handler of SIGUSR1 and SIGUSR2 is kept.
+            if number in _ENDS_A_JOB or handler == signal.SIG_DFL:
                 before[number] = signal.signal(
                     number, lambda got, _: _forward(child, got, has_terminal))
     try:
@@ -154,11 +160,12 @@ def launch(words: Sequence[str], variables: Mapping[str, str] | None = None) -> 
 
 
 def _forward(child: subprocess.Popen, number: int, has_terminal: bool) -> None:
-    # cpprun gets the terminal's signals too: SIGHUP, and Ctrl-C if it is in the foreground.
+    # cpprun gets the terminal's signals too: SIGHUP, and Ctrl-C and Ctrl-\ in the foreground.
     # Forwarded, they would be second signals, which kill the workers.
     if number == signal.SIGHUP and has_terminal:
         return
-    if number == signal.SIGINT and _foreground_group() == os.getpgrp():
+    is_typed = number in (signal.SIGINT, signal.SIGQUIT)
+    if is_typed and _foreground_group() == os.getpgrp():
         return
     child.send_signal(number)
 
