@@ -53,13 +53,17 @@ link::Status WorkerStatsReporter::tell(TimePoint now, RoundNumber round,
   // A frame always fits one worker, and at most this many of the smallest.
   constexpr std::size_t told_max = 24;
   link::Status status;
-  for (std::size_t count = std::min(order.size(), told_max); count > 0; --count) {
+  for (std::size_t count = std::min(order.size(), told_max); count > 0;) {
     std::vector<std::size_t> chosen(order.begin(),
                                     order.begin() + static_cast<std::ptrdiff_t>(count));
     std::ranges::sort(chosen);
     status = {.round = round};
     for (const std::size_t index : chosen) status.workers.push_back(all[index]);
-    if (link::brief(status) != status) continue;
+    const std::size_t fitting = link::brief(status).workers.size();
+    if (fitting < count) {
+      count = fitting;
+      continue;
+    }
     for (const std::size_t index : chosen) memories_[all[index].local_rank].told = all[index].state;
     next_ = (order[count - 1] + 1) % workers.size();
     break;

@@ -93,7 +93,7 @@ struct StatsView {
   std::optional<double> resident_bytes = {};    // the sum of all workers
   std::optional<double> cpu_percent = {};       // the sum of all workers
   std::optional<double> gpu_percent = {};       // the lowest of all workers
-  std::optional<double> gpu_used_bytes = {};    // the sum of all workers
+  std::optional<double> gpu_used_bytes = {};    // the sum of their GPUs
 };
 
 struct NodeView {

@@ -7,11 +7,13 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "launcher/control/views.h"
+#include "launcher/plan/program.h"
 #include "proto/parse_json.h"
 #include "proto/result.h"
 #include "proto/text.h"
@@ -182,15 +184,19 @@ StatsView figures_of(const OrderedJson& node) {
   const auto add = [](std::optional<double>& sum, std::optional<double> figure) {
     if (figure) sum = sum.value_or(0) + *figure;
   };
+  std::set<std::optional<int>> gpus;
   for (const auto& rank : *ranks) {
     take_least(figures.step, figure_at(rank, "step"));
     take_least(figures.steps_per_second, figure_at(rank, "steps_per_second"));
     add(figures.resident_bytes, figure_at(rank, "resident_bytes"));
     add(figures.cpu_percent, figure_at(rank, "cpu_percent"));
     const OrderedJson* const gpu = member(rank, "gpu");
-    if (gpu == nullptr || !gpu->is_object()) continue;
+    if (gpu == nullptr) continue;
     take_least(figures.gpu_percent, figure_at(*gpu, "percent"));
-    add(figures.gpu_used_bytes, figure_at(*gpu, "used_bytes"));
+    // Several workers may share a GPU.
+    if (gpus.insert(number_at<int>(*gpu, "index")).second) {
+      add(figures.gpu_used_bytes, figure_at(*gpu, "used_bytes"));
+    }
   }
   return figures;
 }
@@ -328,17 +334,20 @@ void replace_once(std::string& text, std::string_view old, std::string_view with
 }  // namespace
 
 Result<std::string> report_page(std::string_view report) {
-  const OrderedJson json = parsed(report);
+  OrderedJson json = parsed(report);
   const auto is_list = [&](const char* name) {
     const OrderedJson* const found = member(json, name);
-    return found != nullptr && found->is_array();
+    const auto is_object = [](const OrderedJson& each) { return each.is_object(); };
+    return found != nullptr && found->is_array() && std::ranges::all_of(*found, is_object);
   };
-  const bool is_report = is_list("program") && is_list("attempts") && is_list("others") &&
+  const bool is_report = is_list("attempts") && is_list("others") && is_list("consequences") &&
                          !text_at(json, "job").empty() && !text_at(json, "state").empty();
   if (!is_report) return failure("not a report of cpprun --report");
   if (const auto version = count_at<int>(json, "version"); version != 1) {
     return failure(fmt::format("report version {}, but this cpprunctl reads version 1", version));
   }
+  json["command"] = public_command_text(texts_at(json, "program"));
+  json.erase("program");
   // Nothing in it ends the element, or is read as markup.
   std::string data;
   for (const char each : text_of(json)) {
@@ -352,9 +361,11 @@ Result<std::string> report_page(std::string_view report) {
   }
   std::string page(page_html);
   replace_once(page, R"(<p id="report" hidden>)", R"(<p id="report" hidden>)" + data);
-  replace_once(page, "<title>",
-               fmt::format("<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n<title>",
-                           page_policy));
+  std::string policy(page_policy);
+  replace_once(policy, "connect-src 'self'", "connect-src 'none'");
+  replace_once(
+      page, "<title>",
+      fmt::format("<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n<title>", policy));
   return page;
 }
 

@@ -18,11 +18,17 @@
 
 namespace cpprun::io {
 
-AsyncTask::AsyncTask(asio::io_context& context, HelperProcesses& side, Duration timeout)
-    : news_(context), timer_(context), side_(side), timeout_(timeout) {}
+AsyncTask::AsyncTask(asio::io_context& context, HelperProcesses& side, Duration timeout,
+                     bool only_in_helper)
+    : news_(context),
+      timer_(context),
+      side_(side),
+      timeout_(timeout),
+      only_in_helper_(only_in_helper) {}
 
 AsyncTask::~AsyncTask() {
   *alive_ = false;
+  if (only_in_helper_ && pid_) side_.end(*pid_);
 }
 
 void AsyncTask::ask(Look look, Told told) {
@@ -49,12 +55,15 @@ void AsyncTask::begin() {
   const auto pid = has_pipe ? side_.start({ends[1]}, look_at_all) : failure("no pipe");
   if (!pid) {
     // No process can be had: better waited for than not looked at.
-    for (const auto& each : asked_) answers_ += packed({each.look()});
+    if (!only_in_helper_) {
+      for (const auto& each : asked_) answers_ += packed({each.look()});
+    }
     asio::post(timer_.get_executor(), [this, alive = alive_] {
       if (*alive) tell();
     });
     return;
   }
+  pid_ = *pid;
   timer_.expires_after(timeout_);
   timer_.async_wait([this, alive = alive_, pid = *pid](const asio::error_code& cancelled) {
     if (cancelled || !*alive) return;
@@ -81,6 +90,7 @@ void AsyncTask::listen() {
 void AsyncTask::tell() {
   timer_.cancel();
   news_.close();
+  pid_.reset();
   const auto told = std::exchange(asked_, {});
   const auto answers = unpacked(std::exchange(answers_, {}));
   const auto alive = alive_;

@@ -26,7 +26,10 @@ class AsyncTask {
   using Look = std::function<std::string()>;
   using Told = std::function<void(const std::optional<std::string>& answer)>;
 
-  AsyncTask(asio::io_context& context, HelperProcesses& side, Duration timeout);
+  // `only_in_helper`: if no process can be started, there is no answer, and the destructor ends a
+  // process that still runs. Otherwise the request then runs here, and a process is left to finish.
+  AsyncTask(asio::io_context& context, HelperProcesses& side, Duration timeout,
+            bool only_in_helper = false);
   AsyncTask(const AsyncTask&) = delete;
   AsyncTask& operator=(const AsyncTask&) = delete;
   // Does not wait for running requests, and makes no further callbacks.
@@ -51,6 +54,8 @@ class AsyncTask {
   asio::steady_timer timer_;
   HelperProcesses& side_;
   Duration timeout_;
+  bool only_in_helper_;
+  std::optional<int> pid_;         // of the helper process
   std::vector<Question> asked_;    // running
   std::vector<Question> waiting_;  // for the next batch
   std::string answers_;            // received so far

@@ -137,6 +137,14 @@ std::vector<std::string> LastLines::get() const {
   return lines;
 }
 
+std::string LastLines::last(std::size_t bytes_max) const {
+  for (auto line = lines_.rbegin(); line != lines_.rend(); ++line) {
+    std::string text = printable(line->substr(0, bytes_max));
+    if (!trimmed(text).empty()) return text;
+  }
+  return {};
+}
+
 std::vector<std::string> last_lines_of(std::string_view text) {
   LastLines lines;
   LineSplitter splitter;

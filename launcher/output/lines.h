@@ -58,6 +58,9 @@ class LastLines {
   void add(const Piece& piece);
   // Without newlines, terminal control sequences and trailing empty lines.
   std::vector<std::string> get() const;
+  // The beginning of the last line that is not empty, in the same form; at most `bytes_max` of what
+  // was written. Cheap, whatever is kept.
+  std::string last(std::size_t bytes_max) const;
 
  private:
   std::deque<std::string> lines_;

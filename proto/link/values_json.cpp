@@ -62,7 +62,8 @@ json metrics_json(const std::vector<Metric>& metrics) {
 }
 
 Result<GpuUse> gpu_in(const json& numbers) {
-  constexpr std::array<std::int64_t, 4> most = {count_max, 100, figure_max, figure_max};
+  constexpr std::int64_t mib_max = figure_max >> 20;  // the bytes are at most figure_max
+  constexpr std::array<std::int64_t, 4> most = {count_max, 100, mib_max, mib_max};
   std::array<std::int64_t, 4> gpu{};
   for (std::size_t i = 0; i < gpu.size(); ++i) {
     const json& number = numbers.at(i);

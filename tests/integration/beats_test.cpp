@@ -97,7 +97,7 @@ TEST_CASE("workers are seen at their steps, and one that stops ends the job as h
   Command command(with_cpprun({"--nnodes=1", "--nproc-per-node=2", "--rdzv-id=seen",
                                "--master-addr=127.0.0.1", "--master-port=" + std::to_string(port),
                                "--beat-timeout=2", "--shutdown-timeout=0", script}),
-                  {.variables = {{"LD_LIBRARY_PATH", std::getenv("CPPRUN_FAKE_NVML")},
+                  {.variables = {{"LD_LIBRARY_PATH", from_build("CPPRUN_FAKE_NVML")},
                                  {"CUDA_VISIBLE_DEVICES", "1,0"}}});
   while (speak(port, "").get() < 0) std::this_thread::yield();
   const json ranks = ranks_until(port, all_step);

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -143,12 +144,23 @@ TEST_CASE("cpprunctl view makes a page of a report, which shows what failed with
   CHECK(viewed.out == "wrote " + directory.path() + "/report.html; open it in a browser\n");
   CHECK(viewed.code == 0);
   CHECK(contains(view({report, "-o", "-"}).out, "<!DOCTYPE html>"));
-  const Ended itself = view({report, "--output=" + report});
-  CHECK(itself.code == 2);
-  CHECK(contains(itself.err, "report.json is the report itself; use --output FILE"));
+  const std::string link = directory.path() + "/link.html";
+  REQUIRE(::symlink(report.c_str(), link.c_str()) == 0);
+  for (const std::string& same : {report, directory.path() + "/./report.json", link}) {
+    const Ended itself = view({report, "--output=" + same});
+    CHECK(itself.code == 2);
+    CHECK(contains(itself.err, " is the report itself; use --output FILE"));
+  }
+  CHECK(view({report}).code == 0);  // once more, over the page of before
+  const std::string of_node = directory.write("run.json.node1", "{}");
+  CHECK(run({"cp", report, of_node}).code == 0);
+  directory.write("run.json.node1.html", "another program's");
+  CHECK(
+      contains(view({of_node}).err, "run.json.node1.html exists, and is not the page of a report"));
   CHECK(contains(view({report, "-o", "/dev/full"}).err, "cannot write /dev/full: No space left"));
   CHECK(contains(view({directory.path() + "/report.html"}).err, "not a report of cpprun"));
   CHECK(contains(view({directory.path() + "/none"}).err, "No such file or directory"));
+  CHECK(contains(view({directory.path()}).err, ": not a regular file"));
 
   if (const auto why = no_browser(); !why.empty()) return skip(why);
   Browser browser;
@@ -157,6 +169,9 @@ TEST_CASE("cpprunctl view makes a page of a report, which shows what failed with
   CHECK(contains(text_of(browser, "#sentence"), "exit code 7: rank 1 on "));
   CHECK(contains(text_of(browser, "#result"), "a </p><script>document.title=1</script>"));
   CHECK(contains(text_of(browser, "#others"), "told_to_end (consequence)"));
+  browser.value_of("document.dispatchEvent(new Event('visibilitychange'))");
+  browser.value_of("new Promise(done => requestAnimationFrame(done)).then(() => 0)");
+  CHECK(text_of(browser, "#link").starts_with("report of "));
   CHECK(browser.value_of("document.querySelectorAll('#rounds tr').length") == 2);
   CHECK(browser.value_of("document.title").get<std::string>().ends_with("over, exit code 7"));
   CHECK(browser.value_of("getComputedStyle(document.getElementById('events')).height") == "auto");

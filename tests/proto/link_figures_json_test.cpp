@@ -103,7 +103,8 @@ TEST_CASE("the largest worker with all its metrics fits a frame") {
     wild.metrics.push_back({std::string(16, name), -1.234567e-301});
   }
   wild.last_line = std::string(last_line_bytes_max, '"');
-  wild.gpu = {.index = std::numeric_limits<int>::max(), .used_mib = figure_max, .total_mib = 1};
+  wild.gpu = GpuUse{.index = std::numeric_limits<int>::max()};
+  wild.gpu->used_mib = wild.gpu->total_mib = figure_max >> 20;
   const Status status{.round = RoundNumber{std::numeric_limits<std::uint32_t>::max()},
                       .workers = {wild}};
   CHECK(encode(status).size() <= status_frame_bytes_max);
@@ -174,7 +175,7 @@ TEST_CASE("a total and metrics of a stranger's worker are looked at") {
   CHECK_FALSE(refusal("-1,{},7").empty());
   CHECK_FALSE(refusal("-1,{},\"\",[1,2,3]").empty());
   for (const char* const gpu : {"[-1,0,0,0]", "[0,101,0,0]", "[0,-2,0,0]", "[0,1,-1,0]",
-                                "[0,1,0,1.5]", "[0,1,0,9007199254740993]"}) {
+                                "[0,1,0,1.5]", "[0,1,0,8589934593]"}) {
     CAPTURE(gpu);
     CHECK(refusal(fmt::format("-1,{{}},\"\",{}", gpu).c_str()).find("gpu is not") !=
           std::string::npos);

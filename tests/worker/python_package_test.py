@@ -143,6 +143,14 @@ class LaunchTest(Case):
                        "            f'kill -USR1 {os.getpid()}'])")
         self.assertEqual(ended.stdout, "own handler\n", ended.stderr)
 
+    def test_a_handler_in_c_is_kept(self):
+        ended = python("-c", "import cpprun, faulthandler, os, signal\n"
+                       "faulthandler.register(signal.SIGUSR1)\n"
+                       "cpprun.run(['--standalone', '--no-python', 'true'])\n"
+                       "os.kill(os.getpid(), signal.SIGUSR1); print('alive', flush=True)")
+        self.assertEqual(ended.stdout, "alive\n", ended.stderr)
+        self.assertIn("most recent call first", ended.stderr)
+
     def test_under_nohup_a_closed_terminal_ends_nothing(self):
         path = self.script("import os, signal, sys\n"
                            "os.kill(int(sys.argv[1]), signal.SIGHUP)\n"

@@ -220,11 +220,9 @@ void WorkerRuntime::probe_world(bool store_asked) {
   callbacks_.post(agent::WorldSeen{std::move(look)});
 }
 
-std::optional<link::GpuUse> WorkerRuntime::gpu_of(const WorkerView& view) const {
-  const auto& readings = gpus_.readings();
+std::optional<link::GpuUse> WorkerRuntime::gpu_of(const WorkerView& view, TimePoint now) const {
+  const auto& readings = gpus_.readings(now);
   if (readings.empty()) return std::nullopt;
-  std::vector<int> family = descendants_of(view.pid);
-  family.push_back(view.pid);
   const auto& variables = spec(view.local_rank).variables;
   const auto own = variables.find(visible_gpus_variable);
   const auto inherited = inputs_.environment.find(visible_gpus_variable);
@@ -234,7 +232,7 @@ std::optional<link::GpuUse> WorkerRuntime::gpu_of(const WorkerView& view) const 
   } else if (inherited != inputs_.environment.end()) {
     visible = inherited->second;
   }
-  return gpu_of_worker(readings, family, visible, view.local_rank);
+  return gpu_of_worker(readings, view.pid, visible, view.local_rank);
 }
 
 void WorkerRuntime::sample_workers(const agent::SampleWorkers& action) {
@@ -259,7 +257,7 @@ void WorkerRuntime::sample_workers(const agent::SampleWorkers& action) {
       std::ranges::replace(line, '\t', ' ');
       sight.last_line = plain_line(line, link::last_line_bytes_max);
     }
-    if (is_there) sight.gpu = gpu_of(view);
+    if (is_there) sight.gpu = gpu_of(view, now);
   }
   callbacks_.post(agent::WorkersSeen{std::move(sights)});
 }

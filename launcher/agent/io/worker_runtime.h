@@ -80,7 +80,7 @@ class WorkerRuntime {
   }
   void spawn(WorkerSpec spec);
   void deliver(const supervisor::SignalWorker& action);
-  std::optional<link::GpuUse> gpu_of(const WorkerView& view) const;
+  std::optional<link::GpuUse> gpu_of(const WorkerView& view, TimePoint now) const;
   int& pid_of(LocalRank local_rank) { return pids_[static_cast<std::size_t>(local_rank.value)]; }
 
   asio::io_context& context_;

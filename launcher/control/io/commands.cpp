@@ -47,7 +47,8 @@ namespace cpprun::io {
 namespace {
 
 constexpr std::string_view standard_output = "-";
-constexpr std::size_t report_bytes_max = 64U << 20;
+constexpr std::size_t report_bytes_max = 256U << 20;
+constexpr std::size_t report_page_bytes_max = report_bytes_max + (1U << 20);
 constexpr std::size_t trace_bytes_max = 256U << 20;  // about half a million events
 
 int list(const ControlOptions& options, const Environment& environment) {
@@ -106,8 +107,27 @@ int simulate_policy(const ControlOptions& options, const Environment& environmen
   return control_code::done;
 }
 
+// "report.html" for "report.json"; of any other name, the name with ".html".
+std::string page_name_of(const std::string& report) {
+  const std::filesystem::path path(report);
+  return path.extension() == ".json"
+             ? std::filesystem::path(path).replace_extension(".html").string()
+             : report + ".html";
+}
+
+// Whether `view` has written that file.
+bool is_report_page(const std::string& path) {
+  const auto text = read_text_file(path, report_page_bytes_max);
+  return text && text->find("<p id=\"report\" hidden>{") != std::string::npos;
+}
+
 // view.
 int write_report_page(const ControlOptions& options) {
+  struct stat of_report {};
+  // Not a pipe, which may have no writer.
+  if (::stat(options.subject.c_str(), &of_report) == 0 && !S_ISREG(of_report.st_mode)) {
+    return give_up({options.subject + ": not a regular file", control_code::misuse});
+  }
   const auto report = read_text_file(options.subject, report_bytes_max);
   if (!report)
     return give_up({options.subject + ": " + report.error().reason, control_code::misuse});
@@ -117,14 +137,20 @@ int write_report_page(const ControlOptions& options) {
     print(*page);
     return control_code::done;
   }
-  const std::string path =
-      options.output.empty()
-          ? std::filesystem::path(options.subject).replace_extension(".html").string()
-          : options.output;
-  if (path == options.subject) {
-    return give_up({path + " is the report itself; use --output FILE", control_code::misuse});
+  const std::string path = options.output.empty() ? page_name_of(options.subject) : options.output;
+  struct stat of_page {};
+  if (::stat(path.c_str(), &of_page) == 0) {
+    if (of_page.st_dev == of_report.st_dev && of_page.st_ino == of_report.st_ino) {
+      return give_up({path + " is the report itself; use --output FILE", control_code::misuse});
+    }
+    if (options.output.empty() && !is_report_page(path)) {
+      return give_up({path + " exists, and is not the page of a report; use --output FILE",
+                      control_code::misuse});
+    }
   }
-  const FileDescriptor file{::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
+  // A user who cannot read the report cannot read the page.
+  const FileDescriptor file{
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, of_report.st_mode & 0666)};
   if (!file || write_all(file.get(), *page) < page->size()) {
     return give_up({fmt::format("cannot write {}: {}", path, errno_text(errno))});
   }

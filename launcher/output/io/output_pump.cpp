@@ -34,6 +34,7 @@ constexpr std::size_t console_err = 1;
 // How long an unfinished line waits before it is shown, since it may be a prompt. Longer than a
 // worker takes between two writes of one line, shorter than a user waits.
 constexpr Duration unfinished_line_delay = std::chrono::milliseconds(200);
+constexpr std::size_t last_output_bytes = 512;  // read of a last line, which may be coloured
 
 std::string cannot_write(const char* name, int error_number) {
   return std::string("cpprun: warning: cannot write to ") + name + ": " + errno_text(error_number) +
@@ -107,19 +108,17 @@ class OutputPump::Impl {
   }
 
   std::optional<LastOutput> last_output(LocalRank local_rank) const {
-    std::optional<LastOutput> latest;
+    std::optional<LastOutput> newest;
     for (const bool err : {false, true}) {
       const auto stream = find(local_rank, err);
-      if (!stream || !stream->spoke_at || (latest && *stream->spoke_at < latest->at)) continue;
-      // A progress bar is never finished until its end.
-      std::string line = printable(stream->splitter.unfinished());
-      if (trimmed(line).empty()) {
-        const auto lines = stream->last.get();
-        line = lines.empty() ? "" : lines.back();
-      }
-      latest = {*stream->spoke_at, std::move(line)};
+      if (!stream || !stream->spoke_at) continue;
+      LastOutput output{*stream->spoke_at, last_line_of(*stream)};
+      if (newest && newest->at > output.at) std::swap(*newest, output);
+      // A newer stream without text does not hide the text of the other one.
+      if (newest && output.line.empty()) output.line = newest->line;
+      newest = std::move(output);
     }
-    return latest;
+    return newest;
   }
 
   void close(LocalRank local_rank) {
@@ -302,6 +301,12 @@ class OutputPump::Impl {
           const auto piece = shown->splitter.show_unfinished();
           if (console && piece) console->write(shown->speaker, shown->prefix, *piece);
         });
+  }
+
+  // A progress bar is unfinished until its end.
+  static std::string last_line_of(const Stream& stream) {
+    std::string line = printable(stream.splitter.unfinished().substr(0, last_output_bytes));
+    return trimmed(line).empty() ? stream.last.last(last_output_bytes) : line;
   }
 
   // Reads what is in the pipe, at most a pipe's capacity in case the writer continues.

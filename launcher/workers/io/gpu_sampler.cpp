@@ -10,13 +10,19 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+
+#include "launcher/workers/io/process_tree.h"
 
 namespace cpprun::io {
 
 namespace {
 
 constexpr std::chrono::seconds pause_between_samples{5};
-constexpr std::chrono::seconds answer_timeout{4};  // a driver that starts up takes a second or two
+constexpr std::chrono::seconds reading_age_max{20};
+// A driver of eight GPUs takes some seconds to start.
+constexpr std::chrono::seconds answer_timeout{10};
+constexpr int timeouts_max = 3;  // a process that hangs in the driver may stay
 
 #ifndef CPPRUN_STATIC
 
@@ -66,18 +72,34 @@ std::optional<Nvml> open_nvml() {
   return nvml;
 }
 
+std::int64_t mib_of(unsigned long long bytes) {
+  return static_cast<std::int64_t>(bytes >> 20);
+}
+
+// To the process and its ancestors, if it is visible here.
+void add_process(GpuReading& reading, const NvmlProcess& process) {
+  const auto pid = static_cast<int>(process.pid);
+  if (!read_stat(pid)) return;
+  const bool is_known = process.used_bytes != ~0ULL;
+  for (const int each : line_of(pid)) {
+    reading.mib_of_pid[each] += is_known ? mib_of(process.used_bytes) : 0;
+  }
+}
+
 std::optional<GpuReading> read_gpu(const Nvml& nvml, unsigned index) {
   NvmlDevice device = nullptr;
   std::array<char, 96> uuid{};
-  NvmlMemory memory;
-  if (nvml.device(index, &device) != 0 || nvml.memory(device, &memory) != 0 ||
+  if (nvml.device(index, &device) != 0 ||
       nvml.uuid(device, uuid.data(), static_cast<unsigned>(uuid.size() - 1)) != 0) {
     return std::nullopt;
   }
-  GpuReading reading{.use = {.index = static_cast<int>(index),
-                             .used_mib = static_cast<std::int64_t>(memory.used >> 20),
-                             .total_mib = static_cast<std::int64_t>(memory.total >> 20)},
-                     .uuid = uuid.data()};
+  GpuReading reading{
+      .use = {.index = static_cast<int>(index)}, .uuid = uuid.data(), .mib_of_pid = {}};
+  NvmlMemory memory;  // a GPU that uses the memory of the machine has none
+  if (nvml.memory(device, &memory) == 0) {
+    reading.use.used_mib = mib_of(memory.used);
+    reading.use.total_mib = mib_of(memory.total);
+  }
   NvmlUtilization utilization;  // a GPU in MIG mode has none
   if (nvml.utilization(device, &utilization) == 0) {
     reading.use.percent = static_cast<int>(std::min(utilization.gpu, 100U));
@@ -86,7 +108,7 @@ std::optional<GpuReading> read_gpu(const Nvml& nvml, unsigned index) {
   auto count = static_cast<unsigned>(processes.size());
   if (nvml.processes(device, &count, processes.data()) == 0) {
     for (std::size_t i = 0; i < std::min<std::size_t>(count, processes.size()); ++i) {
-      reading.pids.push_back(static_cast<int>(processes[i].pid));
+      add_process(reading, processes[i]);
     }
   }
   return reading;
@@ -110,18 +132,25 @@ std::vector<GpuReading> read_nvml() {
 }
 
 GpuSampler::GpuSampler(asio::io_context& context, HelperProcesses& side)
-    : task_(context, side, answer_timeout) {}
+    : task_(context, side, answer_timeout, /*only_in_helper=*/true) {}
 
 void GpuSampler::sample(TimePoint now) {
-  if (is_asking_ || given_up_ || now < next_) return;
+  if (is_asking_ || has_none_ || timeouts_ == timeouts_max || now < next_) return;
   is_asking_ = true;
-  next_ = now + pause_between_samples;
   task_.ask([] { return to_text(read_nvml()); },
-            [this](const std::optional<std::string>& answer) {
+            [this, now](const std::optional<std::string>& answer) {
               is_asking_ = false;
+              read_ = now;
               readings_ = gpu_readings_of(answer.value_or(""));
-              given_up_ = readings_.empty();
+              has_none_ = answer && readings_.empty();
+              timeouts_ = answer ? 0 : timeouts_ + 1;
+              next_ = now + pause_between_samples * (1 + 10 * timeouts_);
             });
+}
+
+const std::vector<GpuReading>& GpuSampler::readings(TimePoint now) const {
+  static const std::vector<GpuReading> none;
+  return now - read_ <= reading_age_max ? readings_ : none;
 }
 
 }  // namespace cpprun::io

@@ -19,22 +19,25 @@ namespace cpprun::io {
 std::vector<GpuReading> read_nvml();
 
 // Reads the GPUs in a helper process, at most every few seconds, and only if `sample` is called. If
-// there is none, or the driver does not answer, it never asks again.
+// there is none, it never asks again; if the driver does not answer in time, it asks a few times
+// more, ever later.
 class GpuSampler {
  public:
   // Both must outlive this object.
   GpuSampler(asio::io_context& context, HelperProcesses& side);
 
   void sample(TimePoint now);
-  // Those of the last sample; empty before the first.
-  const std::vector<GpuReading>& readings() const { return readings_; }
+  // Those of the last sample; empty before the first, and if it is too old.
+  const std::vector<GpuReading>& readings(TimePoint now) const;
 
  private:
   AsyncTask task_;
   std::vector<GpuReading> readings_;
+  TimePoint read_{};  // when the last sample was requested
   TimePoint next_{};
+  int timeouts_ = 0;  // in a row
   bool is_asking_ = false;
-  bool given_up_ = false;
+  bool has_none_ = false;
 };
 
 }  // namespace cpprun::io

@@ -2,9 +2,12 @@
 #include "launcher/io/disk_helper.h"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <vector>
 
 #include "tests/launcher/io_probe.h"
@@ -55,6 +58,42 @@ TEST_CASE("what does not answer is given up, and the next is asked all the same"
   patient.ask([] { return std::string("well"); }, hear);
   REQUIRE(run_until(context, [&] { return told.size() == 3; }));
   CHECK(told[2] == "well");
+}
+
+TEST_CASE(
+    "what must not run here is not run if no process can be had, and is ended with its task") {
+  asio::io_context context;
+  probe::Side side;
+  std::vector<Answer> told;
+  const auto hear = [&](const Answer& answer) { told.push_back(answer); };
+  bool was_run = false;
+  {
+    io::AsyncTask async_task(context, side, 1h, /*only_in_helper=*/true);
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+    const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+    async_task.ask(
+        [&] {
+          was_run = true;
+          return std::string();
+        },
+        hear);
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+    REQUIRE(run_until(context, [&] { return told.size() == 1; }));
+    CHECK(told[0] == std::nullopt);
+    CHECK_FALSE(was_run);
+    async_task.ask(
+        [] {
+          ::pause();
+          return std::string();
+        },
+        hear);
+    REQUIRE(side.pids().size() == 1);
+  }
+  siginfo_t end{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(side.pids().front()), &end, WEXITED | WNOWAIT) == 0);
+  CHECK(end.si_status == SIGKILL);
 }
 
 TEST_CASE("whoever is told may ask again, and what was asked before comes first") {

@@ -9,16 +9,24 @@ using namespace cpprun;
 
 namespace {
 
+constexpr std::int64_t in_use = 1024;  // MiB
+
+// Two with visible processes, and one whose processes are of another container.
 std::vector<GpuReading> three_gpus() {
-  return {{.use = {0, 10, 1, 80}, .uuid = "GPU-aa11", .pids = {7, 8}},
-          {.use = {1, -1, 2, 80}, .uuid = "GPU-bb22"},
-          {.use = {2, 30, 3, 80}, .uuid = "GPU-cc33", .pids = {9}}};
+  return {{.use = {0, 10, in_use, 80'000}, .uuid = "GPU-aa11", .mib_of_pid = {{7, 300}, {8, 500}}},
+          {.use = {1, -1, in_use, 80'000}, .uuid = "GPU-bb22", .mib_of_pid = {}},
+          {.use = {2, 30, in_use, 80'000}, .uuid = "GPU-cc33", .mib_of_pid = {{8, 9000}, {9, 0}}}};
 }
 
-// The index of the GPU of a worker without processes on any; -1: none.
-int expected(int local_rank, const std::optional<std::string>& visible) {
-  const auto use = gpu_of_worker(three_gpus(), {4711}, visible, LocalRank{local_rank});
+int index_of(const std::optional<link::GpuUse>& use) {
   return use ? use->index : -1;
+}
+
+// The GPU of a worker without a visible process, where all three are used by other containers.
+int expected(int local_rank, const std::optional<std::string>& visible) {
+  auto gpus = three_gpus();
+  for (GpuReading& each : gpus) each.mib_of_pid.clear();
+  return index_of(gpu_of_worker(gpus, 4711, visible, LocalRank{local_rank}));
 }
 
 }  // namespace
@@ -26,16 +34,17 @@ int expected(int local_rank, const std::optional<std::string>& visible) {
 TEST_CASE("readings survive as text, and other lines are left out") {
   CHECK(gpu_readings_of(to_text(three_gpus())) == three_gpus());
   CHECK(gpu_readings_of("").empty());
-  CHECK(gpu_readings_of("0 1 2\nx 1 2 3 GPU-a 4\n\n0 1 2 3 GPU-a\n").empty());
-  CHECK(gpu_readings_of("0 1 2 3 GPU-a \n").front().pids.empty());
+  CHECK(gpu_readings_of("0 1 2\nx 1 2 3 GPU-a 4:1,\n\n0 1 2 3 GPU-a\n").empty());
+  CHECK(gpu_readings_of("0 1 2 3 GPU-a 4,:,5:,6:x,7:8:9\n").front().mib_of_pid.empty());
 }
 
-TEST_CASE("the GPU on which a process of the worker computes is its own, whatever is visible") {
-  CHECK(gpu_of_worker(three_gpus(), {4, 9}, "0", LocalRank{0})->index == 2);
-  CHECK(gpu_of_worker(three_gpus(), {8}, std::nullopt, LocalRank{1})->index == 0);
+TEST_CASE("the GPU on which a worker uses most memory is its own, whatever is visible") {
+  CHECK(index_of(gpu_of_worker(three_gpus(), 9, "0", LocalRank{0})) == 2);
+  CHECK(index_of(gpu_of_worker(three_gpus(), 7, std::nullopt, LocalRank{1})) == 0);
+  CHECK(index_of(gpu_of_worker(three_gpus(), 8, std::nullopt, LocalRank{0})) == 2);
 }
 
-TEST_CASE("before it computes, a worker's local rank counts the visible devices") {
+TEST_CASE("a worker without a visible process has the GPU of its local rank, if that is in use") {
   CHECK(expected(1, std::nullopt) == 1);
   CHECK(expected(3, std::nullopt) == -1);
   CHECK(expected(0, "2,1") == 2);
@@ -43,9 +52,15 @@ TEST_CASE("before it computes, a worker's local rank counts the visible devices"
   CHECK(expected(2, "2,1") == -1);
   CHECK(expected(5, "2") == 2);  // one for this worker alone
   CHECK(expected(1, "GPU-aa11,GPU-cc") == 2);
-  CHECK(expected(0, "MIG-aa11") == -1);
-  CHECK(expected(0, "") == -1);
-  CHECK_FALSE(gpu_of_worker({}, {7}, std::nullopt, LocalRank{0}));
+  for (const char* const none : {"", "-1", "NoDevFiles", "MIG-aa11"})
+    CHECK(expected(0, none) == -1);
+  CHECK(expected(2, "0,-1,1") == -1);
+  CHECK_FALSE(gpu_of_worker({}, 7, std::nullopt, LocalRank{0}));
+  // Used by others who are visible, or by no process.
+  CHECK_FALSE(gpu_of_worker(three_gpus(), 4711, std::nullopt, LocalRank{0}));
+  const std::vector<GpuReading> idle = {
+      {.use = {0, 0, 3, 80'000}, .uuid = "GPU-aa11", .mib_of_pid = {}}};
+  CHECK_FALSE(gpu_of_worker(idle, 4711, std::nullopt, LocalRank{0}));
 }
 
 }  // namespace gpu_usage_test

@@ -100,7 +100,8 @@ def _command_line(args: argparse.Namespace, explicit: Sequence[str] = ()) -> lis
 
 
 _PR_SET_PDEATHSIG = 1
-_ENDS_A_JOB = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_ENDS_A_JOB = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_WITHOUT_HANDLER = (signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)  # others use these, too
 
 
 def run(args: argparse.Namespace | Sequence[str] | None = None) -> None:
@@ -108,8 +109,8 @@ def run(args: argparse.Namespace | Sequence[str] | None = None) -> None:
 
     `args`: a command line such as ["--nproc-per-node=2", "train.py"], or the namespace that
     torchrun's parser returns, so this replaces torch.distributed.run.run(). None: sys.argv.
-    SIGINT, SIGTERM, SIGHUP and SIGQUIT of this process are forwarded if this is its main thread and
-    they are not ignored; so are SIGUSR1 and SIGUSR2, unless this program handles them. If this
+    SIGINT, SIGTERM and SIGHUP of this process are forwarded if this is its main thread and they
+    are not ignored; so are SIGQUIT, SIGUSR1 and SIGUSR2, unless this process handles them. If this
     process is killed, cpprun gets SIGTERM.
 
     Raises JobFailed, which has the job's exit code, and FileNotFoundError without the program.
@@ -142,14 +143,15 @@ def launch(words: Sequence[str], variables: Mapping[str, str] | None = None) -> 
     has_terminal = _foreground_group() is not None
     before = {}
     if threading.current_thread() is threading.main_thread():
-        for number in (*_ENDS_A_JOB, signal.SIGUSR1, signal.SIGUSR2):
+        for number in (*_ENDS_A_JOB, *_WITHOUT_HANDLER):
             handler = signal.getsignal(number)
-            if handler == signal.SIG_IGN:  # as SIGHUP under nohup
+            # None: not from Python. SIG_IGN: as SIGHUP under nohup.
+            if handler is None or handler == signal.SIG_IGN:
                 continue
-            # A program's own handler of SIGUSR1 and SIGUSR2 is kept.
-            if number in _ENDS_A_JOB or handler == signal.SIG_DFL:
-                before[number] = signal.signal(
-                    number, lambda got, _: _forward(child, got, has_terminal))
+            if number in _WITHOUT_HANDLER and (handler != signal.SIG_DFL or _is_caught(number)):
+                continue
+            before[number] = signal.signal(
+                number, lambda got, _: _forward(child, got, has_terminal))
     try:
         code = child.wait()
     finally:
@@ -157,6 +159,16 @@ def launch(words: Sequence[str], variables: Mapping[str, str] | None = None) -> 
             signal.signal(number, handler)
     if code != 0:
         raise JobFailed(code if code > 0 else 128 - code)
+
+
+def _is_caught(number: int) -> bool:
+    """Whether there is a handler in C, such as faulthandler's, which Python does not know."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+            caught = next(line for line in status if line.startswith("SigCgt:"))
+        return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
+    except (OSError, StopIteration, ValueError, IndexError):
+        return True
 
 
 def _forward(child: subprocess.Popen, number: int, has_terminal: bool) -> None:
