@@ -110,13 +110,15 @@ std::string help_text(const std::vector<FlagFacts>& flags, std::string_view topi
     for (const auto& flag : flags) {
       if (topics.empty() || topics.back() != topic_of(flag)) topics.push_back(topic_of(flag));
     }
-    text +=
-        fmt::format("\nMore: cpprun --help all ({} flags), --help FLAG, or --help TOPIC:\n{}.\n",
-                    flags.size(), fmt::join(topics, ", "));
+    text += fmt::format(
+        "\nMore: cpprun --help all ({} flags), --help FLAG (without dashes), or --help "
+        "TOPIC:\n{}.\n",
+        flags.size(), fmt::join(topics, ", "));
   }
   text +=
-      "\nA .py file or a module (-m) is run by the Python on PATH (or by PYTHON_EXEC); any other\n"
-      "executable is run directly. Examples:\n";
+      "\nA .py file or a module (-m) is run by PYTHON_EXEC, or the Python of cpprun's or the "
+      "active\n"
+      "environment, or the Python on PATH; any other executable is run directly. Examples:\n";
   for (const auto& example : examples) {
     text += fmt::format("\n  {}\n    {}\n", example.purpose, example.command);
   }

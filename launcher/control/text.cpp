@@ -74,6 +74,7 @@ std::string duration_text(double seconds) {
 
 namespace {
 
+constexpr std::size_t shown_command_bytes = 200;
 constexpr double bytes_of_mebibyte = 1024.0 * 1024.0;
 constexpr double mebibytes_of_gibibyte = 1024.0;
 
@@ -267,6 +268,11 @@ std::string status_text(const JobView& job, const std::vector<NodeView>& nodes,
   std::string text = job_sentence(job) + "\n";
   if (const auto progress = progress_sentence(job.progress); !progress.empty()) {
     text += progress + "\n";
+  }
+  if (!job.command.empty()) {
+    text += "command: " + plain_line(job.command, shown_command_bytes);
+    if (!job.user.empty()) text += fmt::format(" (user {})", plain_line(job.user));
+    text += "\n";
   }
   if (!job.page.empty()) text += "status page: " + plain_line(job.page) + "\n";
   if (!job.waits_for.empty()) text += plain_line(job.waits_for) + "\n";

@@ -55,8 +55,10 @@ struct ProgressView {
 struct JobView {
   std::string id;
   std::string state;
-  double now = 0;    // by the reporting coordinator's clock
-  std::string page;  // the address of the status page; empty: unknown
+  double now = 0;       // by the reporting coordinator's clock
+  std::string page;     // the address of the status page; empty: unknown
+  std::string command;  // of the workers; empty: unknown
+  std::string user;     // who started it; empty: unknown
   std::optional<double> since = {};
   std::int64_t round = 0;
   int nodes_min = 0;

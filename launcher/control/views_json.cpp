@@ -140,6 +140,8 @@ JobView job_of(const OrderedJson& json) {
               .state = text_at(json, "state"),
               .now = figure_at(json, "time").value_or(0),
               .page = text_at(json, "status_page"),
+              .command = text_at(json, "command"),
+              .user = text_at(json, "user"),
               .since = figure_at(json, "since"),
               .round = count_at<std::int64_t>(json, "round"),
               .nodes_min = count_at<int>(json, "nodes_min"),

@@ -524,7 +524,9 @@ CommandResult Job::save(TimePoint now, int signal, Actions& actions) {
     actions.emplace_back(coordinator::Say{link, link::Save{round().number(), signal, at}});
     workers += member->join.local_world_size;
   }
-  return {Kind::done, fmt::format("sending {} to the {} of round {} in {} s", signal_name(signal),
+  return {Kind::done, fmt::format("sending {} to the {} of round {} in {} s; workers without a "
+                                  "handler for it are skipped",
+                                  signal_name(signal),
                                   workers == 1 ? "worker" : fmt::format("{} workers", workers),
                                   round().number().value, in_seconds(bounds::save_lead))};
 }

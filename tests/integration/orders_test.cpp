@@ -136,7 +136,9 @@ TEST_CASE("save reaches every worker that has a handler, and harms none that has
   command.expect_out("restart 0\n", 3);
   const Answer saved = post(meeting.port, job + "save");
   CHECK(saved.status == 200);
-  CHECK(saved.body["said"] == "sending SIGUSR1 to the 3 workers of round 1 in 1 s");
+  CHECK(saved.body["said"] ==
+        "sending SIGUSR1 to the 3 workers of round 1 in 1 s; workers without a handler for it are "
+        "skipped");
   command.expect_out("saves\n", 2);
   command.expect_err("rank 1 has no handler for SIGUSR1, which would kill it");
   CHECK(post(meeting.port, job + "save", {{"signal", "SIGKILL"}}).status == 400);

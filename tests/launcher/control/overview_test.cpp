@@ -76,6 +76,10 @@ TEST_CASE("a job's status page is named, in a list and in a status, where it is 
   JobView job = running();
   job.page = "http://127.0.0.1:29500/";
   CHECK(list_text({{job, "/run/x.sock"}}, {}).ends_with("1/3  http://127.0.0.1:29500/\n"));
+  job.command = "python -u train.py";
+  job.user = "ann";
+  CHECK(status_text(job, {}, {}).find("\ncommand: python -u train.py (user ann)\n") !=
+        std::string::npos);
   CHECK(status_text(job, {}, {}).find("\nstatus page: http://127.0.0.1:29500/\n") !=
         std::string::npos);
 }
