@@ -157,7 +157,8 @@ void Declaration::declare_workers(Flags& flags) {
   add(flags.no_python, "--no-python", "Run the script directly, without Python; searches PATH");
   add(flags.run_path, "--run-path", "Run the script with Python, whatever its name");
   add(flags.role, "--role", "NAME", name_within(bounds::role_bytes_max),
-      "Name of the workers' role (default: default)");
+      "Name of the workers' role (default: default)")
+      .may_be_empty = true;  // TorchX passes it so
   add<std::string>(flags.pass_local_rank, "--pass-local-rank", "OPTION", any_text,
                    "Also pass --OPTION=<local rank> to the script");
   add(flags.use_env, "--use-env", "No effect: LOCAL_RANK is always set").variables.clear();

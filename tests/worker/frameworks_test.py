@@ -19,11 +19,14 @@ from python_shim_test import Environment, REPOSITORY, VARIABLES, make_executable
 
 REPORT = '''
 import json, os, sys
+import torch.distributed as dist
 def report(model, **values):
     values.update(rank=int(os.environ["RANK"]), under_cpprun="CPPRUN_NODE_TOKEN" in os.environ,
                   weights=sum(each.double().sum().item() for each in model.parameters()))
     sys.stdout.write("RESULT " + json.dumps(values, sort_keys=True) + "\\n")
     sys.stdout.flush()
+    # A Python that exits with a process group may abort: PyTorch still has threads then.
+    dist.destroy_process_group()
 '''
 DATA = '''
 import torch
@@ -48,7 +51,6 @@ for x, y in rows:
     loss.backward()
     optimizer.step()
 report(model, workers=dist.get_world_size(), loss=loss.item())
-dist.destroy_process_group()
 ''',
     "Accelerate": '''
 import torch
@@ -67,7 +69,6 @@ for x, y in rows:
     accelerator.backward(loss)
     optimizer.step()
 report(model, workers=accelerator.num_processes, loss=loss.item())
-accelerator.end_training()
 ''',
     "Lightning Fabric": '''
 import torch
@@ -126,7 +127,7 @@ report(model, workers=settings.world_size, loss=trainer.train().training_loss)
 MODULES = {"PyTorch": "torch", "Accelerate": "accelerate", "Lightning Fabric": "lightning",
            "Lightning Trainer": "lightning", "transformers Trainer": "transformers"}
 # Frameworks of the page whose commands cannot run on every machine, or are somebody else's scripts.
-NOT_RUN = {"DeepSpeed", "torchtitan", "axolotl"}
+NOT_RUN = {"TorchX", "DeepSpeed", "torchtitan", "axolotl"}
 
 
 def typed_commands():
