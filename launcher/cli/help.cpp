@@ -116,9 +116,9 @@ std::string help_text(const std::vector<FlagFacts>& flags, std::string_view topi
         flags.size(), fmt::join(topics, ", "));
   }
   text +=
-      "\nA .py file or a module (-m) is run by PYTHON_EXEC, or the Python of cpprun's or the "
-      "active\n"
-      "environment, or the Python on PATH; any other executable is run directly. Examples:\n";
+      "\nA .py file or a module (-m) runs under PYTHON_EXEC, or the Python next to cpprun, or the\n"
+      "Python of the active environment, or python3 on PATH. Any other executable runs directly. "
+      "Examples:\n";
   for (const auto& example : examples) {
     text += fmt::format("\n  {}\n    {}\n", example.purpose, example.command);
   }

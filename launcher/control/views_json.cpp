@@ -346,7 +346,10 @@ Result<std::string> report_page(std::string_view report) {
                          !text_at(json, "job").empty() && !text_at(json, "state").empty();
   if (!is_report) return failure("not a report of cpprun --report");
   if (const auto version = count_at<int>(json, "version"); version != 1) {
-    return failure(fmt::format("report version {}, but this cpprunctl reads version 1", version));
+    return failure(fmt::format(
+        "report version {}, but this cpprunctl reads version 1; use the cpprunctl of the cpprun "
+        "that wrote it",
+        version));
   }
   json["command"] = public_command_text(texts_at(json, "program"));
   json.erase("program");

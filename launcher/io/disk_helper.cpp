@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <asio/post.hpp>
@@ -10,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <utility>
 
@@ -49,7 +51,9 @@ void AsyncTask::begin() {
     news_.assign(ends[0]);
     news_.non_blocking(true);
   }
-  const auto look_at_all = [&] {
+  const auto look_at_all = [&, owner = ::getpid()] {
+    if (only_in_helper_) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (only_in_helper_ && ::getppid() != owner) return;
     for (const auto& each : asked_) write_all(ends[1], packed({each.look()}));
   };
   const auto pid = has_pipe ? side_.start({ends[1]}, look_at_all) : failure("no pipe");

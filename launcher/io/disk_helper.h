@@ -26,8 +26,9 @@ class AsyncTask {
   using Look = std::function<std::string()>;
   using Told = std::function<void(const std::optional<std::string>& answer)>;
 
-  // `only_in_helper`: if no process can be started, there is no answer, and the destructor ends a
-  // process that still runs. Otherwise the request then runs here, and a process is left to finish.
+  // `only_in_helper`: if no process can be started, there is no answer, and a process that still
+  // runs ends with this object and with cpprun. Otherwise the request then runs here, and a process
+  // is left to finish.
   AsyncTask(asio::io_context& context, HelperProcesses& side, Duration timeout,
             bool only_in_helper = false);
   AsyncTask(const AsyncTask&) = delete;

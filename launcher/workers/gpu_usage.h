@@ -15,8 +15,6 @@
 
 namespace cpprun {
 
-inline constexpr std::string_view visible_gpus_variable = "CUDA_VISIBLE_DEVICES";
-
 struct GpuReading {
   link::GpuUse use;
   std::string uuid;  // "GPU-8f6d…"

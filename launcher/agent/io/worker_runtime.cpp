@@ -15,6 +15,7 @@
 #include "launcher/workers/gpu_usage.h"
 #include "launcher/workers/io/process_tree.h"
 #include "proto/bounds.h"
+#include "proto/environment.h"
 #include "proto/signal_names.h"
 #include "proto/text.h"
 #include "proto/worker_contract.h"
@@ -223,16 +224,12 @@ void WorkerRuntime::probe_world(bool store_asked) {
 std::optional<link::GpuUse> WorkerRuntime::gpu_of(const WorkerView& view, TimePoint now) const {
   const auto& readings = gpus_.readings(now);
   if (readings.empty()) return std::nullopt;
-  const auto& variables = spec(view.local_rank).variables;
-  const auto own = variables.find(visible_gpus_variable);
-  const auto inherited = inputs_.environment.find(visible_gpus_variable);
-  std::optional<std::string> visible;
-  if (own != variables.end()) {
-    visible = own->second;
-  } else if (inherited != inputs_.environment.end()) {
-    visible = inherited->second;
-  }
-  return gpu_of_worker(readings, view.pid, visible, view.local_rank);
+  constexpr auto name = contract::cuda_visible_devices;
+  const auto* visible = find_variable(spec(view.local_rank).variables, name);
+  if (visible == nullptr) visible = find_variable(inputs_.environment, name);
+  return gpu_of_worker(readings, view.pid,
+                       visible == nullptr ? std::nullopt : std::optional(*visible),
+                       view.local_rank);
 }
 
 void WorkerRuntime::sample_workers(const agent::SampleWorkers& action) {

@@ -189,8 +189,15 @@ Result<std::string> read_text_file(const std::string& path, std::size_t bytes_ma
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"),
                                                              std::fclose);
   if (!file) return refuse(errno);
-  std::string text(bytes_max + 1, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
+  // Grows with the file: `bytes_max` may be far larger.
+  constexpr std::size_t read_bytes = 64 * 1024;
+  std::string text;
+  for (std::size_t got = 1; got > 0 && text.size() <= bytes_max;) {
+    const std::size_t before = text.size();
+    text.resize(std::min(before + read_bytes, bytes_max + 1));
+    got = std::fread(text.data() + before, 1, text.size() - before, file.get());
+    text.resize(before + got);
+  }
   if (std::ferror(file.get()) != 0) return refuse(errno);
   if (text.size() <= bytes_max) return text;
   return failure(fmt::format("the file has more than {} bytes", bytes_max));

@@ -57,7 +57,7 @@ TEST_CASE("each command is read with what it takes") {
   CHECK(options({"include", "h"}).kind == CommandKind::include);
 }
 
-TEST_CASE("a report is viewed, and JSON of it is refused, as it is JSON") {
+TEST_CASE("view takes a report and an output file, and rejects --json") {
   const auto view = options({"view", "report.json", "-o", "a.html"});
   CHECK(view.kind == CommandKind::view);
   CHECK(view.subject == "report.json");

@@ -100,7 +100,7 @@ TEST_CASE("the page of a report has the report as data, and nothing in it is mar
         std::string::npos);
 }
 
-TEST_CASE("what is no report, or one of a later version, has no page") {
+TEST_CASE("a file that is not a report, or a report of a later version, is rejected") {
   for (const char* const wrong :
        {"", "{}", "[]", R"({"event":"job_started","job":"a"})",
         R"({"version":1,"job":"a","state":"s","others":[1],"attempts":[],"consequences":[]})"}) {
@@ -111,7 +111,9 @@ TEST_CASE("what is no report, or one of a later version, has no page") {
   const auto later = report_page(
       R"({"version":2,"job":"a","state":"ended","others":[],"attempts":[],"consequences":[]})");
   REQUIRE_FALSE(later);
-  CHECK(later.error().reason == "report version 2, but this cpprunctl reads version 1");
+  CHECK(later.error().reason ==
+        "report version 2, but this cpprunctl reads version 1; use the cpprunctl of the cpprun "
+        "that wrote it");
 }
 
 TEST_CASE("what is missing or no such thing keeps its default, and what is no answer is refused") {

@@ -60,8 +60,7 @@ TEST_CASE("what does not answer is given up, and the next is asked all the same"
   CHECK(told[2] == "well");
 }
 
-TEST_CASE(
-    "what must not run here is not run if no process can be had, and is ended with its task") {
+TEST_CASE("a request for a helper process never runs here, and its process ends with the task") {
   asio::io_context context;
   probe::Side side;
   std::vector<Answer> told;
