@@ -69,7 +69,7 @@ bool is_cli(std::string_view path) {
          path == "rendezvous/command_line.cpp" ||
          path == "tests/rendezvous/command_line_test.cpp" ||
          path == "launcher/cli/config_file.cpp" || path == "launcher/control/command_line.cpp" ||
-         path == "tests/sim/sim_main.cpp" || path.starts_with("worker/examples/");
+         path == "tests/sim/sim_main.cpp" || path == "worker/examples/command_line.cpp";
 }
 bool is_codec(std::string_view path) {
   return path.ends_with("/codec.cpp") || path.ends_with("_json.cpp") || path.ends_with("_json.h") ||

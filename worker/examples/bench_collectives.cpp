@@ -206,18 +206,16 @@ int main(int argc, char** argv) {
   Settings settings;
   std::vector<std::string> names = {"all"};
   for (const Operation& operation : operations) names.emplace_back(operation.name);
-  CLI::App app(
+  cpprun::examples::CommandLine app(
       "bench_collectives: latency and bandwidth of the collectives, in the units of nccl-tests.");
-  app.add_option("--ops", settings.op, "operation to measure")->check(CLI::IsMember(names));
-  cpprun::examples::add_backend(app, settings.backend);
-  app.add_option("--min-bytes", settings.min_bytes, "smallest size");
-  app.add_option("--max-bytes", settings.max_bytes, "largest size");
-  app.add_option("--factor", settings.factor, "factor from one size to the next")
-      ->check(CLI::Range(2, 1024));
-  app.add_option("--repeats", settings.repeats, "measured runs")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--warmup", settings.warmup, "warm-up runs per size")
-      ->check(CLI::Range(0, 1 << 20));
+  app.add("--ops", settings.op, "operation to measure", names);
+  app.add_backend(settings.backend);
+  app.add("--min-bytes", settings.min_bytes, "smallest size");
+  app.add("--max-bytes", settings.max_bytes, "largest size");
+  app.add("--factor", settings.factor, "factor from one size to the next", {{2, 1024}});
+  app.add("--repeats", settings.repeats, "measured runs", {{1, 1 << 20}});
+  app.add("--warmup", settings.warmup, "warm-up runs per size", {{0, 1 << 20}});
   app.add_flag("--json", settings.json, "print one JSON object per line");
-  if (const auto code = cpprun::examples::parse_or_exit(app, argc, argv)) return *code;
+  if (const auto code = app.parse_or_exit(argc, argv)) return *code;
   return cpprun::run([&](const cpprun::Context& context) { return bench(context, settings); });
 }

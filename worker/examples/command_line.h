@@ -1,48 +1,57 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Command line handling of the examples in addition to CLI11: both spellings (--batch-size,
-// --batch_size), the --local-rank of some launchers, and exit code 2 for an error.
+// The command line of the examples: flags in both spellings (--batch-size, --batch_size), the
+// --local-rank of some launchers, and exit code 2 for an error. CLI11 is behind it: each program
+// would spend seven seconds on compiling that library.
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
-#include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+namespace CLI {
+class App;
+}  // namespace CLI
+
 namespace cpprun::examples {
 
-// For main(): the exit code if the program must not continue: 0 after help, 2 after a command line
-// error. The text has already been printed.
-inline std::optional<int> parse_or_exit(CLI::App& app, int argc, const char* const* argv) {
-  app.name(std::filesystem::path(argv[0]).filename());
-  int local_rank = 0;
-  if (app.get_option_no_throw("--local-rank") == nullptr) {
-    app.add_option("--local-rank", local_rank, "no effect; accepted for cpprun --pass-local-rank")
-        ->check(CLI::Range(0, 1 << 20));
-  }
-  for (auto* option : app.get_options()) {
-    option->capture_default_str();                                  // for the help
-    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // the last one wins
-  }
-  // CLI11 expects the arguments in reverse order.
-  std::vector<std::string> words(argv + 1, argv + argc);
-  for (auto& word : words) {
-    const auto end = word.starts_with("--") ? std::min(word.find('='), word.size()) : 0;
-    std::replace(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(end), '_', '-');
-  }
-  std::reverse(words.begin(), words.end());
-  try {
-    app.parse(std::move(words));
-  } catch (const CLI::ParseError& wrong) {
-    return app.exit(wrong) == 0 ? 0 : 2;
-  }
-  return std::nullopt;
-}
+template <class Number>
+struct Range {
+  Number min;
+  Number max;
+};
 
-// The backend of the tensors; init_process_group() rejects invalid values.
-inline void add_backend(CLI::App& app, std::string& backend) {
-  app.add_option("--backend", backend, "gloo, nccl, mpi or cpu:gloo,cuda:nccl; default: by device");
-}
+class CommandLine {
+ public:
+  // `description`: the first line of the help.
+  explicit CommandLine(const std::string& description);
+  ~CommandLine();
+
+  // Flags with a value. `names` in CLI11's notation: "-g,--gpus". The value is the default, which
+  // the help shows. A value that is out of range, or none of the choices, is rejected.
+  void add(const std::string& names, int& value, const std::string& help,
+           std::optional<Range<int>> range = {});
+  void add(const std::string& names, double& value, const std::string& help,
+           std::optional<Range<double>> range = {});
+  void add(const std::string& names, std::string& value, const std::string& help,
+           const std::vector<std::string>& choices = {});
+  // A flag without a value.
+  void add_flag(const std::string& names, bool& value, const std::string& help);
+  // A word without a flag, such as "FILE". It must be given.
+  void add_word(const std::string& name, std::string& value, const std::string& help);
+  // --backend, of the tensors; init_process_group() rejects invalid values.
+  void add_backend(std::string& backend);
+
+  // Called when all values are set. Returns what is wrong with them together; empty: nothing.
+  void check(std::function<std::string()> problem);
+
+  // For main(): the exit code if the program must not continue: 0 after help, 2 after a command
+  // line error. The text has already been printed.
+  std::optional<int> parse_or_exit(int argc, const char* const* argv);
+
+ private:
+  std::unique_ptr<CLI::App> app_;
+};
 
 }  // namespace cpprun::examples

@@ -140,15 +140,15 @@ int report(const Tally& tally) {
 int main(int argc, char** argv) {
   Settings settings;
   std::string first, second;
-  CLI::App app(
+  cpprun::examples::CommandLine app(
       "compare_models FIRST SECOND: compares two .pth or .safetensors files. Exits with 0 if they "
       "agree, 1 if they differ, 2 if one cannot be read.");
-  app.add_option("FIRST", first, "first file")->required();
-  app.add_option("SECOND", second, "second file")->required();
-  app.add_option("--tolerance", settings.tolerance, "largest difference that counts as equal")
-      ->check(CLI::Range(0.0, 1e6));
+  app.add_word("FIRST", first, "first file");
+  app.add_word("SECOND", second, "second file");
+  app.add("--tolerance", settings.tolerance, "largest difference that counts as equal",
+          {{0.0, 1e6}});
   app.add_flag("--all", settings.all, "list equal parameters too");
-  if (const auto code = cpprun::examples::parse_or_exit(app, argc, argv)) return *code;
+  if (const auto code = app.parse_or_exit(argc, argv)) return *code;
   try {
     return report(compare(read(first), read(second), settings));
   } catch (const std::exception& error) {

@@ -163,14 +163,14 @@ int compare(const cpprun::Context& context, const Settings& settings) {
 
 int main(int argc, char** argv) {
   Settings settings;
-  CLI::App app("data_parallel: compares one device, DataParallel and DistributedDataParallel.");
-  app.add_option("--images", settings.images, "images per epoch")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--batch-size", settings.batch_size, "images per step on all devices together")
-      ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--width", settings.width, "channels of the first stage")
-      ->check(CLI::Range(1, 4096));
-  app.add_option("--threads", settings.threads, "CPU threads per rank")->check(CLI::Range(1, 4096));
-  cpprun::examples::add_backend(app, settings.backend);
-  if (const auto code = cpprun::examples::parse_or_exit(app, argc, argv)) return *code;
+  cpprun::examples::CommandLine app(
+      "data_parallel: compares one device, DataParallel and DistributedDataParallel.");
+  app.add("--images", settings.images, "images per epoch", {{1, 1 << 20}});
+  app.add("--batch-size", settings.batch_size, "images per step on all devices together",
+          {{1, 1 << 20}});
+  app.add("--width", settings.width, "channels of the first stage", {{1, 4096}});
+  app.add("--threads", settings.threads, "CPU threads per rank", {{1, 4096}});
+  app.add_backend(settings.backend);
+  if (const auto code = app.parse_or_exit(argc, argv)) return *code;
   return cpprun::run([&](const cpprun::Context& context) { return compare(context, settings); });
 }

@@ -30,6 +30,7 @@
 
 namespace {
 
+using cpprun::examples::CommandLine;
 using cpprun::examples::Digits;
 using Clock = std::chrono::steady_clock;
 
@@ -324,28 +325,22 @@ int train(const cpprun::Context& context, const Settings& settings, const Digits
 int main(int argc, char** argv) {
   Settings settings;
   settings.data = cpprun::examples::find_digits();
-  CLI::App app("digits: trains a classifier of handwritten digits (cpprun … ./digits).");
-  app.add_option("--epochs", settings.epochs, "number of epochs")->check(CLI::Range(1, 10000));
-  app.add_option("--batch-size", settings.batch_size, "images per step and rank")
-      ->check(CLI::Range(1, 100000));
-  app.add_option("--lr", settings.lr, "initial learning rate")->check(CLI::Range(0.0, 1e6));
-  app.add_option("--seed", settings.seed, "random seed of weights and image order")
-      ->check(CLI::Range(0, 1 << 30));
-  app.add_option("--data", settings.data, "file with the digits");
-  app.add_option("--checkpoint", settings.checkpoint, "directory for checkpoints; default: none");
-  app.add_option("--save-every", settings.save_every, "steps between checkpoints")
-      ->check(CLI::Range(1, 1 << 30));
+  CommandLine app("digits: trains a classifier of handwritten digits (cpprun … ./digits).");
+  app.add("--epochs", settings.epochs, "number of epochs", {{1, 10000}});
+  app.add("--batch-size", settings.batch_size, "images per step and rank", {{1, 100000}});
+  app.add("--lr", settings.lr, "initial learning rate", {{0.0, 1e6}});
+  app.add("--seed", settings.seed, "random seed of weights and image order", {{0, 1 << 30}});
+  app.add("--data", settings.data, "file with the digits");
+  app.add("--checkpoint", settings.checkpoint, "directory for checkpoints; default: none");
+  app.add("--save-every", settings.save_every, "steps between checkpoints", {{1, 1 << 30}});
   app.add_flag("--resume", settings.resume, "resume from the newest checkpoint, if any");
-  app.add_option("--fail-at-epoch", settings.fail_at_epoch,
-                 "throw an exception in this epoch of the first attempt; 0: never")
-      ->check(CLI::Range(0, 10000));
-  app.add_option("--fail-at-step", settings.fail_at_step,
-                 "kill this process at this step of the first attempt; 0: never")
-      ->check(CLI::Range(0, 1 << 30));
-  app.add_option("--fail-rank", settings.fail_rank, "the rank that fails")
-      ->check(CLI::Range(0, 1 << 30));
-  cpprun::examples::add_backend(app, settings.backend);
-  if (const auto code = cpprun::examples::parse_or_exit(app, argc, argv)) return *code;
+  app.add("--fail-at-epoch", settings.fail_at_epoch,
+          "throw an exception in this epoch of the first attempt; 0: never", {{0, 10000}});
+  app.add("--fail-at-step", settings.fail_at_step,
+          "kill this process at this step of the first attempt; 0: never", {{0, 1 << 30}});
+  app.add("--fail-rank", settings.fail_rank, "the rank that fails", {{0, 1 << 30}});
+  app.add_backend(settings.backend);
+  if (const auto code = app.parse_or_exit(argc, argv)) return *code;
   return cpprun::run([&settings](const cpprun::Context& context) {
     if (settings.data.empty()) throw std::runtime_error("digits.bin not found: use --data=FILE");
     const auto digits = cpprun::examples::read_digits(settings.data);

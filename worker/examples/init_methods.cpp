@@ -59,15 +59,15 @@ int meet(const cpprun::Context& context, const Settings& settings) {
 
 int main(int argc, char** argv) {
   Settings settings;
-  CLI::App app("init_methods: demonstrates the ways in which ranks find each other.");
-  app.add_option("--init-method", settings.init_method, "env://, tcp://host:port or file:///path");
-  cpprun::examples::add_backend(app, settings.backend);
-  app.add_option("--rank", settings.rank, "rank of this process; -1: from the environment")
-      ->check(CLI::Range(-1, 1 << 20));
-  app.add_option("--world-size", settings.world_size, "number of ranks; -1: from the environment")
-      ->check(CLI::Range(-1, 1 << 20));
-  app.add_option("--timeout", settings.timeout, "seconds to wait for the other ranks")
-      ->check(CLI::Range(1, 86400));
-  if (const auto code = cpprun::examples::parse_or_exit(app, argc, argv)) return *code;
+  cpprun::examples::CommandLine app(
+      "init_methods: demonstrates the ways in which ranks find each other.");
+  app.add("--init-method", settings.init_method, "env://, tcp://host:port or file:///path");
+  app.add_backend(settings.backend);
+  app.add("--rank", settings.rank, "rank of this process; -1: from the environment",
+          {{-1, 1 << 20}});
+  app.add("--world-size", settings.world_size, "number of ranks; -1: from the environment",
+          {{-1, 1 << 20}});
+  app.add("--timeout", settings.timeout, "seconds to wait for the other ranks", {{1, 86400}});
+  if (const auto code = app.parse_or_exit(argc, argv)) return *code;
   return cpprun::run([&](const cpprun::Context& context) { return meet(context, settings); });
 }

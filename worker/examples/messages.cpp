@@ -245,9 +245,10 @@ int main(int argc, char** argv) {
   std::string backend;
   std::vector<std::string> names = {"all"};
   for (const Part& part : parts) names.emplace_back(part.name);
-  CLI::App app("messages: demonstrates send, recv and every collective (cpprun … ./messages).");
-  app.add_option("--only", only, "run only this part")->check(CLI::IsMember(names));
-  cpprun::examples::add_backend(app, backend);
-  if (const auto code = cpprun::examples::parse_or_exit(app, argc, argv)) return *code;
+  cpprun::examples::CommandLine app(
+      "messages: demonstrates send, recv and every collective (cpprun … ./messages).");
+  app.add("--only", only, "run only this part", names);
+  app.add_backend(backend);
+  if (const auto code = app.parse_or_exit(argc, argv)) return *code;
   return cpprun::run([&](const cpprun::Context& context) { return show(context, only, backend); });
 }

@@ -182,31 +182,26 @@ int make_data(const Settings& settings) {
 int main(int argc, char** argv) {
   Settings settings;
   bool spawned = false;
-  CLI::App app(
+  cpprun::examples::CommandLine app(
       "mnist: MNIST as in the tutorials, with its own workers (-n, -g, -i) or under cpprun.");
-  app.add_option("-n,--nodes", settings.nodes, "number of machines")->check(CLI::Range(1, 4096));
-  app.add_option("-g,--gpus", settings.gpus,
-                 "number of workers to start on each machine; 0: this process is a worker itself")
-      ->check(CLI::Range(0, 4096));
-  app.add_option("-i,--index,--nr", settings.index, "index of this machine, from 0")
-      ->check(CLI::Range(0, 4095));
-  app.add_option("--init-method", settings.init_method, "env://, tcp://host:port or file:///path");
-  app.add_option("--master-addr", settings.master_address, "address of rank 0");
-  app.add_option("--master-port", settings.master_port, "port of rank 0; 0: any free port")
-      ->check(CLI::Range(0, 65535));
-  app.add_option("--data", settings.data, "directory with train-images-idx3-ubyte etc.");
-  app.add_option("--make-synthetic", settings.make_synthetic,
-                 "write this many images to --data, and exit")
-      ->check(CLI::Range(0, 1 << 20));
-  app.add_option("--epochs", settings.epochs, "number of epochs")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--batch-size", settings.batch_size, "images per step and rank")
-      ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--lr", settings.lr, "learning rate")->check(CLI::Range(0.0, 1e6));
-  app.add_option("--log-every", settings.log_every, "steps between log lines")
-      ->check(CLI::Range(1, 1 << 20));
+  app.add("-n,--nodes", settings.nodes, "number of machines", {{1, 4096}});
+  app.add("-g,--gpus", settings.gpus,
+          "number of workers to start on each machine; 0: this process is a worker itself",
+          {{0, 4096}});
+  app.add("-i,--index,--nr", settings.index, "index of this machine, from 0", {{0, 4095}});
+  app.add("--init-method", settings.init_method, "env://, tcp://host:port or file:///path");
+  app.add("--master-addr", settings.master_address, "address of rank 0");
+  app.add("--master-port", settings.master_port, "port of rank 0; 0: any free port", {{0, 65535}});
+  app.add("--data", settings.data, "directory with train-images-idx3-ubyte etc.");
+  app.add("--make-synthetic", settings.make_synthetic, "write this many images to --data, and exit",
+          {{0, 1 << 20}});
+  app.add("--epochs", settings.epochs, "number of epochs", {{1, 1 << 20}});
+  app.add("--batch-size", settings.batch_size, "images per step and rank", {{1, 1 << 20}});
+  app.add("--lr", settings.lr, "learning rate", {{0.0, 1e6}});
+  app.add("--log-every", settings.log_every, "steps between log lines", {{1, 1 << 20}});
   app.add_flag("--spawned", spawned, "this process was started by -g");
-  cpprun::examples::add_backend(app, settings.backend);
-  if (const auto code = cpprun::examples::parse_or_exit(app, argc, argv)) return *code;
+  app.add_backend(settings.backend);
+  if (const auto code = app.parse_or_exit(argc, argv)) return *code;
   if (settings.make_synthetic > 0) return make_data(settings);
   if (!spawned && settings.gpus > 0) {
     const auto code = spawn(settings, argc, argv);

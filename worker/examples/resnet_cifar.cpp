@@ -339,55 +339,45 @@ int train(const cpprun::Context& context, const Settings& settings) {
   return 0;
 }
 
-void declare(Settings& settings, CLI::App& app) {
-  app.add_option("--num-epochs", settings.num_epochs, "number of epochs")
-      ->check(CLI::Range(0, 1 << 20));
-  app.add_option("--batch-size", settings.batch_size, "images per step and rank")
-      ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--learning-rate", settings.learning_rate,
-                 "learning rate of SGD with momentum 0.9")
-      ->check(CLI::Range(0.0, 1e6));
-  app.add_option("--random-seed", settings.random_seed, "random seed of weights and image order")
-      ->check(CLI::Range(0, 1 << 30));
-  app.add_option("--model-dir", settings.model_dir, "directory for the model and the checkpoints");
-  app.add_option("--model-filename", settings.model_filename,
-                 "file name of the model in --model-dir, for torch.load");
+void declare(Settings& settings, cpprun::examples::CommandLine& app) {
+  app.add("--num-epochs", settings.num_epochs, "number of epochs", {{0, 1 << 20}});
+  app.add("--batch-size", settings.batch_size, "images per step and rank", {{1, 1 << 20}});
+  app.add("--learning-rate", settings.learning_rate, "learning rate of SGD with momentum 0.9",
+          {{0.0, 1e6}});
+  app.add("--random-seed", settings.random_seed, "random seed of weights and image order",
+          {{0, 1 << 30}});
+  app.add("--model-dir", settings.model_dir, "directory for the model and the checkpoints");
+  app.add("--model-filename", settings.model_filename,
+          "file name of the model in --model-dir, for torch.load");
   app.add_flag("--resume", settings.resume, "resume from the newest checkpoint, if any");
-  app.add_option("--data", settings.data, "directory with data_batch_1.bin … and test_batch.bin");
-  app.add_option("--make-synthetic", settings.make_synthetic,
-                 "write this many synthetic images to --data, and exit")
-      ->check(CLI::Range(0, 50000));
-  app.add_option("--initial", settings.initial, "start with the weights in this .pth file");
-  app.add_option("--width", settings.width, "channels of the first stage")
-      ->check(CLI::Range(1, 4096));
-  app.add_option("--augment", settings.augment, "augment with random crops and flips")
-      ->check(CLI::IsMember(std::vector<std::string>{"on", "off"}));
+  app.add("--data", settings.data, "directory with data_batch_1.bin … and test_batch.bin");
+  app.add("--make-synthetic", settings.make_synthetic,
+          "write this many synthetic images to --data, and exit", {{0, 50000}});
+  app.add("--initial", settings.initial, "start with the weights in this .pth file");
+  app.add("--width", settings.width, "channels of the first stage", {{1, 4096}});
+  app.add("--augment", settings.augment, "augment with random crops and flips", {"on", "off"});
   app.add_flag("--sync-bn", settings.sync_bn, "compute batch statistics over all ranks");
   app.add_flag("--save-each-rank", settings.save_each_rank, "save the model of every rank too");
-  app.add_option("--device", settings.device, "device to compute on")
-      ->check(CLI::IsMember(std::vector<std::string>{"auto", "cpu", "cuda"}));
-  app.add_option("--dtype", settings.dtype, "type to compute in; bf16: automatic mixed precision")
-      ->check(CLI::IsMember(std::vector<std::string>{"fp32", "bf16"}));
-  app.add_option("--eval-every", settings.eval_every, "epochs between evaluations")
-      ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--save-every", settings.save_every, "steps between checkpoints")
-      ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--threads", settings.threads, "CPU threads per rank")->check(CLI::Range(1, 4096));
-  app.add_option("--fail-at-step", settings.fail_at_step,
-                 "kill this process at this step of the first attempt; 0: never")
-      ->check(CLI::Range(0, 1 << 30));
-  app.add_option("--fail-rank", settings.fail_rank, "the rank that fails")
-      ->check(CLI::Range(0, 1 << 30));
+  app.add("--device", settings.device, "device to compute on", {"auto", "cpu", "cuda"});
+  app.add("--dtype", settings.dtype, "type to compute in; bf16: automatic mixed precision",
+          {"fp32", "bf16"});
+  app.add("--eval-every", settings.eval_every, "epochs between evaluations", {{1, 1 << 20}});
+  app.add("--save-every", settings.save_every, "steps between checkpoints", {{1, 1 << 20}});
+  app.add("--threads", settings.threads, "CPU threads per rank", {{1, 4096}});
+  app.add("--fail-at-step", settings.fail_at_step,
+          "kill this process at this step of the first attempt; 0: never", {{0, 1 << 30}});
+  app.add("--fail-rank", settings.fail_rank, "the rank that fails", {{0, 1 << 30}});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Settings settings;
-  CLI::App app("resnet_cifar: ResNet-18 on CIFAR-10 with DDP (cpprun … ./resnet_cifar).");
+  cpprun::examples::CommandLine app(
+      "resnet_cifar: ResNet-18 on CIFAR-10 with DDP (cpprun … ./resnet_cifar).");
   declare(settings, app);
-  cpprun::examples::add_backend(app, settings.backend);
-  if (const auto code = cpprun::examples::parse_or_exit(app, argc, argv)) return *code;
+  app.add_backend(settings.backend);
+  if (const auto code = app.parse_or_exit(argc, argv)) return *code;
   return cpprun::run([&settings](const cpprun::Context& context) {
     return settings.make_synthetic > 0 ? make_data(settings) : train(context, settings);
   });

@@ -292,42 +292,34 @@ int measure(const cpprun::Context& context, const Settings& settings) {
   return 0;
 }
 
-void declare(Settings& settings, CLI::App& app) {
-  app.add_option("--image-size", settings.vit.image_size, "side of an image")
-      ->check(CLI::Range(1, 8192));
-  app.add_option("--patch", settings.vit.patch, "side of a patch")->check(CLI::Range(1, 8192));
-  app.add_option("--dim", settings.vit.dim, "width of the model")->check(CLI::Range(1, 65536));
-  app.add_option("--depth", settings.vit.depth, "number of blocks")->check(CLI::Range(1, 1024));
-  app.add_option("--heads", settings.vit.heads, "attention heads; must divide the width")
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--classes", settings.vit.classes, "number of classes")
-      ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--batch", settings.batch, "images per step and rank")
-      ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--steps", settings.steps, "measured steps")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--warmup", settings.warmup, "warm-up steps before the measured steps")
-      ->check(CLI::Range(0, 1 << 20));
-  app.add_option("--threads", settings.threads,
-                 "threads per rank, at most the number of processors; 0: use OMP_NUM_THREADS")
-      ->check(CLI::Range(0, 1 << 20));
-  app.add_option("--dtype", settings.dtype, "type to compute in")
-      ->check(CLI::IsMember(std::vector<std::string>{"fp32", "bf16"}));
-  app.add_option("--device", settings.device, "device to compute on")
-      ->check(CLI::IsMember(std::vector<std::string>{"cpu", "cuda"}));
-  app.add_option("--local-rank", settings.local_rank, "CUDA device; -1: use LOCAL_RANK")
-      ->check(CLI::Range(-1, 4096));
+void declare(Settings& settings, cpprun::examples::CommandLine& app) {
+  app.add("--image-size", settings.vit.image_size, "side of an image", {{1, 8192}});
+  app.add("--patch", settings.vit.patch, "side of a patch", {{1, 8192}});
+  app.add("--dim", settings.vit.dim, "width of the model", {{1, 65536}});
+  app.add("--depth", settings.vit.depth, "number of blocks", {{1, 1024}});
+  app.add("--heads", settings.vit.heads, "attention heads; must divide the width", {{1, 1024}});
+  app.add("--classes", settings.vit.classes, "number of classes", {{1, 1 << 20}});
+  app.add("--batch", settings.batch, "images per step and rank", {{1, 1 << 20}});
+  app.add("--steps", settings.steps, "measured steps", {{1, 1 << 20}});
+  app.add("--warmup", settings.warmup, "warm-up steps before the measured steps", {{0, 1 << 20}});
+  app.add("--threads", settings.threads,
+          "threads per rank, at most the number of processors; 0: use OMP_NUM_THREADS",
+          {{0, 1 << 20}});
+  app.add("--dtype", settings.dtype, "type to compute in", {"fp32", "bf16"});
+  app.add("--device", settings.device, "device to compute on", {"cpu", "cuda"});
+  app.add("--local-rank", settings.local_rank, "CUDA device; -1: use LOCAL_RANK", {{-1, 4096}});
   app.add_flag("--scaling", settings.scaling, "measure rank 0 alone first, for comparison");
   app.add_flag("--json", settings.json, "print one line of JSON");
   const VitOptions& vit = settings.vit;
-  app.callback([&vit] {
+  app.check([&vit]() -> std::string {
     if (vit.dim % vit.heads != 0) {
-      throw CLI::ValidationError(
-          fmt::format("--dim={} is not a multiple of --heads={}", vit.dim, vit.heads));
+      return fmt::format("--dim={} is not a multiple of --heads={}", vit.dim, vit.heads);
     }
     if (vit.image_size % vit.patch != 0) {
-      throw CLI::ValidationError(fmt::format("--image-size={} is not a multiple of --patch={}",
-                                             vit.image_size, vit.patch));
+      return fmt::format("--image-size={} is not a multiple of --patch={}", vit.image_size,
+                         vit.patch);
     }
+    return "";
   });
 }
 
@@ -335,10 +327,11 @@ void declare(Settings& settings, CLI::App& app) {
 
 int main(int argc, char** argv) {
   Settings settings;
-  CLI::App app("speed: forward and backward speed of a vision transformer (default: ViT-Base/16).");
+  cpprun::examples::CommandLine app(
+      "speed: forward and backward speed of a vision transformer (default: ViT-Base/16).");
   declare(settings, app);
-  cpprun::examples::add_backend(app, settings.backend);
-  if (const auto code = cpprun::examples::parse_or_exit(app, argc, argv)) return *code;
+  app.add_backend(settings.backend);
+  if (const auto code = app.parse_or_exit(argc, argv)) return *code;
   return cpprun::run(
       [&settings](const cpprun::Context& context) { return measure(context, settings); });
 }

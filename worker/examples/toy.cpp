@@ -162,23 +162,20 @@ cpprun::Result<int> spawn(const Settings& settings, int argc, char** argv) {
 int main(int argc, char** argv) {
   Settings settings;
   bool spawned = false;
-  CLI::App app(
+  cpprun::examples::CommandLine app(
       "toy: the model of the DDP tutorial, under cpprun or with its own workers (--spawn).");
-  app.add_option(
-      "--spawn", settings.spawn,
-      "number of workers to start on this node, or one number for each node, such as 8,2");
-  app.add_option("--gpus", settings.gpus, "alias of --spawn, as in tutorials");
-  app.add_option("--nr", settings.nr, "index of this node, from 0")->check(CLI::Range(0, 4096));
-  app.add_option("--master-addr", settings.master_address, "address of rank 0");
-  app.add_option("--master-port", settings.master_port, "port of rank 0; 0: any free port")
-      ->check(CLI::Range(0, 65535));
-  app.add_option("--demo", settings.demo, "model to train")
-      ->check(CLI::IsMember(std::vector<std::string>{"basic", "model_parallel"}));
-  app.add_option("--steps", settings.steps, "training steps")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--lr", settings.lr, "learning rate")->check(CLI::Range(0.0, 1e6));
+  app.add("--spawn", settings.spawn,
+          "number of workers to start on this node, or one number for each node, such as 8,2");
+  app.add("--gpus", settings.gpus, "alias of --spawn, as in tutorials");
+  app.add("--nr", settings.nr, "index of this node, from 0", {{0, 4096}});
+  app.add("--master-addr", settings.master_address, "address of rank 0");
+  app.add("--master-port", settings.master_port, "port of rank 0; 0: any free port", {{0, 65535}});
+  app.add("--demo", settings.demo, "model to train", {"basic", "model_parallel"});
+  app.add("--steps", settings.steps, "training steps", {{1, 1 << 20}});
+  app.add("--lr", settings.lr, "learning rate", {{0.0, 1e6}});
   app.add_flag("--spawned", spawned, "this process was started by --spawn");
-  cpprun::examples::add_backend(app, settings.backend);
-  if (const auto code = cpprun::examples::parse_or_exit(app, argc, argv)) return *code;
+  app.add_backend(settings.backend);
+  if (const auto code = app.parse_or_exit(argc, argv)) return *code;
   if (!spawned && (!settings.spawn.empty() || !settings.gpus.empty())) {
     const auto code = spawn(settings, argc, argv);
     if (code) return *code;

@@ -3,6 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <optional>
+#include <string>
+#include <vector>
+
 namespace command_line_test {
 
 namespace {
@@ -11,17 +15,17 @@ struct Fixture {
   int count = 3;
   std::string file = "my_file";
   bool loud = false;
-  CLI::App app{"a program."};
+  cpprun::examples::CommandLine app{"a program."};
 
   Fixture() {
-    app.add_option("--batch-size", count)->check(CLI::Range(1, 10));
-    app.add_option("--data", file);
-    app.add_flag("--loud", loud);
+    app.add("--batch-size", count, "size", {{1, 10}});
+    app.add("--data", file, "file");
+    app.add_flag("--loud", loud, "print more");
   }
 
   std::optional<int> parse_or_exit(std::vector<const char*> words) {
     words.insert(words.begin(), "program");
-    return cpprun::examples::parse_or_exit(app, static_cast<int>(words.size()), words.data());
+    return app.parse_or_exit(static_cast<int>(words.size()), words.data());
   }
 };
 
@@ -60,7 +64,7 @@ TEST_CASE_FIXTURE(Fixture, "the local rank that a launcher hands to every progra
 
 TEST_CASE_FIXTURE(Fixture, "a program may have a local rank of its own") {
   int own = 0;
-  app.add_option("--local-rank", own);
+  app.add("--local-rank", own, "rank");
   CHECK_FALSE(parse_or_exit({"--local-rank=3"}));
   CHECK(own == 3);
 }
