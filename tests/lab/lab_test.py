@@ -19,10 +19,20 @@ from ranks import free_port
 from scenes import matches, scenes_of, write_files
 
 SCENE_SECONDS_MAX = 240
+JOB_SECONDS_MAX = 30
 # PyTorch 2.13 at the very end of a training that went well, by whatever it was launched, 1 time in
 # 10 where the machine is busy: a thread of its process group asks for Python, which is ending.
 PYTORCH_ENDS_BADLY = "terminate called without an active exception"
 TRIES_MAX = 4
+
+
+def wait_for_job(environment):
+    deadline = time.monotonic() + JOB_SECONDS_MAX
+    command = ["cpprunctl", "ls", "--names"]
+    while not subprocess.run(command, env=environment, capture_output=True).stdout:
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.05)
 
 
 def run_scene(scene, directory, environment):
@@ -34,6 +44,8 @@ def run_scene(scene, directory, environment):
         started = []
         for _, command in step:
             command = command.replace("machine-a", "127.0.0.1").replace("29500", port)
+            if started and scene.waits:
+                wait_for_job(environment)
             started.append(
                 subprocess.Popen(
                     ["/bin/bash", "-c", command], cwd=directory, env=environment, text=True,

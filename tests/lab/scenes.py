@@ -4,9 +4,11 @@
 A block fenced with ```console is a scene. A line `$ command` is run by itself; commands `a$ …`,
 `b$ …` that follow each other run at the same time, on machines of those names or in terminals. A
 trailing backslash continues a command. Every other line is something the scene must print, in that
-order; `…` stands for anything. A block that opens with a line `# exits with 3` says how the last
-command (or the worst of several machines) ends; else it is 0. A block fenced with a language and a
-name, as ```sh job.sh, is a file that the scenes after it find. Other fences are not run.
+order; `…` stands for anything. A block that opens with a line `# exits with 3`, or with the fence
+```console exits-with=3, says how the last command (or the worst of several machines) ends; else it
+is 0. With ```console waits, the first machine starts a job, the others begin when cpprunctl lists
+it, and several commands of one machine run one after the other. A block fenced with a language and
+a name, as ```sh job.sh, is a file that the scenes after it find. Other fences are not run.
 """
 
 import os
@@ -18,12 +20,14 @@ FILE = re.compile(r"^```[a-z]+ ([\w.-]+)$")
 
 
 class Scene:
-    def __init__(self, heading, line, files):
+    def __init__(self, heading, line, files, words=()):
         self.heading, self.line = heading, line
         self.files = files  # name: text; of the page so far
         self.steps = []  # lists of (machine, command) that run at the same time
         self.expected = []
-        self.code = 0
+        codes = [word.partition("=")[2] for word in words if word.startswith("exits-with=")]
+        self.code = int(codes[0]) if codes else 0
+        self.waits = "waits" in words
 
     def add(self, lines):
         index = 0
@@ -44,8 +48,12 @@ class Scene:
 
     def add_command(self, machine, command):
         together = machine and self.steps and self.steps[-1][-1][0]
-        if together and machine not in [each[0] for each in self.steps[-1]]:
+        machines = [each[0] for each in self.steps[-1]] if together else []
+        if together and machine not in machines:
             self.steps[-1].append((machine, command))
+        elif together and self.waits:
+            at = machines.index(machine)
+            self.steps[-1][at] = (machine, f"{self.steps[-1][at][1]}; {command}")
         else:
             self.steps.append([(machine, command)])
 
@@ -63,7 +71,7 @@ def read_page(page):
                 else:
                     block.append(text)
             elif text.startswith("```console"):
-                scenes.append(Scene(heading, number, dict(files)))
+                scenes.append(Scene(heading, number, dict(files), text.split()[1:]))
                 block, done = [], scenes[-1].add
             elif text.startswith("```"):
                 name = FILE.match(text)
