@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What coordinators and daemons report, parsed from their JSON (docs/operating.md), and their
+// What coordinators and daemons report, parsed from their JSON (docs/http-api.md), and their
 // events (docs/events.md), as the fields that cpprunctl needs and as text for people.
 
 #include <cstddef>
@@ -50,7 +50,7 @@ struct ProgressView {
   std::vector<MetricView> metrics = {};
 };
 
-// A job as reported by a coordinator, parsed from its JSON (docs/operating.md). Members that an
+// A job as reported by a coordinator, parsed from its JSON (docs/http-api.md). Members that an
 // older or newer coordinator does not send keep their defaults.
 struct JobView {
   std::string id;
@@ -136,7 +136,7 @@ struct ChangeView {
   std::optional<double> silence = {};
 };
 
-// A cpprund as it reports itself, parsed from its JSON (docs/operating.md).
+// A cpprund as it reports itself, parsed from its JSON (docs/http-api.md).
 struct DaemonView {
   std::string name;
   std::string place;

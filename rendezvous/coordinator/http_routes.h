@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The HTTP interface of a coordinator (docs/operating.md): which paths show what, which POST
+// The HTTP interface of a coordinator (docs/http-api.md): which paths show what, which POST
 // requests are commands, and what a token permits. All functions here are pure: they depend only on
 // their arguments and keep no state.
 

@@ -21,7 +21,7 @@ namespace cpprun {
 // A JobRecord as bytes: CBOR (RFC 8949) of an object with the members of the struct. Messages of
 // agents are stored as the frames in which they came (proto/link/codec). Times are microseconds
 // since 1970, because the steady clock restarts with each boot. The format is private to cpprund
-// (docs/operating.md, --state) and has a version.
+// (docs/cpprund.md, --state) and has a version.
 std::string job_record_bytes(const JobRecord& record, const ClockPair& moment);
 
 // Fails with a clause that completes "FILE …": it is no record, has a later version, or contains

@@ -33,7 +33,7 @@ struct MetricFacts {
   std::string_view help;    // has to be free of characters that need an escape
 };
 
-// All metrics, as docs/operating.md lists them.
+// All metrics, as docs/http-api.md lists them.
 std::span<const MetricFacts> metrics();
 
 // `jobs` may be fewer than exist; `jobs_total` is the number of all of them. `daemon` is the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Status as JSON: jobs, nodes, a daemon, and job events. Member names match docs/events.md where
-// the meaning is the same; docs/operating.md describes them. Times are seconds since 1970,
+// the meaning is the same; docs/http-api.md describes them. Times are seconds since 1970,
 // durations are seconds.
 
 #include <nlohmann/json_fwd.hpp>
@@ -43,7 +43,7 @@ nlohmann::ordered_json shown_failure(const link::Failure& failure);
 // A refusal in the form of all replies.
 std::string error_json(const std::string& reason);
 
-// A cpprund (docs/operating.md).
+// A cpprund (docs/http-api.md).
 std::string daemon_json(const DaemonSnapshot& daemon, const ClockPair& moment);
 
 // A leader change as an event of docs/events.md, in one line. `host` is the host of the reporting

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What workers say of their progress, seen from outside: figures while somebody looks, and a job
-// that ends because a worker has stopped. The worker is the one of docs/operating.md, in Python.
+// that ends because a worker has stopped. The worker is that of docs/usage.md, in Python.
 
 #include <doctest/doctest.h>
 #include <poll.h>
@@ -48,12 +48,12 @@ while True:
 )";
 
 std::string documented_heartbeat() {
-  std::ifstream page(std::string(std::getenv("CPPRUN_SOURCE_DIRECTORY")) + "/docs/operating.md");
+  std::ifstream page(std::string(std::getenv("CPPRUN_SOURCE_DIRECTORY")) + "/docs/usage.md");
   const std::string text{std::istreambuf_iterator<char>(page), {}};
-  const std::string begin = "```python\n";
+  const std::string begin = "```python\nimport mmap";
   const auto at = text.find(begin);
   REQUIRE(at != std::string::npos);
-  const auto from = at + begin.size();
+  const auto from = text.find("import mmap", at);
   return text.substr(from, text.find("```", from) - from);
 }
 

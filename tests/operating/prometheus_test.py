@@ -31,12 +31,13 @@ from ranks import free_port
 CPPRUN, CPPRUND, SOURCE = sys.argv[1:4]
 RULES = os.path.join(SOURCE, "docs/operating/alerts.yml")
 DASHBOARD = os.path.join(SOURCE, "docs/operating/dashboard.json")
-MANUAL = os.path.join(SOURCE, "docs/operating.md")
+API_PAGE = os.path.join(SOURCE, "docs/http-api.md")
+USAGE = os.path.join(SOURCE, "docs/usage.md")
 SECONDS_MAX = 120
 # There is no etcd here, nobody else has led, and of a job that runs there is no exit code.
 NOT_HERE = {"cpprun_etcd_usable", "cpprun_leader_silence_seconds", "cpprun_job_exit_code"}
 
-# Behind the class Heartbeat of docs/operating.md: beats, saves now and then; rank 1 fails once.
+# Behind the class Heartbeat of docs/usage.md: beats, saves now and then; rank 1 fails once.
 TRAINING = """
 heartbeat, again = Heartbeat(), os.environ["TORCHELASTIC_RESTART_COUNT"] != "0"
 for step in range(1, 1_000_000):
@@ -85,7 +86,7 @@ def with_values(query):
 
 
 def documented_metrics():
-    with open(MANUAL) as page:
+    with open(API_PAGE) as page:
         rows = re.findall(r"^\| `(cpprun_\w+)` \| (\w+) \|", page.read(), re.MULTILINE)
     return dict(rows)
 
@@ -94,8 +95,8 @@ class Job:
     """Two nodes of two workers, which beat; ended by their pids."""
 
     def __init__(self, directory):
-        with open(MANUAL) as page:
-            heartbeat = re.search(r"```python\n(.*?)```", page.read(), re.DOTALL)[1]
+        with open(USAGE) as page:
+            heartbeat = re.search(r"```python\n(import mmap.*?)```", page.read(), re.DOTALL)[1]
         script = os.path.join(directory, "train.py")
         with open(script, "w") as file:
             file.write(heartbeat + TRAINING)

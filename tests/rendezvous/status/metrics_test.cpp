@@ -34,10 +34,10 @@ std::vector<JobSnapshot> one_job() {
   return {measured(table.job, t0 + 10s)};
 }
 
-std::string operating_page() {
+std::string api_page() {
   const char* const directory = std::getenv("CPPRUN_SOURCE_DIRECTORY");
   REQUIRE(directory != nullptr);
-  std::ifstream file(std::string(directory) + "/docs/operating.md");
+  std::ifstream file(std::string(directory) + "/docs/http-api.md");
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
@@ -81,7 +81,7 @@ TEST_CASE("every metric is announced once, before its series, and is in the tabl
     }
   }
   CHECK(announced.size() == metrics().size());
-  const std::string page = operating_page();
+  const std::string page = api_page();
   std::size_t rows = 0;
   for (auto at = page.find("\n| `cpprun_"); at != std::string::npos;
        at = page.find("\n| `cpprun_", at + 1)) {

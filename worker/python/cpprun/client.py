@@ -5,7 +5,7 @@
         print(job["job"], job["state"], cpprun.client.job(job["job"])["progress"])
 
 `address`: HOST:PORT of a job on another machine. Without it, the jobs of this user on this machine.
-docs/operating.md describes the members of jobs and nodes, docs/events.md those of events.
+docs/http-api.md describes the fields of jobs and nodes, docs/events.md those of events.
 """
 
 from __future__ import annotations
