@@ -303,7 +303,7 @@ std::optional<std::string> missing_secret(const Config& config) {
 }
 
 std::optional<std::string> open_port_note(const Config& config, std::string_view address) {
-  if (config.insecure || config.nodes_max == 1) return std::nullopt;
+  if (config.insecure || config.nodes_max == 1 || is_loopback(address)) return std::nullopt;
   return fmt::format(
       "port {} is open to every machine that can reach {}: this job has no secret\n  hint: create "
       "one with \"cpprunctl keygen\", or hide this note with --insecure",

@@ -44,6 +44,7 @@ TEST_CASE("an open port is told, unless it leads to one node or nobody wants to 
         "port 29500 is open to every machine that can reach 10.0.0.1: this job has no secret\n"
         "  hint: create one with \"cpprunctl keygen\", or hide this note with --insecure");
   CHECK(open_port_note(job_of(1), "10.0.0.1") == std::nullopt);
+  CHECK(open_port_note(config, "127.0.0.1") == std::nullopt);  // only this machine
   config.nodes_min = 1;
   CHECK(open_port_note(config, "10.0.0.1"));
   config.insecure = true;
