@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Writes PAGE as a C++ source to OUTPUT, with a Content-Security-Policy that allows only the page's
-# own script and style, by their hashes in base64.
+# Writes PAGE as a C++ source to OUTPUT, with a link to DOCS_URL if there is one, and with a
+# Content-Security-Policy that allows only the page's own script and style, by their hashes in
+# base64.
 
 function(cpprun_csp_hash text result)
   set(letters ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/)
@@ -45,6 +46,11 @@ file(READ "${PAGE}" page)
 # Removes the comments of the script and the indentation.
 string(REGEX REPLACE "\n *//[^\n]*" "" page "${page}")
 string(REGEX REPLACE "\n +" "\n" page "${page}")
+if(DOCS_URL)
+  set(docs "<a href=\"${DOCS_URL}\" rel=\"noreferrer\">documentation</a> ")
+  string(APPEND docs "<span class=\"live\">&middot; </span>")
+endif()
+string(REPLACE "<!--docs-->" "${docs}" page "${page}")
 cpprun_content_of("${page}" style style)
 cpprun_content_of("${page}" script script)
 cpprun_csp_hash("${style}" style_hash)
