@@ -610,7 +610,7 @@ class FanoutReader {
     refuse_places();
     request.wanted.address = flags_.master_addr.value.value_or("");
     request.wanted.port = flags_.master_port.value.value_or(0);
-    request.job.ship = is_on(flags_.ship);
+    request.ship = is_on(flags_.ship);
     request.job.conf = flags_.rdzv_conf.value.value_or("");
     for (auto& [flag, text] : declaration.given()) {
       const bool is_kept = std::ranges::find(kept_flags, flag->name) != kept_flags.end();
@@ -625,7 +625,7 @@ class FanoutReader {
       request.job.flags.insert(request.job.flags.end(), {"--dry-run", "--json"});
     }
     read_environment(request.job);
-    read_shell(request.job);
+    read_shell(request);
     leave_to_agents();
     return request;
   }
@@ -698,9 +698,9 @@ class FanoutReader {
       report_error(flags_.export_variables, ": " + passed.error().reason);
   }
 
-  void read_shell(fanout::JobTerms& job) {
-    job.shell = fanout::remote_shell(flags_.remote_shell.value, flags_.hosts.value);
-    if (job.shell.empty()) report_error(flags_.remote_shell, " is empty");
+  void read_shell(fanout::Request& request) {
+    request.shell = fanout::remote_shell(flags_.remote_shell.value, flags_.hosts.value);
+    if (request.shell.empty()) report_error(flags_.remote_shell, " is empty");
   }
 
   void leave_to_agents() {

@@ -61,8 +61,8 @@ Examination::Examination(const std::vector<fanout::Member>& members, int port)
 }
 
 Examination::Actions Examination::start() {
-  fanout::DialHosts dial;
-  for (const auto& [number, remote] : remotes_) dial.members.push_back(remote.host.member);
+  fanout::Dial dial;
+  for (const auto& [number, remote] : remotes_) dial.hosts.push_back(remote.host.member);
   return {std::move(dial)};
 }
 
@@ -70,7 +70,7 @@ Examination::Actions Examination::handle(const Now& now, const Event& event) {
   Actions actions;
   if (phase_ == Phase::over) return actions;
   std::visit(Overloaded{
-                 [&](const fanout::Up& message) { hear(now, message); },
+                 [&](const fanout::Said& said) { hear(now, said); },
                  [&](const fanout::Interrupted& e) {
                    interrupted_ = e.signal;
                    if (phase_ != Phase::ending) return end(now, actions);
@@ -110,43 +110,35 @@ std::vector<ExaminedHost> Examination::hosts() const {
   return hosts;
 }
 
-void Examination::hear(const Now& now, const fanout::Up& message) {
-  const auto remote_of = [&](int number) {
-    const auto at = remotes_.find(number);
-    return at == remotes_.end() ? nullptr : &at->second;
-  };
+void Examination::hear(const Now& now, const fanout::Said& said) {
+  const auto at = remotes_.find(said.host);
+  if (at == remotes_.end()) return;
+  RemoteHost& remote = at->second;
   std::visit(Overloaded{
                  [&](const fanout::Here& m) {
-                   RemoteHost* const remote = remote_of(m.number);
-                   if (remote == nullptr || phase_ != Phase::calling) return;
-                   remote->is_here = true;
-                   remote->is_awaited = false;
-                   remote->host.address = m.address;
+                   if (phase_ != Phase::calling) return;
+                   remote.is_here = true;
+                   remote.is_awaited = false;
+                   remote.host.address = m.address;
                  },
                  [&](const fanout::Gone& m) {
-                   RemoteHost* const remote = remote_of(m.number);
-                   if (remote == nullptr) return;
                    // While ending, we stopped it ourselves.
-                   if (phase_ != Phase::ending) remote->host.gone = m.reason;
-                   remote->is_here = remote->is_awaited = false;
+                   if (phase_ != Phase::ending) remote.host.gone = m.reason;
+                   remote.is_here = remote.is_awaited = false;
                  },
-                 [&](const fanout::Ended& m) {
-                   RemoteHost* const remote = remote_of(m.number);
-                   if (remote == nullptr) return;
-                   if (phase_ != Phase::ending) remote->host.gone = "cpprunctl exited there";
-                   remote->is_here = remote->is_awaited = false;
+                 [&](const fanout::Ended&) {
+                   if (phase_ != Phase::ending) remote.host.gone = "cpprunctl exited there";
+                   remote.is_here = remote.is_awaited = false;
                  },
-                 [&](const fanout::Answer& m) { answer(now, m); },
+                 [&](const fanout::Answer& m) { answer(now, remote, m); },
                  [](const fanout::Words&) {},  // shell output; Gone has the reason
                  [](const fanout::Pong&) {},
              },
-             message);
+             said.message);
 }
 
-void Examination::answer(const Now& now, const fanout::Answer& answer) {
-  const auto at = remotes_.find(answer.number);
-  if (at == remotes_.end() || !at->second.is_awaited) return;
-  RemoteHost& remote = at->second;
+void Examination::answer(const Now& now, RemoteHost& remote, const fanout::Answer& answer) {
+  if (!remote.is_awaited) return;
   auto reading = read_reading(answer.text);
   remote.is_awaited = false;
   if (!reading) {
@@ -179,10 +171,15 @@ void Examination::go_on(const Now& now, Actions& actions) {
     } else if (phase_ == Phase::calling) {
       begin(Phase::asking, now);
       asked_ = now.wall;
-      actions.emplace_back(fanout::TellHosts{fanout::Ask{to_json(Question{AskFacts{port_}})}});
+      actions.emplace_back(fanout::Tell{fanout::Ask{to_json(Question{AskFacts{port_}})}});
     } else {
       begin(Phase::dialing, now);
-      actions.emplace_back(fanout::TellHosts{fanout::Ask{to_json(Question{AskDial{targets()}})}});
+      const auto all = targets();
+      for (const auto& [number, remote] : remotes_) {
+        if (!remote.is_here) continue;
+        const Question question = AskDial{others_of(number, all)};
+        actions.emplace_back(fanout::Tell{fanout::Ask{to_json(question)}, number});
+      }
     }
   }
 }
@@ -198,7 +195,7 @@ void Examination::end(const Now& now, Actions& actions) {
   phase_.become(Phase::ending);
   deadline_ = now.time + end_timeout;
   for (auto& [number, remote] : remotes_) remote.is_awaited = remote.is_awaited || remote.is_here;
-  actions.emplace_back(fanout::TellHosts{fanout::Stop{SIGTERM}});
+  actions.emplace_back(fanout::Tell{fanout::Stop{SIGTERM}});
 }
 
 bool Examination::is_awaited() const {

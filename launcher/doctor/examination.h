@@ -108,15 +108,15 @@ struct ExaminedHost {
 
 // The decisions of `cpprunctl doctor`'s console: which hosts to call, when all have reported and
 // may try to reach each other, and when the examination is over. It talks to the hosts through a
-// fanout::FanOutNode. Pure.
+// fanout::HostShells. Pure.
 class Examination {
  public:
   struct Now {
     TimePoint time;
     WallTime wall;
   };
-  using Event = std::variant<fanout::Up, fanout::Interrupted>;
-  using Action = std::variant<fanout::DialHosts, fanout::TellHosts, fanout::Finish>;
+  using Event = std::variant<fanout::Said, fanout::Interrupted>;
+  using Action = std::variant<fanout::Dial, fanout::Tell, fanout::Finish>;
   using Actions = std::vector<Action>;
 
   // `port`: where every host listens; 0: any free port.
@@ -139,8 +139,8 @@ class Examination {
     bool is_awaited = true;  // in the current phase
   };
 
-  void hear(const Now& now, const fanout::Up& message);
-  void answer(const Now& now, const fanout::Answer& answer);
+  void hear(const Now& now, const fanout::Said& said);
+  void answer(const Now& now, RemoteHost& remote, const fanout::Answer& answer);
   void go_on(const Now& now, Actions& actions);
   void begin(Phase phase, const Now& now);
   void end(const Now& now, Actions& actions);
@@ -162,9 +162,9 @@ struct AskFacts {
   int port = 0;
   friend bool operator==(const AskFacts&, const AskFacts&) = default;
 };
-// Try to reach your share of these hosts.
+// Try to reach these hosts: others_of() this host.
 struct AskDial {
-  std::vector<Target> all;
+  std::vector<Target> others;
   friend bool operator==(const AskDial&, const AskDial&) = default;
 };
 using Question = std::variant<AskFacts, AskDial>;

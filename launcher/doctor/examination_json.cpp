@@ -150,7 +150,7 @@ std::string to_json(const Question& question) {
                                   return Json{{"port", ask.port}};
                                 },
                                 [](const AskDial& ask) {
-                                  return Json{{"dial", list_json(ask.all, target_json)}};
+                                  return Json{{"dial", list_json(ask.others, target_json)}};
                                 },
                             },
                             question));
@@ -160,7 +160,7 @@ Result<Question> read_question(std::string_view json) {
   return read_with<Question>(json, [](const Json& read) -> Question {
     if (!read.contains("dial")) return AskFacts{read.at("port").get<int>()};
     AskDial ask;
-    for (const auto& each : read.at("dial")) ask.all.push_back(read_target(each));
+    for (const auto& each : read.at("dial")) ask.others.push_back(read_target(each));
     return ask;
   });
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <string_view>
 #include <utility>
 
 #include "proto/state_machine.h"
@@ -15,6 +16,7 @@ namespace cpprun::fanout {
 namespace {
 
 constexpr int code_of_signal = 128;  // as in shells
+constexpr std::string_view canceled = "the start was canceled before the host responded";
 
 }  // namespace
 
@@ -33,14 +35,14 @@ FanOut::FanOut(Wanted wanted)
 }
 
 FanOut::Actions FanOut::start() {
-  return {DialHosts{wanted_.members}};
+  return {Dial{wanted_.members}};
 }
 
 FanOut::Actions FanOut::handle(TimePoint now, const Event& event) {
   Actions actions;
   if (phase_ == Phase::over) return actions;
   std::visit(Overloaded{
-                 [&](const Up& message) { hear(now, message, actions); },
+                 [&](const Said& said) { hear(now, said, actions); },
                  [&](const Interrupted& e) {
                    // The second signal means: stop at once.
                    const bool again = interrupted_ != 0;
@@ -71,14 +73,14 @@ FanOut::Actions FanOut::advance(TimePoint now) {
       }
     }
   }
-  DialHosts again;
+  Dial again;
   for (auto& [number, remote] : remotes_) {
     if (!remote.redial || now < *remote.redial || phase_ != Phase::running) continue;
     remote.redial.reset();
     remote.state = State::pending;
-    again.members.push_back(remote.member);
+    again.hosts.push_back(remote.member);
   }
-  if (!again.members.empty()) actions.push_back(std::move(again));
+  if (!again.hosts.empty()) actions.push_back(std::move(again));
   finish_if_over(actions);
   return actions;
 }
@@ -103,35 +105,33 @@ std::optional<std::string> FanOut::check() const {
   return std::nullopt;
 }
 
-void FanOut::hear(TimePoint now, const Up& message, Actions& actions) {
+void FanOut::hear(TimePoint now, const Said& said, Actions& actions) {
+  const auto at = remotes_.find(said.host);
+  if (at == remotes_.end()) return;
+  RemoteHost& remote = at->second;
   std::visit(Overloaded{
-                 [&](const Here& m) { welcome(now, m, actions); },
-                 [&](const Gone& m) { lose(now, m, actions); },
-                 [&](const Words& m) { actions.push_back(Show{m}); },
-                 [&](const Ended& m) { note_end(now, m, actions); }, [&](const Pong&) {},
+                 [&](const Here& m) { welcome(now, remote, m, actions); },
+                 [&](const Gone& m) { lose(now, remote, m, actions); },
+                 [&](const Words& m) {
+                   actions.push_back(Show{said.host, m});
+                 },
+                 [&](const Ended& m) { note_end(now, remote, m, actions); }, [&](const Pong&) {},
                  [&](const Answer&) {},  // a job asks no questions
              },
-             message);
+             said.message);
 }
 
-void FanOut::welcome(TimePoint now, const Here& here, Actions& actions) {
-  const auto at = remotes_.find(here.number);
-  if (at == remotes_.end() || at->second.state != State::pending) return;
-  RemoteHost& remote = at->second;
+void FanOut::welcome(TimePoint now, RemoteHost& remote, const Here& here, Actions& actions) {
+  if (remote.state != State::pending) return;
   remote.state = State::here;
   remote.here = here;
   if (phase_ == Phase::gathering) return begin_or_give_up(now, actions);
   if (phase_ != Phase::running) return;
   actions.push_back(Say{fmt::format("{} connected; joining the job", remote.member.name)});
-  Begin begin = *begun_;
-  begin.only = here.number;
-  actions.push_back(TellHosts{begin});
+  actions.push_back(Tell{*begun_, remote.member.number});
 }
 
-void FanOut::lose(TimePoint now, const Gone& gone, Actions& actions) {
-  const auto at = remotes_.find(gone.number);
-  if (at == remotes_.end()) return;
-  RemoteHost& remote = at->second;
+void FanOut::lose(TimePoint now, RemoteHost& remote, const Gone& gone, Actions& actions) {
   if (remote.state == State::gone || remote.state == State::ended) return;
   const bool was_here = remote.state == State::here;
   remote.state = State::gone;
@@ -142,7 +142,9 @@ void FanOut::lose(TimePoint now, const Gone& gone, Actions& actions) {
     remote.backoff = redial_first;
     actions.push_back(Say{fmt::format("lost {}: {}", remote.member.name, gone.reason), true});
   }
-  if (!wanted_.elastic || gone.number == begun_->master) return stop(now, SIGTERM, actions);
+  if (!wanted_.elastic || remote.member.number == begun_->master) {
+    return stop(now, SIGTERM, actions);
+  }
   redial_later(now, remote);
 }
 
@@ -151,10 +153,8 @@ void FanOut::redial_later(TimePoint now, RemoteHost& remote) {
   remote.backoff = std::min(remote.backoff * 2, redial_max);
 }
 
-void FanOut::note_end(TimePoint now, const Ended& ended, Actions& actions) {
-  const auto at = remotes_.find(ended.number);
-  if (at == remotes_.end() || at->second.state == State::ended) return;
-  RemoteHost& remote = at->second;
+void FanOut::note_end(TimePoint now, RemoteHost& remote, const Ended& ended, Actions& actions) {
+  if (remote.state == State::ended) return;
   remote.state = State::ended;
   remote.redial.reset();
   remote.code = ended.code;
@@ -173,7 +173,7 @@ void FanOut::note_end(TimePoint now, const Ended& ended, Actions& actions) {
     return stop(now, SIGTERM, actions);
   }
   // An agent ends with its job, so the others are about to end as well.
-  const bool is_last_word = !wanted_.elastic || ended.number == begun_->master;
+  const bool is_last_word = !wanted_.elastic || remote.member.number == begun_->master;
   if (is_last_word && !deadline_) deadline_ = now + wanted_.grace + agents_timeout;
 }
 
@@ -195,12 +195,12 @@ void FanOut::begin_job(TimePoint now, Actions& actions) {
   phase_.become(Phase::running);
   for (auto& [number, remote] : remotes_) {
     if (remote.state == State::here && !begun_) {
-      begun_ = Begin{-1, number, wanted_.address.empty() ? remote.here.address : wanted_.address,
+      begun_ = Begin{number, wanted_.address.empty() ? remote.here.address : wanted_.address,
                      wanted_.port == 0 ? remote.here.port : wanted_.port};
     }
     if (remote.state == State::gone) redial_later(now, remote);
   }
-  actions.push_back(TellHosts{*begun_});
+  actions.push_back(Tell{*begun_});
 }
 
 void FanOut::stop(TimePoint now, int signal, Actions& actions) {
@@ -209,7 +209,7 @@ void FanOut::stop(TimePoint now, int signal, Actions& actions) {
   killing_ = signal == SIGKILL;
   deadline_ = now + (killing_ ? kill_timeout : wanted_.grace + agents_timeout);
   for (auto& [number, remote] : remotes_) remote.redial.reset();
-  actions.push_back(TellHosts{Stop{signal}});
+  actions.push_back(Tell{Stop{signal}});
 }
 
 void FanOut::finish_if_over(Actions& actions) {
@@ -257,45 +257,47 @@ int FanOut::exit_code() const {
   return lost ? 1 : 0;
 }
 
-// --- a node of the tree --------------------------------------------------------------------------
+// --- the remote shells ---------------------------------------------------------------------------
 
-FanOutNode::Actions FanOutNode::handle(TimePoint now, const Event& event) {
+HostShells::Actions HostShells::handle(TimePoint now, const Event& event) {
   Actions actions;
-  std::visit(Overloaded{
-                 [&](const Dial& e) { dial(now, e.members, actions); },
-                 [&](const Tell& e) { tell(e.message, actions); },
-                 [&](const Alive& e) {
-                   if (const auto at = shells_.find(e.shell); at != shells_.end()) {
-                     at->second.heard = now;
-                   }
-                 },
-                 [&](const Ready& e) {
-                   const auto at = shells_.find(e.shell);
-                   if (at == shells_.end()) return;
-                   Shell& shell = at->second;
-                   shell.ready = true;
-                   shell.heard = shell.pinged = now;
-                   actions.push_back(SendTo{e.shell, Terms{shell.members, job_}});
-                 },
-                 [&](const Said& e) { take(now, e, actions); },
-                 [&](const ShellEnded& e) { end(now, e, actions); },
-             },
-             event);
+  std::visit(
+      Overloaded{
+          [&](const Dial& e) { waiting_.insert(waiting_.end(), e.hosts.begin(), e.hosts.end()); },
+          [&](const Tell& e) { tell(e, actions); },
+          [&](const Alive& e) {
+            if (const auto at = shells_.find(e.host); at != shells_.end()) {
+              at->second.heard = now;
+            }
+          },
+          [&](const Ready& e) {
+            const auto at = shells_.find(e.host);
+            if (at == shells_.end()) return;
+            Shell& shell = at->second;
+            shell.ready = true;
+            shell.heard = shell.pinged = now;
+            actions.push_back(SendTo{e.host, Terms{shell.host, job_}});
+          },
+          [&](const Said& e) { take(now, e, actions); },
+          [&](const ShellEnded& e) { end(e, actions); },
+      },
+      event);
+  dial_waiting(now, actions);
   return actions;
 }
 
-FanOutNode::Actions FanOutNode::advance(TimePoint now) {
+HostShells::Actions HostShells::advance(TimePoint now) {
   Actions actions;
   for (auto& [number, shell] : shells_) {
-    if (shell.killed) continue;
+    if (shell.why_killed) continue;
     const Duration timeout = shell.ready ? silence_max : reach_timeout;
-    if (!shell.has_arrived() && now - shell.dialed >= arrival_timeout) {
-      kill(number, shell,
+    if (!shell.arrived && now - shell.dialed >= arrival_timeout) {
+      kill(shell,
            fmt::format("no response from cpprun within {} s, only other output",
                        in_seconds(arrival_timeout)),
            actions);
     } else if (now - shell.heard >= timeout) {
-      kill(number, shell, fmt::format("no response for {} s", in_seconds(timeout)), actions);
+      kill(shell, fmt::format("no response for {} s", in_seconds(timeout)), actions);
     } else if (shell.ready && now - shell.pinged >= ping_interval) {
       shell.pinged = now;
       actions.push_back(SendTo{number, Ping{}});
@@ -304,116 +306,92 @@ FanOutNode::Actions FanOutNode::advance(TimePoint now) {
   return actions;
 }
 
-std::optional<TimePoint> FanOutNode::next_deadline() const {
+std::optional<TimePoint> HostShells::next_deadline() const {
   std::optional<TimePoint> next;
   for (const auto& [number, shell] : shells_) {
-    if (shell.killed) continue;
+    if (shell.why_killed) continue;
     next = next ? std::min(*next, due(shell)) : due(shell);
   }
   return next;
 }
 
-TimePoint FanOutNode::due(const Shell& shell) {
+TimePoint HostShells::due(const Shell& shell) {
   TimePoint due = shell.heard + (shell.ready ? silence_max : reach_timeout);
   if (shell.ready) due = std::min(due, shell.pinged + ping_interval);
-  return shell.has_arrived() ? due : std::min(due, shell.dialed + arrival_timeout);
+  return shell.arrived ? due : std::min(due, shell.dialed + arrival_timeout);
 }
 
-bool FanOutNode::Shell::has_arrived() const {
-  const int head = members.front().number;
-  return ready && (known.contains(head) || !open.contains(head));
-}
-
-std::optional<std::string> FanOutNode::check() const {
-  if (shells_.size() > shells_max) return "more shells than a node may have";
-  if (!waiting_.empty() && shells_.size() < shells_max)
-    return "a member waits although a shell is free";
-  for (const auto& [number, shell] : shells_) {
-    if (shell.members.empty()) return "a shell without members";
+std::optional<std::string> HostShells::check() const {
+  if (dialing() > at_a_time_) return "too many hosts are dialed at a time";
+  const bool is_free = dialing() < at_a_time_;
+  for (const auto& host : waiting_) {
+    if (is_free && !shells_.contains(host.number)) return "a host waits although a dial is free";
   }
   return std::nullopt;
 }
 
-// Spreads the members over the free shells. Each shell's host is the root of a subtree of similar
-// size.
-void FanOutNode::dial(TimePoint now, std::vector<Member> members, Actions& actions) {
-  waiting_.insert(waiting_.end(), std::make_move_iterator(members.begin()),
-                  std::make_move_iterator(members.end()));
-  const std::size_t places = std::min(shells_max - shells_.size(), waiting_.size());
-  if (stopping_ || places == 0) return;
-  members = std::exchange(waiting_, {});
-  std::size_t begin = 0;
-  for (std::size_t place = 0; place < places; ++place) {
-    const std::size_t end = members.size() * (place + 1) / places;
-    Shell shell;
-    shell.dialed = shell.heard = now;
-    for (; begin < end; ++begin) {
-      shell.open.insert(members[begin].number);
-      shell.members.push_back(std::move(members[begin]));
-    }
-    actions.push_back(Start{next_shell_, shell.members});
-    shells_.emplace(next_shell_++, std::move(shell));
-  }
+std::size_t HostShells::dialing() const {
+  return static_cast<std::size_t>(std::count_if(
+      shells_.begin(), shells_.end(), [](const auto& each) { return !each.second.arrived; }));
 }
 
-void FanOutNode::tell(const Down& message, Actions& actions) {
-  const auto* begin = std::get_if<Begin>(&message);
-  if (std::holds_alternative<Stop>(message)) stopping_ = true;
+void HostShells::dial_waiting(TimePoint now, Actions& actions) {
+  if (waiting_.empty()) return;
+  if (stopping_) {
+    for (const auto& host : std::exchange(waiting_, {})) {
+      actions.push_back(Said{host.number, Gone{std::string(canceled)}});
+    }
+    return;
+  }
+  std::size_t free = at_a_time_ - dialing();
+  std::erase_if(waiting_, [&](const Member& host) {
+    if (free == 0 || shells_.contains(host.number)) return false;
+    --free;
+    actions.push_back(Start{host});
+    shells_.emplace(host.number, Shell{.host = host, .dialed = now, .heard = now});
+    return true;
+  });
+}
+
+void HostShells::tell(const Tell& told, Actions& actions) {
+  if (std::holds_alternative<Stop>(told.message)) stopping_ = true;
   for (auto& [number, shell] : shells_) {
-    if (begin != nullptr && begin->only >= 0 && !shell.open.contains(begin->only)) continue;
+    if (number != told.only.value_or(number)) continue;
     if (shell.ready) {
-      actions.push_back(SendTo{number, message});
+      actions.push_back(SendTo{number, told.message});
     } else if (stopping_) {
-      kill(number, shell, "the start was canceled before the host responded", actions);
+      kill(shell, std::string(canceled), actions);
     }
-  }
-  if (!stopping_) return;
-  for (auto& member : std::exchange(waiting_, {})) {
-    actions.push_back(
-        Forward{Gone{member.number, "the start was canceled before the host responded"}});
   }
 }
 
-void FanOutNode::take(TimePoint now, const Said& said, Actions& actions) {
-  const auto at = shells_.find(said.shell);
+void HostShells::take(TimePoint now, const Said& said, Actions& actions) {
+  const auto at = shells_.find(said.host);
   if (at == shells_.end()) return;
   Shell& shell = at->second;
   shell.heard = now;
   if (std::holds_alternative<Pong>(said.message)) return;
-  if (const auto* here = std::get_if<Here>(&said.message)) shell.known.insert(here->number);
-  if (const auto* gone = std::get_if<Gone>(&said.message)) shell.open.erase(gone->number);
-  if (const auto* ended = std::get_if<Ended>(&said.message)) shell.open.erase(ended->number);
-  actions.push_back(Forward{said.message});
+  if (std::holds_alternative<Gone>(said.message) || std::holds_alternative<Ended>(said.message)) {
+    shell.over = true;
+  }
+  if (shell.over || std::holds_alternative<Here>(said.message)) shell.arrived = true;
+  actions.push_back(said);
 }
 
-void FanOutNode::end(TimePoint now, const ShellEnded& ended, Actions& actions) {
-  const auto at = shells_.find(ended.shell);
+void HostShells::end(const ShellEnded& ended, Actions& actions) {
+  const auto at = shells_.find(ended.host);
   if (at == shells_.end()) return;
   const Shell shell = std::move(at->second);
   shells_.erase(at);
-  const std::string& why = shell.killed ? shell.why_killed : ended.reason;
-  const Member& head = shell.members.front();
-  const bool was_reached = shell.known.contains(head.number);
-  std::vector<Member> again;
-  for (const auto& member : shell.members) {
-    if (!shell.open.contains(member.number)) continue;
-    if (!was_reached && !stopping_ && member.number != head.number) {
-      again.push_back(member);
-    } else if (member.number == head.number) {
-      actions.push_back(Forward{Gone{member.number, why}});
-    } else {
-      actions.push_back(Forward{
-          Gone{member.number, fmt::format("lost the connection through {}: {}", head.name, why)}});
-    }
+  if (!shell.over) {
+    actions.push_back(Said{ended.host, Gone{shell.why_killed.value_or(ended.reason)}});
   }
-  dial(now, std::move(again), actions);
 }
 
-void FanOutNode::kill(int number, Shell& shell, std::string why, Actions& actions) {
-  if (shell.killed) return;
-  shell.killed = true;
+void HostShells::kill(Shell& shell, std::string why, Actions& actions) {
+  if (shell.why_killed) return;
   shell.why_killed = std::move(why);
-  actions.push_back(Kill{number});
+  actions.push_back(Kill{shell.host.number});
 }
 
 }  // namespace cpprun::fanout

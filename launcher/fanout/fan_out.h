@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The decisions of a fan-out: those of its console (FanOut) with its input (Request), and those of
-// every node of its tree (FanOutNode).
+// The decisions of the console of --hosts: about the job (FanOut) with its input (Request), and
+// about the remote shells (HostShells).
 
+#include <cstddef>
+#include <deque>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -28,14 +29,22 @@ struct Interrupted {
   int signal = 0;
 };
 
-struct DialHosts {
-  std::vector<Member> members;
+// A message from a host. If its shell fails, HostShells sends Gone in its name.
+struct Said {
+  int host = 0;
+  Up message;
 };
-struct TellHosts {
-  Down message;
+// Open a shell to each of these hosts.
+struct Dial {
+  std::vector<Member> hosts;
+};
+struct Tell {
+  Down message;               // Begin, Stop or Ask
+  std::optional<int> only{};  // the host that gets it; nullopt: all connected hosts
 };
 // Output of a worker or an agent, for the console.
 struct Show {
+  int host = 0;
   Words words;
 };
 // A message of the console's own.
@@ -58,12 +67,12 @@ struct Wanted {
 };
 
 // The console's decisions: which hosts to dial, when all have reported and the job begins, when to
-// stop all, and the exit code. It talks to the hosts through a FanOutNode. Nothing is started until
+// stop all, and the exit code. It talks to the hosts through HostShells. Nothing is started until
 // all hosts have answered, so that all unreachable hosts are reported together.
 class FanOut {
  public:
-  using Event = std::variant<Up, Interrupted>;
-  using Action = std::variant<DialHosts, TellHosts, Show, Say, Finish>;
+  using Event = std::variant<Said, Interrupted>;
+  using Action = std::variant<Dial, Tell, Show, Say, Finish>;
   using Actions = std::vector<Action>;
 
   explicit FanOut(Wanted wanted);
@@ -88,10 +97,10 @@ class FanOut {
     std::optional<TimePoint> redial = {};
   };
 
-  void hear(TimePoint now, const Up& message, Actions& actions);
-  void welcome(TimePoint now, const Here& here, Actions& actions);
-  void lose(TimePoint now, const Gone& gone, Actions& actions);
-  void note_end(TimePoint now, const Ended& ended, Actions& actions);
+  void hear(TimePoint now, const Said& said, Actions& actions);
+  void welcome(TimePoint now, RemoteHost& remote, const Here& here, Actions& actions);
+  void lose(TimePoint now, RemoteHost& remote, const Gone& gone, Actions& actions);
+  void note_end(TimePoint now, RemoteHost& remote, const Ended& ended, Actions& actions);
   void begin_or_give_up(TimePoint now, Actions& actions);
   void begin_job(TimePoint now, Actions& actions);
   static void redial_later(TimePoint now, RemoteHost& remote);
@@ -115,71 +124,60 @@ struct Request {
   Wanted wanted;
   // Without what only the console's process knows: its working directory and the secrets.
   JobTerms job;
+  std::vector<std::string> shell;  // the remote shell's command, with {host} in one argument
+  bool ship = false;
 };
 
-// --- a node of the tree --------------------------------------------------------------------------
+// --- the remote shells ---------------------------------------------------------------------------
 
-inline constexpr std::size_t shells_max = 32;                        // open at a time per node
+// Shells whose hosts have not responded yet. Further hosts wait; shells that have a host stay open.
+inline constexpr std::size_t dials_max = 64;
+// With --ship, which may send them all a program of several megabytes within reach_timeout.
+inline constexpr std::size_t shipping_dials_max = 32;
 inline constexpr Duration reach_timeout = std::chrono::seconds(20);  // without shell output
 // From dialing until the host itself has reported. Output of the shell does not extend it.
 inline constexpr Duration arrival_timeout = std::chrono::seconds(60);
 inline constexpr Duration ping_interval = std::chrono::seconds(5);
 inline constexpr Duration silence_max = std::chrono::seconds(30);
 
-// The events of a FanOutNode.
-struct Dial {
-  std::vector<Member> members;
-};
-struct Tell {
-  Down message;  // Begin or Stop
-};
+// The events of HostShells, in addition to Dial, Tell and Said. A shell is known by its host.
+
 // The shell printed something that is not a message: it is alive.
 struct Alive {
-  int shell = 0;
+  int host = 0;
 };
 // The shell runs our cpprun.
 struct Ready {
-  int shell = 0;
-};
-struct Said {
-  int shell = 0;
-  Up message;
+  int host = 0;
 };
 struct ShellEnded {
-  int shell = 0;
+  int host = 0;
   std::string reason;  // a clause
 };
 
-// Its actions.
+// Its actions, in addition to Said.
 struct Start {
-  int shell = 0;
-  std::vector<Member> members;  // the first is the shell's host
+  Member host;
 };
 struct SendTo {
-  int shell = 0;
+  int host = 0;
   Down message;
 };
 // Sends SIGKILL to a shell. Its end is reported like any other.
 struct Kill {
-  int shell = 0;
-};
-struct Forward {
-  Up message;
+  int host = 0;
 };
 
-// One node of the fan-out tree: its open shells, the hosts behind each, and the messages relayed
-// between them and its parent. The console is a node, and so is every host with a subtree; a leaf
-// has no shells. Pure decisions.
-//
-// If a host's shell fails, the host is reported as gone, and the hosts it should have started are
-// dialed from here. So a dead host does not hide others.
-class FanOutNode {
+// The console's remote shells, one per host: which are opened when, which are given up, and what is
+// sent through each. Pure decisions.
+class HostShells {
  public:
   using Event = std::variant<Dial, Tell, Alive, Ready, Said, ShellEnded>;
-  using Action = std::variant<Start, SendTo, Kill, Forward>;
+  using Action = std::variant<Start, SendTo, Kill, Said>;
   using Actions = std::vector<Action>;
 
-  explicit FanOutNode(JobTerms job) : job_(std::move(job)) {}
+  explicit HostShells(JobTerms job, std::size_t at_a_time = dials_max)
+      : job_(std::move(job)), at_a_time_(at_a_time) {}
 
   Actions handle(TimePoint now, const Event& event);
   Actions advance(TimePoint now);
@@ -191,31 +189,28 @@ class FanOutNode {
 
  private:
   struct Shell {
-    std::vector<Member> members;
-    std::set<int> open;   // hosts that are neither gone nor ended
-    std::set<int> known;  // hosts that reported their address, or were reported as gone
+    Member host;
     bool ready = false;
-    bool killed = false;
-    std::string why_killed;
+    bool arrived = false;  // the host has reported its address or its end
+    bool over = false;     // its end was reported
+    std::optional<std::string> why_killed;
     TimePoint dialed{};
     TimePoint heard{};
     TimePoint pinged{};
-
-    // The shell's host has reported its address or its end.
-    bool has_arrived() const;
   };
 
-  void dial(TimePoint now, std::vector<Member> members, Actions& actions);
-  void tell(const Down& message, Actions& actions);
+  void dial_waiting(TimePoint now, Actions& actions);
+  void tell(const Tell& told, Actions& actions);
   void take(TimePoint now, const Said& said, Actions& actions);
-  void end(TimePoint now, const ShellEnded& ended, Actions& actions);
-  void kill(int number, Shell& shell, std::string why, Actions& actions);
+  void end(const ShellEnded& ended, Actions& actions);
+  static void kill(Shell& shell, std::string why, Actions& actions);
   static TimePoint due(const Shell& shell);
+  std::size_t dialing() const;
 
   JobTerms job_;
-  std::map<int, Shell> shells_;
-  std::vector<Member> waiting_;  // for a free shell
-  int next_shell_ = 1;
+  std::size_t at_a_time_;
+  std::map<int, Shell> shells_;  // by the host's number
+  std::deque<Member> waiting_;   // for a free dial, or for the end of their previous shell
   bool stopping_ = false;
 };
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The messages between the ends of a remote shell, as values and as bytes: down the tree from the
-// console, and up to it.
+// The messages between the console and a host, through the host's remote shell, as values and as
+// bytes: down to the host, and up to the console.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -30,11 +31,9 @@ struct JobTerms {
   Environment environment;           // added to the host's own
   std::string directory;             // working directory
   std::string secrets;               // in the format of a secret file; empty: none
-  std::vector<std::string> shell;    // the remote shell's command, with {host} in one argument
   std::string nodes;  // --nnodes of the agents; empty: a single node, as the flags say
   bool elastic = false;
   std::string conf;  // --rdzv-conf as given
-  bool ship = false;
   std::uint32_t grace_milliseconds = 0;
   bool is_rehearsal = false;  // --dry-run: no free port is chosen
   friend bool operator==(const JobTerms&, const JobTerms&) = default;
@@ -42,13 +41,12 @@ struct JobTerms {
 
 // --- down
 struct Terms {
-  std::vector<Member> members;  // the receiver first, then its subtree
+  Member host;  // the receiver
   JobTerms job;
   friend bool operator==(const Terms&, const Terms&) = default;
 };
 struct Begin {
-  int only = -1;  // a host that joined late; -1: all connected hosts
-  int master = 0;
+  int master = 0;  // the number of the host
   std::string address;
   int port = 0;
   friend bool operator==(const Begin&, const Begin&) = default;
@@ -69,30 +67,25 @@ using Down = std::variant<Terms, Begin, Stop, Ping, Ask>;
 
 // --- up
 struct Here {
-  int number = 0;
   std::string address;  // where others may reach it, as far as it knows
   int port = 0;         // a free port there
   friend bool operator==(const Here&, const Here&) = default;
 };
 struct Gone {
-  int number = 0;
   std::string reason;  // a clause
   friend bool operator==(const Gone&, const Gone&) = default;
 };
 struct Words {
-  int number = 0;
   bool is_error = false;  // from stderr
   std::string text;       // unchanged
   friend bool operator==(const Words&, const Words&) = default;
 };
 struct Ended {
-  int number = 0;
   int code = 0;      // as a shell reports it
   bool ran = false;  // it started to run the job
   friend bool operator==(const Ended&, const Ended&) = default;
 };
 struct Answer {
-  int number = 0;
   std::string text;
   friend bool operator==(const Answer&, const Answer&) = default;
 };
@@ -101,10 +94,10 @@ struct Pong {
 };
 using Up = std::variant<Here, Gone, Words, Ended, Pong, Answer>;
 
-// Encodes a message as a length, a kind, and the members in order. Strings may hold any bytes, as
-// arguments and variables do, and need no quoting.
+// Encodes a message as a length, a kind (its index in the variant), and the members in CBOR, whose
+// strings may hold any bytes, as arguments and variables do.
 
-// Enough for a megabyte of environment and a hundred thousand hosts.
+// Enough for a megabyte of environment, and for the answers of `cpprunctl doctor`.
 inline constexpr std::size_t message_bytes_max = 16 * 1024 * 1024;
 
 std::string encode(const Down& message);

@@ -34,7 +34,7 @@ def last_worker(directory):
     return max(os.stat(os.path.join(directory, each)).st_mtime for each in os.listdir(directory))
 
 
-def by_tree(shell, directory):
+def by_console(shell, directory):
     hosts = ",".join(f"h{number}" for number in range(HOSTS))
     subprocess.run([CPPRUN, "--hosts", hosts, "--remote-shell", shell, "--master-addr=127.0.0.1",
                     "--insecure", "--no-python", "sh", "-c", f": >{directory}/$RANK"], check=True,
@@ -73,16 +73,16 @@ def main():
     with open(shell, "w", encoding="utf-8") as file:
         file.write(SHELL)
     os.chmod(shell, 0o755)
-    tree, single = [], []
+    together, single = [], []
     for _ in range(RUNS):
-        tree.append(measure(by_tree, shell))
+        together.append(measure(by_console, shell))
         single.append(measure(one_by_one, shell))
     shutil.rmtree(place)
     print(f"| {HOSTS} hosts, {RUNS} runs, to the last worker | median s | least | most |")
     print("| --- | --- | --- | --- |")
-    for name, times in (("cpprun --hosts", tree), ("one shell after the other", single)):
+    for name, times in (("cpprun --hosts", together), ("one shell after the other", single)):
         print(f"| {name} | {statistics.median(times):.2f} | {min(times):.2f} | {max(times):.2f} |")
-    print(f"ratio {statistics.median(single) / statistics.median(tree):.1f}")
+    print(f"ratio {statistics.median(single) / statistics.median(together):.1f}")
 
 
 main()

@@ -52,10 +52,9 @@ class Console {
       : signals_(context_, SIGINT, SIGTERM, SIGHUP),
         timer_(context_),
         machine_(order.members, order.port),
-        shells_(context_, environment,
-                {.directory = "/", .shell = order.shell, .ship = order.ship, .is_rehearsal = true},
+        shells_(context_, environment, order.shell, {.directory = "/", .is_rehearsal = true},
                 own_binary(order.ship, program_name),
-                [this](const fanout::Up& message) { tell(message); }) {}
+                [this](const fanout::Said& said) { tell(said); }) {}
 
   Examined run() {
     wait_for_signals();
@@ -80,8 +79,8 @@ class Console {
   void perform(const Examination::Actions& actions) {
     for (const auto& action : actions) {
       std::visit(Overloaded{
-                     [&](const fanout::DialHosts& a) { shells_.dial(a.members); },
-                     [&](const fanout::TellHosts& a) { shells_.tell(a.message); },
+                     [&](const fanout::Dial& a) { shells_.dial(a); },
+                     [&](const fanout::Tell& a) { shells_.tell(a); },
                      [&](const fanout::Finish& a) { finish(a.code); },
                  },
                  action);
@@ -122,7 +121,7 @@ Examined examine_hosts(const DoctorRequest& order, const Environment& environmen
 Examined examine_here(int port, const Environment& environment) {
   asio::io_context context;
   ExaminedHost self;
-  make_host_answers(context, environment)(0, to_json(Question{AskFacts{port}}),
+  make_host_answers(context, environment)(to_json(Question{AskFacts{port}}),
                                           [&](const std::string& answer) {
                                             auto reading = read_reading(answer);
                                             if (reading)
@@ -134,7 +133,6 @@ Examined examine_here(int port, const Environment& environment) {
 int run_doctor_side(Environment environment, bool removes_itself) {
   const auto own = environment;
   return run_host_side(std::move(environment), {.removes_itself = removes_itself,
-                                                .program = program_name,
                                                 .make_answerer = [own](asio::io_context& context) {
                                                   return make_host_answers(context, own);
                                                 }});
@@ -157,13 +155,13 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
         acceptor_(context),
         greeting_("cpprun-doctor " + random_token(greeting_random_bytes) + "\n") {}
 
-  void answer(int number, const std::string& text, const Reply& reply) {
+  void answer(const std::string& text, const Reply& reply) {
     const WallTime asked = wall_now();
     const auto question = read_question(text);
     if (!question) return;  // from another version, which the bootstrap script rules out
     std::visit(Overloaded{
                    [&](const AskFacts& ask) { say_facts(asked, ask, reply); },
-                   [&](const AskDial& ask) { begin_dialing(number, ask, reply); },
+                   [&](const AskDial& ask) { begin_dialing(ask, reply); },
                },
                *question);
   }
@@ -230,12 +228,12 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
         });
   }
 
-  void begin_dialing(int number, const AskDial& ask, const Reply& reply) {
+  void begin_dialing(const AskDial& ask, const Reply& reply) {
     reply_ = reply;
-    for (auto& target : others_of(number, ask.all)) {
+    for (const auto& target : ask.others) {
       auto look = std::make_shared<Look>(context_);
       look->result.number = target.number;
-      look->target = std::move(target);
+      look->target = target;
       looks_.push_back(look);
     }
     for (const auto& look : looks_) {
@@ -344,9 +342,7 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
 
 Answerer make_host_answers(asio::io_context& context, const Environment& environment) {
   return [answers = std::make_shared<HostAnswers>(context, environment)](
-             int number, const std::string& question, const Reply& reply) {
-    answers->answer(number, question, reply);
-  };
+             const std::string& question, const Reply& reply) { answers->answer(question, reply); };
 }
 
 namespace {

@@ -51,8 +51,8 @@ class Console {
         signals_(context_, SIGINT, SIGTERM, SIGHUP),
         timer_(context_),
         machine_(request.wanted),
-        shells_(context_, environment, request.job, own_binary(request.job.ship),
-                [this](const Up& message) { tell(message); }) {
+        shells_(context_, environment, request.shell, request.job, own_binary(request.ship),
+                [this](const Said& said) { tell(said); }) {
     for (const auto& member : request.wanted.members) names_[member.number] = member.name;
     signals_.add(SIGQUIT);
   }
@@ -82,9 +82,9 @@ class Console {
   void perform(const FanOut::Actions& actions) {
     for (const auto& action : actions) {
       std::visit(Overloaded{
-                     [&](const DialHosts& a) { shells_.dial(a.members); },
-                     [&](const TellHosts& a) { shells_.tell(a.message); },
-                     [&](const Show& a) { show(a.words); },
+                     [&](const Dial& a) { shells_.dial(a); },
+                     [&](const Tell& a) { shells_.tell(a); },
+                     [&](const Show& a) { show(a.host, a.words); },
                      [&](const Say& a) { say_(a.sentence, a.is_error); },
                      [&](const Finish& a) { finish(a.code); },
                  },
@@ -93,11 +93,11 @@ class Console {
     if (!code_) arm();
   }
 
-  void show(const Words& words) {
-    if (take_ && !words.is_error) return take_(words.number, words.text);
-    Streams& streams = streams_[words.number];
+  void show(int host, const Words& words) {
+    if (take_ && !words.is_error) return take_(host, words.text);
+    Streams& streams = streams_[host];
     LineSplitter& splitter = words.is_error ? streams.err : streams.out;
-    const std::string& name = names_[words.number];
+    const std::string& name = names_[host];
     std::FILE* const file = words.is_error ? stderr : stdout;
     splitter.take(words.text, [&](const Piece& piece) { print(file, name, piece); });
     flush(file);
@@ -181,7 +181,7 @@ using namespace fanout;
 
 namespace {
 
-constexpr std::size_t waiting_bytes_max = 1024 * 1024;  // above this, output from below is not read
+constexpr std::size_t waiting_bytes_max = 1024 * 1024;  // above this, output is not read
 constexpr std::size_t piece_bytes = 64 * 1024;
 constexpr int usage_code = 2;  // exit code of a cpprun that rejected its flags
 constexpr int signal_code = 128;
@@ -225,7 +225,6 @@ class HostSide {
  public:
   HostSide(Environment environment, const HostSideTerms& terms)
       : environment_(std::move(environment)),
-        program_(terms.program),
         answerer_(terms.make_answerer ? terms.make_answerer(context_) : Answerer{}),
         input_(context_),
         output_(context_),
@@ -260,7 +259,7 @@ class HostSide {
       std::visit(Overloaded{
                      [&](const Terms& m) { begin_terms(m); },
                      [&](const Begin& m) { begin_job(m); },
-                     [&](const Stop& m) { stop(m.signal, &m); },
+                     [&](const Stop& m) { stop(m.signal); },
                      [&](const Ping&) { say_up(Pong{}); },
                      [&](const Ask& m) { ask(m); },
                  },
@@ -269,29 +268,21 @@ class HostSide {
   }
 
   void begin_terms(const Terms& terms) {
-    if (job_ || terms.members.empty()) return;
-    self_ = terms.members.front();
+    if (job_) return;
     job_ = terms.job;
-    if (terms.members.size() > 1) {
-      shells_ =
-          std::make_unique<Shells>(context_, environment_, *job_, own_binary(job_->ship, program_),
-                                   [this](const Up& message) { relay(message); });
-      shells_->dial({terms.members.begin() + 1, terms.members.end()});
-    }
+    self_ = terms.host;
     if (::chdir(job_->directory.c_str()) != 0) {
       is_done_ = true;
-      say_up(Gone{self_.number, fmt::format("cannot change to directory {}: {}", job_->directory,
-                                            errno_text(errno))});
+      say_up(Gone{
+          fmt::format("cannot change to directory {}: {}", job_->directory, errno_text(errno))});
       return leave_if_done();
     }
     const int port = job_->is_rehearsal ? no_matter_which_port : free_port();
-    say_up(Here{self_.number, own_address(environment_, self_.name), port});
+    say_up(Here{own_address(environment_, self_.name), port});
   }
 
   void begin_job(const Begin& begin) {
-    if (!job_) return;
-    if (shells_ && begin.only != self_.number) shells_->tell(begin);
-    if ((begin.only >= 0 && begin.only != self_.number) || agent_ || is_done_) return;
+    if (!job_ || agent_ || is_done_) return;
     std::vector<std::string> words = {"/proc/self/exe"};
     for (auto& word : agent_words(*job_, self_, begin)) words.push_back(std::move(word));
     auto agent =
@@ -305,7 +296,7 @@ class HostSide {
                              .over = [this](int status) { agent_ended(status); }});
     if (!agent) {
       is_done_ = true;
-      say_up(Gone{self_.number, agent.error().reason});
+      say_up(Gone{agent.error().reason});
       return leave_if_done();
     }
     agent_.emplace(std::move(*agent));
@@ -315,32 +306,26 @@ class HostSide {
   }
 
   void ask(const Ask& message) {
-    if (!job_) return;
-    if (shells_) shells_->tell(message);
-    if (!answerer_ || is_done_) return;
-    answerer_(self_.number, message.text, [this](std::string answer) {
-      say_up(Answer{self_.number, std::move(answer)});
-    });
+    if (!job_ || !answerer_ || is_done_) return;
+    answerer_(message.text, [this](std::string answer) { say_up(Answer{std::move(answer)}); });
   }
 
-  void stop(int signal, const Stop* message) {
-    if (shells_ && message != nullptr) shells_->tell(*message);
+  void stop(int signal) {
     if (!job_) return context_.stop();
     if (agent_) {
       agent_->signal(signal);
     } else if (!is_done_) {
       is_done_ = true;
-      say_up(Ended{self_.number, 0, false});
+      say_up(Ended{0, false});
     }
     leave_if_done();
   }
 
-  // The input has ended: there is no parent left to report to.
+  // The input has ended: there is no console left to report to.
   void orphaned() {
     if (is_orphan_) return;
     is_orphan_ = true;
-    const Stop message{SIGTERM};
-    stop(SIGTERM, &message);
+    stop(SIGTERM);
     if (!agent_) return;
     timeout_.expires_after(std::chrono::milliseconds(job_->grace_milliseconds) + agent_timeout);
     timeout_.async_wait([this](const asio::error_code& error) {
@@ -349,20 +334,13 @@ class HostSide {
   }
 
   // --- what goes up
-  void relay(const Up& message) {
-    say_up(message);
-    leave_if_done();
-  }
-
-  void show(std::string_view text, bool is_error) {
-    say_up(Words{self_.number, is_error, std::string(text)});
-  }
+  void show(std::string_view text, bool is_error) { say_up(Words{is_error, std::string(text)}); }
 
   void agent_ended(int status) {
     agent_.reset();
     is_done_ = true;
     const int code = WIFSIGNALED(status) ? signal_code + WTERMSIG(status) : WEXITSTATUS(status);
-    say_up(Ended{self_.number, code, code != usage_code});
+    say_up(Ended{code, code != usage_code});
     leave_if_done();
   }
 
@@ -400,18 +378,16 @@ class HostSide {
     if (is_full == is_holding_) return;
     is_holding_ = is_full;
     if (agent_) agent_->hold(is_full);
-    if (shells_) shells_->hold(is_full);
   }
 
   void leave_if_done() {
     if (!is_done_ && !(is_orphan_ && !job_)) return;
-    if (agent_ || (shells_ && !shells_->empty()) || !waiting_.empty()) return;
+    if (agent_ || !waiting_.empty()) return;
     context_.stop();
   }
 
   asio::io_context context_;
   const Environment environment_;
-  const std::string program_;
   const Answerer answerer_;
   asio::posix::stream_descriptor input_, output_;
   asio::steady_timer timeout_;
@@ -421,7 +397,6 @@ class HostSide {
   std::size_t waiting_bytes_ = 0;
   std::optional<JobTerms> job_;
   Member self_;
-  std::unique_ptr<Shells> shells_;
   std::optional<PipedProgram> agent_;
   bool is_done_ = false;  // no agent of this host runs or will run
   bool is_orphan_ = false;

@@ -17,7 +17,7 @@ namespace cpprun::io {
 using SaySentence = std::function<void(const std::string& sentence, bool is_error)>;
 
 // Receives the stdout of a host's agent if it is not for the user.
-using TakeOutput = std::function<void(int number, std::string_view text)>;
+using TakeOutput = std::function<void(int host, std::string_view text)>;
 
 // The working directory of the console, which the agents use too.
 std::string working_directory();
@@ -27,21 +27,19 @@ std::string working_directory();
 int run_console(fanout::Request request, const Environment& environment, const SaySentence& say,
                 const TakeOutput& take = {});
 
-// Answers a console's question to the host of that number, immediately or later.
+// Answers a console's question to this host, immediately or later.
 using Reply = std::function<void(std::string answer)>;
-using Answerer = std::function<void(int number, const std::string& question, Reply reply)>;
+using Answerer = std::function<void(const std::string& question, Reply reply)>;
 
 struct HostSideTerms {
-  bool removes_itself = false;     // the program was shipped, and its file is to be deleted
-  std::string program = "cpprun";  // the program that the hosts below need
+  bool removes_itself = false;  // the program was shipped, and its file is to be deleted
   // For a program that answers questions and runs no job. The answerer must not outlive the
   // context.
   std::function<Answerer(asio::io_context&)> make_answerer = {};
 };
 
-// The host's end of a remote shell (`cpprun --fanout-child [remove]`). Starts this host's agent and
-// the shells of its subtree, relays their output, and stops them all when its input ends, for
-// example because the console is gone.
+// The host's end of a remote shell (`cpprun --fanout-child [remove]`). Starts this host's agent,
+// relays its output, and stops it when its own input ends, for example because the console is gone.
 int run_host_side(Environment environment, const HostSideTerms& terms);
 
 }  // namespace cpprun::io

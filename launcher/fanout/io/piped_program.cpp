@@ -92,8 +92,8 @@ class PipedProgram::Impl : public std::enable_shared_from_this<Impl> {
       : ends_(context, SIGCHLD),
         timeout_(context),
         input_(context),
-        output_{asio::posix::stream_descriptor(context), {}, false},
-        error_{asio::posix::stream_descriptor(context), {}, false},
+        output_(context),
+        error_(context),
         events_(std::move(events)) {}
 
   Result<void> start(const PipedCommand& order) {
@@ -167,7 +167,10 @@ class PipedProgram::Impl : public std::enable_shared_from_this<Impl> {
 
  private:
   struct Source {
+    explicit Source(asio::io_context& context) : pipe(context) {}
+
     asio::posix::stream_descriptor pipe;
+    // Not initialized: a console has thousands of them, and most stay almost empty.
     std::array<char, pipe_piece_bytes> bytes;
     bool is_reading = false;
     bool is_over = false;

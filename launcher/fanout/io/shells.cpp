@@ -13,6 +13,7 @@
 #include <climits>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -80,31 +81,25 @@ TimePoint now() {
 
 class Shells::Impl : public std::enable_shared_from_this<Impl> {
  public:
-  Impl(asio::io_context& context, Environment environment, JobTerms job, OwnBinary own,
-       std::function<void(const Up&)> pass)
+  Impl(asio::io_context& context, Environment environment, std::vector<std::string> shell,
+       JobTerms job, OwnBinary own, std::function<void(const Said&)> pass)
       : context_(context),
         environment_(std::move(environment)),
         timer_(context),
-        words_(job.shell),
-        node_(std::move(job)),
+        words_(std::move(shell)),
+        machine_(std::move(job), own.sha256.empty() ? dials_max : shipping_dials_max),
         own_(std::move(own)),
         pass_(std::move(pass)) {}
 
-  void handle(const FanOutNode::Event& event) {
+  void handle(const HostShells::Event& event) {
     if (is_over_) return;
-    const bool was_empty = node_.empty();
-    perform(node_.handle(now(), event));
+    const bool was_empty = machine_.empty();
+    perform(machine_.handle(now(), event));
     arm();
-    if (idle_ && !was_empty && node_.empty()) asio::post(context_, idle_);
+    if (idle_ && !was_empty && machine_.empty()) asio::post(context_, idle_);
   }
   void when_idle(std::function<void()> idle) { idle_ = std::move(idle); }
-  void hold(bool held) {
-    is_held_ = held;
-    for (auto& [number, shell] : shells_) {
-      if (shell.child) shell.child->hold(held);
-    }
-  }
-  bool empty() const { return node_.empty(); }
+  bool empty() const { return machine_.empty(); }
   void stop() {
     is_over_ = true;
     timer_.cancel();
@@ -113,7 +108,6 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
 
  private:
   struct Shell {
-    Member head;
     std::optional<PipedProgram> child;
     std::string heard;  // incomplete line or message
     std::string last_error;
@@ -121,51 +115,42 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
     bool is_ready = false;
   };
 
-  void perform(const FanOutNode::Actions& actions) {
+  void perform(const HostShells::Actions& actions) {
     for (const auto& action : actions) {
       std::visit(Overloaded{
-                     [&](const Start& a) { open(a); },
-                     [&](const SendTo& a) { give(a.shell, encode(a.message)); },
-                     [&](const Kill& a) { kill(a.shell); },
-                     [&](const Forward& a) { pass_soon(a.message); },
+                     [&](const Start& a) { open(a.host); },
+                     [&](const SendTo& a) { give(a.host, encode(a.message)); },
+                     [&](const Kill& a) { kill(a.host); },
+                     [&](const Said& a) { pass_soon(a); },
                  },
                  action);
     }
   }
 
-  void pass_soon(Up message) {
-    asio::post(context_, [self = shared_from_this(), message = std::move(message)] {
-      if (!self->is_over_) self->pass_(message);
+  void pass_soon(Said said) {
+    asio::post(context_, [self = shared_from_this(), said = std::move(said)] {
+      if (!self->is_over_) self->pass_(said);
     });
   }
 
-  void open(const Start& start) {
-    Shell& shell = shells_[start.shell];
-    shell.head = start.members.front();
-    const int number = start.shell;
-    const auto alive = [weak = weak_from_this()] { return weak.lock(); };
+  void open(const Member& host) {
+    const int number = host.number;
+    Shell& shell = shells_[number];
+    const auto calling = [weak = weak_from_this(), number](auto method) {
+      return [weak, number, method](auto value) {
+        if (const auto self = weak.lock()) (self.get()->*method)(number, value);
+      };
+    };
     auto child = PipedProgram::start(
-        context_, {.words = shell_words(words_, shell.head.name), .environment = environment_},
-        {.output =
-             [alive, number](std::string_view bytes) {
-               if (const auto self = alive()) self->hear(number, bytes);
-             },
-         .error =
-             [alive, number](std::string_view bytes) {
-               if (const auto self = alive()) self->hear_error(number, bytes);
-             },
-         .over =
-             [alive, number](int status) {
-               if (const auto self = alive()) self->end(number, end_text(status));
-             }});
+        context_, {.words = shell_words(words_, host.name), .environment = environment_},
+        {.output = calling(&Impl::hear),
+         .error = calling(&Impl::hear_error),
+         .over = calling(&Impl::end)});
     if (!child) {
-      asio::post(context_, [alive, number, why = child.error().reason] {
-        if (const auto self = alive()) self->end(number, why);
-      });
-      return;
+      shell.refusal = child.error().reason;
+      return asio::post(context_, [end = calling(&Impl::end)] { end(0); });
     }
     shell.child.emplace(std::move(*child));
-    if (is_held_) shell.child->hold(true);
     shell.child->write(bootstrap_script(own_));
   }
 
@@ -235,22 +220,22 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
         shell.last_error = plain_line(text, reason_bytes_max);
       }
     }
-    if (shell.is_ready) pass_soon(Words{shell.head.number, true, std::string(bytes)});
+    if (shell.is_ready) pass_soon({number, Words{true, std::string(bytes)}});
   }
 
-  void end(int number, const std::string& how) {
+  void end(int number, int status) {
     const auto at = shells_.find(number);
     if (is_over_ || at == shells_.end()) return;
     const Shell& shell = at->second;
     std::string reason = shell.refusal;
     if (reason.empty()) reason = shell.is_ready ? "" : shell.last_error;
-    if (reason.empty()) reason = "the remote shell " + how;
+    if (reason.empty()) reason = "the remote shell " + end_text(status);
     shells_.erase(at);
     handle(ShellEnded{number, std::move(reason)});
   }
 
   void arm() {
-    const auto due = node_.next_deadline();
+    const auto due = machine_.next_deadline();
     if (!due) {
       timer_.cancel();
       armed_.reset();
@@ -264,7 +249,7 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
       if (error || !self || self->is_over_) return;
       self->armed_.reset();
       if (now() - when > late) return self->look_later();
-      self->perform(self->node_.advance(now()));
+      self->perform(self->machine_.advance(now()));
       self->arm();
     });
   }
@@ -274,7 +259,7 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
     timer_.async_wait([weak = weak_from_this()](const asio::error_code& error) {
       const auto self = weak.lock();
       if (error || !self || self->is_over_) return;
-      self->perform(self->node_.advance(now()));
+      self->perform(self->machine_.advance(now()));
       self->arm();
     });
   }
@@ -283,33 +268,29 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
   const Environment environment_;
   asio::steady_timer timer_;
   std::vector<std::string> words_;
-  FanOutNode node_;
+  HostShells machine_;
   OwnBinary own_;
-  std::function<void(const Up&)> pass_;
+  std::function<void(const Said&)> pass_;
   std::function<void()> idle_;
   std::map<int, Shell> shells_;
   std::optional<TimePoint> armed_;
-  bool is_held_ = false;
   bool is_over_ = false;
 };
 
-Shells::Shells(asio::io_context& context, Environment environment, JobTerms job, OwnBinary own,
-               std::function<void(const Up&)> pass)
-    : impl_(std::make_shared<Impl>(context, std::move(environment), std::move(job), std::move(own),
-                                   std::move(pass))) {}
+Shells::Shells(asio::io_context& context, Environment environment, std::vector<std::string> shell,
+               JobTerms job, OwnBinary own, std::function<void(const Said&)> pass)
+    : impl_(std::make_shared<Impl>(context, std::move(environment), std::move(shell),
+                                   std::move(job), std::move(own), std::move(pass))) {}
 
 Shells::~Shells() {
   impl_->stop();
 }
 
-void Shells::dial(std::vector<Member> members) {
-  impl_->handle(Dial{std::move(members)});
+void Shells::dial(const Dial& dial) {
+  impl_->handle(dial);
 }
-void Shells::tell(const Down& message) {
-  impl_->handle(Tell{message});
-}
-void Shells::hold(bool held) {
-  impl_->hold(held);
+void Shells::tell(const Tell& tell) {
+  impl_->handle(tell);
 }
 void Shells::when_idle(std::function<void()> idle) {
   impl_->when_idle(std::move(idle));

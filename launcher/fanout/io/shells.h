@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Drives a FanOutNode on an io_context: opens the remote shells it requests, sends its messages
+// Drives HostShells on an io_context: opens the remote shells it requests, sends its messages
 // through them, and feeds it what comes back.
 
 #include <asio/io_context.hpp>
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "launcher/fanout/bootstrap.h"
 #include "launcher/fanout/fan_out.h"
@@ -16,17 +18,17 @@ namespace cpprun::io {
 
 class Shells {
  public:
-  // `pass` receives messages from all hosts below; never from within a call to this object.
-  Shells(asio::io_context& context, Environment environment, fanout::JobTerms job,
-         fanout::OwnBinary own, std::function<void(const fanout::Up&)> pass);
+  // `shell` is the remote shell's command. `pass` receives messages from all hosts; never from
+  // within a call to this object.
+  Shells(asio::io_context& context, Environment environment, std::vector<std::string> shell,
+         fanout::JobTerms job, fanout::OwnBinary own,
+         std::function<void(const fanout::Said&)> pass);
   ~Shells();
   Shells(const Shells&) = delete;
   Shells& operator=(const Shells&) = delete;
 
-  void dial(std::vector<fanout::Member> members);
-  void tell(const fanout::Down& message);
-  // While held, output of the hosts is left in the pipes.
-  void hold(bool held);
+  void dial(const fanout::Dial& dial);
+  void tell(const fanout::Tell& tell);
   // No shell is open. `idle` is called when that becomes true.
   bool empty() const;
   void when_idle(std::function<void()> idle);

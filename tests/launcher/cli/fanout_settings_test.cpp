@@ -60,7 +60,7 @@ TEST_CASE("hosts become members, and all that was said elsewhere becomes words f
                                  "--redirects=3", "--no-scheduler"});
   CHECK(asked.job.program == Words{"./train", "--lr=1"});
   CHECK(asked.job.environment == Environment{{"NCCL_DEBUG", "INFO"}});
-  CHECK(asked.job.shell == Words{"ssh", "-T", "-o", "BatchMode=yes", "{host}"});
+  CHECK(asked.shell == Words{"ssh", "-T", "-o", "BatchMode=yes", "{host}"});
   CHECK(asked.job.grace_milliseconds == 30'000);
 }
 
@@ -83,12 +83,12 @@ TEST_CASE("hosts come from a file, or from Slurm's allocation and then by srun")
   const auto file = request({"--hostfile=h", "--remote-shell= kubectl  exec -i {host} --", "x"}, {},
                             {{"h", "a slots=2\n# more\nb\n"}});
   CHECK(file.wanted.members == std::vector<fanout::Member>{{0, "a", 2}, {1, "b", 0}});
-  CHECK(file.job.shell == Words{"kubectl", "exec", "-i", "{host}", "--"});
+  CHECK(file.shell == Words{"kubectl", "exec", "-i", "{host}", "--"});
   const auto slurm =
       request({"--hosts=slurm", "x"},
               {{"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_JOB_ID", "7"}, {"SLURM_NNODES", "2"}});
   CHECK(slurm.wanted.members == std::vector<fanout::Member>{{0, "n1", 0}, {1, "n2", 0}});
-  CHECK(slurm.job.shell.front() == "srun");
+  CHECK(slurm.shell.front() == "srun");
 }
 
 TEST_CASE("what is of one node, or does not fit the hosts, is a mistake among the others") {

@@ -12,7 +12,7 @@ using WordList = std::vector<std::string>;
 
 TEST_CASE("the agents of a job of fixed size get their places, and slots win over the flags") {
   const JobTerms job{.flags = {"--nproc-per-node=2"}, .program = {"t.py", "--x"}, .nodes = "3"};
-  CHECK(agent_words(job, {2, "c", 4}, {-1, 0, "10.0.0.1", 4000}) ==
+  CHECK(agent_words(job, {2, "c", 4}, {0, "10.0.0.1", 4000}) ==
         WordList{"--nproc-per-node=2", "--nproc-per-node=4", "--nnodes=3", "--node-rank=2",
                  "--master-addr=10.0.0.1", "--master-port=4000", "t.py", "--x"});
 }
@@ -20,11 +20,11 @@ TEST_CASE("the agents of a job of fixed size get their places, and slots win ove
 TEST_CASE("in an elastic job one host is the master, whoever else comes and goes") {
   const JobTerms job{
       .program = {"t.py"}, .nodes = "2:3", .elastic = true, .conf = "join_timeout=9"};
-  CHECK(agent_words(job, {1, "b", 0}, {-1, 1, "fd77::1", 4000}) ==
+  CHECK(agent_words(job, {1, "b", 0}, {1, "fd77::1", 4000}) ==
         WordList{"--nnodes=2:3", "--rdzv-backend=c10d", "--rdzv-endpoint=[fd77::1]:4000",
                  "--rdzv-conf=join_timeout=9,is_host=true", "t.py"});
-  CHECK(agent_words(job, {2, "c", 0}, {2, 1, "b", 4000})[2] == "--rdzv-endpoint=b:4000");
-  CHECK(agent_words(job, {2, "c", 0}, {2, 1, "b", 4000})[3] ==
+  CHECK(agent_words(job, {2, "c", 0}, {1, "b", 4000})[2] == "--rdzv-endpoint=b:4000");
+  CHECK(agent_words(job, {2, "c", 0}, {1, "b", 4000})[3] ==
         "--rdzv-conf=join_timeout=9,is_host=false");
 }
 

@@ -47,11 +47,11 @@ struct Console {
     return nullptr;
   }
   const Stop* stopped() const {
-    const auto* told = first<TellHosts>();
+    const auto* told = first<Tell>();
     return told == nullptr ? nullptr : std::get_if<Stop>(&told->message);
   }
   const Begin* begun() const {
-    const auto* told = first<TellHosts>();
+    const auto* told = first<Tell>();
     return told == nullptr ? nullptr : std::get_if<Begin>(&told->message);
   }
 };
@@ -60,61 +60,61 @@ struct Console {
 
 TEST_CASE("nothing begins before everybody is there, and then at the first host's address") {
   Console console(wanted(2, 2, false));
-  console.tell(Up{Here{1, "10.0.0.2", 2000}});
+  console.tell(Said{1, Here{"10.0.0.2", 2000}});
   CHECK(console.last.empty());
-  console.tell(Up{Here{0, "10.0.0.1", 1000}});
+  console.tell(Said{0, Here{"10.0.0.1", 1000}});
   REQUIRE(console.begun());
-  CHECK(*console.begun() == Begin{-1, 0, "10.0.0.1", 1000});
+  CHECK(*console.begun() == Begin{0, "10.0.0.1", 1000});
 }
 
 TEST_CASE("whoever cannot be reached is named in one list, and nothing is started") {
   Console console(wanted(3, 3, false));
-  console.tell(Up{Gone{0, "refused"}});
+  console.tell(Said{0, Gone{"refused"}});
   CHECK(console.last.empty());
-  console.tell(Up{Here{1, "", 0}});
-  console.tell(Up{Gone{2, "no such name"}});
+  console.tell(Said{1, Here{"", 0}});
+  console.tell(Said{2, Gone{"no such name"}});
   REQUIRE(console.first<Say>());
   CHECK(console.first<Say>()->sentence ==
         "2 of 3 hosts cannot be reached:\n  n0: refused\n  n2: no such name");
   CHECK(!console.begun());
   REQUIRE(console.stopped());
-  console.tell(Up{Ended{1, 0, false}});
+  console.tell(Said{1, Ended{0, false}});
   REQUIRE(console.first<Finish>());
   CHECK(console.first<Finish>()->code == 1);
 }
 
 TEST_CASE("the job's exit code is the console's, once every host has ended") {
   Console console(wanted(2, 2, false));
-  console.tell(Up{Here{0, "a", 1}});
-  console.tell(Up{Here{1, "b", 1}});
-  console.tell(Up{Ended{1, 7, true}});
+  console.tell(Said{0, Here{"a", 1}});
+  console.tell(Said{1, Here{"b", 1}});
+  console.tell(Said{1, Ended{7, true}});
   CHECK(!console.first<Finish>());
-  console.tell(Up{Ended{0, 7, true}});
+  console.tell(Said{0, Ended{7, true}});
   REQUIRE(console.first<Finish>());
   CHECK(console.first<Finish>()->code == 7);
 }
 
 TEST_CASE("a host whose agent refuses to start ends the others at once, with its code") {
   Console console(wanted(2, 2, false));
-  console.tell(Up{Here{0, "a", 1}});
-  console.tell(Up{Here{1, "b", 1}});
-  console.tell(Up{Ended{1, 2, false}});
+  console.tell(Said{0, Here{"a", 1}});
+  console.tell(Said{1, Here{"b", 1}});
+  console.tell(Said{1, Ended{2, false}});
   CHECK(console.stopped());
-  console.tell(Up{Ended{0, 143, true}});
+  console.tell(Said{0, Ended{143, true}});
   CHECK(console.first<Finish>()->code == 2);
 }
 
 TEST_CASE("Ctrl-C reaches all; twice, it kills; and who does not answer is named") {
   Console console(wanted(2, 2, false));
-  console.tell(Up{Here{0, "a", 1}});
-  console.tell(Up{Here{1, "b", 1}});
+  console.tell(Said{0, Here{"a", 1}});
+  console.tell(Said{1, Here{"b", 1}});
   console.tell(Interrupted{SIGINT});
   REQUIRE(console.stopped());
   CHECK(console.stopped()->signal == SIGINT);
   console.tell(Interrupted{SIGINT});
   REQUIRE(console.stopped());
   CHECK(console.stopped()->signal == SIGKILL);
-  console.tell(Up{Ended{0, 130, true}});
+  console.tell(Said{0, Ended{130, true}});
   console.wait(fanout::kill_timeout);
   REQUIRE(console.first<Say>());
   CHECK(console.first<Say>()->sentence == "n1: no exit code received");
@@ -123,7 +123,7 @@ TEST_CASE("Ctrl-C reaches all; twice, it kills; and who does not answer is named
 
 TEST_CASE("agents that do not end after their grace are killed") {
   Console console(wanted(1, 1, false));
-  console.tell(Up{Here{0, "a", 1}});
+  console.tell(Said{0, Here{"a", 1}});
   console.tell(Interrupted{SIGTERM});
   console.wait(grace + agents_timeout);
   REQUIRE(console.stopped());
@@ -132,41 +132,41 @@ TEST_CASE("agents that do not end after their grace are killed") {
 
 TEST_CASE("a lost host ends a job of fixed size") {
   Console console(wanted(2, 2, false));
-  console.tell(Up{Here{0, "a", 1}});
-  console.tell(Up{Here{1, "b", 1}});
-  console.tell(Up{Gone{1, "reset"}});
+  console.tell(Said{0, Here{"a", 1}});
+  console.tell(Said{1, Here{"b", 1}});
+  console.tell(Said{1, Gone{"reset"}});
   CHECK(console.first<Say>()->sentence == "lost n1: reset");
   CHECK(console.stopped());
 }
 
 TEST_CASE("an elastic job goes on without a lost host, which is dialed again with back-off") {
   Console console(wanted(3, 2, true));
-  console.tell(Up{Here{0, "a", 1}});
-  console.tell(Up{Here{1, "b", 1}});
-  console.tell(Up{Gone{2, "no route"}});
+  console.tell(Said{0, Here{"a", 1}});
+  console.tell(Said{1, Here{"b", 1}});
+  console.tell(Said{2, Gone{"no route"}});
   REQUIRE(console.begun());
   console.wait(redial_first);
-  REQUIRE(console.first<DialHosts>());
-  CHECK(console.first<DialHosts>()->members.front().name == "n2");
-  console.tell(Up{Gone{2, "no route"}});
+  REQUIRE(console.first<Dial>());
+  CHECK(console.first<Dial>()->hosts.front().name == "n2");
+  console.tell(Said{2, Gone{"no route"}});
   CHECK(!console.stopped());
   console.wait(redial_first);
-  CHECK(!console.first<DialHosts>());
+  CHECK(!console.first<Dial>());
   console.wait(redial_first);
-  REQUIRE(console.first<DialHosts>());
-  console.tell(Up{Here{2, "c", 1}});
+  REQUIRE(console.first<Dial>());
+  console.tell(Said{2, Here{"c", 1}});
   REQUIRE(console.begun());
-  CHECK(console.begun()->only == 2);
+  CHECK(console.first<Tell>()->only == 2);
   CHECK(console.begun()->address == "a");
 }
 
 TEST_CASE("an elastic job that has ended waits for nobody who is not there") {
   Console console(wanted(3, 2, true));
-  console.tell(Up{Here{0, "a", 1}});
-  console.tell(Up{Here{1, "b", 1}});
-  console.tell(Up{Gone{2, "no route"}});
-  console.tell(Up{Ended{1, 0, true}});
-  console.tell(Up{Ended{0, 0, true}});
+  console.tell(Said{0, Here{"a", 1}});
+  console.tell(Said{1, Here{"b", 1}});
+  console.tell(Said{2, Gone{"no route"}});
+  console.tell(Said{1, Ended{0, true}});
+  console.tell(Said{0, Ended{0, true}});
   REQUIRE(console.first<Finish>());
   CHECK(console.first<Finish>()->code == 0);
 }
@@ -175,11 +175,11 @@ TEST_CASE("in a rehearsal nobody is stopped for another's sake, and all say what
   auto terms = wanted(2, 2, false);
   terms.is_rehearsal = true;
   Console console(terms);
-  console.tell(Up{Here{0, "10.0.0.1", 1}});
-  console.tell(Up{Here{1, "10.0.0.2", 1}});
-  console.tell(Up{Ended{1, 2, false}});
+  console.tell(Said{0, Here{"10.0.0.1", 1}});
+  console.tell(Said{1, Here{"10.0.0.2", 1}});
+  console.tell(Said{1, Ended{2, false}});
   CHECK_FALSE(console.stopped());
-  console.tell(Up{Ended{0, 0, true}});
+  console.tell(Said{0, Ended{0, true}});
   REQUIRE(console.first<Finish>());
   CHECK(console.first<Finish>()->code == 2);
 }
