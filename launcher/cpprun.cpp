@@ -18,6 +18,7 @@
 #include "launcher/agent/io/runtime.h"
 #include "launcher/cli/cli.h"
 #include "launcher/fanout/io/fan_out.h"
+#include "launcher/fanout/io/shells.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/meeting_place.h"
 #include "launcher/preview/io/rehearsal.h"
@@ -94,6 +95,9 @@ int rehearse(CliDryRun job, Environment environment) {
 // Adds to the request what only this process knows; returns an error if that fails.
 std::optional<io::Refusal> complete(fanout::Request& request, const Config& config,
                                     const Environment& environment) {
+  if (const auto lack = io::lacks_open_files(request.wanted.members.size())) {
+    return io::Refusal{*lack};
+  }
   const auto secrets = find_secrets(config.secret_file, environment);
   if (!secrets) return io::Refusal{secrets.error().reason, usage_exit_code};
   if (const auto missing = missing_secret(config); secrets->empty() && missing) {

@@ -10,6 +10,7 @@ Only the standard library."""
 import collections
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -319,6 +320,26 @@ class HostsTest(unittest.TestCase):
             dialed = collections.Counter(line.split()[0] for line in file)
         self.assertEqual(dialed, {str(console.pid): 100})
         self.wait_until(lambda: not self.left(), "nobody is left")  # the watchdogs are the last
+
+    def test_shells_keep_the_limit_of_open_files_and_more_hosts_than_it_allows_are_rejected(self):
+        limits = (64, 331)  # 100 hosts need 332
+        script = ("--master-addr=127.0.0.1", "--no-python", "sh", "-c", "ulimit -Sn; ulimit -Hn")
+
+        def lower():
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        code, out, err = self.run_to_end("--hosts=a", *script, preexec_fn=lower)
+        self.assertEqual((code, out), (0, "[a] 64\n[a] 331\n"), err)
+        hosts = ",".join(f"h{number}" for number in range(100))
+        code, out, err = self.run_to_end(f"--hosts={hosts}", *script, preexec_fn=lower)
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn("error: 100 hosts need 332 open files, but the hard limit is 331\n"
+                      "  hint: raise it (", err)
+        ended = subprocess.run([CPPRUN + "ctl", "doctor", f"--hosts={hosts}"], text=True,
+                               stdin=subprocess.DEVNULL, capture_output=True, preexec_fn=lower)
+        self.assertEqual(ended.returncode, 2)
+        self.assertIn("error: 100 hosts need 332 open files", ended.stderr)
+        with open(self.path("dialed"), encoding="utf-8") as file:
+            self.assertEqual([line.split()[1] for line in file], ["a"])
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@
 #include "launcher/doctor/findings.h"
 #include "launcher/doctor/io/doctor.h"
 #include "launcher/fanout/host_list.h"
+#include "launcher/fanout/io/shells.h"
 #include "launcher/plan/io/host.h"
 #include "proto/bounds.h"
 #include "proto/secure/io/openssl_library.h"
@@ -406,8 +407,9 @@ std::optional<DoctorRequest> order_of(const DoctorOptions& options,
                              .shell = fanout::remote_shell(options.remote_shell, options.hosts),
                              .port = options.port,
                              .ship = options.ship};
-  if (!send_command.shell.empty()) return send_command;
-  report_error("error: --remote-shell is empty");
+  const auto lack = lacks_open_files(send_command.members.size());
+  if (!send_command.shell.empty() && !lack) return send_command;
+  report_error("error: " + lack.value_or("--remote-shell is empty"));
   return std::nullopt;
 }
 

@@ -57,6 +57,7 @@ struct Becoming {
   char** environment = nullptr;
   int input = -1, output = -1, error = -1;
   bool ends_with_us = false;
+  const rlimit* open_files = nullptr;
   pid_t parent = 0;
 };
 
@@ -72,6 +73,7 @@ struct Becoming {
   for (const int signal : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD}) {
     ::signal(signal, SIG_DFL);
   }
+  if (order.open_files != nullptr) ::setrlimit(RLIMIT_NOFILE, order.open_files);
   ::dup2(order.input, STDIN_FILENO);
   ::dup2(order.output, STDOUT_FILENO);
   ::dup2(order.error, STDERR_FILENO);
@@ -114,6 +116,7 @@ class PipedProgram::Impl : public std::enable_shared_from_this<Impl> {
                             .output = output.writing.get(),
                             .error = error.writing.get(),
                             .ends_with_us = order.ends_with_us,
+                            .open_files = order.open_files ? &*order.open_files : nullptr,
                             .parent = ::getpid()};
     pid_ = ::fork();
     if (pid_ < 0) return failure("cannot create a process: " + errno_text(errno));

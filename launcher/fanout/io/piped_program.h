@@ -3,9 +3,11 @@
 // A program connected by three pipes: a remote shell or a host's own agent. It has its own process
 // group, so that the console decides whether to forward a Ctrl-C at the terminal.
 
+#include <sys/resource.h>
 #include <asio/io_context.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +20,9 @@ namespace cpprun::io {
 struct PipedCommand {
   std::vector<std::string> words;  // the program, looked up on PATH, and its arguments
   Environment environment;
-  bool has_input = true;      // otherwise stdin is /dev/null
-  bool ends_with_us = false;  // it gets SIGTERM when this process ends for any reason
+  bool has_input = true;                  // otherwise stdin is /dev/null
+  bool ends_with_us = false;              // it gets SIGTERM when this process ends for any reason
+  std::optional<rlimit> open_files = {};  // its limit, if this process has raised its own
 };
 
 // None of these is called from within a call to PipedProgram.

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 #include "launcher/fanout/bootstrap.h"
 #include "launcher/fanout/io/piped_program.h"
 #include "launcher/fanout/message.h"
+#include "launcher/plan/io/host.h"
 #include "proto/state_machine.h"
 #include "proto/text.h"
 #include "proto/version.h"
@@ -36,6 +38,11 @@ namespace {
 constexpr auto late = std::chrono::seconds(1);
 constexpr std::size_t reason_bytes_max = 300;
 constexpr std::size_t line_bytes_max = 64 * 1024;
+
+// Each shell has three pipes. What else is open: standard streams, the event loop, and the pipes of
+// a shell that is being started.
+constexpr std::size_t shell_files = 3;
+constexpr std::size_t other_files = 32;
 
 constexpr std::size_t hash_digits = 64;
 
@@ -85,6 +92,7 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
        JobTerms job, OwnBinary own, std::function<void(const Said&)> pass)
       : context_(context),
         environment_(std::move(environment)),
+        open_files_(raise_open_files()),
         timer_(context),
         words_(std::move(shell)),
         machine_(std::move(job), own.sha256.empty() ? dials_max : shipping_dials_max),
@@ -141,11 +149,13 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
         if (const auto self = weak.lock()) (self.get()->*method)(number, value);
       };
     };
-    auto child = PipedProgram::start(
-        context_, {.words = shell_words(words_, host.name), .environment = environment_},
-        {.output = calling(&Impl::hear),
-         .error = calling(&Impl::hear_error),
-         .over = calling(&Impl::end)});
+    auto child = PipedProgram::start(context_,
+                                     {.words = shell_words(words_, host.name),
+                                      .environment = environment_,
+                                      .open_files = open_files_},
+                                     {.output = calling(&Impl::hear),
+                                      .error = calling(&Impl::hear_error),
+                                      .over = calling(&Impl::end)});
     if (!child) {
       shell.refusal = child.error().reason;
       return asio::post(context_, [end = calling(&Impl::end)] { end(0); });
@@ -266,6 +276,7 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
 
   asio::io_context& context_;
   const Environment environment_;
+  const std::optional<rlimit> open_files_;  // as this process was started; the shells get it back
   asio::steady_timer timer_;
   std::vector<std::string> words_;
   HostShells machine_;
@@ -297,6 +308,16 @@ void Shells::when_idle(std::function<void()> idle) {
 }
 bool Shells::empty() const {
   return impl_->empty();
+}
+
+std::optional<std::string> lacks_open_files(std::size_t hosts) {
+  rlimit files{};
+  const std::size_t needed = hosts * shell_files + other_files;
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_max >= needed) return std::nullopt;
+  return fmt::format(
+      "{} hosts need {} open files, but the hard limit is {}\n  hint: raise it (nofile in "
+      "/etc/security/limits.conf, `ulimit -Hn {}` as root), or use fewer hosts",
+      hosts, needed, files.rlim_max, needed);
 }
 
 OwnBinary own_binary(bool ship, const std::string& program) {

@@ -4,8 +4,10 @@
 // through them, and feeds it what comes back.
 
 #include <asio/io_context.hpp>
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,9 @@ class Shells {
   class Impl;
   std::shared_ptr<Impl> impl_;
 };
+
+// Why this process cannot have the open files for that many shells; nullopt if it can.
+std::optional<std::string> lacks_open_files(std::size_t hosts);
 
 // Describes this program for the other side, with its hash if it is to be shipped. Works even if
 // the file was removed after the start.
