@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What it costs that a store goes on where its cpprund is lost: nothing is kept, a log in a file
-(--state), a standby on loopback (--standby-of); in one run, interleaved; medians.
+(--state), a standby on loopback (--etcd, of three members here); in one run, interleaved; medians.
 
     kept_store_bench.py [--build DIRECTORY] [--rounds N] [--seconds S]
 
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 
+from lost_leader_bench import Etcd
 from servers import Server
 from store_bench import interleaved
 
@@ -29,14 +30,17 @@ def on(processor, command):
 class Kept:
     """A daemon, one node of it, and where the node's workers find their store."""
 
-    def __init__(self, name, build, directory, kind):
+    def __init__(self, name, build, directory, etcd):
         self.name = name
         self.daemons = []
         self.cpprund = os.path.join(build, "rendezvous/cpprund")
-        flags = ["--state", os.path.join(directory, name)] if kind == "file" else []
+        flags = {"file": ["--state", os.path.join(directory, name)],
+                 "standby": ["--etcd", etcd.urls]}.get(name, [])
         port = self.daemon(flags)
-        if kind == "standby":
-            self.daemon(["--standby-of", f"127.0.0.1:{port}", "--name", "second"])
+        if name == "standby":
+            self.expect("this cpprund is the leader")
+            self.daemon([*flags, "--name", "second"])
+            self.expect("is in sync and can become the leader")
         cpprun = os.path.join(build, "launcher/cpprun")
         self.node = Server(name, on(1, [
             cpprun, "--nnodes=1", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}",
@@ -50,11 +54,11 @@ class Kept:
         daemon = subprocess.Popen(on(1 if self.daemons else 0, command),
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.daemons.append(daemon)
-        port = int(daemon.stdout.readline().rsplit(":", 1)[1])
-        if "--standby-of" in flags:
-            while "is in sync and can become the leader" not in self.daemons[0].stderr.readline():
-                pass
-        return port
+        return int(daemon.stdout.readline().rsplit(":", 1)[1])
+
+    def expect(self, text):
+        while text not in self.daemons[0].stderr.readline():
+            pass
 
     def resident(self):
         with open(f"/proc/{self.pid}/statm") as file:
@@ -77,7 +81,8 @@ def main():
     load = os.path.join(options.build, "tests/bench/store_load")
     with tempfile.TemporaryDirectory() as directory:
         names = ("nothing", "file", "standby")
-        kept = [Kept(name, options.build, directory, name) for name in names]
+        etcd = Etcd(directory)
+        kept = [Kept(name, options.build, directory, etcd) for name in names]
         print("| operation | connections | depth | nothing kept | a log in a file | a standby | "
               "file | standby |")
         print("| --- | --- | --- | --- | --- | --- | --- | --- |")
@@ -94,6 +99,7 @@ def main():
                         for each in sorted(kept, key=lambda each: names.index(each.name))))
         for each in kept:
             each.end()
+        etcd.end()
 
 
 if __name__ == "__main__":

@@ -92,18 +92,14 @@ TEST_CASE("nodes of both releases meet at a cpprund of the last one") {
 TEST_CASE("a node of the last release is at home at the leader of several, and knows no other") {
   Site site;
   if (const auto why = why_not(site); !why.empty()) return skip(why);
-  site.leads = site.daemon(0, {});
-  site.stands_by = site.daemon(3, {"--standby-of=" + Site::place(0)});
-  site.leads->expect_err("is in sync and can become the leader");
+  if (const auto why = site.why_not(); !why.empty()) return skip(why);
+  site.etcd.begin();
+  site.begin_pair();
   site.cluster.endpoint = Site::place(0);
   const auto first = node(site, 1, Release::last);
   const auto second = node(site, 2, Release::last);
   expect_all_added({first.get(), second.get()}, steps);
-  site.stands_by->signal(SIGTERM);
-  CHECK(site.stands_by->wait().code == 0);
-  site.leads->signal(SIGTERM);
-  CHECK(site.leads->wait().code == 0);
-  site.cluster.expect_nothing_left();
+  site.end_all();
 }
 
 }  // namespace last_release_test

@@ -5,10 +5,10 @@
     prometheus_test.py CPPRUN CPPRUND SOURCE_DIRECTORY
 
 The alert rules are checked and played with series of ours. Then Prometheus scrapes a job of two
-nodes with two workers each, one of which fails once, and two cpprunds, of which one leads; every
-query of the dashboard and every rule is
-asked for there. Skipped, with the reason, without Debian's package `prometheus`;
-CPPRUN_TEST_INSTALL=1 has it installed. Only the standard library.
+nodes with two workers each, one of which fails once, two cpprunds with etcd, of which one leads,
+and one that keeps its jobs in a directory; every query of the dashboard and every rule is asked
+for there. Skipped, with the reason, without Debian's packages `prometheus` and `etcd-server`;
+CPPRUN_TEST_INSTALL=1 has them installed. Only the standard library.
 """
 
 import json
@@ -34,8 +34,8 @@ DASHBOARD = os.path.join(SOURCE, "docs/operating/dashboard.json")
 API_PAGE = os.path.join(SOURCE, "docs/http-api.md")
 USAGE = os.path.join(SOURCE, "docs/usage.md")
 SECONDS_MAX = 120
-# There is no etcd here, nobody else has led, and of a job that runs there is no exit code.
-NOT_HERE = {"cpprun_etcd_usable", "cpprun_leader_silence_seconds", "cpprun_job_exit_code"}
+# Nobody else has led, and of a job that runs there is no exit code.
+NOT_HERE = {"cpprun_leader_silence_seconds", "cpprun_job_exit_code"}
 
 # Behind the class Heartbeat of docs/usage.md: beats, saves now and then; rank 1 fails once.
 TRAINING = """
@@ -51,17 +51,18 @@ for step in range(1, 1_000_000):
 
 
 def install():
-    """Why there is no Prometheus here; nothing where there is."""
+    """What of Prometheus and etcd is not here; nothing where all is."""
     def missing():
-        return [name for name in ("promtool", "prometheus") if not shutil.which(name)]
+        return [name for name in ("promtool", "prometheus", "etcd") if not shutil.which(name)]
     if missing() and os.environ.get("CPPRUN_TEST_INSTALL") == "1":
-        words = ["apt-get", "-qq", "install", "-y", "--no-install-recommends", "prometheus"]
+        words = ["apt-get", "-qq", "install", "-y", "--no-install-recommends", "prometheus",
+                 "etcd-server"]
         environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive", RUNLEVEL="1")
         subprocess.run(words, env=environment, stdin=subprocess.DEVNULL, check=False, timeout=200)
     if not missing():
         return None
-    return (f"no {' and no '.join(missing())} here (Debian's package prometheus; "
-            "CPPRUN_TEST_INSTALL=1 has it installed)")
+    return (f"no {' and no '.join(missing())} here (Debian's prometheus and etcd-server; "
+            "CPPRUN_TEST_INSTALL=1 has them installed)")
 
 
 NONE_HERE = install()
@@ -124,16 +125,21 @@ class Job:
         self.output.close()
 
 
-class Pair:
-    """Two cpprunds, of which one leads and keeps its jobs in a directory; the other stands by."""
+class Daemons:
+    """Two cpprunds with etcd, of which one leads; and one that keeps its jobs in a directory."""
 
     def __init__(self, directory):
-        self.ports = [free_port(), free_port()]
-        self.output = open(os.path.join(directory, "pair.log"), "w+")
-        first = f"127.0.0.1:{self.ports[0]}"
-        more = [["--state", os.path.join(directory, "state")], [f"--standby-of={first}"]]
+        self.ports = [free_port(), free_port(), free_port()]
+        self.output = open(os.path.join(directory, "daemons.log"), "w+")
+        client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+        self.etcd = subprocess.Popen(
+            ["etcd", f"--data-dir={directory}/etcd", f"--listen-client-urls={client}",
+             f"--advertise-client-urls={client}", f"--listen-peer-urls={peer}",
+             f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}"],
+            stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.output)
+        member = [f"--etcd={client}"]
         self.daemons = []
-        for port, words in zip(self.ports, more):
+        for port, words in zip(self.ports, [member, member, [f"--state={directory}/state"]]):
             self.daemons.append(subprocess.Popen(
                 [CPPRUND, "--host=127.0.0.1", f"--port={port}", f"--name=at-{port}", "--no-secret",
                  *words],
@@ -145,13 +151,15 @@ class Pair:
         for daemon in reversed(self.daemons):
             daemon.terminate()
             daemon.communicate(timeout=60)
+        self.etcd.kill()
+        self.etcd.wait(timeout=60)
         self.output.close()
 
 
 class Prometheus:
-    """On loopback alone, with the rules; it scrapes those ports each second."""
+    """On loopback alone, with the rules; it scrapes those ports each second, by job."""
 
-    def __init__(self, directory, ports):
+    def __init__(self, directory, jobs):
         self.port = free_port()
         config = os.path.join(directory, "prometheus.json")  # JSON is YAML
         with open(config, "w") as file:
@@ -159,8 +167,9 @@ class Prometheus:
                 "global": {"scrape_interval": "1s", "scrape_timeout": "1s",
                            "evaluation_interval": "1s"},
                 "rule_files": [RULES],
-                "scrape_configs": [{"job_name": "cpprund", "static_configs": [
-                    {"targets": [f"127.0.0.1:{port}" for port in ports]}]}],
+                "scrape_configs": [{"job_name": job, "static_configs": [
+                    {"targets": [f"127.0.0.1:{port}" for port in ports]}]}
+                    for job, ports in jobs.items()],
             }, file)
         subprocess.run(["promtool", "check", "config", config], check=True, timeout=60,
                        stdout=subprocess.DEVNULL)
@@ -272,9 +281,11 @@ class Scraped(unittest.TestCase):
         cls.addClassCleanup(cls.directory.cleanup)
         cls.job = Job(cls.directory.name)
         cls.addClassCleanup(cls.job.end)
-        cls.pair = Pair(cls.directory.name)
-        cls.addClassCleanup(cls.pair.end)
-        cls.prometheus = Prometheus(cls.directory.name, [cls.job.port, *cls.pair.ports])
+        cls.daemons = Daemons(cls.directory.name)
+        cls.addClassCleanup(cls.daemons.end)
+        *pair, alone = cls.daemons.ports
+        cls.prometheus = Prometheus(cls.directory.name,
+                                    {"cpprund": [cls.job.port, *pair], "alone": [alone]})
         cls.addClassCleanup(cls.prometheus.end)
         # The failure is behind it, and figures of the second round were told more than once.
         until(lambda: cls.prometheus.series('cpprun_restarts_total{run_id="train"} == 1'),
